@@ -1,0 +1,26 @@
+"""What a person sees when something cannot go on."""
+
+from __future__ import annotations
+
+
+class MillraceError(Exception):
+    """A problem a person can mend, told as key, value, allowed range and remedy.
+
+    Args:
+        key: What is wrong, by the name the person knows it: a spec key, a table, a command's argument.
+        value: The value that was found; never a secret.
+        allowed: The allowed range or form, as text.
+        remedy: What to do about it, as one sentence.
+    """
+
+    def __init__(self, key: str, value: object, allowed: str, remedy: str) -> None:
+        self.key, self.value, self.allowed, self.remedy = key, value, allowed, remedy
+        super().__init__(f"{key}: got {value!r}; allowed: {allowed}. {remedy}")
+
+
+class NotReady(Exception):  # noqa: N818 - an outcome, not an error: "look again later"
+    """There is nothing to decide on yet; the look ends quietly."""
+
+
+class Conflict(Exception):  # noqa: N818 - an outcome: somebody else was first
+    """Another writer made this version first; read again and decide anew."""

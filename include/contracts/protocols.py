@@ -1,0 +1,43 @@
+"""What an optimizer and a plant must offer."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Protocol
+
+from include.contracts.decision import Memory, Proposal, Reconfiguration
+from include.contracts.deployment import Deployment
+from include.contracts.signals import Signals
+
+
+@dataclass(frozen=True)
+class Cursor:
+    """Where the last look stopped reading: a version of ``telemetry/batches`` (-1: nothing yet) and its time."""
+
+    telemetry_version: int = -1
+    until: datetime | None = None
+
+
+class Optimizer(Protocol):
+    """A pure decision: numbers in, a Proposal out. No clock, no files, no Spark."""
+
+    def propose(self, signals: Signals, current: Deployment, memory: Memory) -> tuple[Proposal, Memory]:
+        """Say what to change and why, and what to remember until the next look."""
+        ...
+
+
+class Plant(Protocol):
+    """Anything that can be observed and reconfigured: Spark, a simulation, or recorded telemetry."""
+
+    def observe(self, since: Cursor) -> Signals:
+        """Return what one period measured.
+
+        Raises:
+            NotReady: Quietly, if there is nothing new to look at.
+        """
+        ...
+
+    def apply(self, target: Deployment) -> tuple[Reconfiguration, ...]:
+        """Make the plant run ``target`` and say what happened, one entry an app that differed."""
+        ...

@@ -1,0 +1,98 @@
+"""What a running app reports: one row a committed micro-batch, one row an app and flush."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+
+
+@dataclass(frozen=True)
+class OperatorBatch:
+    """One operator's part of one micro-batch.
+
+    Attributes:
+        id: Stable id inside the query, for example ``0.MapInPandas``.
+        name: Spark's name of the plan node.
+        tasks: Tasks of the stage that ran it, >= 1; null if unknown.
+        p: Tasks that really ran at once, min(tasks, slots); null if unknown.
+        rows_in: Rows that entered.
+        rows_out: Rows that left.
+        useful_s: Time spent by all its tasks together, Python workers and waits included, in seconds.
+    """
+
+    id: str
+    name: str
+    tasks: int | None
+    p: int | None
+    rows_in: int | None
+    rows_out: int | None
+    useful_s: float | None
+
+
+@dataclass(frozen=True)
+class BatchMetrics:
+    """One committed micro-batch of one query (a row of ``telemetry/batches``).
+
+    Attributes:
+        pipeline: Name of the pipeline.
+        app: Name of the app inside the pipeline.
+        query: Name or id of the streaming query.
+        time: When the batch ended (UTC).
+        generation: Start number of the driver, >= 1; only ever goes up.
+        epoch: Checkpoint epoch of the query, >= 0.
+        batch_id: Spark's batch id, >= 0.
+        slots: Cores of the app, >= 1.
+        rows_in: Rows read from the sources.
+        rows_out: Rows written to the sink; null where the sink does not tell.
+        durations_ms: Spark's durations by phase; ``triggerExecution`` is the whole batch.
+        backlog_rows: Rows committed to the sources and not yet read at the end of the batch; null if unknown.
+        source_end: Rows ever committed to the sources at the end of the batch, so that its change a second is
+            the true arrival rate; null if unknown.
+        state_rows: Rows held in state.
+        state_bytes: Bytes held in state.
+        host_cpu_other: Share of the host's processors used by others during the batch, 0..1; null if unknown.
+        operators: The batch's operators.
+    """
+
+    pipeline: str
+    app: str
+    query: str
+    time: datetime
+    generation: int
+    epoch: int
+    batch_id: int
+    slots: int
+    rows_in: int
+    rows_out: int | None = None
+    durations_ms: Mapping[str, int] = field(default_factory=dict)
+    backlog_rows: int | None = None
+    source_end: int | None = None
+    state_rows: int | None = None
+    state_bytes: int | None = None
+    host_cpu_other: float | None = None
+    operators: tuple[OperatorBatch, ...] = ()
+
+    @property
+    def duration_s(self) -> float:
+        """Length of the whole batch in seconds."""
+        return self.durations_ms.get("triggerExecution", 0) / 1000.0
+
+
+@dataclass(frozen=True)
+class AppMetrics:
+    """One app between two flushes (a row of ``telemetry/apps``).
+
+    Attributes:
+        cpu_ratio: Processor seconds a second used by the driver's process tree, 0..cores.
+        rss_bytes: Resident memory of the process tree.
+        up_s: Seconds since the driver started.
+    """
+
+    pipeline: str
+    app: str
+    time: datetime
+    generation: int
+    cpu_ratio: float | None
+    rss_bytes: int | None
+    up_s: float

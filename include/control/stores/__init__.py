@@ -1,0 +1,1 @@
+"""The cycle's memory in the lake: one store a control table."""

@@ -1,0 +1,48 @@
+"""Every look that was taken, holds included."""
+
+from __future__ import annotations
+
+import secrets
+from dataclasses import dataclass
+from datetime import datetime
+
+from include.contracts.decision import Decision
+from include.lake.records import decision_from_row, decision_row
+from include.lake.store import Lake, literal
+
+TABLE = "control/decisions"
+
+
+def new_decision_id(time: datetime) -> str:
+    """Return a unique id that sorts by time, for example ``20130101T120000-1f3a``."""
+    return f"{time:%Y%m%dT%H%M%S}-{secrets.token_hex(3)}"
+
+
+@dataclass(frozen=True)
+class DecisionStore:
+    """Decisions of all pipelines in ``control/decisions``."""
+
+    lake: Lake
+
+    def record(self, decision: Decision) -> bool:
+        """Store a Decision once; return False if it had been stored before (a retried task)."""
+        done = self.lake.append(TABLE, [decision_row(decision)], {f"decision/{decision.decision_id}": 1})
+        return done is not None
+
+    def get(self, decision_id: str) -> Decision | None:
+        """Return one Decision."""
+        found = self._select(f"decision_id = {literal(decision_id)}", 1)
+        return found[0] if found else None
+
+    def last(self, pipeline: str) -> Decision | None:
+        """Return a pipeline's newest Decision."""
+        found = self.recent(pipeline, 1)
+        return found[0] if found else None
+
+    def recent(self, pipeline: str | None = None, limit: int = 50) -> list[Decision]:
+        """Return the newest Decisions, newest first, of one pipeline or of all."""
+        return self._select("true" if pipeline is None else f"pipeline = {literal(pipeline)}", limit)
+
+    def _select(self, where: str, limit: int) -> list[Decision]:
+        sql = f"select * from decisions where {where} order by time desc limit {int(limit)}"
+        return [decision_from_row(row) for row in self.lake.rows(sql, TABLE)]

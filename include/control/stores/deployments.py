@@ -1,0 +1,61 @@
+"""Numbered Deployments: two writers can never both make the same version."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+
+from include.contracts.codec import from_json, to_json
+from include.contracts.deployment import Deployment
+from include.contracts.errors import Conflict
+from include.lake.store import Lake, literal
+
+TABLE = "control/deployments"
+
+
+@dataclass(frozen=True)
+class DeploymentStore:
+    """Deployments of all pipelines in ``control/deployments``."""
+
+    lake: Lake
+
+    def latest(self, pipeline: str) -> Deployment | None:
+        """Return the newest version of a pipeline, None before its first launch."""
+        return self._one(f"pipeline = {literal(pipeline)} order by version desc limit 1")
+
+    def get(self, pipeline: str, version: int) -> Deployment | None:
+        """Return one version of a pipeline."""
+        return self._one(f"pipeline = {literal(pipeline)} and version = {literal(version)}")
+
+    def all_latest(self) -> list[Deployment]:
+        """Return every pipeline's newest version."""
+        names = self.lake.rows("select distinct pipeline from deployments order by pipeline", TABLE)
+        return [d for d in (self.latest(row["pipeline"]) for row in names) if d is not None]
+
+    def commit(self, content: Deployment, base_version: int | None) -> Deployment:
+        """Store ``content`` as the version after ``base_version`` and return it numbered.
+
+        Args:
+            content: The desired state; its own version is ignored.
+            base_version: The version it was decided on; None for the first.
+
+        Raises:
+            Conflict: If the pipeline has moved on from ``base_version``.
+        """
+        version = (base_version or 0) + 1
+        numbered = replace(content, version=version)
+        row = {
+            "pipeline": numbered.pipeline,
+            "time": datetime.now(UTC),
+            "version": version,
+            "content": to_json(numbered),
+            "decision_id": numbered.decision_id,
+            "author": numbered.author,
+        }
+        if self.lake.append(TABLE, [row], {f"deployment/{numbered.pipeline}": version}) is None:
+            raise Conflict(f"{numbered.pipeline}: version {version} exists already")
+        return numbered
+
+    def _one(self, where: str) -> Deployment | None:
+        rows = self.lake.rows(f"select content from deployments where {where}", TABLE)
+        return from_json(Deployment, rows[0]["content"]) if rows else None

@@ -1,0 +1,37 @@
+"""What each optimizer keeps between looks."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from datetime import datetime
+
+from include.contracts.codec import to_json
+from include.contracts.decision import Memory
+from include.lake.store import Lake, literal
+
+TABLE = "control/memory"
+
+
+@dataclass(frozen=True)
+class MemoryStore:
+    """Memories of all pipelines' optimizers in ``control/memory``."""
+
+    lake: Lake
+
+    def latest(self, pipeline: str, optimizer: str) -> Memory:
+        """Return an optimizer's memory after the last look; empty before the first."""
+        where = f"pipeline = {literal(pipeline)} and optimizer = {literal(optimizer)}"
+        rows = self.lake.rows(f"select value from memory where {where} order by time desc limit 1", TABLE)
+        return json.loads(rows[0]["value"]) if rows else {}
+
+    def record(self, pipeline: str, optimizer: str, decision_id: str, time: datetime, value: Memory) -> None:
+        """Store an optimizer's memory once a decision."""
+        row = {
+            "pipeline": pipeline,
+            "time": time,
+            "optimizer": optimizer,
+            "decision_id": decision_id,
+            "value": to_json(value),
+        }
+        self.lake.append(TABLE, [row], {f"memory/{optimizer}/{decision_id}": 1})

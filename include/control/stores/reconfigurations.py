@@ -1,0 +1,34 @@
+"""What actually happened to the apps."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from include.contracts.decision import Reconfiguration
+from include.lake.records import reconfiguration_from_row, reconfiguration_row
+from include.lake.store import Lake, literal
+
+TABLE = "control/reconfigurations"
+
+
+@dataclass(frozen=True)
+class ReconfigurationStore:
+    """Reconfigurations of all pipelines; a later row with the same start replaces an earlier one."""
+
+    lake: Lake
+
+    def record(self, change: Reconfiguration) -> None:
+        """Store the present state of a Reconfiguration."""
+        self.lake.append(TABLE, [reconfiguration_row(change)])
+
+    def recent(self, pipeline: str, limit: int = 50, since: datetime | None = None) -> list[Reconfiguration]:
+        """Return the newest Reconfigurations of a pipeline, newest first, each in its last known state."""
+        newer = f"and started >= {literal(since)}" if since else ""
+        sql = f"""
+            select * from (
+                select *, row_number() over (partition by app, started order by time desc) as age
+                from reconfigurations where pipeline = {literal(pipeline)} {newer}
+            ) where age = 1 order by started desc limit {int(limit)}
+        """
+        return [reconfiguration_from_row(row) for row in self.lake.rows(sql, TABLE)]

@@ -1,0 +1,1 @@
+"""Delta tables: schemas, append, read, maintenance. The only place that uses ``deltalake``."""

@@ -1,0 +1,202 @@
+"""Append to and read from the lake's Delta tables without Spark."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+from deltalake import CommitProperties, DeltaTable, QueryBuilder, Transaction, write_deltalake
+from deltalake.exceptions import CommitFailedError, DeltaError, TableNotFoundError
+
+from include.contracts.errors import Conflict, MillraceError
+from include.lake.schemas import TABLES, TableSchema
+
+CONFIGURATION = {
+    "delta.logRetentionDuration": "interval 2 days",
+    "delta.deletedFileRetentionDuration": "interval 1 days",
+    "delta.checkpointInterval": "50",
+}
+MAX_COMMIT_RETRIES = 50
+"""Appends of several writers conflict only in the log; deltalake's default of 15 is reached by four in a tight loop."""
+
+
+class Lake:
+    """The tables under one folder. Handles are kept open: reopening replays the log at every append.
+
+    Args:
+        root: The lake's folder; created with its first table.
+    """
+
+    def __init__(self, root: str | Path) -> None:
+        self.root = Path(root)
+        self._handles: dict[str, DeltaTable] = {}
+
+    def path(self, table: str) -> Path:
+        """Return the folder of ``table``.
+
+        Raises:
+            MillraceError: If the lake has no table of that name.
+        """
+        _schema(table)
+        return self.root / table
+
+    def exists(self, table: str) -> bool:
+        """Say whether ``table`` has been created."""
+        return DeltaTable.is_deltatable(str(self.path(table)))
+
+    def create(self, *tables: str) -> None:
+        """Create tables that do not exist yet, all of them by default; safe to repeat and to race."""
+        for table in tables or TABLES:
+            self._handle(table, create=True)
+
+    def version(self, table: str) -> int:
+        """Return the newest version of ``table``, -1 if it does not exist."""
+        handle = self._handle(table, create=False)
+        return -1 if handle is None else handle.version()
+
+    def append(
+        self,
+        table: str,
+        rows: Sequence[Mapping[str, Any]] | pa.Table,
+        transactions: Mapping[str, int] | None = None,
+    ) -> int | None:
+        """Append rows as one commit and return its version.
+
+        Args:
+            table: The table's name, for example ``telemetry/batches``.
+            rows: Rows as mappings (missing columns are null) or an Arrow table; ``date`` is added from ``time``.
+            transactions: Application transactions by id. If any id was already committed with this number or
+                a higher one, nothing is written and None is returned: replayed writes are skipped.
+
+        Raises:
+            Conflict: If another writer committed one of ``transactions`` at the same moment.
+            MillraceError: If the lake cannot be written.
+        """
+        handle = self._handle(table, create=True)
+        assert handle is not None
+        for app_id, number in (transactions or {}).items():
+            committed = handle.transaction_version(app_id)
+            if committed is not None and committed >= number:
+                return None
+        data = _arrow(rows, _schema(table))
+        properties = CommitProperties(
+            app_transactions=[Transaction(k, v) for k, v in (transactions or {}).items()] or None,
+            max_commit_retries=MAX_COMMIT_RETRIES,
+        )
+        try:
+            write_deltalake(handle, data, mode="append", commit_properties=properties)
+        except CommitFailedError as error:
+            self._handles.pop(table, None)
+            if transactions and "oncurrent transaction" in str(error):
+                raise Conflict(f"{table}: {transactions} was committed by another writer") from error
+            raise _unwritable(self.path(table), error) from error
+        except (OSError, DeltaError) as error:
+            self._handles.pop(table, None)
+            raise _unwritable(self.path(table), error) from error
+        return handle.version()
+
+    def query(self, sql: str, *tables: str) -> pa.Table:
+        """Run a SELECT (DataFusion SQL) over tables; ``telemetry/batches`` is called ``batches`` in the query.
+
+        A table that does not exist yet is read as empty. Values never belong into the text of a query that a
+        person can influence: use :func:`literal`.
+
+        Raises:
+            MillraceError: If a table cannot be read.
+        """
+        builder = QueryBuilder()
+        for table in tables:
+            handle = self._handle(table, create=False)
+            if handle is None:
+                return pa.table({})
+            builder.register(table.rsplit("/", 1)[-1], handle)
+        try:
+            return pa.table(builder.execute(sql).read_all())
+        except (OSError, DeltaError) as error:
+            raise _unreadable(self.root, tables, error) from error
+        except Exception as error:
+            if type(error).__module__.startswith(("deltalake", "_internal")):
+                raise _unreadable(self.root, tables, error) from error
+            raise
+
+    def rows(self, sql: str, *tables: str) -> list[dict[str, Any]]:
+        """Run :meth:`query` and return its rows."""
+        rows: list[dict[str, Any]] = self.query(sql, *tables).to_pylist()
+        return rows
+
+    def _handle(self, table: str, *, create: bool) -> DeltaTable | None:
+        schema, path = _schema(table), str(self.path(table))
+        handle = self._handles.get(table)
+        try:
+            if handle is not None:
+                handle.update_incremental()
+            elif DeltaTable.is_deltatable(path):
+                handle = DeltaTable(path)
+            elif create:
+                handle = DeltaTable.create(
+                    path,
+                    schema=schema.columns,
+                    mode="ignore",
+                    partition_by=["date"] if schema.growing else None,
+                    configuration=CONFIGURATION,
+                )
+            else:
+                return None
+        except TableNotFoundError:
+            self._handles.pop(table, None)
+            return None if not create else self._handle(table, create=True)
+        except CommitFailedError:  # another writer created it first
+            handle = DeltaTable(path)
+        except (OSError, DeltaError) as error:
+            raise (_unwritable(self.path(table), error) if create else _unreadable(self.root, (table,), error)) from error
+        self._handles[table] = handle
+        return handle
+
+
+def literal(value: str | int | float | datetime) -> str:
+    """Return ``value`` as a SQL literal for :meth:`Lake.query`."""
+    if isinstance(value, datetime):
+        return f"arrow_cast('{value.astimezone(UTC).isoformat()}', 'Timestamp(Microsecond, Some(\"UTC\"))')"
+    if isinstance(value, str):
+        return "'" + value.replace("'", "''") + "'"
+    return json.dumps(value)
+
+
+def _schema(table: str) -> TableSchema:
+    try:
+        return TABLES[table]
+    except KeyError:
+        raise MillraceError("table", table, ", ".join(TABLES), "Name a table of the lake.") from None
+
+
+def _arrow(rows: Iterable[Mapping[str, Any]] | pa.Table, schema: TableSchema) -> pa.Table:
+    if isinstance(rows, pa.Table):
+        if schema.growing and "date" not in rows.column_names:
+            import pyarrow.compute as pc
+
+            rows = rows.append_column("date", pc.cast(rows["time"], pa.date32()))
+        return rows.select(schema.columns.names).cast(schema.columns)
+    complete = [_with_date(row) if schema.growing else row for row in rows]
+    return pa.Table.from_pylist(complete, schema=schema.columns)
+
+
+def _with_date(row: Mapping[str, Any]) -> dict[str, Any]:
+    return {**row, "date": row["time"].astimezone(UTC).date()}
+
+
+def _unwritable(path: Path, error: Exception) -> MillraceError:
+    remedy = f"Free space or make the folder writable, then try again ({_last_line(error)})."
+    return MillraceError("lake", str(path), "a writable folder with free space", remedy)
+
+
+def _unreadable(root: Path, tables: Sequence[str], error: Exception) -> MillraceError:
+    remedy = f"Check the folder's permissions and its _delta_log ({_last_line(error)})."
+    return MillraceError("lake", f"{root}: {', '.join(tables)}", "readable Delta tables", remedy)
+
+
+def _last_line(error: Exception) -> str:
+    return (str(error).strip().splitlines() or [type(error).__name__])[-1][:300]

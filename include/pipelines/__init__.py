@@ -1,0 +1,1 @@
+"""Pipeline specs and the built-in pipelines' own scripts."""

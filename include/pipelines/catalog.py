@@ -1,0 +1,118 @@
+"""Find, read and check pipeline specs."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from string import Template
+from typing import Any
+
+import yaml
+from pydantic import ValidationError
+
+from include.contracts.errors import MillraceError
+from include.pipelines.spec import PipelineSpec, resolve_script
+
+BUILT_IN = Path(__file__).parent / "specs"
+FOLDERS_VARIABLE = "MILLRACE_PIPELINES"
+
+
+def spec_folders() -> list[Path]:
+    """Return the folders that hold specs: the built-in one and those in MILLRACE_PIPELINES (``:`` between)."""
+    extra = [Path(p).expanduser() for p in os.environ.get(FOLDERS_VARIABLE, "").split(os.pathsep) if p]
+    return [BUILT_IN, *extra]
+
+
+def spec_files() -> list[Path]:
+    """Return every spec file in name order."""
+    return sorted((f for folder in spec_folders() for f in folder.glob("*.y*ml")), key=lambda f: f.name)
+
+
+def load(path: Path, variables: Mapping[str, str] | None = None) -> PipelineSpec:
+    """Read one spec; ``${MILLRACE_HOME}`` in its texts is replaced and its script made absolute.
+
+    Args:
+        path: The YAML file.
+        variables: What may be replaced; by default MILLRACE_HOME from the environment.
+
+    Raises:
+        MillraceError: If the file is malformed, a key is unknown or a value out of range, or the script
+            does not exist.
+    """
+    try:
+        raw = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+        raise MillraceError(path.name, _first_line(error), "a readable YAML file", "Mend the file.") from None
+    if not isinstance(raw, dict):
+        raise MillraceError(path.name, raw, "a mapping of keys to values", "Start with `name: <pipeline>`.")
+    try:
+        spec = PipelineSpec.model_validate(_replaced(raw, variables or _variables()))
+    except ValidationError as error:
+        raise _explained(path, error) from None
+    script = resolve_script(spec.script, path.parent)
+    if not script.is_file():
+        raise MillraceError(f"{path.name}: script", spec.script, "an existing file", f"Create {script} or mend the path.")
+    return spec.model_copy(update={"script": str(script)})
+
+
+def load_all() -> tuple[dict[str, PipelineSpec], list[MillraceError]]:
+    """Return every good spec by name, and what is wrong with the others: one bad spec never hides a good one."""
+    specs: dict[str, PipelineSpec] = {}
+    problems: list[MillraceError] = []
+    for path in spec_files():
+        try:
+            spec = load(path)
+        except MillraceError as error:
+            problems.append(error)
+            continue
+        if spec.name in specs:
+            problems.append(MillraceError(f"{path.name}: name", spec.name, "a name of its own", "Rename one of the two."))
+            continue
+        specs[spec.name] = spec
+    return specs, problems
+
+
+def find(name: str) -> PipelineSpec:
+    """Return the spec of one pipeline.
+
+    Raises:
+        MillraceError: If there is none of that name, or its own file is wrong.
+    """
+    specs, problems = load_all()
+    if name in specs:
+        return specs[name]
+    for problem in problems:
+        if problem.key.split(":")[0].rsplit(".", 1)[0] == name:
+            raise problem
+    known = ", ".join(sorted(specs)) or "none yet"
+    raise MillraceError("pipeline", name, known, "Name one of these, or add a spec (see the README).")
+
+
+def _variables() -> dict[str, str]:
+    default = Path(__file__).resolve().parents[2] / "var"
+    return {"MILLRACE_HOME": os.environ.get("MILLRACE_HOME", str(default))}
+
+
+def _replaced(value: Any, variables: Mapping[str, str]) -> Any:
+    if isinstance(value, str):
+        return Template(value).safe_substitute(variables)
+    if isinstance(value, dict):
+        return {k: _replaced(v, variables) for k, v in value.items()}
+    if isinstance(value, list):
+        return [_replaced(v, variables) for v in value]
+    return value
+
+
+def _explained(path: Path, error: ValidationError) -> MillraceError:
+    first = error.errors(include_url=False)[0]
+    key = ".".join(str(part) for part in first["loc"]) or "spec"
+    if first["type"] == "extra_forbidden":
+        return MillraceError(f"{path.name}: {key}", first["input"], "a known key", f"Remove or rename `{key}`.")
+    more = len(error.errors()) - 1
+    also = f" ({more} more problem{'s' if more > 1 else ''} in this file.)" if more else ""
+    return MillraceError(f"{path.name}: {key}", first.get("input"), first["msg"], f"Mend `{key}`.{also}")
+
+
+def _first_line(error: Exception) -> str:
+    return " ".join(str(error).split())[:200]

@@ -1,0 +1,179 @@
+"""The pipeline spec: what a user writes as YAML, checked before anything runs."""
+
+from __future__ import annotations
+
+import hashlib
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+from include.contracts.deployment import CHANGEABLE, AppDeployment, Deployment
+from include.contracts.signals import Bounds, Objective
+
+NAME = r"^[a-z][a-z0-9_]{0,62}$"
+
+
+class Strict(BaseModel):
+    """Base of all sections: unknown keys are errors, values never change after loading."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class Mode(StrEnum):
+    """How far a decision goes by itself."""
+
+    ADVISE = "advise"
+    APPROVE = "approve"
+    AUTO = "auto"
+
+
+class Submit(Strict):
+    """How the app is submitted; the same words as spark-submit's options."""
+
+    master: str = Field("local", pattern=r"^(local|spark://[\w.\-]+:\d+)$", description="'local' (slots become local[slots]) or a spark://host:port address")
+    packages: tuple[str, ...] = Field((), description="Maven coordinates")
+    jars: tuple[str, ...] = Field((), description="Jars beside the five of Delta")
+    py_files: tuple[str, ...] = Field((), description="Python files or archives for the executors")
+    conf: dict[str, str] = Field(default_factory=dict, description="Spark configuration")
+    env: dict[str, str] = Field(default_factory=dict, description="Environment of the driver; never a secret")
+    cwd: str | None = Field(None, description="Working folder of the driver; the script's folder by default")
+    python: str | None = Field(None, description="Python interpreter of driver and workers")
+
+
+class Slots(Strict):
+    """Bounds of an app's slots, and the slots of its first start."""
+
+    min: Annotated[int, Field(ge=1, le=4096)] = 1
+    max: Annotated[int, Field(ge=1, le=4096)] = 8
+    start: Annotated[int, Field(ge=1, le=4096)] = 1
+
+    @model_validator(mode="after")
+    def _ordered(self) -> Self:
+        if not self.min <= self.start <= self.max:
+            raise ValueError(f"min <= start <= max must hold, got {self.min}, {self.start}, {self.max}")
+        return self
+
+
+class ObjectiveSpec(Strict):
+    """What the owner wants from the pipeline."""
+
+    target_utilisation: Annotated[float, Field(gt=0, le=1)] = 0.8
+    max_lag_s: Annotated[float, Field(gt=0)] = 30.0
+    catch_up_s: Annotated[float, Field(gt=0)] = 60.0
+    max_reconfigurations_per_hour: Annotated[int, Field(ge=0)] = 60
+
+
+class Tuner(Strict):
+    """Which optimizer sizes the app, by registry name, and its options."""
+
+    name: str = "conttune"
+    options: dict[str, Any] = Field(default_factory=dict)
+
+
+class GuardsSpec(Strict):
+    """What may veto a change."""
+
+    cool_down_s: Annotated[float, Field(ge=0)] = 30.0
+    quiet_hours: tuple[Annotated[str, Field(pattern=r"^\d{2}:\d{2}-\d{2}:\d{2}$")], ...] = Field(
+        (), description="UTC spans such as 22:00-06:00 in which nothing is changed"
+    )
+    max_total_slots: Annotated[int, Field(ge=1)] | None = Field(None, description="Quota over all pipelines")
+
+
+class Quality(Strict):
+    """What the quality gate accepts."""
+
+    max_age_s: Annotated[float, Field(gt=0)] = 120.0
+    max_gap_s: Annotated[float, Field(gt=0)] = 300.0
+
+
+class KeyedOperator(Strict):
+    """A keyed operator that ``profile`` measures: its key columns and number of key groups."""
+
+    name: Annotated[str, Field(pattern=NAME)]
+    key: tuple[str, ...]
+    key_groups: Annotated[int, Field(ge=1, le=32768)] = 64
+
+
+class Profile(Strict):
+    """The scheduled batch job that measures key groups, flows and streams on the source table."""
+
+    source: str = Field(description="Folder of the Delta source table; ${MILLRACE_HOME} is replaced")
+    time_column: str
+    period_s: Annotated[int, Field(ge=1)] = 60
+    operators: tuple[KeyedOperator, ...] = ()
+    stream: tuple[str, ...] = Field((), description="Columns whose values together name an input stream")
+    schedule: str = Field("*/10 * * * *", description="Cron expression of profile_<pipeline>")
+
+
+class PipelineSpec(Strict):
+    """A pipeline: one script run by Millrace, and how it may be adapted."""
+
+    name: Annotated[str, Field(pattern=NAME)]
+    description: str = ""
+    script: str = Field(description="The PySpark script, relative to the spec's folder or absolute")
+    args: tuple[str, ...] = Field((), description="Its arguments; ${MILLRACE_HOME} is replaced")
+    level: Literal[0, 1, 2] = 0
+    submit: Submit = Submit()
+    slots: Slots = Slots()
+    memory_mb: Annotated[int, Field(ge=512)] = 1024
+    max_parallelism: Annotated[int, Field(ge=1, le=32768)] = 8
+    objective: ObjectiveSpec = ObjectiveSpec()
+    owners: dict[str, str] = Field(
+        {"slots": "conttune"},
+        description="Which optimizer may change a field; a field without an owner changes by hand only",
+    )
+    mode: Mode = Mode.ADVISE
+    approval_expires_s: Annotated[float, Field(gt=0)] = 3600.0
+    period_s: Annotated[float, Field(ge=1)] = 60.0
+    tuner: Tuner = Tuner()
+    guards: GuardsSpec = GuardsSpec()
+    quality: Quality = Quality()
+    ready_deadline_s: Annotated[float, Field(gt=0)] = 120.0
+    stop_deadline_s: Annotated[float, Field(gt=0)] = 60.0
+    profile: Profile | None = None
+
+    @model_validator(mode="after")
+    def _owned_fields_exist(self) -> Self:
+        unknown = sorted(set(self.owners) - set(CHANGEABLE))
+        if unknown:
+            raise ValueError(f"owners: {', '.join(unknown)} cannot be owned; allowed: {', '.join(CHANGEABLE)}")
+        return self
+
+    @property
+    def app(self) -> str:
+        """Name of the pipeline's one app (L0 and L1 have one)."""
+        return self.name
+
+    @property
+    def config_hash(self) -> str:
+        """Hash of the whole spec, stored with each decision."""
+        return hashlib.sha256(self.model_dump_json().encode()).hexdigest()[:16]
+
+    def first_deployment(self) -> Deployment:
+        """Return the content of the pipeline's first version."""
+        app = AppDeployment(
+            script=self.script,
+            args=self.args,
+            slots=self.slots.start,
+            memory_mb=self.memory_mb,
+            max_parallelism=self.max_parallelism,
+            submit=self.submit.model_dump(mode="json"),
+        )
+        return Deployment(pipeline=self.name, version=1, running=True, apps={self.app: app}, reason="first launch")
+
+    def objective_contract(self) -> Objective:
+        """Return the objective as the optimizers see it."""
+        return Objective(**self.objective.model_dump())
+
+    def bounds_contract(self) -> Bounds:
+        """Return the bounds as the optimizers see them."""
+        return Bounds(self.slots.min, self.slots.max)
+
+
+def resolve_script(script: str, folder: Path) -> Path:
+    """Return the script's absolute path."""
+    path = Path(script).expanduser()
+    return path if path.is_absolute() else (folder / path).resolve()
