@@ -1,0 +1,111 @@
+"""The house's rooms and which doors are open between them (design: layout and dependency direction)."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+
+# room -> other rooms of the repo that it may import
+MAY_IMPORT = {
+    "include.contracts": set(),
+    "include.lake": {"include.contracts"},
+    "include.drivers": {"include.contracts"},
+    "include.pipelines": {"include.contracts"},
+    "include.tracking": {"include.contracts"},
+    "include.stack": {"include.contracts"},
+    "include.feeds": {"include.contracts", "include.lake"},
+    "include.streaming": {"include.contracts", "include.lake", "include.drivers"},
+    "include.control": {"include.contracts", "include.lake", "include.tracking", "include.pipelines", "include.drivers"},
+    "include.demo": {"include", "optimizers"},
+    "include.cli": {"include", "optimizers", "benchmarks"},
+    "optimizers": {"include.contracts"},
+    "jobs": {"include"},
+    "plugins": {"include", "optimizers"},
+    "dags": {"plugins", "include", "optimizers"},
+    "benchmarks": {"include", "optimizers", "jobs", "plugins"},
+}
+
+# third-party packages that only some rooms may use
+RESERVED = {
+    "deltalake": {"include.lake"},
+    "airflow": {"dags", "plugins"},
+    "mlflow": {"include.tracking"},
+    "great_expectations": {"include.control"},
+    "skopt": {"optimizers", "include.tracking"},
+    "pyspark": {"jobs", "include.streaming", "include.pipelines"},
+}
+PURE = {"optimizers": {"numpy", "scipy", "sklearn", "skopt", "ortools"}, "include.contracts": {"numpy"}}
+CLOCK_AND_FILES = {"time", "pathlib", "os", "io", "subprocess", "socket", "shutil", "tempfile"}
+
+# built-in pipelines' scripts are users' programs: they know nothing of Millrace
+USERS_SCRIPTS = ROOT / "include" / "pipelines" / "scripts"
+# set by Airflow's own name, imported by Airflow only
+NOT_OURS = {ROOT / "include" / "stack" / "airflow" / "airflow_local_settings.py"}
+
+
+def _sources() -> Iterator[Path]:
+    for top in ("include", "optimizers", "jobs", "plugins", "dags", "benchmarks"):
+        yield from sorted(f for f in (ROOT / top).rglob("*.py") if f not in NOT_OURS)
+
+
+def _room(module: str) -> str:
+    parts = module.split(".")
+    return ".".join(parts[:2]) if parts[0] == "include" else parts[0]
+
+
+def _module(path: Path) -> str:
+    return ".".join(path.relative_to(ROOT).with_suffix("").parts)
+
+
+def _imports(path: Path) -> set[str]:
+    found = set()
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            assert node.level == 0, f"{path}: relative imports hide the room"
+            found.add(node.module)
+    return found
+
+
+OURS = {"include", "optimizers", "jobs", "plugins", "dags", "benchmarks", "tests"}
+
+
+@pytest.mark.parametrize("path", list(_sources()), ids=lambda p: str(p.relative_to(ROOT)))
+def test_import_when_made_then_goes_through_an_open_door(path: Path) -> None:
+    room = _room(_module(path))
+    if room == "include" or room == "include.__init__":
+        return
+    assert room in MAY_IMPORT, f"{room} is no room of the design: add it to the design or move the file"
+    for module in _imports(path):
+        top = module.split(".")[0]
+        if top in OURS:
+            target = _room(module)
+            allowed = MAY_IMPORT[room] | {room}
+            assert not path.is_relative_to(USERS_SCRIPTS), f"{path.name}: a user's script knows nothing of Millrace"
+            assert target in allowed or top in allowed, f"{room} must not import {module}"
+        elif top in RESERVED:
+            assert room in RESERVED[top] or room == "benchmarks", f"{room} must not import {top}"
+
+
+@pytest.mark.parametrize("room", sorted(PURE))
+def test_pure_rooms_when_imported_then_need_no_clock_no_files_no_other_library(room: str) -> None:
+    import sys
+
+    for path in (p for p in _sources() if _room(_module(p)) == room):
+        for module in _imports(path):
+            top = module.split(".")[0]
+            known = top in OURS or top in sys.stdlib_module_names or top in PURE[room]
+            assert known, f"{path}: {room} must not import {top}"
+            if room == "optimizers":
+                assert top not in CLOCK_AND_FILES, f"{path}: optimizers have no clock and no files, found {top}"
+
+
+def test_files_when_listed_then_none_is_called_utils() -> None:
+    names = {p.stem for p in _sources()}
+    assert not names & {"utils", "util", "helpers", "common", "misc"}
