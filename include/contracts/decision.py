@@ -91,6 +91,9 @@ class Decision:
         models: Registered models used, by name: version.
         config_hash: Hash of the spec the look ran under.
         mlflow_run_id: The MLflow run of a change; None for holds.
+        cursor_version: Version of ``telemetry/batches`` the look read up to, where the next one goes on; None
+            for a decision that was no look (a veto of a stale apply, a roll-back).
+        cursor_until: Time the look read up to (UTC).
     """
 
     decision_id: str
@@ -108,6 +111,8 @@ class Decision:
     models: Mapping[str, str] = field(default_factory=dict)
     config_hash: str = ""
     mlflow_run_id: str | None = None
+    cursor_version: int | None = None
+    cursor_until: datetime | None = None
 
 
 @dataclass(frozen=True)

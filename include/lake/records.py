@@ -49,10 +49,10 @@ def decision_from_row(row: Mapping[str, Any]) -> Decision:
     """Return a row of ``control/decisions`` as a Decision."""
     import json
 
-    plain = {k: v for k, v in row.items() if k != "date"}
+    plain = to_plain({k: v for k, v in row.items() if k != "date"})
     for name in _DECISION_JSON:
         plain[name] = None if row.get(name) is None else json.loads(row[name])
-    decision: Decision = from_plain(Decision, {**plain, "time": row["time"].isoformat()})
+    decision: Decision = from_plain(Decision, plain)
     return decision
 
 

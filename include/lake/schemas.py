@@ -118,6 +118,8 @@ TABLES: dict[str, TableSchema] = {
         ("models", pa.string()),
         ("config_hash", pa.string()),
         ("mlflow_run_id", pa.string()),
+        ("cursor_version", pa.int64()),
+        ("cursor_until", TIME),
         growing=True,
     ),
     "control/reconfigurations": _table(

@@ -2,20 +2,29 @@
 
 from __future__ import annotations
 
-import secrets
+import hashlib
 from dataclasses import dataclass
 from datetime import datetime
 
 from include.contracts.decision import Decision
+from include.contracts.protocols import Cursor
 from include.lake.records import decision_from_row, decision_row
 from include.lake.store import Lake, literal
 
 TABLE = "control/decisions"
 
 
-def new_decision_id(time: datetime) -> str:
-    """Return a unique id that sorts by time, for example ``20130101T120000-1f3a``."""
-    return f"{time:%Y%m%dT%H%M%S}-{secrets.token_hex(3)}"
+def new_decision_id(time: datetime, *what: str) -> str:
+    """Return an id that sorts by time, for example ``20130101T120000-1f3a9c04``.
+
+    The same look gives the same id, so that a retried task finds the Decision it made before.
+
+    Args:
+        time: When the look was taken (UTC).
+        what: What tells this Decision from others of the same second: the pipeline, the request.
+    """
+    digest = hashlib.sha256("\0".join([time.isoformat(), *what]).encode()).hexdigest()
+    return f"{time:%Y%m%dT%H%M%S}-{digest[:8]}"
 
 
 @dataclass(frozen=True)
@@ -38,6 +47,13 @@ class DecisionStore:
         """Return a pipeline's newest Decision."""
         found = self.recent(pipeline, 1)
         return found[0] if found else None
+
+    def cursor(self, pipeline: str) -> Cursor:
+        """Return where a pipeline's last look stopped reading."""
+        looks = self._select(f"pipeline = {literal(pipeline)} and cursor_version is not null", 1)
+        if not looks or looks[0].cursor_version is None:
+            return Cursor()
+        return Cursor(looks[0].cursor_version, looks[0].cursor_until)
 
     def recent(self, pipeline: str | None = None, limit: int = 50) -> list[Decision]:
         """Return the newest Decisions, newest first, of one pipeline or of all."""

@@ -27,6 +27,10 @@ class DeploymentStore:
         """Return one version of a pipeline."""
         return self._one(f"pipeline = {literal(pipeline)} and version = {literal(version)}")
 
+    def made_by(self, pipeline: str, decision_id: str) -> Deployment | None:
+        """Return the version that a Decision became, None if it never did."""
+        return self._one(f"pipeline = {literal(pipeline)} and decision_id = {literal(decision_id)}")
+
     def all_latest(self) -> list[Deployment]:
         """Return every pipeline's newest version."""
         names = self.lake.rows("select distinct pipeline from deployments order by pipeline", TABLE)

@@ -19,9 +19,17 @@ class MemoryStore:
 
     lake: Lake
 
-    def latest(self, pipeline: str, optimizer: str) -> Memory:
-        """Return an optimizer's memory after the last look; empty before the first."""
-        where = f"pipeline = {literal(pipeline)} and optimizer = {literal(optimizer)}"
+    def latest(self, pipeline: str, optimizer: str, besides: str = "") -> Memory:
+        """Return an optimizer's memory after the last look; empty before the first.
+
+        Args:
+            pipeline: Name of the pipeline.
+            optimizer: Registry name of the optimizer.
+            besides: A Decision whose memory does not count: the one that a retried task is making again.
+        """
+        where = (
+            f"pipeline = {literal(pipeline)} and optimizer = {literal(optimizer)} and decision_id <> {literal(besides)}"
+        )
         rows = self.lake.rows(f"select value from memory where {where} order by time desc limit 1", TABLE)
         return json.loads(rows[0]["value"]) if rows else {}
 
