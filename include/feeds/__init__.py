@@ -1,0 +1,1 @@
+"""Feeds: programs that fill source tables."""

@@ -1,0 +1,81 @@
+"""Replay the flights of 2013 into a Delta table: ``python -m include.feeds.flights --table DIR``.
+
+The rate follows the real hours of the day: nearly nothing by night, two humps by day.
+"""
+
+from __future__ import annotations
+
+import signal
+import sys
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import click
+
+from include.contracts.errors import Conflict, MillraceError
+from include.feeds.nycflights import flights
+from include.feeds.replay import SCHEMA, Clock, Replay
+from include.lake.source import SourceTable
+
+TRANSACTION = "feed/flights"
+
+
+def run(
+    replay: Replay, table: SourceTable, parts: int, wait: Callable[[float], bool], say: Callable[[str], None]
+) -> bool:
+    """Commit tick after tick, each when it is due, going on after the last one that was committed.
+
+    Args:
+        replay: The rows.
+        table: Where they go.
+        parts: Files a commit, >= 1.
+        wait: Waits the seconds given, and returns True if the replay is to stop.
+        say: Takes one line of progress.
+
+    Returns:
+        True if the replay came to its end, False if it was stopped.
+    """
+    clock, first = replay.clock, table.last(TRANSACTION) + 1
+    begun = time.monotonic() - first * clock.tick_s
+    for number in range(first, clock.ticks + 1):
+        if wait(max(0.0, begun + number * clock.tick_s - time.monotonic())):
+            say(f"stopped before tick {number} of {clock.ticks}; the same command goes on from there")
+            return False
+        rows = replay.tick(number)
+        if rows.num_rows:  # a tick without flights needs no commit: to repeat it after a kill changes nothing
+            table.append(rows, parts, TRANSACTION, number)
+        if int(clock.hour(number)) != int(clock.hour(number - 1)) or number == first:
+            say(f"{int(clock.hour(number)):02d}:00, {rows.num_rows / clock.tick_s:.0f} rows/s")
+    say(f"done: {replay.rows} rows")
+    return True
+
+
+@click.command()
+@click.option("--table", type=click.Path(path_type=Path), required=True, help="Folder of the Delta table.")
+@click.option("--fold-days", default=28, show_default=True, help="Days of flights laid over one replayed day.")
+@click.option("--days", default=1.0, show_default=True, help="Replayed days, or a part of one.")
+@click.option("--day-s", default=240.0, show_default=True, help="Seconds a replayed day takes.")
+@click.option("--start-hour", default=0, show_default=True, help="Hour of the day to start at.")
+@click.option("--rate-scale", default=1.0, show_default=True, help="Rows a flight.")
+@click.option("--tick-s", default=1.0, show_default=True, help="Seconds between two commits.")
+@click.option("--parts", type=click.IntRange(1), default=8, show_default=True, help="Files a commit.")
+def main(table: Path, parts: int, **settings: Any) -> None:
+    """Replay the flights of 2013 into a Delta table; a replay that was interrupted goes on where it stopped."""
+    stop = threading.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: stop.set())
+    try:
+        clock = Clock(**settings)
+        target = SourceTable(table, SCHEMA, clock.content)
+        run(Replay(clock, flights()), target, parts, stop.wait, lambda line: print(line, flush=True))
+    except Conflict:
+        sys.exit(f"error: another replay is filling {table}: stop one of the two")
+    except MillraceError as error:
+        sys.exit(f"error: {error}")
+
+
+if __name__ == "__main__":
+    main()

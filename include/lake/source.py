@@ -1,0 +1,143 @@
+"""Write and read source and result tables: Delta tables that belong to a pipeline, not to the lake."""
+
+from __future__ import annotations
+
+import json
+import time
+import uuid
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from deltalake import CommitProperties, DeltaTable, QueryBuilder, Transaction
+from deltalake.exceptions import CommitFailedError, DeltaError
+from deltalake.transaction import AddAction
+
+from include.contracts.errors import Conflict, MillraceError
+from include.lake.store import CONFIGURATION
+
+
+class SourceTable:
+    """A Delta table that a feed appends to, each commit made of several files of near-equal rows.
+
+    Spark reads a micro-batch with at most one task a file, so a commit of fewer files than slots leaves slots
+    idle whatever their number. ``write_deltalake`` writes one file; here the parts are written first and then
+    added by one commit.
+
+    Args:
+        path: The table's folder; created if it is not there.
+        schema: Its Arrow schema.
+        content: What the table holds and how it was made. A table made of something else is refused.
+
+    Raises:
+        MillraceError: If the folder cannot be written, or holds a table of other content.
+    """
+
+    def __init__(self, path: str | Path, schema: pa.Schema, content: str) -> None:
+        self.path = Path(path)
+        self._schema = schema
+        try:
+            self._table = DeltaTable.create(
+                str(self.path), schema=schema, mode="ignore", description=content, configuration=CONFIGURATION
+            )
+            self._table.update_incremental()
+        except (OSError, DeltaError) as error:
+            raise _unwritable(self.path, error) from error
+        found = self._table.metadata().description
+        if found != content:
+            remedy = f"It was made as {found!r}: use the same settings, or a new folder."
+            raise MillraceError("source table", str(self.path), f"a table of {content!r}", remedy)
+
+    def last(self, transaction: str) -> int:
+        """Return the number last committed under a transaction id, -1 before the first."""
+        number = self._table.transaction_version(transaction)
+        return -1 if number is None else int(number)
+
+    def append(self, rows: pa.Table, parts: int, transaction: str, number: int) -> int | None:
+        """Append rows as one commit of ``parts`` files and return its version.
+
+        Args:
+            rows: Rows in the table's schema; fewer rows than parts make as many files as rows.
+            parts: Files a commit, >= 1.
+            transaction: Application transaction id.
+            number: Its number, counted up by the caller; one that was committed before writes nothing and
+                returns None.
+
+        Raises:
+            Conflict: If another writer committed this number at the same moment.
+            MillraceError: If the table cannot be written.
+        """
+        if number <= self.last(transaction):
+            return None
+        try:
+            # A kill between the two steps leaves files that no commit names: readers never see them.
+            files = [self._write(part) for part in split(rows, parts)]
+            self._table.create_write_transaction(
+                files,
+                mode="append",
+                schema=self._schema,
+                commit_properties=CommitProperties(app_transactions=[Transaction(transaction, number)]),
+            )
+            self._table.update_incremental()
+        except CommitFailedError as error:
+            raise Conflict(f"{self.path}: {transaction} {number} was committed by another writer") from error
+        except (OSError, DeltaError) as error:
+            raise _unwritable(self.path, error) from error
+        return int(self._table.version())
+
+    def _write(self, part: pa.Table) -> AddAction:
+        name = f"part-{uuid.uuid4()}.parquet"
+        pq.write_table(part, self.path / name, compression="snappy")
+        size = (self.path / name).stat().st_size
+        return AddAction(name, size, {}, int(time.time() * 1000), True, json.dumps({"numRecords": part.num_rows}))
+
+
+def split(rows: pa.Table, parts: int) -> list[pa.Table]:
+    """Return ``rows`` in at most ``parts`` slices, none empty, whose lengths differ by at most one row."""
+    count = min(parts, rows.num_rows)
+    bounds = [rows.num_rows * i // count for i in range(count + 1)] if count else [0]
+    return [rows.slice(start, end - start) for start, end in pairwise(bounds)]
+
+
+def query(sql: str, **tables: str | Path) -> pa.Table:
+    """Run a SELECT (DataFusion SQL) over Delta tables anywhere, each under the name it is passed by.
+
+    Raises:
+        MillraceError: If a table is not there or cannot be read.
+    """
+    builder = QueryBuilder()
+    try:
+        for name, path in tables.items():
+            builder.register(name, DeltaTable(str(path)))
+        return pa.table(builder.execute(sql).read_all())
+    except (OSError, DeltaError) as error:
+        raise _unreadable(tables, error) from error
+
+
+def commits(path: str | Path) -> list[dict[str, Any]]:
+    """Return a table's commits that are still in its log, oldest first: ``version`` and ``time`` (ms since 1970).
+
+    Raises:
+        MillraceError: If the table is not there or cannot be read.
+    """
+    try:
+        history = DeltaTable(str(path)).history()
+    except (OSError, DeltaError) as error:
+        raise _unreadable({"table": path}, error) from error
+    return [{"version": c["version"], "time": c["timestamp"]} for c in reversed(history)]
+
+
+def _unwritable(path: Path, error: Exception) -> MillraceError:
+    remedy = f"Free space or make the folder writable, then try again ({_last_line(error)})."
+    return MillraceError("source table", str(path), "a writable folder with free space", remedy)
+
+
+def _unreadable(tables: Any, error: Exception) -> MillraceError:
+    paths = ", ".join(str(p) for p in tables.values())
+    return MillraceError("table", paths, "a readable Delta table", f"Check the folder ({_last_line(error)}).")
+
+
+def _last_line(error: Exception) -> str:
+    return (str(error).strip().splitlines() or [type(error).__name__])[-1][:300]
