@@ -1,0 +1,1 @@
+"""The local stack: set-up, secrets, ports, services and their supervisor."""
