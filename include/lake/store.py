@@ -46,7 +46,7 @@ class Lake:
 
     def exists(self, table: str) -> bool:
         """Say whether ``table`` has been created."""
-        return DeltaTable.is_deltatable(str(self.path(table)))
+        return bool(DeltaTable.is_deltatable(str(self.path(table))))
 
     def create(self, *tables: str) -> None:
         """Create tables that do not exist yet, all of them by default; safe to repeat and to race."""
@@ -77,7 +77,8 @@ class Lake:
             MillraceError: If the lake cannot be written.
         """
         handle = self._handle(table, create=True)
-        assert handle is not None
+        if handle is None:
+            raise _unwritable(self.path(table), FileNotFoundError(str(self.path(table))))
         for app_id, number in (transactions or {}).items():
             committed = handle.transaction_version(app_id)
             if committed is not None and committed >= number:
@@ -97,7 +98,7 @@ class Lake:
         except (OSError, DeltaError) as error:
             self._handles.pop(table, None)
             raise _unwritable(self.path(table), error) from error
-        return handle.version()
+        return int(handle.version())
 
     def query(self, sql: str, *tables: str) -> pa.Table:
         """Run a SELECT (DataFusion SQL) over tables; ``telemetry/batches`` is called ``batches`` in the query.
@@ -152,7 +153,8 @@ class Lake:
         except CommitFailedError:  # another writer created it first
             handle = DeltaTable(path)
         except (OSError, DeltaError) as error:
-            raise (_unwritable(self.path(table), error) if create else _unreadable(self.root, (table,), error)) from error
+            problem = _unwritable(self.path(table), error) if create else _unreadable(self.root, (table,), error)
+            raise problem from error
         self._handles[table] = handle
         return handle
 

@@ -52,7 +52,9 @@ def load(path: Path, variables: Mapping[str, str] | None = None) -> PipelineSpec
         raise _explained(path, error) from None
     script = resolve_script(spec.script, path.parent)
     if not script.is_file():
-        raise MillraceError(f"{path.name}: script", spec.script, "an existing file", f"Create {script} or mend the path.")
+        raise MillraceError(
+            f"{path.name}: script", spec.script, "an existing file", f"Create {script} or mend the path."
+        )
     return spec.model_copy(update={"script": str(script)})
 
 
@@ -67,7 +69,9 @@ def load_all() -> tuple[dict[str, PipelineSpec], list[MillraceError]]:
             problems.append(error)
             continue
         if spec.name in specs:
-            problems.append(MillraceError(f"{path.name}: name", spec.name, "a name of its own", "Rename one of the two."))
+            problems.append(
+                MillraceError(f"{path.name}: name", spec.name, "a name of its own", "Rename one of the two.")
+            )
             continue
         specs[spec.name] = spec
     return specs, problems

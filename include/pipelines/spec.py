@@ -32,7 +32,11 @@ class Mode(StrEnum):
 class Submit(Strict):
     """How the app is submitted; the same words as spark-submit's options."""
 
-    master: str = Field("local", pattern=r"^(local|spark://[\w.\-]+:\d+)$", description="'local' (slots become local[slots]) or a spark://host:port address")
+    master: str = Field(
+        "local",
+        pattern=r"^(local|spark://[\w.\-]+:\d+)$",
+        description="'local' (slots become local[slots]) or a spark://host:port address",
+    )
     packages: tuple[str, ...] = Field((), description="Maven coordinates")
     jars: tuple[str, ...] = Field((), description="Jars beside the five of Delta")
     py_files: tuple[str, ...] = Field((), description="Python files or archives for the executors")

@@ -60,5 +60,5 @@ class DecisionStore:
         return self._select("true" if pipeline is None else f"pipeline = {literal(pipeline)}", limit)
 
     def _select(self, where: str, limit: int) -> list[Decision]:
-        sql = f"select * from decisions where {where} order by time desc limit {int(limit)}"
+        sql = f"select * from decisions where {where} order by time desc limit {int(limit)}"  # noqa: S608 - values pass through literal()
         return [decision_from_row(row) for row in self.lake.rows(sql, TABLE)]

@@ -30,7 +30,8 @@ class MemoryStore:
         where = (
             f"pipeline = {literal(pipeline)} and optimizer = {literal(optimizer)} and decision_id <> {literal(besides)}"
         )
-        rows = self.lake.rows(f"select value from memory where {where} order by time desc limit 1", TABLE)
+        sql = f"select value from memory where {where} order by time desc limit 1"  # noqa: S608 - literals
+        rows = self.lake.rows(sql, TABLE)
         return json.loads(rows[0]["value"]) if rows else {}
 
     def record(self, pipeline: str, optimizer: str, decision_id: str, time: datetime, value: Memory) -> None:

@@ -14,7 +14,11 @@ TABLE = "control/reconfigurations"
 
 @dataclass(frozen=True)
 class ReconfigurationStore:
-    """Reconfigurations of all pipelines; a later row with the same start replaces an earlier one."""
+    """Reconfigurations of all pipelines; a later row with the same start replaces an earlier one.
+
+    A row that has ended is later than an open one whatever the clock says, and one with what was achieved is later
+    than the same without: it is written when a look has verified the change, under the same end.
+    """
 
     lake: Lake
 
@@ -27,8 +31,11 @@ class ReconfigurationStore:
         newer = f"and started >= {literal(since)}" if since else ""
         sql = f"""
             select * from (
-                select *, row_number() over (partition by app, started order by time desc) as age
+                select *, row_number() over (
+                    partition by app, started
+                    order by ended is not null desc, time desc, achieved <> '{{}}' desc
+                ) as age
                 from reconfigurations where pipeline = {literal(pipeline)} {newer}
             ) where age = 1 order by started desc limit {int(limit)}
-        """
+        """  # noqa: S608 - values pass through literal()
         return [reconfiguration_from_row(row) for row in self.lake.rows(sql, TABLE)]

@@ -1,0 +1,181 @@
+"""An app's capacity from its micro-batches (design, "Capacity of a micro-batch app").
+
+Symbols, per batch i that really ran at parallelism p:
+    d_i  duration, seconds;  x_i  rows;  u_ik  useful time of operator k, all its tasks together, waits included;
+    w_i = sum_k u_ik / p_ik  time in which the app's slots worked on rows: an operator's p tasks share u evenly.
+    o(p) fixed cost of a batch, seconds;  PA(p) rows a second of the whole app, s(p) = 1 / PA(p).
+
+Model:
+    d_i = o(p) + x_i s(p) + e_i                                                                       (1)
+    The stages of a batch take turns on the app's slots, hence their times add up. An operator's part of the
+    row-dependent time is x_i / PA_k(p) = u_ik / p (PA_k = p x / u: ContTune, Section 3), so
+    x_i s(p) = c w_i,                                                                                 (2)
+    where c >= 1 covers what no operator reports: scheduling, uneven tasks, writing. With (2) in (1)
+    d_i = o + c w_i + e_i                                                                             (3)
+
+Sources of information, strongest first:
+    1. rows that vary at one p: (1) alone gives o(p) and s(p).
+    2. (3) over all levels together: w varies with p by its own nature, even if rows do not, so o and c become known;
+       then s(p) = c median(w_i / x_i). It enters (1) as a prior, so it decides where rows hardly vary and is
+       outvoted where they do.
+    3. o(p) is mostly planning, log and commit, so it is close across p: a prior again.
+    4. batches without rows cost about o, a little less, for they read nothing: a prior, not points of the line.
+Without any of them (one level, equal rows, no useful time) o and s cannot be told apart, and there is no Capacity.
+
+Rows / duration (o counted as work) and p x / u of the heaviest stage (all else forgotten) are both wrong by 2x.
+How busy the app is says nothing: under the default trigger batches run back to back at any load.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from statistics import median, median_low
+
+import numpy as np
+
+from include.contracts.signals import Capacity
+from include.contracts.telemetry import BatchMetrics, OperatorBatch
+from include.control.line import Array, Line, Prior, fit_line, weighted_median
+
+MIN_BATCHES = 3
+"""Fewest healthy batches with rows that make a level: two points always lie on a line."""
+MAX_BATCHES = 200
+"""Newest batches of a level that are fitted: enough for 1 %, few enough for a look to stay quick."""
+MAX_RELATIVE_ERROR = 0.5
+"""A processing ability known worse than this is not known."""
+COVERAGE = Prior(1.1, 0.2)
+"""c of equation (3) before anything is known of an app."""
+COVERAGE_SPREAD = 0.1
+"""Relative difference of c between levels."""
+FIXED_SPREAD = 0.2
+"""Relative difference of o between levels, and between a batch with and one without rows."""
+
+
+@dataclass(frozen=True)
+class _Level:
+    """Batches that ran at one p: rows x (n,), durations d (n,), work w (n,) (NaN where unknown)."""
+
+    x: Array
+    d: Array
+    w: Array
+
+    @property
+    def work_per_row(self) -> float | None:
+        known = np.isfinite(self.w)
+        if known.sum() < MIN_BATCHES:
+            return None
+        return weighted_median(self.w[known] / self.x[known], self.x[known])
+
+
+def fit(batches: Sequence[BatchMetrics]) -> Mapping[int, Capacity]:
+    """Return the fitted capacity by the p that really ran.
+
+    Args:
+        batches: Healthy batches of one query in the order they ran (:func:`include.control.health.healthy`), at any
+            number of levels. Those without rows count for the fixed cost only.
+    """
+    levels = _levels(batches)
+    empty = [b.duration_s for b in batches if b.rows_in == 0 and b.duration_s > 0]
+    pooled = _pooled(levels, _empty_prior(empty))
+    alone = {p: _line(level, _fixed(pooled, empty, []), pooled) for p, level in levels.items()}
+    found = {}
+    for p, level in levels.items():
+        others = [line for q, line in alone.items() if q != p and line is not None]
+        line = _line(level, _fixed(pooled, empty, others), pooled)
+        if line is None or not line.slope_error <= MAX_RELATIVE_ERROR * line.slope:
+            continue
+        rate = 1 / line.slope
+        capacity = Capacity(p, line.intercept, rate, rate * line.slope_error / line.slope, len(level.x))
+        if all(map(math.isfinite, (capacity.fixed_s, rate, capacity.rows_per_s_error))):
+            found[p] = capacity
+    return found
+
+
+def heaviest(batch: BatchMetrics) -> OperatorBatch | None:
+    """Return the operator with the most useful time, whose stage decides the p that really ran; None if unknown."""
+    known = [o for o in batch.operators if ran_at(o, batch.slots) is not None]
+    return max(known, key=lambda o: o.useful_s or 0.0, default=None)
+
+
+def ran_at(operator: OperatorBatch, slots: int) -> int | None:
+    """Return the tasks of an operator that really ran at once, min(tasks, slots); None if unknown."""
+    p = operator.p if operator.p is not None else operator.tasks
+    return None if p is None or p < 1 else min(p, slots)
+
+
+def parallelism(batch: BatchMetrics) -> int | None:
+    """Return the p that a batch really ran at; None if unknown."""
+    operator = heaviest(batch)
+    return None if operator is None else ran_at(operator, batch.slots)
+
+
+def work_s(batch: BatchMetrics) -> float | None:
+    """Return w, the time in which the app's slots worked on the batch's rows, seconds; None if no operator told."""
+    parts = []
+    for operator in batch.operators:
+        p, useful = ran_at(operator, batch.slots), operator.useful_s
+        if p is not None and useful is not None and math.isfinite(useful) and useful >= 0:
+            parts.append(useful / p)
+    return sum(parts) if sum(parts) > 0 else None
+
+
+def _levels(batches: Sequence[BatchMetrics]) -> dict[int, _Level]:
+    rows: dict[int, list[tuple[float, float, float]]] = {}
+    for batch in batches:
+        p = parallelism(batch)
+        if p is not None and batch.rows_in > 0 and batch.duration_s > 0:
+            rows.setdefault(p, []).append((batch.rows_in, batch.duration_s, work_s(batch) or math.nan))
+    return {
+        p: _Level(*np.array(of_level[-MAX_BATCHES:], dtype=float).T)
+        for p, of_level in sorted(rows.items())
+        if len(of_level) >= MIN_BATCHES
+    }
+
+
+def _pooled(levels: Mapping[int, _Level], fixed: Prior | None) -> Line | None:
+    """Return equation (3) over all levels: intercept o, slope c."""
+    if not levels:
+        return None
+    w = np.concatenate([level.w for level in levels.values()])
+    d = np.concatenate([level.d for level in levels.values()])
+    known = np.isfinite(w)
+    if known.sum() < MIN_BATCHES:
+        return None
+    return fit_line(w[known], d[known], fixed, COVERAGE)
+
+
+def _line(level: _Level, fixed: Prior | None, pooled: Line | None) -> Line | None:
+    """Return equation (1) at one level."""
+    unit = level.work_per_row
+    if unit is None or pooled is None:
+        return fit_line(level.x, level.d, fixed)
+    error = math.hypot(COVERAGE_SPREAD, pooled.slope_error / pooled.slope)
+    return fit_line(level.x, level.d, fixed, Prior(pooled.slope * unit, error * pooled.slope * unit))
+
+
+def _fixed(pooled: Line | None, empty: Sequence[float], others: Sequence[Line]) -> Prior | None:
+    """Return what is known of o(p) beside the level's own batches with rows."""
+    known = [_spread(Prior(line.intercept, line.intercept_error)) for line in others]
+    if pooled is not None and others:
+        known.append(_spread(Prior(pooled.intercept, pooled.intercept_error)))
+    if (prior := _empty_prior(empty)) is not None:
+        known.append(prior)
+    known = [k for k in known if k.error > 0]
+    # the surest one alone: they share batches, so together they would seem surer than they are
+    return min(known, key=lambda k: k.error, default=None)
+
+
+def _empty_prior(empty: Sequence[float]) -> Prior | None:
+    return _spread(Prior(median(empty), 0.0)) if empty else None
+
+
+def _spread(prior: Prior) -> Prior:
+    return Prior(prior.mean, math.hypot(prior.error, FIXED_SPREAD * prior.mean))
+
+
+def typical_parallelism(batches: Sequence[BatchMetrics]) -> int | None:
+    """Return the median p of the batches with rows, a level that really ran; None if unknown."""
+    known = [p for p in (parallelism(b) for b in batches if b.rows_in > 0) if p is not None]
+    return median_low(known) if known else None

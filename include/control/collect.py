@@ -1,0 +1,183 @@
+"""From telemetry to Signals: what one period measured, whole."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+from statistics import median_low
+
+from include.contracts.decision import Reconfiguration
+from include.contracts.errors import NotReady
+from include.contracts.protocols import Cursor
+from include.contracts.signals import AppSignals, OperatorSignals, Signals
+from include.contracts.telemetry import BatchMetrics, OperatorBatch
+from include.control.capacity import fit, heaviest, ran_at, typical_parallelism
+from include.control.health import healthy, is_idle_marker
+from include.control.history import TABLE, History, main_query, read
+from include.control.rates import backpressured_ratio, rates, restart_lag_rows
+from include.control.stores.deployments import DeploymentStore
+from include.control.stores.observations import ObservationStore
+from include.control.stores.reconfigurations import ReconfigurationStore
+from include.lake.store import Lake
+from include.pipelines.spec import PipelineSpec
+
+SETTLED_BATCHES = 3
+"""Healthy batches after a reconfiguration before it is judged: as many as make a level of the capacity fit."""
+
+MAX_PERIODS = 3
+"""Longest period in spec periods: after a pause of the loop the average over the whole pause would say nothing."""
+
+
+def collect(spec: PipelineSpec, lake: Lake, cursor: Cursor, now: datetime) -> Signals:
+    """Return what happened since the last look.
+
+    The period ends with the newest row and lasts one to :data:`MAX_PERIODS` spec periods: from the cursor where that
+    lies in between. A row without duration and rows is an idle marker: it tells the source's end while no batch runs,
+    which is the only way to know that nothing arrives.
+
+    Args:
+        spec: The pipeline.
+        lake: Its telemetry and control tables.
+        cursor: Where the last look stopped.
+        now: The present (UTC).
+
+    Raises:
+        NotReady: Quietly, if there is no telemetry, nothing newer than the cursor, or no Deployment.
+    """
+    version = lake.version(TABLE)  # before the rows: a commit in between is seen again by the next look
+    if version <= cursor.telemetry_version:
+        raise NotReady(f"{spec.name}: no telemetry newer than version {cursor.telemetry_version}")
+    history = _history(spec, read(lake, spec.name, spec.app, now), cursor)
+    changes = ReconfigurationStore(lake).recent(spec.name)
+    current = DeploymentStore(lake).latest(spec.name)
+    if current is None:
+        raise NotReady(f"{spec.name}: it has never been launched")
+    open_at_most_s = spec.ready_deadline_s + spec.stop_deadline_s
+    counted = healthy(history.rows, changes, open_at_most_s)
+    return Signals(
+        pipeline=spec.name,
+        since=history.since,
+        until=history.until,
+        telemetry_version=version,
+        deployment_version=_version_that_ran(history, changes, current.version),
+        level=spec.level,
+        apps=(_app(spec, history, counted, changes),),
+        observations=ObservationStore(lake).recent(spec.name),
+        objective=spec.objective_contract(),
+        bounds=spec.bounds_contract(),
+        settling=_settling(history, counted, changes, now - timedelta(seconds=open_at_most_s)),
+    )
+
+
+def _history(spec: PipelineSpec, rows: Sequence[BatchMetrics], cursor: Cursor) -> History:
+    if not rows:
+        raise NotReady(f"{spec.name}: no telemetry yet")
+    newest = max(rows, key=lambda r: (r.generation, r.time))
+    period = timedelta(seconds=spec.period_s)
+    ordered = main_query(rows, newest.time - period)
+    until = ordered[-1].time
+    # not "<": where the clock went back, the newest row is older than the cursor and new all the same
+    if cursor.until is not None and until == cursor.until:
+        raise NotReady(f"{spec.name}: nothing newer than {cursor.until:%H:%M:%S}")
+    since = min(max(cursor.until or until - period, until - MAX_PERIODS * period), until - period)
+    return History(ordered, since, until)
+
+
+def _app(
+    spec: PipelineSpec, history: History, counted: Sequence[BatchMetrics], changes: Sequence[Reconfiguration]
+) -> AppSignals:
+    batches = history.in_period(history.batches)
+    present = history.present(batches)
+    p = typical_parallelism(present) or typical_parallelism(history.present(history.batches))
+    capacity = fit(counted).get(p) if p is not None else None
+    found = rates(history)
+    fixed_s = capacity.fixed_s if capacity else None
+    lag = restart_lag_rows(history, changes)
+    return AppSignals(
+        app=spec.app,
+        slots=history.newest.slots,
+        parallelism=p,
+        source_splits=_source_splits(present or history.present(history.batches)),
+        arrival_rows_per_s=found.arrival_rows_per_s,
+        processed_rows_per_s=found.processed_rows_per_s,
+        backlog_rows=found.backlog_rows,
+        backlog_growth_rows_per_s=found.backlog_growth_rows_per_s,
+        batches=len(batches),
+        healthy_batches=len(history.in_period(counted)),
+        busy_ratio=min(1.0, history.busy_s() / history.period_s),
+        backpressured_ratio=backpressured_ratio(history, found.arrival_rows_per_s, spec.objective_contract(), fixed_s),
+        slot_busy_ratio=_slot_busy_ratio(history),
+        capacity=capacity,
+        restart_lag_rows=lag,
+        operators=_operators(spec.app, history, present),
+    )
+
+
+def _source_splits(batches: Sequence[BatchMetrics]) -> bool:
+    """Say whether the heaviest operator usually had fewer tasks than slots."""
+    pairs = [(o.tasks, b.slots) for b in batches if b.rows_in > 0 and (o := heaviest(b)) is not None]
+    fewer = [tasks < slots for tasks, slots in pairs if tasks is not None]
+    return bool(fewer) and sum(fewer) > len(fewer) / 2
+
+
+def _slot_busy_ratio(history: History) -> float | None:
+    """Return occupied task-slot time over slots * period; a batch counts as far as it lies in the period."""
+    inside = [(b, share) for b in history.batches if (share := history.share_in_period(b)) > 0]
+    if not inside:
+        return 0.0 if is_idle_marker(history.newest) else None
+    told = [(b, share) for b, share in inside if any(o.useful_s is not None for o in b.operators)]
+    if not told:
+        return None
+    busy_s = sum(share * sum(o.useful_s or 0.0 for o in b.operators) / b.slots for b, share in told)
+    return min(1.0, max(0.0, busy_s / history.period_s))
+
+
+def _operators(app: str, history: History, batches: Sequence[BatchMetrics]) -> tuple[OperatorSignals, ...]:
+    seen: dict[str, list[tuple[OperatorBatch, int]]] = {}
+    for batch in batches:
+        for operator in batch.operators:
+            seen.setdefault(operator.id, []).append((operator, batch.slots))
+    return tuple(_operator(f"{app}/{key}", parts, history.period_s) for key, parts in seen.items())
+
+
+def _operator(name: str, parts: Sequence[tuple[OperatorBatch, int]], period_s: float) -> OperatorSignals:
+    ran = [p for o, slots in parts if (p := ran_at(o, slots)) is not None]
+    counted = [o for o, _ in parts if o.rows_in is not None and o.rows_in >= 0]
+    timed = [o for o in counted if o.rows_in and o.useful_s is not None and o.useful_s > 0]
+    rows, useful_s = sum(o.rows_in or 0 for o in timed), sum(o.useful_s or 0.0 for o in timed)
+    p = median_low(ran) if ran else None
+    return OperatorSignals(
+        operator=name,
+        name=parts[-1][0].name,
+        parallelism=p,
+        rows_in_per_s=sum(o.rows_in or 0 for o in counted) / period_s if counted else None,
+        useful_s_per_row=useful_s / rows if rows else None,
+        processing_ability=p * rows / useful_s if rows and p else None,
+    )
+
+
+def _version_that_ran(history: History, changes: Sequence[Reconfiguration], latest: int) -> int:
+    """Return the Deployment version of the running generation: a proposal built on an older one must not win."""
+    for change in changes:
+        if change.generation == history.newest.generation and change.to_version is not None:
+            return change.to_version
+    return latest
+
+
+def _settling(
+    history: History, counted: Sequence[BatchMetrics], changes: Sequence[Reconfiguration], oldest_open: datetime
+) -> bool:
+    """Say whether the last reconfiguration is still open, or too few healthy batches have followed it.
+
+    An idle app gives markers in place of batches: they count, or a quiet night could never be used to shrink.
+    """
+    if not changes:
+        return False
+    last = changes[0]
+    if last.ended is None and last.started > oldest_open:
+        return True
+    begun = [r for r in history.rows if r.generation >= (last.generation or 0)]
+    end = last.ended or last.started
+    following = [r for r in counted if r.generation >= (last.generation or 0) and r.time > end]
+    idle = [r for r in begun if is_idle_marker(r) and r.backlog_rows == 0 and r.time > end]
+    return len(following) + len(idle) < SETTLED_BATCHES

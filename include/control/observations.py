@@ -1,0 +1,30 @@
+"""What a look adds to the tuner's training data."""
+
+from __future__ import annotations
+
+from include.contracts.signals import AppSignals, Observation, Signals
+
+
+def new_observations(signals: Signals) -> tuple[Observation, ...]:
+    """Return the points of processing ability that a look measured anew, one an app.
+
+    A point is new only if healthy batches at its p ran in the period: an idle night repeats nothing, and a settling
+    app is not yet what it will be. The p is the one that really ran, whatever the slots.
+    """
+    if signals.settling:
+        return ()
+    points = (_point(signals, app) for app in signals.apps)
+    return tuple(p for p in points if p is not None)
+
+
+def _point(signals: Signals, app: AppSignals) -> Observation | None:
+    if app.capacity is None or app.healthy_batches == 0:
+        return None
+    return Observation(
+        operator=app.app,
+        parallelism=app.capacity.parallelism,
+        processing_ability=app.capacity.rows_per_s,
+        noise=app.capacity.rows_per_s_error,
+        batches=app.capacity.batches,
+        time=signals.until,
+    )

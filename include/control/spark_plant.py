@@ -1,0 +1,68 @@
+"""The plant that is real: Spark drivers seen through their telemetry and changed by the reconciler."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Protocol
+
+from include.contracts.decision import Reconfiguration
+from include.contracts.deployment import Deployment
+from include.contracts.errors import Conflict
+from include.contracts.protocols import Cursor
+from include.contracts.signals import Signals
+from include.control.collect import collect
+from include.control.stores.deployments import DeploymentStore
+from include.lake.store import Lake
+from include.pipelines.spec import PipelineSpec
+
+
+class Reconciles(Protocol):
+    """What starts and stops drivers until they are what the newest Deployment says."""
+
+    def reconcile(self) -> tuple[Reconfiguration, ...]:
+        """Start or stop what differs and say what happened."""
+        ...
+
+
+def utc_now() -> datetime:
+    """Return the present (UTC)."""
+    return datetime.now(UTC)
+
+
+@dataclass(frozen=True)
+class SparkPlant:
+    """One pipeline's Spark apps.
+
+    Attributes:
+        spec: The pipeline.
+        lake: Its telemetry and control tables.
+        reconciler: The only one that starts or stops a driver.
+        clock: The present (UTC).
+    """
+
+    spec: PipelineSpec
+    lake: Lake
+    reconciler: Reconciles
+    clock: Callable[[], datetime] = utc_now
+
+    def observe(self, since: Cursor) -> Signals:
+        """Return what happened since the last look.
+
+        Raises:
+            NotReady: Quietly, if there is nothing new to look at.
+        """
+        return collect(self.spec, self.lake, since, self.clock())
+
+    def apply(self, target: Deployment) -> tuple[Reconfiguration, ...]:
+        """Make Spark run ``target``, which must be the pipeline's newest version, and say what happened.
+
+        Raises:
+            Conflict: If the pipeline has moved on to another version; nothing is changed then.
+        """
+        latest = DeploymentStore(self.lake).latest(self.spec.name)
+        if latest is None or latest.version != target.version:
+            newest = "none" if latest is None else str(latest.version)
+            raise Conflict(f"{self.spec.name}: version {target.version} is not the newest one ({newest})")
+        return self.reconciler.reconcile()

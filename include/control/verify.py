@@ -1,0 +1,73 @@
+"""Whether a change did what it predicted, checked by the looks that follow it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from include.contracts.decision import Outcome, Reconfiguration
+from include.contracts.signals import AppSignals, Signals
+from include.control.stores.decisions import DecisionStore
+from include.control.stores.reconfigurations import ReconfigurationStore
+from include.lake.store import Lake
+from include.pipelines.spec import PipelineSpec
+
+
+def verify(spec: PipelineSpec, lake: Lake, signals: Signals) -> tuple[Reconfiguration, ...]:
+    """Fill in what the last change achieved, and return the Reconfigurations that were completed so.
+
+    A change is judged once, when it has settled, and only if its own version is what was measured. A predicted figure
+    that the look cannot measure (no capacity yet) waits for a later look; an ineffective scaling then shows as
+    ``achieved`` far from the Decision's ``predicted`` under the same keys.
+
+    Args:
+        spec: The pipeline.
+        lake: Its control tables.
+        signals: What the present look measured.
+    """
+    if signals.settling:
+        return ()
+    store = ReconfigurationStore(lake)
+    apps = {app.app: app for app in signals.apps}
+    done: list[Reconfiguration] = []
+    for change in _judgeable(store.recent(spec.name), signals):
+        measured = apps.get(change.app)
+        decision = DecisionStore(lake).get(change.decision_id or "")
+        if measured is None or decision is None:
+            continue
+        achieved = _measured(decision.predicted, measured)
+        if achieved:
+            completed = replace(change, achieved=achieved)
+            store.record(completed)
+            done.append(completed)
+    return tuple(done)
+
+
+def _judgeable(changes: list[Reconfiguration], signals: Signals) -> list[Reconfiguration]:
+    newest: dict[str, Reconfiguration] = {}
+    for change in changes:  # newest first
+        newest.setdefault(change.app, change)
+    return [
+        c
+        for c in newest.values()
+        if c.outcome is Outcome.READY
+        and c.decision_id is not None
+        and not c.achieved
+        and c.to_version == signals.deployment_version
+    ]
+
+
+def _measured(predicted: Mapping[str, float], app: AppSignals) -> dict[str, float]:
+    """Return what was measured under the keys of what was predicted; empty while the capacity is not known."""
+    if app.capacity is None or app.capacity.parallelism != app.parallelism:
+        return {}
+    rate = app.capacity.rows_per_s
+    known: dict[str, float | None] = {
+        "processing_ability_rows_per_s": rate,
+        "fixed_s": app.capacity.fixed_s,
+        "parallelism": float(app.capacity.parallelism),
+        "slots": float(app.slots),
+        "arrival_rows_per_s": app.arrival_rows_per_s,
+        "utilisation_ratio": None if app.arrival_rows_per_s is None else app.arrival_rows_per_s / rate,
+    }
+    return {key: value for key in predicted if (value := known.get(key)) is not None}
