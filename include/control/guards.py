@@ -1,0 +1,206 @@
+"""The guards between a proposal and a change: a fixed order, each with a veto, all of them in the trace.
+
+Cool-down and changes per hour hold for urgent scale-ups too: right after a restart the backlog that the restart
+itself caused looks like urgency, and following it is how a tuner runs away (design: conttune.md, traps).
+A change that a person forces passes ``bounds`` and ``quota`` only; the others are told as not asked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+
+from include.contracts.decision import GuardOutcome, Outcome, Reconfiguration
+from include.contracts.deployment import Deployment
+from include.contracts.signals import Bounds
+from include.control.quality.result import GateResult
+from include.pipelines.spec import GuardsSpec
+
+EFFECTIVE_SHARE = 0.1
+"""Least share of the predicted gain that counts as an effect (Flink's autoscaler uses the same default)."""
+
+INEFFECTIVE_FOR = timedelta(hours=1)
+"""How long an ineffective scale-up stands against another one: the cause may have gone by then."""
+
+MIN_MEMORY_MB = 512
+
+
+@dataclass(frozen=True)
+class Scaling:
+    """The last verified change of an app's slots, and what it brought (rows a second)."""
+
+    app: str
+    before: int
+    after: int
+    ended: datetime
+    capacity_before: float
+    capacity_predicted: float
+    capacity_achieved: float
+
+    @property
+    def ineffective(self) -> bool:
+        """True for a scale-up that was to bring more and brought almost nothing of it."""
+        promised = self.capacity_predicted - self.capacity_before
+        gained = self.capacity_achieved - self.capacity_before
+        return self.after > self.before and promised > 0 and gained < EFFECTIVE_SHARE * promised
+
+
+@dataclass(frozen=True)
+class Case:
+    """All that the guards look at.
+
+    Attributes:
+        now: The present (UTC).
+        current: The Deployment that the change starts from.
+        target: The content it leads to.
+        gate: What the quality gate said.
+        bounds: Allowed slots of an app.
+        limits: The spec's guards.
+        max_per_hour: Changes allowed in any hour.
+        history: Reconfigurations of at least the last hour, newest first.
+        scalings: The last verified change of each app's slots.
+        others: Newest Deployments of the other pipelines.
+        forced: True if a person demands the change.
+    """
+
+    now: datetime
+    current: Deployment
+    target: Deployment
+    gate: GateResult
+    bounds: Bounds
+    limits: GuardsSpec
+    max_per_hour: int
+    history: Sequence[Reconfiguration] = ()
+    scalings: Sequence[Scaling] = field(default_factory=tuple)
+    others: Sequence[Deployment] = ()
+    forced: bool = False
+
+
+Guard = Callable[[Case], str | None]
+"""Returns the reason of its veto; None lets pass."""
+
+
+def judge(case: Case) -> tuple[GuardOutcome, ...]:
+    """Ask every guard in the fixed order and return the whole trace."""
+    return tuple(_ask(name, guard, case) for name, guard in CHAIN)
+
+
+def first_veto(trace: Sequence[GuardOutcome]) -> GuardOutcome | None:
+    """Return the veto that decides: the first in the order."""
+    return next((outcome for outcome in trace if not outcome.passed), None)
+
+
+def _ask(name: str, guard: Guard, case: Case) -> GuardOutcome:
+    if case.forced and name not in ASKED_WHEN_FORCED:
+        return GuardOutcome(name, True, "not asked: the change was forced by a person")
+    reason = guard(case)
+    return GuardOutcome(name, reason is None, reason or "")
+
+
+def data_quality(case: Case) -> str | None:
+    """Hold on telemetry that the gate refused."""
+    return None if case.gate.passed else case.gate.sentence
+
+
+def bounds(case: Case) -> str | None:
+    """Hold slots within the spec's bounds and memory above Spark's least."""
+    for name, app in sorted(case.target.apps.items()):
+        low, high = case.bounds.min_slots, case.bounds.max_slots
+        if not low <= app.slots <= high:
+            return f"{name}: {app.slots} slots; allowed: {low} to {high}"
+        if app.memory_mb < MIN_MEMORY_MB:
+            return f"{name}: {app.memory_mb} MB of memory; allowed: {MIN_MEMORY_MB} or more"
+    return None
+
+
+def cool_down(case: Case) -> str | None:
+    """Let a reconfiguration end, and then the pipeline settle."""
+    for change in case.history:
+        if change.ended is None and change.outcome is Outcome.OPEN:
+            return f"{change.app}: the reconfiguration of {_clock(change.started)} is still under way"
+    ended = max((change.ended for change in case.history if change.ended), default=None)
+    if ended is None:
+        return None
+    elapsed_s = (case.now - ended).total_seconds()
+    if elapsed_s >= case.limits.cool_down_s:
+        return None
+    allowed = f"the cool-down is {case.limits.cool_down_s:g} s"
+    return f"the last reconfiguration ended {max(elapsed_s, 0):.0f} s ago; {allowed}"
+
+
+def changes_per_hour(case: Case) -> str | None:
+    """Hold the number of decided changes in the last hour; launches and healing do not count."""
+    recent = [c for c in case.history if c.decision_id and c.started > case.now - timedelta(hours=1)]
+    made = len({c.decision_id for c in recent})
+    if made < case.max_per_hour:
+        return None
+    return f"{made} changes in the last hour; allowed: {case.max_per_hour}"
+
+
+def quiet_hours(case: Case) -> str | None:
+    """Change nothing within the spec's UTC spans."""
+    now = case.now.astimezone(UTC)
+    minute = now.hour * 60 + now.minute
+    for span in case.limits.quiet_hours:
+        start, end = (_minute(text) for text in span.split("-"))
+        inside = start <= minute < end if start <= end else minute >= start or minute < end
+        if inside:
+            return f"it is {now:%H:%M} UTC, within the quiet hours {span}"
+    return None
+
+
+def ineffective_scaling(case: Case) -> str | None:
+    """Refuse to scale up again where the last scale-up brought nothing."""
+    for last in case.scalings:
+        app = last.app
+        if app not in case.target.apps or app not in case.current.apps:
+            continue
+        grows = case.target.apps[app].slots > case.current.apps[app].slots
+        if grows and last.ineffective and case.now - last.ended < INEFFECTIVE_FOR:
+            return (
+                f"{app}: the last step from {last.before} to {last.after} slots was to bring "
+                f"{last.capacity_predicted - last.capacity_before:.0f} rows/s more and brought "
+                f"{last.capacity_achieved - last.capacity_before:.0f}"
+            )
+    return None
+
+
+def quota(case: Case) -> str | None:
+    """Hold the slots of all running pipelines together; giving slots back is always allowed."""
+    allowed = case.limits.max_total_slots
+    wanted, held = total_slots(case.target), total_slots(case.current)
+    if allowed is None or wanted <= held:
+        return None
+    elsewhere = sum(total_slots(d) for d in case.others if d.pipeline != case.target.pipeline)
+    if wanted + elsewhere <= allowed:
+        return None
+    return f"{wanted} slots here and {elsewhere} in other pipelines; the quota is {allowed}"
+
+
+def total_slots(deployment: Deployment) -> int:
+    """Return the slots a Deployment holds: none where it is stopped."""
+    return sum(app.slots for app in deployment.apps.values()) if deployment.running else 0
+
+
+CHAIN: tuple[tuple[str, Guard], ...] = (
+    ("data quality", data_quality),
+    ("bounds", bounds),
+    ("cool-down", cool_down),
+    ("changes per hour", changes_per_hour),
+    ("quiet hours", quiet_hours),
+    ("ineffective scaling", ineffective_scaling),
+    ("quota", quota),
+)
+"""The design's order."""
+
+ASKED_WHEN_FORCED = frozenset({"bounds", "quota"})
+
+
+def _minute(text: str) -> int:
+    hours, minutes = text.split(":")
+    return int(hours) * 60 + int(minutes)
+
+
+def _clock(time: datetime) -> str:
+    return f"{time.astimezone(UTC):%H:%M:%S} UTC"

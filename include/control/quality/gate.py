@@ -1,0 +1,146 @@
+"""Judge the telemetry since the last look; a refusal ends the look as a hold, never as a change."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from include.contracts.errors import MillraceError
+from include.contracts.protocols import Cursor
+from include.control.quality import expectations, frames
+from include.control.quality.docs import DataDocs, without_bars
+from include.control.quality.result import BadRow, Failure, GateResult
+from include.control.stores.deployments import DeploymentStore
+from include.control.stores.reconfigurations import ReconfigurationStore
+from include.lake.since import Since, read_since, read_span
+from include.lake.store import Lake
+from include.pipelines.spec import PipelineSpec
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from great_expectations.expectations.expectation import Expectation
+
+BATCHES, APPS = "telemetry/batches", "telemetry/apps"
+ROWS_TOLD = 3
+"""Offending rows that a failure carries."""
+
+
+@dataclass(frozen=True)
+class Part:
+    """One frame and what must hold for it; ``key`` names its rows."""
+
+    name: str
+    frame: pd.DataFrame
+    suite: Sequence[Expectation]
+    key: tuple[str, ...]
+
+
+def check(spec: PipelineSpec, lake: Lake, cursor: Cursor, now: datetime, folder: Path | None = None) -> GateResult:
+    """Judge a pipeline's telemetry committed since ``cursor``.
+
+    Args:
+        spec: The pipeline.
+        lake: The lake.
+        cursor: Where the last look stopped reading.
+        now: The present (UTC).
+        folder: Where Great Expectations keeps its context and Data Docs; ``gx`` beside the lake by default.
+    """
+    os.environ.setdefault("GX_ANALYTICS_ENABLED", "false")
+    docs = DataDocs((folder or lake.root.parent / "gx") / spec.name)
+    try:
+        seen = {
+            BATCHES: read_since(lake, BATCHES, spec.name, cursor.telemetry_version),
+            APPS: read_span(lake, APPS, spec.name, cursor.until, now + frames.CLOCK_TOLERANCE),
+        }
+        parts = list(_parts(spec, lake, seen, now))
+    except MillraceError as error:
+        failure = Failure("readable", error.key, (BadRow(str(error.value), ""),), str(error))
+        return GateResult(False, (failure,), _told((failure,)), docs.address, cursor)
+    failures = tuple(failure for part in parts for failure in _validate(part))
+    read_to = Cursor(max(seen[BATCHES].version, cursor.telemetry_version), _until(seen, cursor, now))
+    address = docs.keep(parts, [f.sentence for f in failures], now)
+    return GateResult(not failures, failures, _told(failures), address, read_to)
+
+
+def _parts(spec: PipelineSpec, lake: Lake, seen: Mapping[str, Since], now: datetime) -> list[Part]:
+    import pandas as pd
+
+    deployment = DeploymentStore(lake).latest(spec.name)
+    last = ReconfigurationStore(lake).recent(spec.name, 1)
+    running = deployment is not None and deployment.running
+    tables = frames.tables_frame(dict(seen), now, last[0].started if last else None)
+    parts = [Part("tables", tables, expectations.tables_suite(spec.quality, running), ("table",))]
+    there = [table for table in seen if seen[table].types]
+    columns = {table: frames.columns_frame(table, seen[table]) for table in there}
+    if there:
+        parts.append(Part("columns", pd.concat(columns.values()), expectations.columns_suite(), ("column",)))
+    sound = [table for table in there if columns[table]["sound"].all() and seen[table].rows.num_rows]
+    if BATCHES in sound:
+        suite = expectations.batches_suite(spec.quality)
+        parts.append(Part(BATCHES, frames.batches_frame(seen[BATCHES], now), suite, ("app", "batch_id", "generation")))
+    if APPS in sound:
+        suite = expectations.apps_suite()
+        parts.append(Part(APPS, frames.apps_frame(seen[APPS], now), suite, ("app", "generation", "time")))
+    return [part for part in parts if part.suite]
+
+
+def _validate(part: Part) -> list[Failure]:
+    """Return the failures of one frame, judged in an ephemeral context: nothing is written."""
+    import great_expectations as gx
+
+    context = without_bars(gx.get_context(mode="ephemeral"))
+    batch = (
+        context.data_sources.add_pandas("lake")
+        .add_dataframe_asset(part.name)
+        .add_batch_definition_whole_dataframe("since the last look")
+        .get_batch({"dataframe": part.frame})
+    )
+    suite = gx.ExpectationSuite(name=part.name, expectations=list(part.suite))
+    wanted = {"result_format": "COMPLETE", "unexpected_index_column_names": list(part.key)}
+    results = batch.validate(suite, result_format=wanted).results
+    return [_failure(part, result) for result in results if not result.success]
+
+
+def _failure(part: Part, result: Any) -> Failure:
+    config = result.expectation_config
+    column = config.kwargs.get("column") or ", ".join(config.kwargs.get("column_list", ()))
+    found = result.result.get("unexpected_index_list") or []
+    rows = tuple(BadRow(_row(part, row), _value(row.get(column))) for row in found[:ROWS_TOLD])
+    words = config.meta["words"]
+    if rows:
+        sentence = words.format(row=rows[0].row, value=rows[0].value)
+        sentence += f" (and {len(found) - 1} more)" if len(found) > 1 else ""
+    else:
+        sentence = f"{config.type} on {part.name} could not be judged"
+    return Failure(config.type, f"{part.name}.{column}", rows, sentence)
+
+
+def _row(part: Part, row: Mapping[str, Any]) -> str:
+    if part.name == BATCHES:
+        return f"{row['app']} batch {_value(row['batch_id'])} of generation {_value(row['generation'])}"
+    if part.name == APPS:
+        return f"{row['app']} in {APPS} at {row['time']}"
+    return str(row[part.key[0]])
+
+
+def _value(value: Any) -> str:
+    if value is None or value != value:  # NaN differs from itself
+        return "null"
+    return f"{value:.6g}" if isinstance(value, float) else str(value)
+
+
+def _told(failures: Sequence[Failure]) -> str:
+    if not failures:
+        return "the telemetry is sound"
+    more = len(failures) - 1
+    also = f"; {more} more expectation{'s' if more > 1 else ''} failed" if more else ""
+    return f"{failures[0].sentence}{also}"
+
+
+def _until(seen: Mapping[str, Since], cursor: Cursor, now: datetime) -> datetime | None:
+    times = [frames.newest_time(since.rows, now) for since in seen.values()]
+    return max((t for t in (*times, cursor.until) if t is not None), default=None)
