@@ -62,6 +62,7 @@ class Case:
         scalings: The last verified change of each app's slots.
         others: Newest Deployments of the other pipelines.
         forced: True if a person demands the change.
+        open_at_most_s: An open Reconfiguration older than this was left behind by a killed reconciler, seconds.
     """
 
     now: datetime
@@ -75,6 +76,7 @@ class Case:
     scalings: Sequence[Scaling] = field(default_factory=tuple)
     others: Sequence[Deployment] = ()
     forced: bool = False
+    open_at_most_s: float = 600.0
 
 
 Guard = Callable[[Case], str | None]
@@ -116,8 +118,9 @@ def bounds(case: Case) -> str | None:
 
 def cool_down(case: Case) -> str | None:
     """Let a reconfiguration end, and then the pipeline settle."""
+    oldest = case.now - timedelta(seconds=case.open_at_most_s)
     for change in case.history:
-        if change.ended is None and change.outcome is Outcome.OPEN:
+        if change.ended is None and change.outcome is Outcome.OPEN and change.started > oldest:
             return f"{change.app}: the reconfiguration of {_clock(change.started)} is still under way"
     ended = max((change.ended for change in case.history if change.ended), default=None)
     if ended is None:

@@ -1,0 +1,68 @@
+"""Decisions in words: what changes from what to what, what arrives, what can be processed, and why."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from include.contracts.decision import Action
+from include.contracts.deployment import Change
+from include.contracts.signals import AppSignals, Signals
+from include.control.look import Request
+from include.control.scalings import ABILITY
+from include.control.wishes import Wishes
+
+LEAD = {
+    Action.APPLY: "",
+    Action.AWAIT: "Waits for approval: ",
+    Action.ADVISE: "Advice only: ",
+    Action.VETO: "Not done: ",
+}
+
+
+def change_sentence(action: Action, wishes: Wishes, signals: Signals | None, objection: str = "") -> str:
+    """Return a change for a person, for example ``delays: slots 2 -> 4; 850 rows/s arrive, ...``.
+
+    Args:
+        action: What became of it.
+        wishes: The accepted changes and the proposals behind them.
+        signals: What was measured; None for a forced change on a silent pipeline.
+        objection: A guard and its reason, for a veto.
+    """
+    steps = ", ".join(f"{c.app}: {c.field} {c.before} -> {c.value}" for c in wishes.changes)
+    measured = "; ".join(filter(None, (_measured(app, wishes) for app in _changed(wishes.changes, signals))))
+    why = " ".join(_sentence(p.sentence) for p in wishes.proposals if p.changes)
+    text = LEAD.get(action, "") + steps
+    text += f"; {measured}." if measured else "."
+    text += f" {why}" if why else ""
+    return f"{text} Vetoed by {objection}." if objection else text
+
+
+def hold_sentence(wishes: Wishes, request: Request) -> str:
+    """Return for a person why a look changes nothing."""
+    if request.forced_slots is not None:
+        return f"Nothing to change: the app has {request.forced_slots} slots already."
+    words = [_sentence(p.sentence) for p in wishes.proposals] + [_sentence(a.sentence) for a in wishes.advice]
+    return " ".join(filter(None, words)) or "No optimizer proposed anything."
+
+
+def _changed(changes: Iterable[Change], signals: Signals | None) -> list[AppSignals]:
+    names = {c.app for c in changes}
+    return [app for app in signals.apps if app.app in names] if signals else []
+
+
+def _measured(app: AppSignals, wishes: Wishes) -> str:
+    parts = []
+    if app.arrival_rows_per_s is not None:
+        waiting = f" and {app.backlog_rows:,} wait" if app.backlog_rows else ""
+        parts.append(f"{app.arrival_rows_per_s:,.0f} rows/s arrive{waiting}")
+    if app.capacity is not None:
+        can = f"{app.slots} slot{'s' * (app.slots != 1)} can process {app.capacity.rows_per_s:,.0f} rows/s"
+        if ABILITY in wishes.predicted:
+            can += f", expected afterwards {wishes.predicted[ABILITY]:,.0f}"
+        parts.append(can)
+    return ", ".join(parts)
+
+
+def _sentence(text: str) -> str:
+    text = text.strip()
+    return text if not text or text.endswith((".", "!", "?")) else f"{text}."

@@ -1,0 +1,90 @@
+"""Ask the optimizers, each on what was accepted before it, and divide their wishes into changes and advice."""
+
+from __future__ import annotations
+
+import traceback
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from include.contracts.decision import Memory, Proposal
+from include.contracts.deployment import Change, Deployment
+from include.contracts.protocols import Optimizer
+from include.contracts.signals import Signals
+from include.control.arbiter import Advice, in_order, rule
+from include.control.look import Request
+
+
+@dataclass(frozen=True)
+class Wishes:
+    """What a look may change.
+
+    Attributes:
+        content: The Deployment's content with every accepted change.
+        proposals: Every proposal, in the order they were made.
+        changes: The accepted changes.
+        predicted: Predicted effect of the proposals with accepted changes.
+        advice: What remains advice.
+        memories: What the optimizers want to remember, by name.
+        failure: Why an optimizer could not answer; None if all did. Nothing is changed then.
+    """
+
+    content: Deployment
+    proposals: tuple[Proposal, ...] = ()
+    changes: tuple[Change, ...] = ()
+    predicted: Mapping[str, float] = field(default_factory=dict)
+    advice: tuple[Advice, ...] = ()
+    memories: Mapping[str, Memory] = field(default_factory=dict)
+    failure: str | None = None
+
+
+def ask(
+    optimizers: Mapping[str, Optimizer],
+    signals: Signals,
+    current: Deployment,
+    memories: Mapping[str, Memory],
+    owners: Mapping[str, str],
+) -> Wishes:
+    """Return what the optimizers want, in the design's order.
+
+    Args:
+        optimizers: By registry name.
+        signals: What was measured.
+        current: The Deployment that runs.
+        memories: What each optimizer remembered after the last look.
+        owners: The spec's owner of each field.
+    """
+    content = current
+    proposals: list[Proposal] = []
+    changes: list[Change] = []
+    advice: list[Advice] = []
+    predicted: dict[str, float] = {}
+    kept: dict[str, Memory] = {}
+    for name in in_order(optimizers):
+        try:
+            proposal, kept[name] = optimizers[name].propose(signals, content, memories.get(name, {}))
+        except Exception as error:
+            return Wishes(current, tuple(proposals), failure=f"{name} failed: {_where(error)}")
+        proposals.append(proposal)
+        ruling = rule(proposal, content, owners, signals.level)
+        advice += ruling.advice
+        if ruling.accepted:
+            content = content.with_changes(ruling.accepted)
+            changes += ruling.accepted
+            predicted |= proposal.predicted
+    return Wishes(content, tuple(proposals), tuple(changes), predicted, tuple(advice), kept)
+
+
+def forced(request: Request, app: str, current: Deployment) -> Wishes:
+    """Return a person's wish for an app's slots as the only proposal."""
+    before, wanted = current.apps[app].slots, int(request.forced_slots or 0)
+    change = Change(app, "slots", before, wanted)
+    changes = (change,) if wanted != before else ()
+    sentence = f"{request.requested_by or 'a person'} asked for {wanted} slots"
+    proposal = Proposal("person", changes, "forced", sentence)
+    return Wishes(current.with_changes(changes), (proposal,), changes)
+
+
+def _where(error: Exception) -> str:
+    frames = traceback.extract_tb(error.__traceback__)
+    place = f" ({frames[-1].name}, line {frames[-1].lineno})" if frames else ""
+    return f"{type(error).__name__}: {' '.join(str(error).split())[:300]}{place}"
