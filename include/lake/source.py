@@ -116,17 +116,20 @@ def query(sql: str, **tables: str | Path) -> pa.Table:
         raise _unreadable(tables, error) from error
 
 
-def commits(path: str | Path) -> list[dict[str, Any]]:
-    """Return a table's commits that are still in its log, oldest first: ``version`` and ``time`` (ms since 1970).
+def arrivals(path: str | Path) -> pa.Table:
+    """Return what each file brought to a table, oldest first: ``time`` (UTC) and ``rows``.
+
+    The time is that of the file's writing, which is its commit's to within milliseconds.
 
     Raises:
         MillraceError: If the table is not there or cannot be read.
     """
     try:
-        history = DeltaTable(str(path)).history()
+        files = pa.table(DeltaTable(str(path)).get_add_actions(flatten=True))
     except (OSError, DeltaError) as error:
         raise _unreadable({"table": path}, error) from error
-    return [{"version": c["version"], "time": c["timestamp"]} for c in reversed(history)]
+    times = files["modification_time"].cast(pa.timestamp("ms", "UTC"))
+    return pa.table({"time": times, "rows": files["num_records"]}).sort_by("time")
 
 
 def _unwritable(path: Path, error: Exception) -> MillraceError:

