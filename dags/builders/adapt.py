@@ -1,0 +1,102 @@
+"""``adapt_<pipeline>``: one look. Observe, decide, apply."""
+
+from __future__ import annotations
+
+import logging
+from datetime import timedelta
+from typing import Any
+
+from airflow.providers.standard.operators.trigger_dagrun import TriggerDagRunOperator
+from airflow.sdk import DAG, Asset, AssetWatcher, Param, task
+
+from dags.builders.house_style import dag_settings, longest_change, slots_param
+from include.contracts.codec import from_plain, to_plain
+from include.contracts.decision import Action
+from include.pipelines.spec import PipelineSpec
+from include.stack.home import Home
+from plugins.delta_commit import DeltaCommitTrigger
+from plugins.outcomes import as_airflow
+
+DOC = """
+Looks at `{name}` when its telemetry is committed, at most once in {period:g} s, and records one Decision a look.
+In mode `{mode}` a change {then}.
+"""
+THEN = {
+    "advise": "is only recorded",
+    "approve": "waits for a person in `approve_{name}`, and no look waits with it",
+    "auto": "is applied at once",
+}
+log = logging.getLogger(__name__)
+
+BRANCHES = {Action.APPLY: "apply", Action.ROLL_BACK: "apply", Action.AWAIT: "ask"}
+
+
+def build(spec: PipelineSpec) -> DAG:
+    """Return the DAG that adapts a pipeline."""
+    look_timeout, apply_timeout = timedelta(seconds=180), longest_change(spec)
+    with DAG(
+        dag_id=f"adapt_{spec.name}",
+        description=f"Adapt {spec.name} to its load",
+        doc_md=_doc(spec),
+        schedule=[_telemetry(spec)],
+        # a run that hangs would keep every later look out
+        dagrun_timeout=4 * look_timeout + 2 * apply_timeout,
+        params={
+            "slots": slots_param(spec, "Force this many, whatever the tuner says"),
+            "dry_run": Param(False, type="boolean", title="Dry run", description="Decide and record, change nothing"),
+        },
+        **dag_settings("adapt", pipeline=spec.name),
+    ) as dag:
+
+        @task(execution_timeout=look_timeout)
+        def observe() -> dict[str, Any]:
+            from plugins.loop import loop_for
+
+            with as_airflow():
+                return to_plain(loop_for(spec.name).observe())
+
+        @task.branch(execution_timeout=look_timeout)
+        def decide(observed: dict[str, Any], params: dict[str, Any], dag_run: Any, ti: Any) -> str | None:
+            from include.control.cycle import Observed, Request
+            from plugins.loop import loop_for
+
+            request = Request(params["slots"], params["dry_run"], dag_run.triggering_user_name)
+            with as_airflow():
+                decision = loop_for(spec.name).decide(from_plain(Observed, observed), request)
+            log.info("%s: %s", decision.action, decision.sentence)
+            for name in ("decision_id", "action", "sentence"):
+                ti.xcom_push(key=name, value=to_plain(getattr(decision, name)))
+            return BRANCHES.get(decision.action)
+
+        @task(execution_timeout=apply_timeout, retries=2)
+        def apply(decision_id: str) -> list[str]:
+            from plugins.loop import loop_for
+            from plugins.reconciliation import told
+
+            with as_airflow():
+                return told(loop_for(spec.name).apply(decision_id))
+
+        decided = decide(observe())
+        decided >> apply(decided["decision_id"])
+        decided >> TriggerDagRunOperator(
+            task_id="ask",
+            trigger_dag_id=f"approve_{spec.name}",
+            trigger_run_id=str(decided["decision_id"]),
+            logical_date=None,
+            conf={"decision_id": decided["decision_id"]},
+            note=str(decided["sentence"]),
+            skip_when_already_exists=True,  # asked before the retry
+        )
+    return dag
+
+
+def _doc(spec: PipelineSpec) -> str:
+    then = THEN[spec.mode].format(name=spec.name)
+    return DOC.format(name=spec.name, period=spec.period_s, mode=spec.mode, then=then)
+
+
+def _telemetry(spec: PipelineSpec) -> Asset:
+    """Return the pipeline's telemetry as an Asset whose events are commits."""
+    log_folder = Home.from_env().lake / "telemetry" / "batches" / "_delta_log"
+    trigger = DeltaCommitTrigger(str(log_folder), spec.name, spec.period_s)
+    return Asset(f"telemetry_{spec.name}", watchers=[AssetWatcher(f"commits_{spec.name}", trigger)])

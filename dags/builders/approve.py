@@ -1,0 +1,75 @@
+"""``approve_<pipeline>``: one Decision waits for a person, and holds no slot while it waits."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+from airflow.providers.standard.operators.hitl import ApprovalOperator
+from airflow.sdk import DAG, Param, TriggerRule, task
+from airflow.sdk.exceptions import AirflowSkipException
+from airflow.sdk.timezone import utcnow
+
+from dags.builders.house_style import dag_settings, longest_change
+from include.pipelines.spec import PipelineSpec
+from plugins.outcomes import as_airflow
+
+DOC = """
+Shows one Decision of `{name}` under *Required Actions* and applies it if a person agrees within {expires:g} s.
+A refusal or an expiry is recorded as a veto; a Decision that the pipeline has moved on from is not applied.
+"""
+
+
+def build(spec: PipelineSpec) -> DAG:
+    """Return the DAG in which a Decision waits."""
+    with DAG(
+        dag_id=f"approve_{spec.name}",
+        description=f"Agree to a change of {spec.name}",
+        doc_md=DOC.format(name=spec.name, expires=spec.approval_expires_s),
+        schedule=None,
+        params={"decision_id": Param(type="string", pattern=r"^[0-9]{8}T[0-9]{6}-[0-9a-f]{8}$", title="Decision")},
+        **dag_settings("approve", pipeline=spec.name),
+    ) as dag:
+
+        @task
+        def present(params: dict[str, Any]) -> str:
+            from include.control.approval import awaiting
+            from plugins.loop import lake
+
+            with as_airflow():
+                return awaiting(lake(), spec.name, params["decision_id"]).sentence
+
+        presented = present()
+        ask = ApprovalOperator(
+            task_id="ask",
+            subject=f"Change {spec.name}?",
+            body=str(presented),
+            defaults=ApprovalOperator.REJECT,
+            response_timeout=timedelta(seconds=spec.approval_expires_s),
+            # only `apply` is skipped by a refusal; `refuse` looks at that
+            ignore_downstream_trigger_rules=False,
+        )
+
+        @task(execution_timeout=longest_change(spec), retries=2)
+        def apply(params: dict[str, Any]) -> list[str]:
+            from plugins.loop import loop_for
+            from plugins.reconciliation import told
+
+            with as_airflow():
+                return told(loop_for(spec.name).apply(params["decision_id"]))
+
+        @task(trigger_rule=TriggerRule.ALL_SKIPPED)
+        def refuse(params: dict[str, Any], ti: Any) -> str:
+            from include.control import approval
+            from plugins.loop import lake
+
+            # pulled by name: an edge from `ask` would have it skip this task too
+            answer = ti.xcom_pull(task_ids="ask")
+            if answer["chosen_options"] != [ApprovalOperator.REJECT]:
+                raise AirflowSkipException("it was not refused")
+            by = (answer["responded_by_user"] or {}).get("name")
+            with as_airflow():
+                return approval.refuse(lake(), spec.name, params["decision_id"], by, utcnow()).sentence
+
+        presented >> ask >> apply() >> refuse()
+    return dag

@@ -1,0 +1,54 @@
+"""``launch_<pipeline>``: a person starts, stops, resizes or rolls back a pipeline."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from airflow.sdk import DAG, Param, task
+
+from dags.builders.house_style import dag_settings, longest_change, slots_param
+from include.pipelines.spec import PipelineSpec
+from plugins.outcomes import as_airflow
+
+DOC = """
+Makes the wish in the form the newest Deployment of `{name}` and lets the reconciler start or stop what differs.
+Running it again with the same wish changes nothing.
+"""
+
+
+def build(spec: PipelineSpec) -> DAG:
+    """Return the DAG that launches a pipeline."""
+    with DAG(
+        dag_id=f"launch_{spec.name}",
+        description=spec.description or f"Start, stop or roll back {spec.name}",
+        doc_md=DOC.format(name=spec.name),
+        schedule=None,
+        params={
+            "running": Param(True, type="boolean", title="Running", description="Off: stop at the next batch boundary"),
+            "slots": slots_param(spec, "Empty: as many as now"),
+            "roll_back_to": Param(
+                None, type=["null", "integer"], minimum=1, title="Roll back to", description="A former version"
+            ),
+        },
+        **dag_settings("launch", pipeline=spec.name),
+    ) as dag:
+
+        @task
+        def deploy(params: dict[str, Any], dag_run: Any) -> int:
+            from include.control.launch import launch
+            from plugins.loop import lake
+
+            with as_airflow():
+                author = dag_run.triggering_user_name or "person"
+                return launch(spec, lake(), **params, author=author).version
+
+        @task(execution_timeout=longest_change(spec))
+        def reconcile(version: int) -> list[str]:
+            from plugins.loop import reconciler_for
+            from plugins.reconciliation import told
+
+            with as_airflow():
+                return told(reconciler_for(spec.name).reconcile())
+
+        reconcile(deploy())
+    return dag

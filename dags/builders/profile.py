@@ -1,0 +1,64 @@
+"""``profile_<pipeline>``: a scheduled Spark batch job measures key groups, flows and streams on the source table."""
+
+from __future__ import annotations
+
+import json
+from datetime import timedelta
+from typing import Any
+
+from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
+from airflow.sdk import DAG
+
+from dags.builders.house_style import dag_settings
+from include.pipelines.spec import PipelineSpec, Profile
+from include.stack.home import REPO, Home
+
+DOC = """
+Reads what was added to the source table of `{name}` and writes per period which keys, flows and streams it is made of.
+The placement and admission optimizers read `telemetry/key_groups`, `telemetry/flows` and `telemetry/streams`.
+"""
+
+
+def build(spec: PipelineSpec, profile: Profile) -> DAG:
+    """Return the DAG that profiles a pipeline's source."""
+    with DAG(
+        dag_id=f"profile_{spec.name}",
+        description=f"Measure what the source of {spec.name} is made of",
+        doc_md=DOC.format(name=spec.name),
+        schedule=profile.schedule,
+        dagrun_timeout=timedelta(hours=1),
+        **dag_settings("profile", pipeline=spec.name),
+    ) as dag:
+        SparkSubmitOperator(
+            task_id="profile",
+            name=f"profile_{spec.name}",
+            application=str(REPO / "jobs" / "profile.py"),
+            application_args=_arguments(spec, profile),
+            pre_execute=_with_delta,
+            driver_memory="1g",
+            execution_timeout=timedelta(minutes=20),
+            retry_delay=timedelta(minutes=1),
+        )
+    return dag
+
+
+def _arguments(spec: PipelineSpec, profile: Profile) -> list[str]:
+    operators = [operator.model_dump(mode="json") for operator in profile.operators]
+    return [
+        *("--pipeline", spec.name),
+        *("--lake", str(Home.from_env().lake)),
+        *("--source", profile.source),
+        *("--time-column", profile.time_column),
+        *("--period-s", str(profile.period_s)),
+        *("--operators", json.dumps(operators)),
+        *("--stream", ",".join(profile.stream)),
+    ]
+
+
+def _with_delta(context: Any) -> None:
+    """Complete the operator with what set-up has put on this machine: jars, interpreter, Spark's home."""
+    from include.stack.spark_env import driver_submit_conf, environment
+
+    operator = context["task"]
+    operator.conf = {**driver_submit_conf(), "spark.ui.enabled": "false"}
+    operator.env_vars = environment()

@@ -1,0 +1,16 @@
+"""The Airflow DAGs of every pipeline: launch, adapt, approve, and profile where its spec asks for it.
+
+A pipeline is one YAML and one script; adding them is all it takes. Specs that are wrong are told by spec_problems.py.
+"""
+
+from __future__ import annotations
+
+from dags.builders import adapt, approve, launch, profile
+from include.pipelines.catalog import load_all
+
+for spec in load_all()[0].values():
+    launch.build(spec)
+    adapt.build(spec)
+    approve.build(spec)
+    if spec.profile is not None:
+        profile.build(spec, spec.profile)

@@ -1,0 +1,47 @@
+"""``reconcile``: heals what died, every minute."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+from airflow.sdk import DAG, task
+
+from dags.builders.house_style import dag_settings
+from plugins.outcomes import as_airflow
+
+DOC = """
+Compares what runs of each launched pipeline with its newest Deployment, and starts or stops what differs.
+It is idempotent and keeps its own back-off, so a failed run needs nobody: the next minute tries again.
+"""
+
+with DAG(
+    dag_id="reconcile",
+    description="Heal what died",
+    doc_md=DOC,
+    schedule=timedelta(minutes=1),
+    dagrun_timeout=timedelta(minutes=15),
+    **dag_settings("reconcile"),
+):
+
+    @task(retries=0)
+    def launched() -> list[str]:
+        """Name the pipelines whose state somebody has asked for."""
+        from include.control.stores.deployments import DeploymentStore
+        from include.pipelines.catalog import load_all
+        from plugins.loop import lake
+
+        specs, _ = load_all()
+        with as_airflow():
+            # a running pipeline whose spec has become unreadable is named too, and fails visibly
+            return [d.pipeline for d in DeploymentStore(lake()).all_latest() if d.running or d.pipeline in specs]
+
+    @task(retries=0, execution_timeout=timedelta(minutes=10), map_index_template="{{ task.op_kwargs['pipeline'] }}")
+    def reconcile(pipeline: str) -> list[str]:
+        """Make one pipeline what its newest Deployment says."""
+        from plugins.loop import reconciler_for
+        from plugins.reconciliation import told
+
+        with as_airflow():
+            return told(reconciler_for(pipeline).reconcile())
+
+    reconcile.expand(pipeline=launched())

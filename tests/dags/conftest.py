@@ -1,0 +1,3 @@
+from tests.airflow_home import airflow_db, millrace_home
+
+__all__ = ["airflow_db", "millrace_home"]
