@@ -173,7 +173,7 @@ def stack_services(home: Home, secrets: Secrets, ports: Mapping[str, int]) -> tu
     )
     return (
         Service("migrate", (*airflow, "db", "migrate"), env),
-        Service("mlflow", mlflow, mlflow_env(home, secrets), answers(f"{mlflow_url(ports)}/health"), ("migrate",)),
+        Service("mlflow", mlflow, mlflow_env(home, secrets), answers(f"{mlflow_url(ports)}/health")),
         Service(
             "api-server",
             (*airflow, "api-server", f"--host={HOST}", f"--port={ports['airflow']}", "--workers=1"),

@@ -15,6 +15,7 @@ import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import FrameType
+from typing import IO
 
 from include.stack import groups, secrets
 from include.stack.home import Home
@@ -23,6 +24,8 @@ from include.stack.record import Process, ServiceRecord, StackRecord
 from include.stack.services import Service, stack_services, write_config
 
 POLL_S = 0.25
+ALREADY_SUPERVISED = 3
+"""Exit code where another supervisor runs this stack."""
 CHECK_S = 5.0
 BACK_OFF_S = (1.0, 2.0, 5.0, 10.0, 30.0)
 STEADY_S = 60.0
@@ -176,6 +179,17 @@ def stop_orphans(home: Home) -> int:
     return stopped
 
 
+def _locked(lock: IO[str]) -> bool:
+    # whoever only looks whether the stack is up holds the lock for a moment
+    for _ in range(10):
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return True
+        except BlockingIOError:
+            time.sleep(POLL_S)
+    return False
+
+
 def main(args: Sequence[str]) -> int:
     """Supervise the stack of ``MILLRACE_HOME``.
 
@@ -183,7 +197,7 @@ def main(args: Sequence[str]) -> int:
         args: Command line arguments.
 
     Returns:
-        0, or 3 where another supervisor runs the stack already.
+        0, or ALREADY_SUPERVISED.
     """
     parser = argparse.ArgumentParser(description="Supervise the local stack.")
     parser.add_argument("--until", type=int, metavar="PID", help="stop when this process ends")
@@ -191,10 +205,8 @@ def main(args: Sequence[str]) -> int:
     home = Home.from_env()
     values = secrets.load(home)
     with lock_path(home).open("w") as lock:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            return 3
+        if not _locked(lock):
+            return ALREADY_SUPERVISED
         stop_orphans(home)
         write_config(home, values)
         ports = choose()

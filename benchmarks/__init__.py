@@ -1,0 +1,1 @@
+"""Measured claims: ./millrace bench NAME."""

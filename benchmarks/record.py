@@ -1,0 +1,79 @@
+"""The one shape of every benchmark's results."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from rich.table import Table
+
+
+@dataclass(frozen=True)
+class Record:
+    """A measured figure.
+
+    Args:
+        bench: The benchmark's name.
+        scenario: What was done.
+        method: Ours, or a rival by name.
+        figure: What was measured.
+        value: The measurement; a median where there are several.
+        unit: Its unit.
+        low: Lower end of the 95 % interval, None where there is none.
+        high: Upper end.
+        n: How many measurements.
+        target: What was aimed at, such as ``<=45``, None where nothing was.
+        holds: Whether the target was met, None without a target.
+    """
+
+    bench: str
+    scenario: str
+    method: str
+    figure: str
+    value: float
+    unit: str
+    low: float | None = None
+    high: float | None = None
+    n: int = 1
+    target: str | None = None
+    holds: bool | None = None
+
+
+def at_most(value: float, limit: float) -> tuple[str, bool]:
+    """Judge a value against an upper limit.
+
+    Args:
+        value: The measurement.
+        limit: The highest value that is good.
+
+    Returns:
+        The target as text and whether it holds.
+    """
+    return f"<={limit:g}", value <= limit
+
+
+def table(records: Sequence[Record]) -> Table:
+    """Lay records out for a terminal.
+
+    Args:
+        records: The benchmark's results.
+    """
+    shown = Table("scenario", "method", "figure", "value", "95 %", "n", "target", "holds", box=None)
+    for r in records:
+        interval = f"{r.low:.4g} - {r.high:.4g}" if r.low is not None and r.high is not None else ""
+        holds = "" if r.holds is None else "[green]yes[/]" if r.holds else "[red]no[/]"
+        value = f"{r.value:.4g} {r.unit}"
+        shown.add_row(r.scenario, r.method, r.figure, value, interval, str(r.n), r.target or "", holds)
+    return shown
+
+
+def write(records: Sequence[Record], path: Path) -> None:
+    """Write records as a JSON list.
+
+    Args:
+        records: The benchmark's results.
+        path: The file.
+    """
+    path.write_text(json.dumps([asdict(r) for r in records], indent=1) + "\n", encoding="utf-8")
