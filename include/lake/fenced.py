@@ -1,0 +1,86 @@
+"""Appends that a stale writer cannot make: each commit names the writer's generation and what it contains.
+
+A Delta table refuses a commit when another writer has committed one of the same transaction ids since the handle was
+read. Every commit here carries the generation's id, so a predecessor whose handle is old is refused by the table, and
+one whose handle is fresh sees the higher generation before it writes (design: Lock and fence).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
+from deltalake.exceptions import CommitFailedError, DeltaError
+
+from include.contracts.errors import Conflict
+from include.lake.schemas import TABLES
+from include.lake.store import MAX_COMMIT_RETRIES, Lake, _arrow, _unwritable
+
+
+class Fenced(Exception):  # noqa: N818 - an outcome: a newer generation writes now
+    """A newer generation has committed; this writer must not write any more."""
+
+
+class FencedTable:
+    """One table of the lake, written by one generation of an app at a time.
+
+    Args:
+        lake: The lake; the table is created with the first use.
+        table: The table's name, for example ``telemetry/batches``.
+        fence: Transaction id that all generations share.
+        generation: This writer's generation, >= 1.
+    """
+
+    def __init__(self, lake: Lake, table: str, fence: str, generation: int) -> None:
+        self._lake, self._table, self._fence, self._generation = lake, table, fence, generation
+        self._handle: DeltaTable | None = None
+
+    def committed(self, ids: Sequence[str]) -> Mapping[str, int]:
+        """Return the last number committed under each transaction id that has one.
+
+        Raises:
+            Fenced: If a newer generation has committed.
+            MillraceError: If the lake cannot be read or created.
+        """
+        handle = self._fresh()
+        newest = handle.transaction_version(self._fence)
+        if newest is not None and newest > self._generation:
+            raise Fenced(f"{self._fence}: generation {newest} writes now, this is {self._generation}")
+        found = {i: handle.transaction_version(i) for i in ids}
+        return {i: int(n) for i, n in found.items() if n is not None}
+
+    def append(self, rows: Sequence[Mapping[str, Any]], transactions: Mapping[str, int]) -> int:
+        """Append rows as one commit on the handle that :meth:`committed` has read, and return its version.
+
+        Args:
+            rows: Rows as mappings; the caller leaves out those that ``committed`` shows as written.
+            transactions: Number reached by each transaction id with this commit.
+
+        Raises:
+            Conflict: If another writer committed one of the ids in between; ask ``committed`` again.
+            MillraceError: If the lake cannot be written.
+        """
+        handle = self._handle if self._handle is not None else self._fresh()
+        marks = [Transaction(self._fence, self._generation), *(Transaction(k, v) for k, v in transactions.items())]
+        properties = CommitProperties(app_transactions=marks, max_commit_retries=MAX_COMMIT_RETRIES)
+        try:
+            write_deltalake(handle, _arrow(rows, TABLES[self._table]), mode="append", commit_properties=properties)
+        except (OSError, DeltaError) as error:
+            self._handle = None
+            if isinstance(error, CommitFailedError) and "oncurrent transaction" in str(error):
+                raise Conflict(f"{self._table}: {self._fence} was committed by another writer") from error
+            raise _unwritable(self._lake.path(self._table), error) from error
+        return int(handle.version())
+
+    def _fresh(self) -> DeltaTable:
+        try:
+            if self._handle is None:
+                self._lake.create(self._table)
+                self._handle = DeltaTable(str(self._lake.path(self._table)))
+            else:
+                self._handle.update_incremental()
+        except (OSError, DeltaError) as error:
+            self._handle = None
+            raise _unwritable(self._lake.path(self._table), error) from error
+        return self._handle

@@ -1,0 +1,151 @@
+"""Processor time of the host, split into the driver's own process tree and everybody else."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections import deque
+from dataclasses import dataclass
+
+import psutil
+
+HISTORY = 900
+"""Samples kept, one a second: batches longer than that get the share over the part that is known."""
+REFRESH_S = 5.0
+"""Interval at which the process table is searched for new members of the tree."""
+JVM = "java"
+
+
+@dataclass(frozen=True)
+class _Sample:
+    time: float
+    host_s: float
+    own_s: float
+
+
+class HostCpu:
+    """Samples processor time; values at other times are interpolated.
+
+    Args:
+        root: Pid at the top of the driver's process tree; by default this process, or the JVM that
+            spark-submit started it from.
+    """
+
+    def __init__(self, root: int | None = None) -> None:
+        self._root = psutil.Process(_root() if root is None else root)
+        self._members: dict[int, psutil.Process] = {}
+        self._spent: dict[int, float] = {}
+        self._searched = float("-inf")
+        self._own_s = 0.0
+        self._samples: deque[_Sample] = deque(maxlen=HISTORY)
+        self._mutex = threading.Lock()
+        self.sample()
+
+    @property
+    def up_s(self) -> float:
+        """Seconds since the driver started."""
+        return max(0.0, time.time() - float(self._root.create_time()))
+
+    def sample(self, newer_than_s: float = 0.0) -> None:
+        """Take a sample unless one of the last ``newer_than_s`` seconds is there."""
+        with self._mutex:
+            now = time.time()
+            if self._samples and now - self._samples[-1].time < newer_than_s:
+                return
+            self._add_own()
+            self._samples.append(_Sample(now, _busy_s(), self._own_s))
+
+    def other_ratio(self, start: float, end: float) -> float | None:
+        """Return the share of all processors that others used from ``start`` to ``end`` (Unix time), 0..1."""
+        with self._mutex:
+            first, last = self._at(start), self._at(end)
+        if first is None or last is None or last.time <= first.time:
+            return None
+        host_s, own_s = last.host_s - first.host_s, last.own_s - first.own_s
+        whole_s = (last.time - first.time) * (psutil.cpu_count() or 1)
+        return min(1.0, max(0.0, (host_s - own_s) / whole_s))
+
+    def own_ratio(self, since: float) -> float | None:
+        """Return processor seconds a second that the driver's tree used since a time (Unix time)."""
+        with self._mutex:
+            first, last = self._at(since), self._samples[-1]
+        if first is None or last.time <= first.time:
+            return None
+        return (last.own_s - first.own_s) / (last.time - first.time)
+
+    def rss_bytes(self) -> int:
+        """Return the resident memory of the tree."""
+        total = 0
+        for member in list(self._members.values()):
+            try:
+                total += int(member.memory_info().rss)
+            except psutil.Error:
+                continue
+        return total
+
+    def _add_own(self) -> None:
+        if time.monotonic() - self._searched >= REFRESH_S:
+            self._search()
+        for pid, member in list(self._members.items()):
+            try:
+                times = member.cpu_times()
+            except psutil.Error:
+                del self._members[pid]
+                self._spent.pop(pid, None)
+                continue
+            spent = float(times.user + times.system)
+            self._own_s += max(0.0, spent - self._spent.get(pid, 0.0))
+            self._spent[pid] = spent
+
+    def _search(self) -> None:
+        first = not self._members
+        self._searched = time.monotonic()
+        try:
+            tree = [self._root, *self._root.children(recursive=True)]
+        except psutil.Error:
+            return
+        for member in tree:
+            if member.pid not in self._members:
+                self._members[member.pid] = member
+                if first:  # what they spent before the first sample belongs to no batch
+                    self._spent[member.pid] = _spent_s(member)
+
+    def _at(self, moment: float) -> _Sample | None:
+        """Return the sample at a moment, interpolated; the nearest one outside of what was sampled."""
+        if not self._samples:
+            return None
+        later = None
+        for sample in reversed(self._samples):
+            if sample.time <= moment:
+                return sample if later is None else _between(sample, later, moment)
+            later = sample
+        return self._samples[0]
+
+
+def _between(a: _Sample, b: _Sample, moment: float) -> _Sample:
+    share = (moment - a.time) / (b.time - a.time)
+    return _Sample(moment, a.host_s + share * (b.host_s - a.host_s), a.own_s + share * (b.own_s - a.own_s))
+
+
+def _spent_s(process: psutil.Process) -> float:
+    try:
+        times = process.cpu_times()
+    except psutil.Error:
+        return 0.0
+    return float(times.user + times.system)
+
+
+def _busy_s() -> float:
+    times = psutil.cpu_times()._asdict()
+    # guest time is part of user time; waiting for a disk leaves the processor free
+    return float(sum(s for name, s in times.items() if name not in ("idle", "iowait", "guest", "guest_nice")))
+
+
+def _root() -> int:
+    """Return the spark-submit JVM that started this Python process, else this process (which started its JVM)."""
+    try:
+        parent = psutil.Process(os.getppid())
+        return parent.pid if JVM in parent.name() else os.getpid()
+    except psutil.Error:
+        return os.getpid()

@@ -1,0 +1,114 @@
+"""Where a query stands in its sources: rows waiting, rows ever committed, rows read, each exact or None.
+
+Delta sources are counted in the table's log. Kafka's progress names the end of every partition. Other sources tell no
+rows. Several sources are summed; one that does not tell makes the sum None, as half a backlog would mislead.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from include.lake.backlog import DeltaOffset, DeltaSource, local_path
+
+DELTA = re.compile(r"^DeltaSource\[(.*)\]$")
+LOG = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Position:
+    """A query's place in one or all of its sources, in rows.
+
+    Attributes:
+        backlog: Committed and not yet read.
+        end: Ever committed.
+        read: Read by the batch.
+    """
+
+    backlog: int | None = None
+    end: int | None = None
+    read: int | None = None
+
+
+UNKNOWN = Position()
+
+
+class Positions:
+    """Follows the sources of one query run.
+
+    Args:
+        open_source: Opens a Delta table's log; for tests.
+    """
+
+    def __init__(self, open_source: Callable[..., DeltaSource] = DeltaSource) -> None:
+        self._open = open_source
+        self._tables: dict[tuple[str, str], DeltaSource] = {}
+        self._told: set[str] = set()
+
+    def of(self, sources: Sequence[Mapping[str, Any]]) -> Position:
+        """Return the place after a batch, from the ``sources`` of its progress event."""
+        each = [self._one(source) for source in sources]
+        if not each:
+            return UNKNOWN
+        return Position(*(_sum([getattr(p, name) for p in each]) for name in ("backlog", "end", "read")))
+
+    def _one(self, source: Mapping[str, Any]) -> Position:
+        description = str(source.get("description", ""))
+        try:
+            if found := DELTA.match(description):
+                return self._delta(found[1], source)
+            if description.startswith("Kafka"):
+                return kafka(source)
+        except Exception as error:
+            if description not in self._told:  # a source that cannot be counted is no reason to stop
+                self._told.add(description)
+                LOG.warning("No backlog of %s: %s", description, error)
+        return UNKNOWN
+
+    def _delta(self, uri: str, source: Mapping[str, Any]) -> Position:
+        end = source.get("endOffset")
+        path = local_path(uri)
+        if path is None or not isinstance(end, Mapping):
+            return UNKNOWN
+        key = (uri, str(end["reservoirId"]))  # a table that was made anew has another id
+        if key not in self._tables:
+            self._tables[key] = self._open(path)
+        table, offset = self._tables[key], DeltaOffset.from_plain(dict(end))
+        table.refresh()
+        backlog, read = table.rows_after(offset), None
+        start = source.get("startOffset")
+        if isinstance(start, Mapping):
+            before = table.rows_after(DeltaOffset.from_plain(dict(start)))
+            read = None if before is None or backlog is None else before - backlog
+        elif offset.snapshot:  # the first batch of a query that began with the table's snapshot
+            before = table.rows_after(DeltaOffset(offset.version, -1, True))
+            read = None if before is None or backlog is None else before - backlog
+        result = Position(backlog, table.total_rows, read)
+        table.forget_before(offset.version)
+        return result
+
+
+def kafka(source: Mapping[str, Any]) -> Position:
+    """Return the place in Kafka topics: offsets by topic and partition, counted as rows.
+
+    Deviation: offsets of compacted or transactional topics also count what is no row.
+    """
+    start, end, latest = (_offsets(source.get(name)) for name in ("startOffset", "endOffset", "latestOffset"))
+    if end is None or latest is None:
+        return UNKNOWN
+    read = None if start is None else sum(max(0, n - start.get(k, 0)) for k, n in end.items())
+    backlog = sum(max(0, n - end.get(k, 0)) for k, n in latest.items())
+    return Position(backlog, sum(latest.values()), read)
+
+
+def _offsets(value: object) -> dict[tuple[str, str], int] | None:
+    if not isinstance(value, Mapping):
+        return None
+    return {(topic, part): int(n) for topic, parts in value.items() for part, n in parts.items()}
+
+
+def _sum(rows: Sequence[int | None]) -> int | None:
+    return None if None in rows else sum(r for r in rows if r is not None)

@@ -1,0 +1,60 @@
+"""Appends of several generations of a writer."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from include.contracts.errors import Conflict, MillraceError
+from include.lake.fenced import Fenced, FencedTable
+from include.lake.store import Lake
+
+TABLE = "telemetry/batches"
+
+
+def row(batch_id: int) -> dict:
+    return {"pipeline": "p", "time": datetime.now(UTC), "app": "a", "batch_id": batch_id}
+
+
+def writer(root: Path, generation: int) -> FencedTable:
+    return FencedTable(Lake(root), TABLE, "p/a/generation", generation)
+
+
+def batches(root: Path) -> list[int]:
+    return [r["batch_id"] for r in Lake(root).rows("select batch_id from batches order by batch_id", TABLE)]
+
+
+def test_append_when_generation_stays_then_every_commit_is_written(tmp_path: Path) -> None:
+    first = writer(tmp_path, 1)
+    for n in range(3):
+        assert first.committed(["p/a/q"]) == ({} if n == 0 else {"p/a/q": n - 1})
+        first.append([row(n)], {"p/a/q": n})
+    assert batches(tmp_path) == [0, 1, 2]
+
+
+def test_committed_when_a_newer_generation_wrote_then_the_stale_one_is_fenced(tmp_path: Path) -> None:
+    stale, fresh = writer(tmp_path, 1), writer(tmp_path, 2)
+    stale.committed([])
+    stale.append([row(0)], {"p/a/q": 0})
+    fresh.committed([])
+    fresh.append([row(1)], {"p/a/q": 1})
+    with pytest.raises(Fenced):
+        stale.committed(["p/a/q"])
+
+
+def test_append_when_a_newer_generation_wrote_in_between_then_the_table_refuses(tmp_path: Path) -> None:
+    stale, fresh = writer(tmp_path, 1), writer(tmp_path, 2)
+    stale.committed([])  # looked, and now is slow
+    fresh.committed([])
+    fresh.append([row(1)], {"p/a/q": 1})
+    with pytest.raises(Conflict):
+        stale.append([row(0)], {"p/a/other": 0})
+    assert batches(tmp_path) == [1]
+
+
+def test_committed_when_lake_cannot_be_made_then_error_names_the_folder(tmp_path: Path) -> None:
+    (tmp_path / "lake").write_text("a file where the folder should be")
+    with pytest.raises(MillraceError, match="writable folder"):
+        writer(tmp_path / "lake", 1).committed([])
