@@ -83,8 +83,9 @@ class AppSignals:
         batches: Batches in the period, contaminated ones included.
         healthy_batches: Batches that count for capacity.
         busy_ratio: Share of the period spent inside batches, 0..1.
-        backpressured_ratio: Share of the period's batches that ended with a backlog of more than one
-            batch of the arrival rate while busy, 0..1 (ContTune's backPressurePer, as a ratio).
+        backpressured_ratio: Share of the period's batches that ran without a pause and left more rows waiting
+            than arrive during the longest batch the objective plans for, min(max_lag_s, fixed_s /
+            (1 - target_utilisation)), 0..1 (ContTune's backPressurePer, as a ratio).
         slot_busy_ratio: Occupied task-slot time over slots * period, waits included, 0..1 (the state
             rule's CPU on Spark).
         capacity: Fitted cost; None until it can be fitted.

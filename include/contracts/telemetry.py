@@ -34,6 +34,10 @@ class OperatorBatch:
 class BatchMetrics:
     """One committed micro-batch of one query (a row of ``telemetry/batches``).
 
+    Where no batch runs because nothing arrives, an idle marker takes its place: a row with ``rows_in`` 0, the last
+    batch's id, ``source_end`` and ``backlog_rows`` as they are, and no ``triggerExecution`` (or 0). Only so is an
+    arrival rate of 0 known and not just missing.
+
     Attributes:
         pipeline: Name of the pipeline.
         app: Name of the app inside the pipeline.

@@ -45,6 +45,8 @@ MAX_BATCHES = 200
 """Newest batches of a level that are fitted: enough for 1 %, few enough for a look to stay quick."""
 MAX_RELATIVE_ERROR = 0.5
 """A processing ability known worse than this is not known."""
+MOST_WORK_RATIO = 2.0
+"""Stages that run side by side may work longer than the batch lasts, but not by more than this: it is no useful time."""
 COVERAGE = Prior(1.1, 0.2)
 """c of equation (3) before anything is known of an app."""
 COVERAGE_SPREAD = 0.1
@@ -102,7 +104,7 @@ def heaviest(batch: BatchMetrics) -> OperatorBatch | None:
 def ran_at(operator: OperatorBatch, slots: int) -> int | None:
     """Return the tasks of an operator that really ran at once, min(tasks, slots); None if unknown."""
     p = operator.p if operator.p is not None else operator.tasks
-    return None if p is None or p < 1 else min(p, slots)
+    return None if p is None or min(p, slots) < 1 else min(p, slots)
 
 
 def parallelism(batch: BatchMetrics) -> int | None:
@@ -126,7 +128,10 @@ def _levels(batches: Sequence[BatchMetrics]) -> dict[int, _Level]:
     for batch in batches:
         p = parallelism(batch)
         if p is not None and batch.rows_in > 0 and batch.duration_s > 0:
-            rows.setdefault(p, []).append((batch.rows_in, batch.duration_s, work_s(batch) or math.nan))
+            work = work_s(batch)
+            if work is None or work > MOST_WORK_RATIO * batch.duration_s:
+                work = math.nan
+            rows.setdefault(p, []).append((batch.rows_in, batch.duration_s, work))
     return {
         p: _Level(*np.array(of_level[-MAX_BATCHES:], dtype=float).T)
         for p, of_level in sorted(rows.items())

@@ -26,6 +26,8 @@ SCATTER_PRIOR, SCATTER_PRIOR_POINTS = 0.1, 4
 SCATTER_FLOOR = 1e-3
 """Smallest scale of residuals for weighting; clocks tick in milliseconds."""
 ROUNDS = 30
+MOST_CONDITION = 1e10
+"""Points that all have one abscissa determine no line; this is where double precision says so."""
 
 
 @dataclass(frozen=True)
@@ -128,9 +130,10 @@ def _solve(
             precision = 1 / max(prior.error, 1e-9) ** 2
             normal[index, index] += precision
             right[index] += precision * prior.mean
-    if normal[1, 1] <= 0:
+    if not (np.isfinite(normal).all() and normal.diagonal().min() > 0):
         return None
-    if np.linalg.cond(normal / np.outer(*(2 * [np.sqrt(np.diag(normal))]))) > 1e10:
+    norm = np.sqrt(normal.diagonal())
+    if np.linalg.cond(normal / np.outer(norm, norm)) > MOST_CONDITION:
         return None
     cov = np.linalg.inv(normal)
     theta = cov @ right

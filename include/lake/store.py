@@ -10,7 +10,7 @@ from typing import Any
 
 import pyarrow as pa
 from deltalake import CommitProperties, DeltaTable, QueryBuilder, Transaction, write_deltalake
-from deltalake.exceptions import CommitFailedError, DeltaError, TableNotFoundError
+from deltalake.exceptions import CommitFailedError, DeltaError
 
 from include.contracts.errors import Conflict, MillraceError
 from include.lake.schemas import TABLES, TableSchema
@@ -120,7 +120,7 @@ class Lake:
         except (OSError, DeltaError) as error:
             raise _unreadable(self.root, tables, error) from error
         except Exception as error:
-            if type(error).__module__.startswith(("deltalake", "_internal")):
+            if type(error) is Exception:  # how the query engine tells that a data file cannot be read
                 raise _unreadable(self.root, tables, error) from error
             raise
 
@@ -132,6 +132,8 @@ class Lake:
     def _handle(self, table: str, *, create: bool) -> DeltaTable | None:
         schema, path = _schema(table), str(self.path(table))
         handle = self._handles.get(table)
+        if handle is not None and not self._log_file(table, handle.version()).exists():
+            handle = None  # the table was made anew: a kept handle would go on with files that are gone
         try:
             if handle is not None:
                 handle.update_incremental()
@@ -147,9 +149,6 @@ class Lake:
                 )
             else:
                 return None
-        except TableNotFoundError:
-            self._handles.pop(table, None)
-            return None if not create else self._handle(table, create=True)
         except CommitFailedError:  # another writer created it first
             handle = DeltaTable(path)
         except (OSError, DeltaError) as error:
@@ -157,6 +156,9 @@ class Lake:
             raise problem from error
         self._handles[table] = handle
         return handle
+
+    def _log_file(self, table: str, version: int) -> Path:
+        return self.path(table) / "_delta_log" / f"{version:020d}.json"
 
 
 def literal(value: str | int | float | datetime) -> str:

@@ -1,0 +1,113 @@
+"""A micro-batch app on paper: back-to-back batches of a known cost, as telemetry rows, and lakes made of them."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+from include.contracts.telemetry import BatchMetrics, OperatorBatch
+from include.control.stores.deployments import DeploymentStore
+from include.lake.records import batch_row
+from include.lake.store import Lake
+from include.pipelines.spec import PipelineSpec
+
+START = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
+
+
+@dataclass
+class App:
+    """Runs batches of duration fixed_s + rows / rows_per_s, each of all the rows that wait (or ``cap`` of them)."""
+
+    slots: int = 4
+    fixed_s: float = 1.0
+    rows_per_s: float = 2000.0
+    tasks: int | None = None
+    coverage: float = 1.0
+    noise: float = 0.0
+    cap: int | None = None
+    generation: int = 1
+    clock: datetime = START
+    batch_id: int = 0
+    source_end: float = 0.0
+    read: float = 0.0
+    host_cpu_other: float | None = 0.1
+    rng: random.Random = field(default_factory=lambda: random.Random(1))
+
+    def run(self, seconds: float, rate: Callable[[float], float] | float) -> list[BatchMetrics]:
+        """Run for some seconds of the app's clock under an arrival rate, rows a second."""
+        end, rows = self.clock + timedelta(seconds=seconds), []
+        while self.clock < end:
+            rows.append(self.batch(rate))
+        return rows
+
+    def batch(self, rate: Callable[[float], float] | float) -> BatchMetrics:
+        waiting = int(self.source_end) - int(self.read)
+        x = min(waiting, self.cap or waiting)
+        duration = (self.fixed_s + x / self.rows_per_s) * self.rng.lognormvariate(0, self.noise)
+        self.arrive(duration, rate)
+        self.read = int(self.read) + x
+        p = min(self.tasks or self.slots, self.slots)
+        useful = x / self.rows_per_s / self.coverage * p * self.rng.lognormvariate(0, self.noise)
+        operator = OperatorBatch("0.MapInPandas", "MapInPandas", self.tasks or self.slots, p, x, x, useful)
+        done = BatchMetrics(
+            pipeline="delays",
+            app="delays",
+            query="delays",
+            time=self.clock,
+            generation=self.generation,
+            epoch=0,
+            batch_id=self.batch_id,
+            slots=self.slots,
+            rows_in=x,
+            durations_ms={"triggerExecution": max(1, round(duration * 1000))},
+            backlog_rows=int(self.source_end) - int(self.read),
+            source_end=int(self.source_end),
+            host_cpu_other=self.host_cpu_other,
+            operators=(operator,),
+        )
+        self.batch_id += 1
+        return done
+
+    def idle(self, seconds: float, every_s: float = 10.0) -> list[BatchMetrics]:
+        """Write idle markers for some seconds in which nothing arrives."""
+        markers, last = [], self.batch_id - 1
+        for _ in range(int(seconds / every_s)):
+            self.clock += timedelta(seconds=every_s)
+            marker = replace(self.blank(last), backlog_rows=0, source_end=int(self.source_end))
+            markers.append(marker)
+        return markers
+
+    def blank(self, batch_id: int) -> BatchMetrics:
+        return BatchMetrics(
+            "delays", "delays", "delays", self.clock, self.generation, 0, batch_id, self.slots, 0, durations_ms={}
+        )
+
+    def restart(self, down_s: float, rate: Callable[[float], float] | float, slots: int, rows_per_s: float) -> None:
+        """Come back as the next generation after some seconds without a batch."""
+        self.arrive(down_s, rate)
+        self.generation, self.slots, self.rows_per_s = self.generation + 1, slots, rows_per_s
+
+    def arrive(self, seconds: float, rate: Callable[[float], float] | float) -> None:
+        at = (self.clock - START).total_seconds()
+        self.source_end += seconds * (rate(at) if callable(rate) else rate)
+        self.clock += timedelta(seconds=seconds)
+
+
+def spec(**changes: object) -> PipelineSpec:
+    return PipelineSpec.model_validate({"name": "delays", "script": "delays.py", "period_s": 20, **changes})
+
+
+def lake_of(root: Path, batches: Iterable[BatchMetrics], launched: bool = True) -> Lake:
+    lake = Lake(root)
+    add(lake, list(batches))
+    if launched:
+        DeploymentStore(lake).commit(spec().first_deployment(), None)
+    return lake
+
+
+def add(lake: Lake, batches: Sequence[BatchMetrics]) -> None:
+    if batches:
+        lake.append("telemetry/batches", [batch_row(b) for b in batches])

@@ -1,0 +1,212 @@
+from __future__ import annotations
+
+import math
+import random
+from dataclasses import replace
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from include.contracts.telemetry import BatchMetrics, OperatorBatch
+from include.control.capacity import fit, heaviest, parallelism, typical_parallelism, work_s
+from include.control.health import healthy
+from tests.include.control.synthetic import START, App
+
+
+def batches_of(
+    seed: int,
+    n: int,
+    rows: tuple[int, int],
+    *,
+    p: int = 4,
+    fixed_s: float = 1.0,
+    rate: float = 3000.0,
+    noise: float = 0.02,
+    outliers: float = 0.0,
+    coverage: float = 1.0,
+    useful: bool = True,
+    first_id: int = 0,
+) -> list[BatchMetrics]:
+    rng = random.Random(seed)
+    app = App(slots=p, fixed_s=fixed_s, rows_per_s=rate, noise=noise, coverage=coverage, rng=rng, batch_id=first_id)
+    made = []
+    for _ in range(n):
+        app.source_end += rng.randint(*rows)
+        batch = app.batch(0)
+        if rng.random() < outliers:
+            slow = {"triggerExecution": int(batch.durations_ms["triggerExecution"] * rng.uniform(1.5, 5))}
+            batch = replace(batch, durations_ms=slow)
+        made.append(batch if useful else replace(batch, operators=(replace(batch.operators[0], useful_s=None),)))
+    return made
+
+
+costs = {"fixed_s": st.floats(0.2, 5), "rate": st.floats(100, 1e5), "p": st.integers(1, 16)}
+
+
+@given(seed=st.integers(0, 10**6), useful=st.booleans(), outliers=st.sampled_from([0.0, 0.15]), **costs)
+@settings(max_examples=60, deadline=None)
+def test_fit_when_rows_vary_then_recovers_cost_within_a_few_percent(
+    seed: int, useful: bool, outliers: float, fixed_s: float, rate: float, p: int
+) -> None:
+    unit = max(2, int(fixed_s * rate))  # as many rows as cost the fixed time again
+    batches = batches_of(
+        seed, 60, (unit // 2, unit * 4), p=p, fixed_s=fixed_s, rate=rate, outliers=outliers, useful=useful
+    )
+    found = fit(batches)[p]
+    assert found.rows_per_s == pytest.approx(rate, rel=0.06)
+    assert found.fixed_s == pytest.approx(fixed_s, rel=0.12)
+    assert abs(found.rows_per_s - rate) < 5 * found.rows_per_s_error
+    assert found.rows_per_s_error < 0.06 * rate
+
+
+@given(seed=st.integers(0, 10**6), coverage=st.floats(1.0, 1.6), **costs)
+@settings(max_examples=30, deadline=None)
+def test_fit_when_rows_hardly_vary_at_any_level_then_levels_share_what_they_know(
+    seed: int, coverage: float, fixed_s: float, rate: float, p: int
+) -> None:
+    unit = max(50, int(fixed_s * rate))
+    truth = {1: rate, 2: 1.9 * rate, 4: 3.5 * rate, 8: 6.5 * rate}
+    batches: list[BatchMetrics] = []
+    for level, of_level in truth.items():
+        args = (seed + level, 30, (int(unit * 0.98), int(unit * 1.02)))
+        batches += batches_of(*args, p=level, fixed_s=fixed_s, rate=of_level, coverage=coverage, first_id=len(batches))
+    found = fit(batches)
+    assert set(found) == set(truth)
+    for level, of_level in truth.items():
+        assert found[level].rows_per_s == pytest.approx(of_level, rel=0.15)
+        assert abs(found[level].rows_per_s - of_level) < 3 * found[level].rows_per_s_error
+
+
+def test_fit_when_rows_hardly_vary_at_one_level_then_useful_time_decides_and_error_says_so() -> None:
+    found = fit(batches_of(3, 30, (2950, 3050)))[4]
+    assert found.rows_per_s == pytest.approx(3000, rel=0.2)
+    assert 0.05 < found.rows_per_s_error / found.rows_per_s < 0.5
+
+
+def test_fit_when_nothing_tells_fixed_cost_from_slope_then_there_is_no_capacity() -> None:
+    assert fit(batches_of(3, 30, (2950, 3050), useful=False)) == {}
+
+
+def test_fit_when_a_level_is_new_then_few_batches_are_enough() -> None:
+    old = batches_of(1, 40, (500, 6000), p=2, rate=1600, noise=0.05)
+    new = batches_of(2, 4, (3900, 4100), p=4, rate=3000, noise=0.05, first_id=40)
+    found = fit([*old, *new])
+    assert found[4].rows_per_s == pytest.approx(3000, rel=0.12)
+    assert found[4].batches == 4
+
+
+def test_fit_when_compared_with_its_rivals_then_they_are_off_by_far() -> None:
+    batches = batches_of(5, 40, (1000, 4000), coverage=1.3)
+    truth, found = 3000.0, fit(batches)[4].rows_per_s
+    by_duration = sum(b.rows_in for b in batches) / sum(b.duration_s for b in batches)
+    stage_alone = sum(b.rows_in for b in batches) * 4 / sum(b.operators[0].useful_s or 0 for b in batches)
+    assert abs(found / truth - 1) < 0.05 < min(1 - by_duration / truth, stage_alone / truth - 1)
+
+
+def test_fit_when_batches_without_rows_are_among_them_then_they_inform_the_fixed_cost_only() -> None:
+    batches = batches_of(7, 12, (2900, 3100), useful=False)
+    empty = [
+        replace(b, rows_in=0, batch_id=100 + i, operators=(), durations_ms={"triggerExecution": 950})
+        for i, b in enumerate(batches)
+    ]
+    found = fit([*batches, *empty])[4]
+    assert found.batches == 12
+    assert found.fixed_s == pytest.approx(1.0, rel=0.15)
+    assert found.rows_per_s == pytest.approx(3000, rel=0.15)
+
+
+anything = st.builds(
+    lambda i, rows, ms, slots, tasks, useful: BatchMetrics(
+        "a",
+        "a",
+        "q",
+        START,
+        1,
+        0,
+        i,
+        slots,
+        rows,
+        durations_ms={"triggerExecution": ms},
+        operators=(OperatorBatch("0", "Map", tasks, None, rows, rows, useful),),
+    ),
+    st.integers(0, 10**6),
+    st.integers(-5, 10**9),
+    st.integers(-5, 10**7),
+    st.integers(-1, 64),
+    st.none() | st.integers(-1, 64),
+    st.none() | st.floats(allow_nan=True, allow_infinity=True),
+)
+
+
+@given(st.lists(anything, max_size=25))
+@settings(max_examples=200, deadline=None)
+def test_fit_when_rows_are_anything_then_nothing_is_negative_or_nan(batches: list[BatchMetrics]) -> None:
+    for given_batches in (batches, healthy(batches)):
+        for p, found in fit(given_batches).items():
+            assert p == found.parallelism >= 1
+            assert found.fixed_s >= 0 and found.rows_per_s > 0 and found.rows_per_s_error >= 0
+            assert all(map(math.isfinite, (found.fixed_s, found.rows_per_s, found.rows_per_s_error)))
+
+
+@given(seed=st.integers(0, 10**6), rows=st.integers(2, 50), seconds=st.integers(2, 50), narrow=st.booleans())
+@settings(max_examples=30, deadline=None)
+def test_fit_when_rows_or_seconds_are_scaled_then_the_result_is_scaled(
+    seed: int, rows: int, seconds: int, narrow: bool
+) -> None:
+    batches = batches_of(seed, 12, (2900, 3100) if narrow else (500, 6000), noise=0.05, outliers=0.1)
+    scaled = [
+        replace(
+            b,
+            rows_in=b.rows_in * rows,
+            durations_ms={"triggerExecution": b.durations_ms["triggerExecution"] * seconds},
+            operators=tuple(replace(o, useful_s=(o.useful_s or 0) * seconds) for o in b.operators),
+        )
+        for b in batches
+    ]
+    plain, bigger = fit(batches)[4], fit(scaled)[4]
+    assert bigger.rows_per_s == pytest.approx(plain.rows_per_s * rows / seconds, rel=1e-4)
+    assert bigger.fixed_s == pytest.approx(plain.fixed_s * seconds, rel=1e-4, abs=1e-6)
+    assert bigger.rows_per_s_error == pytest.approx(plain.rows_per_s_error * rows / seconds, rel=1e-3)
+
+
+def test_error_when_fitted_many_times_then_covers_the_truth() -> None:
+    off = []
+    for seed in range(150):
+        found = fit(batches_of(seed, 20, (1000, 6000), noise=0.08, outliers=0.1))[4]
+        off.append(abs(found.rows_per_s - 3000) / found.rows_per_s_error)
+    within = sum(z < 2 for z in off) / len(off)
+    assert within > 0.88
+    assert sum(z > 0.3 for z in off) / len(off) > 0.4, "the error is no honest one if it is never reached"
+
+
+def test_fit_when_disturbed_by_starts_and_foreign_cpu_then_health_and_weights_keep_it_right() -> None:
+    app, batches = App(rng=random.Random(3), noise=0.03, rows_per_s=2000), []
+    for generation in (1, 2, 3):
+        app.generation = generation
+        part = app.run(60, lambda t: 900 + 600 * math.sin(t / 15))
+        part[0] = replace(part[0], durations_ms={"triggerExecution": 9000})
+        batches += part
+    loaded = {b.batch_id for b in batches[5::6]}
+    batches = [
+        replace(b, host_cpu_other=0.9, durations_ms={"triggerExecution": int(b.duration_s * 2000)})
+        if b.batch_id in loaded
+        else b
+        for b in batches
+    ]
+    assert fit(healthy(batches))[4].rows_per_s == pytest.approx(2000, rel=0.05)
+    assert not loaded & {b.batch_id for b in healthy(batches)}
+
+
+def test_parallelism_when_operators_differ_then_the_heaviest_one_decides() -> None:
+    light = OperatorBatch("0", "Scan", 1, None, 10, 10, 0.1)
+    heavy = OperatorBatch("1", "Map", 9, None, 10, 10, 5.0)
+    unknown = OperatorBatch("2", "Sink", None, None, 10, 10, 9.0)
+    batch = BatchMetrics("a", "a", "q", START, 1, 0, 0, 4, 10, operators=(light, heavy, unknown))
+    assert heaviest(batch) == heavy
+    assert parallelism(batch) == 4
+    assert parallelism(replace(batch, operators=())) is None
+    assert work_s(batch) == pytest.approx(0.1 / 1 + 5.0 / 4)
+    assert work_s(replace(batch, operators=(unknown,))) is None
+    assert typical_parallelism([batch, replace(batch, operators=(light,)), batch]) == 4
+    assert typical_parallelism([replace(batch, rows_in=0)]) is None

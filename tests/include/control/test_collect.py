@@ -1,0 +1,257 @@
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from include.contracts.decision import Outcome, Reconfiguration
+from include.contracts.errors import NotReady
+from include.contracts.protocols import Cursor
+from include.contracts.signals import AppSignals, Signals
+from include.contracts.telemetry import BatchMetrics
+from include.control.collect import collect
+from include.control.observations import new_observations
+from include.control.stores.deployments import DeploymentStore
+from include.control.stores.observations import ObservationStore
+from include.control.stores.reconfigurations import ReconfigurationStore
+from include.lake.store import Lake
+from tests.include.control.synthetic import START, App, add, lake_of, spec
+
+NOWHERE = Cursor()
+
+
+def look(lake: Lake, cursor: Cursor = NOWHERE, now: datetime | None = None) -> Signals:
+    return collect(spec(), lake, cursor, now or START + timedelta(minutes=10))
+
+
+def of(signals: Signals) -> AppSignals:
+    assert len(signals.apps) == 1
+    return signals.apps[0]
+
+
+def reconfiguration(started: datetime, ended: datetime | None, generation: int, version: int) -> Reconfiguration:
+    outcome = Outcome.READY if ended else Outcome.OPEN
+    return Reconfiguration("delays", "delays", "d1", "T2", version - 1, version, generation, started, ended, 6, outcome)
+
+
+def test_collect_when_steady_then_every_figure_is_right(tmp_path: Path) -> None:
+    app = App(noise=0.02)
+    rows = app.run(200, lambda t: 900 + 5 * t if t < 100 else 1000)
+    signals = look(lake_of(tmp_path, rows))
+    seen = of(signals)
+    assert signals.until == rows[-1].time
+    assert signals.since == rows[-1].time - timedelta(seconds=20)
+    assert (signals.telemetry_version, signals.deployment_version, signals.level) == (1, 1, 0)
+    assert (seen.app, seen.slots, seen.parallelism, seen.source_splits) == ("delays", 4, 4, False)
+    assert seen.arrival_rows_per_s == pytest.approx(1000, rel=0.02)
+    assert seen.processed_rows_per_s == pytest.approx(1000, rel=0.15)
+    assert seen.backlog_rows == rows[-1].backlog_rows
+    assert abs(seen.backlog_growth_rows_per_s or 0) < 100
+    assert seen.busy_ratio == pytest.approx(1.0, abs=0.01)
+    assert seen.backpressured_ratio == 0.0
+    assert seen.slot_busy_ratio == pytest.approx(0.5, abs=0.07)
+    assert seen.capacity is not None
+    assert seen.capacity.rows_per_s == pytest.approx(2000, rel=0.05)
+    assert seen.capacity.fixed_s == pytest.approx(1.0, rel=0.1)
+    assert seen.restart_lag_rows == 0
+    (operator,) = seen.operators
+    assert operator.operator == "delays/0.MapInPandas"
+    assert operator.parallelism == 4
+    assert operator.processing_ability == pytest.approx(2000, rel=0.03)
+    assert operator.rows_in_per_s == pytest.approx(1000, rel=0.15)
+    assert operator.useful_s_per_row == pytest.approx(4 / 2000, rel=0.03)
+    assert not signals.settling
+
+
+def test_collect_when_saturated_then_arrival_is_what_came_not_what_was_read(tmp_path: Path) -> None:
+    app = App(cap=4000)
+    seen = of(look(lake_of(tmp_path, app.run(120, 3000))))
+    assert seen.arrival_rows_per_s == pytest.approx(3000, rel=0.01)
+    assert seen.processed_rows_per_s == pytest.approx(4000 / 3, rel=0.01)
+    assert seen.backlog_growth_rows_per_s == pytest.approx(3000 - 4000 / 3, rel=0.02)
+    assert seen.backlog_rows is not None and seen.backlog_rows > 100_000
+    assert seen.backpressured_ratio == 1.0
+
+
+def test_collect_when_saturated_without_a_cap_then_growing_batches_show_it(tmp_path: Path) -> None:
+    app = App()
+    seen = of(look(lake_of(tmp_path, [*app.run(30, 1000), *app.run(90, 2500)])))
+    assert seen.backpressured_ratio is not None and seen.backpressured_ratio > 0.9
+    assert seen.arrival_rows_per_s == pytest.approx(2500, rel=0.01)
+
+
+def test_collect_when_restarted_in_the_middle_then_rates_reach_over_it_and_lag_is_known(tmp_path: Path) -> None:
+    app = App(slots=2, rows_per_s=1200, cap=1500)
+    before = app.run(100, 600)
+    app.restart(8, 600, slots=4, rows_per_s=2200)
+    after = app.run(4, 600)
+    lake = lake_of(tmp_path, [*before, *after])
+    store = ReconfigurationStore(lake)
+    DeploymentStore(lake).commit(spec().first_deployment(), 1)
+    store.record(reconfiguration(before[-1].time - timedelta(seconds=4), after[0].time, 2, 2))
+    signals = look(lake)
+    seen = of(signals)
+    assert seen.arrival_rows_per_s == pytest.approx(600, rel=0.02)
+    assert (seen.slots, seen.parallelism, signals.deployment_version) == (4, 4, 2)
+    assert seen.restart_lag_rows == pytest.approx(8 * 600, rel=0.5)
+    assert seen.restart_lag_rows <= (seen.backlog_rows or 0)
+    assert signals.settling
+    assert new_observations(signals) == ()
+
+    add(lake, app.run(40, 600))
+    drained = look(lake, Cursor(signals.telemetry_version, signals.until))
+    assert not drained.settling
+    assert of(drained).restart_lag_rows == pytest.approx(0, abs=300)
+    capacity = of(drained).capacity
+    assert capacity is not None
+    assert capacity.rows_per_s == pytest.approx(2200, rel=0.1)
+
+
+def test_collect_when_backlog_comes_back_after_a_restart_then_the_restart_is_not_blamed(tmp_path: Path) -> None:
+    app = App(slots=2, rows_per_s=1200)
+    rows = app.run(60, 300)
+    app.restart(8, 300, slots=2, rows_per_s=1200)
+    rows += app.run(60, 300)
+    rows += app.run(40, 5000)
+    lake = lake_of(tmp_path, rows)
+    ReconfigurationStore(lake).record(reconfiguration(START, START + timedelta(seconds=70), 2, 1))
+    seen = of(look(lake))
+    assert (seen.backlog_rows or 0) > 10_000
+    assert seen.restart_lag_rows == pytest.approx(0, abs=300)
+
+
+def test_collect_when_a_reconfiguration_is_open_then_settling_until_it_is_surely_dead(tmp_path: Path) -> None:
+    rows = App().run(300, 900)
+    lake = lake_of(tmp_path, rows)
+    opened = rows[-1].time - timedelta(seconds=100)
+    ReconfigurationStore(lake).record(reconfiguration(opened, None, 2, 2))
+    assert look(lake, now=rows[-1].time).settling
+    late = look(lake, now=rows[-1].time + timedelta(seconds=200))
+    assert late.deployment_version == 1
+
+
+def test_collect_when_a_stale_driver_doubles_rows_then_each_batch_counts_once(tmp_path: Path) -> None:
+    rows = App().run(120, 900)
+    twice = [replace(b, generation=2, time=b.time + timedelta(milliseconds=300)) for b in rows[-5:]]
+    plain, doubled = look(lake_of(tmp_path / "a", rows)), look(lake_of(tmp_path / "b", [*rows, *twice]))
+    assert of(doubled).batches == of(plain).batches
+    assert of(doubled).arrival_rows_per_s == pytest.approx(900, rel=0.05)
+
+
+def test_collect_when_idle_markers_come_then_arrival_is_known_to_be_zero(tmp_path: Path) -> None:
+    app = App(slots=4)
+    rows = app.run(100, lambda t: 500 + 10 * t)
+    app.arrive(2, 0)
+    rows += [app.batch(0), app.batch(0)]
+    signals = look(lake_of(tmp_path, [*rows, *app.idle(100)]))
+    seen = of(signals)
+    assert seen.arrival_rows_per_s == 0.0
+    assert (seen.backlog_rows, seen.backlog_growth_rows_per_s, seen.batches) == (0, 0.0, 0)
+    assert (seen.busy_ratio, seen.slot_busy_ratio, seen.backpressured_ratio) == (0.0, 0.0, 0.0)
+    assert seen.parallelism == 4
+    assert seen.capacity is not None, "what the app can do is still known from the evening"
+    assert new_observations(signals) == ()
+
+
+def test_collect_when_no_marker_comes_then_nothing_new_is_claimed(tmp_path: Path) -> None:
+    lake = lake_of(tmp_path, App().run(60, 900))
+    first = look(lake)
+    with pytest.raises(NotReady):
+        look(lake, Cursor(first.telemetry_version, first.until))
+
+
+def test_collect_when_another_pipeline_commits_then_there_is_nothing_new_for_this_one(tmp_path: Path) -> None:
+    rows = App().run(60, 900)
+    lake = lake_of(tmp_path, rows)
+    first = look(lake)
+    add(lake, [replace(rows[-1], pipeline="orders", app="orders", time=rows[-1].time + timedelta(seconds=30))])
+    with pytest.raises(NotReady):
+        look(lake, Cursor(first.telemetry_version, first.until))
+
+
+@pytest.mark.parametrize("launched", [True, False])
+def test_collect_when_there_is_no_telemetry_or_no_launch_then_not_ready(tmp_path: Path, launched: bool) -> None:
+    rows = [] if launched else App().run(30, 900)
+    with pytest.raises(NotReady):
+        look(lake_of(tmp_path, rows, launched))
+
+
+def test_collect_when_the_source_gives_one_file_a_batch_then_source_splits(tmp_path: Path) -> None:
+    seen = of(look(lake_of(tmp_path, App(slots=4, tasks=1).run(120, lambda t: 300 + 5 * t))))
+    assert (seen.slots, seen.parallelism, seen.source_splits) == (4, 1, True)
+    assert seen.capacity is not None and seen.capacity.parallelism == 1
+
+
+def test_collect_when_the_clock_goes_back_then_rates_stay_right_and_the_look_goes_on(tmp_path: Path) -> None:
+    app = App()
+    early = app.run(60, 900)
+    lake = lake_of(tmp_path, early)
+    first = look(lake)
+    app.clock -= timedelta(seconds=45)
+    add(lake, app.run(30, 900))
+    second = look(lake, Cursor(first.telemetry_version, first.until))
+    assert second.until < first.until
+    assert of(second).arrival_rows_per_s == pytest.approx(900, rel=0.1)
+    assert (of(second).busy_ratio or 0) <= 1.0
+
+
+def test_collect_when_columns_are_null_then_figures_are_missing_not_zero(tmp_path: Path) -> None:
+    nothing = {"backlog_rows": None, "source_end": None, "operators": (), "host_cpu_other": None}
+    rows = [replace(b, **nothing) for b in App().run(60, 900)]  # type: ignore[arg-type]
+    seen = of(look(lake_of(tmp_path, rows)))
+    assert (seen.arrival_rows_per_s, seen.backlog_rows, seen.backlog_growth_rows_per_s) == (None, None, None)
+    assert (seen.parallelism, seen.slot_busy_ratio, seen.backpressured_ratio, seen.capacity) == (None,) * 4
+    assert seen.operators == ()
+    assert seen.processed_rows_per_s == pytest.approx(900, rel=0.15)
+
+
+def test_collect_when_the_loop_was_paused_then_the_period_is_bounded(tmp_path: Path) -> None:
+    rows = App().run(600, lambda t: 200 if t < 500 else 1500)
+    signals = look(lake_of(tmp_path, rows), Cursor(0, START), now=rows[-1].time)
+    assert (signals.until - signals.since).total_seconds() == 60
+    assert of(signals).arrival_rows_per_s == pytest.approx(1500, rel=0.01)
+
+
+def test_collect_when_looked_at_again_soon_then_the_period_is_a_whole_one(tmp_path: Path) -> None:
+    app = App()
+    lake = lake_of(tmp_path, app.run(100, 900))
+    first = look(lake)
+    add(lake, [app.batch(900)])
+    second = look(lake, Cursor(first.telemetry_version, first.until))
+    assert (second.until - second.since).total_seconds() == 20
+
+
+def test_collect_when_two_queries_run_then_the_busier_one_is_reported(tmp_path: Path) -> None:
+    heavy, light = App().run(100, 900), App(fixed_s=0.1, rows_per_s=50_000).run(100, 100)
+    for b in light:
+        heavy.append(replace(b, query="side"))
+    seen = of(look(lake_of(tmp_path, heavy)))
+    assert seen.arrival_rows_per_s == pytest.approx(900, rel=0.02)
+
+
+def test_new_observations_when_measured_then_one_point_at_the_p_that_ran(tmp_path: Path) -> None:
+    lake = lake_of(tmp_path, App(slots=8, tasks=2).run(150, lambda t: 300 + 4 * t))
+    signals = look(lake)
+    (point,) = new_observations(signals)
+    capacity = of(signals).capacity
+    assert capacity is not None
+    assert (point.operator, point.parallelism, point.time) == ("delays", 2, signals.until)
+    assert (point.processing_ability, point.noise) == (capacity.rows_per_s, capacity.rows_per_s_error)
+    store = ObservationStore(lake)
+    store.add("delays", [point], "look", signals.telemetry_version)
+    store.add("delays", [point], "look", signals.telemetry_version)
+    assert look(lake).observations == (point,)
+
+
+def test_collect_when_history_is_old_then_only_the_last_half_hour_is_read(tmp_path: Path) -> None:
+    app = App(rows_per_s=500)
+    old: list[BatchMetrics] = app.run(60, 200)
+    app.clock += timedelta(hours=2)
+    app.rows_per_s = 2000
+    new = app.run(100, lambda t: 300 + (t - 7200) * 5)
+    capacity = of(look(lake_of(tmp_path, [*old, *new]), now=new[-1].time)).capacity
+    assert capacity is not None
+    assert capacity.rows_per_s == pytest.approx(2000, rel=0.05)
+    assert capacity.batches < len(new)

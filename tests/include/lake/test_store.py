@@ -1,0 +1,207 @@
+from __future__ import annotations
+
+import contextlib
+import multiprocessing
+import os
+import stat
+from collections.abc import Callable, Iterator
+from datetime import UTC, date, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from include.contracts.errors import Conflict, MillraceError
+from include.lake.schemas import TABLES
+from include.lake.store import Lake, literal
+
+NOW = datetime(2026, 3, 1, 12, 0, 0, 123456, tzinfo=UTC)
+BATCHES = "telemetry/batches"
+
+
+def row(batch_id: int = 0, **more: Any) -> dict[str, Any]:
+    return {"pipeline": "delays", "time": NOW + timedelta(seconds=batch_id), "batch_id": batch_id, **more}
+
+
+def ids(lake: Lake) -> list[int]:
+    return [r["batch_id"] for r in lake.rows("select batch_id from batches order by batch_id", BATCHES)]
+
+
+def in_processes(*tasks: tuple[Callable[..., Any], tuple[Any, ...]]) -> list[Any]:
+    """Run functions in processes of their own, begun together, and return what they returned."""
+    context = multiprocessing.get_context("spawn")
+    with context.Pool(len(tasks)) as pool:
+        return [r.get() for r in [pool.apply_async(function, args) for function, args in tasks]]
+
+
+def append_many(root: str, first: int, count: int) -> int:
+    lake = Lake(root)
+    for number in range(first, first + count):
+        lake.append(BATCHES, [row(number)])
+    return count
+
+
+def append_each(root: str, transaction: str, numbers: int) -> list[int]:
+    """Try to commit the numbers 1, 2, ... as fast as can be; return those that this process wrote."""
+    lake, written = Lake(root), []
+    for number in range(1, numbers + 1):
+        with contextlib.suppress(Conflict):
+            if lake.append(BATCHES, [row(number)], {transaction: number}) is not None:
+                written.append(number)
+    return written
+
+
+@pytest.mark.parametrize("table", TABLES)
+def test_create_when_repeated_then_the_table_has_its_schema_and_partition(tmp_path: Path, table: str) -> None:
+    lake = Lake(tmp_path)
+    assert not lake.exists(table)
+    assert lake.version(table) == -1
+    lake.create(table)
+    Lake(tmp_path).create(table)
+    assert lake.exists(table)
+    assert lake.version(table) == 0
+    name = table.rsplit("/", 1)[-1]
+    found = lake.query(f"select * from {name}", table)
+    assert set(found.schema.names) == set(TABLES[table].columns.names)
+
+
+def test_append_when_columns_are_missing_then_they_are_null_and_the_date_follows_the_time(tmp_path: Path) -> None:
+    lake = Lake(tmp_path)
+    assert lake.append(BATCHES, [row(7)]) == 1
+    (found,) = lake.rows("select * from batches", BATCHES)
+    assert (found["time"], found["date"], found["rows_in"]) == (NOW + timedelta(seconds=7), date(2026, 3, 1), None)
+
+
+def test_append_when_given_an_arrow_table_then_it_is_the_same(tmp_path: Path) -> None:
+    lake, schema = Lake(tmp_path), TABLES[BATCHES].columns
+    without_date = pa.Table.from_pylist([row(7)], schema=schema.remove(schema.get_field_index("date")))
+    lake.append(BATCHES, without_date)
+    lake.append(BATCHES, [row(8)])
+    found = lake.rows("select * from batches order by batch_id", BATCHES)
+    assert [r["date"] for r in found] == [date(2026, 3, 1)] * 2
+
+
+def test_append_when_a_transaction_is_replayed_then_nothing_is_written(tmp_path: Path) -> None:
+    lake = Lake(tmp_path)
+    assert lake.append(BATCHES, [row(5)], {"delays/q/0": 5}) == 1
+    for replayed in (5, 4, 0):
+        assert Lake(tmp_path).append(BATCHES, [row(5)], {"delays/q/0": replayed}) is None
+    assert lake.append(BATCHES, [row(6)], {"delays/q/0": 6}) is not None
+    assert lake.append(BATCHES, [row(1)], {"delays/q/1": 0}) is not None
+    assert ids(lake) == [1, 5, 6]
+
+
+def test_append_when_one_of_several_transactions_is_old_then_nothing_is_written(tmp_path: Path) -> None:
+    lake = Lake(tmp_path)
+    lake.append(BATCHES, [row(1)], {"q": 1, "generation": 3})
+    assert lake.append(BATCHES, [row(2)], {"q": 2, "generation": 2}) is None
+    assert ids(lake) == [1]
+
+
+def test_append_when_processes_append_at_once_then_nothing_is_lost(tmp_path: Path) -> None:
+    in_processes(*[(append_many, (str(tmp_path), 100 * n, 15)) for n in range(2)])
+    assert ids(Lake(tmp_path)) == [100 * n + i for n in range(2) for i in range(15)]
+
+
+def test_append_when_processes_commit_the_same_number_then_exactly_one_wins(tmp_path: Path) -> None:
+    Lake(tmp_path).create(BATCHES)
+    one, other = in_processes(*[(append_each, (str(tmp_path), "fence", 20))] * 2)
+    assert sorted([*one, *other]) == sorted({*one, *other})
+    assert ids(Lake(tmp_path)) == sorted([*one, *other])
+    assert 20 in {*one, *other}
+
+
+def test_append_when_another_handle_committed_first_then_the_stale_one_sees_it(tmp_path: Path) -> None:
+    early, other = Lake(tmp_path), Lake(tmp_path)
+    early.append(BATCHES, [row(1)], {"q": 1})
+    other.append(BATCHES, [row(2)], {"q": 2})
+    assert early.append(BATCHES, [row(2)], {"q": 2}) is None
+    assert ids(early) == [1, 2]
+
+
+@pytest.fixture
+def read_only(tmp_path: Path) -> Iterator[Path]:
+    """A folder that cannot be written: root ignores modes, so root's is immutable or it is no folder at all."""
+    if os.geteuid() == 0:
+        root = tmp_path / "lake"
+        root.write_text("a file where the lake should be")
+        yield root
+        return
+    tmp_path.chmod(stat.S_IRUSR | stat.S_IXUSR)
+    yield tmp_path
+    tmp_path.chmod(stat.S_IRWXU)
+
+
+def test_append_when_the_lake_cannot_be_written_then_says_what_to_do(read_only: Path) -> None:
+    with pytest.raises(MillraceError) as told:
+        Lake(read_only).append(BATCHES, [row(1)])
+    assert told.value.key == "lake"
+    assert "writable" in str(told.value)
+
+
+def test_query_when_the_log_is_broken_then_says_where(tmp_path: Path) -> None:
+    lake = Lake(tmp_path)
+    lake.append(BATCHES, [row(1)])
+    (tmp_path / BATCHES / "_delta_log" / "00000000000000000001.json").write_text("{broken")
+    with pytest.raises(MillraceError) as told:
+        Lake(tmp_path).rows("select * from batches", BATCHES)
+    assert told.value.key == "lake"
+
+
+def test_query_when_a_data_file_is_gone_then_says_where(tmp_path: Path) -> None:
+    lake = Lake(tmp_path)
+    lake.append(BATCHES, [row(1)])
+    for file in (tmp_path / BATCHES).rglob("*.parquet"):
+        file.unlink()
+    with pytest.raises(MillraceError):
+        Lake(tmp_path).rows("select * from batches", BATCHES)
+
+
+def test_query_when_the_table_does_not_exist_then_is_empty(tmp_path: Path) -> None:
+    assert Lake(tmp_path).rows("select * from batches", BATCHES) == []
+    assert not any(tmp_path.iterdir())
+
+
+def test_query_when_the_table_is_made_anew_then_the_open_handle_follows(tmp_path: Path) -> None:
+    import shutil
+
+    lake = Lake(tmp_path)
+    lake.append(BATCHES, [row(1)])
+    shutil.rmtree(tmp_path / BATCHES)
+    assert lake.rows("select * from batches", BATCHES) == []
+    lake.append(BATCHES, [row(2)])
+    assert ids(lake) == [2]
+
+
+def test_lake_when_a_table_is_unknown_then_names_those_that_exist(tmp_path: Path) -> None:
+    with pytest.raises(MillraceError, match="telemetry/batches"):
+        Lake(tmp_path).path("telemetry/nonsense")
+
+
+@pytest.fixture(scope="module")
+def one_row(tmp_path_factory: pytest.TempPathFactory) -> Lake:
+    lake = Lake(tmp_path_factory.mktemp("lake"))
+    lake.append(BATCHES, [row(1)])
+    return lake
+
+
+@given(text=st.text(st.characters(exclude_categories=["Cs"]), max_size=20))
+def test_literal_when_text_is_anything_then_is_read_as_that_text(one_row: Lake, text: str) -> None:
+    (found,) = one_row.rows(f"select {literal(text)} as x from batches", BATCHES)
+    assert found["x"] == text
+
+
+@given(number=st.integers(-(2**53), 2**53) | st.floats(-1e300, 1e300))
+def test_literal_when_number_then_is_read_as_that_number(one_row: Lake, number: float) -> None:
+    (found,) = one_row.rows(f"select {literal(number)} as x from batches", BATCHES)
+    assert found["x"] == pytest.approx(number, rel=1e-12)
+
+
+@given(time=st.datetimes(datetime(1970, 1, 2), datetime(2200, 1, 1), timezones=st.just(UTC)))
+def test_literal_when_time_then_compares_to_the_microsecond(one_row: Lake, time: datetime) -> None:
+    sql = f"select {literal(time)} as x, time < {literal(NOW + timedelta(seconds=1, microseconds=1))} as y from batches"
+    (found,) = one_row.rows(sql, BATCHES)
+    assert (found["x"], found["y"]) == (time, True)
