@@ -34,7 +34,8 @@ class Secrets:
     mlflow_secret_key: str
 
 
-def _generate() -> dict[str, str]:
+def generate() -> dict[str, str]:
+    """Return fresh values for every field of :class:`Secrets`."""
     return {
         "admin_password": secrets.token_urlsafe(18),
         "jwt_secret": secrets.token_urlsafe(64),
@@ -59,7 +60,7 @@ def load(home: Home) -> Secrets:
         The same values at every call.
     """
     home.ensure()
-    values = _generate()
+    values = generate()
     with (home.secrets / ".lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         for name in values:
