@@ -19,6 +19,7 @@ with DAG(
     description="Compact, vacuum and checkpoint the lake",
     doc_md=DOC,
     schedule="17 3 * * *",
+    max_active_runs=1,
     **dag_settings("maintain"),
 ):
 

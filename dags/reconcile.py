@@ -20,6 +20,7 @@ with DAG(
     doc_md=DOC,
     schedule=timedelta(minutes=1),
     dagrun_timeout=timedelta(minutes=15),
+    max_active_runs=1,
     **dag_settings("reconcile"),
 ):
 

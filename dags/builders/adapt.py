@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from datetime import timedelta
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from airflow.providers.standard.operators.trigger_dagrun import TriggerDagRunOperator
 from airflow.sdk import DAG, Asset, AssetWatcher, Param, task
@@ -17,6 +17,9 @@ from include.stack.home import Home
 from plugins.delta_commit import DeltaCommitTrigger
 from plugins.outcomes import as_airflow
 
+if TYPE_CHECKING:
+    from include.control.look import Request
+
 DOC = """
 Looks at `{name}` when its telemetry is committed, at most once in {period:g} s, and records one Decision a look.
 In mode `{mode}` a change {then}.
@@ -28,7 +31,7 @@ THEN = {
 }
 log = logging.getLogger(__name__)
 
-BRANCHES = {Action.APPLY: "apply", Action.ROLL_BACK: "apply", Action.AWAIT: "ask"}
+BRANCHES = {Action.APPLY: "apply", Action.AWAIT: "ask"}
 
 
 def build(spec: PipelineSpec) -> DAG:
@@ -45,27 +48,30 @@ def build(spec: PipelineSpec) -> DAG:
             "slots": slots_param(spec, "Force this many, whatever the tuner says"),
             "dry_run": Param(False, type="boolean", title="Dry run", description="Decide and record, change nothing"),
         },
+        max_active_runs=1,
         **dag_settings("adapt", pipeline=spec.name),
     ) as dag:
 
         @task(execution_timeout=look_timeout)
-        def observe() -> dict[str, Any]:
+        def observe(params: dict[str, Any], dag_run: Any) -> dict[str, Any]:
             from plugins.loop import loop_for
 
             with as_airflow():
-                return to_plain(loop_for(spec.name).observe())
+                return to_plain(loop_for(spec.name).observe(_request(params, dag_run)))
 
         @task.branch(execution_timeout=look_timeout)
         def decide(observed: dict[str, Any], params: dict[str, Any], dag_run: Any, ti: Any) -> str | None:
-            from include.control.cycle import Observed, Request
+            from include.control.look import Observed
             from plugins.loop import loop_for
 
-            request = Request(params["slots"], params["dry_run"], dag_run.triggering_user_name)
             with as_airflow():
-                decision = loop_for(spec.name).decide(from_plain(Observed, observed), request)
+                decision = loop_for(spec.name).decide(from_plain(Observed, observed), _request(params, dag_run))
             log.info("%s: %s", decision.action, decision.sentence)
             for name in ("decision_id", "action", "sentence"):
                 ti.xcom_push(key=name, value=to_plain(getattr(decision, name)))
+            if decision.action is Action.AWAIT and (earlier := _asked_already(spec, decision.decision_id)):
+                log.info("a person was already asked about this: %s", earlier)
+                return None
             return BRANCHES.get(decision.action)
 
         @task(execution_timeout=apply_timeout, retries=2)
@@ -84,10 +90,22 @@ def build(spec: PipelineSpec) -> DAG:
             trigger_run_id=str(decided["decision_id"]),
             logical_date=None,
             conf={"decision_id": decided["decision_id"]},
-            note=str(decided["sentence"]),
             skip_when_already_exists=True,  # asked before the retry
         )
     return dag
+
+
+def _request(params: dict[str, Any], dag_run: Any) -> Request:
+    from include.control.look import Request
+
+    return Request(params["slots"], params["dry_run"], dag_run.triggering_user_name)
+
+
+def _asked_already(spec: PipelineSpec, decision_id: str) -> str | None:
+    from include.control.approval import question_before
+    from plugins.loop import lake
+
+    return question_before(lake(), spec, decision_id)
 
 
 def _doc(spec: PipelineSpec) -> str:

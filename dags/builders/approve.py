@@ -28,6 +28,8 @@ def build(spec: PipelineSpec) -> DAG:
         doc_md=DOC.format(name=spec.name, expires=spec.approval_expires_s),
         schedule=None,
         params={"decision_id": Param(type="string", pattern=r"^[0-9]{8}T[0-9]{6}-[0-9a-f]{8}$", title="Decision")},
+        # a Decision that waits must not keep the next one from being asked about
+        max_active_runs=16,
         **dag_settings("approve", pipeline=spec.name),
     ) as dag:
 

@@ -24,7 +24,6 @@ def dag_settings(kind: str, *, pipeline: str | None = None) -> dict[str, Any]:
     console = f"{base_url.rstrip('/')}/millrace/" + (f"?pipeline={pipeline}" if pipeline else "")
     return {
         "catchup": False,
-        "max_active_runs": 1,
         "is_paused_upon_creation": False,
         "tags": [OWNER, kind, *([pipeline] if pipeline else [])],
         "default_args": {"owner": OWNER, "retries": 1, "retry_delay": timedelta(seconds=5)},

@@ -24,12 +24,13 @@ def build(spec: PipelineSpec) -> DAG:
         doc_md=DOC.format(name=spec.name),
         schedule=None,
         params={
-            "running": Param(True, type="boolean", title="Running", description="Off: stop at the next batch boundary"),
+            "running": Param(True, type="boolean", title="Running", description="Off: stop after the running batch"),
             "slots": slots_param(spec, "Empty: as many as now"),
             "roll_back_to": Param(
-                None, type=["null", "integer"], minimum=1, title="Roll back to", description="A former version"
+                None, type=["null", "integer"], minimum=1, title="Roll back to", description="A former version, as it was; instead of the above"
             ),
         },
+        max_active_runs=1,
         **dag_settings("launch", pipeline=spec.name),
     ) as dag:
 

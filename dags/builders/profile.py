@@ -27,6 +27,7 @@ def build(spec: PipelineSpec, profile: Profile) -> DAG:
         doc_md=DOC.format(name=spec.name),
         schedule=profile.schedule,
         dagrun_timeout=timedelta(hours=1),
+        max_active_runs=1,
         **dag_settings("profile", pipeline=spec.name),
     ) as dag:
         SparkSubmitOperator(

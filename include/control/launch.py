@@ -1,17 +1,16 @@
-"""What a person wants a pipeline to be: start, stop, resize, roll back."""
+"""What a person wants a pipeline to be: started, stopped, resized, rolled back."""
 
 from __future__ import annotations
 
 from dataclasses import replace
+from datetime import UTC, datetime
 
 from include.contracts.deployment import Deployment
-from include.contracts.errors import Conflict, MillraceError
+from include.contracts.errors import MillraceError
+from include.control.applying import roll_back
 from include.control.stores.deployments import DeploymentStore
 from include.lake.store import Lake
 from include.pipelines.spec import PipelineSpec
-
-ATTEMPTS = 5
-"""Times that another writer may be first before a person is asked to look."""
 
 
 def launch(
@@ -30,30 +29,25 @@ def launch(
         lake: The control tables.
         running: False to stop the pipeline.
         slots: Slots of its app, within the spec's bounds; None keeps those of the newest version.
-        roll_back_to: A former version whose content is wanted again instead of the spec's.
+        roll_back_to: A former version that is wanted again as it was, running or not, instead of all the above.
         author: Who wishes it.
 
     Raises:
+        Conflict: If somebody else made a version at the same moment.
         MillraceError: If slots are out of bounds, the version does not exist, both are given, or a pipeline that
             was never launched is to be stopped.
     """
     _check(spec, slots, roll_back_to)
+    if roll_back_to is not None:
+        return roll_back(lake, spec.name, roll_back_to, author, datetime.now(UTC))
     store = DeploymentStore(lake)
-    for _ in range(ATTEMPTS):
-        latest = store.latest(spec.name)
-        if latest is None and not running:
-            raise MillraceError("running", running, "a pipeline that was launched", f"Launch {spec.name} first.")
-        wanted = _content(spec, store, latest, slots, roll_back_to)
-        if latest is not None and (latest.running, latest.apps) == (running, wanted.apps):
-            return latest
-        wanted = replace(wanted, running=running, author=author, decision_id=None)
-        try:
-            return store.commit(wanted, None if latest is None else latest.version)
-        except Conflict:
-            continue
-    raise MillraceError(
-        "deployment", spec.name, "one writer at a time", "Pause the pipeline's adaptation, then launch again."
-    )
+    latest = store.latest(spec.name)
+    if latest is None and not running:
+        raise MillraceError("running", running, "a pipeline that was launched", f"Launch {spec.name} first.")
+    wanted = replace(_content(spec, latest, slots), running=running, author=author)
+    if latest is not None and (latest.running, latest.apps) == (wanted.running, wanted.apps):
+        return latest
+    return store.commit(wanted, None if latest is None else latest.version)
 
 
 def _check(spec: PipelineSpec, slots: int | None, roll_back_to: int | None) -> None:
@@ -64,15 +58,7 @@ def _check(spec: PipelineSpec, slots: int | None, roll_back_to: int | None) -> N
         raise MillraceError("roll_back_to", roll_back_to, "given without slots", "A roll-back restores the slots too.")
 
 
-def _content(
-    spec: PipelineSpec, store: DeploymentStore, latest: Deployment | None, slots: int | None, roll_back_to: int | None
-) -> Deployment:
-    if roll_back_to is not None:
-        former = store.get(spec.name, roll_back_to)
-        if former is None:
-            newest = f"1 to {latest.version}" if latest else "none yet"
-            raise MillraceError("roll_back_to", roll_back_to, newest, "Name a version of this pipeline.")
-        return replace(former, reason=f"rolled back to version {roll_back_to}")
+def _content(spec: PipelineSpec, latest: Deployment | None, slots: int | None) -> Deployment:
     first = spec.first_deployment()
     found = latest.apps.get(spec.app) if latest else None
     # what adaptation has found stays, unless the spec's bounds have moved

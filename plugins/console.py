@@ -1,0 +1,108 @@
+"""The page *Millrace* in Airflow's navigation: what was decided, what is wanted, what happened."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+from urllib.parse import quote
+
+from airflow.api_fastapi.core_api.security import get_user
+from airflow.plugins_manager import AirflowPlugin
+from fastapi import Depends, FastAPI, Query
+from fastapi.responses import HTMLResponse
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
+if TYPE_CHECKING:
+    from include.contracts.deployment import Deployment
+    from include.lake.store import Lake
+
+ROWS = 50
+SECURITY_HEADERS = {
+    # no script runs on this page, whatever a script's name or an error's text may hold
+    "Content-Security-Policy": "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'; "
+    "frame-ancestors 'self'",
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "no-referrer",
+    "Cache-Control": "no-store",
+}
+
+pages = Environment(
+    loader=FileSystemLoader(Path(__file__).with_name("templates")), autoescape=True, undefined=StrictUndefined
+)
+# a plugin's app is open to everybody unless it asks who calls; its own docs pages would not ask
+app = FastAPI(
+    title="Millrace", dependencies=[Depends(get_user)], docs_url=None, redoc_url=None, openapi_url=None
+)
+
+
+@app.get("/", response_class=HTMLResponse)
+def overview(pipeline: Annotated[str | None, Query(max_length=63)] = None) -> HTMLResponse:
+    """Return the page of one pipeline, by default the first."""
+    from include.contracts.errors import MillraceError
+
+    try:
+        content, status = _content(pipeline), 200
+    except MillraceError as problem:
+        content, status = {**_nothing(pipeline), "problem": str(problem)}, 503
+    return HTMLResponse(pages.get_template("console.html").render(content), status, SECURITY_HEADERS)
+
+
+def _content(pipeline: str | None) -> dict[str, Any]:
+    from include.control.stores.decisions import DecisionStore
+    from include.control.stores.deployments import DeploymentStore
+    from include.control.stores.reconfigurations import ReconfigurationStore
+    from include.pipelines.catalog import load_all
+    from plugins.loop import lake
+
+    tables = lake()
+    specs, problems = load_all()
+    launched = {deployment.pipeline: deployment for deployment in DeploymentStore(tables).all_latest()}
+    names = sorted({*specs, *launched})
+    chosen = pipeline or next(iter(names), None)
+    if chosen not in names:
+        return {**_nothing(chosen), "names": names, "problem": f"There is no pipeline {chosen}." if chosen else None}
+    return {
+        "names": names,
+        "chosen": chosen,
+        "spec": specs.get(chosen),
+        "spec_problems": [str(problem) for problem in problems],
+        "current": launched.get(chosen),
+        "decisions": DecisionStore(tables).recent(chosen, ROWS),
+        "deployments": _deployments(tables, chosen),
+        "reconfigurations": ReconfigurationStore(tables).recent(chosen, ROWS),
+        "mlflow_run": _mlflow_run,
+        "problem": None,
+    }
+
+
+def _deployments(tables: Lake, pipeline: str) -> list[Deployment]:
+    from include.contracts.codec import from_json
+    from include.contracts.deployment import Deployment
+    from include.control.stores.deployments import TABLE
+    from include.lake.store import literal
+
+    newest = f"where pipeline = {literal(pipeline)} order by version desc limit {ROWS}"
+    return [from_json(Deployment, row["content"]) for row in tables.rows(f"select content from deployments {newest}", TABLE)]
+
+
+def _nothing(pipeline: str | None) -> dict[str, Any]:
+    empty: dict[str, Any] = dict.fromkeys(("spec", "current"))
+    lists: dict[str, Any] = {
+        name: [] for name in ("names", "spec_problems", "decisions", "deployments", "reconfigurations")
+    }
+    return {**empty, **lists, "chosen": pipeline, "mlflow_run": _mlflow_run}
+
+
+def _mlflow_run(run_id: str) -> str | None:
+    """Return the address of a run's page; None where MLflow has none that a browser can open."""
+    uri = os.environ.get("MILLRACE_MLFLOW_URL") or os.environ.get("MLFLOW_TRACKING_URI", "")
+    return f"{uri.rstrip('/')}/#/runs/{quote(run_id, safe='')}" if uri.startswith(("http://", "https://")) else None
+
+
+class MillraceConsole(AirflowPlugin):
+    """Registers the page."""
+
+    name = "millrace"
+    fastapi_apps = [{"app": app, "url_prefix": "/millrace", "name": "Millrace"}]
+    external_views = [{"name": "Millrace", "href": "/millrace/", "destination": "nav", "url_route": "millrace"}]

@@ -1,0 +1,128 @@
+import re
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+from fastapi.testclient import TestClient
+
+from include.contracts.decision import Action, Decision, Outcome, Reconfiguration
+from include.control.stores.decisions import DecisionStore
+from include.control.stores.deployments import DeploymentStore
+from include.control.stores.reconfigurations import ReconfigurationStore
+from include.lake.store import Lake
+from include.pipelines.catalog import find
+
+pytestmark = pytest.mark.airflow
+EVIL = "<script>alert('x')</script>"
+NOW = datetime(2013, 1, 1, 12, tzinfo=UTC)
+
+
+@pytest.fixture(scope="module")
+def api(airflow_db: Path) -> Iterator[TestClient]:
+    """Airflow's own API server with its plugins, and nobody logged in."""
+    from airflow.api_fastapi.app import create_app
+
+    with TestClient(create_app(), base_url="http://testserver") as client:
+        yield client
+
+
+@pytest.fixture
+def login(api: TestClient) -> dict[str, str]:
+    from airflow.api_fastapi.app import get_auth_manager
+    from airflow.api_fastapi.auth.managers.simple.user import SimpleAuthManagerUser
+
+    token = get_auth_manager().generate_jwt(SimpleAuthManagerUser(username="admin", role="admin"))
+    return {"Authorization": f"Bearer {token}"}
+
+
+@pytest.fixture
+def lake(millrace_home: Path) -> Lake:
+    return Lake(millrace_home / "lake")
+
+
+def record(lake: Lake, sentence: str, **more: object) -> None:
+    decision = Decision("20130101T120000-1f3a9c04", "tiny", NOW, Action.APPLY, "under_provisioned", sentence, **more)
+    assert DecisionStore(lake).record(decision)
+
+
+@pytest.mark.parametrize("path", ["/millrace/", "/millrace/?pipeline=tiny"])
+def test_page_when_nobody_is_logged_in_then_is_refused(api: TestClient, lake: Lake, path: str) -> None:
+    record(lake, "more slots")
+    answer = api.get(path)
+    assert answer.status_code == 401
+    assert "more slots" not in answer.text
+
+
+@pytest.mark.parametrize("path", ["docs", "redoc", "openapi.json"])
+def test_api_pages_of_the_plugin_when_asked_for_then_do_not_exist(api: TestClient, path: str) -> None:
+    assert api.get(f"/millrace/{path}").status_code == 404
+
+
+def test_page_when_texts_hold_markup_then_it_is_escaped(
+    api: TestClient, lake: Lake, login: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", "http://127.0.0.1:5000/")
+    record(lake, EVIL, mlflow_run_id="run/../'\"><b>")
+    ReconfigurationStore(lake).record(
+        Reconfiguration("tiny", "tiny", None, "T2", None, 1, 1, NOW, NOW, None, Outcome.FAILED, error=EVIL)
+    )
+    answer = api.get("/millrace/", params={"pipeline": "tiny"}, headers=login)
+    assert answer.status_code == 200
+    assert "<script" not in answer.text and "<b>" not in answer.text
+    assert answer.text.count("&lt;script&gt;alert(&#39;x&#39;)&lt;/script&gt;") == 2
+    assert 'href="http://127.0.0.1:5000/#/runs/run%2F..%2F%27%22%3E%3Cb%3E"' in answer.text
+    assert "default-src 'none'" in answer.headers["content-security-policy"]
+
+
+def test_page_when_pipeline_is_unknown_then_says_so_escaped(api: TestClient, lake: Lake, login: dict[str, str]) -> None:
+    answer = api.get("/millrace/", params={"pipeline": EVIL}, headers=login)
+    assert answer.status_code == 200
+    assert "There is no pipeline &lt;script&gt;" in answer.text
+    assert "<script" not in answer.text
+
+
+def test_page_when_everything_is_recorded_then_shows_it(
+    api: TestClient, lake: Lake, login: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", "sqlite:///no/page.db")
+    record(lake, "2 -> 4 slots", mlflow_run_id="abc123")
+    DeploymentStore(lake).commit(find("tiny").first_deployment(), None)
+    ReconfigurationStore(lake).record(
+        Reconfiguration("tiny", "tiny", None, "T2", None, 1, 1, NOW, NOW, 1.54, Outcome.READY, achieved={"rate": 3.0})
+    )
+    text = api.get("/millrace/", params={"pipeline": "tiny"}, headers=login).text
+    words = re.sub(r"<[^>]+>", " ", text)
+    for expected in ("2 -&gt; 4 slots", "abc123", "version 1, running", "1.5 s", "rate 3", "first launch"):
+        assert expected in words
+    assert "#/runs/" not in text
+
+
+def test_page_when_nothing_was_ever_recorded_then_still_shows_the_pipeline(
+    api: TestClient, lake: Lake, login: dict[str, str]
+) -> None:
+    text = api.get("/millrace/", headers=login).text
+    assert "?pipeline=tiny" in text
+    assert "No look was taken yet." in text
+
+
+def test_page_when_the_lake_is_broken_then_says_so(api: TestClient, lake: Lake, login: dict[str, str]) -> None:
+    record(lake, "more slots")
+    for log in lake.path("control/decisions").glob("_delta_log/*.json"):
+        log.write_text("{")
+    answer = api.get("/millrace/", params={"pipeline": "tiny"}, headers=login)
+    assert answer.status_code == 503
+    assert "readable Delta tables" in answer.text
+
+
+def test_plugin_when_airflow_loads_plugins_then_only_the_console_is_one(api: TestClient) -> None:
+    from airflow import plugins_manager
+
+    plugins, errors = plugins_manager._get_plugins()
+    assert not errors
+    ours = [p for p in plugins if p.name == "millrace"]
+    assert len(ours) == 1
+    assert ours[0].external_views[0]["url_route"] == "millrace"
+    import sys
+
+    assert not {"delta_commit", "loop", "outcomes", "reconciliation"} & set(sys.modules), "a class would exist twice"
