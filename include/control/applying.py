@@ -10,7 +10,7 @@ from include.contracts.decision import Action, Decision, Reconfiguration
 from include.contracts.deployment import Deployment
 from include.contracts.errors import Conflict, MillraceError
 from include.contracts.protocols import Plant
-from include.control.stores.decisions import DecisionStore, new_decision_id
+from include.control.stores.decisions import DecisionStore, new_decision_id, veto_id
 from include.control.stores.deployments import DeploymentStore
 from include.lake.store import Lake
 from include.pipelines.spec import PipelineSpec
@@ -74,7 +74,7 @@ class Applying:
     def _veto(self, decision: Decision, code: str, why: str) -> None:
         veto = replace(
             decision,
-            decision_id=f"{decision.decision_id}-veto",
+            decision_id=veto_id(decision),
             time=self.clock(),
             action=Action.VETO,
             reason_code=code,

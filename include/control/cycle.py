@@ -19,7 +19,7 @@ from include.control.observations import new_observations
 from include.control.quality import GateResult, check
 from include.control.scalings import last_scalings
 from include.control.sentences import change_sentence, hold_sentence
-from include.control.stores.decisions import DecisionStore, new_decision_id
+from include.control.stores.decisions import DecisionStore, new_decision_id, veto_id
 from include.control.stores.deployments import DeploymentStore
 from include.control.stores.memories import MemoryStore
 from include.control.stores.observations import ObservationStore
@@ -209,6 +209,8 @@ class Loop:
         trace = judge(self._case(observed, current, wishes.content, request))
         veto = first_veto(trace)
         action = Action.VETO if veto else self._action(request)
+        if action is Action.AWAIT and (answer := self._answer(decision, wishes.content)) is not None:
+            return replace(decision, reason_code=answer[0], sentence=answer[1], guards=trace)
         objection = f"{veto.guard}: {veto.reason}" if veto else ""
         sentence = change_sentence(action, wishes, observed.signals, objection)
         decision = replace(decision, action=action, sentence=sentence, reason_code=reason or "", guards=trace)
@@ -224,6 +226,20 @@ class Loop:
         if request.dry_run:
             return Action.ADVISE
         return Action.APPLY if request.forced_slots is not None else ACTION_OF_MODE[self.spec.mode]
+
+    def _answer(self, decision: Decision, content: Deployment) -> tuple[str, str] | None:
+        """Return why a person is not asked again, as code and sentence: the same question waits, or was refused."""
+        store = DecisionStore(self.lake)
+        expiry = timedelta(seconds=self.spec.approval_expires_s)
+        for asked in store.awaiting(self.spec.name, decision.time - expiry):
+            if asked.base_version != decision.base_version or asked.target is None or asked.target.apps != content.apps:
+                continue
+            veto = store.get(veto_id(asked))
+            if veto is None:
+                return "awaiting_approval", f"Decision {asked.decision_id} asks for the same and waits for a person."
+            if veto.reason_code == "rejected":
+                return "rejected", f"The same change was refused: {veto.sentence}"
+        return None
 
     def _case(self, observed: Observed, current: Deployment, target: Deployment, request: Request) -> Case:
         now = self.clock()

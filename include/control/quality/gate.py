@@ -60,7 +60,7 @@ def check(spec: PipelineSpec, lake: Lake, cursor: Cursor, now: datetime, folder:
     except MillraceError as error:
         failure = Failure("readable", error.key, (BadRow(str(error.value), ""),), str(error))
         return GateResult(False, (failure,), _told((failure,)), docs.address, cursor)
-    failures = tuple(failure for part in parts for failure in _validate(part))
+    failures = _validate(parts)
     read_to = Cursor(max(seen[BATCHES].version, cursor.telemetry_version), _until(seen, cursor, now))
     address = docs.keep(parts, [f.sentence for f in failures], now)
     return GateResult(not failures, failures, _told(failures), address, read_to)
@@ -88,21 +88,19 @@ def _parts(spec: PipelineSpec, lake: Lake, seen: Mapping[str, Since], now: datet
     return [part for part in parts if part.suite]
 
 
-def _validate(part: Part) -> list[Failure]:
-    """Return the failures of one frame, judged in an ephemeral context: nothing is written."""
+def _validate(parts: Sequence[Part]) -> tuple[Failure, ...]:
+    """Return all failures, judged in an ephemeral context: nothing is written."""
     import great_expectations as gx
 
-    context = without_bars(gx.get_context(mode="ephemeral"))
-    batch = (
-        context.data_sources.add_pandas("lake")
-        .add_dataframe_asset(part.name)
-        .add_batch_definition_whole_dataframe("since the last look")
-        .get_batch({"dataframe": part.frame})
-    )
-    suite = gx.ExpectationSuite(name=part.name, expectations=list(part.suite))
-    wanted = {"result_format": "COMPLETE", "unexpected_index_column_names": list(part.key)}
-    results = batch.validate(suite, result_format=wanted).results
-    return [_failure(part, result) for result in results if not result.success]
+    source = without_bars(gx.get_context(mode="ephemeral")).data_sources.add_pandas("lake")
+    failures: list[Failure] = []
+    for part in parts:
+        rows = source.add_dataframe_asset(part.name).add_batch_definition_whole_dataframe("since the last look")
+        suite = gx.ExpectationSuite(name=part.name, expectations=list(part.suite))
+        wanted = {"result_format": "COMPLETE", "unexpected_index_column_names": list(part.key)}
+        results = rows.get_batch({"dataframe": part.frame}).validate(suite, result_format=wanted).results
+        failures += [_failure(part, result) for result in results if not result.success]
+    return tuple(failures)
 
 
 def _failure(part: Part, result: Any) -> Failure:

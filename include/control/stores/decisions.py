@@ -6,7 +6,7 @@ import hashlib
 from dataclasses import dataclass
 from datetime import datetime
 
-from include.contracts.decision import Decision
+from include.contracts.decision import Action, Decision
 from include.contracts.protocols import Cursor
 from include.lake.records import decision_from_row, decision_row
 from include.lake.store import Lake, literal
@@ -25,6 +25,11 @@ def new_decision_id(time: datetime, *what: str) -> str:
     """
     digest = hashlib.sha256("\0".join([time.isoformat(), *what]).encode()).hexdigest()
     return f"{time:%Y%m%dT%H%M%S}-{digest[:8]}"
+
+
+def veto_id(decision: Decision) -> str:
+    """Return the id of the veto that ends a Decision which waited or could no longer be applied: at most one."""
+    return new_decision_id(decision.time, decision.pipeline, "refused", decision.decision_id)
 
 
 @dataclass(frozen=True)
@@ -54,6 +59,11 @@ class DecisionStore:
         if not looks or looks[0].cursor_version is None:
             return Cursor()
         return Cursor(looks[0].cursor_version, looks[0].cursor_until)
+
+    def awaiting(self, pipeline: str, since: datetime) -> list[Decision]:
+        """Return a pipeline's Decisions since a time that were put before a person, newest first."""
+        where = f"pipeline = {literal(pipeline)} and action = {literal(Action.AWAIT.value)} and time > {literal(since)}"
+        return self._select(where, 100)
 
     def recent(self, pipeline: str | None = None, limit: int = 50) -> list[Decision]:
         """Return the newest Decisions, newest first, of one pipeline or of all."""

@@ -1,0 +1,277 @@
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from deltalake import write_deltalake
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from include.contracts.decision import Action, Outcome, Reconfiguration
+from include.contracts.protocols import Cursor
+from include.control.quality import GateResult, check
+from include.control.quality.docs import EVERY_S, DataDocs
+from include.control.stores.deployments import DeploymentStore
+from include.control.stores.reconfigurations import ReconfigurationStore
+from include.lake.records import batch_row
+from tests.include.control.looks import NAME, NOON, World, batch, good_rows, world, write, write_app
+
+Rows = list[dict[str, Any]]
+
+
+@pytest.fixture
+def w(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> World:
+    monkeypatch.setattr(DataDocs, "keep", lambda *_: None)
+    made = world(tmp_path)
+    made.run()
+    return made
+
+
+def gate(w: World, cursor: Cursor | None = None) -> GateResult:
+    return check(w.loop.spec, w.lake, cursor or Cursor(), w.clock())
+
+
+def later(w: World, rows: Rows) -> GateResult:
+    """Judge rows that come after a good look."""
+    read_to = gate(w).read_to
+    w.clock.wait(20)
+    write_app(w.lake, w.clock() - timedelta(seconds=1))
+    write(w.lake, *rows)
+    return gate(w, read_to)
+
+
+def new_rows() -> Rows:
+    return good_rows(31, 50, NOON + timedelta(seconds=20))
+
+
+def test_gate_when_the_telemetry_is_sound_then_passes(w: World) -> None:
+    assert gate(w) == GateResult(True, (), "the telemetry is sound", None, gate(w).read_to)
+    assert later(w, new_rows()).passed
+
+
+def changed(number: int, **values: Any) -> Callable[[Rows], Rows]:
+    return lambda rows: [row | values if row["batch_id"] == number else row for row in rows]
+
+
+def twice(rows: Rows) -> Rows:
+    return [*rows, rows[5]]
+
+
+def earlier(rows: Rows) -> Rows:
+    return [row | {"time": row["time"] - timedelta(seconds=8)} if row["batch_id"] == 40 else row for row in rows]
+
+
+def gap(rows: Rows) -> Rows:
+    moved = [row | {"time": row["time"] - timedelta(seconds=400)} for row in rows[:10]]
+    return [*(row | {"backlog_rows": 50} for row in moved), *rows[10:]]
+
+
+def unread(rows: Rows) -> Rows:
+    return [row | {"rows_in": 0, "backlog_rows": 70} if row["batch_id"] in (40, 41) else row for row in rows]
+
+
+BETWEEN = "expect_column_values_to_be_between"
+BAD = {
+    "negative": (changed(40, rows_in=-5), BETWEEN, "rows_in", "40", "-5"),
+    "no slots": (changed(40, slots=0), BETWEEN, "slots", "40", "0"),
+    "negative backlog": (changed(40, backlog_rows=-1), BETWEEN, "backlog_rows", "40", "-1"),
+    "negative duration": (changed(40, durations_ms={"triggerExecution": -9}), BETWEEN, "duration_s", "40", "-0.009"),
+    "cpu above one": (changed(40, host_cpu_other=1.5), BETWEEN, "host_cpu_other", "40", "1.5"),
+    "not a number": (changed(40, host_cpu_other=float("nan")), BETWEEN, "host_cpu_other", "40", "-inf"),
+    "operator": (
+        changed(40, operators=[{"id": "0", "name": "x", "tasks": 2, "p": 0, "rows_in": 1, "rows_out": 1, "useful_s": 1.0}]),
+        BETWEEN, "least_operator_p", "40", "0",
+    ),
+    "null": (changed(40, rows_in=None), "expect_column_values_to_not_be_null", "rows_in", "40", "null"),
+    "null slots": (changed(40, slots=None), "expect_column_values_to_not_be_null", "slots", "40", "null"),
+    "no duration": (changed(40, durations_ms={}), "expect_column_values_to_be_in_set", "missing_duration", "40", "True"),
+    "duplicate": (twice, "expect_compound_columns_to_be_unique", "batch_id", "36", ""),
+    "out of order": (earlier, BETWEEN, "time_step_s", "40", "-7"),
+    "future": (changed(50, time=NOON + timedelta(hours=1)), BETWEEN, "ahead_s", "50", "3580"),
+    "source went back": (changed(40, source_end=10), BETWEEN, "source_step_rows", "40", "-3990"),
+    "gap": (gap, BETWEEN, "silent_s", "41", "400.1"),
+    "zero where traffic is known": (unread, BETWEEN, "unread_rows", "40", "30"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", BAD)
+def test_gate_when_rows_are_bad_then_names_the_expectation_the_column_and_the_rows(w: World, case: str) -> None:
+    spoil, expectation, column, number, value = BAD[case]
+    result = later(w, spoil(new_rows()))
+    assert not result.passed
+    failure = next(f for f in result.failures if f.expectation == expectation and column in f.column)
+    assert f"batch {number} of generation 1" in failure.rows[0].row
+    assert failure.rows[0].value == value or not value
+    assert f"batch {number} of generation 1" in failure.sentence
+    assert len(failure.rows) <= 3 and "\n" not in result.sentence
+
+
+@pytest.mark.parametrize("case", ["negative", "duplicate", "null"])
+def test_next_gate_when_a_bad_row_was_told_then_goes_on_behind_it(w: World, case: str) -> None:
+    refused = later(w, BAD[case][0](new_rows()))
+    assert not refused.passed
+    w.clock.wait(20)
+    w.report(51, 70)
+    result = gate(w, refused.read_to)
+    assert result.passed, result.sentence
+
+
+def test_gate_when_a_row_repeats_one_of_an_earlier_look_then_refuses(w: World) -> None:
+    again = good_rows(30, 30, NOON)
+    result = later(w, [*again, *new_rows()])
+    assert [f.expectation for f in result.failures] == ["expect_compound_columns_to_be_unique"]
+
+
+def test_gate_when_a_batch_ran_again_under_a_new_generation_then_passes(w: World) -> None:
+    rows = [row | {"generation": 2} for row in good_rows(30, 50, NOON + timedelta(seconds=20))]
+    assert later(w, rows).passed
+
+
+def test_gate_when_idle_markers_stand_for_batches_then_passes(w: World) -> None:
+    marks = [
+        batch_row(batch(30, NOON + timedelta(seconds=s), rows_in=0, durations_ms={}, source_end=3100, operators=()))
+        for s in (5, 10, 15)
+    ]
+    assert later(w, marks).passed
+
+
+def test_gate_when_tables_are_missing_then_names_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(DataDocs, "keep", lambda *_: None)
+    w = world(tmp_path)
+    DeploymentStore(w.lake).commit(w.loop.spec.first_deployment(), None)
+    result = gate(w)
+    assert [r.row for r in result.failures[0].rows] == ["telemetry/batches", "telemetry/apps"]
+    assert "telemetry/batches is missing" in result.sentence
+
+
+def test_gate_when_the_app_has_just_started_then_waits_for_its_first_row(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(DataDocs, "keep", lambda *_: None)
+    w = world(tmp_path)
+    DeploymentStore(w.lake).commit(w.loop.spec.first_deployment(), None)
+    start = Reconfiguration(NAME, NAME, None, "T2", None, 1, 1, NOON, None, None, Outcome.OPEN)
+    ReconfigurationStore(w.lake).record(start)
+    w.clock.wait(60)
+    assert gate(w).passed
+    w.clock.wait(61)
+    assert "121 s old; at most 120 s" in gate(w).sentence
+
+
+@pytest.mark.parametrize("table", ["telemetry/batches", "telemetry/apps"])
+def test_gate_when_a_table_is_stale_then_tells_its_age(w: World, table: str) -> None:
+    read_to = gate(w).read_to
+    w.clock.wait(150)
+    if table == "telemetry/apps":
+        write(w.lake, *good_rows(31, 40, w.clock()))
+    else:
+        write_app(w.lake, w.clock())
+    result = gate(w, read_to)
+    assert [f.column for f in result.failures] == ["tables.age_s"]
+    assert f"the newest row of {table} is 151 s old" in result.sentence
+
+
+def test_gate_when_the_pipeline_is_stopped_then_old_telemetry_is_fine(w: World) -> None:
+    current = DeploymentStore(w.lake).latest(NAME)
+    assert current is not None
+    DeploymentStore(w.lake).commit(replace(current, running=False), 1)
+    w.clock.wait(3600)
+    assert gate(w).passed
+
+
+def test_gate_when_a_row_of_the_future_was_told_then_does_not_hide_staleness(w: World) -> None:
+    refused = later(w, BAD["future"][0](new_rows()))
+    w.clock.wait(200)
+    assert any(f.column == "tables.age_s" for f in gate(w, refused.read_to).failures)
+
+
+def test_gate_when_a_column_is_missing_or_of_another_type_then_names_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(DataDocs, "keep", lambda *_: None)
+    w = world(tmp_path)
+    DeploymentStore(w.lake).commit(w.loop.spec.first_deployment(), None)
+    foreign = pa.table({"pipeline": [NAME], "time": pa.array([NOON], pa.timestamp("us", "UTC")), "rows_in": ["many"]})
+    write_deltalake(str(w.lake.path("telemetry/batches")), foreign)
+    write_app(w.lake, NOON)
+    result = gate(w)
+    told = {r.row for f in result.failures for r in f.rows}
+    assert "telemetry/batches.app" in told or "telemetry/batches.rows_in" in told
+    assert any("telemetry/batches.rows_in has another type" in f.sentence for f in result.failures)
+
+
+def test_gate_when_a_data_file_is_broken_then_refuses_with_the_table(w: World) -> None:
+    read_to = gate(w).read_to
+    write(w.lake, *new_rows())
+    newest = max(w.lake.path("telemetry/batches").rglob("*.parquet"), key=lambda f: f.stat().st_mtime)
+    newest.write_bytes(b"no parquet")
+    result = gate(w, read_to)
+    assert not result.passed and "telemetry/batches" in result.sentence
+
+
+def test_docs_when_a_gate_refuses_then_are_kept_and_built_again_only_for_news(tmp_path: Path) -> None:
+    w = world(tmp_path)
+    w.run()
+    first = gate(w)
+    index = Path((first.docs or "").removeprefix("file://"))
+    assert index.is_file() and index.is_relative_to(tmp_path / "gx" / NAME)
+    w.clock.wait(20)
+    write_app(w.lake, w.clock())
+    write(w.lake, *BAD["negative"][0](new_rows()))
+    refused = gate(w, first.read_to)
+    pages = list(index.parent.glob("validations/telemetry_batches/*/*/*.html"))
+    assert any("-5" in page.read_text() for page in pages)
+    gate(w, first.read_to)
+    assert len(list(index.parent.glob("validations/telemetry_batches/*/*/*.html"))) == len(pages)
+    w.clock.wait(EVERY_S + 1)
+    assert gate(w, refused.read_to).docs == first.docs
+    assert len(list(index.parent.glob("validations/tables/*/*/*.html"))) == 3
+
+
+def test_docs_when_the_folder_cannot_be_written_then_the_gate_still_judges(tmp_path: Path) -> None:
+    w = world(tmp_path)
+    w.run()
+    (tmp_path / "gx").write_text("a file where the folder should be")
+    result = gate(w)
+    assert result.passed and result.docs is None
+
+
+corruptions = st.one_of(
+    *(st.builds(changed, st.integers(31, 50), **{c: st.integers(-(10**9), -1)}) for c in ("rows_in", "backlog_rows", "source_end")),
+    *(st.builds(changed, st.integers(31, 50), **{c: st.none()}) for c in ("rows_in", "slots", "batch_id", "query")),
+    st.builds(changed, st.integers(31, 50), host_cpu_other=st.sampled_from([float("nan"), float("inf"), -0.1, 7.0])),
+    st.builds(lambda n: lambda rows: [*rows, rows[n]], st.integers(0, 19)),
+    st.builds(lambda n, s: lambda rows: [r | {"time": r["time"] - timedelta(seconds=s)} if r["batch_id"] == n else r for r in rows], st.integers(31, 50), st.integers(2, 10**6)),
+    st.builds(lambda s: lambda rows: [r | {"time": r["time"] + timedelta(seconds=s)} for r in rows], st.integers(30, 10**6)),
+    st.builds(lambda n: lambda rows: [r | {"rows_in": 0} if r["batch_id"] >= n else r for r in rows], st.integers(31, 50)),
+)  # fmt: skip
+
+
+@settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(spoil=corruptions)
+def test_look_when_the_telemetry_is_corrupted_then_never_takes_slots_away(
+    tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch, spoil: Callable[[Rows], Rows]
+) -> None:
+    monkeypatch.setattr(DataDocs, "keep", lambda *_: None)
+    w = world(tmp_path_factory.mktemp("home"))
+    w.run(slots=6)
+    w.plant.arrival = 1440.0 - 1
+    assert w.loop.decide(w.loop.observe()).action is Action.HOLD
+    w.clock.wait(20)
+    write_app(w.lake, w.clock())
+    write(w.lake, *spoil(new_rows()))
+    w.plant.arrival = 100.0  # an optimizer that trusts this would take five slots away
+    decision = w.loop.decide(w.loop.observe())
+    assert (decision.action, decision.reason_code) == (Action.HOLD, "data_quality")
+    assert decision.target is None
+
+
+def test_look_when_the_same_telemetry_is_sound_then_does_take_slots_away(w: World) -> None:
+    w.plant.arrival = 100.0
+    decision = w.loop.decide(w.loop.observe())
+    assert decision.action is Action.APPLY and "slots 2 -> 1" in decision.sentence

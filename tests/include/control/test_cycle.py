@@ -1,0 +1,348 @@
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from include.contracts.codec import from_json, to_json
+from include.contracts.decision import Action, Decision, Memory, Outcome, Proposal, Reconfiguration
+from include.contracts.deployment import Deployment
+from include.contracts.errors import MillraceError, NotReady
+from include.contracts.signals import Signals
+from include.control.applying import roll_back
+from include.control.cycle import Observed, Request
+from include.control.quality.docs import DataDocs
+from include.control.stores.decisions import DecisionStore, veto_id
+from include.control.stores.deployments import DeploymentStore
+from include.control.stores.memories import MemoryStore
+from include.control.stores.observations import ObservationStore
+from include.control.stores.reconfigurations import ReconfigurationStore
+from tests.include.control.looks import NAME, NOON, World, world
+
+
+@pytest.fixture
+def w(tmp_path: Path) -> World:
+    made = world(tmp_path)
+    made.run(slots=2)
+    return made
+
+
+@pytest.fixture(autouse=True)
+def _no_pages(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Data Docs take longer than a look; tests/include/control/quality builds them."""
+    monkeypatch.setattr(DataDocs, "keep", lambda *_: None)
+
+
+def look(w: World, request: Request | None = None) -> Decision:
+    asked = request or Request()
+    observed = from_json(Observed, to_json(w.loop.observe(asked)))  # as it travels between two tasks
+    return w.loop.decide(observed, asked)
+
+
+def slots(w: World) -> int:
+    latest = DeploymentStore(w.lake).latest(NAME)
+    assert latest is not None
+    return latest.apps[NAME].slots
+
+
+def test_look_when_the_app_falls_behind_then_applies_with_a_sentence_of_before_after_rates_and_why(w: World) -> None:
+    decision = look(w)
+    assert (decision.action, decision.reason_code, decision.base_version) == (Action.APPLY, "under_provisioned", 1)
+    for told in ("slots 2 -> 4", "800 rows/s arrive", "1,200 wait", "480 rows/s", "960", "4 slots are just enough"):
+        assert told in decision.sentence
+    assert all(outcome.passed for outcome in decision.guards) and len(decision.guards) == 7
+    stored = DecisionStore(w.lake).get(decision.decision_id)
+    assert stored == decision
+    changes = w.loop.apply(decision.decision_id)
+    assert [c.decision_id for c in changes] == [decision.decision_id]
+    latest = DeploymentStore(w.lake).latest(NAME)
+    assert latest is not None
+    assert (latest.version, latest.decision_id, latest.author, slots(w)) == (2, decision.decision_id, "decision", 4)
+
+
+def test_look_when_nothing_is_to_change_then_the_hold_is_recorded_with_the_reason(w: World) -> None:
+    w.plant.arrival = 400
+    decision = look(w)
+    assert (decision.action, decision.reason_code) == (Action.HOLD, "fits")
+    assert decision.sentence == "The slots fit the load."
+    assert DecisionStore(w.lake).last(NAME) == decision
+    assert w.loop.apply(decision.decision_id) == () and w.plant.applied == []
+
+
+def test_look_when_nothing_is_new_then_is_quiet_and_records_nothing(w: World) -> None:
+    look(w)
+    with pytest.raises(NotReady):
+        w.loop.observe()
+    assert len(DecisionStore(w.lake).recent(NAME)) == 1
+
+
+def test_next_look_when_telemetry_came_then_starts_where_the_last_one_stopped(w: World) -> None:
+    first = look(w)
+    w.clock.wait(20)
+    w.report(31, 50)
+    seen = w.loop.observe()
+    assert (seen.since.telemetry_version, seen.since.until) == (first.cursor_version, first.cursor_until)
+    assert first.signals is not None and seen.signals is not None
+    assert seen.since.telemetry_version == first.signals.telemetry_version < seen.signals.telemetry_version
+
+
+def test_decide_when_the_task_is_tried_again_then_nothing_is_doubled(w: World) -> None:
+    seen = w.loop.observe()
+    first = w.loop.decide(seen)
+    w.clock.wait(7)
+    assert w.loop.decide(seen) == first
+    assert len(DecisionStore(w.lake).recent(NAME)) == 1
+    assert MemoryStore(w.lake).latest(NAME, "conttune") == {"looks": 1}
+    assert len(ObservationStore(w.lake).recent(NAME)) == 1
+
+
+def test_decide_when_it_died_before_the_decision_was_stored_then_memory_counts_the_look_once(
+    w: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen = w.loop.observe()
+
+    def die(store: DecisionStore, decision: Decision) -> bool:
+        raise OSError("killed")
+
+    with monkeypatch.context() as dying:
+        dying.setattr(DecisionStore, "record", die)
+        with pytest.raises(OSError, match="killed"):
+            w.loop.decide(seen)
+    w.loop.decide(seen)
+    assert MemoryStore(w.lake).latest(NAME, "conttune") == {"looks": 1}
+    assert len(ObservationStore(w.lake).recent(NAME)) == 1
+    assert len(DecisionStore(w.lake).recent(NAME)) == 1
+
+
+def test_apply_when_the_task_is_tried_again_then_one_version_is_made(w: World) -> None:
+    decision = look(w)
+    w.loop.apply(decision.decision_id)
+    assert w.loop.apply(decision.decision_id) == ()
+    assert w.plant.applied == [2]
+    latest = DeploymentStore(w.lake).latest(NAME)
+    assert latest is not None and latest.version == 2
+
+
+def test_apply_when_it_died_after_the_commit_then_the_retry_still_reaches_the_plant(w: World) -> None:
+    decision = look(w)
+    assert decision.target is not None
+    DeploymentStore(w.lake).commit(decision.target, 1)
+    assert len(w.loop.apply(decision.decision_id)) == 1
+    assert w.plant.applied == [2]
+
+
+def test_apply_when_the_base_version_has_moved_then_vetoes_once_and_changes_nothing(w: World) -> None:
+    decision = look(w)
+    current = DeploymentStore(w.lake).latest(NAME)
+    assert current is not None
+    DeploymentStore(w.lake).commit(replace(current, author="alice"), 1)
+    assert w.loop.apply(decision.decision_id) == () == w.loop.apply(decision.decision_id)
+    vetoes = [d for d in DecisionStore(w.lake).recent(NAME) if d.action is Action.VETO]
+    assert [(v.decision_id, v.reason_code) for v in vetoes] == [(veto_id(decision), "base_version_moved")]
+    assert "version 1" in vetoes[0].sentence and "newest is 2" in vetoes[0].sentence
+    assert w.plant.applied == [] and slots(w) == 2
+
+
+def test_apply_when_another_version_replaced_its_own_then_does_not_bring_it_back(w: World) -> None:
+    decision = look(w)
+    w.loop.apply(decision.decision_id)
+    roll_back(w.lake, NAME, 1, "alice", w.clock())
+    assert w.loop.apply(decision.decision_id) == ()
+    assert w.plant.applied == [2] and slots(w) == 2
+
+
+def test_apply_when_there_is_no_such_decision_then_names_it(w: World) -> None:
+    with pytest.raises(MillraceError, match="20130101T000000-nothere"):
+        w.loop.apply("20130101T000000-nothere")
+
+
+@pytest.mark.parametrize(("mode", "action"), [("advise", Action.ADVISE), ("approve", Action.AWAIT), ("auto", Action.APPLY)])
+def test_mode_when_a_change_is_due_then_says_how_far_it_goes(tmp_path: Path, mode: str, action: Action) -> None:
+    w = world(tmp_path, mode=mode)
+    w.run()
+    decision = look(w)
+    assert decision.action is action
+    assert (decision.target is None) == (mode == "advise")
+    w.loop.apply(decision.decision_id)
+    assert slots(w) == (2 if mode == "advise" else 4)
+
+
+def test_approve_when_the_same_question_waits_then_is_not_asked_again(tmp_path: Path) -> None:
+    w = world(tmp_path, mode="approve", approval_expires_s=100)
+    w.run()
+    asked = look(w)
+    w.clock.wait(20)
+    w.report(31, 50)
+    again = look(w)
+    assert (again.action, again.reason_code) == (Action.HOLD, "awaiting_approval")
+    assert asked.decision_id in again.sentence
+    w.clock.wait(100)
+    w.report(51, 70)
+    assert look(w).action is Action.AWAIT
+
+
+def test_approve_when_a_person_refused_then_is_not_asked_again_until_the_expiry(tmp_path: Path) -> None:
+    w = world(tmp_path, mode="approve")
+    w.run()
+    asked = look(w)
+    refusal = replace(asked, decision_id=veto_id(asked), action=Action.VETO, reason_code="rejected", sentence="no", target=None)
+    DecisionStore(w.lake).record(replace(refusal, cursor_version=None))
+    w.clock.wait(20)
+    w.report(31, 50)
+    assert look(w).reason_code == "rejected"
+
+
+def test_approval_when_it_comes_too_late_then_vetoes(tmp_path: Path) -> None:
+    w = world(tmp_path, mode="approve", approval_expires_s=60)
+    w.run()
+    asked = look(w)
+    w.clock.wait(61)
+    assert w.loop.apply(asked.decision_id) == ()
+    last = DecisionStore(w.lake).last(NAME)
+    assert last is not None and last.reason_code == "approval_expired" and slots(w) == 2
+
+
+def test_dry_run_when_a_change_is_due_then_changes_nothing_not_even_memory_and_cursor(w: World) -> None:
+    dry = look(w, Request(dry_run=True, requested_by="alice"))
+    assert dry.action is Action.ADVISE and "slots 2 -> 4" in dry.sentence and dry.target is None
+    assert MemoryStore(w.lake).latest(NAME, "conttune") == {}
+    assert ObservationStore(w.lake).recent(NAME) == ()
+    assert look(w).action is Action.APPLY  # the same telemetry is still there to decide on
+
+
+def test_forced_slots_when_within_bounds_then_apply_in_any_mode_and_name_the_person(tmp_path: Path) -> None:
+    w = world(tmp_path, mode="advise")
+    w.run()
+    decision = look(w, Request(forced_slots=5, requested_by="alice"))
+    assert decision.action is Action.APPLY and "alice asked for 5 slots" in decision.sentence
+    w.loop.apply(decision.decision_id)
+    latest = DeploymentStore(w.lake).latest(NAME)
+    assert latest is not None and (latest.author, slots(w)) == ("alice", 5)
+    assert MemoryStore(w.lake).latest(NAME, "conttune") == {}
+
+
+@pytest.mark.parametrize("wanted", [0, -1, 9])
+def test_forced_slots_when_out_of_bounds_then_vetoes_with_the_range(w: World, wanted: int) -> None:
+    decision = look(w, Request(forced_slots=wanted, requested_by="alice"))
+    assert (decision.action, decision.reason_code) == (Action.VETO, "bounds")
+    assert f"{wanted} slots; allowed: 1 to 8" in decision.sentence
+
+
+def test_forced_slots_when_there_is_no_new_telemetry_then_still_apply(w: World) -> None:
+    look(w)
+    decision = look(w, Request(forced_slots=3, requested_by="alice"))
+    assert decision.action is Action.APPLY and decision.signals is None
+
+
+def test_forced_slots_when_they_are_there_already_then_hold(w: World) -> None:
+    decision = look(w, Request(forced_slots=2))
+    assert decision.action is Action.HOLD and "2 slots already" in decision.sentence
+
+
+def test_look_when_the_pipeline_was_never_launched_then_holds_and_says_so(tmp_path: Path) -> None:
+    decision = look(world(tmp_path))
+    assert (decision.action, decision.reason_code) == (Action.HOLD, "not_launched")
+    assert "launch_delays" in decision.sentence
+
+
+def test_look_when_the_pipeline_is_stopped_then_holds_even_for_a_forced_change(w: World) -> None:
+    current = DeploymentStore(w.lake).latest(NAME)
+    assert current is not None
+    DeploymentStore(w.lake).commit(replace(current, running=False), 1)
+    assert look(w).reason_code == "stopped"
+    w.clock.wait(1)
+    assert look(w, Request(forced_slots=4)).action is Action.HOLD
+
+
+@pytest.mark.parametrize(("outcome", "code"), [(Outcome.FAILED, "driver_failed"), (Outcome.CIRCUIT_OPEN, "circuit_open")])
+def test_look_when_the_driver_died_then_the_decision_shows_the_scripts_exception(
+    w: World, outcome: Outcome, code: str
+) -> None:
+    error = "ValueError: no column dep_delay"
+    failed = Reconfiguration(NAME, NAME, None, "T2", 1, 1, 2, NOON, NOON, None, outcome, error)
+    ReconfigurationStore(w.lake).record(failed)
+    decision = look(w)
+    assert (decision.action, decision.reason_code) == (Action.HOLD, code)
+    assert error in decision.sentence
+
+
+class Broken:
+    def propose(self, signals: Signals, current: Deployment, memory: Memory) -> tuple[Proposal, Memory]:
+        raise ZeroDivisionError("no rows at all")
+
+
+def test_look_when_an_optimizer_throws_then_holds_with_the_error_and_moves_on(w: World) -> None:
+    w.loop.optimizers = {"conttune": Broken()}
+    decision = look(w)
+    assert (decision.action, decision.reason_code) == (Action.HOLD, "optimizer_failed")
+    assert "ZeroDivisionError: no rows at all" in decision.sentence and "propose" in decision.sentence
+    with pytest.raises(NotReady):
+        w.loop.observe()
+
+
+def test_look_when_reading_telemetry_throws_then_holds_with_the_error(w: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    def observe(since: object) -> Signals:
+        raise TypeError("rows_in is None")
+
+    monkeypatch.setattr(w.plant, "observe", observe)
+    decision = look(w)
+    assert (decision.action, decision.reason_code) == (Action.HOLD, "collect_failed")
+    assert "rows_in is None" in decision.sentence
+
+
+def test_look_when_another_owns_the_slots_then_gives_advice(tmp_path: Path) -> None:
+    w = world(tmp_path, owners={"slots": "ds2"})
+    w.run()
+    decision = look(w)
+    assert decision.action is Action.ADVISE and "slots belongs to ds2" in decision.sentence
+
+
+def test_look_when_the_last_change_has_just_ended_then_vetoes_with_the_guard_and_its_reason(w: World) -> None:
+    done = Reconfiguration(NAME, NAME, None, "T2", None, 1, 1, NOON, NOON, None, Outcome.READY)
+    ReconfigurationStore(w.lake).record(done)
+    decision = look(w)
+    assert (decision.action, decision.reason_code) == (Action.VETO, "cool_down")
+    assert "ended 0 s ago; the cool-down is 30 s" in decision.sentence
+
+
+def test_look_when_the_telemetry_is_of_an_older_version_then_holds(w: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    seen = w.loop.observe()
+    current = DeploymentStore(w.lake).latest(NAME)
+    assert current is not None
+    DeploymentStore(w.lake).commit(current, 1)
+    decision = w.loop.decide(seen)
+    assert (decision.action, decision.reason_code) == (Action.HOLD, "not_running_yet")
+
+
+def test_scaling_when_it_brought_nothing_then_the_next_step_up_is_vetoed(w: World) -> None:
+    first = look(w)
+    (change,) = w.loop.apply(first.decision_id)
+    achieved = {"processing_ability_rows_per_s": 481.0}
+    ReconfigurationStore(w.lake).record(replace(change, achieved=achieved))
+    w.plant.arrival, w.plant.per_slot = 2000.0, 300.0
+    w.clock.wait(60)
+    w.report(31, 89)
+    decision = look(w)
+    assert (decision.action, decision.reason_code) == (Action.VETO, "ineffective_scaling")
+    assert "was to bring 480 rows/s more and brought 1" in decision.sentence
+
+
+def test_decisions_when_listed_then_their_ids_sort_by_time(w: World) -> None:
+    ids = [look(w).decision_id]
+    for step in range(3):
+        w.clock.wait(20)
+        w.report(31 + 20 * step, 50 + 20 * step)
+        ids.append(look(w).decision_id)
+    assert ids == sorted(ids) and len(set(ids)) == 4
+
+
+def test_roll_back_when_asked_then_is_a_new_version_with_old_content_and_a_decision(w: World) -> None:
+    w.loop.apply(look(w).decision_id)
+    made = roll_back(w.lake, NAME, 1, "alice", w.clock())
+    assert (made.version, made.apps[NAME].slots, made.author) == (3, 2, "alice")
+    assert roll_back(w.lake, NAME, 1, "alice", w.clock()) == made
+    last = DecisionStore(w.lake).get(made.decision_id or "")
+    assert last is not None and last.action is Action.ROLL_BACK and last.target == made
+    with pytest.raises(MillraceError, match="to_version: got 9; allowed: 1 to 3"):
+        roll_back(w.lake, NAME, 9, "alice", w.clock())
