@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from typing import Any
 
 import click
-from rich.console import Console, RenderableType
+from rich.console import Console, Group, RenderableType
+from rich.markup import escape
 from rich.table import Table
 
 from include.stack import lifecycle
@@ -58,11 +59,10 @@ def stack_section(home: Home) -> Section:
         "addresses": found if record.running else {},
         "services": services,
     }
-    if not record.running:
-        table.caption = "Its supervisor was killed; ./millrace down or up cleans up."
-    else:
-        table.caption = f"Airflow {found['airflow']}  MLflow {found['mlflow']}"
-    return Section("stack", data, table, record.healthy)
+    told = "Its supervisor was killed; ./millrace down or up cleans up."
+    if record.running:
+        told = f"Airflow {found['airflow']}, MLflow {found['mlflow']}"
+    return Section("stack", data, Group(table, told), record.healthy)
 
 
 def _ago(since: float) -> str:
@@ -70,8 +70,30 @@ def _ago(since: float) -> str:
     return f"{seconds} s" if seconds < 120 else f"{seconds // 60} min" if seconds < 7200 else f"{seconds // 3600} h"
 
 
+def pipelines_section(home: Home) -> Section:
+    """Tell how the pipelines and their drivers are.
+
+    Args:
+        home: Whose pipelines.
+    """
+    from include.cli.status_pipelines import as_plain, cells, pipeline_statuses
+    from include.lake.store import Lake
+
+    found = pipeline_statuses(Lake(home.lake), home.run / "drivers")
+    if not found:
+        return Section("pipelines", {}, "\nNo pipeline was launched yet; ./millrace trigger NAME launches one.")
+    table = Table(title="Pipelines", title_justify="left", box=None)
+    for column in ("pipeline", "wanted", "driver", "last batch"):
+        table.add_column(column, no_wrap=True)
+    table.add_column("last decision", overflow="fold")
+    for status in found:
+        table.add_row(*map(escape, cells(status)), style="red" if status.problem else None)
+    data = {status.name: as_plain(status) for status in found}
+    return Section("pipelines", data, Group("", table), not any(status.problem for status in found))
+
+
 # every part adds its section here
-SECTIONS: tuple[Callable[[Home], Section], ...] = (stack_section,)
+SECTIONS: tuple[Callable[[Home], Section], ...] = (stack_section, pipelines_section)
 
 
 @click.command()

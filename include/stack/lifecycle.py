@@ -15,6 +15,7 @@ import psutil
 
 from include.contracts.errors import MillraceError
 from include.stack import supervisor
+from include.stack.groups import GRACE_S
 from include.stack.home import REPO, Home
 from include.stack.record import StackRecord
 
@@ -71,11 +72,12 @@ def up(home: Home, *, until_pid: int | None = None, wait_s: float = 300.0, watch
     raise _unhealthy(home, (sick or ["supervisor"])[0], f"not healthy after {wait_s:g} s")
 
 
-def down(home: Home) -> int:
+def down(home: Home, grace_s: float = GRACE_S) -> int:
     """Stop the stack, or what a killed supervisor left of it.
 
     Args:
         home: Whose stack.
+        grace_s: Seconds that what a killed supervisor left has to end before it is killed too.
 
     Returns:
         How many of its services were running, 0 where it was down.
@@ -84,7 +86,7 @@ def down(home: Home) -> int:
     if record is None:
         return 0
     if not record.running:
-        return supervisor.stop_orphans(home)
+        return supervisor.stop_orphans(home, grace_s)
     with suppress(psutil.NoSuchProcess):
         process = psutil.Process(record.supervisor.pid)
         process.terminate()
@@ -93,7 +95,7 @@ def down(home: Home) -> int:
         except psutil.TimeoutExpired:
             process.kill()
             process.wait()
-    supervisor.stop_orphans(home)
+    supervisor.stop_orphans(home, grace_s)
     return sum(1 for s in record.services.values() if s.state not in ("waiting", "done"))
 
 

@@ -110,5 +110,5 @@ class StackRecord:
                 for name, one in content.pop("services").items()
             }
             return cls(**{**content, "supervisor": Process(**content["supervisor"]), "services": services})
-        except (OSError, ValueError, TypeError, KeyError):
+        except (OSError, ValueError, TypeError, KeyError, AttributeError):
             return None

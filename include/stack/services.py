@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from include.stack import spark_env
 from include.stack.files import write_atomically
 from include.stack.health import Health, answers, heartbeat
 from include.stack.home import REPO, Home
@@ -101,9 +102,11 @@ def airflow_env(home: Home, secrets: Secrets, ports: Mapping[str, int]) -> dict[
     airflow = {f"AIRFLOW__{key}": str(value).replace("%", "%%") for key, value in config.items()}
     return {
         **client_env(home, secrets, ports),
+        **spark_env.environment(),
         **airflow,
         "AIRFLOW_HOME": str(home.airflow),
-        "PYTHONPATH": str(REPO),
+        # SparkSubmitOperator's connection: this machine, no cluster
+        "AIRFLOW_CONN_SPARK_DEFAULT": "spark://local",
         "PYTHONUNBUFFERED": "1",
     }
 

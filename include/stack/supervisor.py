@@ -51,6 +51,7 @@ class Supervisor:
         ports: Chosen ports, for the record.
         until: A process at whose end the stack stops too.
         back_off_s: Seconds before the first, second, ... restart; the last one repeats.
+        grace_s: Seconds that a stopping service has before it is killed.
     """
 
     def __init__(
@@ -60,9 +61,11 @@ class Supervisor:
         ports: Mapping[str, int],
         until: Process | None = None,
         back_off_s: Sequence[float] = BACK_OFF_S,
+        grace_s: float = groups.GRACE_S,
     ) -> None:
         self._services = {s.name: s for s in services}
         self._home, self._until, self._back_off_s = home, until, tuple(back_off_s)
+        self._grace_s = grace_s
         self._children: dict[str, subprocess.Popen[bytes]] = {}
         self._due: dict[str, float] = {}
         self._failures = dict.fromkeys(self._services, 0)
@@ -124,7 +127,7 @@ class Supervisor:
     def _ended(self, service: Service, record: ServiceRecord, code: int) -> None:
         # what the leader left behind would hold ports and database locks against its successor
         if record.process:
-            groups.stop([record.process], self._home.root)
+            groups.stop([record.process], self._home.root, self._grace_s)
         if service.health is None and code == 0:
             self._set(service, "done")
             return
@@ -153,7 +156,8 @@ class Supervisor:
         depended = {name for service in self._services.values() for name in service.after}
         for last in (False, True):
             names = [name for name in reversed(self._services) if (name in depended) is last]
-            groups.stop([p for name in names if (p := self.record.services[name].process)], self._home.root)
+            leaders = [p for name in names if (p := self.record.services[name].process)]
+            groups.stop(leaders, self._home.root, self._grace_s)
             for name in names:
                 if child := self._children.get(name):
                     child.wait()
@@ -162,11 +166,12 @@ class Supervisor:
         record_path(self._home).unlink(missing_ok=True)
 
 
-def stop_orphans(home: Home) -> int:
+def stop_orphans(home: Home, grace_s: float = groups.GRACE_S) -> int:
     """Stop what a supervisor left behind that did not stop itself.
 
     Args:
         home: Whose stack.
+        grace_s: Seconds that they have before they are killed.
 
     Returns:
         How many processes were found alive.
@@ -174,7 +179,7 @@ def stop_orphans(home: Home) -> int:
     record = StackRecord.read(record_path(home))
     if record is None or record.running:
         return 0
-    stopped = groups.stop([s.process for s in record.services.values() if s.process], home.root)
+    stopped = groups.stop([s.process for s in record.services.values() if s.process], home.root, grace_s)
     record_path(home).unlink(missing_ok=True)
     return stopped
 
