@@ -46,7 +46,7 @@ MAX_BATCHES = 200
 MAX_RELATIVE_ERROR = 0.5
 """A processing ability known worse than this is not known."""
 MOST_WORK_RATIO = 2.0
-"""Stages that run side by side may work longer than the batch lasts, but not by more than this: it is no useful time."""
+"""Stages side by side may work longer than their batch lasts, but not by more than this: that is no useful time."""
 COVERAGE = Prior(1.1, 0.2)
 """c of equation (3) before anything is known of an app."""
 COVERAGE_SPREAD = 0.1

@@ -83,14 +83,23 @@ def find(name: str) -> PipelineSpec:
     Raises:
         MillraceError: If there is none of that name, or its own file is wrong.
     """
-    specs, problems = load_all()
+    specs, _ = load_all()
     if name in specs:
         return specs[name]
-    for problem in problems:
-        if problem.key.split(":")[0].rsplit(".", 1)[0] == name:
-            raise problem
+    for path in spec_files():
+        if name in (path.stem, _declared_name(path)):
+            load(path)  # tells what is wrong with it
     known = ", ".join(sorted(specs)) or "none yet"
     raise MillraceError("pipeline", name, known, "Name one of these, or add a spec (see the README).")
+
+
+def _declared_name(path: Path) -> object:
+    """Return the name that a file gives its pipeline, however wrong the rest of it is; None if it cannot be read."""
+    try:
+        raw = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError, yaml.YAMLError):
+        return None
+    return raw.get("name") if isinstance(raw, dict) else None
 
 
 def _variables() -> dict[str, str]:

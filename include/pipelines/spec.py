@@ -13,12 +13,13 @@ from include.contracts.deployment import CHANGEABLE, AppDeployment, Deployment
 from include.contracts.signals import Bounds, Objective
 
 NAME = r"^[a-z][a-z0-9_]{0,62}$"
+CLOCK = r"([01]\d|2[0-3]):[0-5]\d"
 
 
 class Strict(BaseModel):
     """Base of all sections: unknown keys are errors, values never change after loading."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
 
 class Mode(StrEnum):
@@ -80,7 +81,7 @@ class GuardsSpec(Strict):
     """What may veto a change."""
 
     cool_down_s: Annotated[float, Field(ge=0)] = 30.0
-    quiet_hours: tuple[Annotated[str, Field(pattern=r"^\d{2}:\d{2}-\d{2}:\d{2}$")], ...] = Field(
+    quiet_hours: tuple[Annotated[str, Field(pattern=rf"^{CLOCK}-{CLOCK}$")], ...] = Field(
         (), description="UTC spans such as 22:00-06:00 in which nothing is changed"
     )
     max_total_slots: Annotated[int, Field(ge=1)] | None = Field(None, description="Quota over all pipelines")

@@ -104,7 +104,17 @@ class MemoryPlant:
         now = self.clock.now
         return (
             Reconfiguration(
-                NAME, NAME, target.decision_id, "T2", target.version - 1, target.version, 2, now, now, 5.0, Outcome.READY
+                NAME,
+                NAME,
+                target.decision_id,
+                "T2",
+                target.version - 1,
+                target.version,
+                2,
+                now,
+                now,
+                5.0,
+                Outcome.READY,
             ),
         )
 

@@ -7,7 +7,9 @@ from include.contracts.decision import Proposal
 from include.contracts.deployment import AppDeployment, Change, Deployment
 from include.control.arbiter import ORDER, in_order, rule
 
-CURRENT = Deployment("delays", 3, True, {"a": AppDeployment("x", (), 2, 1024, 8), "b": AppDeployment("x", (), 4, 2048, 8)})
+CURRENT = Deployment(
+    "delays", 3, True, {"a": AppDeployment("x", (), 2, 1024, 8), "b": AppDeployment("x", (), 4, 2048, 8)}
+)
 OWNERS = {"slots": "conttune"}
 changes = st.builds(
     Change,
@@ -23,7 +25,12 @@ def proposal(optimizer: str, *wanted: Change) -> Proposal:
     return Proposal(optimizer, wanted, "r", "s")
 
 
-@given(names, st.lists(changes, max_size=6), st.integers(0, 2), st.dictionaries(st.sampled_from(["slots", "memory_mb"]), names))
+@given(
+    names,
+    st.lists(changes, max_size=6),
+    st.integers(0, 2),
+    st.dictionaries(st.sampled_from(["slots", "memory_mb"]), names),
+)
 def test_rule_when_given_any_proposal_then_only_owned_fields_change_and_nothing_is_lost(
     optimizer: str, wanted: list[Change], level: int, owners: dict[str, str]
 ) -> None:

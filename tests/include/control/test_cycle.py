@@ -157,7 +157,9 @@ def test_apply_when_there_is_no_such_decision_then_names_it(w: World) -> None:
         w.loop.apply("20130101T000000-nothere")
 
 
-@pytest.mark.parametrize(("mode", "action"), [("advise", Action.ADVISE), ("approve", Action.AWAIT), ("auto", Action.APPLY)])
+@pytest.mark.parametrize(
+    ("mode", "action"), [("advise", Action.ADVISE), ("approve", Action.AWAIT), ("auto", Action.APPLY)]
+)
 def test_mode_when_a_change_is_due_then_says_how_far_it_goes(tmp_path: Path, mode: str, action: Action) -> None:
     w = world(tmp_path, mode=mode)
     w.run()
@@ -186,7 +188,9 @@ def test_approve_when_a_person_refused_then_is_not_asked_again_until_the_expiry(
     w = world(tmp_path, mode="approve")
     w.run()
     asked = look(w)
-    refusal = replace(asked, decision_id=veto_id(asked), action=Action.VETO, reason_code="rejected", sentence="no", target=None)
+    refusal = replace(
+        asked, decision_id=veto_id(asked), action=Action.VETO, reason_code="rejected", sentence="no", target=None
+    )
     DecisionStore(w.lake).record(replace(refusal, cursor_version=None))
     w.clock.wait(20)
     w.report(31, 50)
@@ -255,7 +259,9 @@ def test_look_when_the_pipeline_is_stopped_then_holds_even_for_a_forced_change(w
     assert look(w, Request(forced_slots=4)).action is Action.HOLD
 
 
-@pytest.mark.parametrize(("outcome", "code"), [(Outcome.FAILED, "driver_failed"), (Outcome.CIRCUIT_OPEN, "circuit_open")])
+@pytest.mark.parametrize(
+    ("outcome", "code"), [(Outcome.FAILED, "driver_failed"), (Outcome.CIRCUIT_OPEN, "circuit_open")]
+)
 def test_look_when_the_driver_died_then_the_decision_shows_the_scripts_exception(
     w: World, outcome: Outcome, code: str
 ) -> None:
@@ -281,7 +287,9 @@ def test_look_when_an_optimizer_throws_then_holds_with_the_error_and_moves_on(w:
         w.loop.observe()
 
 
-def test_look_when_reading_telemetry_throws_then_holds_with_the_error(w: World, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_look_when_reading_telemetry_throws_then_holds_with_the_error(
+    w: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def observe(since: object) -> Signals:
         raise TypeError("rows_in is None")
 

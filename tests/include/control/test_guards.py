@@ -137,4 +137,10 @@ def test_forced_change_when_judged_then_only_bounds_and_quota_are_asked() -> Non
     )
     assert vetoes(c) == ["quota"]
     assert len(judge(c)) == len(ORDER)
-    assert set(vetoes(replace(c, forced=False))) == {"data quality", "cool-down", "changes per hour", "quiet hours", "quota"}
+    assert set(vetoes(replace(c, forced=False))) == {
+        "data quality",
+        "cool-down",
+        "changes per hour",
+        "quiet hours",
+        "quota",
+    }

@@ -1,0 +1,28 @@
+"""The JSON schema of a pipeline spec, so that editors complete keys and mark mistakes.
+
+``python -m include.pipelines.schema`` writes it anew after a change to the models.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from include.pipelines.spec import PipelineSpec
+
+FILE = Path(__file__).with_name("pipeline.schema.json")
+
+
+def schema() -> dict[str, Any]:
+    """Return the JSON schema of a pipeline spec."""
+    return {"$schema": "https://json-schema.org/draft/2020-12/schema", **PipelineSpec.model_json_schema()}
+
+
+def text() -> str:
+    """Return the schema as it stands in :data:`FILE`."""
+    return json.dumps(schema(), indent=2, sort_keys=True) + "\n"
+
+
+if __name__ == "__main__":
+    FILE.write_text(text(), encoding="utf-8")

@@ -1,0 +1,62 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from include.contracts.decision import Action
+from include.control.quality.docs import DataDocs
+from include.control.stores.decisions import DecisionStore
+from include.control.stores.reconfigurations import ReconfigurationStore
+from include.tracking.tracker import Tracker
+from tests.include.control.looks import NAME, world
+
+
+@pytest.fixture(autouse=True)
+def _no_pages(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(DataDocs, "keep", lambda *_: None)
+
+
+def test_change_when_decided_then_decision_and_run_name_each_other_and_the_run_learns_what_was_achieved(
+    tmp_path: Path,
+) -> None:
+    from mlflow import MlflowClient
+
+    uri = f"sqlite:///{tmp_path / 'mlflow.db'}"
+    w = world(tmp_path, Tracker(uri, artifacts=(tmp_path / "artifacts").as_uri()))
+    w.run()
+    decision = w.loop.decide(w.loop.observe())
+    stored = DecisionStore(w.lake).get(decision.decision_id)
+    assert stored is not None and stored.mlflow_run_id is not None
+    run = MlflowClient(uri).get_run(stored.mlflow_run_id)
+    assert run.data.tags["millrace.decision_id"] == decision.decision_id
+
+    (change,) = w.loop.apply(decision.decision_id)
+    ReconfigurationStore(w.lake).record(change)
+    w.clock.wait(60)
+    w.report(31, 89)
+    w.loop.observe()  # the next look checks what the change achieved
+    verified = ReconfigurationStore(w.lake).recent(NAME, 1)[0]
+    assert verified.achieved == {"processing_ability_rows_per_s": 960.0}
+    metrics = MlflowClient(uri).get_run(stored.mlflow_run_id).data.metrics
+    assert metrics["achieved_processing_ability_rows_per_s"] == 960.0
+
+
+def test_change_when_mlflow_is_out_of_reach_then_is_decided_and_applied_all_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "0")
+    w = world(tmp_path, Tracker("http://127.0.0.1:1"))
+    w.run()
+    decision = w.loop.decide(w.loop.observe())
+    assert (decision.action, decision.mlflow_run_id) == (Action.APPLY, None)
+    assert len(w.loop.apply(decision.decision_id)) == 1
+
+
+def test_hold_when_recorded_then_makes_no_run(tmp_path: Path) -> None:
+    w = world(tmp_path)
+    w.run()
+    w.plant.arrival = 400
+    w.loop.tracker = Tracker(f"sqlite:///{tmp_path / 'mlflow.db'}")
+    assert w.loop.decide(w.loop.observe()).mlflow_run_id is None
+    assert not (tmp_path / "mlflow.db").exists()

@@ -1,0 +1,209 @@
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from hypothesis import given
+from hypothesis import strategies as st
+
+from include.contracts.errors import MillraceError
+from include.pipelines.catalog import FOLDERS_VARIABLE, find, load, load_all
+from include.pipelines.spec import PipelineSpec, Slots
+
+GOOD: dict[str, Any] = {"name": "orders", "script": "orders.py"}
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    (tmp_path / "orders.py").write_text("")
+    monkeypatch.setenv(FOLDERS_VARIABLE, str(tmp_path))
+    monkeypatch.setenv("MILLRACE_HOME", "/somewhere")
+    return tmp_path
+
+
+def written(folder: Path, content: object, name: str = "orders.yaml") -> Path:
+    path = folder / name
+    path.write_text(content if isinstance(content, str) else yaml.safe_dump(content), encoding="utf-8")
+    return path
+
+
+def refused(path: Path) -> MillraceError:
+    with pytest.raises(MillraceError) as told:
+        load(path)
+    assert path.name in told.value.key
+    assert told.value.allowed
+    assert told.value.remedy
+    return told.value
+
+
+def test_load_when_only_the_required_keys_are_there_then_the_rest_has_defaults(folder: Path) -> None:
+    spec = load(written(folder, GOOD))
+    assert (spec.name, spec.app, spec.level, spec.slots) == ("orders", "orders", 0, Slots())
+    assert spec.script == str(folder / "orders.py")
+    assert spec.owners == {"slots": "conttune"}
+    assert spec.first_deployment().apps["orders"].slots == 1
+
+
+def test_load_when_home_is_named_then_it_is_replaced_everywhere(folder: Path) -> None:
+    args = ["--to=${MILLRACE_HOME}/x", "$9 ${OTHER}"]
+    spec = load(written(folder, {**GOOD, "args": args, "submit": {"conf": {"a": "${MILLRACE_HOME}"}}}))
+    assert spec.args == ("--to=/somewhere/x", "$9 ${OTHER}")
+    assert spec.submit.conf == {"a": "/somewhere"}
+
+
+@pytest.mark.parametrize(
+    ("change", "key"),
+    [
+        ({"slotz": {"max": 3}}, "slotz"),
+        ({"slots": {"maximum": 3}}, "slots.maximum"),
+        ({"submit": {"deploy_mode": "cluster"}}, "submit.deploy_mode"),
+        ({"name": "Big Orders"}, "name"),
+        ({"name": "../etc"}, "name"),
+        ({"name": None}, "name"),
+        ({"slots": {"min": 4, "max": 2, "start": 4}}, "slots"),
+        ({"slots": {"min": 0}}, "slots.min"),
+        ({"slots": 4}, "slots"),
+        ({"memory_mb": 10}, "memory_mb"),
+        ({"memory_mb": "much"}, "memory_mb"),
+        ({"max_parallelism": 0}, "max_parallelism"),
+        ({"objective": {"target_utilisation": 0}}, "objective.target_utilisation"),
+        ({"objective": {"target_utilisation": 1.01}}, "objective.target_utilisation"),
+        ({"objective": {"max_lag_s": -1}}, "objective.max_lag_s"),
+        ({"objective": {"catch_up_s": float("nan")}}, "objective.catch_up_s"),
+        ({"objective": {"catch_up_s": float("inf")}}, "objective.catch_up_s"),
+        ({"period_s": 0.5}, "period_s"),
+        ({"period_s": float("inf")}, "period_s"),
+        ({"mode": "automatic"}, "mode"),
+        ({"level": 3}, "level"),
+        ({"owners": {"cores": "conttune"}}, "spec"),
+        ({"guards": {"quiet_hours": ["late"]}}, "guards.quiet_hours.0"),
+        ({"guards": {"quiet_hours": ["25:00-26:99"]}}, "guards.quiet_hours.0"),
+        ({"submit": {"master": "yarn"}}, "submit.master"),
+        ({"submit": {"master": "local; rm -rf /"}}, "submit.master"),
+        ({"profile": {"source": "x"}}, "profile.time_column"),
+        ({"args": "--one --two"}, "args"),
+        ({"script": 7}, "script"),
+    ],
+    ids=str,
+)
+def test_load_when_a_value_is_wrong_then_the_key_and_what_is_allowed_are_told(
+    folder: Path, change: dict[str, Any], key: str
+) -> None:
+    assert refused(written(folder, {**GOOD, **change})).key == f"orders.yaml: {key}"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "- a\n- b\n",
+        "just text",
+        "name: [unclosed",
+        "a: b: c",
+        "name: !!python/object:x 1",
+        "\x00",
+        "%",
+        "name: orders\nname: twice\nscript: a\n  b: c",
+    ],
+)
+def test_load_when_the_yaml_is_malformed_then_the_file_is_named(folder: Path, text: str) -> None:
+    assert refused(written(folder, text)).key == "orders.yaml"
+
+
+def test_load_when_the_file_is_no_text_or_gone_then_the_file_is_named(folder: Path) -> None:
+    path = folder / "orders.yaml"
+    refused(path)
+    path.write_bytes(b"\xff\xfe\x00name")
+    refused(path)
+
+
+def test_load_when_the_script_is_missing_then_says_where_it_was_looked_for(folder: Path) -> None:
+    problem = refused(written(folder, {**GOOD, "script": "nowhere.py"}))
+    assert problem.key == "orders.yaml: script"
+    assert str(folder / "nowhere.py") in problem.remedy
+
+
+def test_load_when_several_values_are_wrong_then_says_how_many_more(folder: Path) -> None:
+    assert "1 more problem " in str(refused(written(folder, {**GOOD, "level": 9, "mode": "x"})))
+
+
+@given(
+    st.recursive(
+        st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5),
+        lambda c: (
+            st.lists(c, max_size=3)
+            | st.dictionaries(st.sampled_from([*PipelineSpec.model_fields, "min", "max", "start"]), c, max_size=4)
+        ),
+        max_leaves=8,
+    )
+)
+def test_load_when_the_content_is_anything_then_it_is_a_spec_or_a_problem_told(
+    tmp_path_factory: pytest.TempPathFactory, content: object
+) -> None:
+    folder = tmp_path_factory.getbasetemp() / "anything"
+    folder.mkdir(exist_ok=True)
+    (folder / "a.py").write_text("")
+    whole = {"name": "orders", "script": "a.py", **content} if isinstance(content, dict) else content
+    path = written(folder, yaml.safe_dump(whole, allow_unicode=False))
+    try:
+        spec = load(path, {"MILLRACE_HOME": "/x"})
+    except MillraceError as problem:
+        assert problem.key.startswith("orders.yaml")
+    else:
+        assert PipelineSpec.model_validate_json(spec.model_dump_json()) == spec
+
+
+def test_load_all_when_one_spec_is_bad_then_the_good_ones_are_there(folder: Path) -> None:
+    written(folder, GOOD)
+    written(folder, {**GOOD, "name": "other"}, "other.yaml")
+    written(folder, GOOD, "twin.yaml")
+    written(folder, "name: [", "zbroken.yml")
+    specs, problems = load_all()
+    assert {"orders", "other"} <= set(specs)
+    assert {p.key for p in problems} == {"twin.yaml: name", "zbroken.yml"}
+
+
+def test_find_when_the_name_is_unknown_then_names_those_that_exist(folder: Path) -> None:
+    written(folder, GOOD)
+    with pytest.raises(MillraceError, match="orders"):
+        find("ordres")
+    assert find("orders").name == "orders"
+
+
+def test_find_when_its_own_file_is_broken_then_tells_what_is_wrong_with_it(folder: Path) -> None:
+    written(folder, {**GOOD, "level": 7})
+    with pytest.raises(MillraceError) as told:
+        find("orders")
+    assert told.value.key == "orders.yaml: level"
+
+
+def test_find_when_a_file_has_another_name_than_its_broken_pipeline_then_tells_what_is_wrong_with_it(
+    folder: Path,
+) -> None:
+    written(folder, {**GOOD, "level": 7}, "team-a.yaml")
+    with pytest.raises(MillraceError) as told:
+        find("orders")
+    assert told.value.key == "team-a.yaml: level"
+
+
+def test_load_all_when_a_folder_is_missing_then_the_others_are_read(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    written(folder, GOOD)
+    monkeypatch.setenv(FOLDERS_VARIABLE, os.pathsep.join(["/does/not/exist", "", str(folder)]))
+    assert "orders" in load_all()[0]
+
+
+def test_built_in_specs_when_loaded_then_all_are_good() -> None:
+    specs, problems = load_all()
+    assert not problems
+    assert "delays" in specs
+
+
+def test_config_hash_when_any_value_changes_then_changes(folder: Path) -> None:
+    plain = load(written(folder, GOOD))
+    assert plain.config_hash == load(written(folder, GOOD)).config_hash
+    assert plain.config_hash != load(written(folder, {**GOOD, "period_s": 61})).config_hash

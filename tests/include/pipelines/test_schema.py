@@ -1,0 +1,32 @@
+from __future__ import annotations
+
+import json
+
+import jsonschema
+import pytest
+import yaml
+
+from include.pipelines.catalog import BUILT_IN, spec_files
+from include.pipelines.schema import FILE, schema, text
+
+
+def test_schema_file_when_models_change_then_is_written_anew() -> None:
+    assert FILE.read_text(encoding="utf-8") == text(), "run: python -m include.pipelines.schema"
+
+
+@pytest.mark.parametrize("path", sorted(BUILT_IN.glob("*.yaml")), ids=lambda p: p.name)
+def test_built_in_spec_when_checked_as_an_editor_does_then_is_good(path: object) -> None:
+    jsonschema.Draft202012Validator.check_schema(schema())
+    for file in spec_files():
+        jsonschema.validate(yaml.safe_load(file.read_text(encoding="utf-8")), json.loads(FILE.read_text("utf-8")))
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [{"slotz": 1}, {"mode": "yolo"}, {"slots": {"min": 0}}, {"script": None}, {"name": "Big Name"}, {"period_s": 0}],
+    ids=str,
+)
+def test_schema_when_a_spec_is_wrong_then_an_editor_marks_it(wrong: dict[str, object]) -> None:
+    jsonschema.validate({"name": "orders", "script": "a.py"}, schema())
+    with pytest.raises(jsonschema.ValidationError):
+        jsonschema.validate({"name": "orders", "script": "a.py", **wrong}, schema())
