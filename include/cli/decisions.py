@@ -11,6 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from include.contracts.decision import Action, Decision
+from include.demo.wording import slots_of, slots_text
 from include.stack.home import Home
 
 if TYPE_CHECKING:
@@ -62,9 +63,6 @@ def table(found: list[Decision]) -> Table:
 
 
 def _cells(decision: Decision, several: bool) -> list[Text]:
-    from include.demo.report import slots_text
-    from include.demo.timeline import slots_of
-
     apps = decision.signals.apps if decision.signals else ()
     slots = " ".join(slots_text(*slots_of(decision, app.app)) for app in apps)
     return [

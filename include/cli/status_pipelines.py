@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from include.contracts.codec import to_plain
-from include.contracts.deployment import Deployment
 from include.contracts.decision import Outcome, Reconfiguration
+from include.contracts.deployment import Deployment
 from include.drivers import record as driver_records
 from include.drivers.discovery import python_driver
 from include.drivers.record import ENDED, DriverRecord

@@ -5,6 +5,7 @@ The rate follows the real hours of the day: nearly nothing by night, two humps b
 
 from __future__ import annotations
 
+import os
 import signal
 import sys
 import threading
@@ -62,15 +63,20 @@ def run(
 @click.option("--rate-scale", default=1.0, show_default=True, help="Rows a flight.")
 @click.option("--tick-s", default=1.0, show_default=True, help="Seconds between two commits.")
 @click.option("--parts", type=click.IntRange(1), default=8, show_default=True, help="Files a commit.")
-def main(table: Path, parts: int, **settings: Any) -> None:
+@click.option("--with-parent", is_flag=True, help="Stop when the process that started this one has ended.")
+def main(table: Path, parts: int, with_parent: bool, **settings: Any) -> None:
     """Replay the flights of 2013 into a Delta table; a replay that was interrupted goes on where it stopped."""
-    stop = threading.Event()
+    stop, parent = threading.Event(), os.getppid()
+
+    def wait(seconds: float) -> bool:
+        return stop.wait(seconds) or (with_parent and os.getppid() != parent)
+
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: stop.set())
     try:
         clock = Clock(**settings)
         target = SourceTable(table, SCHEMA, clock.content)
-        run(Replay(clock, flights()), target, parts, stop.wait, lambda line: print(line, flush=True))
+        run(Replay(clock, flights()), target, parts, wait, lambda line: print(line, flush=True))
     except Conflict:
         sys.exit(f"error: another replay is filling {table}: stop one of the two")
     except MillraceError as error:

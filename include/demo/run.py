@@ -1,0 +1,209 @@
+"""The demo, step by step: stack, pipeline, replay, live view, checks, summary."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from types import FrameType
+
+from rich.console import Console
+
+from include.contracts.errors import MillraceError
+from include.demo.checks import Check, checks, passed
+from include.demo.comparison import Comparison, compare, settled
+from include.demo.figures import figures
+from include.demo.pulse import Pulse, PulseReader
+from include.demo.report import write_report
+from include.demo.stage import Stage, stop_feed
+from include.demo.summary import print_summary
+from include.demo.timeline import Timeline, read_timeline
+from include.demo.view import View
+from include.feeds.replay import SCHEMA, Clock
+from include.lake.source import SourceTable
+from include.lake.store import Lake
+from include.pipelines.catalog import find
+from include.pipelines.spec import PipelineSpec
+from include.stack import lifecycle
+from include.stack.airflow_api import AirflowApi
+from include.stack.home import Home
+from include.stack.record import StackRecord
+from include.stack.services import addresses
+
+PIPELINE = "delays"
+LOOK_EVERY_S = 1.0
+GRACE_S = 90.0
+"""Time after the end of the replay to process what is left and to come down again."""
+
+
+@dataclass(frozen=True)
+class Options:
+    """What a person may choose.
+
+    Attributes:
+        clock: The replay.
+        keep: Leave stack and job running at the end.
+    """
+
+    clock: Clock
+    keep: bool = False
+
+
+class Demo:
+    """One run of the demo.
+
+    Args:
+        home: The user's home: the report goes there, all else into a home of the demo's own inside it, which
+            ``MILLRACE_HOME`` must name.
+        options: What the person chose.
+        console: Where to show it.
+    """
+
+    def __init__(self, home: Home, options: Options, console: Console) -> None:
+        self._stage = Stage.inside(home, PIPELINE)
+        self._report = home.reports / "demo.html"
+        self._options, self._console = options, console
+        self._lake = Lake(self._stage.home.lake)
+
+    def run(self) -> bool:
+        """Run it; say whether everything that it has to show was shown.
+
+        Raises:
+            MillraceError: If it cannot begin, or the stack or the job does not start.
+        """
+        stage = self._stage
+        with stage.locked(), ExitStack() as cleaning, View(PIPELINE, self._console) as view:
+            view.step("Clearing what an earlier demo left")
+            stage.clear()
+            spec = find(PIPELINE)
+            cleaning.callback(self._stop, view)
+            cleaning.enter_context(_interruptible())
+            api = self._start_stack(view)
+            self._launch(view, api)
+            since = datetime.now(UTC)
+            problem = self._watch(view, spec, since, cleaning)
+            if not self._options.keep:
+                view.step("Stopping the job at a batch boundary")
+                api.wait_for_run(f"launch_{PIPELINE}", api.trigger(f"launch_{PIPELINE}", {"running": False}))
+            held = self._tell(view, spec, problem)
+            if self._options.keep:
+                cleaning.pop_all()
+                self._tell_how_to_go_on(api)
+            return held
+
+    def _start_stack(self, view: View) -> AirflowApi:
+        view.step("Starting Airflow and MLflow on 127.0.0.1")
+        told: set[str] = set()
+
+        def watch(record: StackRecord) -> None:
+            for name, service in record.services.items():
+                if service.state in ("healthy", "done") and name not in told:
+                    told.add(name)
+                    view.step(f"  {name} is {service.state}")
+
+        record = lifecycle.up(self._stage.home, watch=watch)
+        found = addresses(self._stage.home, record.ports)
+        pages = f"Airflow {found['airflow']}, MLflow {found['mlflow']} (user {found['user']})"
+        view.addresses(f"{pages}\npassword in {found['password_file']}")
+        view.step(pages)
+        return AirflowApi.of(self._stage.home)
+
+    def _launch(self, view: View, api: AirflowApi) -> None:
+        SourceTable(self._stage.source, SCHEMA, self._options.clock.content)  # the job reads it from its start
+        launch = f"launch_{PIPELINE}"
+        for dag_id in (launch, f"adapt_{PIPELINE}"):
+            api.wait_for_dag(dag_id)
+        view.step(f"Triggering the DAG {launch}: it starts a plain Spark script that knows nothing of Millrace")
+        if api.wait_for_run(launch, api.trigger(launch)) != "success":
+            log = self._stage.home.logs / "drivers"
+            raise MillraceError(launch, "failed", "a job that starts", f"Read the driver's log under {log}.")
+        view.step("The job runs, its telemetry goes to Delta")
+
+    def _watch(self, view: View, spec: PipelineSpec, since: datetime, cleaning: ExitStack) -> str | None:
+        """Replay and show until everything has been processed; return why it ended early, if it did."""
+        clock = self._options.clock
+        view.step(f"Replaying {clock.fold_days} days of flights as {clock.days:g} of {clock.day_s:g} s")
+        feed = self._stage.start_feed(clock, spec.max_parallelism)
+        cleaning.callback(stop_feed, feed)
+        reader = PulseReader(spec, self._lake, self._stage.run_dir, self._stage.source, since)
+        deadline = time.monotonic() + clock.days * clock.day_s + GRACE_S
+        begun, most = time.monotonic(), 0
+        while True:
+            pulse = reader.read()
+            hour = clock.hour(int((time.monotonic() - begun) / clock.tick_s)) if feed.poll() is None else None
+            for decision in reader.new_decisions():
+                view.decision(decision)
+            view.pulse(pulse, hour)
+            most = max(most, pulse.slots or 0)
+            if (end := self._ended(feed, pulse, most)) is not None:
+                return end or None
+            if time.monotonic() > deadline:
+                waiting = f"{pulse.backlog:,} rows still waited" if pulse.backlog else "it never came down again"
+                return f"{GRACE_S:g} s after the end of the replay {waiting}"
+            time.sleep(LOOK_EVERY_S)
+
+    def _ended(self, feed: subprocess.Popen[bytes], pulse: Pulse, most: int) -> str | None:
+        """Return None to go on, "" at the good end, and otherwise what went wrong."""
+        if pulse.circuit_open is not None:
+            return f"the job does not start any more: {pulse.circuit_open}"
+        if feed.poll() is None:
+            return None
+        if feed.returncode != 0:
+            return f"the replay failed: {self._stage.feed_error()}"
+        smaller = pulse.slots is not None and pulse.slots < most and pulse.starting is None
+        done = smaller and not pulse.backlog and settled(self._stage.source, self._stage.results)
+        return "" if done else None
+
+    def _tell(self, view: View, spec: PipelineSpec, problem: str | None) -> bool:
+        view.still()
+        view.step("Comparing the results with a batch computation of the same input")
+        line = read_timeline(spec, self._lake, self._stage.source)
+        made = checks(line, _comparison(self._stage.source, self._stage.results), problem)
+        self._write(spec, line, made)
+        return passed(made)
+
+    def _write(self, spec: PipelineSpec, line: Timeline, made: tuple[Check, ...]) -> None:
+        found = figures(spec, line)
+        write_report(self._report, spec, line, found, made)
+        print_summary(self._console, spec, found, made, self._report)
+
+    def _tell_how_to_go_on(self, api: AirflowApi) -> None:
+        root = self._stage.home.root
+        self._console.print(
+            f"\nStack and job stay up: Airflow {api.url}. Look around with, for example,", highlight=False
+        )
+        self._console.print(f"  MILLRACE_HOME={root} ./millrace decisions {PIPELINE}", highlight=False, soft_wrap=True)
+        self._console.print("and stop all of it with ./millrace demo --down", highlight=False)
+
+    def _stop(self, view: View) -> None:
+        """Stop everything; a second Ctrl-C does not leave half of it running."""
+        view.still()
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            signal.signal(number, signal.SIG_IGN)
+        view.step("Stopping everything that was started")
+        self._stage.stop()
+        view.step("All stopped")
+
+
+def _comparison(source: Path, results: Path) -> Comparison | None:
+    return compare(source, results) if (results / "_delta_log").is_dir() else None
+
+
+@contextmanager
+def _interruptible() -> Iterator[None]:
+    """Turn SIGTERM, and the loss of the terminal, into the same orderly end as Ctrl-C."""
+
+    def interrupt(number: int, _frame: FrameType | None) -> None:
+        raise KeyboardInterrupt(signal.Signals(number).name)
+
+    before = {number: signal.signal(number, interrupt) for number in (signal.SIGTERM, signal.SIGHUP)}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
