@@ -1,0 +1,153 @@
+"""One app's drivers, seen from outside: which live, what each says, which content it runs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
+from pathlib import Path
+
+from include.control import backoff, driver_log
+from include.control.backoff import AppTroubles, fingerprint
+from include.control.stores.deployments import DeploymentStore
+from include.drivers import generation
+from include.drivers import record as records
+from include.drivers.discovery import LiveDriver, find
+from include.drivers.record import ENDED, DriverRecord, DriverState
+
+ON_THE_WAY = frozenset({DriverState.STARTING, DriverState.WAITING})
+
+
+@dataclass(frozen=True)
+class Fleet:
+    """The drivers of one app.
+
+    Attributes:
+        run_dir: Folder of records, locks and generations.
+        log_dir: Folder of the drivers' logs.
+        pipeline: Name of the pipeline.
+        app: Name of the app.
+        deployments: Where a version's content is looked up.
+    """
+
+    run_dir: Path
+    log_dir: Path
+    pipeline: str
+    app: str
+    deployments: DeploymentStore
+    _contents: dict[int, str] = field(default_factory=dict)
+
+    @property
+    def folder(self) -> Path:
+        """The app's folder under the run folder."""
+        return records.app_dir(self.run_dir, self.pipeline, self.app)
+
+    def live(self) -> list[LiveDriver]:
+        """Return the app's live drivers, newest generation first."""
+        return [d for d in find(self.run_dir, self.pipeline) if d.arguments.app == self.app]
+
+    def record(self, number: int) -> DriverRecord | None:
+        """Return one generation's record."""
+        return records.read(self.run_dir, self.pipeline, self.app, number)
+
+    def records(self) -> tuple[DriverRecord, ...]:
+        """Return the records that are kept, newest generation first."""
+        return records.all_of(self.run_dir, self.pipeline, self.app)
+
+    def state(self, driver: LiveDriver) -> DriverState:
+        """Return a live driver's state; one that has not written its record yet is starting."""
+        record = self.record(driver.generation)
+        return record.state if record else DriverState.STARTING
+
+    def content(self, version: int) -> str:
+        """Return the fingerprint of the app's content in a version; empty if that version does not have the app."""
+        if version not in self._contents:
+            stored = self.deployments.get(self.pipeline, version)
+            app = stored.apps.get(self.app) if stored else None
+            self._contents[version] = fingerprint(app) if app else ""
+        return self._contents[version]
+
+    def current(self, drivers: Sequence[LiveDriver], content: str) -> LiveDriver | None:
+        """Return the driver to keep: the newest of the right content that serves, or still may."""
+        newest, settled = generation.newest(self.folder), self.troubles().settled
+        for driver in drivers:
+            state = self.state(driver)
+            hopeful = state in ON_THE_WAY and driver.generation == newest
+            wanted = driver.generation not in settled and self.content(driver.arguments.version) == content
+            if wanted and (state is DriverState.RUNNING or hopeful):
+                return driver
+        return None
+
+    def completed(self, version: int) -> bool:
+        """Say whether the newest driver ran this very version to the script's own end."""
+        newest = next(iter(self.records()), None)
+        return newest is not None and newest.state is DriverState.COMPLETED and newest.version == version
+
+    def predecessor(self, number: int) -> DriverRecord | None:
+        """Return the record of the last generation before ``number`` that served."""
+        return next((r for r in self.records() if r.generation < number and r.ready_at is not None), None)
+
+    def troubles(self) -> AppTroubles:
+        """Return what went wrong so far."""
+        return backoff.load(self.folder)
+
+    def keep(self, troubles: AppTroubles) -> None:
+        """Store what went wrong."""
+        if troubles != self.troubles():
+            backoff.save(self.folder, troubles)
+
+    def forget(self, drivers: Sequence[LiveDriver]) -> None:
+        """Note, before some drivers are told to end, that their end is no trouble."""
+        self.keep(self.troubles().settle(*(d.generation for d in drivers)))
+
+    def settle(self, now: datetime) -> None:
+        """Account for every generation that has ended by itself since the last look."""
+        troubles, alive = self.troubles(), {d.generation for d in self.live()}
+        for record in reversed(self.records()):
+            if record.generation not in troubles.settled and record.generation not in alive:
+                troubles = self._account(troubles, record, now).settle(record.generation)
+        self.keep(troubles)
+
+    def status(self) -> list[DriverRecord]:
+        """Return the records of live drivers, of the newest one, and of the last failure that is not forgiven."""
+        alive = {d.generation for d in self.live()}
+        every = self.records()
+        errors = {t.error for t in self.troubles().contents.values() if t.error}
+        failed = next((r for r in every if r.error in errors), None)
+        told = [r for r in every if r.generation in alive or r is every[0] or r is failed]
+        return [r if r.generation in alive else _gone(r) for r in told]
+
+    def last_words(self, number: int) -> str | None:
+        """Return the last line of a driver's log that names an error."""
+        return driver_log.last_error(driver_log.path(self.log_dir, self.pipeline, self.app, number))
+
+    def prune(self) -> None:
+        """Delete records and logs of long past generations."""
+        records.prune(self.run_dir, self.pipeline, self.app)
+        driver_log.prune(self.log_dir, self.pipeline, self.app, generation.newest(self.folder))
+
+    def _account(self, troubles: AppTroubles, record: DriverRecord, now: datetime) -> AppTroubles:
+        if record.state in (DriverState.STOPPING, DriverState.STOPPED, DriverState.COMPLETED):
+            return troubles
+        content = self.content(record.version)
+        if was_steady(record, record.last_commit_at):
+            troubles = troubles.steady(content)
+        if record.state is not DriverState.FAILED and record.ready_at is not None:
+            return troubles.died(content, record.version, now)
+        error = record.error or self.last_words(record.generation) or "ended before it was ready"
+        return troubles.failed(content, record.version, error, now)
+
+
+def was_steady(record: DriverRecord, until: datetime | None) -> bool:
+    """Say whether a driver served long enough, until a moment, to be trusted again."""
+    if record.ready_at is None or until is None:
+        return False
+    return until - record.ready_at >= timedelta(seconds=backoff.STEADY_S)
+
+
+def _gone(record: DriverRecord) -> DriverRecord:
+    if record.state in ENDED:
+        return record
+    if record.state is DriverState.STOPPING:
+        return replace(record, state=DriverState.STOPPED)
+    return replace(record, state=DriverState.FAILED, error="the process is gone without a word: it was killed")

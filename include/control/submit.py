@@ -1,0 +1,151 @@
+"""How a driver is started: the argument list of spark-submit, its environment, and a process of its own session."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from include.contracts.deployment import AppDeployment
+from include.contracts.errors import MillraceError
+from include.drivers.arguments import DriverArguments
+from include.pipelines.spec import Submit, resolve_script
+
+REPO = Path(__file__).resolve().parents[2]
+RUN_SCRIPT = REPO / "jobs" / "run_script.py"
+KEPT_LOGS = 20
+
+DEFAULTS = {
+    "spark.ui.enabled": "false",
+    "spark.log.level": "WARN",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.sql.adaptive.enabled": "false",
+    "spark.databricks.delta.snapshotPartitions": "1",
+    "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
+    "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
+}
+"""What small micro-batches on Delta want; a pipeline's own ``submit.conf`` wins, its script does not."""
+
+JOINED = {"spark.driver.extraJavaOptions": " ", "spark.driver.extraClassPath": os.pathsep, "spark.jars": ","}
+"""Settings that a pipeline's own value is added to instead of replacing ours."""
+
+NOT_INHERITED = ("AIRFLOW", "_AIRFLOW", "PYSPARK_", "_PYSPARK", "SPARK_ENV_LOADED", "PYTHONPATH", "PYTHONHASHSEED")
+"""Variables, by their beginning, that belong to whoever calls the reconciler and not to a driver."""
+
+
+@dataclass(frozen=True)
+class SubmitOptions:
+    """What every driver of this installation is started with.
+
+    Attributes:
+        spark_submit: The program.
+        jars: The Delta jars.
+        conf: Spark settings: class path, class archive, addresses.
+        python: Interpreter of driver and workers, unless the pipeline names one.
+        env: Environment variables on top of the caller's.
+    """
+
+    spark_submit: Path
+    jars: tuple[Path, ...] = ()
+    conf: Mapping[str, str] = field(default_factory=dict)
+    python: Path | None = None
+    env: Mapping[str, str] = field(default_factory=dict)
+
+
+def command(options: SubmitOptions, app: AppDeployment, arguments: DriverArguments) -> list[str]:
+    """Return the argument list that starts a driver; nothing in it ever passes a shell.
+
+    Raises:
+        MillraceError: If an argument holds a character that spark-submit's own shell script cannot pass on.
+    """
+    submit = _submit(app)
+    argv = [str(options.spark_submit), "--name", f"{arguments.pipeline}/{arguments.app}"]
+    argv += ["--master", f"local[{app.slots}]" if submit.master == "local" else submit.master]
+    argv += ["--driver-memory", f"{app.memory_mb}m"]
+    for key, value in sorted(conf(options, app).items()):
+        argv += ["--conf", f"{key}={value}"]
+    jars = [*submit.jars, *(map(str, options.jars) if submit.master != "local" else ())]
+    for option, values in (("--packages", submit.packages), ("--jars", jars), ("--py-files", submit.py_files)):
+        if values:
+            argv += [option, ",".join(values)]
+    argv += [str(RUN_SCRIPT), *arguments.argv()]
+    for word in argv:
+        if "\0" in word or "\r" in word:
+            remedy = "Pass such text in a file or an environment variable."
+            raise MillraceError("args", word, "text without NUL and carriage return", remedy)
+    return argv
+
+
+def conf(options: SubmitOptions, app: AppDeployment) -> dict[str, str]:
+    """Return the Spark settings of a driver: Millrace's, the pipeline's over them, and what a Deployment fixes."""
+    submit = _submit(app)
+    merged = {**DEFAULTS, **options.conf}
+    for key, value in submit.conf.items():
+        merged[key] = f"{merged[key]}{JOINED[key]}{value}" if key in JOINED and key in merged else value
+    merged["spark.sql.shuffle.partitions"] = str(app.max_parallelism)
+    if submit.master != "local":
+        merged["spark.cores.max"] = str(app.slots)
+    return merged
+
+
+def environment(options: SubmitOptions, app: AppDeployment, inherited: Mapping[str, str]) -> dict[str, str]:
+    """Return a driver's environment.
+
+    Args:
+        options: The installation's part.
+        app: The app; its ``submit.env`` wins.
+        inherited: The caller's environment, of which Airflow's and a surrounding Spark's variables are dropped.
+    """
+    submit = _submit(app)
+    env = {k: v for k, v in inherited.items() if not k.startswith(NOT_INHERITED)}
+    env.update(options.env)
+    interpreter = submit.python or (str(options.python) if options.python else None)
+    if interpreter:
+        env["PYSPARK_PYTHON"] = env["PYSPARK_DRIVER_PYTHON"] = interpreter
+    env["PYTHONUNBUFFERED"] = "1"
+    env.update(submit.env)
+    return env
+
+
+def start(options: SubmitOptions, app: AppDeployment, arguments: DriverArguments, log: Path) -> subprocess.Popen[bytes]:
+    """Start a driver as a detached process: own session, files as its only streams.
+
+    Args:
+        options: The installation's part.
+        app: What to run.
+        arguments: What the driver is told.
+        log: File for everything it prints, appended.
+
+    Raises:
+        MillraceError: If spark-submit, the working folder or the log's folder is not there.
+    """
+    submit = _submit(app)
+    folder = Path(submit.cwd).expanduser() if submit.cwd else arguments.script.parent
+    if not folder.is_dir():
+        raise MillraceError("submit.cwd", str(folder), "an existing folder", "Create it or mend the path.")
+    argv = command(options, app, arguments)
+    try:
+        log.parent.mkdir(parents=True, exist_ok=True)
+        with log.open("ab") as output:
+            return subprocess.Popen(
+                argv,
+                cwd=folder,
+                env=environment(options, app, os.environ),
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
+    except OSError as error:
+        raise MillraceError("spark-submit", argv[0], "a program that can be started", str(error)) from error
+
+
+def script_path(app: AppDeployment) -> Path:
+    """Return the script's absolute path."""
+    return resolve_script(app.script, REPO)
+
+
+def _submit(app: AppDeployment) -> Submit:
+    return Submit.model_validate(dict(app.submit))

@@ -1,0 +1,77 @@
+"""An app's exclusive lock: whoever holds it may run the app's queries; the kernel frees it at the holder's death.
+
+POSIX record locks: they belong to a process, so neither a fork nor an exec inherits them, and two bytes of one
+file give one lock to each of a driver's two processes. A query commits from the JVM (the engine) and from Python
+(``foreachBatch``), so an app is free only when both are gone.
+"""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import os
+import struct
+from pathlib import Path
+
+PYTHON_BYTE = 0
+JVM_BYTE = 1
+_FLOCK = "hhqqi4x"  # struct flock on 64-bit Linux: type, whence, start, length, pid
+
+
+class AppLock:
+    """The Python half of an app's lock.
+
+    Closing any descriptor of the file frees the process's lock on it, so one process makes one AppLock an app
+    and nothing else opens the file.
+
+    Args:
+        folder: The app's folder under the run folder; created if it is not there.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        folder.mkdir(parents=True, exist_ok=True)
+        self.path = folder / "app.lock"
+        self._fd: int | None = None
+
+    def try_acquire(self) -> bool:
+        """Take the lock if nobody else holds it and say whether it is held now."""
+        if self._fd is not None:
+            return True
+        fd = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        try:
+            fcntl.lockf(fd, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, PYTHON_BYTE)
+        except OSError as error:
+            os.close(fd)
+            if error.errno in (errno.EACCES, errno.EAGAIN):
+                return False
+            raise
+        self._fd = fd
+        return True
+
+    def release(self) -> None:
+        """Free the lock before the process's death; only for a driver that will start no query any more."""
+        if self._fd is not None:
+            os.close(self._fd)
+            self._fd = None
+
+
+def holders(folder: Path) -> tuple[int, ...]:
+    """Return the processes, other than this one, that hold an app's lock.
+
+    Opening and closing the file would free a lock of this process: never call it where an :class:`AppLock` is held.
+    """
+    try:
+        fd = os.open(folder / "app.lock", os.O_RDWR | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return ()
+    try:
+        found = [_holder(fd, byte) for byte in (PYTHON_BYTE, JVM_BYTE)]
+    finally:
+        os.close(fd)
+    return tuple(pid for pid in found if pid is not None)
+
+
+def _holder(fd: int, byte: int) -> int | None:
+    question = struct.pack(_FLOCK, fcntl.F_WRLCK, os.SEEK_SET, byte, 1, 0)
+    kind, _, _, _, pid = struct.unpack(_FLOCK, fcntl.fcntl(fd, fcntl.F_GETLK, question))
+    return None if kind == fcntl.F_UNLCK else int(pid)

@@ -1,0 +1,19 @@
+"""What spark-submit starts for every app: runs a user's script unchanged, with Millrace around it."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+# this folder's modules must hide nobody else's, and a user's modules win over ours of the same name
+sys.path[:] = [*sys.path[1:], str(Path(__file__).resolve().parents[1])]
+
+from include.contracts.errors import MillraceError  # noqa: E402
+from include.drivers.arguments import parse  # noqa: E402
+from include.streaming.lifecycle import Driver  # noqa: E402
+
+if __name__ == "__main__":
+    try:
+        Driver(parse(sys.argv[1:])).run()
+    except MillraceError as error:
+        sys.exit(str(error))
