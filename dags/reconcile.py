@@ -43,6 +43,7 @@ with DAG(
         from plugins.reconciliation import told
 
         with as_airflow():
-            return told(reconciler_for(pipeline).reconcile())
+            # who is at work on this pipeline does what is needed
+            return told(reconciler_for(pipeline).reconcile(wait_s=0))
 
     reconcile.expand(pipeline=launched())

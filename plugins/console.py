@@ -105,4 +105,5 @@ class MillraceConsole(AirflowPlugin):
 
     name = "millrace"
     fastapi_apps = [{"app": app, "url_prefix": "/millrace", "name": "Millrace"}]
-    external_views = [{"name": "Millrace", "href": "/millrace/", "destination": "nav", "url_route": "millrace"}]
+    # without a url_route it opens as a page of its own: Airflow's frame would block the links to MLflow
+    external_views = [{"name": "Millrace", "href": "/millrace/", "destination": "nav"}]

@@ -69,9 +69,6 @@ def build(spec: PipelineSpec) -> DAG:
             log.info("%s: %s", decision.action, decision.sentence)
             for name in ("decision_id", "action", "sentence"):
                 ti.xcom_push(key=name, value=to_plain(getattr(decision, name)))
-            if decision.action is Action.AWAIT and (earlier := _asked_already(spec, decision.decision_id)):
-                log.info("a person was already asked about this: %s", earlier)
-                return None
             return BRANCHES.get(decision.action)
 
         @task(execution_timeout=apply_timeout, retries=2)
@@ -99,13 +96,6 @@ def _request(params: dict[str, Any], dag_run: Any) -> Request:
     from include.control.look import Request
 
     return Request(params["slots"], params["dry_run"], dag_run.triggering_user_name)
-
-
-def _asked_already(spec: PipelineSpec, decision_id: str) -> str | None:
-    from include.control.approval import question_before
-    from plugins.loop import lake
-
-    return question_before(lake(), spec, decision_id)
 
 
 def _doc(spec: PipelineSpec) -> str:

@@ -122,7 +122,7 @@ def test_plugin_when_airflow_loads_plugins_then_only_the_console_is_one(api: Tes
     assert not errors
     ours = [p for p in plugins if p.name == "millrace"]
     assert len(ours) == 1
-    assert ours[0].external_views[0]["url_route"] == "millrace"
+    assert ours[0].external_views[0]["href"] == "/millrace/"
     import sys
 
     assert not {"delta_commit", "loop", "outcomes", "reconciliation"} & set(sys.modules), "a class would exist twice"

@@ -1,0 +1,64 @@
+"""Run a DAG of the pipeline ``tiny`` whole, against the real lake, and see what became of each task."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from airflow.dag_processing.dagbag import DagBag
+
+from include.contracts.decision import Action, Decision
+from include.contracts.deployment import Change, Deployment
+from include.contracts.telemetry import AppMetrics
+from include.control.stores.decisions import DecisionStore, new_decision_id
+from include.control.stores.deployments import DeploymentStore
+from include.lake.records import app_row, batch_row
+from include.lake.store import Lake
+from include.pipelines.catalog import find
+from tests.airflow_home import ROOT
+from tests.include.control.synthetic import App
+
+
+def run(dag_id: str, conf: dict[str, Any] | None = None) -> tuple[str, dict[str, str]]:
+    """Run a DAG and return its state and its tasks' states, mapped ones as ``task[index]``."""
+    dag = DagBag(ROOT / "dags").dags[dag_id]
+    for task in dag.tasks:
+        task.retry_delay = timedelta(0)
+    done = dag.test(run_conf=conf)
+    tasks = done.get_task_instances()
+    states = {t.task_id if t.map_index < 0 else f"{t.task_id}[{t.map_index}]": str(t.state) for t in tasks}
+    return str(done.state), states
+
+
+def launched(lake: Lake, *, running: bool = True) -> Deployment:
+    """Make the first version of ``tiny``."""
+    return DeploymentStore(lake).commit(replace(find("tiny").first_deployment(), running=running), None)
+
+
+def waiting(lake: Lake, base: Deployment) -> Decision:
+    """Record a Decision of ``tiny`` that waits for a person: 4 slots."""
+    now = datetime.now(UTC)
+    decision_id = new_decision_id(now, "tiny")
+    target = base.with_changes((Change("tiny", "slots", 2, 4),))
+    decision = Decision(
+        decision_id,
+        "tiny",
+        now,
+        Action.AWAIT,
+        "under_provisioned",
+        "tiny: 2 -> 4 slots",
+        base_version=base.version,
+        target=replace(target, author="decision", decision_id=decision_id, reason="more load"),
+    )
+    assert DecisionStore(lake).record(decision)
+    return decision
+
+
+def overloaded(lake: Lake) -> None:
+    """Write a minute of telemetry of an app of 2 slots that gets three times what it can process."""
+    now = datetime.now(UTC)
+    app = App(slots=2, fixed_s=0.2, rows_per_s=200.0, cap=300, clock=now - timedelta(seconds=60))
+    rows = [replace(batch, pipeline="tiny", app="tiny") for batch in app.run(58, 600.0)]
+    lake.append("telemetry/batches", [batch_row(row) for row in rows], {"tiny/tiny/tiny/0": len(rows)})
+    lake.append("telemetry/apps", [app_row(AppMetrics("tiny", "tiny", now, 1, 1.9, 10**8, 60.0))])

@@ -1,0 +1,131 @@
+from pathlib import Path
+
+import pytest
+from airflow.models.dagrun import DagRun
+from airflow.sdk.exceptions import ParamValidationError
+from airflow.utils.session import create_session
+from sqlalchemy import select
+
+from include.contracts.decision import Action
+from include.control.stores.decisions import DecisionStore
+from include.control.stores.deployments import DeploymentStore
+from include.lake.store import Lake
+from tests.airflow_home import write_pipeline
+from tests.dags.runs import launched, overloaded, run
+
+pytestmark = [pytest.mark.airflow, pytest.mark.usefixtures("airflow_db")]
+
+
+@pytest.fixture
+def lake(millrace_home: Path) -> Lake:
+    return Lake(millrace_home / "lake")
+
+
+def test_adapt_when_pipeline_was_never_launched_then_records_a_hold_that_says_so(lake: Lake) -> None:
+    state, tasks = run("adapt_tiny")
+    assert (state, tasks["decide"], tasks["apply"], tasks["ask"]) == ("success", "success", "skipped", "skipped")
+    decision = DecisionStore(lake).last("tiny")
+    assert decision is not None and decision.action is Action.HOLD
+    assert "launch_tiny" in decision.sentence
+
+
+def test_adapt_when_there_is_nothing_new_then_is_skipped_and_not_failed(lake: Lake) -> None:
+    launched(lake)
+    overloaded(lake)
+    write_pipeline(Path(lake.root).parents[1] / "specs", "advise")
+    run("adapt_tiny")
+    before = DecisionStore(lake).recent("tiny")
+    state, tasks = run("adapt_tiny")
+    assert state == "success"
+    assert set(tasks.values()) == {"skipped"}
+    assert DecisionStore(lake).recent("tiny") == before
+
+
+def test_adapt_when_mode_is_advise_then_decides_and_changes_nothing(lake: Lake, tmp_path: Path) -> None:
+    write_pipeline(tmp_path / "specs", "advise")
+    base = launched(lake)
+    overloaded(lake)
+    state, tasks = run("adapt_tiny")
+    assert (state, tasks["apply"], tasks["ask"]) == ("success", "skipped", "skipped")
+    decision = DecisionStore(lake).last("tiny")
+    assert decision is not None and decision.action is Action.ADVISE, decision
+    assert DeploymentStore(lake).latest("tiny") == base
+
+
+def test_adapt_when_mode_is_approve_then_asks_in_a_run_of_its_own_and_ends(lake: Lake, tmp_path: Path) -> None:
+    write_pipeline(tmp_path / "specs", "approve")
+    base = launched(lake)
+    overloaded(lake)
+    state, tasks = run("adapt_tiny")
+    assert (state, tasks["apply"], tasks["ask"]) == ("success", "skipped", "success")
+    decision = DecisionStore(lake).last("tiny")
+    assert decision is not None and decision.action is Action.AWAIT, decision
+    with create_session() as session:
+        asked = session.scalars(select(DagRun).where(DagRun.run_id == decision.decision_id)).one()
+        assert asked.dag_id == "approve_tiny"
+        assert asked.conf == {"decision_id": decision.decision_id}
+        assert asked.state == "queued"
+    assert DeploymentStore(lake).latest("tiny") == base
+
+
+def test_adapt_when_it_is_a_dry_run_then_changes_nothing_in_any_mode(lake: Lake) -> None:
+    base = launched(lake)
+    overloaded(lake)
+    state, tasks = run("adapt_tiny", {"dry_run": True})
+    assert (state, tasks["apply"], tasks["ask"]) == ("success", "skipped", "skipped")
+    decision = DecisionStore(lake).last("tiny")
+    assert decision is not None and decision.action is Action.ADVISE
+    assert DeploymentStore(lake).latest("tiny") == base
+
+
+def test_adapt_when_apply_fails_then_the_decision_is_kept_and_no_retry_storm_follows(
+    lake: Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from include.contracts.errors import MillraceError
+    from include.control.cycle import Loop
+
+    calls = []
+
+    def full(self: Loop, decision_id: str) -> None:
+        calls.append(decision_id)
+        raise MillraceError("lake", "/lake", "a writable folder", "Free space.")
+
+    monkeypatch.setattr(Loop, "apply", full)
+    launched(lake)
+    overloaded(lake)
+    state, tasks = run("adapt_tiny")
+    assert (state, tasks["observe"], tasks["decide"], tasks["apply"]) == ("failed", "success", "success", "failed")
+    decision = DecisionStore(lake).last("tiny")
+    assert decision is not None and decision.action is Action.APPLY
+    assert calls == [decision.decision_id]
+
+
+def test_adapt_when_decide_is_killed_after_it_recorded_then_its_retry_finds_the_same_decision(
+    lake: Lake, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    from include.control.cycle import Loop
+
+    write_pipeline(tmp_path / "specs", "advise")
+    decide, calls = Loop.decide, []
+
+    def killed_once(self: Loop, *args: object) -> object:
+        decision = decide(self, *args)  # type: ignore[arg-type]
+        calls.append(decision.decision_id)
+        if len(calls) == 1:
+            raise ConnectionError("the worker is gone")
+        return decision
+
+    monkeypatch.setattr(Loop, "decide", killed_once)
+    launched(lake)
+    overloaded(lake)
+    state, _ = run("adapt_tiny")
+    assert state == "success"
+    assert len(calls) == 2 and len(set(calls)) == 1
+    assert [d.decision_id for d in DecisionStore(lake).recent("tiny")] == calls[:1]
+
+
+@pytest.mark.parametrize("conf", [{"slots": 5}, {"slots": 0}, {"slots": "2"}, {"dry_run": "yes"}])
+def test_adapt_when_params_are_bad_then_nothing_is_looked_at(lake: Lake, conf: dict[str, object]) -> None:
+    with pytest.raises(ParamValidationError, match=next(iter(conf))):
+        run("adapt_tiny", conf)
+    assert DecisionStore(lake).last("tiny") is None

@@ -1,0 +1,161 @@
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from airflow.models.taskinstance import TaskInstance
+from airflow.sdk.exceptions import ParamValidationError
+from airflow.utils.session import create_session
+from fastapi.testclient import TestClient
+from sqlalchemy import select
+
+from include.contracts.decision import Action, Decision
+from include.control.stores.decisions import DecisionStore, veto_id
+from include.control.stores.deployments import DeploymentStore
+from include.lake.store import Lake
+from tests.airflow_home import write_pipeline
+from tests.dags.runs import launched, run, waiting
+
+pytestmark = pytest.mark.airflow
+
+
+@pytest.fixture(scope="module")
+def api(airflow_db: Path) -> Iterator[TestClient]:
+    from airflow.api_fastapi.app import create_app, get_auth_manager
+    from airflow.api_fastapi.auth.managers.simple.user import SimpleAuthManagerUser
+
+    with TestClient(create_app(), base_url="http://testserver") as client:
+        token = get_auth_manager().generate_jwt(SimpleAuthManagerUser(username="ada", role="admin"))
+        client.headers["Authorization"] = f"Bearer {token}"
+        yield client
+
+
+@pytest.fixture
+def lake(millrace_home: Path) -> Lake:
+    return Lake(millrace_home / "lake")
+
+
+def once_asked(then: Callable[[TaskInstance], Any]) -> threading.Thread:
+    """Do something as soon as a run of ``approve_tiny`` waits for a person."""
+    over = threading.Event()
+
+    def wait() -> None:
+        while not over.wait(0.2):
+            with create_session() as session:
+                query = select(TaskInstance).where(TaskInstance.dag_id == "approve_tiny", TaskInstance.task_id == "ask")
+                found = session.scalars(query.where(TaskInstance.state == "awaiting_input")).first()
+                if found is not None:
+                    then(found)
+                    return
+
+    thread = threading.Thread(target=wait, daemon=True)
+    thread.over = over  # type: ignore[attr-defined]
+    thread.start()
+    return thread
+
+
+def approve(api: TestClient, decision: Decision, word: str) -> tuple[str, dict[str, str], dict[str, Any]]:
+    """Run the DAG and answer through Airflow's own API; return its outcome and what the person was shown."""
+    shown: dict[str, Any] = {}
+
+    def answer(ti: TaskInstance) -> None:
+        url = f"/api/v2/dags/{ti.dag_id}/dagRuns/{ti.run_id}/taskInstances/ask/-1/hitlDetails"
+        shown.update(api.get(url).json())
+        response = api.patch(url, json={"chosen_options": [word], "params_input": {}})
+        assert response.status_code == 200, response.text
+
+    thread = once_asked(answer)
+    try:
+        state, tasks = run("approve_tiny", {"decision_id": decision.decision_id})
+    finally:
+        thread.over.set()  # type: ignore[attr-defined]
+        thread.join()
+    return state, tasks, shown
+
+
+def test_approve_when_a_person_agrees_then_the_decision_becomes_the_newest_version(api: TestClient, lake: Lake) -> None:
+    # a stopped pipeline: its versions change, and no driver is started for them
+    decision = waiting(lake, launched(lake, running=False))
+    state, tasks, shown = approve(api, decision, "Approve")
+    assert (state, tasks["apply"], tasks["refuse"]) == ("success", "success", "skipped")
+    assert shown["body"] == "tiny: 2 -> 4 slots"
+    assert shown["options"] == ["Approve", "Reject"]
+    newest = DeploymentStore(lake).latest("tiny")
+    assert newest is not None
+    assert (newest.version, newest.apps["tiny"].slots, newest.decision_id) == (2, 4, decision.decision_id)
+    assert DecisionStore(lake).get(veto_id(decision)) is None
+
+
+def test_approve_when_a_person_refuses_then_it_is_recorded_with_their_name(api: TestClient, lake: Lake) -> None:
+    base = launched(lake, running=False)
+    decision = waiting(lake, base)
+    state, tasks, _ = approve(api, decision, "Reject")
+    assert (state, tasks["apply"], tasks["refuse"]) == ("success", "skipped", "success")
+    veto = DecisionStore(lake).get(veto_id(decision))
+    assert veto is not None
+    assert (veto.action, veto.reason_code, veto.target) == (Action.VETO, "rejected", None)
+    assert veto.sentence.startswith("ada rejected")
+    assert DeploymentStore(lake).latest("tiny") == base
+
+
+def test_approve_when_nobody_answers_in_time_then_it_is_recorded_as_expired(
+    api: TestClient, lake: Lake, tmp_path: Path
+) -> None:
+    from airflow.jobs.job import Job
+    from airflow.jobs.scheduler_job_runner import SchedulerJobRunner
+
+    write_pipeline(tmp_path / "specs")
+    spec = tmp_path / "specs" / "tiny.yaml"
+    spec.write_text(spec.read_text().replace("approval_expires_s: 60", "approval_expires_s: 0.1"))
+    base = launched(lake, running=False)
+    decision = waiting(lake, base)
+
+    def scheduler_sweeps(ti: TaskInstance) -> None:
+        runner = SchedulerJobRunner(job=Job())
+        for _ in range(100):
+            runner.check_awaiting_input_timeouts()
+            with create_session() as session:
+                query = select(TaskInstance.state).where(TaskInstance.id == ti.id)
+                if session.scalars(query).one() != "awaiting_input":
+                    return
+            threading.Event().wait(0.1)
+        raise AssertionError("the scheduler never let it expire")
+
+    thread = once_asked(scheduler_sweeps)
+    try:
+        state, tasks = run("approve_tiny", {"decision_id": decision.decision_id})
+    finally:
+        thread.over.set()  # type: ignore[attr-defined]
+        thread.join()
+    assert (state, tasks["apply"], tasks["refuse"]) == ("success", "skipped", "success")
+    veto = DecisionStore(lake).get(veto_id(decision))
+    assert veto is not None
+    assert veto.reason_code == "expired"
+    assert DeploymentStore(lake).latest("tiny") == base
+
+
+def test_approve_when_the_pipeline_has_moved_on_then_agreeing_changes_nothing(api: TestClient, lake: Lake) -> None:
+    base = launched(lake, running=False)
+    decision = waiting(lake, base)
+    moved = DeploymentStore(lake).commit(base, base.version)
+    state, tasks, _ = approve(api, decision, "Approve")
+    assert (state, tasks["apply"]) == ("success", "success")
+    veto = DecisionStore(lake).get(veto_id(decision))
+    assert veto is not None
+    assert veto.reason_code == "base_version_moved"
+    assert DeploymentStore(lake).latest("tiny") == moved
+
+
+def test_approve_when_the_decision_does_not_wait_then_nobody_is_asked(api: TestClient, lake: Lake) -> None:
+    state, tasks = run("approve_tiny", {"decision_id": "20130101T120000-1f3a9c04"})
+    assert state == "failed"
+    assert (tasks["present"], tasks["ask"], tasks["refuse"]) == ("failed", "upstream_failed", "upstream_failed")
+
+
+@pytest.mark.parametrize("conf", [{}, {"decision_id": "x' or 1=1"}, {"decision_id": None}])
+def test_approve_when_no_decision_is_named_then_there_is_no_run(
+    api: TestClient, lake: Lake, conf: dict[str, Any]
+) -> None:
+    with pytest.raises(ParamValidationError, match="decision_id"):
+        run("approve_tiny", conf)

@@ -1,0 +1,96 @@
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from include.contracts.decision import Action
+from include.contracts.errors import MillraceError
+from include.control.launch import launch
+from include.control.stores.decisions import DecisionStore
+from include.control.stores.deployments import DeploymentStore
+from include.lake.store import Lake
+from include.pipelines.spec import PipelineSpec
+
+
+def spec(**changes: object) -> PipelineSpec:
+    plain = {"name": "tiny", "script": "tiny.py", "slots": {"min": 2, "max": 6, "start": 3}, **changes}
+    return PipelineSpec.model_validate(plain)
+
+
+@pytest.fixture
+def lake(tmp_path: Path) -> Lake:
+    return Lake(tmp_path)
+
+
+def slots(lake: Lake) -> int:
+    newest = DeploymentStore(lake).latest("tiny")
+    assert newest is not None
+    return newest.apps["tiny"].slots
+
+
+def test_launch_when_repeated_then_makes_one_version(lake: Lake) -> None:
+    first = launch(spec(), lake, author="ada")
+    assert (first.version, first.running, first.author, slots(lake)) == (1, True, "ada", 3)
+    assert launch(spec(), lake, author="bob") == first
+    assert launch(spec(), lake, slots=3) == first
+
+
+def test_launch_when_adapted_since_then_keeps_the_slots_that_were_found(lake: Lake) -> None:
+    launch(spec(), lake)
+    launch(spec(), lake, slots=5)
+    again = launch(spec(args=["--new"]), lake)
+    assert (again.version, again.apps["tiny"].args, slots(lake)) == (3, ("--new",), 5)
+
+
+def test_launch_when_bounds_have_moved_then_slots_come_within_them(lake: Lake) -> None:
+    launch(spec(), lake, slots=6)
+    launch(spec(slots={"min": 1, "max": 4, "start": 1}), lake)
+    assert slots(lake) == 4
+
+
+def test_launch_when_stopped_then_a_new_launch_starts_it_again(lake: Lake) -> None:
+    launch(spec(), lake)
+    stopped = launch(spec(), lake, running=False)
+    assert (stopped.version, stopped.running) == (2, False)
+    assert launch(spec(), lake, running=False) == stopped
+    assert launch(spec(), lake).version == 3
+
+
+def test_launch_when_a_decision_made_the_newest_version_then_the_new_one_is_the_persons(lake: Lake) -> None:
+    first = launch(spec(), lake)
+    DeploymentStore(lake).commit(replace(first, decision_id="20130101T120000-1f3a9c04", author="decision"), 1)
+    newest = launch(spec(), lake, slots=4)
+    assert (newest.decision_id, newest.author) == (None, "person")
+
+
+def test_launch_when_rolled_back_then_the_old_content_is_a_new_version_and_a_decision_tells(lake: Lake) -> None:
+    first = launch(spec(), lake)
+    launch(spec(), lake, slots=6)
+    back = launch(spec(), lake, roll_back_to=1, author="ada")
+    assert (back.version, back.apps) == (3, first.apps)
+    assert launch(spec(), lake, roll_back_to=1, author="ada") == back
+    decision = DecisionStore(lake).last("tiny")
+    assert decision is not None and decision.action is Action.ROLL_BACK
+
+
+@pytest.mark.parametrize(
+    ("wish", "told"),
+    [
+        ({"slots": 7}, "2 to 6"),
+        ({"slots": 1}, "2 to 6"),
+        ({"roll_back_to": 9}, "Name a version"),
+        ({"roll_back_to": 1, "slots": 2}, "without slots"),
+    ],
+)
+def test_launch_when_the_wish_is_out_of_range_then_nothing_is_committed(
+    lake: Lake, wish: dict[str, int], told: str
+) -> None:
+    first = launch(spec(), lake)
+    with pytest.raises(MillraceError, match=told):
+        launch(spec(), lake, **wish)  # type: ignore[arg-type]
+    assert DeploymentStore(lake).latest("tiny") == first
+
+
+def test_launch_when_what_was_never_launched_is_to_stop_then_says_so(lake: Lake) -> None:
+    with pytest.raises(MillraceError, match="Launch tiny first"):
+        launch(spec(), lake, running=False)

@@ -1,0 +1,120 @@
+import os
+import threading
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from include.contracts.errors import MillraceError
+from include.lake.maintain import MANY_FILES, maintain
+from include.lake.store import Lake
+
+NOW = datetime(2026, 3, 3, 12, tzinfo=UTC)
+TABLE = "telemetry/apps"
+
+
+def append(lake: Lake, number: int, time: datetime = NOW, app: str = "a") -> None:
+    row = {"pipeline": "tiny", "time": time, "app": app, "generation": number, "up_s": 1.0}
+    assert lake.append(TABLE, [row], {f"tiny/{app}/main/0": number}) is not None
+
+
+def rows(lake: Lake) -> list[tuple[str, int]]:
+    found = lake.rows("select app, generation from apps order by app, generation", TABLE)
+    return [(row["app"], row["generation"]) for row in found]
+
+
+def test_maintain_when_days_are_past_then_each_becomes_one_file_and_no_row_is_lost(tmp_path: Path) -> None:
+    lake = Lake(tmp_path)
+    for number in range(12):
+        append(lake, number, NOW - timedelta(days=number % 3))
+    before = rows(lake)
+    done = maintain(lake, TABLE, NOW.date())
+    # two past days of four files each become one file each; the present day has few and is left alone
+    assert (done.files_before, done.files_after) == (12, 4 + 2)
+    assert rows(lake) == before
+    assert maintain(lake, TABLE, NOW.date()).files_after == 6
+
+
+def test_maintain_when_the_present_day_has_many_files_then_it_is_compacted_too(tmp_path: Path) -> None:
+    lake = Lake(tmp_path)
+    for number in range(MANY_FILES + 1):
+        append(lake, number)
+    assert maintain(lake, TABLE, NOW.date()).files_after == 1
+    assert len(rows(lake)) == MANY_FILES + 1
+
+
+def test_maintain_when_table_has_no_days_then_it_is_compacted_whole(tmp_path: Path) -> None:
+    lake = Lake(tmp_path)
+    row = {"pipeline": "tiny", "time": NOW, "version": 1, "content": "{}", "author": "person"}
+    for number in range(MANY_FILES + 1):
+        lake.append("control/deployments", [row], {"deployment/tiny": number})
+    assert maintain(lake, "control/deployments", NOW.date()).files_after == 1
+
+
+def test_maintain_when_done_then_replayed_transactions_are_still_refused(tmp_path: Path) -> None:
+    lake = Lake(tmp_path)
+    for number in range(MANY_FILES + 1):
+        append(lake, number)
+    maintain(lake, TABLE, NOW.date())
+    again = {"pipeline": "tiny", "time": NOW, "app": "a", "generation": 3}
+    assert Lake(tmp_path).append(TABLE, [again], {"tiny/a/main/0": 3}) is None
+
+
+def test_maintain_when_files_are_unreferenced_then_only_those_of_more_than_a_day_are_removed(tmp_path: Path) -> None:
+    lake = Lake(tmp_path)
+    append(lake, 0)
+    folder = next(lake.path(TABLE).glob("date=*"))
+    fresh, old = folder / "part-of-a-writer-at-work.parquet", folder / "part-of-a-killed-writer.parquet"
+    for file in (fresh, old):
+        file.write_bytes(b"PAR1")
+    two_days_ago = (datetime.now(UTC) - timedelta(days=2)).timestamp()
+    os.utime(old, (two_days_ago, two_days_ago))
+    assert maintain(lake, TABLE, NOW.date()).deleted == 1
+    assert fresh.exists()
+    assert not old.exists()
+
+
+def test_maintain_when_writers_and_readers_are_at_work_then_all_go_on(tmp_path: Path) -> None:
+    lake = Lake(tmp_path)
+    for number in range(MANY_FILES + 1):
+        append(lake, number, app="before")
+    started, errors = threading.Barrier(4), []
+
+    def work(app: str) -> None:
+        try:
+            own = Lake(tmp_path)
+            started.wait()
+            for number in range(25):
+                append(own, number, app=app)
+                assert len(rows(own)) > MANY_FILES
+        except Exception as error:
+            errors.append(error)
+
+    def keep() -> None:
+        try:
+            started.wait()
+            for _ in range(5):
+                maintain(Lake(tmp_path), TABLE, NOW.date() + timedelta(days=1))
+        except Exception as error:
+            errors.append(error)
+
+    threads = [threading.Thread(target=work, args=(app,)) for app in ("x", "y", "z")]
+    threads.append(threading.Thread(target=keep))
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not errors
+    expected = [("before", n) for n in range(MANY_FILES + 1)] + [(app, n) for app in "xyz" for n in range(25)]
+    assert rows(Lake(tmp_path)) == sorted(expected)
+
+
+def test_maintain_when_the_table_is_missing_or_broken_then_says_so(tmp_path: Path) -> None:
+    lake = Lake(tmp_path)
+    with pytest.raises(MillraceError, match="telemetry/apps"):
+        maintain(lake, TABLE, NOW.date())
+    append(lake, 0)
+    for log in lake.path(TABLE).glob("_delta_log/*.json"):
+        log.write_text("{")
+    with pytest.raises(MillraceError, match="Free space, or check"):
+        maintain(lake, TABLE, NOW.date())
