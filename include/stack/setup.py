@@ -1,4 +1,6 @@
-"""Brings a fresh clone to where every command runs: Java, environment, jars, class archive, secrets.
+"""Brings a fresh clone to where every command runs: Java, environment, jars, class archive.
+
+Secrets belong to a home, not to this folder or an image made of it: ``up`` generates them.
 
 Each step is skipped where it was done and never leaves half of its result in place, so that an
 interrupted set-up is mended by the next. Only the standard library: this runs before the environment exists.
@@ -18,9 +20,9 @@ from pathlib import Path
 from typing import IO
 
 from include.contracts.errors import MillraceError
-from include.stack import class_archive, jars, java, programs, python_env, secrets, spark_env
+from include.stack import class_archive, jars, java, programs, python_env, spark_env
 from include.stack.files import write_atomically
-from include.stack.home import REPO, Home
+from include.stack.home import REPO
 from include.stack.programs import ProgramFailed
 from include.stack.progress import say, step
 
@@ -113,7 +115,6 @@ def ensure() -> str:
         spark = {"JAVA_HOME": str(found.home)}
         _jars(lock, spark)
         _archive(lock, found, spark)
-        secrets.load(Home.from_env())
         write_atomically(STAMP, json.dumps({"key": _key(), "java_home": str(found.home)}), 0o644)
         return str(found.home)
 

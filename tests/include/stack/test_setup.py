@@ -17,7 +17,7 @@ import psutil
 import pytest
 
 from include.contracts.errors import MillraceError
-from include.stack import jars, python_env, setup, spark_env
+from include.stack import jars, java, python_env, setup, spark_env
 from include.stack.home import REPO
 
 PATIENCE_S = 300.0
@@ -189,3 +189,46 @@ def test_launcher_when_python_is_too_old_then_says_so_in_one_line() -> None:
     assert told.returncode == 1
     assert told.stderr.count("\n") == 1
     assert "Python 3.11" in told.stderr
+
+
+@pytest.fixture
+def no_java(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A machine without Java, with a package manager that installs one when asked."""
+    jre = tmp_path / "jre"
+    told = f"    java.home = {jre}\\n    java.version = 17.0.15\\n"
+    apt = tmp_path / "bin" / "apt-get"
+    apt.parent.mkdir()
+    apt.write_text(
+        "#!/bin/sh\n"
+        f'echo "$@" >> {tmp_path}/asked\n'
+        f'[ "$1" = install ] || exit 0\n'
+        f"/bin/mkdir -p {jre}/bin\n"
+        f"printf '#!/bin/sh\\nprintf \"{told}\" >&2\\n' > {jre}/bin/java\n"
+        f"/bin/chmod +x {jre}/bin/java\n"
+    )
+    apt.chmod(0o755)
+    monkeypatch.setattr(java, "candidates", lambda: iter([jre / "bin" / "java"]))
+    monkeypatch.setattr(setup, "LOG", tmp_path / "setup.log")
+    monkeypatch.setenv("PATH", str(apt.parent))
+    return tmp_path
+
+
+def test_java_when_missing_and_root_on_debian_then_is_installed_and_said(
+    no_java: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(os, "geteuid", lambda: 0)
+    with (no_java / "lock").open("w") as lock:
+        assert setup._java(lock).major == 17
+    assert java.PACKAGE in capsys.readouterr().err
+    asked = (no_java / "asked").read_text().splitlines()
+    assert asked[0] == "update"
+    assert asked[1].endswith(java.PACKAGE)
+
+
+def test_java_when_missing_and_not_root_then_says_what_to_install(
+    no_java: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(os, "geteuid", lambda: 1000)
+    with (no_java / "lock").open("w") as lock, pytest.raises(MillraceError, match=java.PACKAGE):
+        setup._java(lock)
+    assert not (no_java / "asked").exists()

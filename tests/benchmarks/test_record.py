@@ -1,0 +1,27 @@
+"""The shape of every benchmark's results."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from rich.console import Console
+
+from benchmarks.record import Record, at_most, table, write
+
+
+def test_write_when_read_back_then_has_the_one_shape(tmp_path: Path) -> None:
+    target, holds = at_most(50.0, 45.0)
+    write([Record("stack", "start", "millrace", "healthy in", 50.0, "s", target=target, holds=holds)], tmp_path / "r")
+    (read,) = json.loads((tmp_path / "r").read_text())
+    assert set(read) == {
+        *("bench", "scenario", "method", "figure", "value", "low", "high", "n", "unit", "target", "holds"),
+    }
+    assert (read["target"], read["holds"], read["low"]) == ("<=45", False, None)
+
+
+def test_table_when_a_target_is_missed_then_says_so() -> None:
+    console = Console(record=True, width=120)
+    target, holds = at_most(50.0, 45.0)
+    console.print(table([Record("b", "s", "m", "f", 50.0, "s", target=target, holds=holds)]))
+    assert "no" in console.export_text()
