@@ -1,0 +1,116 @@
+"""Measure what a pipeline's source is made of: key groups, flows and streams. Started by spark-submit."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+from filelock import FileLock, Timeout
+
+sys.path.append(str(Path(__file__).resolve().parents[1]))
+
+from include.contracts.errors import Conflict, MillraceError
+from include.lake.store import Lake
+from include.streaming.profile import Operator, Profile, run
+
+DELTA = {
+    "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
+    "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
+    "spark.databricks.delta.snapshotPartitions": "1",
+    "spark.sql.shuffle.partitions": "4",
+    "spark.sql.session.timeZone": "UTC",
+}
+
+
+def parse(argv: Sequence[str]) -> argparse.Namespace:
+    """Return the arguments; ends the process with a usage line where they are wrong."""
+    parser = argparse.ArgumentParser(prog="profile.py", description=__doc__, allow_abbrev=False)
+    parser.add_argument("--pipeline", required=True)
+    parser.add_argument("--lake", type=Path, required=True)
+    parser.add_argument("--source", type=Path, required=True, help="folder of the Delta source table")
+    parser.add_argument("--time-column", required=True)
+    parser.add_argument("--period-s", type=int, default=60)
+    parser.add_argument("--operators", default="[]", help='JSON list of {"name", "key": [column], "key_groups"}')
+    parser.add_argument("--stream", default="", help="columns that name an input stream, separated by commas")
+    parser.add_argument("--since-version", type=int, default=-1, help="leave out versions up to this one")
+    parser.add_argument("--through-version", type=int, default=None, help="by default the newest")
+    return parser.parse_args(argv)
+
+
+def profile_of(arguments: argparse.Namespace) -> Profile:
+    """Return what to measure.
+
+    Raises:
+        MillraceError: If a value is malformed.
+    """
+    form = 'a JSON list of {"name": text, "key": [column, ...], "key_groups": >= 1}'
+    try:
+        listed = json.loads(arguments.operators)
+        operators = tuple(Operator(str(o["name"]), tuple(o["key"]), int(o["key_groups"])) for o in listed)
+    except (ValueError, TypeError, KeyError) as error:
+        raise MillraceError("--operators", arguments.operators, form, f"Mend the list ({error}).") from error
+    if any(not o.key or o.key_groups < 1 for o in operators):
+        raise MillraceError("--operators", arguments.operators, form, "Name key columns and at least one key group.")
+    if arguments.period_s < 1:
+        raise MillraceError("--period-s", arguments.period_s, ">= 1", "Give the period in whole seconds.")
+    stream = tuple(c.strip() for c in arguments.stream.split(",") if c.strip())
+    source = arguments.source
+    return Profile(arguments.pipeline, source, arguments.time_column, arguments.period_s, operators, stream)
+
+
+@contextmanager
+def alone(lake: Path, pipeline: str) -> Iterator[None]:
+    """Keep a retry from running beside a job whose caller has died: both would count the same rows.
+
+    Raises:
+        MillraceError: If another job of the pipeline runs, or the lake's folder cannot be written.
+    """
+    lock = FileLock(lake / f".profile-{pipeline}.lock")
+    try:
+        lake.mkdir(parents=True, exist_ok=True)
+        lock.acquire(timeout=0)
+    except Timeout:
+        remedy = "Wait for it to end, then try again."
+        raise MillraceError("profile", pipeline, "one job of a pipeline at a time", remedy) from None
+    except OSError as error:
+        raise MillraceError("--lake", str(lake), "a writable folder", f"Name another one ({error}).") from error
+    try:
+        yield
+    finally:
+        lock.release()
+
+
+def measured(profile: Profile, arguments: argparse.Namespace) -> int | None:
+    """Run the measurement in a session of its own and return the version reached; see ``run``."""
+    from pyspark.sql import SparkSession
+
+    builder = SparkSession.builder.appName(f"profile_{profile.pipeline}")
+    for key, value in DELTA.items():
+        builder = builder.config(key, value)
+    spark = builder.getOrCreate()
+    try:
+        return run(spark, Lake(arguments.lake), profile, arguments.since_version, arguments.through_version)
+    finally:
+        spark.stop()
+
+
+def main(argv: Sequence[str]) -> int:
+    """Run the job and return its exit code."""
+    arguments = parse(argv)
+    try:
+        profile = profile_of(arguments)
+        with alone(arguments.lake, profile.pipeline):
+            reached = measured(profile, arguments)
+    except (MillraceError, Conflict) as error:
+        print(f"profile: {error}", file=sys.stderr)
+        return 2
+    print("profile: nothing new" if reached is None else f"profile: through version {reached} of {profile.source}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
