@@ -1,0 +1,121 @@
+"""What an operator has to process: lambda, and what target, latency goal and backlog make of it.
+
+Symbols:
+    lambda   rows a second that arrive
+    o(p)     fixed cost of a micro-batch, seconds
+    rho      lambda / PA(p)
+
+The paper asks for PA(p) >= lambda (Eq. 2). With ``micro_batch`` p is feasible where rho <= target_utilisation and a
+batch's duration o(p) / (1 - rho) <= max_lag_s, that is rho <= u(p) = min(target, 1 - o(p) / max_lag_s), so
+    PA(p) >= lambda / u(p)                                                                            (1)
+With ``catch_up`` the backlog has to drain in time as well, at which the app may be fully busy:
+    PA(p) >= lambda + excess / catch_up_s                                                             (2)
+The greater of both is required. Room for (1) drains a small backlog by itself, hence the greater and not the sum.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from statistics import fmean
+
+import numpy as np
+from numpy.typing import NDArray
+
+from include.contracts.signals import AppSignals, Objective
+from optimizers.conttune.options import Options
+
+Array = NDArray[np.float64]
+
+DRAINED_SHARE = 0.1
+"""A backlog that is gone within this share of catch_up_s by itself counts as drained."""
+
+
+@dataclass(frozen=True)
+class Demand:
+    """What has to be processed.
+
+    Attributes:
+        rate: lambda, rows a second, >= 0.
+        waiting: Rows that wait beyond what a batch at the planned load leaves behind.
+        excess: Those of them that Millrace's own last restart did not cause.
+        objective: The owner's.
+        fixed_s: o(p) by observed level, seconds.
+        micro_batch: Condition (1) instead of PA(p) >= lambda.
+        catch_up: Condition (2).
+    """
+
+    rate: float
+    waiting: float
+    excess: float
+    objective: Objective
+    fixed_s: Mapping[int, float] = field(default_factory=dict)
+    micro_batch: bool = True
+    catch_up: bool = True
+
+    def required(self, parallelism: Sequence[int] | NDArray[np.int_]) -> Array:
+        """Return the least PA that makes each p feasible, rows a second, shape (n,)."""
+        return np.array([self.required_at(int(p)) for p in parallelism])
+
+    def required_at(self, parallelism: int, tolerance: float = 0.0) -> float:
+        """Return the least PA that makes p feasible, rows a second.
+
+        Args:
+            parallelism: p.
+            tolerance: Share by which u(p) may be exceeded, as long as the app keeps up, >= 0.
+        """
+        planned = self.rate / min(1.0, self.highest_utilisation(parallelism) * (1 + tolerance))
+        return max(planned, self.rate + self.excess / self.objective.catch_up_s) if self.catch_up else planned
+
+    def highest_utilisation(self, parallelism: int) -> float:
+        """Return u(p), in (0, 1]; the target alone where no utilisation can meet the latency goal."""
+        if not self.micro_batch:
+            return 1.0
+        target = self.objective.target_utilisation
+        room = self._room(parallelism)
+        return min(target, room) if room > 0 else target
+
+    def attainable(self, parallelism: int) -> bool:
+        """Say whether the latency goal can be met at all: o(p) < max_lag_s."""
+        return not self.micro_batch or self._room(parallelism) > 0
+
+    def fixed_at(self, parallelism: int) -> float | None:
+        """Return o(p) of the nearest level where it is known, seconds; None if it is known nowhere."""
+        if not self.fixed_s:
+            return None
+        return self.fixed_s[min(self.fixed_s, key=lambda p: (abs(p - parallelism), p))]
+
+    def draining(self, ability: float) -> bool:
+        """Say whether a backlog, whoever caused it, keeps an app of this ability busy for a while."""
+        return self.catch_up and self.waiting > DRAINED_SHARE * self.objective.catch_up_s * max(
+            0.0, ability - self.rate
+        )
+
+    def _room(self, parallelism: int) -> float:
+        return 1.0 - (self.fixed_at(parallelism) or 0.0) / self.objective.max_lag_s
+
+
+def demand(
+    app: AppSignals, rate: float, fixed_s: Mapping[int, Sequence[float]], objective: Objective, options: Options
+) -> Demand:
+    """Return what an app has to process.
+
+    Args:
+        app: Its signals; an unknown backlog counts as none.
+        rate: lambda, rows a second, >= 0.
+        fixed_s: Recent fixed costs by level, seconds.
+        objective: The owner's.
+        options: ``micro_batch`` and ``catch_up``.
+    """
+    means = {p: fmean(values) for p, values in fixed_s.items()}
+    plain = Demand(rate, 0.0, 0.0, objective, means, options.micro_batch, options.catch_up)
+    waiting = max(0.0, (app.backlog_rows or 0) - rate * _planned_duration_s(plain.fixed_at(app.slots), objective))
+    excess = max(0.0, waiting - (app.restart_lag_rows or 0))
+    return Demand(rate, waiting, excess, objective, means, options.micro_batch, options.catch_up)
+
+
+def _planned_duration_s(fixed_s: float | None, objective: Objective) -> float:
+    """Return the longest batch that the objective plans for: what arrived meanwhile always waits when it ends."""
+    if fixed_s is None or objective.target_utilisation >= 1:
+        return objective.max_lag_s
+    return min(objective.max_lag_s, fixed_s / (1 - objective.target_utilisation))
