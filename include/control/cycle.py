@@ -34,6 +34,7 @@ __all__ = ["Loop", "Observed", "Request"]
 
 ACTION_OF_MODE = {Mode.ADVISE: Action.ADVISE, Mode.APPROVE: Action.AWAIT, Mode.AUTO: Action.APPLY}
 BROKEN = {Outcome.FAILED: "driver_failed", Outcome.CIRCUIT_OPEN: "circuit_open"}
+FELL = {*BROKEN, Outcome.ROLLED_BACK}
 NOT_JUDGED = GateResult(True, sentence="not judged")
 PLAIN = Request()
 
@@ -228,22 +229,23 @@ class Loop:
         return Action.APPLY if request.forced_slots is not None else ACTION_OF_MODE[self.spec.mode]
 
     def _answer(self, decision: Decision, content: Deployment) -> tuple[str, str] | None:
-        """Return why a person is not asked again, as code and sentence: the same question waits, or was refused."""
+        """Return why a person is not asked again, as code and sentence: a question waits, or this one was refused."""
         store = DecisionStore(self.lake)
         expiry = timedelta(seconds=self.spec.approval_expires_s)
         for asked in store.awaiting(self.spec.name, decision.time - expiry):
-            if asked.base_version != decision.base_version or asked.target is None or asked.target.apps != content.apps:
+            if asked.base_version != decision.base_version or asked.target is None:
                 continue
             veto = store.get(veto_id(asked))
             if veto is None:
-                return "awaiting_approval", f"Decision {asked.decision_id} asks for the same and waits for a person."
-            if veto.reason_code == "rejected":
+                return "awaiting_approval", f"Decision {asked.decision_id} still waits for a person: {asked.sentence}"
+            if veto.reason_code == "rejected" and asked.target.apps == content.apps:
                 return "rejected", f"The same change was refused: {veto.sentence}"
         return None
 
     def _case(self, observed: Observed, current: Deployment, target: Deployment, request: Request) -> Case:
         now = self.clock()
         history = ReconfigurationStore(self.lake).recent(self.spec.name, 500, since=now - timedelta(hours=2))
+        failed = [c for c in history if c.outcome in FELL and self._leads_to(c, target)]
         return Case(
             now=now,
             current=current,
@@ -256,8 +258,13 @@ class Loop:
             scalings=last_scalings(history, DecisionStore(self.lake)),
             others=[d for d in DeploymentStore(self.lake).all_latest() if d.pipeline != self.spec.name],
             forced=request.forced_slots is not None,
+            failed=failed,
             open_at_most_s=self.spec.ready_deadline_s + self.spec.stop_deadline_s,
         )
+
+    def _leads_to(self, change: Reconfiguration, target: Deployment) -> bool:
+        tried = DeploymentStore(self.lake).get(self.spec.name, change.to_version or 0)
+        return tried is not None and tried.apps == target.apps
 
     def _remember(self, decision: Decision, memories: Mapping[str, Memory]) -> None:
         """Store what the look learned. The Decision comes after it: until it is there, a retry begins anew."""

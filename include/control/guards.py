@@ -23,6 +23,9 @@ EFFECTIVE_SHARE = 0.1
 INEFFECTIVE_FOR = timedelta(hours=1)
 """How long an ineffective scale-up stands against another one: the cause may have gone by then."""
 
+BACK_OFF_S, LONGEST_BACK_OFF_S = 300.0, 3600.0
+"""Waits before a content that failed is tried again: a decision must not become a restart storm."""
+
 MIN_MEMORY_MB = 512
 
 
@@ -62,6 +65,7 @@ class Case:
         scalings: The last verified change of each app's slots.
         others: Newest Deployments of the other pipelines.
         forced: True if a person demands the change.
+        failed: Reconfigurations towards this very content that failed, newest first.
         open_at_most_s: An open Reconfiguration older than this was left behind by a killed reconciler, seconds.
     """
 
@@ -76,6 +80,7 @@ class Case:
     scalings: Sequence[Scaling] = field(default_factory=tuple)
     others: Sequence[Deployment] = ()
     forced: bool = False
+    failed: Sequence[Reconfiguration] = ()
     open_at_most_s: float = 600.0
 
 
@@ -117,11 +122,13 @@ def bounds(case: Case) -> str | None:
 
 
 def cool_down(case: Case) -> str | None:
-    """Let a reconfiguration end, and then the pipeline settle."""
+    """Let a reconfiguration end, and then the pipeline settle; back off from a content that failed."""
     oldest = case.now - timedelta(seconds=case.open_at_most_s)
     for change in case.history:
         if change.ended is None and change.outcome is Outcome.OPEN and change.started > oldest:
             return f"{change.app}: the reconfiguration of {_clock(change.started)} is still under way"
+    if (why := _backing_off(case)) is not None:
+        return why
     ended = max((change.ended for change in case.history if change.ended), default=None)
     if ended is None:
         return None
@@ -130,6 +137,18 @@ def cool_down(case: Case) -> str | None:
         return None
     allowed = f"the cool-down is {case.limits.cool_down_s:g} s"
     return f"the last reconfiguration ended {max(elapsed_s, 0):.0f} s ago; {allowed}"
+
+
+def _backing_off(case: Case) -> str | None:
+    """Return why a content that failed is not tried again yet: each failure doubles the wait."""
+    if not case.failed:
+        return None
+    last = case.failed[0]
+    wait_s = min(BACK_OFF_S * 2.0 ** (len(case.failed) - 1), LONGEST_BACK_OFF_S)
+    elapsed_s = (case.now - (last.ended or last.started)).total_seconds()
+    if elapsed_s >= wait_s:
+        return None
+    return f"this very content failed {elapsed_s:.0f} s ago ({last.error}); it may be tried again after {wait_s:g} s"
 
 
 def changes_per_hour(case: Case) -> str | None:

@@ -314,6 +314,22 @@ def test_look_when_the_last_change_has_just_ended_then_vetoes_with_the_guard_and
     assert "ended 0 s ago; the cool-down is 30 s" in decision.sentence
 
 
+def test_look_when_the_same_content_failed_lately_then_backs_off_with_the_error(w: World) -> None:
+    first = look(w)
+    w.loop.apply(first.decision_id)
+    failed = Reconfiguration(NAME, NAME, first.decision_id, "T2", 1, 2, 2, NOON, NOON, None, Outcome.ROLLED_BACK, "OOM")
+    ReconfigurationStore(w.lake).record(failed)
+    roll_back(w.lake, NAME, 1, "reconciler", w.clock())
+    w.clock.wait(60)
+    w.report(31, 89)
+    again = look(w)
+    assert (again.action, again.reason_code) == (Action.VETO, "cool_down")
+    assert "failed 60 s ago (OOM)" in again.sentence
+    w.clock.wait(300)
+    w.report(90, 389)
+    assert look(w).action is Action.APPLY
+
+
 def test_look_when_the_telemetry_is_of_an_older_version_then_holds(w: World, monkeypatch: pytest.MonkeyPatch) -> None:
     seen = w.loop.observe()
     current = DeploymentStore(w.lake).latest(NAME)

@@ -132,7 +132,7 @@ def test_forced_change_when_judged_then_only_bounds_and_quota_are_asked() -> Non
         gate=GateResult(False, sentence="stale"),
         history=[change(1)],
         max_per_hour=0,
-        limits=GuardsSpec(quiet_hours=("00:00-24:00",), max_total_slots=3),
+        limits=GuardsSpec(quiet_hours=("00:00-23:59",), max_total_slots=3),
         forced=True,
     )
     assert vetoes(c) == ["quota"]

@@ -62,10 +62,6 @@ def twice(rows: Rows) -> Rows:
     return [*rows, rows[5]]
 
 
-def earlier(rows: Rows) -> Rows:
-    return [row | {"time": row["time"] - timedelta(seconds=8)} if row["batch_id"] == 40 else row for row in rows]
-
-
 def gap(rows: Rows) -> Rows:
     moved = [row | {"time": row["time"] - timedelta(seconds=400)} for row in rows[:10]]
     return [*(row | {"backlog_rows": 50} for row in moved), *rows[10:]]
@@ -75,6 +71,7 @@ def unread(rows: Rows) -> Rows:
     return [row | {"rows_in": 0, "backlog_rows": 70} if row["batch_id"] in (40, 41) else row for row in rows]
 
 
+IN_SET = "expect_column_values_to_be_in_set"
 BETWEEN = "expect_column_values_to_be_between"
 BAD = {
     "negative": (changed(40, rows_in=-5), BETWEEN, "rows_in", "40", "-5"),
@@ -84,14 +81,14 @@ BAD = {
     "cpu above one": (changed(40, host_cpu_other=1.5), BETWEEN, "host_cpu_other", "40", "1.5"),
     "not a number": (changed(40, host_cpu_other=float("nan")), BETWEEN, "host_cpu_other", "40", "-inf"),
     "operator": (
-        changed(40, operators=[{"id": "0", "name": "x", "tasks": 2, "p": 0, "rows_in": 1, "rows_out": 1, "useful_s": 1.0}]),
+        changed(40, operators=[{"id": "0", "name": "x", "tasks": 2, "p": 0, "rows_in": 1, "useful_s": 1.0}]),
         BETWEEN, "least_operator_p", "40", "0",
     ),
     "null": (changed(40, rows_in=None), "expect_column_values_to_not_be_null", "rows_in", "40", "null"),
     "null slots": (changed(40, slots=None), "expect_column_values_to_not_be_null", "slots", "40", "null"),
-    "no duration": (changed(40, durations_ms={}), "expect_column_values_to_be_in_set", "missing_duration", "40", "True"),
+    "no duration": (changed(40, durations_ms={}), IN_SET, "missing_duration", "40", "True"),
     "duplicate": (twice, "expect_compound_columns_to_be_unique", "batch_id", "36", ""),
-    "out of order": (earlier, BETWEEN, "time_step_s", "40", "-7"),
+    "out of order": (lambda rows: shifted(40, 8)(rows), BETWEEN, "time_step_s", "40", "-7"),
     "future": (changed(50, time=NOON + timedelta(hours=1)), BETWEEN, "ahead_s", "50", "3580"),
     "source went back": (changed(40, source_end=10), BETWEEN, "source_step_rows", "40", "-3990"),
     "gap": (gap, BETWEEN, "silent_s", "41", "400.1"),
@@ -241,15 +238,37 @@ def test_docs_when_the_folder_cannot_be_written_then_the_gate_still_judges(tmp_p
     assert result.passed and result.docs is None
 
 
+def shifted(number: int, seconds: int) -> Callable[[Rows], Rows]:
+    """Move a batch's time back."""
+    return lambda rows: [
+        row | {"time": row["time"] - timedelta(seconds=seconds)} if row["batch_id"] == number else row for row in rows
+    ]
+
+
+def ahead(seconds: int) -> Callable[[Rows], Rows]:
+    """Move all batches into the future."""
+    return lambda rows: [row | {"time": row["time"] + timedelta(seconds=seconds)} for row in rows]
+
+
+def silenced(number: int) -> Callable[[Rows], Rows]:
+    """Claim that nothing was read from a batch on, though rows came."""
+    return lambda rows: [row | {"rows_in": 0} if row["batch_id"] >= number else row for row in rows]
+
+
+def doubled(index: int) -> Callable[[Rows], Rows]:
+    return lambda rows: [*rows, rows[index]]
+
+
+numbers, negative = st.integers(31, 50), st.integers(-(10**9), -1)
 corruptions = st.one_of(
-    *(st.builds(changed, st.integers(31, 50), **{c: st.integers(-(10**9), -1)}) for c in ("rows_in", "backlog_rows", "source_end")),
-    *(st.builds(changed, st.integers(31, 50), **{c: st.none()}) for c in ("rows_in", "slots", "batch_id", "query")),
-    st.builds(changed, st.integers(31, 50), host_cpu_other=st.sampled_from([float("nan"), float("inf"), -0.1, 7.0])),
-    st.builds(lambda n: lambda rows: [*rows, rows[n]], st.integers(0, 19)),
-    st.builds(lambda n, s: lambda rows: [r | {"time": r["time"] - timedelta(seconds=s)} if r["batch_id"] == n else r for r in rows], st.integers(31, 50), st.integers(2, 10**6)),
-    st.builds(lambda s: lambda rows: [r | {"time": r["time"] + timedelta(seconds=s)} for r in rows], st.integers(30, 10**6)),
-    st.builds(lambda n: lambda rows: [r | {"rows_in": 0} if r["batch_id"] >= n else r for r in rows], st.integers(31, 50)),
-)  # fmt: skip
+    *(st.builds(changed, numbers, **{column: negative}) for column in ("rows_in", "backlog_rows", "source_end")),
+    *(st.builds(changed, numbers, **{column: st.none()}) for column in ("rows_in", "slots", "batch_id", "query")),
+    st.builds(changed, numbers, host_cpu_other=st.sampled_from([float("nan"), float("inf"), -0.1, 7.0])),
+    st.builds(doubled, st.integers(0, 19)),
+    st.builds(shifted, numbers, st.integers(2, 10**6)),
+    st.builds(ahead, st.integers(30, 10**6)),
+    st.builds(silenced, numbers),
+)
 
 
 @settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
