@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 
 from include.feeds.nycflights import data_folder
-from include.lake.source import query
+from include.lake.source import is_table, query
 
 WINDOW = pd.Timedelta(hours=1)
 WATERMARK = pd.Timedelta(hours=1)
@@ -84,7 +84,7 @@ def settled(source: Path, results: Path) -> bool:
         source: Folder of the source table.
         results: Folder of the results table, which may not exist yet.
     """
-    if not (results / "_delta_log").is_dir():
+    if not is_table(results):
         return False
     closed = """
         select count(*) as n from flights, (select max(event_time) as last from flights)

@@ -25,7 +25,7 @@ from include.demo.summary import print_summary
 from include.demo.timeline import Timeline, read_timeline
 from include.demo.view import View
 from include.feeds.replay import SCHEMA, Clock
-from include.lake.source import SourceTable
+from include.lake.source import SourceTable, is_table
 from include.lake.store import Lake
 from include.pipelines.catalog import find
 from include.pipelines.spec import PipelineSpec
@@ -191,7 +191,7 @@ class Demo:
 
 
 def _comparison(source: Path, results: Path) -> Comparison | None:
-    return compare(source, results) if (results / "_delta_log").is_dir() else None
+    return compare(source, results) if is_table(results) else None
 
 
 @contextmanager

@@ -109,8 +109,11 @@ class View:
         rows.add_row("processing ability", ability, _spark([p.ability_rows_per_s or 0 for p in past], top))
         rows.add_row("parallelism", parallelism(now), _spark([p.slots or 0 for p in past], 8))
         rows.add_row("backlog", f"{now.backlog:,} rows", _spark([p.backlog for p in past]))
-        told = [decision_text(at, d, self._app) for at, d in self._decisions]
-        decisions = Group(*told) if told else Text("The first look comes with the first telemetry.", style="dim")
+        decisions: RenderableType = Text("The first look comes with the first telemetry.", style="dim")
+        if self._decisions:
+            decisions = table = Table.grid(padding=(0, 2))
+            for at, made in self._decisions:
+                table.add_row(*decision_cells(at, made, self._app))
         title = f"[bold]Millrace demo[/bold]  {clock(self.elapsed_s)}{of_day(self._hour)}"
         below = Text(self._addresses, style="dim")
         return Panel(Group(rows, Text(), decisions, Text(), below), title=title, title_align="left", padding=(1, 2))
@@ -130,13 +133,16 @@ def parallelism(pulse: Pulse) -> str:
 
 
 def decision_text(at_s: float, decision: Decision, app: str) -> Text:
-    """Return a Decision as a line: time, slots, sentence; a change stands out."""
+    """Return a Decision as a line."""
+    return Text("  ").join(decision_cells(at_s, decision, app))
+
+
+def decision_cells(at_s: float, decision: Decision, app: str) -> tuple[Text, Text, Text]:
+    """Return a Decision's time, slots and sentence; one that changes something stands out."""
     before, after = slots_of(decision, app)
     change = after is not None and after != before
-    text = Text(f"{clock(at_s):>5}  ", style="dim")
-    text.append(f"{slots_text(before, after):>6}  ", style="bold magenta" if change else "dim")
-    text.append(decision.sentence, style="" if change else "dim")
-    return text
+    slots = Text(f"{slots_text(before, after):>6}", style="bold magenta" if change else "dim")
+    return Text(f"{clock(at_s):>5}", style="dim"), slots, Text(decision.sentence, style="" if change else "dim")
 
 
 def of_day(hour: float | None) -> str:

@@ -101,6 +101,11 @@ def split(rows: pa.Table, parts: int) -> list[pa.Table]:
     return [rows.slice(start, end - start) for start, end in pairwise(bounds)]
 
 
+def is_table(path: str | Path) -> bool:
+    """Say whether a Delta table is there; one whose first commit is still being written is not yet."""
+    return bool(DeltaTable.is_deltatable(str(path)))
+
+
 def query(sql: str, **tables: str | Path) -> pa.Table:
     """Run a SELECT (DataFusion SQL) over Delta tables anywhere, each under the name it is passed by.
 

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from include.contracts.errors import Conflict, MillraceError
-from include.lake.source import SourceTable, arrivals, query, split
+from include.lake.source import SourceTable, arrivals, is_table, query, split
 
 SCHEMA = pa.schema([("n", pa.int64())])
 
@@ -81,6 +81,13 @@ def test_open_when_folder_is_a_file_then_error_tells_what_to_do(tmp_path: Path) 
 def test_query_when_table_is_missing_then_error_names_the_folder(tmp_path: Path) -> None:
     with pytest.raises(MillraceError, match="nowhere"):
         query("select 1", t=tmp_path / "nowhere")
+
+
+def test_is_table_when_only_the_logs_folder_is_there_then_not_yet(tmp_path: Path) -> None:
+    (tmp_path / "t" / "_delta_log").mkdir(parents=True)
+    assert not is_table(tmp_path / "t")
+    SourceTable(tmp_path / "t", SCHEMA, "numbers")
+    assert is_table(tmp_path / "t")
 
 
 def test_arrivals_when_read_then_rows_of_each_file_in_order_of_time(tmp_path: Path) -> None:
