@@ -27,7 +27,7 @@ with DAG(
     def tables() -> list[str]:
         """Name the tables that exist."""
         from include.lake.schemas import TABLES
-        from plugins.loop import lake
+        from include.wiring import lake
 
         with as_airflow():
             return [table for table in TABLES if lake().exists(table)]
@@ -45,7 +45,7 @@ with DAG(
         from airflow.sdk.timezone import utcnow
 
         from include.lake.maintain import maintain
-        from plugins.loop import lake
+        from include.wiring import lake
 
         with as_airflow():
             return asdict(maintain(lake(), table, utcnow().date()))

@@ -29,7 +29,7 @@ with DAG(
         """Name the pipelines whose state somebody has asked for."""
         from include.control.stores.deployments import DeploymentStore
         from include.pipelines.catalog import load_all
-        from plugins.loop import lake
+        from include.wiring import lake
 
         specs, _ = load_all()
         with as_airflow():

@@ -53,7 +53,7 @@ def _content(pipeline: str | None) -> dict[str, Any]:
     from include.control.stores.deployments import DeploymentStore
     from include.control.stores.reconfigurations import ReconfigurationStore
     from include.pipelines.catalog import load_all
-    from plugins.loop import lake
+    from include.wiring import lake
 
     tables = lake()
     specs, problems = load_all()

@@ -7,19 +7,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from include import wiring
+
 if TYPE_CHECKING:
     from include.control.cycle import Loop
+    from include.control.delegate import DelegatedReconciler
     from include.control.reconciler import Reconciler
-    from include.lake.store import Lake
-    from include.pipelines.spec import PipelineSpec
-
-
-def lake() -> Lake:
-    """Return the lake of the home that ``MILLRACE_HOME`` names."""
-    from include.lake.store import Lake
-    from include.stack.home import Home
-
-    return Lake(Home.from_env().lake)
 
 
 def loop_for(pipeline: str) -> Loop:
@@ -37,18 +30,18 @@ def loop_for(pipeline: str) -> Loop:
     from include.tracking.tracker import Tracker
     from optimizers.registry import create
 
-    spec, tables = find(pipeline), lake()
+    spec, tables = find(pipeline), wiring.lake()
     return Loop(
         spec=spec,
         lake=tables,
-        plant=SparkPlant(spec, tables, _reconciler(spec, tables)),
+        plant=SparkPlant(spec, tables, wiring.reconciler_for(spec, tables)),
         optimizers={spec.tuner.name: create(spec.tuner.name, spec.tuner.options)},
         tracker=Tracker(os.environ.get("MLFLOW_TRACKING_URI")),
         clock=lambda: datetime.now(UTC),
     )
 
 
-def reconciler_for(pipeline: str) -> Reconciler:
+def reconciler_for(pipeline: str) -> Reconciler | DelegatedReconciler:
     """Return the reconciler of a pipeline.
 
     Raises:
@@ -56,21 +49,4 @@ def reconciler_for(pipeline: str) -> Reconciler:
     """
     from include.pipelines.catalog import find
 
-    return _reconciler(find(pipeline), lake())
-
-
-def _reconciler(spec: PipelineSpec, tables: Lake) -> Reconciler:
-    from include.control.reconciler import Reconciler
-    from include.control.submit import SubmitOptions
-    from include.stack import spark_env
-    from include.stack.home import Home
-
-    home = Home.from_env()
-    options = SubmitOptions(
-        spark_submit=spark_env.spark_submit(),
-        jars=tuple(spark_env.delta_jars()),
-        conf=spark_env.driver_submit_conf(),
-        python=spark_env.python(),
-        env=spark_env.environment(),
-    )
-    return Reconciler(spec, tables, home.run / "drivers", home.logs / "drivers", options)
+    return wiring.reconciler_for(find(pipeline), wiring.lake())

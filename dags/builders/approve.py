@@ -5,13 +5,13 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import Any
 
-from airflow.providers.standard.operators.hitl import ApprovalOperator
 from airflow.sdk import DAG, Param, TriggerRule, task
 from airflow.sdk.exceptions import AirflowSkipException
 from airflow.sdk.timezone import utcnow
 
 from dags.builders.house_style import dag_settings, longest_change
 from include.pipelines.spec import PipelineSpec
+from plugins.approval import ANSWER, RecordedApprovalOperator
 from plugins.outcomes import as_airflow
 
 DOC = """
@@ -36,17 +36,17 @@ def build(spec: PipelineSpec) -> DAG:
         @task
         def present(params: dict[str, Any]) -> str:
             from include.control.approval import awaiting
-            from plugins.loop import lake
+            from include.wiring import lake
 
             with as_airflow():
                 return awaiting(lake(), spec.name, params["decision_id"]).sentence
 
         presented = present()
-        ask = ApprovalOperator(
+        ask = RecordedApprovalOperator(
             task_id="ask",
             subject=f"Change {spec.name}?",
             body=str(presented),
-            defaults=ApprovalOperator.REJECT,
+            defaults=RecordedApprovalOperator.REJECT,
             response_timeout=timedelta(seconds=spec.approval_expires_s),
             # only `apply` is skipped by a refusal; `refuse` looks at that
             ignore_downstream_trigger_rules=False,
@@ -63,15 +63,14 @@ def build(spec: PipelineSpec) -> DAG:
         @task(trigger_rule=TriggerRule.ALL_SKIPPED)
         def refuse(params: dict[str, Any], ti: Any) -> str:
             from include.control import approval
-            from plugins.loop import lake
+            from include.wiring import lake
 
             # pulled by name: an edge from `ask` would have it skip this task too
-            answer = ti.xcom_pull(task_ids="ask")
-            if answer["chosen_options"] != [ApprovalOperator.REJECT]:
-                raise AirflowSkipException("it was not refused")
-            by = (answer["responded_by_user"] or {}).get("name")
+            answer = ti.xcom_pull(task_ids="ask", key=ANSWER)
+            if answer["option"] != RecordedApprovalOperator.REJECT:
+                raise AirflowSkipException("it was approved")
             with as_airflow():
-                return approval.refuse(lake(), spec.name, params["decision_id"], by, utcnow()).sentence
+                return approval.refuse(lake(), spec.name, params["decision_id"], answer["by"], utcnow()).sentence
 
         presented >> ask >> apply() >> refuse()
     return dag

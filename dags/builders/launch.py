@@ -37,7 +37,7 @@ def build(spec: PipelineSpec) -> DAG:
         @task
         def deploy(params: dict[str, Any], dag_run: Any) -> int:
             from include.control.launch import launch
-            from plugins.loop import lake
+            from include.wiring import lake
 
             with as_airflow():
                 author = dag_run.triggering_user_name or "person"
