@@ -5,13 +5,12 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import Any
 
-from airflow.sdk import DAG, Param, TriggerRule, task
-from airflow.sdk.exceptions import AirflowSkipException
+from airflow.sdk import DAG, Param, task
 from airflow.sdk.timezone import utcnow
 
 from dags.builders.house_style import dag_settings, longest_change
 from include.pipelines.spec import PipelineSpec
-from plugins.approval import ANSWER, RecordedApprovalOperator
+from plugins.approval import AnsweredBranchOperator
 from plugins.outcomes import as_airflow
 
 DOC = """
@@ -42,14 +41,14 @@ def build(spec: PipelineSpec) -> DAG:
                 return awaiting(lake(), spec.name, params["decision_id"]).sentence
 
         presented = present()
-        ask = RecordedApprovalOperator(
+        ask = AnsweredBranchOperator(
             task_id="ask",
             subject=f"Change {spec.name}?",
             body=str(presented),
-            defaults=RecordedApprovalOperator.REJECT,
+            options=["Approve", "Reject"],
+            options_mapping={"Approve": "apply", "Reject": "refuse"},
+            defaults="Reject",
             response_timeout=timedelta(seconds=spec.approval_expires_s),
-            # only `apply` is skipped by a refusal; `refuse` looks at that
-            ignore_downstream_trigger_rules=False,
         )
 
         @task(execution_timeout=longest_change(spec), retries=2)
@@ -60,17 +59,13 @@ def build(spec: PipelineSpec) -> DAG:
             with as_airflow():
                 return told(loop_for(spec.name).apply(params["decision_id"]))
 
-        @task(trigger_rule=TriggerRule.ALL_SKIPPED)
-        def refuse(params: dict[str, Any], ti: Any) -> str:
+        @task
+        def refuse(answer: dict[str, Any], params: dict[str, Any]) -> str:
             from include.control import approval
             from include.wiring import lake
 
-            # pulled by name: an edge from `ask` would have it skip this task too
-            answer = ti.xcom_pull(task_ids="ask", key=ANSWER)
-            if answer["option"] != RecordedApprovalOperator.REJECT:
-                raise AirflowSkipException("it was approved")
             with as_airflow():
                 return approval.refuse(lake(), spec.name, params["decision_id"], answer["by"], utcnow()).sentence
 
-        presented >> ask >> apply() >> refuse()
+        presented >> ask >> [apply(), refuse(ask.output["answer"])]
     return dag

@@ -147,9 +147,25 @@ def test_approve_when_the_pipeline_has_moved_on_then_agreeing_changes_nothing(ap
     assert DeploymentStore(lake).latest("tiny") == moved
 
 
+def test_approve_when_applying_fails_then_the_run_fails_and_no_refusal_is_recorded(
+    api: TestClient, lake: Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from include.contracts.errors import MillraceError
+    from include.control.cycle import Loop
+
+    def full(self: Loop, decision_id: str) -> None:
+        raise MillraceError("lake", "/lake", "a writable folder", "Free space.")
+
+    monkeypatch.setattr(Loop, "apply", full)
+    decision = waiting(lake, launched(lake, running=False))
+    state, tasks, _ = approve(api, decision, "Approve")
+    assert (state, tasks["apply"], tasks["refuse"]) == ("failed", "failed", "skipped")
+    assert DecisionStore(lake).get(veto_id(decision)) is None
+
+
 def test_approve_when_the_decision_does_not_wait_then_nobody_is_asked(api: TestClient, lake: Lake) -> None:
     state, tasks = run("approve_tiny", {"decision_id": "20130101T120000-1f3a9c04"})
-    assert state == "failed"
+    assert state == "failed", tasks
     assert (tasks["present"], tasks["ask"], tasks["refuse"]) == ("failed", "upstream_failed", "upstream_failed")
 
 

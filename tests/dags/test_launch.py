@@ -1,0 +1,50 @@
+from pathlib import Path
+from typing import Any
+
+import pytest
+from airflow.sdk.exceptions import ParamValidationError
+
+from include.control.stores.deployments import DeploymentStore
+from include.lake.store import Lake
+from tests.dags.runs import launched, run
+
+pytestmark = [pytest.mark.airflow, pytest.mark.usefixtures("airflow_db")]
+
+
+@pytest.fixture
+def lake(millrace_home: Path) -> Lake:
+    return Lake(millrace_home / "lake")
+
+
+def test_launch_when_pipeline_stays_stopped_then_a_new_version_starts_no_driver(
+    lake: Lake, millrace_home: Path
+) -> None:
+    launched(lake, running=False)
+    wish = {"running": False, "slots": 4}
+    assert run("launch_tiny", wish) == ("success", {"deploy": "success", "reconcile": "success"})
+    newest = DeploymentStore(lake).latest("tiny")
+    assert newest is not None
+    assert (newest.version, newest.apps["tiny"].slots, newest.author) == (2, 4, "dag_test")
+    assert run("launch_tiny", wish)[0] == "success"
+    assert DeploymentStore(lake).latest("tiny") == newest
+    assert not list((millrace_home / "run").rglob("generation-*.json"))
+
+
+def test_launch_when_what_was_never_launched_is_to_stop_then_fails_at_once(lake: Lake) -> None:
+    assert run("launch_tiny", {"running": False}) == ("failed", {"deploy": "failed", "reconcile": "upstream_failed"})
+    assert DeploymentStore(lake).latest("tiny") is None
+
+
+@pytest.mark.parametrize(
+    "conf", [{"slots": 5}, {"slots": 0}, {"slots": 1.5}, {"running": "no"}, {"roll_back_to": 0}, {"roll_back_to": "1"}]
+)
+def test_launch_when_params_are_bad_then_there_is_no_run(lake: Lake, conf: dict[str, Any]) -> None:
+    with pytest.raises(ParamValidationError, match=next(iter(conf))):
+        run("launch_tiny", conf)
+    assert DeploymentStore(lake).latest("tiny") is None
+
+
+def test_launch_when_version_to_roll_back_to_does_not_exist_then_fails_and_changes_nothing(lake: Lake) -> None:
+    base = launched(lake, running=False)
+    assert run("launch_tiny", {"roll_back_to": 7})[0] == "failed"
+    assert DeploymentStore(lake).latest("tiny") == base

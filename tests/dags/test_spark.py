@@ -1,0 +1,77 @@
+"""DAGs that start Spark: a pipeline's whole life, and its profile."""
+
+import os
+import signal
+import time
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from deltalake import write_deltalake
+
+from include.control.stores.deployments import DeploymentStore
+from include.drivers.discovery import find
+from include.lake.store import Lake
+from plugins.delta_commit import CommitLog
+from tests.dags.runs import run
+
+pytestmark = [pytest.mark.airflow, pytest.mark.spark, pytest.mark.slow, pytest.mark.usefixtures("airflow_db")]
+PATIENCE_S = 120.0
+
+
+@pytest.fixture
+def lake(millrace_home: Path) -> Iterator[Lake]:
+    yield Lake(millrace_home / "lake")
+    for driver in find(millrace_home / "run" / "drivers", "tiny"):
+        for process in driver.processes:
+            process.signal(signal.SIGKILL)
+
+
+def slots_running(home: Path) -> list[int]:
+    return [driver.arguments.slots for driver in find(home / "run" / "drivers", "tiny")]
+
+
+def test_pipeline_when_launched_resized_and_stopped_then_one_driver_runs_and_none_is_left(
+    lake: Lake, millrace_home: Path
+) -> None:
+    assert run("launch_tiny")[0] == "success"
+    assert slots_running(millrace_home) == [2]
+    assert run("launch_tiny")[0] == "success"
+    assert slots_running(millrace_home) == [2], "a second launch starts nothing"
+
+    commits = CommitLog(lake.path("telemetry/batches") / "_delta_log", "tiny")
+    deadline = time.monotonic() + PATIENCE_S
+    commits.advance()
+    while not commits.advance():
+        assert time.monotonic() < deadline, "its telemetry is never seen as a commit of this pipeline"
+        time.sleep(0.2)
+
+    state, tasks = run("adapt_tiny", {"slots": 3})
+    assert (state, tasks["apply"], tasks["ask"]) == ("success", "success", "skipped")
+    assert slots_running(millrace_home) == [3]
+    newest = DeploymentStore(lake).latest("tiny")
+    assert newest is not None
+    assert (newest.version, newest.author) == (2, "dag_test")
+    assert run("reconcile")[0] == "success"
+    assert slots_running(millrace_home) == [3]
+
+    assert run("launch_tiny", {"running": False})[0] == "success"
+    assert slots_running(millrace_home) == []
+
+
+def test_profile_when_the_source_has_rows_then_their_groups_and_streams_are_in_the_lake(
+    lake: Lake, millrace_home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # spark-submit is found where set-up put it, not on the path that the test was started with
+    monkeypatch.setenv("PATH", os.pathsep.join(p for p in os.environ["PATH"].split(os.pathsep) if ".venv" not in p))
+    noon = datetime(2013, 1, 1, 12, tzinfo=UTC)
+    rows = {"time": [noon] * 6, "plane": ["n1", "n2"] * 3, "origin": ["JFK", "JFK", "LGA"] * 2}
+    write_deltalake(str(millrace_home / "data" / "source"), pa.table(rows))
+    assert run("profile_tiny") == ("success", {"profile": "success"})
+    measured = lake.rows("select stream, sum(rows) as n from streams group by stream order by stream", "telemetry/streams")
+    assert sum(row["n"] for row in measured) == 6
+    assert len(measured) == 2
+    groups = lake.rows("select sum(rows_in) as n from key_groups where operator = 'by_plane'", "telemetry/key_groups")
+    assert groups[0]["n"] == 6

@@ -1,0 +1,52 @@
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+from deltalake import DeltaTable
+
+from include.lake.store import Lake
+from tests.dags.runs import launched, run
+
+pytestmark = [pytest.mark.airflow, pytest.mark.usefixtures("airflow_db")]
+
+
+@pytest.fixture
+def lake(millrace_home: Path) -> Lake:
+    return Lake(millrace_home / "lake")
+
+
+def test_reconcile_when_nothing_was_launched_then_there_is_nothing_to_do(lake: Lake) -> None:
+    state, tasks = run("reconcile")
+    assert state == "success"
+    assert tasks.pop("launched") == "success"
+    assert set(tasks.values()) == {"skipped"}
+
+
+def test_reconcile_when_pipelines_were_launched_then_each_is_a_task_of_its_own(lake: Lake) -> None:
+    launched(lake, running=False)
+    assert run("reconcile") == ("success", {"launched": "success", "reconcile[0]": "success"})
+
+
+def test_reconcile_when_the_spec_of_a_running_pipeline_is_gone_then_that_is_seen(lake: Lake, tmp_path: Path) -> None:
+    launched(lake, running=True)
+    (tmp_path / "specs" / "tiny.yaml").unlink()
+    assert run("reconcile") == ("failed", {"launched": "success", "reconcile[0]": "failed"})
+
+
+def test_maintain_when_run_then_keeps_every_table_that_exists(lake: Lake) -> None:
+    two_days_ago = datetime.now(UTC) - timedelta(days=2)
+    row = {"pipeline": "tiny", "time": two_days_ago, "app": "tiny", "generation": 1}
+    for number in range(3):
+        lake.append("telemetry/apps", [row], {"tiny/tiny": number})
+    launched(lake, running=False)
+    state, tasks = run("maintain")
+    assert state == "success"
+    assert tasks == {"tables": "success", "maintain[0]": "success", "maintain[1]": "success"}
+    assert len(DeltaTable(str(lake.path("telemetry/apps"))).file_uris()) == 1
+    assert list(lake.path("control/deployments").glob("_delta_log/*.checkpoint.parquet"))
+
+
+def test_maintain_when_the_lake_is_empty_then_there_is_nothing_to_do(lake: Lake) -> None:
+    state, tasks = run("maintain")
+    assert state == "success"
+    assert "failed" not in tasks.values()
