@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import tempfile
 from dataclasses import dataclass
@@ -137,6 +136,6 @@ def _name(generation: int) -> str:
 
 
 def _load(path: Path) -> DriverRecord | None:
-    with contextlib.suppress(OSError, json.JSONDecodeError, TypeError, ValueError, KeyError):
+    with contextlib.suppress(OSError, AttributeError, TypeError, ValueError, KeyError):
         return from_json(DriverRecord, path.read_text(encoding="utf-8"))
     return None
