@@ -13,16 +13,18 @@ from include.stack.home import REPO
 Run = Callable[[Sequence[str | Path], Mapping[str, str]], None]
 
 TRAINING = REPO / "jobs" / "train_archive.py"
+# the classes are the same for every compiler and collector, and these two are the cheapest for one short run
+TRAINING_OPTIONS = f"-XX:TieredStopAtLevel=1 -XX:+UseSerialGC {spark_env.QUIET_ARCHIVE}"
 KEY = spark_env.ARCHIVE.with_suffix(".key")
 
 
 def key(java_version: str) -> str:
-    """Compute what the archive depends on: the Java, Spark's jars, Delta's jars and the classes the training loads.
+    """Compute what the archive depends on: the Java, Spark's jars and Delta's jars.
 
     Args:
         java_version: The full version string.
     """
-    parts = [java_version, TRAINING.read_text(encoding="utf-8")]
+    parts = [java_version]
     for jar in [*sorted((spark_env.spark_home() / "jars").glob("*.jar")), *spark_env.delta_jars()]:
         facts = jar.stat()
         # the JVM itself refuses an archive whose jars have another size or time
@@ -49,7 +51,7 @@ def make(java_version: str, scratch: Path, run: Run) -> None:
             spark_env.spark_submit(),
             "--master=local[2]",
             f"--driver-class-path={spark_env.class_path()}",
-            f"--driver-java-options=-XX:ArchiveClassesAtExit={dumped} {spark_env.QUIET_ARCHIVE}",
+            f"--driver-java-options=-XX:ArchiveClassesAtExit={dumped} {TRAINING_OPTIONS}",
             "--conf=spark.ui.enabled=false",
             "--conf=spark.driver.host=127.0.0.1",
             TRAINING,

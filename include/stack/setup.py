@@ -82,9 +82,9 @@ def ready() -> str | None:
 
 
 def _key() -> str:
-    """Hash what set-up made: this lock, these jars, this training, in this place, for this interpreter."""
+    """Hash what set-up made: this lock, these jars, in this place, for this interpreter."""
     whole = hashlib.sha256()
-    for path in (LOCK, spark_env.PINS, class_archive.TRAINING):
+    for path in (LOCK, spark_env.PINS):
         whole.update(path.read_bytes())
     whole.update(_packages_key().encode())
     return whole.hexdigest()
