@@ -2,7 +2,9 @@
 
 Symbols, per batch i that really ran at parallelism p:
     d_i  duration, seconds;  x_i  rows;  u_ik  useful time of operator k, all its tasks together, waits included;
-    w_i = sum_k u_ik / p_ik  time in which the app's slots worked on rows: an operator's p tasks share u evenly.
+    t_ik tasks of operator k;  tau_i = min_k u_ik / t_ik  an upper bound of what starting a task costs (seen in the
+    lightest operator; 0 where there is only one);
+    w_i = sum_k (u_ik - tau_i t_ik) / p_ik  time in which the app's slots worked on rows: p tasks share u evenly.
     o(p) fixed cost of a batch, seconds;  PA(p) rows a second of the whole app, s(p) = 1 / PA(p).
 
 Model:
@@ -17,7 +19,8 @@ Sources of information, strongest first:
     1. rows that vary at one p: (1) alone gives o(p) and s(p).
     2. (3) over all levels together: w varies with p by its own nature, even if rows do not, so o and c become known;
        then s(p) = c median(w_i / x_i). It enters (1) as a prior, so it decides where rows hardly vary and is
-       outvoted where they do.
+       outvoted where they do. Its error holds all of tau's part: with few rows a batch, useful time is mostly
+       the start of tasks (a state store's, above all) and says little about rows.
     3. o(p) is mostly planning, log and commit, so it is close across p: a prior again.
     4. batches without rows cost about o, a little less, for they read nothing: a prior, not points of the line.
 Without any of them (one level, equal rows, no useful time) o and s cannot be told apart, and there is no Capacity.
@@ -47,7 +50,7 @@ MAX_RELATIVE_ERROR = 0.5
 """A processing ability known worse than this is not known."""
 MOST_WORK_RATIO = 2.0
 """Stages side by side may work longer than their batch lasts, but not by more than this: that is no useful time."""
-COVERAGE = Prior(1.1, 0.2)
+COVERAGE = Prior(1.05, 0.15)
 """c of equation (3) before anything is known of an app."""
 COVERAGE_SPREAD = 0.1
 """Relative difference of c between levels."""
@@ -57,18 +60,21 @@ FIXED_SPREAD = 0.2
 
 @dataclass(frozen=True)
 class _Level:
-    """Batches that ran at one p: rows x (n,), durations d (n,), work w (n,) (NaN where unknown)."""
+    """Batches that ran at one p: rows x (n,), durations d (n,), work w (n,) and starts of tasks (n,), or NaN."""
 
     x: Array
     d: Array
     w: Array
+    starts: Array
 
     @property
-    def work_per_row(self) -> float | None:
+    def work_per_row(self) -> Prior | None:
+        """w / x and its error, seconds; None if too few batches tell."""
         known = np.isfinite(self.w)
         if known.sum() < MIN_BATCHES:
             return None
-        return weighted_median(self.w[known] / self.x[known], self.x[known])
+        x = self.x[known]
+        return Prior(weighted_median(self.w[known] / x, x), weighted_median(self.starts[known] / x, x))
 
 
 def fit(batches: Sequence[BatchMetrics]) -> Mapping[int, Capacity]:
@@ -113,25 +119,34 @@ def parallelism(batch: BatchMetrics) -> int | None:
     return None if operator is None else ran_at(operator, batch.slots)
 
 
-def work_s(batch: BatchMetrics) -> float | None:
-    """Return w, the time in which the app's slots worked on the batch's rows, seconds; None if no operator told."""
-    parts = []
-    for operator in batch.operators:
-        p, useful = ran_at(operator, batch.slots), operator.useful_s
-        if p is not None and useful is not None and math.isfinite(useful) and useful >= 0:
-            parts.append(useful / p)
-    return sum(parts) if sum(parts) > 0 else None
+@dataclass(frozen=True)
+class Work:
+    """What the app's slots did in a batch: seconds spent on rows (w), and seconds that starting tasks took at most."""
+
+    rows_s: float
+    starts_s: float
+
+
+def work(batch: BatchMetrics) -> Work | None:
+    """Return how the app's slots spent a batch; None if no operator told, or more than the batch could hold."""
+    known = [
+        (o.useful_s, o.tasks or p, p)
+        for o in batch.operators
+        if (p := ran_at(o, batch.slots)) is not None and o.useful_s is not None and 0 < o.useful_s < math.inf
+    ]
+    tau = min((u / t for u, t, _ in known), default=0.0) if len(known) > 1 else 0.0
+    rows_s, starts_s = sum((u - tau * t) / p for u, t, p in known), sum(tau * t / p for _, t, p in known)
+    possible = 0 < rows_s and rows_s + starts_s <= MOST_WORK_RATIO * batch.duration_s
+    return Work(rows_s, starts_s) if possible else None
 
 
 def _levels(batches: Sequence[BatchMetrics]) -> dict[int, _Level]:
-    rows: dict[int, list[tuple[float, float, float]]] = {}
+    rows: dict[int, list[tuple[float, float, float, float]]] = {}
     for batch in batches:
         p = parallelism(batch)
         if p is not None and batch.rows_in > 0 and batch.duration_s > 0:
-            work = work_s(batch)
-            if work is None or work > MOST_WORK_RATIO * batch.duration_s:
-                work = math.nan
-            rows.setdefault(p, []).append((batch.rows_in, batch.duration_s, work))
+            spent = work(batch) or Work(math.nan, math.nan)
+            rows.setdefault(p, []).append((batch.rows_in, batch.duration_s, spent.rows_s, spent.starts_s))
     return {
         p: _Level(*np.array(of_level[-MAX_BATCHES:], dtype=float).T)
         for p, of_level in sorted(rows.items())
@@ -156,8 +171,9 @@ def _line(level: _Level, fixed: Prior | None, pooled: Line | None) -> Line | Non
     unit = level.work_per_row
     if unit is None or pooled is None:
         return fit_line(level.x, level.d, fixed)
-    error = math.hypot(COVERAGE_SPREAD, pooled.slope_error / pooled.slope)
-    return fit_line(level.x, level.d, fixed, Prior(pooled.slope * unit, error * pooled.slope * unit))
+    error = math.hypot(COVERAGE_SPREAD, pooled.slope_error / pooled.slope, unit.error / unit.mean)
+    slope = pooled.slope * unit.mean
+    return fit_line(level.x, level.d, fixed, Prior(slope, error * slope))
 
 
 def _fixed(pooled: Line | None, empty: Sequence[float], others: Sequence[Line]) -> Prior | None:

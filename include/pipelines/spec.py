@@ -13,7 +13,7 @@ from include.contracts.deployment import CHANGEABLE, AppDeployment, Deployment
 from include.contracts.signals import Bounds, Objective
 
 NAME = r"^[a-z][a-z0-9_]{0,62}$"
-CLOCK = r"([01]\d|2[0-3]):[0-5]\d"
+CLOCK = r"(([01]\d|2[0-3]):[0-5]\d|24:00)"
 
 
 class Strict(BaseModel):

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from include.contracts.telemetry import BatchMetrics, OperatorBatch
-from include.control.capacity import fit, heaviest, parallelism, typical_parallelism, work_s
+from include.control.capacity import fit, heaviest, parallelism, typical_parallelism, work
 from include.control.health import healthy
 from tests.include.control.synthetic import START, App
 
@@ -206,7 +206,33 @@ def test_parallelism_when_operators_differ_then_the_heaviest_one_decides() -> No
     assert heaviest(batch) == heavy
     assert parallelism(batch) == 4
     assert parallelism(replace(batch, operators=())) is None
-    assert work_s(batch) == pytest.approx(0.1 / 1 + 5.0 / 4)
-    assert work_s(replace(batch, operators=(unknown,))) is None
     assert typical_parallelism([batch, replace(batch, operators=(light,)), batch]) == 4
     assert typical_parallelism([replace(batch, rows_in=0)]) is None
+
+
+def test_work_when_an_operator_is_light_then_its_time_a_task_is_what_starting_one_costs() -> None:
+    scan = OperatorBatch("0", "Scan", 2, 2, 800, 800, 0.2)
+    look_up = OperatorBatch("1", "MapInPandas", 4, 4, 800, 800, 16.4)
+    state = OperatorBatch("2", "StateStoreSave", 8, 4, 800, 0, 0.8)
+    batch = BatchMetrics(
+        "a", "a", "q", START, 1, 0, 0, 4, 800, durations_ms={"triggerExecution": 6000}, operators=(scan, look_up, state)
+    )
+    told = work(batch)
+    assert told is not None
+    assert told.rows_s == pytest.approx((16.4 - 0.4) / 4)
+    assert told.starts_s == pytest.approx(0.1 * (2 / 2 + 4 / 4 + 8 / 4))
+    alone = work(replace(batch, operators=(look_up,)))
+    assert alone is not None
+    assert (alone.rows_s, alone.starts_s) == (pytest.approx(4.1), 0.0)
+    assert work(replace(batch, operators=(OperatorBatch("3", "Sink", None, None, 1, 1, 9.0),))) is None
+    assert work(replace(batch, durations_ms={"triggerExecution": 900})) is None, "more than the batch could hold"
+
+
+def test_fit_when_useful_time_is_mostly_the_start_of_tasks_then_it_claims_nothing_of_rows() -> None:
+    def quiet(i: int) -> BatchMetrics:
+        parts = (("Scan", 4, 0.4), ("MapInPandas", 4, 0.56), ("StateStoreSave", 8, 1.2))
+        made = tuple(OperatorBatch(name, name, tasks, 4, 8, 8, useful) for name, tasks, useful in parts)
+        duration = {"triggerExecution": 1500 + 7 * (i % 5)}
+        return BatchMetrics("a", "a", "q", START, 1, 0, i, 4, 8, durations_ms=duration, operators=made)
+
+    assert fit([quiet(i) for i in range(20)]) == {}

@@ -1,0 +1,154 @@
+"""Does the capacity fitted at moderate load predict the rate at which backlog really starts to grow?
+
+A real driver of the built-in pipeline at p = 1, 2, 4, 8. First it runs at 40 to 60 % of its nominal capacity, and the
+batches after a warm-up are fitted. Then a backlog far larger than a batch is committed at once: the app now reads one
+full batch (the script's ``--max-files``) after the other as fast as it can, so the rows it reads a second are the
+highest rate it can sustain; at any higher one backlog grows. Batches of x rows sustain x / (o + x / PA): the
+prediction from the fit.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from statistics import fmean, median
+from time import sleep
+
+import numpy as np
+import pyarrow as pa
+
+from benchmarks.delays_app import PARTITIONS, DelaysApp, Feed, flight_rows
+from benchmarks.record import Record
+from include.contracts.telemetry import BatchMetrics
+from include.control.capacity import fit, heaviest, typical_parallelism
+from include.control.health import healthy
+
+LEVELS = (1, 2, 4, 8)
+WAIT_MS = 20
+LOAD = (0.4, 0.6)
+MAX_FILES = 64
+HOLD_S = 5.0
+"""The moderate rate changes this often within its bounds, as a real one does."""
+
+
+@dataclass(frozen=True)
+class Plan:
+    """How long to measure: warm-up, batches at moderate load, seconds of a full batch, number of full batches."""
+
+    warm_up_s: float
+    moderate_batches: int
+    full_batch_s: float
+    full_batches: int
+
+
+FULL, QUICK = Plan(30.0, 30, 15.0, 6), Plan(20.0, 12, 8.0, 4)
+
+
+@dataclass(frozen=True)
+class Measured:
+    """The highest sustainable rate at one p in rows a second: the truth with its interval, and three predictions.
+
+    ``foreign_cpu`` is the share of the host that others used at moderate load and in full batches: the prediction is
+    for the host as it was, so the comparison means little where the two differ.
+    """
+
+    parallelism: int
+    truth: float
+    low: float
+    high: float
+    batches: int
+    ours: float
+    rows_per_duration: float
+    heaviest_stage: float
+    fixed_s: float
+    rows_per_s: float
+    foreign_cpu: tuple[float, float]
+
+
+def run(quick: bool) -> list[Record]:
+    """Measure every level; a quick run measures each for a shorter time."""
+    plan, rows, records = QUICK if quick else FULL, flight_rows(), []
+    for p in LEVELS:
+        with tempfile.TemporaryDirectory(prefix="millrace-capacity-") as folder:
+            records += _records(measure(Path(folder), p, plan, rows))
+    return records
+
+
+def measure(folder: Path, p: int, plan: Plan, rows: pa.Table) -> Measured:
+    """Measure one level with a driver of its own."""
+    nominal = p * 1000 / WAIT_MS
+    steps = np.random.default_rng(p).uniform(*LOAD, 1000)
+    options = (f"--wait-ms={WAIT_MS}", f"--max-files={MAX_FILES}")
+    feed = Feed(folder / "flights", rows)
+    feed.commit(PARTITIONS)
+    with DelaysApp(folder, p, options) as app:
+        app.await_batches(1)
+        with feed.at(lambda s: nominal * float(steps[int(s / HOLD_S)])):
+            sleep(plan.warm_up_s)
+            moderate = app.await_batches(plan.moderate_batches, since=datetime.now(UTC))
+        begin = datetime.now(UTC)
+        full = int(nominal * plan.full_batch_s)
+        for _ in range(plan.full_batches + 2):
+            feed.commit(full, MAX_FILES)
+        # files of one commit differ by a row, and a batch may take its files from two commits
+        drained = app.await_batches(plan.full_batches + 1, since=begin, rows=int(0.98 * full), deadline_s=900.0)
+    return judge(p, healthy(moderate), drained)
+
+
+def judge(p: int, moderate: Sequence[BatchMetrics], drained: Sequence[BatchMetrics]) -> Measured:
+    """Compare what moderate load predicts with what full batches did.
+
+    Args:
+        p: The level.
+        moderate: Healthy batches at moderate load.
+        drained: Batches that ran back to back, each as full as it may be.
+    """
+    steady = drained[1:]
+    cycles = [(b.time - a.time).total_seconds() for a, b in zip(drained, steady, strict=False)]
+    speeds = [b.rows_in / c for b, c in zip(steady, cycles, strict=True)]
+    truth = sum(b.rows_in for b in steady) / sum(cycles)
+    spread = 1.96 * (sum((s - fmean(speeds)) ** 2 for s in speeds) / max(len(speeds) - 1, 1) / len(speeds)) ** 0.5
+    capacity = fit(moderate)[typical_parallelism(moderate) or p]
+    busy = [b for b in moderate if b.rows_in > 0]
+    stage = [(o, b) for b in busy if (o := heaviest(b)) is not None and o.useful_s and o.rows_in and o.p]
+    x = fmean(b.rows_in for b in steady)
+    return Measured(
+        parallelism=capacity.parallelism,
+        truth=truth,
+        low=truth - spread,
+        high=truth + spread,
+        batches=len(steady),
+        ours=x / (capacity.fixed_s + x / capacity.rows_per_s),
+        rows_per_duration=sum(b.rows_in for b in busy) / sum(b.duration_s for b in busy),
+        heaviest_stage=median((o.p or p) * (o.rows_in or 0) / (o.useful_s or 1) for o, _ in stage),
+        fixed_s=capacity.fixed_s,
+        rows_per_s=capacity.rows_per_s,
+        foreign_cpu=(_foreign(moderate), _foreign(steady)),
+    )
+
+
+def _foreign(batches: Sequence[BatchMetrics]) -> float:
+    return median([b.host_cpu_other for b in batches if b.host_cpu_other is not None] or [float("nan")])
+
+
+def _records(m: Measured) -> list[Record]:
+    def record(method: str, figure: str, value: float, unit: str = "rows/s", **more: object) -> Record:
+        return Record("capacity", f"p = {m.parallelism}", method, figure, value, unit, **more)  # type: ignore[arg-type]
+
+    found = [
+        record("measured", "highest sustainable rate", m.truth, low=m.low, high=m.high, n=m.batches),
+        record("host", "foreign CPU, moderate load", m.foreign_cpu[0], "ratio"),
+        record("host", "foreign CPU, full batches", m.foreign_cpu[1], "ratio"),
+        record("millrace", "fixed cost o", m.fixed_s, "s"),
+        record("millrace", "PA = 1 / slope", m.rows_per_s),
+    ]
+    rivals = {"millrace": m.ours, "rows / duration": m.rows_per_duration, "heaviest stage's PA": m.heaviest_stage}
+    for method, predicted in rivals.items():
+        found.append(record(method, "predicted rate", predicted))
+        ratio = predicted / m.truth
+        judged = {"target": "0.9..1.1", "holds": 0.9 <= ratio <= 1.1} if method == "millrace" else {}
+        found.append(record(method, "predicted / measured", ratio, "ratio", **judged))
+    return found

@@ -1,0 +1,168 @@
+"""One driver of the built-in pipeline under a load of our own, in a folder of its own: real Spark, real Delta."""
+
+from __future__ import annotations
+
+import signal
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from itertools import count
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+import pyarrow as pa
+
+from include.contracts.deployment import AppDeployment
+from include.contracts.telemetry import BatchMetrics
+from include.control.history import main_query, read
+from include.control.submit import SubmitOptions, start
+from include.drivers.arguments import DriverArguments
+from include.drivers.discovery import ProcessId
+from include.drivers.generation import allot
+from include.drivers.record import app_dir
+from include.drivers.record import read as read_record
+from include.feeds.nycflights import flights
+from include.feeds.replay import SCHEMA, Clock, Replay
+from include.lake.source import SourceTable
+from include.lake.store import Lake
+from include.stack.spark_env import delta_jars, driver_submit_conf, environment, python, spark_submit
+
+NAME = "delays"
+SCRIPT = Path(__file__).resolve().parents[1] / "include" / "pipelines" / "scripts" / "delays.py"
+PARTITIONS = 8
+POLL_S = 0.5
+TELEMETRY_PERIOD_S = 6.0
+
+
+def flight_rows(days: int = 5) -> pa.Table:
+    """Return the rows of a replay in their order, about 26,000 a day."""
+    return pa.concat_tables(list(Replay(Clock(fold_days=28, days=days), flights())))
+
+
+class Feed:
+    """Commits rows to the source table, in order, endlessly.
+
+    Args:
+        folder: The source table.
+        rows: What it takes them from, again from the first one after the last.
+    """
+
+    def __init__(self, folder: Path, rows: pa.Table) -> None:
+        self._table = SourceTable(folder, SCHEMA, "flights for a benchmark")
+        self._rows, self._at, self._numbers = rows, 0, count(1)
+
+    def commit(self, rows: int, parts: int = PARTITIONS) -> None:
+        """Commit the next rows as one version of so many files."""
+        if self._at + rows > self._rows.num_rows:
+            self._at = 0
+        self._table.append(self._rows.slice(self._at, rows), parts, "benchmark", next(self._numbers))
+        self._at += rows
+
+    @contextmanager
+    def at(self, rate: Any, tick_s: float = 1.0) -> Iterator[None]:
+        """Commit once a tick as long as the context lasts.
+
+        Args:
+            rate: Rows a second as a function of the seconds since the begin.
+            tick_s: Seconds between two commits.
+        """
+        stop = threading.Event()
+
+        def work() -> None:
+            begin, due = time.monotonic(), 0.0
+            for number in count(1):
+                target = rate(number * tick_s) * tick_s
+                due += target
+                rows = int(due)
+                due -= rows
+                if rows:
+                    self.commit(rows)
+                if stop.wait(max(0.0, begin + number * tick_s - time.monotonic())):
+                    return
+
+        thread = threading.Thread(target=work, daemon=True)
+        thread.start()
+        try:
+            yield
+        finally:
+            stop.set()
+            thread.join()
+
+
+class DelaysApp:
+    """A running driver of ``delays``; a context manager that ends it.
+
+    Args:
+        root: Folder for its tables, records and log.
+        slots: Its cores.
+        options: Further arguments of the script.
+        memory_mb: Driver memory.
+    """
+
+    def __init__(self, root: Path, slots: int, options: tuple[str, ...] = (), memory_mb: int = 1024) -> None:
+        self.root, self.slots = root, slots
+        self.source = root / "flights"
+        self.lake = Lake(root / "lake")
+        self._log = root / "driver.log"
+        places = (f"--source={self.source}", f"--results={root / 'results'}", f"--checkpoint={root / 'checkpoint'}")
+        self._app = AppDeployment(str(SCRIPT), (*places, *options), slots, memory_mb, PARTITIONS)
+        self._arguments = DriverArguments(
+            pipeline=NAME,
+            app=NAME,
+            generation=allot(app_dir(root / "run", NAME, NAME)),
+            version=1,
+            slots=slots,
+            epoch=0,
+            run_dir=root / "run",
+            lake=root / "lake",
+            period_s=TELEMETRY_PERIOD_S,
+            ready_deadline_s=120.0,
+            stop_deadline_s=60.0,
+            script=SCRIPT,
+            args=self._app.args,
+        )
+
+    def __enter__(self) -> DelaysApp:
+        env = {k: v for k, v in environment().items() if k != "PYTHONPATH"}
+        options = SubmitOptions(spark_submit(), tuple(delta_jars()), driver_submit_conf(), python(), env)
+        self._process = start(options, self._app, self._arguments, self._log)
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        record = read_record(self.root / "run", NAME, NAME, self._arguments.generation)
+        if record is not None:
+            ProcessId(record.pid, record.process_started).signal(signal.SIGTERM)
+        else:
+            self._process.terminate()
+        self._process.wait(120)
+
+    def batches(self, since: datetime | None = None) -> list[BatchMetrics]:
+        """Return the committed batches that telemetry knows, those that ended after ``since``."""
+        rows = read(self.lake, NAME, NAME, datetime.now(UTC))
+        ordered = main_query(rows, datetime.min.replace(tzinfo=UTC)) if rows else ()
+        return [b for b in ordered if since is None or b.time > since]
+
+    def await_batches(
+        self, least: int, since: datetime | None = None, rows: int = 1, deadline_s: float = 300.0
+    ) -> list[BatchMetrics]:
+        """Return the batches of at least so many rows, once there are ``least`` of them.
+
+        Args:
+            least: How many to wait for.
+            since: Those that ended after this time.
+            rows: Rows of a batch that counts.
+            deadline_s: Longest wait.
+
+        Raises:
+            RuntimeError: If they do not come in time, with the end of the driver's log.
+        """
+        end = time.monotonic() + deadline_s
+        while time.monotonic() < end and self._process.poll() is None:
+            found = [b for b in self.batches(since) if b.rows_in >= rows]
+            if len(found) >= least:
+                return found
+            time.sleep(POLL_S)
+        raise RuntimeError(f"{least} batches did not come: {self._log.read_text(errors='replace')[-2000:]}")

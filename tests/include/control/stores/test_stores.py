@@ -1,0 +1,163 @@
+from __future__ import annotations
+
+import contextlib
+import multiprocessing
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from include.contracts.decision import Action, Decision, Outcome, Reconfiguration
+from include.contracts.deployment import AppDeployment, Change, Deployment
+from include.contracts.errors import Conflict
+from include.contracts.protocols import Cursor
+from include.contracts.signals import Observation
+from include.control.stores.decisions import DecisionStore, new_decision_id
+from include.control.stores.deployments import DeploymentStore
+from include.control.stores.memories import MemoryStore
+from include.control.stores.observations import ObservationStore
+from include.control.stores.reconfigurations import ReconfigurationStore
+from include.lake.store import Lake
+
+NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
+FIRST = Deployment("delays", 1, True, {"delays": AppDeployment("a.py", ("-x",), 1, 1024, 8, {"conf": {"a": "b"}})})
+CHANGE = Reconfiguration("delays", "delays", "d1", "T2", 1, 2, 2, NOW, None, None, Outcome.OPEN)
+
+
+def later(seconds: float) -> datetime:
+    return NOW + timedelta(seconds=seconds)
+
+
+@pytest.fixture
+def lake(tmp_path: Path) -> Lake:
+    return Lake(tmp_path)
+
+
+def climb(root: str, author: str, upto: int) -> list[int]:
+    """Commit version after version on whatever is the newest; return those that this process made."""
+    store, made = DeploymentStore(Lake(root)), []
+    while True:
+        latest = store.latest("delays")
+        if latest is not None and latest.version >= upto:
+            return made
+        with contextlib.suppress(Conflict):
+            base = latest.version if latest else None
+            made.append(store.commit(replace(latest or FIRST, author=author), base).version)
+
+
+def test_deployments_when_two_processes_commit_at_once_then_each_version_is_made_once(tmp_path: Path) -> None:
+    with multiprocessing.get_context("spawn").Pool(2) as pool:
+        jobs: list[Any] = [pool.apply_async(climb, (str(tmp_path), author, 12)) for author in ("a", "b")]
+        made = [job.get() for job in jobs]
+    assert sorted([*made[0], *made[1]]) == list(range(1, max(max(m, default=0) for m in made) + 1))
+    store = DeploymentStore(Lake(tmp_path))
+    for author, versions in zip("ab", made, strict=True):
+        assert all((found := store.get("delays", v)) is not None and found.author == author for v in versions)
+
+
+def test_deployments_when_the_base_is_old_then_conflict_and_nothing_is_stored(lake: Lake) -> None:
+    store = DeploymentStore(lake)
+    second = store.commit(store.commit(FIRST, None), 1)
+    for stale in (None, 1):
+        with pytest.raises(Conflict):
+            store.commit(FIRST, stale)
+    assert store.latest("delays") == second
+    assert second.version == 2
+
+
+def test_deployments_when_several_pipelines_then_each_counts_for_itself(lake: Lake) -> None:
+    store = DeploymentStore(lake)
+    assert store.latest("delays") is None
+    assert store.all_latest() == []
+    quoted = replace(FIRST, pipeline="it's; drop table")
+    store.commit(FIRST, None)
+    store.commit(quoted, None)
+    changed = store.commit(FIRST.with_changes((Change("delays", "slots", 1, 4),)), 1)
+    assert [(d.pipeline, d.version) for d in store.all_latest()] == [("delays", 2), ("it's; drop table", 1)]
+    assert store.get("delays", 2) == changed
+    assert store.get("delays", 3) is None
+    assert changed.apps["delays"].slots == 4
+
+
+def test_deployments_when_made_by_a_decision_then_found_by_it(lake: Lake) -> None:
+    store = DeploymentStore(lake)
+    store.commit(replace(FIRST, decision_id="d7"), None)
+    assert store.made_by("delays", "d7") == replace(FIRST, decision_id="d7")
+    assert store.made_by("delays", "d8") is None
+
+
+def test_decisions_when_recorded_twice_then_stored_once_and_found_again(lake: Lake) -> None:
+    store = DecisionStore(lake)
+    first = Decision("d1", "delays", NOW, Action.HOLD, "steady", "All is well.", cursor_version=7, cursor_until=NOW)
+    veto = Decision("d2", "delays", later(5), Action.VETO, "stale", "Too late.")
+    assert store.last("delays") is None
+    assert store.cursor("delays") == Cursor()
+    assert store.record(first)
+    assert not store.record(replace(first, sentence="again"))
+    assert store.record(veto)
+    assert store.record(replace(first, decision_id="d3", pipeline="orders", time=later(9)))
+    assert store.get("d1") == first
+    assert store.get("nothing") is None
+    assert store.recent("delays") == [veto, first]
+    assert [d.decision_id for d in store.recent()] == ["d3", "d2", "d1"]
+    assert store.last("delays") == veto
+    assert store.cursor("delays") == Cursor(7, NOW)
+
+
+def test_decision_id_when_the_look_is_the_same_then_the_id_is_and_ids_sort_by_time() -> None:
+    assert new_decision_id(NOW, "delays") == new_decision_id(NOW, "delays")
+    assert new_decision_id(NOW, "delays") != new_decision_id(NOW, "orders")
+    assert new_decision_id(NOW, "z") < new_decision_id(later(1), "a")
+
+
+def test_memories_when_recorded_then_the_newest_counts_and_a_decision_writes_once(lake: Lake) -> None:
+    store = MemoryStore(lake)
+    assert store.latest("delays", "conttune") == {}
+    store.record("delays", "conttune", "d1", NOW, {"phase": "big", "levels": [1, 2]})
+    store.record("delays", "conttune", "d2", later(10), {"phase": "small"})
+    store.record("delays", "conttune", "d2", later(20), {"phase": "twice"})
+    store.record("orders", "conttune", "d3", later(30), {"phase": "other"})
+    assert store.latest("delays", "conttune") == {"phase": "small"}
+    assert store.latest("delays", "conttune", besides="d2") == {"phase": "big", "levels": [1, 2]}
+    assert store.latest("delays", "albic") == {}
+
+
+def test_observations_when_many_then_the_newest_of_each_level_come_oldest_first(lake: Lake) -> None:
+    store = ObservationStore(lake)
+    points = [Observation("delays", 1 + i % 2, 100.0 + i, 1.0, 5, later(i)) for i in range(12)]
+    store.add("delays", points, "adapt", 3)
+    store.add("delays", points, "adapt", 3)
+    store.add("delays", [], "adapt", 4)
+    store.add("orders", points[:1], "adapt", 1)
+    assert store.recent("delays") == tuple(points)
+    assert store.recent("delays", per_level=2) == tuple(points[-4:])
+
+
+def test_reconfigurations_when_stages_are_recorded_then_the_last_state_counts(lake: Lake) -> None:
+    store = ReconfigurationStore(lake)
+    ready = replace(CHANGE, ended=later(6), downtime_s=5.5, outcome=Outcome.READY)
+    for stage in (CHANGE, ready, replace(ready, achieved={"x_ratio": 1.0})):
+        store.record(stage)
+        assert store.recent("delays") == [stage]
+    store.record(ready)  # a retried task writes an earlier stage late
+    assert store.recent("delays") == [replace(ready, achieved={"x_ratio": 1.0})]
+
+
+def test_reconfigurations_when_the_clock_goes_back_then_an_end_still_replaces_the_begin(lake: Lake) -> None:
+    store = ReconfigurationStore(lake)
+    ended = replace(CHANGE, ended=later(-30), outcome=Outcome.FAILED, error="it's broken")
+    store.record(CHANGE)
+    store.record(ended)
+    assert store.recent("delays") == [ended]
+
+
+def test_reconfigurations_when_several_then_newest_first_within_limits(lake: Lake) -> None:
+    store = ReconfigurationStore(lake)
+    many = [replace(CHANGE, started=later(i), generation=i) for i in range(5)]
+    for change in many:
+        store.record(change)
+    store.record(replace(CHANGE, pipeline="orders"))
+    assert store.recent("delays", limit=2) == [many[4], many[3]]
+    assert store.recent("delays", since=later(3)) == [many[4], many[3]]
