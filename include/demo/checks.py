@@ -84,4 +84,4 @@ def _equal(comparison: Comparison | None) -> Check:
     counts = {"lost": comparison.lost, "doubled": comparison.doubled, "foreign": comparison.foreign}
     told = [f"{n:,} flights {what}" for what, n in counts.items() if n]
     told += [f"{comparison.differing:,} of {comparison.groups:,} rows differ"]
-    return Check(claim, False, "; ".join([", ".join(told), comparison.example]).strip("; "))
+    return Check(claim, False, f"{', '.join(told)}; {comparison.example}"[:300].rstrip("; "))

@@ -24,6 +24,7 @@ from include.demo.stage import Stage, stop_feed
 from include.demo.summary import print_summary
 from include.demo.timeline import Timeline, read_timeline
 from include.demo.view import View
+from include.feeds.flights import TRANSACTION
 from include.feeds.replay import SCHEMA, Clock
 from include.lake.source import SourceTable, is_table
 from include.lake.store import Lake
@@ -84,9 +85,10 @@ class Demo:
             cleaning.callback(self._stop, view)
             cleaning.enter_context(_interruptible())
             api = self._start_stack(view)
-            self._launch(view, api)
-            since = datetime.now(UTC)
-            problem = self._watch(view, spec, since, cleaning)
+            # there from the start, because the job reads it from its own
+            source = SourceTable(stage.source, SCHEMA, self._options.clock.content)
+            self._launch(view, spec, api)
+            problem = self._watch(view, spec, source, cleaning)
             if not self._options.keep:
                 view.step("Stopping the job at a batch boundary")
                 api.wait_for_run(f"launch_{PIPELINE}", api.trigger(f"launch_{PIPELINE}", {"running": False}))
@@ -113,29 +115,32 @@ class Demo:
         view.step(pages)
         return AirflowApi.of(self._stage.home)
 
-    def _launch(self, view: View, api: AirflowApi) -> None:
-        SourceTable(self._stage.source, SCHEMA, self._options.clock.content)  # the job reads it from its start
+    def _launch(self, view: View, spec: PipelineSpec, api: AirflowApi) -> None:
         launch = f"launch_{PIPELINE}"
         for dag_id in (launch, f"adapt_{PIPELINE}"):
             api.wait_for_dag(dag_id)
+        if spec.profile is not None:  # a batch job of its own: it would take the processors from what is shown here
+            api.wait_for_dag(f"profile_{PIPELINE}")
+            api.set_paused(f"profile_{PIPELINE}", True)
         view.step(f"Triggering the DAG {launch}: it starts a plain Spark script that knows nothing of Millrace")
         if api.wait_for_run(launch, api.trigger(launch)) != "success":
             log = self._stage.home.logs / "drivers"
             raise MillraceError(launch, "failed", "a job that starts", f"Read the driver's log under {log}.")
         view.step("The job runs, its telemetry goes to Delta")
 
-    def _watch(self, view: View, spec: PipelineSpec, since: datetime, cleaning: ExitStack) -> str | None:
+    def _watch(self, view: View, spec: PipelineSpec, source: SourceTable, cleaning: ExitStack) -> str | None:
         """Replay and show until everything has been processed; return why it ended early, if it did."""
         clock = self._options.clock
         view.step(f"Replaying {clock.fold_days} days of flights as {clock.days:g} of {clock.day_s:g} s")
         feed = self._stage.start_feed(clock, spec.max_parallelism)
         cleaning.callback(stop_feed, feed)
-        reader = PulseReader(spec, self._lake, self._stage.run_dir, self._stage.source, since)
+        reader = PulseReader(spec, self._lake, self._stage.run_dir, self._stage.source, datetime.now(UTC))
         deadline = time.monotonic() + clock.days * clock.day_s + GRACE_S
-        begun, most = time.monotonic(), 0
+        most = 0
         while True:
             pulse = reader.read()
-            hour = clock.hour(int((time.monotonic() - begun) / clock.tick_s)) if feed.poll() is None else None
+            source.refresh()
+            hour = clock.hour(source.last(TRANSACTION) + 1) if feed.poll() is None else None
             for decision in reader.new_decisions():
                 view.decision(decision)
             view.pulse(pulse, hour)

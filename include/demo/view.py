@@ -59,7 +59,7 @@ class View:
 
     def step(self, text: str) -> None:
         """Say in one line what happens now."""
-        self._console.print(f"[dim]{clock(self.elapsed_s):>5}[/dim]  {text}", highlight=False)
+        self._console.print(f"[dim]{clock(self.elapsed_s):>5}[/dim]  {text}", highlight=False, soft_wrap=True)
 
     def addresses(self, text: str) -> None:
         """Set the line that tells where the pages are."""

@@ -50,6 +50,10 @@ class SourceTable:
             remedy = f"It was made as {found!r}: use the same settings, or a new folder."
             raise MillraceError("source table", str(self.path), f"a table of {content!r}", remedy)
 
+    def refresh(self) -> None:
+        """See what other writers have committed; a writer itself does not need to."""
+        self._table.update_incremental()
+
     def last(self, transaction: str) -> int:
         """Return the number last committed under a transaction id, -1 before the first."""
         number = self._table.transaction_version(transaction)
