@@ -35,7 +35,7 @@ def test_help_when_asked_then_has_a_sentence_and_every_option_is_explained(
     assert "Usage: millrace" in capsys.readouterr().out
     command = commands.millrace.get_command(click.Context(commands.millrace), name)
     assert command and command.help
-    assert not [p.name for p in command.params if isinstance(p, click.Option) and not p.help]
+    assert not [p.name for p in command.params if isinstance(p, click.Option) and not p.help and not p.hidden]
 
 
 def test_help_when_asked_then_loads_no_command() -> None:

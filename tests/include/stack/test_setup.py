@@ -232,3 +232,10 @@ def test_java_when_missing_and_not_root_then_says_what_to_install(
     with (no_java / "lock").open("w") as lock, pytest.raises(MillraceError, match=java.PACKAGE):
         setup._java(lock)
     assert not (no_java / "asked").exists()
+
+
+def test_set_up_when_imported_then_needs_the_standard_library_only() -> None:
+    """It runs before there is anything else."""
+    env = {"PATH": os.defpath, "PYTHONPATH": str(REPO)}
+    # -S leaves every installed package out
+    subprocess.run([sys.executable, "-S", "-c", "from include.stack import setup"], check=True, env=env, cwd=REPO)
