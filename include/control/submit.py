@@ -5,17 +5,16 @@ from __future__ import annotations
 import os
 import subprocess
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
 
 from include.contracts.deployment import AppDeployment
 from include.contracts.errors import MillraceError
+from include.contracts.submit import SubmitOptions as SubmitOptions
 from include.drivers.arguments import DriverArguments
 from include.pipelines.spec import Submit, resolve_script
 
 REPO = Path(__file__).resolve().parents[2]
 RUN_SCRIPT = REPO / "jobs" / "run_script.py"
-KEPT_LOGS = 20
 
 DEFAULTS = {
     "spark.ui.enabled": "false",
@@ -33,25 +32,6 @@ JOINED = {"spark.driver.extraJavaOptions": " ", "spark.driver.extraClassPath": o
 
 NOT_INHERITED = ("AIRFLOW", "_AIRFLOW", "PYSPARK_", "_PYSPARK", "SPARK_ENV_LOADED", "PYTHONPATH", "PYTHONHASHSEED")
 """Variables, by their beginning, that belong to whoever calls the reconciler and not to a driver."""
-
-
-@dataclass(frozen=True)
-class SubmitOptions:
-    """What every driver of this installation is started with.
-
-    Attributes:
-        spark_submit: The program.
-        jars: The Delta jars.
-        conf: Spark settings: class path, class archive, addresses.
-        python: Interpreter of driver and workers, unless the pipeline names one.
-        env: Environment variables on top of the caller's.
-    """
-
-    spark_submit: Path
-    jars: tuple[Path, ...] = ()
-    conf: Mapping[str, str] = field(default_factory=dict)
-    python: Path | None = None
-    env: Mapping[str, str] = field(default_factory=dict)
 
 
 def command(options: SubmitOptions, app: AppDeployment, arguments: DriverArguments) -> list[str]:

@@ -11,6 +11,7 @@ import os
 from pathlib import Path
 
 from include.contracts.errors import MillraceError
+from include.contracts.submit import SubmitOptions
 from include.stack.home import REPO
 
 VENV = REPO / ".venv"
@@ -100,3 +101,14 @@ def driver_submit_conf() -> dict[str, str]:
     if ARCHIVE.is_file():
         conf["spark.driver.extraJavaOptions"] = f"-XX:SharedArchiveFile={ARCHIVE} {QUIET_ARCHIVE}"
     return conf
+
+
+def submit_options() -> SubmitOptions:
+    """Give everything that a streaming driver is started with.
+
+    Raises:
+        MillraceError: A jar or PySpark is not there.
+    """
+    # a driver finds this repository by itself: on its path it would hide a user's own modules
+    env = {name: value for name, value in environment().items() if name != "PYTHONPATH"}
+    return SubmitOptions(spark_submit(), tuple(delta_jars()), driver_submit_conf(), python(), env)

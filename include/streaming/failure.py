@@ -39,6 +39,4 @@ def _python_cause(text: str) -> str | None:
 def _java_cause(text: str) -> str | None:
     lines = [line.strip() for line in text.splitlines()]
     causes = [line.removeprefix("Caused by: ") for line in lines if line.startswith("Caused by: ")]
-    if causes:
-        return causes[-1]
-    return next((line for line in lines if line), None)
+    return causes[-1] if causes else None

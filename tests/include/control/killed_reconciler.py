@@ -1,4 +1,4 @@
-"""Reconciles in a process of its own that kills itself with -9 before or after a named call: ``ROOT OWNER CALL WHEN``."""
+"""Reconciles in a process that kills itself with -9 before or after a named call: ``ROOT OWNER CALL WHEN``."""
 
 from __future__ import annotations
 

@@ -1,0 +1,26 @@
+"""What an installation starts its Spark drivers with."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+
+@dataclass(frozen=True)
+class SubmitOptions:
+    """What every driver of this installation is started with.
+
+    Attributes:
+        spark_submit: The program.
+        jars: The Delta jars.
+        conf: Spark settings: class path, class archive, addresses.
+        python: Interpreter of driver and workers, unless the pipeline names one.
+        env: Environment variables on top of the caller's.
+    """
+
+    spark_submit: Path
+    jars: tuple[Path, ...] = ()
+    conf: Mapping[str, str] = field(default_factory=dict)
+    python: Path | None = None
+    env: Mapping[str, str] = field(default_factory=dict)

@@ -1,0 +1,62 @@
+"""Starts ``jobs/run_script.py`` by spark-submit, as the reconciler does, and watches it."""
+
+from __future__ import annotations
+
+import subprocess
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+from include.contracts.deployment import AppDeployment
+from include.control import submit
+from include.control.submit import SubmitOptions
+from include.drivers import record as records
+from include.drivers.arguments import DriverArguments
+from include.drivers.generation import allot
+from include.drivers.record import DriverRecord, app_dir
+from include.stack.spark_env import submit_options
+
+SCRIPTS = Path(__file__).with_name("scripts")
+LIMIT_S = 240.0
+
+
+def until(condition: Callable[[], object], why: str) -> None:
+    """Wait for a condition; a loaded machine may take long, so the limit only ends what would never come."""
+    deadline = time.monotonic() + LIMIT_S
+    while not condition():
+        assert time.monotonic() < deadline, f"never came true: {why}"
+        time.sleep(0.05)
+
+
+class Driving:
+    """One driver of pipeline ``p``, app ``a``."""
+
+    def __init__(self, root: Path, script: str, *args: str, env: Mapping[str, str] | None = None) -> None:
+        self.root, self.log = root, root / "driver.log"
+        folder = app_dir(root / "run", "p", "a")
+        self.generation = allot(folder)
+        path = SCRIPTS / script
+        app = AppDeployment(str(path), args, 2, 1024, 2, {"env": dict(env or {})})
+        arguments = DriverArguments(
+            "p", "a", self.generation, 1, 2, 0, root / "run", root / "lake", 60.0, 120.0, 30.0, path, args
+        )
+        options: SubmitOptions = submit_options()
+        self.process: subprocess.Popen[bytes] = submit.start(options, app, arguments, self.log)
+
+    def record(self) -> DriverRecord | None:
+        return records.read(self.root / "run", "p", "a", self.generation)
+
+    def until(self, condition: Callable[[DriverRecord], object], why: str) -> DriverRecord:
+        """Wait until the driver's record fulfils a condition."""
+
+        def reached() -> bool:
+            record = self.record()
+            return record is not None and bool(condition(record))
+
+        try:
+            until(reached, why)
+        except AssertionError as error:
+            raise AssertionError(f"{error}\n{self.record()}\n{self.log.read_text()[-3000:]}") from None
+        record = self.record()
+        assert record is not None
+        return record

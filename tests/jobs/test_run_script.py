@@ -1,0 +1,95 @@
+"""Users' scripts under Millrace: however they end, the driver ends sensibly."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from include.drivers import lock
+from include.drivers.record import DriverState, app_dir
+from tests.jobs.driving import Driving, until
+
+pytestmark = pytest.mark.spark
+
+
+@pytest.fixture
+def drive(tmp_path: Path) -> Iterator[Callable[..., Driving]]:
+    drivers: list[Driving] = []
+
+    def start(*args: str, script: str = "endings.py", **options: object) -> Driving:
+        drivers.append(Driving(tmp_path, script, *args, str(tmp_path), **options))
+        return drivers[-1]
+
+    yield start
+    for driver in drivers:
+        driver.process.kill()
+        driver.process.wait()
+
+
+@pytest.mark.parametrize("ending", ["batch", "unawaited", "stops-session"])
+def test_script_when_it_ends_by_itself_then_is_completed_and_its_work_done(drive, tmp_path: Path, ending: str) -> None:
+    driver = drive(ending)
+    assert driver.process.wait() == 0, driver.log.read_text()[-3000:]
+    record = driver.record()
+    assert record.state is DriverState.COMPLETED and record.error is None
+    if ending == "batch":
+        assert (tmp_path / "batch" / "_SUCCESS").exists() and record.ready_at is None
+    else:
+        assert (tmp_path / "batches").read_text() == "0\n"
+        assert record.ready_at == record.last_commit_at is not None
+
+
+@pytest.mark.parametrize(
+    ("ending", "error"),
+    [("import", "ModuleNotFoundError: No module named 'nowhere'"), ("throws", "ValueError: poison in batch 1")],
+)
+def test_script_when_it_fails_then_the_record_has_its_error_and_the_exit_code_is_not_zero(drive, ending, error) -> None:
+    driver = drive(ending)
+    assert driver.process.wait() != 0
+    record = driver.record()
+    assert (record.state, record.error) == (DriverState.FAILED, error)
+    assert "Traceback" in driver.log.read_text()
+    assert (record.ready_at is None) == (ending == "import")
+
+
+def test_driver_when_told_to_stop_then_ends_between_batches_and_frees_the_app(drive, tmp_path: Path) -> None:
+    driver = drive("runs")
+    running = driver.until(lambda r: r.last_commit_at and r.ready_at, "a first batch")
+    folder = app_dir(tmp_path / "run", "p", "a")
+    assert set(lock.holders(folder)) == {running.pid, driver.process.pid}
+    batches = tmp_path / "batches"
+    until(lambda: (tmp_path / "begun").read_text() not in batches.read_text().split(), "the middle of a batch")
+    os.kill(running.pid, signal.SIGTERM)
+    assert driver.process.wait() == 0
+    record = driver.record()
+    assert record.state is DriverState.STOPPED and record.served_until == record.last_commit_at
+    assert lock.holders(folder) == ()
+    # every batch whose work was done is committed: nothing was cut
+    commits = {int(f.name) for f in (tmp_path / "checkpoint" / "commits").iterdir() if f.name.isdigit()}
+    assert commits == {int(n) for n in batches.read_text().split()}
+
+
+def test_driver_when_told_to_stop_during_its_warm_up_then_ends_at_once_without_a_query(drive, tmp_path: Path) -> None:
+    holder = lock.AppLock(app_dir(tmp_path / "run", "p", "a"))
+    assert holder.try_acquire()
+    scratch = tmp_path / "scratch"
+    scratch.mkdir()
+    driver = drive("runs", env={"TMPDIR": str(scratch)})
+    until(lambda: list(scratch.glob("millrace-warm-up-*")), "a warm-up")
+    os.kill(driver.record().pid, signal.SIGTERM)
+    assert driver.process.wait() == 0
+    assert driver.record().state is DriverState.STOPPED
+    assert not (tmp_path / "checkpoint").exists()
+    holder.release()
+
+
+def test_driver_when_its_jvm_is_killed_then_python_ends_too_and_the_record_says_no_failure(drive, tmp_path) -> None:
+    driver = drive("runs")
+    running = driver.until(lambda r: r.ready_at, "a first batch")
+    driver.process.kill()
+    until(lambda: lock.holders(app_dir(tmp_path / "run", "p", "a")) == (), "the app is free")
+    assert driver.record().state is DriverState.RUNNING and driver.record().pid == running.pid
