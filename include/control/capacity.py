@@ -69,7 +69,7 @@ class _Level:
 
     @property
     def work_per_row(self) -> Prior | None:
-        """w / x and its error, seconds; None if too few batches tell."""
+        """Work a row, w / x, and its error, seconds; None if too few batches tell."""
         known = np.isfinite(self.w)
         if known.sum() < MIN_BATCHES:
             return None
@@ -136,7 +136,7 @@ def work(batch: BatchMetrics) -> Work | None:
     ]
     tau = min((u / t for u, t, _ in known), default=0.0) if len(known) > 1 else 0.0
     rows_s, starts_s = sum((u - tau * t) / p for u, t, p in known), sum(tau * t / p for _, t, p in known)
-    possible = 0 < rows_s and rows_s + starts_s <= MOST_WORK_RATIO * batch.duration_s
+    possible = rows_s > 0 and rows_s + starts_s <= MOST_WORK_RATIO * batch.duration_s
     return Work(rows_s, starts_s) if possible else None
 
 
