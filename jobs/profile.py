@@ -11,11 +11,13 @@ from pathlib import Path
 
 from filelock import FileLock, Timeout
 
-sys.path.append(str(Path(__file__).resolve().parents[1]))
+HERE = Path(__file__).resolve().parent
+# run as a script this folder comes first on the path, and this file hides the standard library's module ``profile``
+sys.path[:] = [*(p for p in sys.path if Path(p).resolve() != HERE), str(HERE.parent)]
 
-from include.contracts.errors import Conflict, MillraceError
-from include.lake.store import Lake
-from include.streaming.profile import Operator, Profile, run
+from include.contracts.errors import Conflict, MillraceError  # noqa: E402
+from include.lake.store import Lake  # noqa: E402
+from include.streaming.profile import Operator, Profile, run  # noqa: E402
 
 DELTA = {
     "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
