@@ -20,11 +20,11 @@ def problem(signals: Signals, app: AppSignals, current: Deployment) -> Problem |
         return Reason.NO_APP, {}
     if not current.running:
         return Reason.STOPPED, {}
-    if signals.settling or app.slots != current.apps[app.app].slots:
-        return Reason.SETTLING, {}
     for name, value, ok, allowed in _figures(app):
         if not ok:
             return Reason.BAD_SIGNALS, {"name": name, "value": f"{value:g}", "allowed": allowed}
+    if signals.settling or app.slots != current.apps[app.app].slots:
+        return Reason.SETTLING, {}
     return None
 
 

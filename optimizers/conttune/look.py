@@ -19,6 +19,8 @@ from optimizers.conttune.plateau import ceiling
 from optimizers.conttune.state import State, backpressured, job_state
 from optimizers.conttune.surrogate import fit
 
+JUMP = 0.1
+"""Relative change of the rate between two looks that no ordinary fluctuation makes."""
 TOLERANCE = 1e-9
 """Relative rounding error that decides nothing."""
 
@@ -130,6 +132,14 @@ class Look:
     def slack(self) -> float:
         """Share of what the set level could process that is not required, idle slots included."""
         return 1.0 - self.demand.required_at(self.now) / self.expected(self.now)
+
+    @property
+    def half_old(self) -> bool:
+        """True if the rate jumped since the last look, so that the period holds rows of both, and the app keeps up."""
+        before, rate = self.notes.rate, self.demand.rate
+        if not self.options.whole_windows or before is None or rate > self.ability_now:
+            return False
+        return abs(rate - before) > JUMP * max(rate, before)
 
     def _reducible(self) -> bool:
         if self.now <= self.bounds.min_slots:

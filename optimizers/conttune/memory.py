@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from include.contracts.decision import Memory
@@ -19,11 +19,15 @@ class Notes:
     Attributes:
         p_max: Highest level the Big phase has set; 0 before any.
         phase: ``big`` while a tuning is in its Big phase, else ``idle``.
+        rate: lambda of the last look, rows a second; None before any.
+        waited: True if the last look let a step wait because its period was half old.
         fixed_s: o(p) by level, the most recent ones, seconds: observations hold the processing ability only.
     """
 
     p_max: int = 0
     phase: str = IDLE
+    rate: float | None = None
+    waited: bool = False
     fixed_s: Mapping[int, tuple[float, ...]] = field(default_factory=dict)
 
     def with_fixed(self, capacity: Capacity | None, top_k: int) -> Notes:
@@ -31,7 +35,7 @@ class Notes:
         if capacity is None:
             return self
         recent = (*self.fixed_s.get(capacity.parallelism, ()), capacity.fixed_s)[-top_k:]
-        return Notes(self.p_max, self.phase, {**self.fixed_s, capacity.parallelism: recent})
+        return replace(self, fixed_s={**self.fixed_s, capacity.parallelism: recent})
 
 
 def read(memory: Memory) -> Mapping[str, Notes]:
@@ -49,6 +53,8 @@ def write(notes: Mapping[str, Notes]) -> Memory:
             name: {
                 "p_max": note.p_max,
                 "phase": note.phase,
+                "rate": note.rate,
+                "waited": note.waited,
                 "fixed_s": {str(p): list(values) for p, values in sorted(note.fixed_s.items())},
             }
             for name, note in sorted(notes.items())
@@ -62,6 +68,8 @@ def _notes(value: Mapping[str, Any]) -> Notes:
     return Notes(
         p_max=p_max if isinstance(p_max, int) and p_max > 0 else 0,
         phase=BIG if phase == BIG else IDLE,
+        rate=next(iter(_numbers([value.get("rate")])), None),
+        waited=value.get("waited") is True,
         fixed_s={
             int(p): kept
             for p, values in levels

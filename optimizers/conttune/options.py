@@ -55,6 +55,9 @@ class Options:
         ineffective_stop: No step up beyond a level from which more slots were measured to bring nothing.
         ineffective_thr: Least share of the gain that the prior predicts which counts as an effect, [0, 1].
         ineffective_for_s: How long such a measurement stands, seconds, > 0: its cause may be gone by then.
+        whole_windows: An app that keeps up takes no step in the first look after the rate jumped, for its period is
+            half old and would lead to a step halfway; at most one look is waited for. One that does not keep up cannot
+            wait: its batches grow, and with them the time to the next look.
         source_splits: No step up where fewer tasks than slots ran.
         exponent: Prior of the exponent e in PA(p) ~ p^e, (0, 1.5]. Used by the ``power_law`` surrogate, by
             ``ineffective_stop`` and by p_lin upward (1 is DS2).
@@ -84,6 +87,7 @@ class Options:
     ineffective_stop: bool = True
     ineffective_thr: float = 0.2
     ineffective_for_s: float = 3600.0
+    whole_windows: bool = True
     source_splits: bool = True
     exponent: float = 0.9
     exponent_sd: float = 0.1
@@ -117,6 +121,7 @@ LITERAL = replace(
     micro_batch=False,
     monotone=False,
     ineffective_stop=False,
+    whole_windows=False,
     source_splits=False,
     exponent=1.0,
 )

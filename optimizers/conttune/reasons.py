@@ -22,6 +22,7 @@ class Reason(StrEnum):
     # holds: nothing to do
     WELL_PROVISIONED = "well_provisioned"
     DRAINING = "draining"
+    WINDOW_HALF_OLD = "window_half_old"
     SLACK_TOO_SMALL = "slack_too_small"
     NO_SAFE_LOWER_LEVEL = "no_safe_lower_level"
     BELOW_DECISION_THRESHOLD = "below_decision_threshold"
@@ -59,6 +60,8 @@ SENTENCES: Mapping[Reason, str] = {
     Reason.OUT_OF_BOUNDS: "{now} lie outside the allowed {low} to {high}: {then} to obey.",
     Reason.WELL_PROVISIONED: f"{_ARRIVES}, {{utilisation_now}} % utilisation: nothing to change.",
     Reason.DRAINING: f"{_ARRIVES}, but {{waiting}} rows still wait: no step down before they are done.",
+    Reason.WINDOW_HALF_OLD: f"{_ARRIVES}; it was {{earlier}} rows/s in the period before, so this one is half old: the "
+    "next will tell.",
     Reason.SLACK_TOO_SMALL: f"{_ARRIVES}: less than {{slack}} % of it is unused, too little for a step down.",
     Reason.NO_SAFE_LOWER_LEVEL: f"{_ARRIVES}: no lower level is sure to suffice with {{hysteresis}} % to spare.",
     Reason.BELOW_DECISION_THRESHOLD: f"{_ARRIVES}: a change of less than {{threshold}} % of them is not worth it.",

@@ -26,6 +26,13 @@ def worthwhile(p_now: Mapping[str, int], p_new: Mapping[str, int], decision_thr:
 
 def judge(look: Look, suggested: int) -> Ruling:
     """Return the level to propose, or the present one and what keeps it."""
+    wanted, why = _judge(look, suggested)
+    if why is None and look.half_old and not look.notes.waited:
+        return look.now, Reason.WINDOW_HALF_OLD
+    return wanted, why
+
+
+def _judge(look: Look, suggested: int) -> Ruling:
     wanted = min(max(suggested, look.bounds.min_slots), look.bounds.max_slots)
     starved = _starved(look)
     if starved is not None and (wanted > look.now or look.state is State.UNDER):
@@ -93,6 +100,8 @@ def _safe_level(look: Look, wanted: int) -> int | None:
 def why_stay(look: Look) -> Reason:
     """Return why an operator stays although nothing keeps it from changing."""
     if look.state is State.UNDER:
+        if look.ceiling is not None and look.now >= look.ceiling:
+            return Reason.INEFFECTIVE_SCALING
         return Reason.AT_MAXIMUM if look.now >= look.bounds.max_slots else Reason.NO_HIGHER_LEVEL
     if not look.demand.attainable(look.effective):
         return Reason.LATENCY_UNATTAINABLE

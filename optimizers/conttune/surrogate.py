@@ -33,8 +33,8 @@ JITTER = 1e-8
 """The authors' value; without noise it only keeps the matrix invertible."""
 ANCHOR_DISTANCE = 3.5
 """Distance of the anchor beyond the data in log p: 33 times the highest level, far from the residual's reach."""
-FREE_LEVELS = 4
-"""Levels from which residual and noise are fitted: with fewer, the likelihood takes both for nothing."""
+FREE_LEVELS = 6
+"""Levels from which residual and noise are fitted, twice their number: with fewer, the likelihood overfits."""
 RESIDUAL_SD, RESIDUAL_BOUNDS = 0.03, (0.015, 0.06)
 """Wiggle of log PA around its power law, as seen on the published tables."""
 LENGTH, LENGTH_BOUNDS = 1.0, (0.3, 3.0)

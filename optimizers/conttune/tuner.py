@@ -54,9 +54,11 @@ class ContTune:
         return fit(training, self.options).estimator
 
     def _tune(self, signals: Signals, app: AppSignals, current: Deployment, notes: Notes) -> Verdict:
-        found = inputs.problem(signals, app, current)
-        if found is not None:
-            reason, words = found
+        stop = inputs.problem(signals, app, current)
+        if stop is not None:
+            reason, words = stop
+            if reason is Reason.SETTLING:  # its rate is true all the same
+                notes = replace(notes, rate=inputs.rate(app, self.options))
             return Verdict(app.app, app.slots, app.slots, reason, sentence(reason, {"app": app.app, **words}), notes)
         look = looks.look(signals, app, notes, self.options)
         missing = inputs.unknown(app, self.options)
@@ -65,9 +67,9 @@ class ContTune:
         allowed = min(max(look.now, signals.bounds.min_slots), signals.bounds.max_slots)
         if allowed != look.now:
             return verdict(look, allowed, Reason.OUT_OF_BOUNDS, look.notes)
-        if self.options.uses_big and look.state is State.UNDER:
-            return _big(look)
-        return _small(look)
+        found = _big(look) if self.options.uses_big and look.state is State.UNDER else _small(look)
+        waited = found.reason is Reason.WINDOW_HALF_OLD
+        return replace(found, notes=replace(found.notes, rate=look.demand.rate, waited=waited))
 
 
 def _big(look: Look) -> Verdict:
@@ -87,6 +89,8 @@ def _small(look: Look) -> Verdict:
     if look.options.small == "none" or (look.state is State.NORMAL and look.notes.phase != BIG):
         return verdict(look, look.now, why_stay(look), ended)
     target, why = judge(look, small(look).parallelism)
+    if why is Reason.WINDOW_HALF_OLD:  # the tuning goes on
+        ended = look.notes
     if why is None:
         why = why_up(look) if target > look.now else Reason.OVER_PROVISIONED
     return verdict(look, target, why, ended)

@@ -86,6 +86,7 @@ def _words(look: Look, target: int) -> Mapping[str, str]:
         "app": look.operator,
         **_levels(look, target),
         "rate": number(load.rate),
+        "earlier": number(look.notes.rate or 0.0),
         "ability_now": number(look.ability_now),
         "utilisation_now": _percent(load.rate / look.ability_now) if look.ability_now > 0 else "?",
         "ability": number(ability),

@@ -1,0 +1,65 @@
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import timedelta
+
+import pytest
+
+from optimizers.conttune.history import MAX_LEVELS, columns, levels, nearest, with_current
+from tests.optimizers.builders import APP, NOON, capacity, observed
+
+
+def test_levels_when_there_are_more_than_k_then_the_oldest_are_forgotten() -> None:
+    (level,) = levels(observed({2: (1000.0, 10.0, 20.0, 30.0)}), 3)
+    assert (level.parallelism, level.ability) == (2, 20.0)
+
+
+def test_levels_when_there_are_fewer_than_k_then_all_count_per_level() -> None:
+    found = levels(observed({4: (30.0, 40.0), 1: 10.0}), 5)
+    assert [(level.parallelism, level.ability) for level in found] == [(1, 10.0), (4, 35.0)]
+
+
+def test_level_error_when_repeats_scatter_more_than_they_tell_then_is_theirs() -> None:
+    (level,) = levels(observed({1: (90.0, 110.0)}), 5)
+    assert level.error == pytest.approx(10.0)
+    told = [replace(o, noise=50.0) for o in observed({1: (90.0, 110.0)})]
+    assert levels(told, 5)[0].error == pytest.approx(50 / 2**0.5)
+
+
+def test_observations_when_of_others_or_impossible_then_do_not_count() -> None:
+    good = observed({1: 10.0})
+    bad = [
+        replace(good[0], operator="other"),
+        replace(good[0], processing_ability=0.0),
+        replace(good[0], processing_ability=float("nan")),
+        replace(good[0], parallelism=0),
+        replace(good[0], noise=float("inf")),
+    ]
+    assert with_current([*bad, *good], APP, None, NOON) == good
+
+
+def test_current_measurement_when_recorded_already_then_counts_once() -> None:
+    known = observed({2: (20.0, 25.0)})
+    assert with_current(known, APP, capacity(2, 25.0), NOON) == known
+    added = with_current(known, APP, capacity(2, 20.0), NOON)
+    assert [o.processing_ability for o in added] == [20.0, 25.0, 20.0]
+
+
+def test_levels_when_there_are_very_many_then_the_most_recent_are_used() -> None:
+    points = [replace(observed({p: 10.0})[0], time=NOON + timedelta(seconds=-p if p % 2 else p)) for p in range(1, 301)]
+    found = [level.parallelism for level in levels(points, 5)]
+    assert len(found) == MAX_LEVELS and found == sorted(found) and set(found) == set(range(102, 301, 2))
+
+
+def test_nearest_when_two_are_equally_near_then_is_the_lower() -> None:
+    known = levels(observed({2: 20.0, 6: 60.0}), 5)
+    assert nearest(known, 4).parallelism == 2
+    assert nearest(known, 5).parallelism == 6
+
+
+def test_columns_when_made_then_are_a_models_training() -> None:
+    assert columns(levels(observed({2: 20.0, 1: 10.0}), 5)) == {
+        "parallelism": (1.0, 2.0),
+        "processing_ability": (10.0, 20.0),
+        "noise": (0.0, 0.0),
+    }
