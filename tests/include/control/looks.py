@@ -124,9 +124,11 @@ class Proportional:
 
     def __init__(self, name: str = "conttune") -> None:
         self.name = name
+        self.remembered: list[Memory] = []
 
     def propose(self, signals: Signals, current: Deployment, memory: Memory) -> tuple[Proposal, Memory]:
         app = signals.apps[0]
+        self.remembered.append(memory)
         remembered = {"looks": memory.get("looks", 0) + 1}
         assert app.capacity is not None and app.arrival_rows_per_s is not None
         each = app.capacity.rows_per_s / app.slots

@@ -9,6 +9,7 @@ from include.contracts.codec import from_json, to_json
 from include.contracts.decision import Action, Decision, Memory, Outcome, Proposal, Reconfiguration
 from include.contracts.deployment import Deployment
 from include.contracts.errors import MillraceError, NotReady
+from include.contracts.protocols import Cursor
 from include.contracts.signals import Signals
 from include.control.applying import roll_back
 from include.control.cycle import Observed, Request
@@ -18,7 +19,8 @@ from include.control.stores.deployments import DeploymentStore
 from include.control.stores.memories import MemoryStore
 from include.control.stores.observations import ObservationStore
 from include.control.stores.reconfigurations import ReconfigurationStore
-from tests.include.control.looks import NAME, NOON, World, world
+from include.lake.records import batch_row
+from tests.include.control.looks import NAME, NOON, Proportional, World, batch, good_rows, world, write, write_app
 
 
 @pytest.fixture
@@ -111,6 +113,8 @@ def test_decide_when_it_died_before_the_decision_was_stored_then_memory_counts_t
             w.loop.decide(seen)
     w.loop.decide(seen)
     assert MemoryStore(w.lake).latest(NAME, "conttune") == {"looks": 1}
+    optimizer = w.loop.optimizers["conttune"]
+    assert isinstance(optimizer, Proportional) and optimizer.remembered == [{}, {}]
     assert len(ObservationStore(w.lake).recent(NAME)) == 1
     assert len(DecisionStore(w.lake).recent(NAME)) == 1
 
@@ -205,6 +209,49 @@ def test_approval_when_it_comes_too_late_then_vetoes(tmp_path: Path) -> None:
     assert w.loop.apply(asked.decision_id) == ()
     last = DecisionStore(w.lake).last(NAME)
     assert last is not None and last.reason_code == "approval_expired" and slots(w) == 2
+
+
+def test_apply_when_tried_again_after_the_expiry_of_an_approval_in_time_then_still_reaches_the_plant(
+    tmp_path: Path,
+) -> None:
+    w = world(tmp_path, mode="approve", approval_expires_s=60)
+    w.run()
+    asked = look(w)
+    assert asked.target is not None
+    DeploymentStore(w.lake).commit(asked.target, 1)
+    w.clock.wait(61)
+    assert len(w.loop.apply(asked.decision_id)) == 1
+    assert DecisionStore(w.lake).get(veto_id(asked)) is None
+
+
+def test_look_when_bad_rows_come_between_gate_and_collection_then_holds(
+    w: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    collect = w.plant.observe
+
+    def late(since: Cursor) -> Signals:
+        write(w.lake, batch_row(batch(31, NOON, rows_in=-7)))
+        return collect(since)
+
+    monkeypatch.setattr(w.plant, "observe", late)
+    decision = look(w)
+    assert (decision.action, decision.reason_code) == (Action.HOLD, "data_quality")
+    assert "rows_in of delays batch 31 of generation 1 is -7" in decision.sentence
+    assert [outcome.guard for outcome in decision.guards if not outcome.passed] == ["data quality"]
+
+
+def test_next_look_when_the_last_one_held_on_bad_rows_then_goes_on_behind_them(w: World) -> None:
+    look(w)
+    w.clock.wait(20)
+    rows = good_rows(31, 50, w.clock())
+    rows[9]["rows_in"] = -7
+    write(w.lake, *rows)
+    write_app(w.lake, w.clock())
+    held = look(w)
+    assert held.reason_code == "data_quality" and held.cursor_version == w.lake.version("telemetry/batches")
+    w.clock.wait(20)
+    w.report(51, 70)
+    assert look(w).action is Action.APPLY
 
 
 def test_dry_run_when_a_change_is_due_then_changes_nothing_not_even_memory_and_cursor(w: World) -> None:

@@ -108,7 +108,7 @@ def test_gate_when_rows_are_bad_then_names_the_expectation_the_column_and_the_ro
     assert len(failure.rows) <= 3 and "\n" not in result.sentence
 
 
-@pytest.mark.parametrize("case", ["negative", "duplicate", "null"])
+@pytest.mark.parametrize("case", ["negative", "duplicate", "null", "future"])
 def test_next_gate_when_a_bad_row_was_told_then_goes_on_behind_it(w: World, case: str) -> None:
     refused = later(w, BAD[case][0](new_rows()))
     assert not refused.passed
