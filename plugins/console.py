@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 from urllib.parse import quote
 
 from airflow.api_fastapi.core_api.security import get_user
@@ -82,8 +82,9 @@ def _deployments(tables: Lake, pipeline: str) -> list[Deployment]:
     from include.control.stores.deployments import TABLE
     from include.lake.store import literal
 
-    newest = f"where pipeline = {literal(pipeline)} order by version desc limit {ROWS}"
-    return [from_json(Deployment, row["content"]) for row in tables.rows(f"select content from deployments {newest}", TABLE)]
+    where = f"pipeline = {literal(pipeline)} order by version desc limit {ROWS}"
+    sql = f"select content from deployments where {where}"  # noqa: S608 - values pass through literal()
+    return [from_json(Deployment, row["content"]) for row in tables.rows(sql, TABLE)]
 
 
 def _nothing(pipeline: str | None) -> dict[str, Any]:
@@ -104,6 +105,6 @@ class MillraceConsole(AirflowPlugin):
     """Registers the page."""
 
     name = "millrace"
-    fastapi_apps = [{"app": app, "url_prefix": "/millrace", "name": "Millrace"}]
+    fastapi_apps: ClassVar = [{"app": app, "url_prefix": "/millrace", "name": "Millrace"}]
     # without a url_route it opens as a page of its own: Airflow's frame would block the links to MLflow
-    external_views = [{"name": "Millrace", "href": "/millrace/", "destination": "nav"}]
+    external_views: ClassVar = [{"name": "Millrace", "href": "/millrace/", "destination": "nav"}]

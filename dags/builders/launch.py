@@ -27,7 +27,7 @@ def build(spec: PipelineSpec) -> DAG:
             "running": Param(True, type="boolean", title="Running", description="Off: stop after the running batch"),
             "slots": slots_param(spec, "Empty: as many as now"),
             "roll_back_to": Param(
-                None, type=["null", "integer"], minimum=1, title="Roll back to", description="A former version, as it was; instead of the above"
+                None, type=["null", "integer"], minimum=1, title="Roll back to", description="This version as it was"
             ),
         },
         max_active_runs=1,

@@ -7,6 +7,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from airflow.dag_processing.dagbag import DagBag
+from airflow.models.taskinstance import TaskInstance
 
 from include.contracts.decision import Action, Decision
 from include.contracts.deployment import Change, Deployment
@@ -21,14 +22,16 @@ from tests.include.control.synthetic import App
 
 
 def run(dag_id: str, conf: dict[str, Any] | None = None) -> tuple[str, dict[str, str]]:
-    """Run a DAG and return its state and its tasks' states, mapped ones as ``task[index]``."""
+    """Run a DAG and return its state and its tasks' states, mapped ones as ``task[name in the UI]``."""
     dag = DagBag(ROOT / "dags").dags[dag_id]
     for task in dag.tasks:
         task.retry_delay = timedelta(0)
     done = dag.test(run_conf=conf)
-    tasks = done.get_task_instances()
-    states = {t.task_id if t.map_index < 0 else f"{t.task_id}[{t.map_index}]": str(t.state) for t in tasks}
-    return str(done.state), states
+    return str(done.state), {_name(ti): str(ti.state) for ti in done.get_task_instances()}
+
+
+def _name(ti: TaskInstance) -> str:
+    return ti.task_id if ti.map_index < 0 else f"{ti.task_id}[{ti.rendered_map_index or ti.map_index}]"
 
 
 def launched(lake: Lake, *, running: bool = True) -> Deployment:
