@@ -78,17 +78,25 @@ class Positions:
             self._tables[key] = self._open(path)
         table, offset = self._tables[key], DeltaOffset.from_plain(dict(end))
         table.refresh()
-        backlog, read = table.rows_after(offset), None
-        start = source.get("startOffset")
-        if isinstance(start, Mapping):
-            before = table.rows_after(DeltaOffset.from_plain(dict(start)))
-            read = None if before is None or backlog is None else before - backlog
-        elif offset.snapshot:  # the first batch of a query that began with the table's snapshot
-            before = table.rows_after(DeltaOffset(offset.version, -1, True))
-            read = None if before is None or backlog is None else before - backlog
-        result = Position(backlog, table.total_rows, read)
+        backlog = table.rows_after(offset)
+        result = Position(backlog, table.total_rows, _read(table, source, offset, backlog))
         table.forget_before(offset.version)
         return result
+
+
+def _read(table: DeltaSource, source: Mapping[str, Any], end: DeltaOffset, backlog: int | None) -> int | None:
+    """Return the rows between a batch's offsets."""
+    start = source.get("startOffset")
+    if isinstance(start, Mapping):
+        before = table.rows_after(DeltaOffset.from_plain(dict(start)))
+        return None if before is None or backlog is None else before - backlog
+    # a query's first batch: from the table's snapshot, or from a version that only the query's options tell
+    first = DeltaOffset(end.version if end.snapshot else end.version - 1, -1, True)
+    before = table.rows_after(first) if first.version >= 0 else None
+    if before is None or backlog is None or before <= backlog:
+        return None
+    counted = int(source.get("numInputRows", 0))
+    return before - backlog if counted and counted % (before - backlog) == 0 else None
 
 
 def kafka(source: Mapping[str, Any]) -> Position:
