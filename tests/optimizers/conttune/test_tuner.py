@@ -386,7 +386,7 @@ def test_window_when_the_rate_jumped_since_the_last_look_then_one_look_is_waited
         seen = signals(app_signals(8, rate, measured(8)), observed(POWER))
         proposal, memory = tuner.propose(seen, deployment(8), memory)
         found.append(outcome(proposal, 8))
-    assert found == [(8, "well_provisioned"), (8, "window_half_old"), (3, "over_provisioned"), (8, "window_half_old")]
+    assert found == [(8, "well_provisioned"), (8, "window_half_old"), (4, "over_provisioned"), (8, "window_half_old")]
 
 
 def test_window_when_the_app_cannot_keep_up_then_nothing_is_waited_for() -> None:
