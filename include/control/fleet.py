@@ -12,7 +12,7 @@ from include.control.backoff import AppTroubles, fingerprint
 from include.control.stores.deployments import DeploymentStore
 from include.drivers import generation
 from include.drivers import record as records
-from include.drivers.discovery import LiveDriver, find
+from include.drivers.discovery import LiveDriver, find, python_driver
 from include.drivers.record import ENDED, DriverRecord, DriverState
 
 ON_THE_WAY = frozenset({DriverState.STARTING, DriverState.WAITING})
@@ -71,7 +71,11 @@ class Fleet:
         """Return the driver to keep: the newest of the right content that serves, or still may."""
         newest, settled = generation.newest(self.folder), self.troubles().settled
         for driver in drivers:
-            state = self.state(driver)
+            record = self.record(driver.generation)
+            python = python_driver(record)
+            if python is not None and not python.alive():
+                continue  # its JVM has only not noticed yet
+            state = record.state if record else DriverState.STARTING
             hopeful = state in ON_THE_WAY and driver.generation == newest
             wanted = driver.generation not in settled and self.content(driver.arguments.version) == content
             if wanted and (state is DriverState.RUNNING or hopeful):

@@ -30,6 +30,10 @@ DEFAULTS = {
 JOINED = {"spark.driver.extraJavaOptions": " ", "spark.driver.extraClassPath": os.pathsep, "spark.jars": ","}
 """Settings that a pipeline's own value is added to instead of replacing ours."""
 
+LOOPBACK_CONF = frozenset({"spark.driver.host", "spark.driver.bindAddress"})
+LOOPBACK_VARIABLE = "SPARK_LOCAL_IP"
+"""They keep a driver on this machine to itself."""
+
 NOT_INHERITED = ("AIRFLOW", "_AIRFLOW", "PYSPARK_", "_PYSPARK", "SPARK_ENV_LOADED", "PYTHONPATH", "PYTHONHASHSEED")
 """Variables, by their beginning, that belong to whoever calls the reconciler and not to a driver."""
 
@@ -64,6 +68,10 @@ def conf(options: SubmitOptions, app: AppDeployment) -> dict[str, str]:
     merged = {**DEFAULTS, **options.conf}
     for key, value in submit.conf.items():
         merged[key] = f"{merged[key]}{JOINED[key]}{value}" if key in JOINED and key in merged else value
+    if not _here(submit):
+        # executors elsewhere must reach the driver, so it cannot stay on the loopback address
+        for key in LOOPBACK_CONF - set(submit.conf):
+            merged.pop(key, None)
     merged["spark.sql.shuffle.partitions"] = str(app.max_parallelism)
     if submit.master != "local":
         merged["spark.cores.max"] = str(app.slots)
@@ -80,7 +88,7 @@ def environment(options: SubmitOptions, app: AppDeployment, inherited: Mapping[s
     """
     submit = _submit(app)
     env = {k: v for k, v in inherited.items() if not k.startswith(NOT_INHERITED)}
-    env.update(options.env)
+    env.update({k: v for k, v in options.env.items() if k != LOOPBACK_VARIABLE or _here(submit)})
     interpreter = submit.python or (str(options.python) if options.python else None)
     if interpreter:
         env["PYSPARK_PYTHON"] = env["PYSPARK_DRIVER_PYTHON"] = interpreter
@@ -125,6 +133,11 @@ def start(options: SubmitOptions, app: AppDeployment, arguments: DriverArguments
 def script_path(app: AppDeployment) -> Path:
     """Return the script's absolute path."""
     return resolve_script(app.script, REPO)
+
+
+def _here(submit: Submit) -> bool:
+    host = submit.master.removeprefix("spark://").rsplit(":", 1)[0]
+    return host in ("local", "localhost") or host.startswith("127.")
 
 
 def _submit(app: AppDeployment) -> Submit:

@@ -33,12 +33,20 @@ class Gate:
         arguments: What the driver was told.
         journal: The driver's record.
         warm_up: Called with the first query's DataFrame while another driver still holds the app.
+        listen: Called with each session before its first query starts.
     """
 
-    def __init__(self, arguments: DriverArguments, journal: Journal, warm_up: Callable[[DataFrame], None]) -> None:
+    def __init__(
+        self,
+        arguments: DriverArguments,
+        journal: Journal,
+        warm_up: Callable[[DataFrame], None],
+        listen: Callable[[SparkSession], None],
+    ) -> None:
         self._arguments = arguments
         self._journal = journal
-        self._warm_up = warm_up
+        self._warm_up, self._listen = warm_up, listen
+        self._sessions: list[SparkSession] = []
         self._folder = app_dir(arguments.run_dir, arguments.pipeline, arguments.app)
         self._lock = AppLock(self._folder)
         self._jvm_lock: JvmLock | None = None
@@ -70,10 +78,11 @@ class Gate:
     def _wrapped(self, original: Callable[..., Any]) -> Callable[..., Any]:
         @functools.wraps(original)
         def start(writer: Any, *args: Any, **options: Any) -> Any:
+            session.restore(writer._spark)
             with self._opening:
+                self._know(writer._spark)
                 if not self._open:
                     self._pass(writer._df, writer._spark)
-            session.restore(writer._spark)
             with self._starting:
                 if self._shut:
                     raise Closed(0)
@@ -83,6 +92,11 @@ class Gate:
             return query
 
         return start
+
+    def _know(self, spark: SparkSession) -> None:
+        if not any(spark is known for known in self._sessions):
+            self._sessions.append(spark)
+            self._listen(spark)
 
     def _pass(self, frame: DataFrame, spark: SparkSession) -> None:
         """Wait for the app's lock; end quietly if the driver was superseded meanwhile."""

@@ -46,7 +46,7 @@ class Driver:
         self.arguments = arguments
         self.journal = Journal(arguments)
         self._stop = StopRequest(self._end_queries)
-        self._gate = Gate(arguments, self.journal, WarmUp(arguments.ready_deadline_s / 3))
+        self._gate = Gate(arguments, self.journal, WarmUp(arguments.ready_deadline_s / 3), self._listen)
         self._finishing = threading.Lock()
         self._telemetry: Telemetry | None = None
         self._listener: ProgressListener | None = None
@@ -72,12 +72,9 @@ class Driver:
         self._finish(error)
 
     def _attach(self, spark: SparkSession) -> None:
-        from include.streaming.progress import ProgressListener
         from include.streaming.telemetry import attach
 
         a = self.arguments
-        self._listener = ProgressListener(self.journal)
-        spark.streams.addListener(self._listener)
         identity = AppIdentity(a.pipeline, a.app, a.generation, a.version, a.slots, a.epoch)
         self._telemetry = attach(spark, identity, a.lake, a.period_s)
         context: Any = spark.sparkContext
@@ -89,6 +86,12 @@ class Driver:
             stop()
 
         context.stop = stop_after_last_events
+
+    def _listen(self, spark: SparkSession) -> None:
+        from include.streaming.progress import ProgressListener
+
+        self._listener = self._listener or ProgressListener(self.journal)
+        spark.streams.addListener(self._listener)
 
     def _await_queries(self) -> None:
         """Wait for every query: a script may end without awaiting, or having awaited only one."""

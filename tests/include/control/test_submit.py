@@ -68,6 +68,16 @@ def test_command_when_on_a_cluster_then_slots_bound_the_cores_and_executors_get_
     assert _value(argv, "--jars") == "/mine.jar,/jars/a.jar,/jars/b.jar"
 
 
+def test_driver_when_the_cluster_is_elsewhere_then_does_not_stay_on_the_loopback_address() -> None:
+    options = replace(OPTIONS, conf={"spark.driver.host": "127.0.0.1"}, env={"SPARK_LOCAL_IP": "127.0.0.1"})
+    for master, stays in (("local", True), ("spark://127.0.0.1:7077", True), ("spark://master:7077", False)):
+        app = _app(master=master)
+        assert ("spark.driver.host" in submit.conf(options, app)) is stays
+        assert ("SPARK_LOCAL_IP" in submit.environment(options, app, {})) is stays
+    told = _app(master="spark://master:7077", conf={"spark.driver.host": "me"})
+    assert submit.conf(options, told)["spark.driver.host"] == "me"
+
+
 def test_command_when_the_pipeline_names_packages_files_and_conf_then_they_are_applied() -> None:
     conf = {
         "spark.ui.enabled": "true",
