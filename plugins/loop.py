@@ -24,6 +24,7 @@ def loop_for(pipeline: str) -> Loop:
     import os
     from datetime import UTC, datetime
 
+    from include.contracts.protocols import HasModel
     from include.control.cycle import Loop
     from include.control.spark_plant import SparkPlant
     from include.pipelines.catalog import find
@@ -31,12 +32,14 @@ def loop_for(pipeline: str) -> Loop:
     from optimizers.registry import create
 
     spec, tables = find(pipeline), wiring.lake()
+    tuner = create(spec.tuner.name, spec.tuner.options)
+    fit = tuner.model if isinstance(tuner, HasModel) else None
     return Loop(
         spec=spec,
         lake=tables,
         plant=SparkPlant(spec, tables, wiring.reconciler_for(spec, tables)),
-        optimizers={spec.tuner.name: create(spec.tuner.name, spec.tuner.options)},
-        tracker=Tracker(os.environ.get("MLFLOW_TRACKING_URI")),
+        optimizers={spec.tuner.name: tuner},
+        tracker=Tracker(os.environ.get("MLFLOW_TRACKING_URI"), fit),
         clock=lambda: datetime.now(UTC),
     )
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Protocol
+from typing import Any, Protocol, runtime_checkable
 
 from include.contracts.decision import Memory, Proposal, Reconfiguration
 from include.contracts.deployment import Deployment
@@ -24,6 +25,15 @@ class Optimizer(Protocol):
 
     def propose(self, signals: Signals, current: Deployment, memory: Memory) -> tuple[Proposal, Memory]:
         """Say what to change and why, and what to remember until the next look."""
+        ...
+
+
+@runtime_checkable
+class HasModel(Protocol):
+    """An optimizer whose decisions rest on a fitted model that is worth keeping."""
+
+    def model(self, training: Mapping[str, tuple[float, ...]]) -> Any:
+        """Return the scikit-learn estimator fitted on a Proposal's ``training``, as the decision used it."""
         ...
 
 

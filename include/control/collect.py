@@ -21,8 +21,9 @@ from include.control.stores.reconfigurations import ReconfigurationStore
 from include.lake.store import Lake
 from include.pipelines.spec import PipelineSpec
 
-SETTLED_BATCHES = 3
-"""Healthy batches after a reconfiguration before it is judged: as many as make a level of the capacity fit."""
+SETTLED_BATCHES = 2
+"""Healthy batches after a reconfiguration, its cold first one not counted, before figures are trusted: with fewer
+the period would still be the predecessor's, with more an app too small by far would wait for its own long batches."""
 
 MAX_PERIODS = 3
 """Longest period in spec periods: after a pause of the loop the average over the whole pause would say nothing."""

@@ -18,6 +18,10 @@ HISTORY = timedelta(minutes=30)
 """How far back a look reads. Long enough for tens of batches at the present level and for the levels just left, short
 enough that the cost of a row is still the same; older levels are remembered as observations."""
 
+REQUIRED = " and ".join(
+    f"{column} is not null" for column in ("query", "generation", "epoch", "batch_id", "slots", "rows_in")
+)
+
 MAX_ROWS = 3000
 """Rows that a look reads at most, for a bounded time: half an hour of batches of 0.6 s."""
 
@@ -77,12 +81,16 @@ class History:
 
 
 def read(lake: Lake, pipeline: str, app: str, now: datetime) -> tuple[BatchMetrics, ...]:
-    """Return an app's rows of ``telemetry/batches`` of the last :data:`HISTORY`, all its queries, in any order."""
+    """Return an app's rows of ``telemetry/batches`` of the last :data:`HISTORY`, all its queries, in any order.
+
+    Rows that lack what every row must have were told by the quality gate once; here they must not block every look
+    until they are old.
+    """
     oldest = now - HISTORY
     sql = f"""
         select * from batches
-        where pipeline = {literal(pipeline)} and app = {literal(app)} and time >= {literal(oldest)}
-            and date >= cast({literal(f"{oldest:%Y-%m-%d}")} as date)
+        where pipeline = {literal(pipeline)} and app = {literal(app)} and {REQUIRED}
+            and time between {literal(oldest)} and {literal(now)} and date >= cast({literal(f"{oldest:%Y-%m-%d}")} as date)
         order by time desc limit {MAX_ROWS}
     """  # noqa: S608 - values pass through literal()
     return tuple(batch_from_row(row) for row in lake.rows(sql, TABLE))

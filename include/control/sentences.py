@@ -20,7 +20,7 @@ LEAD = {
 
 
 def change_sentence(action: Action, wishes: Wishes, signals: Signals | None, objection: str = "") -> str:
-    """Return a change for a person, for example ``delays: slots 2 -> 4; 850 rows/s arrive, ...``.
+    """Return a change for a person, for example ``delays: slots 2 -> 4: 850 rows/s arrive and ...``.
 
     Args:
         action: What became of it.
@@ -29,11 +29,9 @@ def change_sentence(action: Action, wishes: Wishes, signals: Signals | None, obj
         objection: A guard and its reason, for a veto.
     """
     steps = ", ".join(f"{c.app}: {c.field} {c.before} -> {c.value}" for c in wishes.changes)
-    measured = "; ".join(filter(None, (_measured(app, wishes) for app in _changed(wishes.changes, signals))))
     why = " ".join(_sentence(p.sentence) for p in wishes.proposals if p.changes)
-    text = LEAD.get(action, "") + steps
-    text += f"; {measured}." if measured else "."
-    text += f" {why}" if why else ""
+    why = why or "; ".join(filter(None, (_measured(app, wishes) for app in _changed(wishes.changes, signals))))
+    text = LEAD.get(action, "") + (_sentence(f"{steps}: {why}" if why else steps))
     return f"{text} Vetoed by {objection}." if objection else text
 
 

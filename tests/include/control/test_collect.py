@@ -207,6 +207,23 @@ def test_collect_when_columns_are_null_then_figures_are_missing_not_zero(tmp_pat
     assert seen.processed_rows_per_s == pytest.approx(900, rel=0.15)
 
 
+def test_collect_when_a_row_lacks_what_every_row_must_have_then_looks_go_on_without_it(tmp_path: Path) -> None:
+    rows = App().run(60, 900)
+    lake = lake_of(tmp_path, rows)
+    clean = of(look(lake, now=rows[-1].time))
+    bad = replace(rows[-2], batch_id=999, rows_in=None)  # type: ignore[arg-type]
+    add(lake, [bad, replace(rows[-2], batch_id=998, slots=None)])  # type: ignore[arg-type]
+    assert of(look(lake, now=rows[-1].time)) == clean
+
+
+def test_collect_when_a_row_is_of_the_future_then_it_does_not_count(tmp_path: Path) -> None:
+    rows = App().run(60, 900)
+    lake = lake_of(tmp_path, rows)
+    clean = look(lake, now=rows[-1].time)
+    add(lake, [replace(rows[-1], batch_id=999, time=rows[-1].time + timedelta(hours=1))])
+    assert look(lake, now=rows[-1].time).until == clean.until
+
+
 def test_collect_when_the_loop_was_paused_then_the_period_is_bounded(tmp_path: Path) -> None:
     rows = App().run(600, lambda t: 200 if t < 500 else 1500)
     signals = look(lake_of(tmp_path, rows), Cursor(0, START), now=rows[-1].time)
