@@ -54,8 +54,6 @@ def cei(mu: Array, sigma: Array, lam: Array, observed: Sequence[int]) -> int | N
     with np.errstate(divide="ignore", invalid="ignore"):
         probability = np.where(sigma > 0, ndtr((mu - lam) / sigma), certain)
     gain = (best - p) * probability
-    if best <= n:
-        gain[best:] = -np.inf  # beyond p* nothing is gained
     choice = int(np.argmax(gain))
     if gain[choice] > 0:
         return choice + 1

@@ -106,7 +106,7 @@ def test_linear_when_exponent_is_1_then_is_ds2() -> None:
 
 def test_linear_when_exponent_is_below_1_then_steps_up_are_larger_and_down_are_not() -> None:
     assert linear(1, 100.0, 500.0, 0.9) == 6
-    assert linear(8, 800.0, 400.0, 0.9) == linear(8, 800.0, 400.0) == 4
+    assert linear(8, 800.0, 410.0, 0.9) == linear(8, 800.0, 410.0) == 5
 
 
 def test_linear_when_nothing_arrives_then_is_1() -> None:

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -74,13 +76,20 @@ def test_estimator_when_stored_then_holds_the_libraries_types_only() -> None:
     assert types and all(t.startswith("skopt.") for t in types)
 
 
-def test_curve_when_monotone_then_never_falls_and_rises_at_most_linearly_beyond_the_data() -> None:
-    known = levels(observed({1: 100.0, 2: 210.0, 3: 180.0, 4: 330.0}), 5)
-    line = curve(fit(columns(known)), known, 12, CORRECTED)
+@pytest.mark.parametrize("options", [CORRECTED, replace(LITERAL, monotone=True)], ids=["power_law", "rbf"])
+def test_curve_when_monotone_then_never_falls(options: Options) -> None:
+    known = levels(observed({1: 100.0, 2: 210.0, 3: 150.0, 6: 140.0}), 5)
+    line = curve(fit(columns(known), options), known, 12, options)
     for values in (line.low, line.mean, line.high):
         assert (np.diff(values) >= 0).all()
     assert (line.low <= line.mean).all() and (line.mean <= line.high).all()
-    assert (line.mean[4:] <= 330.0 * np.arange(5, 13) / 4 + 1e-9).all()
+
+
+def test_curve_when_levels_scaled_better_than_linearly_then_is_linear_beyond_them() -> None:
+    known = levels(observed({1: 100.0, 2: 300.0}), 5)
+    line = curve(fit(columns(known)), known, 12, CORRECTED)
+    assert line.mean[11] == pytest.approx(300.0 * 12 / 2)
+    assert (line.mean[2:] <= 300.0 * np.arange(3, 13) / 2 + 1e-9).all()
 
 
 def test_curve_when_literal_then_is_the_surrogates_own() -> None:

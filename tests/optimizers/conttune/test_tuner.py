@@ -125,6 +125,8 @@ def test_backlog_when_our_own_restart_caused_it_then_no_step_either_way() -> Non
 def test_up_when_fewer_tasks_than_slots_ran_then_never(flag: bool, reason: str) -> None:
     app = app_signals(4, 350.0, measured(2), parallelism=2, source_splits=flag)
     assert outcome(ask(app, POWER), 4) == (4, reason)
+    barely = replace(app, arrival_rows_per_s=180.0)  # 3 slots would do, if there were work for 3
+    assert outcome(ask(barely, POWER), 4) == (4, reason)
     ignored = ask(replace(app, arrival_rows_per_s=500.0), POWER, source_splits=False)
     assert target(ignored, 4) > 4
 
