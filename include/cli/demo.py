@@ -10,10 +10,10 @@ from include.stack.home import Home
 
 
 @click.command()
-@click.option("--days", default=1.0, show_default=True, help="Replayed days, or a part of one.")
-@click.option("--day-s", default=240.0, show_default=True, help="Seconds a replayed day takes.")
-@click.option("--start-hour", default=4, show_default=True, help="Hour of the day to start at.")
-@click.option("--fold-days", default=28, show_default=True, help="Days of flights laid over one replayed day.")
+@click.option("--days", default=0.9, show_default=True, help="Replayed days, or a part of one.")
+@click.option("--day-s", default=360.0, show_default=True, help="Seconds a replayed day takes.")
+@click.option("--start-hour", default=5, show_default=True, help="Hour of the day to start at.")
+@click.option("--fold-days", default=14, show_default=True, help="Days of flights laid over one replayed day.")
 @click.option("--keep", is_flag=True, help="Leave the stack and the job up at the end.")
 @click.option("--down", is_flag=True, help="Only stop what --keep left up.")
 def demo(days: float, day_s: float, start_hour: int, fold_days: int, keep: bool, down: bool) -> int:
@@ -32,7 +32,7 @@ def demo(days: float, day_s: float, start_hour: int, fold_days: int, keep: bool,
         with stage.locked():
             stage.stop()
         return 0
-    clock = Clock(fold_days=fold_days, days=days, day_s=day_s, start_hour=start_hour)
+    clock = Clock(fold_days=fold_days, days=days, day_s=day_s, start_hour=start_hour, tick_s=2.0)
     # everything the demo starts lives in its own home and knows no other pipeline
     os.environ["MILLRACE_HOME"] = str(stage.home.root)
     os.environ.pop("MILLRACE_PIPELINES", None)

@@ -89,6 +89,8 @@ class AppSignals:
         slot_busy_ratio: Occupied task-slot time over slots * period, waits included, 0..1 (the state
             rule's CPU on Spark).
         capacity: Fitted cost; None until it can be fitted.
+        batch_rows_limit: Rows of a full batch where the source is read in limited batches (``maxFilesPerTrigger``
+            and the like); None if no batch was full.
         restart_lag_rows: Part of the backlog that Millrace's own last restart caused and that has not
             drained yet.
         operators: The app's operators.
@@ -109,6 +111,7 @@ class AppSignals:
     slot_busy_ratio: float | None
     capacity: Capacity | None
     restart_lag_rows: int | None = None
+    batch_rows_limit: int | None = None
     operators: tuple[OperatorSignals, ...] = ()
 
 

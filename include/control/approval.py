@@ -58,4 +58,3 @@ def refuse(lake: Lake, pipeline: str, decision_id: str, by: str | None, now: dat
     )
     store = DecisionStore(lake)
     return veto if store.record(veto) else store.get(veto.decision_id) or veto
-

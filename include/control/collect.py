@@ -14,7 +14,7 @@ from include.contracts.telemetry import BatchMetrics, OperatorBatch
 from include.control.capacity import fit, heaviest, ran_at, typical_parallelism
 from include.control.health import healthy, is_idle_marker
 from include.control.history import TABLE, History, main_query, read
-from include.control.rates import backpressured_ratio, rates, restart_lag_rows
+from include.control.rates import backpressured_ratio, batch_rows_limit, rates, restart_lag_rows
 from include.control.stores.deployments import DeploymentStore
 from include.control.stores.observations import ObservationStore
 from include.control.stores.reconfigurations import ReconfigurationStore
@@ -110,6 +110,7 @@ def _app(
         slot_busy_ratio=_slot_busy_ratio(history),
         capacity=capacity,
         restart_lag_rows=lag,
+        batch_rows_limit=batch_rows_limit(history),
         operators=_operators(spec.app, history, present),
     )
 

@@ -20,6 +20,12 @@ from include.control.history import History
 BACK_TO_BACK_RATIO = 0.25
 """A batch that followed its predecessor within this share of its own duration ran without a pause."""
 
+LEFT_OVER_RATIO = 0.5
+"""A batch that leaves this share of its own rows behind, beside what came meanwhile, did so because it was full."""
+
+FULL_BATCHES = 5
+"""Newest full batches whose rows are averaged."""
+
 LEAST_COVER_RATIO = 0.5
 """Points that cover less of the period than this need the last one before it to give a rate."""
 
@@ -82,6 +88,26 @@ def backpressured_ratio(
         waiting = b.backlog_rows or 0
         behind += pause <= BACK_TO_BACK_RATIO * b.duration_s and waiting > arrival * planned_s
     return behind / len(known)
+
+
+def batch_rows_limit(history: History) -> int | None:
+    """Return the rows of a full batch where the source is read in limited batches; None if no batch was full.
+
+    A batch that is not limited takes all that waits: what is left when it ends has come meanwhile. A limited one leaves
+    more. Limits are set in files or bytes, so the rows of the newest few full batches are averaged.
+
+    Args:
+        history: The app's telemetry.
+    """
+    full = []
+    for a, b in pairwise(history.batches):
+        known = None not in (a.source_end, b.source_end, b.backlog_rows)
+        if a.generation == b.generation and known and b.rows_in > 0:
+            came = (b.source_end or 0) - (a.source_end or 0)
+            if (b.backlog_rows or 0) > came + LEFT_OVER_RATIO * b.rows_in:
+                full.append(b.rows_in)
+    newest = full[-FULL_BATCHES:]
+    return round(sum(newest) / len(newest)) if newest else None
 
 
 def restart_lag_rows(history: History, changes: Sequence[Reconfiguration]) -> int | None:

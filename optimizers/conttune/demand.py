@@ -11,12 +11,17 @@ batch's duration o(p) / (1 - rho) <= max_lag_s, that is rho <= u(p) = min(target
 With ``catch_up`` the backlog has to drain in time as well, at which the app may be fully busy:
     PA(p) >= lambda + excess / catch_up_s                                                             (2)
 The greater of both is required. Room for (1) drains a small backlog by itself, hence the greater and not the sum.
+
+Where a batch holds at most x rows (``maxFilesPerTrigger`` and the like), o(p) is paid every x rows however many wait:
+a rate r is sustained where x / (o + x / PA) >= r, that is
+    PA(p) >= r / (1 - r o / x)                                                                        (3)
+With lambda / target for r this is one more bound on the utilisation, u(p) <= target - lambda o / x.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from statistics import fmean
 
 import numpy as np
@@ -26,6 +31,9 @@ from include.contracts.signals import AppSignals, Objective
 from optimizers.conttune.options import Options
 
 Array = NDArray[np.float64]
+
+LEAST_UTILISATION = 0.05
+"""Where the fixed cost alone eats nearly all of a limited batch's time, slots are sought for this: not infinitely many."""
 
 DRAINED_SHARE = 0.1
 """A backlog that is gone within this share of catch_up_s by itself counts as drained."""
@@ -43,6 +51,7 @@ class Demand:
         fixed_s: o(p) by observed level, seconds.
         micro_batch: Condition (1) instead of PA(p) >= lambda.
         catch_up: Condition (2).
+        batch_rows: x, rows that a batch holds at most; None if it is not limited.
     """
 
     rate: float
@@ -52,6 +61,7 @@ class Demand:
     fixed_s: Mapping[int, float] = field(default_factory=dict)
     micro_batch: bool = True
     catch_up: bool = True
+    batch_rows: int | None = None
 
     def required(self, parallelism: Sequence[int] | NDArray[np.int_]) -> Array:
         """Return the least PA that makes each p feasible, rows a second, shape (n,)."""
@@ -65,7 +75,10 @@ class Demand:
             tolerance: Share by which u(p) may be exceeded, as long as the app keeps up, >= 0.
         """
         planned = self.rate / min(1.0, self.highest_utilisation(parallelism) * (1 + tolerance))
-        return max(planned, self.rate + self.excess / self.objective.catch_up_s) if self.catch_up else planned
+        if not self.catch_up:
+            return planned
+        drained = self.rate + self.excess / self.objective.catch_up_s
+        return max(planned, drained / max(LEAST_UTILISATION, 1.0 - self._limited(drained, parallelism)))
 
     def highest_utilisation(self, parallelism: int) -> float:
         """Return u(p), in (0, 1]; the target alone where no utilisation can meet the latency goal."""
@@ -73,7 +86,12 @@ class Demand:
             return 1.0
         target = self.objective.target_utilisation
         room = self._room(parallelism)
-        return min(target, room) if room > 0 else target
+        limited = max(LEAST_UTILISATION, target - self._limited(self.rate, parallelism))
+        return min(target, room, limited) if room > 0 else min(target, limited)
+
+    def sustained(self, ability: float, parallelism: int) -> float:
+        """Return the rate that an app of this ability sustains, rows a second: less where batches are limited."""
+        return ability / (1.0 + self._limited(ability, parallelism))
 
     def attainable(self, parallelism: int) -> bool:
         """Say whether the latency goal can be met at all: o(p) < max_lag_s."""
@@ -86,10 +104,16 @@ class Demand:
         return self.fixed_s[min(self.fixed_s, key=lambda p: (abs(p - parallelism), p))]
 
     def draining(self, ability: float) -> bool:
-        """Say whether a backlog, whoever caused it, keeps an app of this ability busy for a while."""
+        """Say whether a backlog, whoever caused it, keeps an app that sustains this rate busy for a while."""
         return self.catch_up and self.waiting > DRAINED_SHARE * self.objective.catch_up_s * max(
             0.0, ability - self.rate
         )
+
+    def _limited(self, rate: float, parallelism: int) -> float:
+        """Return r o / x, the share of time that fixed costs take at a rate; 0 where batches are not limited."""
+        if not self.batch_rows or not self.micro_batch:
+            return 0.0
+        return rate * (self.fixed_at(parallelism) or 0.0) / self.batch_rows
 
     def _room(self, parallelism: int) -> float:
         return 1.0 - (self.fixed_at(parallelism) or 0.0) / self.objective.max_lag_s
@@ -111,7 +135,7 @@ def demand(
     plain = Demand(rate, 0.0, 0.0, objective, means, options.micro_batch, options.catch_up)
     waiting = max(0.0, (app.backlog_rows or 0) - rate * _planned_duration_s(plain.fixed_at(app.slots), objective))
     excess = max(0.0, waiting - (app.restart_lag_rows or 0))
-    return Demand(rate, waiting, excess, objective, means, options.micro_batch, options.catch_up)
+    return replace(plain, waiting=waiting, excess=excess, batch_rows=app.batch_rows_limit)
 
 
 def _planned_duration_s(fixed_s: float | None, objective: Objective) -> float:

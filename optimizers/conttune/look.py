@@ -86,6 +86,11 @@ class Look:
         """PA of the level that runs, rows a second."""
         return self.expected(self.effective)
 
+    @property
+    def sustained_now(self) -> float:
+        """Rate that the level that runs sustains, rows a second: PA, or less where batches are limited."""
+        return self.demand.sustained(self.ability_now, self.effective)
+
     def expected(self, parallelism: int) -> float:
         """Return the PA that is to be expected at a level, rows a second.
 

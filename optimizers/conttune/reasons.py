@@ -14,6 +14,7 @@ class Reason(StrEnum):
     UNDER_PROVISIONED = "under_provisioned"
     UTILISATION_ABOVE_TARGET = "utilisation_above_target"
     LATENCY_GOAL = "latency_goal"
+    BATCH_LIMIT = "batch_limit"
     BACKLOG_TO_DRAIN = "backlog_to_drain"
     # steps down
     OVER_PROVISIONED = "over_provisioned"
@@ -55,9 +56,11 @@ SENTENCES: Mapping[Reason, str] = {
     Reason.UNDER_PROVISIONED: f"{_ARRIVES}: {_THEN}",
     Reason.UTILISATION_ABOVE_TARGET: f"{_ARRIVES}, which is above the planned {{target}} % utilisation: {_THEN}",
     Reason.LATENCY_GOAL: f"{_ARRIVES}, too busy to end a batch within {{max_lag}} s: {_THEN}",
+    Reason.BATCH_LIMIT: "{rate} rows/s arrive, and with at most {batch_rows} rows a batch {now} can sustain only "
+    f"{{sustained}} rows/s: {_THEN}",
     Reason.BACKLOG_TO_DRAIN: f"{_ARRIVES}, but {{excess}} rows wait and should be done within {{catch_up}} s: {_THEN}",
     Reason.OVER_PROVISIONED: f"Only {_ARRIVES}: {_THEN}",
-    Reason.OUT_OF_BOUNDS: "{now} lie outside the allowed {low} to {high}: {then} to obey.",
+    Reason.OUT_OF_BOUNDS: "{now}, but {low} to {high} are allowed: {then}, whatever arrives.",
     Reason.WELL_PROVISIONED: f"{_ARRIVES}, {{utilisation_now}} % utilisation: nothing to change.",
     Reason.DRAINING: f"{_ARRIVES}, but {{waiting}} rows still wait: no step down before they are done.",
     Reason.WINDOW_HALF_OLD: f"{_ARRIVES}; it was {{earlier}} rows/s in the period before, so this one is half old: the "

@@ -75,7 +75,7 @@ def _up(look: Look, wanted: int) -> Ruling:
 
 
 def _down(look: Look, wanted: int) -> Ruling:
-    if look.demand.draining(look.ability_now):
+    if look.demand.draining(look.sustained_now):
         return look.now, Reason.DRAINING
     if look.app.capacity is None:  # the present level is not measured: no extrapolation below what is
         wanted = max(wanted, look.observed_levels[0])
@@ -105,4 +105,4 @@ def why_stay(look: Look) -> Reason:
         return Reason.AT_MAXIMUM if look.now >= look.bounds.max_slots else Reason.NO_HIGHER_LEVEL
     if not look.demand.attainable(look.effective):
         return Reason.LATENCY_UNATTAINABLE
-    return Reason.DRAINING if look.demand.draining(look.ability_now) else Reason.WELL_PROVISIONED
+    return Reason.DRAINING if look.demand.draining(look.sustained_now) else Reason.WELL_PROVISIONED

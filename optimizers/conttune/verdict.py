@@ -73,6 +73,8 @@ def why_up(look: Look) -> Reason:
         return Reason.UNDER_PROVISIONED
     if load.rate > load.objective.target_utilisation * ability:
         return Reason.UTILISATION_ABOVE_TARGET
+    if load.rate > load.objective.target_utilisation * look.sustained_now:
+        return Reason.BATCH_LIMIT
     if load.rate > load.highest_utilisation(look.effective) * ability:
         return Reason.LATENCY_GOAL
     return Reason.BACKLOG_TO_DRAIN if load.catch_up else Reason.UNDER_PROVISIONED
@@ -94,6 +96,8 @@ def _words(look: Look, target: int) -> Mapping[str, str]:
         "target": _percent(load.objective.target_utilisation),
         "max_lag": number(load.objective.max_lag_s),
         "catch_up": number(load.objective.catch_up_s),
+        "sustained": number(look.sustained_now),
+        "batch_rows": number(load.batch_rows or 0),
         "excess": number(load.excess),
         "waiting": number(load.waiting),
         "slack": _percent(options.slack),

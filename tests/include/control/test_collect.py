@@ -207,6 +207,13 @@ def test_collect_when_columns_are_null_then_figures_are_missing_not_zero(tmp_pat
     assert seen.processed_rows_per_s == pytest.approx(900, rel=0.15)
 
 
+def test_collect_when_batches_are_limited_then_a_full_one_is_told_from_one_that_took_all(tmp_path: Path) -> None:
+    limited = App(cap=700).run(120, 900)
+    assert of(look(lake_of(tmp_path / "limited", limited))).batch_rows_limit == 700
+    free = App(rows_per_s=1000).run(120, 1200)  # cannot keep up either, but always takes all that waits
+    assert of(look(lake_of(tmp_path / "free", free))).batch_rows_limit is None
+
+
 def test_collect_when_a_row_lacks_what_every_row_must_have_then_looks_go_on_without_it(tmp_path: Path) -> None:
     rows = App().run(60, 900)
     lake = lake_of(tmp_path, rows)

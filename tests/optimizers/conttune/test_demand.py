@@ -1,9 +1,13 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
 
 from include.contracts.signals import Objective
-from optimizers.conttune.demand import demand
+from optimizers.conttune.demand import LEAST_UTILISATION, Demand, demand
 from optimizers.conttune.options import CORRECTED, LITERAL
 from tests.optimizers.builders import app_signals
 
@@ -61,3 +65,22 @@ def test_tolerance_when_given_then_never_exceeds_what_can_be_kept_up_with() -> N
     assert load.required_at(2, tolerance=0.5) == 300.0
     load = demand(app_signals(2, 300.0, None), 300.0, FIXED, OBJECTIVE, CORRECTED)
     assert load.required_at(2, tolerance=0.05) == pytest.approx(300 / 0.84)
+
+
+@given(rate=st.floats(1, 1e4), x=st.integers(100, 10**6), fixed_s=st.floats(0.1, 5), target=st.floats(0.2, 1.0))
+def test_required_when_batches_are_limited_then_is_just_what_sustains_the_rate_at_the_target(
+    rate: float, x: int, fixed_s: float, target: float
+) -> None:
+    assume(rate * fixed_s / x < target - LEAST_UTILISATION)
+    goal = Objective(target_utilisation=target, max_lag_s=1e9)
+    load = Demand(rate, 0.0, 0.0, goal, {2: fixed_s}, batch_rows=x)
+    needed = load.required_at(2)
+    assert load.sustained(needed, 2) * target == pytest.approx(rate, rel=1e-6)
+    free = replace(load, batch_rows=None)
+    assert needed >= free.required_at(2)
+    assert load.sustained(needed, 2) <= needed
+
+
+def test_required_when_fixed_costs_eat_a_limited_batch_then_stays_finite() -> None:
+    load = Demand(1000.0, 0.0, 5000.0, OBJECTIVE, {2: 5.0}, batch_rows=100)
+    assert load.required_at(2) == pytest.approx((1000.0 + 5000.0 / OBJECTIVE.catch_up_s) / LEAST_UTILISATION)
