@@ -90,7 +90,8 @@ def read(lake: Lake, pipeline: str, app: str, now: datetime) -> tuple[BatchMetri
     sql = f"""
         select * from batches
         where pipeline = {literal(pipeline)} and app = {literal(app)} and {REQUIRED}
-            and time between {literal(oldest)} and {literal(now)} and date >= cast({literal(f"{oldest:%Y-%m-%d}")} as date)
+            and time between {literal(oldest)} and {literal(now)}
+            and date >= cast({literal(f"{oldest:%Y-%m-%d}")} as date)
         order by time desc limit {MAX_ROWS}
     """  # noqa: S608 - values pass through literal()
     return tuple(batch_from_row(row) for row in lake.rows(sql, TABLE))

@@ -33,7 +33,7 @@ from optimizers.conttune.options import Options
 Array = NDArray[np.float64]
 
 LEAST_UTILISATION = 0.05
-"""Where the fixed cost alone eats nearly all of a limited batch's time, slots are sought for this: not infinitely many."""
+"""Where fixed cost alone eats nearly all of a limited batch's time, slots are sought for this, not infinitely many."""
 
 DRAINED_SHARE = 0.1
 """A backlog that is gone within this share of catch_up_s by itself counts as drained."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
 
 from include.contracts.deployment import AppDeployment
@@ -29,14 +29,14 @@ def until(condition: Callable[[], object], why: str) -> None:
 
 
 class Driving:
-    """One driver of pipeline ``p``, app ``a``."""
+    """One driver of pipeline ``p``, app ``a``; ``how`` is the spec's ``submit``."""
 
-    def __init__(self, root: Path, script: str, *args: str, env: Mapping[str, str] | None = None) -> None:
+    def __init__(self, root: Path, script: str, *args: str, **how: object) -> None:
         self.root, self.log = root, root / "driver.log"
         folder = app_dir(root / "run", "p", "a")
         self.generation = allot(folder)
         path = SCRIPTS / script
-        app = AppDeployment(str(path), args, 2, 1024, 2, {"env": dict(env or {})})
+        app = AppDeployment(str(path), args, 2, 1024, 2, how)
         arguments = DriverArguments(
             "p", "a", self.generation, 1, 2, 0, root / "run", root / "lake", 60.0, 120.0, 30.0, path, args
         )

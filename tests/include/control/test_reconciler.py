@@ -15,6 +15,7 @@ import pytest
 
 from include.contracts.decision import Outcome
 from include.contracts.errors import MillraceError, NotReady
+from include.control import backoff
 from include.drivers.record import DriverState
 from tests.include.control.plant_of_doubles import NAME, ROOT, DoublesPlant
 
@@ -286,7 +287,8 @@ def test_reconcile_when_the_predecessor_is_deaf_then_is_killed_after_the_deadlin
     plant.deploy()
     assert [c.outcome for c in plant.reconciler().reconcile()] == [Outcome.READY]
     assert plant.versions() == [(2, 2)]
-    assert plant.reconciler().reconcile() == ()  # its end is nobody's failure
+    assert plant.reconciler().reconcile() == ()
+    assert backoff.load(plant.root / "run" / NAME / NAME).contents == {}  # its end is nobody's trouble
 
 
 def test_reconcile_when_called_by_many_at_once_then_one_driver_runs(plant: DoublesPlant) -> None:
