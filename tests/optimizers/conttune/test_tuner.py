@@ -413,3 +413,38 @@ def test_window_when_waited_for_in_the_big_phase_then_the_tuning_goes_on() -> No
     second, _ = tuner.propose(seen, deployment(8), memory)
     assert outcome(first, 8) == (8, "window_half_old")
     assert outcome(second, 8) == (4, "over_provisioned")
+
+
+def test_window_when_a_look_was_still_settling_then_its_rate_counts_as_the_earlier_one() -> None:
+    tuner = create("conttune", {})
+    _, memory = tuner.propose(signals(app_signals(8, 500.0, measured(8)), observed(POWER)), deployment(8), {})
+    quiet = signals(app_signals(8, 100.0, measured(8)), observed(POWER))
+    _, memory = tuner.propose(replace(quiet, settling=True), deployment(8), memory)
+    assert outcome(tuner.propose(quiet, deployment(8), memory)[0], 8) == (2, "over_provisioned")
+
+
+# ---- what only some combinations of options reach
+
+
+def test_down_when_the_papers_state_rule_and_the_stop_rule_meet_then_slack_counts() -> None:
+    proposal = ask(idle(5, 0.8 * POWER[5]), POWER, micro_batch=False)
+    assert outcome(proposal, 5) == (5, "slack_too_small")
+    assert target(ask(idle(5, 0.8 * POWER[5]), POWER, micro_batch=False, stop_rule=False), 5) == 4
+
+
+def test_p_lin_when_it_contradicts_what_is_known_then_is_held_by_monotone_only() -> None:
+    odd = {1: 60.0, 2: 187.0, 4: 348.0}
+    app = app_signals(1, 200.0, capacity(1, 60.0))
+    assert target(ask(app, odd, alpha=0), 1) == 4
+    assert target(ask(app, odd, alpha=0, monotone=False), 1) == 5
+
+
+def test_backlog_when_unknown_then_matters_only_where_it_is_to_be_caught_up() -> None:
+    app = app_signals(2, 400.0, measured(2), backlog_rows=None)
+    assert target(ask(app, POWER, catch_up=False), 2) == 6
+
+
+def test_memory_when_an_app_was_not_measured_then_is_kept() -> None:
+    kept = {"operators": {"other": {"p_max": 4, "phase": "big", "rate": 3.0, "waited": False, "fixed_s": {"1": [2.0]}}}}
+    _, memory = create("conttune", {}).propose(signals(app_signals(2, 9.0, measured(2))), deployment(2), kept)
+    assert memory["operators"]["other"] == kept["operators"]["other"]
