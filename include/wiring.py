@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from include.control.delegate import DelegatedReconciler
     from include.control.reconciler import Reconciler
-    from include.control.submit import SubmitOptions
     from include.lake.store import Lake
     from include.pipelines.spec import PipelineSpec
 
@@ -41,20 +40,7 @@ def own_reconciler(spec: PipelineSpec, tables: Lake) -> Reconciler:
     """Return the reconciler that starts and stops drivers as processes of this machine."""
     from include.control.reconciler import Reconciler
     from include.stack.home import Home
+    from include.stack.spark_env import submit_options
 
     home = Home.from_env()
     return Reconciler(spec, tables, home.run / "drivers", home.logs / "drivers", submit_options())
-
-
-def submit_options() -> SubmitOptions:
-    """Return what every driver of this installation is started with."""
-    from include.control.submit import SubmitOptions
-    from include.stack import spark_env
-
-    return SubmitOptions(
-        spark_submit=spark_env.spark_submit(),
-        jars=tuple(spark_env.delta_jars()),
-        conf=spark_env.driver_submit_conf(),
-        python=spark_env.python(),
-        env=spark_env.environment(),
-    )

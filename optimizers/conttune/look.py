@@ -21,6 +21,8 @@ from optimizers.conttune.surrogate import fit
 
 JUMP = 0.1
 """Relative change of the rate between two looks that no ordinary fluctuation makes."""
+TRIFLE = 0.01
+"""Share of the ability below which a change of the rate decides nothing, whatever it is relative to the rate."""
 TOLERANCE = 1e-9
 """Relative rounding error that decides nothing."""
 
@@ -144,7 +146,7 @@ class Look:
         before, rate = self.notes.rate, self.demand.rate
         if not self.options.whole_windows or before is None or rate > self.ability_now:
             return False
-        return abs(rate - before) > JUMP * max(rate, before)
+        return abs(rate - before) > max(JUMP * max(rate, before), TRIFLE * self.ability_now)
 
     def _reducible(self) -> bool:
         if self.now <= self.bounds.min_slots:

@@ -56,7 +56,8 @@ class Writer:
         self.interval_s = max(SHORTEST_INTERVAL_S, period_s / 3)
         prefix = f"{identity.pipeline}/{identity.app}"
         self._table = FencedTable(lake, "telemetry/batches", f"{prefix}/generation", identity.generation)
-        self._apps_id = f"{prefix}/apps"
+        # a waiting successor tells of itself beside its predecessor
+        self._apps_id = f"{prefix}/apps/{identity.generation}"
         self._buffer: deque[Entry] = deque(maxlen=BUFFER_BATCHES)
         self._mutex = threading.Lock()  # the buffer
         self._commit = threading.Lock()  # one commit at a time

@@ -1,0 +1,89 @@
+"""The whole loop, as a newcomer runs it: stack, stream, Spark, Delta, Airflow, decisions, MLflow, spark-submit."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import psutil
+import pytest
+
+from include.contracts.decision import Action, Decision, Outcome
+from include.control.stores.decisions import DecisionStore
+from include.control.stores.deployments import DeploymentStore
+from include.control.stores.reconfigurations import ReconfigurationStore
+from include.lake.store import Lake
+from include.tracking.tracker import DECISION_TAG
+
+REPO = Path(__file__).resolve().parents[2]
+pytestmark = [pytest.mark.e2e, pytest.mark.slow]
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The home of one demo in short form that has come to its end."""
+    home = tmp_path_factory.mktemp("home")
+    short = ["--day-s=240", "--fold-days=10"]
+    env = {**os.environ, "MILLRACE_HOME": str(home), "COLUMNS": "160"}
+    done = subprocess.run(
+        [sys.executable, "-m", "include.cli", "demo", *short], cwd=REPO, env=env, capture_output=True, text=True
+    )
+    assert done.returncode == 0, f"{done.stdout[-6000:]}\n{done.stderr[-2000:]}"
+    return home
+
+
+@pytest.fixture(scope="module")
+def lake(home: Path) -> Lake:
+    return Lake(home / "demo" / "lake")
+
+
+def changes(lake: Lake) -> list[Decision]:
+    return [d for d in reversed(DecisionStore(lake).recent("delays", 500)) if d.action is Action.APPLY]
+
+
+def slots(decision: Decision) -> tuple[int, int]:
+    change = decision.proposals[0].changes[0]
+    return change.before, change.value
+
+
+def test_demo_when_it_ends_then_nothing_of_it_is_left_running(home: Path) -> None:
+    left = [p for p in psutil.process_iter(["cmdline"]) if str(home) in " ".join(p.info["cmdline"] or [])]
+    assert left == []
+
+
+def test_demo_when_it_ends_then_leaves_a_report_with_every_changes_sentence(home: Path, lake: Lake) -> None:
+    report = (home / "reports" / "demo.html").read_text(encoding="utf-8")
+    for decision in changes(lake):
+        assert decision.decision_id in report or f"{slots(decision)[0]} → {slots(decision)[1]}" in report
+    assert "http://" not in report.split("<body", 1)[0], "the report needs nothing from elsewhere"
+
+
+def test_demo_when_load_rises_and_falls_then_slots_do_and_each_change_came_to_be(lake: Lake) -> None:
+    steps = [slots(d) for d in changes(lake)]
+    assert any(after > before for before, after in steps)
+    assert any(after < before for before, after in steps)
+    versions = {c.to_version for c in ReconfigurationStore(lake).recent("delays", 500) if c.outcome is Outcome.READY}
+    store = DeploymentStore(lake)
+    for decision in changes(lake):
+        made = store.made_by("delays", decision.decision_id)
+        assert made is not None
+        assert made.apps["delays"].slots == slots(decision)[1]
+        assert made.version in versions
+
+
+def test_demo_when_a_change_is_made_then_mlflow_and_decision_name_each_other(home: Path, lake: Lake) -> None:
+    from mlflow import MlflowClient
+
+    client = MlflowClient(f"sqlite:///{home / 'demo' / 'mlflow' / 'mlflow.db'}")
+    for decision in changes(lake):
+        assert decision.mlflow_run_id is not None
+        assert client.get_run(decision.mlflow_run_id).data.tags[DECISION_TAG] == decision.decision_id
+    assert client.get_model_version_by_alias("millrace-delays-delays", "champion").version
+
+
+def test_demo_when_looks_hold_then_they_are_recorded_too_with_a_sentence(lake: Lake) -> None:
+    every = DecisionStore(lake).recent("delays", 500)
+    assert any(d.action is Action.HOLD for d in every)
+    assert all(d.sentence and d.reason_code for d in every)
