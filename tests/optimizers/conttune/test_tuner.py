@@ -448,3 +448,11 @@ def test_memory_when_an_app_was_not_measured_then_is_kept() -> None:
     kept = {"operators": {"other": {"p_max": 4, "phase": "big", "rate": 3.0, "waited": False, "fixed_s": {"1": [2.0]}}}}
     _, memory = create("conttune", {}).propose(signals(app_signals(2, 9.0, measured(2))), deployment(2), kept)
     assert memory["operators"]["other"] == kept["operators"]["other"]
+
+
+def test_predicted_when_the_app_keeps_up_then_is_the_steady_batch() -> None:
+    found = ask(app_signals(4, 0.6 * POWER[4], capacity(4, POWER[4], fixed_s=2.0)), POWER).predicted
+    assert found["utilisation_ratio"] == pytest.approx(0.6, rel=0.02)
+    assert found["batch_duration_s"] == pytest.approx(2.0 / (1 - found["utilisation_ratio"]))
+    overloaded = ask(app_signals(8, 9000.0, measured(8)), POWER).predicted
+    assert "batch_duration_s" not in overloaded, "it grows without end"
