@@ -1,4 +1,4 @@
-"""The local stack: time to set up, time to health, memory."""
+"""The local stack: time to set up, time to health, memory, downtime of a restart, and the whole loop at work."""
 
 from __future__ import annotations
 
@@ -13,6 +13,8 @@ from pathlib import Path
 
 import psutil
 
+from benchmarks.downtime import downtime
+from benchmarks.loop import loop
 from benchmarks.record import Record, at_most
 from include.stack import groups, lifecycle
 from include.stack.home import REPO, Home
@@ -34,7 +36,7 @@ def run(quick: bool) -> list[Record]:
     records = [_repeated_set_up()] if quick else [_fresh_set_up(), _repeated_set_up()]
     with _temporary_home() as home:
         records += _starts(home, ("first start",) if quick else ("first start", "later start"))
-    return records
+    return [*records, *downtime(quick), *loop(quick)]
 
 
 @contextmanager

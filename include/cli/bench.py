@@ -11,7 +11,7 @@ from rich.console import Console
 from include.contracts.errors import MillraceError
 from include.stack.home import REPO
 
-NOT_A_BENCH = {"__init__", "record"}
+NOT_A_BENCH = {"__init__", "record", "delays_app", "downtime", "loop"}
 
 
 def names() -> list[str]:
