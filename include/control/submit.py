@@ -34,8 +34,11 @@ LOOPBACK_CONF = frozenset({"spark.driver.host", "spark.driver.bindAddress"})
 LOOPBACK_VARIABLE = "SPARK_LOCAL_IP"
 """They keep a driver on this machine to itself."""
 
-NOT_INHERITED = ("AIRFLOW", "_AIRFLOW", "PYSPARK_", "_PYSPARK", "SPARK_ENV_LOADED", "PYTHONPATH", "PYTHONHASHSEED")
-"""Variables, by their beginning, that belong to whoever calls the reconciler and not to a driver."""
+NOT_INHERITED = (
+    *("AIRFLOW", "_AIRFLOW", "MLFLOW_", "OPENBLAS_", "PYSPARK_", "_PYSPARK"),
+    *("SPARK_ENV_LOADED", "PYTHONPATH", "PYTHONHASHSEED"),
+)
+"""Variables, by their beginning, that are the reconciler's caller's and not a driver's, secrets among them."""
 
 
 def command(options: SubmitOptions, app: AppDeployment, arguments: DriverArguments) -> list[str]:

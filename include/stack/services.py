@@ -107,6 +107,8 @@ def airflow_env(home: Home, secrets: Secrets, ports: Mapping[str, int]) -> dict[
         "AIRFLOW_HOME": str(home.airflow),
         # SparkSubmitOperator's connection: this machine, no cluster
         "AIRFLOW_CONN_SPARK_DEFAULT": "spark://local",
+        # fits on a handful of points: more threads only wait for each other
+        "OPENBLAS_NUM_THREADS": "1",
         "PYTHONUNBUFFERED": "1",
     }
 

@@ -97,6 +97,7 @@ def test_environment_when_called_from_airflow_inside_spark_then_neither_leaks_in
         "AIRFLOW__CORE__FERNET_KEY": "secret",
         "AIRFLOW_HOME": "/x",
         "_AIRFLOW_X": "1",
+        "MLFLOW_TRACKING_PASSWORD": "secret",
         "PYSPARK_GATEWAY_PORT": "1",
         "PYTHONPATH": "/repo",
         "HOME": "/home/me",
