@@ -7,8 +7,6 @@ It leaves word of the version it has reconciled in the run folder, which both si
 from __future__ import annotations
 
 import json
-import os
-import tempfile
 import time
 from collections.abc import Callable
 from contextlib import suppress
@@ -38,12 +36,8 @@ def leave_word(run_dir: Path, pipeline: str, version: int, problem: str | None =
         version: The Deployment version that was reconciled.
         problem: What went wrong; None if nothing did.
     """
-    folder = run_dir / pipeline
-    folder.mkdir(parents=True, exist_ok=True)
-    descriptor, name = tempfile.mkstemp(dir=folder, prefix=f".{WORD}.")
-    with os.fdopen(descriptor, "w", encoding="utf-8") as out:
-        json.dump({"version": version, "at": time.time(), "problem": problem}, out)
-    Path(name).replace(folder / WORD)
+    word = {"version": version, "problem": problem}
+    records.write_text(run_dir / pipeline / WORD, json.dumps(word))
 
 
 class DelegatedReconciler:
