@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import warnings
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -82,20 +83,22 @@ def _log(client: MlflowClient, run_id: str, name: str, model: Any) -> str:
     from mlflow import sklearn as flavour
     from skops import io
 
-    types = io.get_untrusted_types(data=io.dumps(model))
-    strange = [t for t in types if not t.startswith(TRUSTED)]
-    if strange:
-        raise ValueError(f"the surrogate holds types that are not trusted: {', '.join(strange)}")
     mlflow.set_tracking_uri(client.tracking_uri)
     mlflow.set_registry_uri(client.tracking_uri)
-    with mlflow.start_run(run_id=run_id):
-        info = flavour.log_model(
-            model,
-            name="surrogate",
-            serialization_format="skops",
-            skops_trusted_types=types,
-            pip_requirements=[f"scikit-optimize=={skopt.__version__}"],
-            registered_model_name=name,
-            await_registration_for=5,
-        )
+    # skops asks every module there is for every name it stores; Airflow's lazy ones answer with a warning each
+    with warnings.catch_warnings(action="ignore"):
+        types = io.get_untrusted_types(data=io.dumps(model))
+        strange = [t for t in types if not t.startswith(TRUSTED)]
+        if strange:
+            raise ValueError(f"the surrogate holds types that are not trusted: {', '.join(strange)}")
+        with mlflow.start_run(run_id=run_id):
+            info = flavour.log_model(
+                model,
+                name="surrogate",
+                serialization_format="skops",
+                skops_trusted_types=types,
+                pip_requirements=[f"scikit-optimize=={skopt.__version__}"],
+                registered_model_name=name,
+                await_registration_for=5,
+            )
     return str(info.registered_model_version)
