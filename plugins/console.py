@@ -31,9 +31,7 @@ pages = Environment(
     loader=FileSystemLoader(Path(__file__).with_name("templates")), autoescape=True, undefined=StrictUndefined
 )
 # a plugin's app is open to everybody unless it asks who calls; its own docs pages would not ask
-app = FastAPI(
-    title="Millrace", dependencies=[Depends(get_user)], docs_url=None, redoc_url=None, openapi_url=None
-)
+app = FastAPI(title="Millrace", dependencies=[Depends(get_user)], docs_url=None, redoc_url=None, openapi_url=None)
 
 
 @app.get("/", response_class=HTMLResponse)

