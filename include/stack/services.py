@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import sqlite3
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -15,6 +17,7 @@ from include.stack.home import REPO, Home
 from include.stack.ports import HOST
 from include.stack.secrets import ADMIN, Secrets, password_file
 
+DATABASE_PATIENCE_S = 60
 LOCAL_SETTINGS = Path(__file__).with_name("airflow")
 
 
@@ -83,7 +86,8 @@ def airflow_env(home: Home, secrets: Secrets, ports: Mapping[str, int]) -> dict[
         "CORE__EXECUTION_API_SERVER_URL": f"{url}/execution/",
         "CORE__SIMPLE_AUTH_MANAGER_USERS": f"{ADMIN}:admin",
         "CORE__SIMPLE_AUTH_MANAGER_PASSWORDS_FILE": home.secrets / "airflow_passwords.json",
-        "DATABASE__SQL_ALCHEMY_CONN": f"sqlite:///{home.airflow / 'airflow.db'}",
+        # writers wait for each other; SQLite's own 5 s are short for a busy machine
+        "DATABASE__SQL_ALCHEMY_CONN": f"sqlite:///{_airflow_database(home)}?timeout={DATABASE_PATIENCE_S}",
         "LOGGING__BASE_LOG_FOLDER": home.logs / "airflow",
         "API__BASE_URL": url,
         "API__HOST": HOST,
@@ -136,8 +140,12 @@ def _mlflow_auth_file(home: Home) -> Path:
     return home.secrets / "mlflow_auth.ini"
 
 
+def _airflow_database(home: Home) -> Path:
+    return home.airflow / "airflow.db"
+
+
 def write_config(home: Home, secrets: Secrets) -> None:
-    """Write the two files that Airflow and MLflow read their users from.
+    """Write the two files that Airflow and MLflow read their users from, and prepare Airflow's database.
 
     Args:
         home: Where everything is kept.
@@ -148,6 +156,8 @@ def write_config(home: Home, secrets: Secrets) -> None:
     # the password is hashed with PBKDF2 at every request otherwise; only this server can change it
     lines = ["[mlflow]", "default_permission = READ", f"database_uri = {users}", f"admin_username = {ADMIN}"]
     write_atomically(_mlflow_auth_file(home), "\n".join([*lines, "auth_cache_ttl_seconds = 300", ""]))
+    with contextlib.closing(sqlite3.connect(_airflow_database(home), timeout=DATABASE_PATIENCE_S)) as database:
+        database.execute("PRAGMA journal_mode=WAL")  # kept in the file: readers and the writer no longer wait
 
 
 def stack_services(home: Home, secrets: Secrets, ports: Mapping[str, int]) -> tuple[Service, ...]:
