@@ -46,14 +46,15 @@ def operators(
     """
     if plan is None:
         main = _main_job(stages)
-        return tuple(_operator(f"{i}.stage", "stage", s.tasks, slots, useful_ms=s.run_ms) for i, s in enumerate(main))
+        ran = [(i, s) for i, s in enumerate(main) if s.tasks]
+        return tuple(_operator(f"{i}.stage", "stage", s.tasks, slots, useful_ms=s.run_ms) for i, s in ran)
     found: list[OperatorBatch] = []
     used: set[Stage] = set()
     for fragment in _fragments(plan):
-        ran = [s for s in stages if fragment.end.rdd is not None and fragment.end.rdd in s.rdds]
-        used |= set(ran)
-        tasks = max((s.tasks for s in ran), default=fragment.end.tasks)
-        run_ms = sum(s.run_ms for s in ran) if ran else None
+        own = [s for s in stages if fragment.end.rdd is not None and fragment.end.rdd in s.rdds]
+        used |= set(own)
+        tasks = max((s.tasks for s in own), default=fragment.end.tasks)
+        run_ms = sum(s.run_ms for s in own) if own else None
         for node, rows_in, useful_ms in _split(fragment, run_ms):
             rows = (_once(rows_in, repeats), _once(_rows_out(fragment, node), repeats))
             found.append(_operator(f"{len(found)}.{_slug(node.name)}", node.name, tasks, slots, rows, useful_ms))
@@ -63,7 +64,7 @@ def operators(
         if own:
             tasks, useful_ms = max(s.tasks for s in own), sum(s.run_ms for s in own)
             found.append(_operator("sink.foreachBatch", "foreachBatch", tasks, slots, useful_ms=useful_ms))
-    return tuple(found)
+    return tuple(o for o in found if o.tasks != 0)  # a batch without rows only moves a watermark: it reads nothing
 
 
 def _operator(

@@ -79,3 +79,9 @@ def test_operators_when_a_table_is_broadcast_then_its_rows_do_not_flow() -> None
     plan = Plan(node("BroadcastHashJoin", 95, node("Scan parquet", 100), side), Boundary(22, None))
     (join,) = operators(plan, STAGES, slots=2)
     assert (join.name, join.rows_in, join.rows_out) == ("Scan parquet", 100, 95)
+
+
+def test_operators_when_a_stage_had_no_task_then_its_operators_did_not_run() -> None:
+    empty = Stage(job=2, tasks=0, run_ms=0, rdds=frozenset({9, 10, 11}))
+    found = operators(stateful_plan(), (empty, STAGES[2]), slots=4)
+    assert [o.id for o in found] == ["3.StateStoreSave"], "and the others keep their ids"
