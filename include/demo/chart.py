@@ -144,4 +144,6 @@ def _style(figure: go.Figure, line: Timeline) -> None:
         legend={"orientation": "h", "y": -0.06, "yanchor": "top", "x": 0},
         hoverlabel={"align": "left", "bgcolor": "white"},
     )
-    figure.update_annotations(selector={"font": {"size": 16}}, x=0, xanchor="left", font={"size": 14, "color": TEXT})
+    # inside their plots: above them are the decisions' numbers
+    font = {"size": 14, "color": TEXT}
+    figure.update_annotations(selector={"font": {"size": 16}}, x=0.01, xanchor="left", yanchor="top", font=font)
