@@ -63,7 +63,23 @@ def print_addresses(console: Console, home: Home, record: StackRecord) -> None:
 
 @click.command()
 def down() -> None:
-    """Stop the local stack, and whatever a killed one left behind."""
+    """Stop the local stack, and whatever a killed one left behind; jobs run on."""
+    home = Home.from_env()
     with Console(stderr=True).status("Stopping the stack ..."):
-        stopped = lifecycle.down(Home.from_env())
+        stopped = lifecycle.down(home)
     click.echo("The stack is down." if stopped else "The stack was not up.")
+    for name in jobs_left(home):
+        click.echo(f"{name} runs on. To end it at a batch boundary: ./millrace up, ./millrace trigger {name} --stop")
+
+
+def jobs_left(home: Home) -> list[str]:
+    """Name the pipelines whose drivers run, stack or no stack.
+
+    Args:
+        home: Whose pipelines.
+    """
+    from include.drivers.discovery import find
+
+    records = home.run / "drivers"
+    names = sorted(folder.name for folder in records.iterdir() if folder.is_dir()) if records.is_dir() else []
+    return [name for name in names if find(records, name)]
