@@ -18,7 +18,7 @@ import pyarrow as pa
 from include.contracts.deployment import AppDeployment
 from include.contracts.telemetry import BatchMetrics
 from include.control.history import main_query, read
-from include.control.submit import SubmitOptions, start
+from include.control.submit import start
 from include.drivers.arguments import DriverArguments
 from include.drivers.discovery import ProcessId
 from include.drivers.generation import allot
@@ -28,7 +28,7 @@ from include.feeds.nycflights import flights
 from include.feeds.replay import SCHEMA, Clock, Replay
 from include.lake.source import SourceTable
 from include.lake.store import Lake
-from include.stack.spark_env import delta_jars, driver_submit_conf, environment, python, spark_submit
+from include.stack.spark_env import submit_options
 
 NAME = "delays"
 SCRIPT = Path(__file__).resolve().parents[1] / "include" / "pipelines" / "scripts" / "delays.py"
@@ -126,9 +126,7 @@ class DelaysApp:
         )
 
     def __enter__(self) -> DelaysApp:
-        env = {k: v for k, v in environment().items() if k != "PYTHONPATH"}
-        options = SubmitOptions(spark_submit(), tuple(delta_jars()), driver_submit_conf(), python(), env)
-        self._process = start(options, self._app, self._arguments, self._log)
+        self._process = start(submit_options(), self._app, self._arguments, self._log)
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib
-import importlib.util
 from dataclasses import dataclass
 
 import click
@@ -54,7 +53,7 @@ class LazyCommands(click.Group):
         Args:
             ctx: Unused.
         """
-        return [name for name, entry in ENTRIES.items() if importlib.util.find_spec(f"include.cli.{entry.module}")]
+        return list(ENTRIES)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """Import a command.
