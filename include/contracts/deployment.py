@@ -20,6 +20,8 @@ class AppDeployment:
         memory_mb: Driver memory, MiB.
         max_parallelism: Shuffle partitions, fixed for stateful operators at first start.
         submit: The spec's ``submit`` section (master, packages, jars, py_files, conf, env, cwd, python).
+        parallelism: p of each operator that is set by itself (L1), by operator id; empty where the stages of the app
+            take turns on its slots.
     """
 
     script: str
@@ -28,6 +30,19 @@ class AppDeployment:
     memory_mb: int
     max_parallelism: int
     submit: Mapping[str, object] = field(default_factory=dict)
+    parallelism: Mapping[str, int] = field(default_factory=dict)
+
+    def value(self, change: Change) -> int | None:
+        """Return what the field that a change names is set to; None if there is no such operator."""
+        if change.field == PARALLELISM:
+            return self.parallelism.get(change.operator or "")
+        return int(getattr(self, change.field))
+
+    def changed(self, change: Change) -> AppDeployment:
+        """Return the app with a change made."""
+        if change.field == PARALLELISM:
+            return replace(self, parallelism={**self.parallelism, change.operator or "": change.value})
+        return replace(self, **{change.field: change.value})  # type: ignore[arg-type]
 
 
 @dataclass(frozen=True)
@@ -58,7 +73,7 @@ class Deployment:
         """Return the content that results from typed changes (same version; the store numbers it).
 
         Raises:
-            MillraceError: If a change names an app or a field that does not exist.
+            MillraceError: If a change names an app, a field or an operator that does not exist.
         """
         apps = dict(self.apps)
         for change in changes:
@@ -66,19 +81,32 @@ class Deployment:
                 raise MillraceError("change.app", change.app, ", ".join(sorted(apps)), "Name an app of the pipeline.")
             if change.field not in CHANGEABLE:
                 raise MillraceError("change.field", change.field, ", ".join(CHANGEABLE), "Name a changeable field.")
-            apps[change.app] = replace(apps[change.app], **{change.field: change.value})  # type: ignore[arg-type]
+            if apps[change.app].value(change) is None:
+                allowed = ", ".join(sorted(apps[change.app].parallelism)) or "none"
+                raise MillraceError("change.operator", change.operator, allowed, "Name an operator with its own p.")
+            apps[change.app] = apps[change.app].changed(change)
         return replace(self, apps=MappingProxyType(apps))
 
 
 @dataclass(frozen=True)
 class Change:
-    """One field of a Deployment from one value to another; ``field`` has exactly one owner in the spec."""
+    """One field of a Deployment from one value to another.
+
+    Attributes:
+        app: The app.
+        field: One of :data:`CHANGEABLE`; it has exactly one owner in the spec.
+        before: What it is set to.
+        value: What it shall be.
+        operator: Whose p it is, where the field is ``parallelism``; else None.
+    """
 
     app: str
     field: str
     before: int
     value: int
+    operator: str | None = None
 
 
-CHANGEABLE = ("slots", "memory_mb")
+SLOTS, PARALLELISM = "slots", "parallelism"
+CHANGEABLE = (SLOTS, "memory_mb", PARALLELISM)
 """Fields of an AppDeployment that an optimizer may own."""

@@ -48,7 +48,7 @@ class Capacity:
 
 @dataclass(frozen=True)
 class OperatorSignals:
-    """One operator over one period.
+    """One operator over one period. Missing is None, never 0.
 
     Attributes:
         operator: The operator's id.
@@ -57,6 +57,14 @@ class OperatorSignals:
         rows_in_per_s: Mean input rate over the period.
         useful_s_per_row: Useful time a row, waits included; null without rows.
         processing_ability: p * rows / useful time (ContTune, Section 3); null without rows.
+        processing_ability_error: Standard error of the above, >= 0.
+        rows_out_per_s: Mean output rate over the period.
+        output_ability: p * rows out / useful time (DS2's true output rate); of a source, what it would emit if nothing
+            held it back.
+        arrival_rows_per_s: What arrives at a source from outside; null for an operator that is no source.
+        backlog_rows: Rows that wait at a source at the end of the period; null for an operator that is no source.
+        busy_ratio: Share of the time of its p tasks that was useful, 0..1.
+        backpressured_ratio: Share of time in which its consumers kept it from working, 0..1.
     """
 
     operator: str
@@ -65,6 +73,28 @@ class OperatorSignals:
     rows_in_per_s: float | None
     useful_s_per_row: float | None
     processing_ability: float | None
+    processing_ability_error: float | None = None
+    rows_out_per_s: float | None = None
+    output_ability: float | None = None
+    arrival_rows_per_s: float | None = None
+    backlog_rows: int | None = None
+    busy_ratio: float | None = None
+    backpressured_ratio: float | None = None
+
+
+@dataclass(frozen=True)
+class Edge:
+    """Rows that one operator passed to another.
+
+    Attributes:
+        producer: Id of the operator that emits them.
+        consumer: Id of the operator that receives them.
+        rows_per_s: Mean over the period, counted where they arrive; null if unknown.
+    """
+
+    producer: str
+    consumer: str
+    rows_per_s: float | None
 
 
 @dataclass(frozen=True)
@@ -77,6 +107,8 @@ class AppSignals:
         parallelism: The p that really ran: the median over batches of min(tasks, slots).
         source_splits: True if fewer tasks than slots ran because the source offered too few splits.
         arrival_rows_per_s: True arrival rate (change of the source's end a second), not what was processed.
+        arrival_recent_rows_per_s: The same over the newest part of the period, about a third: where it is far from the
+            mean, the rate changed within the period. None if too little of it is known.
         processed_rows_per_s: What was processed.
         backlog_rows: Rows waiting at the end of the period.
         backlog_growth_rows_per_s: Change of the backlog a second over the period.
@@ -94,6 +126,7 @@ class AppSignals:
         restart_lag_rows: Part of the backlog that Millrace's own last restart caused and that has not
             drained yet.
         operators: The app's operators.
+        edges: How rows go between them; empty where the app is measured as a whole only.
     """
 
     app: str
@@ -112,7 +145,9 @@ class AppSignals:
     capacity: Capacity | None
     restart_lag_rows: int | None = None
     batch_rows_limit: int | None = None
+    arrival_recent_rows_per_s: float | None = None
     operators: tuple[OperatorSignals, ...] = ()
+    edges: tuple[Edge, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -134,7 +169,7 @@ class Objective:
 
 @dataclass(frozen=True)
 class Bounds:
-    """Allowed slots of an app: 1 <= min_slots <= max_slots."""
+    """Allowed slots of an app, and p of each operator that has its own: 1 <= min_slots <= max_slots."""
 
     min_slots: int = 1
     max_slots: int = 8
