@@ -1,14 +1,15 @@
 """Does the capacity fitted at moderate load predict the rate at which backlog really starts to grow?
 
 A real driver of the built-in pipeline at p = 1, 2, 4, 8. First it runs at 40 to 60 % of its nominal capacity, and the
-batches after a warm-up are fitted. Then a backlog far larger than a batch is committed at once: the app now reads one
-full batch (the script's ``--max-files``) after the other as fast as it can, so the rows it reads a second are the
-highest rate it can sustain; at any higher one backlog grows. Batches of x rows sustain x / (o + x / PA): the
+batches after a warm-up are fitted. Then many commits as a second of saturating load makes them come at once: the app
+now reads one full batch (the script's ``--max-files``) after the other as fast as it can, so the rows it reads a second
+are the highest rate it can sustain; at any higher one backlog grows. Batches of x rows sustain x / (o + x / PA): the
 prediction from the fit.
 """
 
 from __future__ import annotations
 
+import math
 import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -22,6 +23,7 @@ import pyarrow as pa
 
 from benchmarks.delays_app import PARTITIONS, DelaysApp, Feed, flight_rows
 from benchmarks.record import Record
+from include.contracts.signals import Capacity
 from include.contracts.telemetry import BatchMetrics
 from include.control.capacity import fit, heaviest, typical_parallelism
 from include.control.health import healthy
@@ -29,6 +31,8 @@ from include.control.health import healthy
 LEVELS = (1, 2, 4, 8)
 WAIT_MS = 20
 LOAD = (0.4, 0.6)
+SATURATING = 0.9
+"""Of the nominal capacity: rows of a commit of the backlog, which has as many files as those of the load before."""
 MAX_FILES = 64
 HOLD_S = 5.0
 """The moderate rate changes this often within its bounds, as a real one does."""
@@ -36,15 +40,14 @@ HOLD_S = 5.0
 
 @dataclass(frozen=True)
 class Plan:
-    """How long to measure: warm-up, batches at moderate load, seconds of a full batch, number of full batches."""
+    """How long to measure: warm-up, batches at moderate load, number of full batches."""
 
     warm_up_s: float
     moderate_batches: int
-    full_batch_s: float
     full_batches: int
 
 
-FULL, QUICK = Plan(30.0, 30, 15.0, 6), Plan(20.0, 12, 8.0, 4)
+FULL, QUICK = Plan(30.0, 30, 6), Plan(20.0, 12, 4)
 
 
 @dataclass(frozen=True)
@@ -90,16 +93,18 @@ def measure(folder: Path, p: int, plan: Plan, rows: pa.Table) -> Measured:
             sleep(plan.warm_up_s)
             moderate = app.await_batches(plan.moderate_batches, since=datetime.now(UTC))
         begin = datetime.now(UTC)
-        full = int(nominal * plan.full_batch_s)
-        for _ in range(plan.full_batches + 2):
-            feed.commit(full, MAX_FILES)
-        # files of one commit differ by a row, and a batch may take its files from two commits
-        drained = app.await_batches(plan.full_batches + 1, since=begin, rows=int(0.98 * full), deadline_s=900.0)
+        per_commit = int(nominal * SATURATING)
+        commits = MAX_FILES // PARTITIONS
+        for _ in range((plan.full_batches + 2) * commits):
+            feed.commit(per_commit)
+        # a batch may hold files of the moderate load yet
+        full = int(0.98 * per_commit * commits)
+        drained = app.await_batches(plan.full_batches + 1, since=begin, rows=full, deadline_s=900.0)
     return judge(p, healthy(moderate), drained)
 
 
 def judge(p: int, moderate: Sequence[BatchMetrics], drained: Sequence[BatchMetrics]) -> Measured:
-    """Compare what moderate load predicts with what full batches did.
+    """Compare what moderate load predicts with what full batches did; a level that gave no fit predicts NaN.
 
     Args:
         p: The level.
@@ -111,7 +116,8 @@ def judge(p: int, moderate: Sequence[BatchMetrics], drained: Sequence[BatchMetri
     speeds = [b.rows_in / c for b, c in zip(steady, cycles, strict=True)]
     truth = sum(b.rows_in for b in steady) / sum(cycles)
     spread = 1.96 * (sum((s - fmean(speeds)) ** 2 for s in speeds) / max(len(speeds) - 1, 1) / len(speeds)) ** 0.5
-    capacity = fit(moderate)[typical_parallelism(moderate) or p]
+    level = typical_parallelism(moderate) or p
+    capacity = fit(moderate).get(level) or Capacity(level, math.nan, math.nan, math.nan, 0)
     busy = [b for b in moderate if b.rows_in > 0]
     stage = [(o, b) for b in busy if (o := heaviest(b)) is not None and o.useful_s and o.rows_in and o.p]
     x = fmean(b.rows_in for b in steady)

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
+
+STATEFUL = re.compile(r"StateStoreSave|SymmetricHashJoin|Deduplicate|GroupsWithState|TransformWithState|GlobalLimit")
+"""What Spark calls plan nodes that keep state."""
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,8 @@ Symbols, per batch i that really ran at parallelism p:
     d_i  duration, seconds;  x_i  rows;  u_ik  useful time of operator k, all its tasks together, waits included;
     t_ik tasks of operator k;  tau_i = min_k u_ik / t_ik  an upper bound of what starting a task costs (seen in the
     lightest operator; 0 where there is only one);
-    w_i = sum_k (u_ik - tau_i t_ik) / p_ik  time in which the app's slots worked on rows: p tasks share u evenly.
+    w_i = sum_k (u_ik - a_ik t_ik) / p_ik  time in which the app's slots worked on rows: p tasks share u evenly.
+    a_ik what a task of operator k costs without rows: tau_i, and for one that keeps state more (below).
     o(p) fixed cost of a batch, seconds;  PA(p) rows a second of the whole app, s(p) = 1 / PA(p).
 
 Model:
@@ -39,7 +40,7 @@ from statistics import median, median_low
 import numpy as np
 
 from include.contracts.signals import Capacity
-from include.contracts.telemetry import BatchMetrics, OperatorBatch
+from include.contracts.telemetry import STATEFUL, BatchMetrics, OperatorBatch
 from include.control.line import Array, Line, Prior, fit_line, weighted_median
 
 MIN_BATCHES = 3
@@ -50,6 +51,8 @@ MAX_RELATIVE_ERROR = 0.5
 """A processing ability known worse than this is not known."""
 MOST_WORK_RATIO = 2.0
 """Stages side by side may work longer than their batch lasts, but not by more than this: that is no useful time."""
+STORE_S, STATE_ROW_S = 0.3, 0.001
+"""Spread of what opening and committing a store costs a task, and what a state costs a row, seconds."""
 COVERAGE = Prior(1.05, 0.15)
 """c of equation (3) before anything is known of an app."""
 COVERAGE_SPREAD = 0.1
@@ -119,6 +122,20 @@ def parallelism(batch: BatchMetrics) -> int | None:
     return None if operator is None else ran_at(operator, batch.slots)
 
 
+def task_cost(operator: OperatorBatch, tasks: int, tau: float) -> float:
+    """Return a, the seconds that a task of an operator takes without rows.
+
+    A task that keeps state opens a store and commits it, whatever it holds. How much of its useful time that is follows
+    from what either part usually is: u = a t + b x with a ~ N(tau, STORE_S) a task and b ~ N(0, STATE_ROW_S) a row has
+    its most likely a here. With few rows nearly all of u is a, with many nearly none.
+    """
+    useful, rows = operator.useful_s or 0.0, operator.rows_in
+    if not STATEFUL.search(operator.name) or not rows:
+        return tau
+    of_tasks, of_rows = (tasks * STORE_S) ** 2, (rows * STATE_ROW_S) ** 2
+    return tau + max(0.0, useful - tau * tasks) / tasks * of_tasks / (of_tasks + of_rows)
+
+
 @dataclass(frozen=True)
 class Work:
     """What the app's slots did in a batch: seconds spent on rows (w), and seconds that starting tasks took at most."""
@@ -130,12 +147,13 @@ class Work:
 def work(batch: BatchMetrics) -> Work | None:
     """Return how the app's slots spent a batch; None if no operator told, or more than the batch could hold."""
     known = [
-        (o.useful_s, o.tasks or p, p)
+        (o, o.useful_s, o.tasks or p, p)
         for o in batch.operators
         if (p := ran_at(o, batch.slots)) is not None and o.useful_s is not None and 0 < o.useful_s < math.inf
     ]
-    tau = min((u / t for u, t, _ in known), default=0.0) if len(known) > 1 else 0.0
-    rows_s, starts_s = sum((u - tau * t) / p for u, t, p in known), sum(tau * t / p for _, t, p in known)
+    tau = min((u / t for _, u, t, _ in known), default=0.0) if len(known) > 1 else 0.0
+    starts_s = sum(task_cost(o, t, tau) * t / p for o, _, t, p in known)
+    rows_s = sum(u / p for _, u, _, p in known) - starts_s
     possible = rows_s > 0 and rows_s + starts_s <= MOST_WORK_RATIO * batch.duration_s
     return Work(rows_s, starts_s) if possible else None
 

@@ -10,8 +10,9 @@ import re
 from dataclasses import dataclass
 from typing import Any
 
+from include.contracts.telemetry import STATEFUL
+
 PYTHON = re.compile(r"InPandas|InArrow|InPySpark|EvalPython|ArrowAggregate|ArrowWindow|PythonUDTF|PythonMapIn")
-STATEFUL = re.compile(r"StateStoreSave|SymmetricHashJoin|Deduplicate|GroupsWithState|TransformWithState|GlobalLimit")
 WRITES = re.compile(r"^(WriteToDataSourceV2|WriteToContinuous|AppendData|OverwriteBy|ReplaceData|WriteDelta)")
 STAGE_OF_ADAPTIVE = re.compile(r"QueryStage$")
 
