@@ -100,6 +100,7 @@ def _app(
         parallelism=p,
         source_splits=_source_splits(present or history.present(history.batches)),
         arrival_rows_per_s=found.arrival_rows_per_s,
+        arrival_recent_rows_per_s=found.arrival_recent_rows_per_s,
         processed_rows_per_s=found.processed_rows_per_s,
         backlog_rows=found.backlog_rows,
         backlog_growth_rows_per_s=found.backlog_growth_rows_per_s,

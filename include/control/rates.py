@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from itertools import pairwise
 
 from include.contracts.decision import Reconfiguration
@@ -26,6 +26,9 @@ LEFT_OVER_RATIO = 0.5
 FULL_BATCHES = 5
 """Newest full batches whose rows are averaged."""
 
+RECENT_RATIO = 1 / 3
+"""Share of the period whose rate is told by itself."""
+
 LEAST_COVER_RATIO = 0.5
 """Points that cover less of the period than this need the last one before it to give a rate."""
 
@@ -35,6 +38,7 @@ class Rates:
     """What the source did in a period; None where it is not known."""
 
     arrival_rows_per_s: float | None
+    arrival_recent_rows_per_s: float | None
     processed_rows_per_s: float | None
     backlog_rows: int | None
     backlog_growth_rows_per_s: float | None
@@ -46,6 +50,7 @@ def rates(history: History) -> Rates:
     backlog = history.newest.backlog_rows
     return Rates(
         arrival_rows_per_s=_slope(points, "source_end", falls=False),
+        arrival_recent_rows_per_s=_slope(_recent(points, history.period_s), "source_end", falls=False),
         processed_rows_per_s=_processed(points),
         backlog_rows=backlog if backlog is None or backlog >= 0 else None,
         backlog_growth_rows_per_s=_slope(points, "backlog_rows", falls=True),
@@ -146,6 +151,13 @@ def _points(history: History) -> list[BatchMetrics]:
     first = history.rows.index(inside[0]) if inside else len(history.rows)
     earlier = [r for r in history.rows[:first] if r.time <= history.since]
     return [*earlier[-1:], *inside]
+
+
+def _recent(points: Sequence[BatchMetrics], period_s: float) -> list[BatchMetrics]:
+    """Return the points of the newest part of the period, and the one before it, where its span begins."""
+    begin = points[-1].time - timedelta(seconds=RECENT_RATIO * period_s) if points else None
+    later = [p for p in points if begin is not None and p.time >= begin]
+    return [*points[: len(points) - len(later)][-1:], *later] if len(later) < len(points) else []
 
 
 def _slope(points: Sequence[BatchMetrics], name: str, *, falls: bool) -> float | None:
