@@ -1,0 +1,130 @@
+"""Flink's own autoscaler as an optimizer, so that the benchmark drives it like any tuner.
+
+It is the real one, ``org.apache.flink:flink-autoscaler``, in a JVM beside this process; what it is shown and when is
+all that is ours. It is no tuner of a live pipeline: Flink keeps its history to itself, so that what a look remembers
+is only the name of a session in that JVM, a replay from a stored Memory is not possible, and it is not in the registry.
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from benchmarks.flink import installation
+from benchmarks.flink.job import vertices
+from benchmarks.flink.jvm import Jvm
+from benchmarks.flink.settings import FlinkSettings
+from benchmarks.flink.unavailable import Unavailable
+from include.contracts.decision import Memory, Proposal
+from include.contracts.deployment import PARALLELISM, Change, Deployment
+from include.contracts.signals import AppSignals, Signals
+
+NAME = "flink"
+SESSIONS = "sessions"
+
+_numbers = itertools.count()
+
+
+@dataclass(frozen=True)
+class Availability:
+    """Whether the peer can be run on this machine; true if it can.
+
+    Attributes:
+        reason: Why not, one line; empty if it can.
+    """
+
+    reason: str = ""
+
+    def __bool__(self) -> bool:
+        return not self.reason
+
+
+class FlinkAutoscaler:
+    """Flink's ``JobAutoScalerImpl``, one session of it for each app of a run.
+
+    Each look is one collection of metrics by Flink, at the time of the look's end. Sources are shown and excluded from
+    scaling, as a Deployment does not size them. It is a ``include.contracts.protocols.Optimizer``.
+
+    Args:
+        settings: How it is set.
+    """
+
+    def __init__(self, settings: FlinkSettings | None = None) -> None:
+        self.settings = settings or FlinkSettings()
+
+    @staticmethod
+    def available() -> Availability:
+        """Say whether it can be run here, getting it ready where that was not done yet (10 to 60 s, once)."""
+        try:
+            installation.command()
+        except Unavailable as reason:
+            return Availability(str(reason))
+        return Availability()
+
+    def propose(self, signals: Signals, current: Deployment, memory: Memory) -> tuple[Proposal, Memory]:
+        """Show a period to Flink and return what it wants.
+
+        Args:
+            signals: The period; its end must be later than the last look's.
+            current: The Deployment that runs. Where it differs from the last look's, the job restarted in between.
+            memory: Empty for a new run; then what the last look returned.
+
+        Raises:
+            MillraceError: The JVM failed, or ``memory`` names a session that it does not have.
+            Unavailable: It cannot be run on this machine.
+        """
+        sessions = dict(memory.get(SESSIONS, {}))
+        changes: list[Change] = []
+        asked = False
+        for app in signals.apps:
+            deployed = current.apps.get(app.app)
+            if deployed is None or not deployed.parallelism or not app.operators:
+                continue
+            if app.app not in sessions:
+                sessions[app.app] = self._open()
+            changes += self._look(sessions[app.app], signals, app, deployed.parallelism)
+            asked = True
+        return _proposal(changes, asked), {SESSIONS: sessions}
+
+    def _open(self) -> str:
+        session = f"{os.getpid()}-{next(_numbers)}"
+        Jvm.shared().ask(
+            {
+                "op": "open",
+                "session": session,
+                "options": dict(self.settings.options()),
+                "downtime_ms": round(self.settings.downtime_s * 1000),
+                "window_looks": self.settings.window_looks,
+            }
+        )
+        return session
+
+    def _look(self, session: str, signals: Signals, app: AppSignals, parallelism: Mapping[str, int]) -> list[Change]:
+        answer = Jvm.shared().ask(
+            {
+                "op": "look",
+                "session": session,
+                "time_ms": round(signals.until.timestamp() * 1000),
+                "period_ms": round((signals.until - signals.since).total_seconds() * 1000),
+                "min_parallelism": signals.bounds.min_slots,
+                "max_parallelism": signals.bounds.max_slots,
+                "vertices": vertices(app, parallelism),
+            }
+        )
+        wanted: dict[str, int] = answer["parallelism"]
+        return [
+            Change(app.app, PARALLELISM, before, wanted[operator], operator)
+            for operator, before in parallelism.items()
+            if wanted.get(operator, before) != before
+        ]
+
+
+def _proposal(changes: list[Change], asked: bool) -> Proposal:
+    if changes:
+        wants = ", ".join(f"{c.operator} {c.before} -> {c.value}" for c in changes)
+        return Proposal(NAME, tuple(changes), "flink_scales", f"Flink's autoscaler wants {wants}.")
+    if asked:
+        return Proposal(NAME, (), "flink_stays", "Flink's autoscaler wants no change.")
+    return Proposal(NAME, (), "not_pipelined", "No app has measured operators with a p of their own.")

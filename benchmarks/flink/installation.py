@@ -1,0 +1,82 @@
+"""Brings the peer to where it can be started: jars fetched, harness compiled, both kept for the next time."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import tempfile
+from pathlib import Path
+
+from benchmarks.flink import jars
+from benchmarks.flink.programs import run
+from benchmarks.flink.unavailable import Unavailable
+from include.stack import java
+from include.stack.spark_env import SHARE
+
+FOLDER = SHARE / "flink"
+SOURCES = Path(__file__).with_name("java")
+MAIN = "millrace.flink.Harness"
+COMPILE_S = 120.0
+# small and steady: the autoscaler needs little, and the benchmark's own work shares the machine
+OPTIONS = ("-Xms32m", "-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto")
+
+
+def command(folder: Path | None = None) -> list[str]:
+    """Get the harness ready, where that was not done before, and return what starts it.
+
+    The first call on a machine fetches 17 MB with Maven and compiles, some 10 to 60 s; later ones take well under 1 s.
+
+    Args:
+        folder: Where jars and classes are kept; :data:`FOLDER` if None.
+
+    Raises:
+        Unavailable: Java, javac or Maven is missing, or Maven cannot reach a registry.
+    """
+    folder = folder or FOLDER
+    found, old = java.find()
+    if found is None:
+        raise Unavailable(f"no Java {java.OLDEST} or newer here" + (f", only {old.version}" if old else ""))
+    classes = folder / f"classes-{_digest()}"
+    if not classes.is_dir():
+        # asked before Maven: without a compiler there is no use in fetching
+        compiler = _compiler()
+        jars.ensure(folder)
+        _compile(compiler, classes, folder)
+    jars.ensure(folder)
+    path = os.pathsep.join(map(str, (classes, *jars.class_path(folder))))
+    return [str(found.home / "bin" / "java"), *OPTIONS, "-cp", path, MAIN]
+
+
+def _compiler() -> str:
+    home = os.environ.get("JAVA_HOME")
+    found = shutil.which("javac", path=str(Path(home) / "bin")) if home else None
+    found = found or shutil.which("javac")
+    if found is None:
+        raise Unavailable("javac is neither in JAVA_HOME nor on PATH: a JDK is needed, a JRE is not enough")
+    return found
+
+
+def _sources() -> list[Path]:
+    return sorted(SOURCES.rglob("*.java"))
+
+
+def _digest() -> str:
+    """Name what is compiled, so that another version of the harness or of Flink is compiled anew."""
+    whole = hashlib.sha256()
+    for path in (jars.PINS, *_sources()):
+        whole.update(path.read_bytes())
+    return whole.hexdigest()[:16]
+
+
+def _compile(compiler: str, classes: Path, folder: Path) -> None:
+    with tempfile.TemporaryDirectory(dir=folder, prefix="compiling-") as scratch:
+        out = Path(scratch, "classes")
+        path = os.pathsep.join(map(str, jars.class_path(folder)))
+        run([compiler, "--release", str(java.OLDEST), "-d", out, "-cp", path, *_sources()], COMPILE_S, "javac")
+        try:
+            out.rename(classes)
+        except OSError:
+            # another process was first with the same classes
+            if not classes.is_dir():
+                raise

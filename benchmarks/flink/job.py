@@ -1,0 +1,57 @@
+"""A period's signals of an app as the vertices of a Flink job."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from graphlib import CycleError, TopologicalSorter
+from typing import Any
+
+from include.contracts.errors import MillraceError
+from include.contracts.signals import AppSignals, OperatorSignals
+
+
+def vertices(app: AppSignals, parallelism: Mapping[str, int]) -> list[dict[str, Any]]:
+    """Return what the harness is told about each operator.
+
+    Args:
+        app: What a period measured.
+        parallelism: The p that is set, by operator; an operator that is not in it (a source) is shown, because its
+            rate and backlog are where Flink's targets come from, but excluded from scaling.
+
+    Raises:
+        MillraceError: If rows go round in a circle, over which Flink would brood for ever.
+    """
+    measured = {o.operator for o in app.operators}
+    inputs: dict[str, list[str]] = {name: [] for name in measured}
+    for edge in app.edges:
+        if edge.producer in measured and edge.consumer in measured:
+            inputs[edge.consumer].append(edge.producer)
+    try:
+        TopologicalSorter(inputs).prepare()
+    except CycleError as error:
+        raise MillraceError("flink.edges", error.args[1], "no cycle", "Leave this job out for this method.") from error
+    return [_vertex(o, inputs[o.operator], parallelism.get(o.operator)) for o in app.operators]
+
+
+def _vertex(operator: OperatorSignals, inputs: list[str], parallelism: int | None) -> dict[str, Any]:
+    rows_in = operator.rows_in_per_s
+    if rows_in is None and not inputs:
+        # what a source read is what it passed on
+        rows_in = operator.rows_out_per_s
+    return {
+        "id": operator.operator,
+        "inputs": inputs,
+        "sized": parallelism is not None,
+        "parallelism": parallelism or operator.parallelism or 1,
+        "busy_ratio": _known(operator.busy_ratio),
+        "backpressured_ratio": _known(operator.backpressured_ratio),
+        "rows_in_per_s": _known(rows_in),
+        "rows_out_per_s": _known(operator.rows_out_per_s),
+        "backlog_rows": _known(operator.backlog_rows),
+    }
+
+
+def _known(value: float | None) -> float | None:
+    """Return a finite number or None; JSON knows no NaN, and to Flink it is not measured either way."""
+    return value if value is not None and math.isfinite(value) else None

@@ -1,0 +1,39 @@
+"""Runs the programs that get the peer ready, and tells a failure in one line."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Sequence
+from pathlib import Path
+
+from benchmarks.flink.unavailable import Unavailable
+
+
+def run(argv: Sequence[str | Path], deadline_s: float, name: str) -> None:
+    """Run a program to its end.
+
+    Args:
+        argv: Program and arguments.
+        deadline_s: After this time it is ended, seconds.
+        name: What a person calls it.
+
+    Raises:
+        Unavailable: It failed or took too long.
+    """
+    try:
+        ended = subprocess.run(
+            [str(a) for a in argv],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            errors="replace",
+            timeout=deadline_s,
+        )
+    except subprocess.TimeoutExpired:
+        raise Unavailable(f"{name} was not done after {deadline_s:g} s") from None
+    if ended.returncode:
+        said = [line.strip() for line in ended.stdout.splitlines() if line.strip()]
+        # Maven's and javac's first complaint is the cause, what follows is advice
+        cause = next((line for line in said if "error" in line.lower()), said[-1] if said else "no output")
+        raise Unavailable(f"{name} failed with exit code {ended.returncode}: {cause}")
