@@ -1,5 +1,8 @@
 """From the name in a pipeline's spec to an optimizer.
 
+How parallel each operator is to be: ``flow`` is the default; ``conttune`` (the paper's, literal and strong), ``ds2``,
+``dhalion``, ``random`` and ``dragster`` are its rivals, all usable live.
+
 To add one: a package of its own beside ``conttune`` that implements ``include.contracts.protocols.Optimizer``, a
 maker here that imports it inside the function, and a subclass of the conformance suite
 (``tests/optimizers/conformance.py``).
@@ -37,10 +40,48 @@ def names() -> tuple[str, ...]:
 
 
 def _conttune(options: Options) -> Optimizer:
-    from optimizers.conttune.options import parse
-    from optimizers.conttune.tuner import ContTune
+    from optimizers.conttune.paper.options import parse
+    from optimizers.conttune.paper.tuner import ContTune
 
     return ContTune(parse(options))
 
 
-MAKERS: Mapping[str, Callable[[Options], Optimizer]] = {"conttune": _conttune}
+def _flow(options: Options) -> Optimizer:
+    from optimizers.conttune.flow.options import parse
+    from optimizers.conttune.flow.tuner import Flow
+
+    return Flow(parse(options))
+
+
+def _ds2(options: Options) -> Optimizer:
+    from optimizers.conttune.baselines.ds2 import Ds2, parse
+
+    return Ds2(parse(options))
+
+
+def _dhalion(options: Options) -> Optimizer:
+    from optimizers.conttune.baselines.dhalion import Dhalion, parse
+
+    return Dhalion(parse(options))
+
+
+def _random(options: Options) -> Optimizer:
+    from optimizers.conttune.baselines.random_search import RandomSearch, parse
+
+    return RandomSearch(parse(options))
+
+
+def _dragster(options: Options) -> Optimizer:
+    from optimizers.conttune.baselines.dragster import Dragster, parse
+
+    return Dragster(parse(options))
+
+
+MAKERS: Mapping[str, Callable[[Options], Optimizer]] = {
+    "conttune": _conttune,
+    "flow": _flow,
+    "ds2": _ds2,
+    "dhalion": _dhalion,
+    "random": _random,
+    "dragster": _dragster,
+}

@@ -1,4 +1,4 @@
-"""H^t of one operator: Top-K per level with mean-reversion ([ContTune], Sections 5.1 and 7).
+"""H^t: of each operator Top-K per level with mean-reversion ([ContTune], Sections 5.1 and 7).
 
 Per operator and level p the K most recent observations are kept (fewer if there are fewer) and their mean is the
 processing ability of p; the K+1th is forgotten.
@@ -7,12 +7,14 @@ processing ability of p; the K+1th is forgotten.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from statistics import fmean, stdev
 
 from include.contracts.signals import Capacity, Observation
+from optimizers.conttune.inputs import possible
+from optimizers.conttune.job import Operator
 
 MAX_LEVELS = 100
 """Most recently observed levels that are used: a GP of 100 points fits in milliseconds, of 1000 in seconds."""
@@ -35,6 +37,30 @@ class Level:
     ability: float
     error: float
     latest: datetime
+
+
+def known(
+    observations: Iterable[Observation], operators: Sequence[Operator], top_k: int, time: datetime
+) -> Mapping[str, tuple[Level, ...]]:
+    """Return the levels of several operators by name, what this look measured of them included.
+
+    Args:
+        observations: Of any operators, oldest first per operator and level.
+        operators: Those whose levels are wanted.
+        top_k: K, >= 1.
+        time: The present look's time (UTC).
+    """
+    by_name: dict[str, list[Observation]] = {operator.name: [] for operator in operators}
+    for observation in observations:
+        if observation.operator in by_name:
+            by_name[observation.operator].append(observation)
+    return {o.name: levels(with_current(by_name[o.name], o.name, _measured(o), time), top_k) for o in operators}
+
+
+def _measured(operator: Operator) -> Capacity | None:
+    if operator.ability is None or operator.ability_at is None:
+        return None
+    return Capacity(operator.ability_at, 0.0, operator.ability, operator.ability_error, operator.samples)
 
 
 def with_current(
@@ -99,7 +125,10 @@ def _level(parallelism: int, recent: list[Observation]) -> Level:
 
 
 def _usable(observation: Observation) -> bool:
-    ability, noise = observation.processing_ability, observation.noise
+    noise = observation.noise
     return (
-        observation.parallelism >= 1 and math.isfinite(ability) and ability > 0 and math.isfinite(noise) and noise >= 0
+        observation.parallelism >= 1
+        and possible(observation.processing_ability)
+        and math.isfinite(noise)
+        and noise >= 0
     )

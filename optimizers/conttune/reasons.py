@@ -7,7 +7,7 @@ from enum import StrEnum
 
 
 class Reason(StrEnum):
-    """Why ContTune proposes what it proposes."""
+    """Why a tuner proposes what it proposes."""
 
     # steps up
     BINARY_LIFTING = "binary_lifting"
@@ -20,6 +20,11 @@ class Reason(StrEnum):
     OVER_PROVISIONED = "over_provisioned"
     # either way
     OUT_OF_BOUNDS = "out_of_bounds"
+    # steps of the baselines
+    BACKPRESSURE_STARTS_HERE = "backpressure_starts_here"
+    IDLE_WITHOUT_BACKPRESSURE = "idle_without_backpressure"
+    RANDOM_TRIAL = "random_trial"
+    SADDLE_POINT = "saddle_point"
     # holds: nothing to do
     WELL_PROVISIONED = "well_provisioned"
     DRAINING = "draining"
@@ -27,6 +32,8 @@ class Reason(StrEnum):
     SLACK_TOO_SMALL = "slack_too_small"
     NO_SAFE_LOWER_LEVEL = "no_safe_lower_level"
     BELOW_DECISION_THRESHOLD = "below_decision_threshold"
+    STEP_SUFFICED = "step_sufficed"
+    STEP_FAILED_BEFORE = "step_failed_before"
     # holds: more would be needed, but
     AT_MAXIMUM = "at_maximum"
     LIFTING_EXHAUSTED = "lifting_exhausted"
@@ -45,6 +52,7 @@ class Reason(StrEnum):
     CAPACITY_UNKNOWN = "capacity_unknown"
     LEVEL_NOT_PROVEN = "level_not_proven"
     STATE_UNKNOWN = "state_unknown"
+    OPERATOR_VANISHED = "operator_vanished"
 
 
 _ARRIVES = "{rate} rows/s arrive and {now} can process {ability_now} rows/s"
@@ -61,13 +69,19 @@ SENTENCES: Mapping[Reason, str] = {
     Reason.BACKLOG_TO_DRAIN: f"{_ARRIVES}, but {{excess}} rows wait and should be done within {{catch_up}} s: {_THEN}",
     Reason.OVER_PROVISIONED: f"Only {_ARRIVES}: {_THEN}",
     Reason.OUT_OF_BOUNDS: "{now}, but {low} to {high} are allowed: {then}, whatever arrives.",
+    Reason.BACKPRESSURE_STARTS_HERE: "{now} hold up for {pressed} % of the time what feeds them: {then}.",
+    Reason.IDLE_WITHOUT_BACKPRESSURE: "{now} are busy for {busy} % of the time and hold nothing up: {then}.",
+    Reason.RANDOM_TRIAL: f"{_ARRIVES}, which is not the least that suffices: {{then}} as a random trial.",
+    Reason.SADDLE_POINT: f"{_ARRIVES}: {{then}} may process {{aim}} rows/s, the rate and the price of what was missed.",
     Reason.WELL_PROVISIONED: f"{_ARRIVES}, {{utilisation_now}} % utilisation: nothing to change.",
     Reason.DRAINING: f"{_ARRIVES}, but {{waiting}} rows still wait: no step down before they are done.",
     Reason.WINDOW_HALF_OLD: f"{_ARRIVES}; it was {{earlier}} rows/s in the period before, so this one is half old: the "
     "next will tell.",
     Reason.SLACK_TOO_SMALL: f"{_ARRIVES}: less than {{slack}} % of it is unused, too little for a step down.",
-    Reason.NO_SAFE_LOWER_LEVEL: f"{_ARRIVES}: no lower level is sure to suffice with {{hysteresis}} % to spare.",
+    Reason.NO_SAFE_LOWER_LEVEL: f"{_ARRIVES}: no lower level is sure to suffice.",
     Reason.BELOW_DECISION_THRESHOLD: f"{_ARRIVES}: a change of less than {{threshold}} % of them is not worth it.",
+    Reason.STEP_SUFFICED: f"{_ARRIVES}: the last step was enough, and the load is still what it was made for.",
+    Reason.STEP_FAILED_BEFORE: f"{_ARRIVES}: another step failed at this load before.",
     Reason.AT_MAXIMUM: f"{_ARRIVES}: more are not allowed.",
     Reason.NO_HIGHER_LEVEL: f"{_ARRIVES}: they are busy, but the model suggests no higher level.",
     Reason.LIFTING_EXHAUSTED: "{now} cannot keep up, and more are not allowed.",
@@ -88,6 +102,7 @@ SENTENCES: Mapping[Reason, str] = {
     Reason.LEVEL_NOT_PROVEN: f"{_ARRIVES} by earlier figures: no step down to a level below all measured ones before "
     "the present one is measured.",
     Reason.STATE_UNKNOWN: "{app}: it is not known how busy it is or whether it keeps up: no decision.",
+    Reason.OPERATOR_VANISHED: "{app}: the deployment sizes {name}, and nothing was measured of it: no decision.",
 }
 
 

@@ -5,8 +5,9 @@ from datetime import timedelta
 
 import pytest
 
-from optimizers.conttune.history import MAX_LEVELS, columns, levels, nearest, with_current
-from tests.optimizers.builders import APP, NOON, capacity, observed
+from optimizers.conttune.history import MAX_LEVELS, columns, known, levels, nearest, with_current
+from optimizers.conttune.job import job
+from tests.optimizers.builders import APP, NOON, capacity, dag_signals, deployment, edges, observed, operator, source
 
 
 def test_levels_when_there_are_more_than_k_then_the_oldest_are_forgotten() -> None:
@@ -63,3 +64,17 @@ def test_columns_when_made_then_are_a_models_training() -> None:
         "processing_ability": (10.0, 20.0),
         "noise": (0.0, 0.0),
     }
+
+
+def test_known_when_there_are_several_operators_then_each_has_its_own_levels_and_this_looks_measurement() -> None:
+    p = {"split": 2, "count": 4}
+    told = [source("lines", 9.0), operator("split", 2, 9.0, 50.0), operator("count", 4, 9.0, None)]
+    points = (
+        *observed({1: 30.0, 2: (60.0, 40.0)}, operator=f"{APP}/split"),
+        *observed({8: 700.0}, operator=f"{APP}/count"),
+        *observed({3: 1.0}),
+    )
+    seen = dag_signals(told, edges("lines>split split>count", {}), points)
+    found = known(seen.observations, job(seen.apps[0], deployment(seen.apps[0].slots, p)).sizable, 2, seen.until)
+    levels_of = {name: [(level.parallelism, level.ability) for level in levels] for name, levels in found.items()}
+    assert levels_of == {f"{APP}/split": [(1, 30.0), (2, 45.0)], f"{APP}/count": [(8, 700.0)]}

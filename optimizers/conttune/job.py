@@ -1,0 +1,194 @@
+"""An app as tuners see it: a DAG of operators, some of which can be sized.
+
+Where the stages of an app take turns on its slots (Spark's micro-batches), the app as a whole is the one operator: its
+p is the app's slots, its processing ability 1 / slope of the batch duration. Where operators own their slots (L1, and
+the paper's pipelined engines), each operator that the Deployment gives a p of its own is one to size.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from graphlib import CycleError, TopologicalSorter
+
+from include.contracts.deployment import PARALLELISM, SLOTS, Change, Deployment
+from include.contracts.signals import AppSignals, Edge, OperatorSignals
+
+
+@dataclass(frozen=True)
+class Operator:
+    """One operator in one period. Missing is None, never 0.
+
+    Attributes:
+        app: Its app.
+        id: Its id within the app; None where it is the whole app.
+        now: The p that is set; None where it cannot be sized (a source, or one the Deployment does not name).
+        ran: The p that really ran.
+        rate: Rows a second that it processed.
+        arrival: Rows a second that arrive from outside, processed or not; None if it is no source.
+        ability: Processing ability measured in this period, rows a second.
+        ability_at: The p that it holds for.
+        ability_error: Its standard error, >= 0.
+        output_ability: DS2's true output rate, rows a second.
+        busy_ratio: Share of its slots' time that was useful, 0..1.
+        backpressured_ratio: Share of time in which it could not work, or could not keep up, 0..1.
+        samples: Batches or periods behind the ability.
+    """
+
+    app: str
+    id: str | None
+    now: int | None
+    ran: int | None
+    rate: float | None
+    arrival: float | None
+    ability: float | None
+    ability_at: int | None
+    ability_error: float
+    output_ability: float | None
+    busy_ratio: float | None
+    backpressured_ratio: float | None
+    samples: int = 1
+
+    @property
+    def name(self) -> str:
+        """Its name in the observations."""
+        return self.app if self.id is None else f"{self.app}/{self.id}"
+
+    def change(self, target: int) -> Change:
+        """Return the change of its p to ``target``; only one that can be sized has any."""
+        return Change(self.app, SLOTS if self.id is None else PARALLELISM, self.now or 0, target, self.id)
+
+
+@dataclass(frozen=True)
+class Job:
+    """One app's operators in topological order, and the edges between them.
+
+    Attributes:
+        app: The app's signals.
+        operators: In topological order: an operator comes after all that feed it.
+        edges: Between operators that were measured.
+        vanished: Ids that the Deployment sizes and nobody measured.
+    """
+
+    app: AppSignals
+    operators: tuple[Operator, ...]
+    edges: tuple[Edge, ...]
+    vanished: tuple[str, ...] = ()
+
+    @cached_property
+    def sizable(self) -> tuple[Operator, ...]:
+        """Those that can be sized, in topological order."""
+        return tuple(o for o in self.operators if o.now is not None)
+
+    @cached_property
+    def sources(self) -> tuple[Operator, ...]:
+        """Those at which rows arrive from outside."""
+        return tuple(o for o in self.operators if o.arrival is not None)
+
+    @cached_property
+    def by_id(self) -> Mapping[str | None, Operator]:
+        """Operators by their id."""
+        return {o.id: o for o in self.operators}
+
+    @cached_property
+    def into(self) -> Mapping[str, Sequence[Edge]]:
+        """Edges by the id of their consumer."""
+        found: dict[str, list[Edge]] = {}
+        for edge in self.edges:
+            found.setdefault(edge.consumer, []).append(edge)
+        return found
+
+    def ratios(self) -> Mapping[tuple[str, str], float]:
+        """Return this period's rows that each edge's consumer receives for a row that its producer takes in."""
+        return dict(self._ratios())
+
+    def _ratios(self) -> Iterator[tuple[tuple[str, str], float]]:
+        for edge in self.edges:
+            taken = self.by_id[edge.producer].rate
+            if taken and edge.rows_per_s is not None:
+                yield (edge.producer, edge.consumer), edge.rows_per_s / taken
+
+    def rates(self, ratios: Mapping[tuple[str, str], float]) -> Mapping[str | None, float | None]:
+        """Return the rows a second that each operator has to take in for everything that arrives; None if unknown.
+
+        Args:
+            ratios: Rows received for a row taken in, by edge (producer, consumer).
+        """
+        found: dict[str | None, float | None] = {}
+        for operator in self.operators:
+            parts = [] if operator.arrival is None else [operator.arrival]
+            for edge in self.into.get(operator.id or "", ()):
+                fed, ratio = found.get(edge.producer), ratios.get((edge.producer, edge.consumer))
+                if fed is None or ratio is None:
+                    parts = []
+                    break
+                parts.append(fed * ratio)
+            found[operator.id] = sum(parts) if parts else None
+        return found
+
+
+def job(app: AppSignals, current: Deployment) -> Job:
+    """Return an app as a DAG of operators.
+
+    Args:
+        app: Its signals.
+        current: The Deployment that runs; an app that it does not name is sized as a whole.
+    """
+    deployed = current.apps.get(app.app)
+    owned = deployed.parallelism if deployed else {}
+    if not owned:
+        return Job(app, (whole(app),), ())
+    measured = {o.operator: o for o in app.operators}
+    edges = tuple(e for e in app.edges if e.producer in measured and e.consumer in measured)
+    ordered = [_operator(app.app, measured[name], owned.get(name)) for name in _topological(measured, edges)]
+    return Job(app, tuple(ordered), edges, tuple(sorted(set(owned) - set(measured))))
+
+
+def whole(app: AppSignals) -> Operator:
+    """Return an app as one operator: its slots are its p."""
+    capacity = app.capacity
+    return Operator(
+        app=app.app,
+        id=None,
+        now=app.slots,
+        ran=app.parallelism,
+        rate=app.processed_rows_per_s,
+        arrival=app.arrival_rows_per_s,
+        ability=capacity.rows_per_s if capacity else None,
+        ability_at=capacity.parallelism if capacity else None,
+        ability_error=capacity.rows_per_s_error if capacity else 0.0,
+        output_ability=None,
+        busy_ratio=app.slot_busy_ratio,
+        backpressured_ratio=app.backpressured_ratio,
+        samples=capacity.batches if capacity else 0,
+    )
+
+
+def _operator(app: str, measured: OperatorSignals, now: int | None) -> Operator:
+    return Operator(
+        app=app,
+        id=measured.operator,
+        now=now,
+        ran=measured.parallelism,
+        rate=measured.rows_in_per_s,
+        arrival=measured.arrival_rows_per_s,
+        ability=measured.processing_ability,
+        ability_at=measured.parallelism,
+        ability_error=measured.processing_ability_error or 0.0,
+        output_ability=measured.output_ability,
+        busy_ratio=measured.busy_ratio,
+        backpressured_ratio=measured.backpressured_ratio,
+    )
+
+
+def _topological(names: Iterable[str], edges: Sequence[Edge]) -> list[str]:
+    """Return names so that producers come first; a feedback edge's operators stay in the order given."""
+    given = list(names)
+    sorter: TopologicalSorter[str] = TopologicalSorter({name: () for name in given})
+    for edge in edges:
+        sorter.add(edge.consumer, edge.producer)
+    try:
+        return list(sorter.static_order())
+    except CycleError:
+        return given

@@ -1,0 +1,34 @@
+"""Reading what a tuner stored in its Memory: what cannot be understood is as if it had never been written."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+
+def mapping(value: object) -> Mapping[str, Any]:
+    """Return a stored object by name; empty if it is none."""
+    return {str(name): found for name, found in value.items()} if isinstance(value, Mapping) else {}
+
+
+def items(value: object) -> Sequence[Any]:
+    """Return a stored list; empty if it is none."""
+    return tuple(value) if isinstance(value, list | tuple) else ()
+
+
+def number(value: object, least: float = -math.inf) -> float | None:
+    """Return a stored finite number >= ``least``; None if it is none."""
+    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value) or value < least:
+        return None
+    return float(value)
+
+
+def numbers(value: object, least: float = -math.inf) -> Mapping[str, float]:
+    """Return the finite numbers >= ``least`` of a stored object by name."""
+    return {name: n for name, v in mapping(value).items() if (n := number(v, least)) is not None}
+
+
+def whole(value: object, least: int = 0) -> int:
+    """Return a stored whole number >= ``least``; ``least`` if it is none."""
+    return value if isinstance(value, int) and not isinstance(value, bool) and value >= least else least
