@@ -13,12 +13,11 @@ from include.contracts.errors import NotReady
 from include.contracts.protocols import Cursor, Optimizer, Plant
 from include.contracts.signals import Signals
 from include.control.applying import Applying
-from include.control.guards import Case, first_veto, judge
+from include.control.circuit import BROKEN, given_up
 from include.control.look import Observed, Request
 from include.control.observations import new_observations
 from include.control.quality import GateResult, check
-from include.control.scalings import last_scalings
-from include.control.sentences import change_sentence, hold_sentence
+from include.control.ruling import JUDGED_BY, PLAIN, Circumstances, not_running_yet, ruled
 from include.control.stores.decisions import DecisionStore, new_decision_id, veto_id
 from include.control.stores.deployments import DeploymentStore
 from include.control.stores.memories import MemoryStore
@@ -33,10 +32,7 @@ from include.tracking.tracker import Tracker
 __all__ = ["Loop", "Observed", "Request"]
 
 ACTION_OF_MODE = {Mode.ADVISE: Action.ADVISE, Mode.APPROVE: Action.AWAIT, Mode.AUTO: Action.APPLY}
-BROKEN = {Outcome.FAILED: "driver_failed", Outcome.CIRCUIT_OPEN: "circuit_open"}
-FELL = {*BROKEN, Outcome.ROLLED_BACK}
 NOT_JUDGED = GateResult(True, sentence="not judged")
-PLAIN = Request()
 
 
 @dataclass
@@ -113,8 +109,8 @@ class Loop:
             return "not_launched", f"{name} has not been launched; trigger launch_{name} first."
         if not current.running:
             return "stopped", f"{name} is stopped; trigger launch_{name} to start it."
-        last = next(iter(ReconfigurationStore(self.lake).recent(name, 1)), None)
-        if last is not None and last.outcome in BROKEN and (last.to_version or 0) >= current.version:
+        last = given_up(self.lake, current)
+        if last is not None:
             what = "was given up after repeated failures" if last.outcome is Outcome.CIRCUIT_OPEN else "failed"
             return BROKEN[last.outcome], f"{last.app} does not run: its driver {what}: {last.error or 'no error told'}"
         return "", None
@@ -166,10 +162,15 @@ class Loop:
             trace = () if observed.gate.passed else (GuardOutcome("data quality", False, observed.gate.sentence),)
             return replace(blank, reason_code=code, sentence=why or "", guards=trace), {}
         wishes = self._wishes(decision_id, observed, current, request)
-        if wishes.failure is not None:
-            words = f"Nothing is changed: {wishes.failure}"
-            return replace(blank, reason_code="optimizer_failed", sentence=words, proposals=wishes.proposals), {}
-        return self._ruled(blank, wishes, observed, current, request), wishes.memories
+        decision = ruled(
+            blank,
+            wishes,
+            lambda content: self._circumstances(observed).case(self.spec, current, content, request),
+            self._action(request),
+            request,
+            self._answer,
+        )
+        return decision, wishes.memories
 
     def _obstacle(self, observed: Observed, current: Deployment | None, request: Request) -> tuple[str, str | None]:
         """Return what ends the look before any optimizer is asked, as code and sentence; None if nothing does."""
@@ -181,47 +182,16 @@ class Loop:
             return observed.reason_code, observed.problem
         if not observed.gate.passed:
             return "data_quality", f"Nothing is changed on bad telemetry: {observed.gate.sentence}."
-        signals = observed.signals
-        if signals is not None and signals.deployment_version != current.version:
-            ran = signals.deployment_version
-            return (
-                "not_running_yet",
-                f"Version {current.version} is not measured yet: the telemetry is of version {ran}.",
-            )
-        return ("", None) if signals is not None else ("no_signals", "Nothing was measured.")
+        if observed.signals is None:
+            return "no_signals", "Nothing was measured."
+        return not_running_yet(observed.signals, current) or ("", None)
 
     def _wishes(self, decision_id: str, observed: Observed, current: Deployment, request: Request) -> Wishes:
         if request.forced_slots is not None or observed.signals is None:
             return forced(request, self.spec.app, current)
         store = MemoryStore(self.lake)
         memories = {name: store.latest(self.spec.name, name, besides=decision_id) for name in self.optimizers}
-        return ask(self.optimizers, observed.signals, current, memories, self.spec.owners)
-
-    def _ruled(
-        self, blank: Decision, wishes: Wishes, observed: Observed, current: Deployment, request: Request
-    ) -> Decision:
-        """Return what becomes of the wishes: a hold, an advice, a veto, or a change in the pipeline's mode."""
-        decision = replace(blank, proposals=wishes.proposals, predicted=wishes.predicted)
-        reason = next((p.reason_code for p in wishes.proposals if p.changes), None)
-        if not wishes.changes:
-            action = Action.ADVISE if wishes.advice else Action.HOLD
-            code = reason or next((p.reason_code for p in wishes.proposals), "nothing_proposed")
-            return replace(decision, action=action, reason_code=code, sentence=hold_sentence(wishes, request))
-        trace = judge(self._case(observed, current, wishes.content, request))
-        veto = first_veto(trace)
-        action = Action.VETO if veto else self._action(request)
-        if action is Action.AWAIT and (answer := self._answer(decision, wishes.content)) is not None:
-            return replace(decision, reason_code=answer[0], sentence=answer[1], guards=trace)
-        objection = f"{veto.guard}: {veto.reason}" if veto else ""
-        sentence = change_sentence(action, wishes, observed.signals, objection)
-        decision = replace(decision, action=action, sentence=sentence, reason_code=reason or "", guards=trace)
-        if veto is not None:
-            return replace(decision, reason_code=veto.guard.replace(" ", "_").replace("-", "_"))
-        if action is Action.ADVISE:
-            return decision
-        author = (request.requested_by or "person") if request.forced_slots is not None else "decision"
-        target = replace(wishes.content, author=author, decision_id=blank.decision_id, reason=sentence)
-        return replace(decision, target=target)
+        return ask(self.optimizers, observed.signals, current, memories, self.spec.field_owners)
 
     def _action(self, request: Request) -> Action:
         if request.dry_run:
@@ -242,29 +212,18 @@ class Loop:
                 return "rejected", f"The same change was refused: {veto.sentence}"
         return None
 
-    def _case(self, observed: Observed, current: Deployment, target: Deployment, request: Request) -> Case:
-        now = self.clock()
-        history = ReconfigurationStore(self.lake).recent(self.spec.name, 500, since=now - timedelta(hours=2))
-        failed = [c for c in history if c.outcome in FELL and self._leads_to(c, target)]
-        return Case(
+    def _circumstances(self, observed: Observed) -> Circumstances:
+        now, name = self.clock(), self.spec.name
+        return Circumstances(
             now=now,
-            current=current,
-            target=target,
             gate=observed.gate,
             bounds=self.spec.bounds_contract(),
-            limits=self.spec.guards,
             max_per_hour=self.spec.objective.max_reconfigurations_per_hour,
-            history=history,
-            scalings=last_scalings(history, DecisionStore(self.lake)),
-            others=[d for d in DeploymentStore(self.lake).all_latest() if d.pipeline != self.spec.name],
-            forced=request.forced_slots is not None,
-            failed=failed,
-            open_at_most_s=self.spec.ready_deadline_s + self.spec.stop_deadline_s,
+            history=ReconfigurationStore(self.lake).recent(name, 500, since=now - JUDGED_BY),
+            others=[d for d in DeploymentStore(self.lake).all_latest() if d.pipeline != name],
+            decision=DecisionStore(self.lake).get,
+            deployment=lambda version: DeploymentStore(self.lake).get(name, version),
         )
-
-    def _leads_to(self, change: Reconfiguration, target: Deployment) -> bool:
-        tried = DeploymentStore(self.lake).get(self.spec.name, change.to_version or 0)
-        return tried is not None and tried.apps == target.apps
 
     def _remember(self, decision: Decision, memories: Mapping[str, Memory]) -> None:
         """Store what the look learned. The Decision comes after it: until it is there, a retry begins anew."""

@@ -7,9 +7,10 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
+from pydantic_core import PydanticCustomError
 
-from include.contracts.deployment import CHANGEABLE, AppDeployment, Deployment
+from include.contracts.deployment import CHANGEABLE, PARALLELISM, SLOTS, AppDeployment, Deployment
 from include.contracts.signals import Bounds, Objective
 
 NAME = r"^[a-z][a-z0-9_]{0,62}$"
@@ -73,7 +74,7 @@ class ObjectiveSpec(Strict):
 class Tuner(Strict):
     """Which optimizer sizes the app, by registry name, and its options."""
 
-    name: str = "conttune"
+    name: str = "flow"
     options: dict[str, Any] = Field(default_factory=dict)
 
 
@@ -112,6 +113,15 @@ class Profile(Strict):
     stream: tuple[str, ...] = Field((), description="Columns whose values together name an input stream")
     schedule: str = Field("*/10 * * * *", description="Cron expression of profile_<pipeline>")
 
+    @field_validator("schedule")
+    @classmethod
+    def _is_cron(cls, schedule: str) -> str:
+        from croniter import croniter  # Airflow reads the expression with the same library, at import of the DAG
+
+        if not croniter.is_valid(schedule):
+            raise PydanticCustomError("cron", "a cron expression of five fields such as */10 * * * *, or @hourly")
+        return schedule
+
 
 class PipelineSpec(Strict):
     """A pipeline: one script run by Millrace, and how it may be adapted."""
@@ -126,14 +136,14 @@ class PipelineSpec(Strict):
     memory_mb: Annotated[int, Field(ge=512)] = 1024
     max_parallelism: Annotated[int, Field(ge=1, le=32768)] = 8
     objective: ObjectiveSpec = ObjectiveSpec()
+    tuner: Tuner = Tuner()
     owners: dict[str, str] = Field(
-        {"slots": "conttune"},
-        description="Which optimizer may change a field; a field without an owner changes by hand only",
+        default_factory=dict,
+        description="Which optimizer may change a field; by default the tuner, and memory_mb changes by hand only",
     )
     mode: Mode = Mode.ADVISE
     approval_expires_s: Annotated[float, Field(gt=0)] = 3600.0
     period_s: Annotated[float, Field(ge=1)] = 60.0
-    tuner: Tuner = Tuner()
     guards: GuardsSpec = GuardsSpec()
     quality: Quality = Quality()
     ready_deadline_s: Annotated[float, Field(gt=0)] = 120.0
@@ -151,6 +161,11 @@ class PipelineSpec(Strict):
     def app(self) -> str:
         """Name of the pipeline's one app (L0 and L1 have one)."""
         return self.name
+
+    @property
+    def field_owners(self) -> dict[str, str]:
+        """Owner of each field that an optimizer may change."""
+        return {SLOTS: self.tuner.name, PARALLELISM: self.tuner.name, **self.owners}
 
     @property
     def config_hash(self) -> str:
