@@ -1,16 +1,17 @@
-"""The Airflow DAGs of every pipeline: launch, adapt, approve, and profile where its spec asks for it.
+"""The Airflow DAGs of every pipeline: launch, adapt, approve, replay, and profile where its spec asks for it.
 
 A pipeline is one YAML and one script; adding them is all it takes. Specs that are wrong are told by spec_problems.py.
 """
 
 from __future__ import annotations
 
-from dags.builders import adapt, approve, launch, profile
+from dags.builders import adapt, approve, launch, profile, replay
 from include.pipelines.catalog import load_all
 
 for spec in load_all()[0].values():
     launch.build(spec)
     adapt.build(spec)
     approve.build(spec)
+    replay.build(spec)
     if spec.profile is not None:
         profile.build(spec, spec.profile)

@@ -9,6 +9,12 @@ import os
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from datetime import datetime
+    from typing import Any
+
+    from include.contracts.backtest import Backtest
+    from include.contracts.protocols import Optimizer
     from include.control.delegate import DelegatedReconciler
     from include.control.reconciler import Reconciler
     from include.lake.store import Lake
@@ -44,3 +50,40 @@ def own_reconciler(spec: PipelineSpec, tables: Lake) -> Reconciler:
 
     home = Home.from_env()
     return Reconciler(spec, tables, home.run / "drivers", home.logs / "drivers", submit_options())
+
+
+def replay(
+    spec: PipelineSpec,
+    tables: Lake,
+    name: str,
+    options: Mapping[str, Any],
+    create: Callable[[str, Mapping[str, Any]], Optimizer],
+    since: datetime | None,
+    until: datetime,
+) -> Backtest:
+    """Take what was recorded of a pipeline through a tuner; nothing is written.
+
+    Args:
+        spec: The pipeline.
+        tables: The lake.
+        name: The tuner's registry name.
+        options: Its options; those in the spec stay in force where the tuner is the spec's own.
+        create: The registry of tuners.
+        since: Time of the first look (UTC); None for a day before the last one.
+        until: Latest time of a look (UTC).
+
+    Raises:
+        MillraceError: If the tuner or an option is unknown, or nothing was recorded in that time.
+    """
+    from include.control.backtest import Replay
+    from include.control.observations import remembered
+    from include.control.recording import read_recording
+    from include.control.stores.memories import MemoryStore
+    from include.simulation.recorded import RecordedPlant
+
+    whole = {**(spec.tuner.options if name == spec.tuner.name else {}), **options}
+    optimizer = create(name, whole)
+    found = read_recording(spec.name, tables, since, until)
+    plant = RecordedPlant(found.looks, found.deployments, found.changes, remembered)
+    memory = MemoryStore(tables).latest(spec.name, name, before=found.looks[0].time)
+    return Replay(spec, tables, found, plant, name, optimizer, memory).run(whole)

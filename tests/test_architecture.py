@@ -17,6 +17,7 @@ MAY_IMPORT = {
     "include.drivers": {"include.contracts"},
     "include.pipelines": {"include.contracts"},
     "include.tracking": {"include.contracts"},
+    "include.simulation": {"include.contracts"},
     "include.stack": {"include.contracts"},
     "include.feeds": {"include.contracts", "include.lake"},
     "include.streaming": {"include.contracts", "include.lake", "include.drivers"},

@@ -39,6 +39,7 @@ ENTRIES = {
     "pause": Entry("pipelines", "Stop adapting a pipeline; its job runs on."),
     "resume": Entry("pipelines", "Adapt a pipeline again."),
     "decisions": Entry("decisions", "Show what was decided and why."),
+    "replay": Entry("replay", "Show what another tuner would have done."),
     "compose-env": Entry("compose", "Write secrets for the shared deployment."),
     "runner": Entry("runner", "Own the drivers of the shared deployment."),
 }

@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from include.contracts.deployment import Deployment
 from include.contracts.errors import MillraceError
 from include.control.applying import roll_back
+from include.control.circuit import given_up
 from include.control.stores.deployments import DeploymentStore
 from include.lake.store import Lake
 from include.pipelines.spec import PipelineSpec
@@ -23,6 +24,9 @@ def launch(
     author: str = "person",
 ) -> Deployment:
     """Make a person's wish the pipeline's newest Deployment; safe to repeat, a wish already met makes no version.
+
+    A content that was given up is not met by being there: launched again it becomes a new version, which closes the
+    circuit and is tried at once.
 
     Args:
         spec: The pipeline; script, arguments, memory and submit settings are taken from it as they are now.
@@ -45,7 +49,7 @@ def launch(
     if latest is None and not running:
         raise MillraceError("running", running, "a pipeline that was launched", f"Launch {spec.name} first.")
     wanted = replace(_content(spec, latest, slots), running=running, author=author)
-    if latest is not None and (latest.running, latest.apps) == (wanted.running, wanted.apps):
+    if latest is not None and (latest.running, latest.apps) == (wanted.running, wanted.apps) and _met(lake, latest):
         return latest
     return store.commit(wanted, None if latest is None else latest.version)
 
@@ -56,6 +60,10 @@ def _check(spec: PipelineSpec, slots: int | None, roll_back_to: int | None) -> N
         raise MillraceError("slots", slots, allowed, f"Choose within the bounds, or widen them in {spec.name}'s spec.")
     if slots is not None and roll_back_to is not None:
         raise MillraceError("roll_back_to", roll_back_to, "given without slots", "A roll-back restores the slots too.")
+
+
+def _met(lake: Lake, latest: Deployment) -> bool:
+    return not latest.running or given_up(lake, latest) is None
 
 
 def _content(spec: PipelineSpec, latest: Deployment | None, slots: int | None) -> Deployment:

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Sequence
+
 from include.contracts.signals import AppSignals, Observation, Signals
+from include.control.stores.observations import KEEP_PER_LEVEL
 
 
 def new_observations(signals: Signals) -> tuple[Observation, ...]:
@@ -15,6 +19,25 @@ def new_observations(signals: Signals) -> tuple[Observation, ...]:
         return ()
     points = (_point(signals, app) for app in signals.apps)
     return tuple(p for p in points if p is not None)
+
+
+def remembered(
+    known: Sequence[Observation], signals: Signals, per_level: int = KEEP_PER_LEVEL
+) -> tuple[Observation, ...]:
+    """Return the points that the look after this one is given, as the store would: the newest of each (operator, p).
+
+    Args:
+        known: Those that this look was given, oldest first.
+        signals: What it measured.
+        per_level: Points of each (operator, p) that are kept, >= 1.
+    """
+    counts: Counter[tuple[str, int]] = Counter()
+    kept: list[Observation] = []
+    for point in reversed((*known, *new_observations(signals))):
+        counts[point.operator, point.parallelism] += 1
+        if counts[point.operator, point.parallelism] <= per_level:
+            kept.append(point)
+    return tuple(reversed(kept))
 
 
 def _point(signals: Signals, app: AppSignals) -> Observation | None:

@@ -2,28 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from include.contracts.decision import Decision, Reconfiguration
 from include.control.guards import Scaling
-from include.control.stores.decisions import DecisionStore
 
 ABILITY = "processing_ability_rows_per_s"
 """The key under which a Decision predicts and a Reconfiguration achieves."""
 
 
-def last_scalings(history: Iterable[Reconfiguration], decisions: DecisionStore) -> tuple[Scaling, ...]:
+def last_scalings(history: Iterable[Reconfiguration], find: Callable[[str], Decision | None]) -> tuple[Scaling, ...]:
     """Return the last decided change of each app, where it has been verified.
 
     Args:
         history: Reconfigurations, newest first.
-        decisions: Where the Decisions behind them are.
+        find: Finds the Decision behind one by its id.
     """
     newest: dict[str, Reconfiguration] = {}
     for change in history:
         if change.decision_id is not None:
             newest.setdefault(change.app, change)
-    found = (_scaling(change, decisions.get(change.decision_id or "")) for change in newest.values())
+    found = (_scaling(change, find(change.decision_id or "")) for change in newest.values())
     return tuple(s for s in found if s is not None)
 
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
-from include.contracts.decision import Outcome, Reconfiguration
+from include.contracts.decision import Decision, Outcome, Reconfiguration
 from include.contracts.signals import AppSignals, Signals
 from include.control.stores.decisions import DecisionStore
 from include.control.stores.reconfigurations import ReconfigurationStore
@@ -25,25 +25,35 @@ def verify(spec: PipelineSpec, lake: Lake, signals: Signals) -> tuple[Reconfigur
         lake: Its control tables.
         signals: What the present look measured.
     """
+    store = ReconfigurationStore(lake)
+    done = () if signals.settling else completed(store.recent(spec.name), signals, DecisionStore(lake).get)
+    for change in done:
+        store.record(change)
+    return done
+
+
+def completed(
+    changes: Sequence[Reconfiguration], signals: Signals, find: Callable[[str], Decision | None]
+) -> tuple[Reconfiguration, ...]:
+    """Return the changes that can be judged now, with what they achieved.
+
+    Args:
+        changes: Reconfigurations, newest first.
+        signals: What the present look measured.
+        find: Finds the Decision behind a change by its id.
+    """
     if signals.settling:
         return ()
-    store = ReconfigurationStore(lake)
     apps = {app.app: app for app in signals.apps}
     done: list[Reconfiguration] = []
-    for change in _judgeable(store.recent(spec.name), signals):
-        measured = apps.get(change.app)
-        decision = DecisionStore(lake).get(change.decision_id or "")
-        if measured is None or decision is None:
-            continue
-        achieved = _measured(decision.predicted, measured)
-        if achieved:
-            completed = replace(change, achieved=achieved)
-            store.record(completed)
-            done.append(completed)
+    for change in _judgeable(changes, signals):
+        measured, decision = apps.get(change.app), find(change.decision_id or "")
+        if measured is not None and decision is not None and (achieved := _measured(decision.predicted, measured)):
+            done.append(replace(change, achieved=achieved))
     return tuple(done)
 
 
-def _judgeable(changes: list[Reconfiguration], signals: Signals) -> list[Reconfiguration]:
+def _judgeable(changes: Sequence[Reconfiguration], signals: Signals) -> list[Reconfiguration]:
     newest: dict[str, Reconfiguration] = {}
     for change in changes:  # newest first
         newest.setdefault(change.app, change)

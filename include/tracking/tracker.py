@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import logging
-import os
-import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
 from include.contracts.codec import to_plain
 from include.contracts.decision import Decision, Proposal
+from include.tracking.client import connect, experiment, line, metrics, params
 from include.tracking.figure import curve_figure, rate_to_serve
 from include.tracking.models import Fit, model_name, register
 
@@ -19,12 +18,7 @@ if TYPE_CHECKING:
 
 LOG = logging.getLogger(__name__)
 
-PATIENCE = {"MLFLOW_HTTP_REQUEST_TIMEOUT": "3", "MLFLOW_HTTP_REQUEST_MAX_RETRIES": "1"}
-"""Seconds a request and tries besides the first: a look must not wait for its notebook."""
-
 DECISION_TAG = "millrace.decision_id"
-MAX_PARAM = 6000
-"""Longest parameter that MLflow's stores take."""
 
 
 class TunerSettings(Protocol):
@@ -79,14 +73,14 @@ class Tracker:
         run_id: str | None = None
         models: dict[str, str] = {}
         try:
-            client = self._client()
+            client = connect(self.uri)
             run_id, fresh = self._run(client, spec.name, decision)
             if fresh:
                 self._log(client, run_id, spec, decision)
             models = self._register(client, run_id, decision)
             client.set_terminated(run_id)
         except Exception as error:
-            told = (self.uri, decision.decision_id, _line(error))
+            told = (self.uri, decision.decision_id, line(error))
             LOG.warning("MLflow at %s: decision %s is not logged whole: %s", *told)
         return run_id, models
 
@@ -95,27 +89,14 @@ class Tracker:
         if self.uri is None or run_id is None or not achieved:
             return False
         try:
-            self._client().log_batch(run_id, metrics=_metrics({f"achieved_{k}": v for k, v in achieved.items()}))
+            connect(self.uri).log_batch(run_id, metrics=metrics({f"achieved_{k}": v for k, v in achieved.items()}))
         except Exception as error:
-            LOG.warning("MLflow at %s: run %s got no achieved values: %s", self.uri, run_id, _line(error))
+            LOG.warning("MLflow at %s: run %s got no achieved values: %s", self.uri, run_id, line(error))
             return False
         return True
 
-    def _client(self) -> MlflowClient:
-        for name, value in PATIENCE.items():
-            os.environ.setdefault(name, value)
-        os.environ.setdefault("MLFLOW_DISABLE_TELEMETRY", "true")
-        from mlflow import MlflowClient
-
-        return MlflowClient(self.uri, registry_uri=self.uri)
-
     def _run(self, client: MlflowClient, pipeline: str, decision: Decision) -> tuple[str, bool]:
-        experiment = client.get_experiment_by_name(pipeline)
-        experiment_id = (
-            client.create_experiment(pipeline, artifact_location=self.artifacts and f"{self.artifacts}/{pipeline}")
-            if experiment is None
-            else experiment.experiment_id
-        )
+        experiment_id = experiment(client, pipeline, self.artifacts)
         found = client.search_runs([experiment_id], f"tags.`{DECISION_TAG}` = '{decision.decision_id}'", max_results=1)
         if found:
             return found[0].info.run_id, False
@@ -128,10 +109,8 @@ class Tracker:
         return run.info.run_id, True
 
     def _log(self, client: MlflowClient, run_id: str, spec: Settings, decision: Decision) -> None:
-        from mlflow.entities import Param
-
-        params = [Param(k, str(v)[:MAX_PARAM]) for k, v in change_params(spec, decision).items()]
-        client.log_batch(run_id, params=params, metrics=_metrics(change_metrics(decision)))
+        made = params(change_params(spec, decision))
+        client.log_batch(run_id, params=made, metrics=metrics(change_metrics(decision)))
         client.log_dict(run_id, to_plain(decision.signals), "signals.json")
         client.log_dict(run_id, to_plain(decision), "decision.json")
         for proposal in decision.proposals:
@@ -152,7 +131,7 @@ class Tracker:
 
 def change_params(spec: Settings, decision: Decision) -> dict[str, object]:
     """Return the run's parameters."""
-    params: dict[str, object] = {
+    told: dict[str, object] = {
         "pipeline": decision.pipeline,
         "decision_id": decision.decision_id,
         "action": decision.action.value,
@@ -161,21 +140,21 @@ def change_params(spec: Settings, decision: Decision) -> dict[str, object]:
         "config_hash": decision.config_hash,
         "base_version": decision.base_version,
     }
-    params |= {f"option.{k}": v for k, v in spec.tuner.options.items()}
+    told |= {f"option.{k}": v for k, v in spec.tuner.options.items()}
     for proposal in decision.proposals:
         for change in proposal.changes:
-            params[f"{change.app}.{change.field}"] = f"{change.before} -> {change.value}"
-    return params
+            told[f"{change.app}.{change.field}"] = f"{change.before} -> {change.value}"
+    return told
 
 
 def change_metrics(decision: Decision) -> dict[str, float | None]:
     """Return the run's metrics: what was measured, and what the change is to bring."""
-    metrics: dict[str, float | None] = {f"predicted_{k}": v for k, v in decision.predicted.items()}
+    found: dict[str, float | None] = {f"predicted_{k}": v for k, v in decision.predicted.items()}
     signals = decision.signals
     for app in signals.apps if signals else ():
         prefix = "" if signals and len(signals.apps) == 1 else f"{app.app}."
         ability = app.capacity.rows_per_s if app.capacity else None
-        metrics |= {
+        found |= {
             f"{prefix}slots": app.slots,
             f"{prefix}arrival_rows_per_s": app.arrival_rows_per_s,
             f"{prefix}backlog_rows": app.backlog_rows,
@@ -183,20 +162,9 @@ def change_metrics(decision: Decision) -> dict[str, float | None]:
             f"{prefix}rate_to_serve_rows_per_s": rate_to_serve(app, signals.objective) if signals else None,
         }
         if ability and app.arrival_rows_per_s is not None:
-            metrics[f"{prefix}utilisation_ratio"] = app.arrival_rows_per_s / ability
-    return metrics
+            found[f"{prefix}utilisation_ratio"] = app.arrival_rows_per_s / ability
+    return found
 
 
 def _sized_apps(proposal: Proposal) -> Sequence[str]:
     return sorted({c.app for c in proposal.changes if c.field == "slots"}) if proposal.training else ()
-
-
-def _metrics(values: Mapping[str, float | None]) -> list[Any]:
-    from mlflow.entities import Metric
-
-    now_ms = int(time.time() * 1000)
-    return [Metric(k, float(v), now_ms, 0) for k, v in values.items() if v is not None]
-
-
-def _line(error: Exception) -> str:
-    return " ".join(str(error).split())[:300]

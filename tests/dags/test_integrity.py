@@ -13,7 +13,7 @@ from tests.airflow_home import ROOT, write_pipeline
 
 pytestmark = pytest.mark.airflow
 TOO_HEAVY = ("pyspark", "mlflow", "great_expectations", "skopt", "sklearn", "scipy", "deltalake", "pyarrow", "pandas")
-KINDS = ("launch", "adapt", "approve", "profile")
+KINDS = ("launch", "adapt", "approve", "replay", "profile")
 
 
 @pytest.fixture
@@ -125,7 +125,7 @@ def test_dags_when_parsed_then_nothing_heavy_is_imported(millrace_home: Path) ->
     assert json.loads(done.stdout.splitlines()[-1]) == []
 
 
-@pytest.mark.parametrize("name", ["launch_tiny", "adapt_tiny", "approve_tiny"])
+@pytest.mark.parametrize("name", ["launch_tiny", "adapt_tiny", "approve_tiny", "replay_tiny"])
 def test_params_when_listed_then_have_a_schema(bag: DagBag, name: str) -> None:
     dag: DAG = bag.dags[name]
     schemas = {key: dag.params.get_param(key).schema for key in dag.params}
@@ -133,6 +133,7 @@ def test_params_when_listed_then_have_a_schema(bag: DagBag, name: str) -> None:
         "launch_tiny": {"running", "slots", "roll_back_to"},
         "adapt_tiny": {"slots", "dry_run"},
         "approve_tiny": {"decision_id"},
+        "replay_tiny": {"tuner", "options", "since", "until"},
     }
     assert set(schemas) == expected[name]
     assert all("type" in schema for schema in schemas.values())

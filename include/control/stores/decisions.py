@@ -12,6 +12,8 @@ from include.lake.records import decision_from_row, decision_row
 from include.lake.store import Lake, literal
 
 TABLE = "control/decisions"
+MOST_LOOKS = 100_000
+"""More looks than two months of one a minute."""
 
 
 def new_decision_id(time: datetime, *what: str) -> str:
@@ -64,6 +66,27 @@ class DecisionStore:
         """Return a pipeline's Decisions since a time that were put before a person, newest first."""
         where = f"pipeline = {literal(pipeline)} and action = {literal(Action.AWAIT.value)} and time > {literal(since)}"
         return self._select(where, 100)
+
+    def looks(self, pipeline: str, since: datetime | None, until: datetime) -> list[Decision]:
+        """Return the looks of a pipeline that measured something, oldest first.
+
+        A dry run is none: the look after it starts where it did.
+
+        Args:
+            pipeline: Name of the pipeline.
+            since: Earliest time of a look (UTC), itself included; None for no limit.
+            until: Latest time of a look (UTC), itself included.
+        """
+        where = f"pipeline = {literal(pipeline)} and cursor_version is not null and time <= {literal(until)}"
+        if since is not None:
+            where += f" and time >= {literal(since)} and date >= cast({literal(f'{since:%Y-%m-%d}')} as date)"
+        found = self._select(f"{where} and signals is not null", MOST_LOOKS)
+        return [d for d in reversed(found) if d.signals and d.signals.telemetry_version == d.cursor_version]
+
+    def last_look(self, pipeline: str, until: datetime) -> Decision | None:
+        """Return the newest look of a pipeline up to a time (UTC) that measured something."""
+        where = f"pipeline = {literal(pipeline)} and signals is not null and time <= {literal(until)}"
+        return next(iter(self._select(f"{where} and cursor_version is not null", 1)), None)
 
     def recent(self, pipeline: str | None = None, limit: int = 50) -> list[Decision]:
         """Return the newest Decisions, newest first, of one pipeline or of all."""

@@ -36,6 +36,11 @@ class DeploymentStore:
         names = self.lake.rows("select distinct pipeline from deployments order by pipeline", TABLE)
         return [d for d in (self.latest(row["pipeline"]) for row in names) if d is not None]
 
+    def history(self) -> list[tuple[datetime, Deployment]]:
+        """Return every version of every pipeline with the time at which it was made (UTC), oldest first."""
+        rows = self.lake.rows("select time, content from deployments order by time, version", TABLE)
+        return [(row["time"], from_json(Deployment, row["content"])) for row in rows]
+
     def commit(self, content: Deployment, base_version: int | None) -> Deployment:
         """Store ``content`` as the version after ``base_version`` and return it numbered.
 

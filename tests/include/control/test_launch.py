@@ -1,20 +1,32 @@
 from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
 
-from include.contracts.decision import Action
+from include.contracts.decision import Action, Outcome, Reconfiguration
 from include.contracts.errors import MillraceError
 from include.control.launch import launch
 from include.control.stores.decisions import DecisionStore
 from include.control.stores.deployments import DeploymentStore
+from include.control.stores.reconfigurations import ReconfigurationStore
 from include.lake.store import Lake
 from include.pipelines.spec import PipelineSpec
+
+NOON = datetime(2013, 1, 1, 12, tzinfo=UTC)
 
 
 def spec(**changes: object) -> PipelineSpec:
     plain = {"name": "tiny", "script": "tiny.py", "slots": {"min": 2, "max": 6, "start": 3}, **changes}
     return PipelineSpec.model_validate(plain)
+
+
+def ended(lake: Lake, version: int, outcome: Outcome) -> None:
+    """Record how the driver of a version ended."""
+    start = NOON + timedelta(minutes=version)
+    ReconfigurationStore(lake).record(
+        Reconfiguration("tiny", "tiny", None, "T2", None, version, version, start, start, None, outcome, "no such jar")
+    )
 
 
 @pytest.fixture
@@ -54,6 +66,35 @@ def test_launch_when_stopped_then_a_new_launch_starts_it_again(lake: Lake) -> No
     assert (stopped.version, stopped.running) == (2, False)
     assert launch(spec(), lake, running=False) == stopped
     assert launch(spec(), lake).version == 3
+
+
+@pytest.mark.parametrize("outcome", [Outcome.FAILED, Outcome.CIRCUIT_OPEN])
+def test_launch_when_the_newest_version_was_given_up_then_the_same_wish_is_a_new_version_once(
+    lake: Lake, outcome: Outcome
+) -> None:
+    first = launch(spec(), lake)
+    ended(lake, first.version, outcome)
+    again = launch(spec(), lake, author="ada")
+    assert (again.version, again.apps, again.author) == (2, first.apps, "ada")
+    assert launch(spec(), lake) == again  # not tried yet: a repeated task adds nothing
+    ended(lake, again.version, outcome)
+    assert launch(spec(), lake).version == 3
+
+
+@pytest.mark.parametrize("outcome", [Outcome.READY, Outcome.STOPPED, Outcome.OPEN])
+def test_launch_when_the_newest_version_was_not_given_up_then_the_same_wish_makes_none(
+    lake: Lake, outcome: Outcome
+) -> None:
+    first = launch(spec(), lake)
+    ended(lake, first.version, outcome)
+    assert launch(spec(), lake) == first
+
+
+def test_launch_when_what_was_given_up_is_to_stop_then_one_version_does_it(lake: Lake) -> None:
+    first = launch(spec(), lake)
+    ended(lake, first.version, Outcome.CIRCUIT_OPEN)
+    stopped = launch(spec(), lake, running=False)
+    assert launch(spec(), lake, running=False) == stopped
 
 
 def test_launch_when_a_decision_made_the_newest_version_then_the_new_one_is_the_persons(lake: Lake) -> None:

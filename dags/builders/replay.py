@@ -1,0 +1,53 @@
+"""``replay_<pipeline>``: what another tuner would have done, by hand."""
+
+from __future__ import annotations
+
+import logging
+from datetime import timedelta
+from typing import Any
+
+from airflow.sdk import DAG, Param, task
+
+from dags.builders.house_style import dag_settings
+from include.control.moments import ALLOWED, SHAPE
+from include.pipelines.spec import PipelineSpec
+from optimizers.registry import names
+from plugins.outcomes import as_airflow
+
+DOC = """
+Takes what was recorded of `{name}` through a tuner and logs to MLflow what it would have done, beside what was done.
+It changes nothing; `./millrace replay {name}` shows the same in a terminal.
+"""
+log = logging.getLogger(__name__)
+
+
+def build(spec: PipelineSpec) -> DAG:
+    """Return the DAG that replays a pipeline."""
+    known = [*names()]
+    moment: dict[str, Any] = {"type": ["null", "string"], "pattern": SHAPE}
+    with DAG(
+        dag_id=f"replay_{spec.name}",
+        description=f"Show what another tuner would have done with {spec.name}",
+        doc_md=DOC.format(name=spec.name),
+        schedule=None,
+        params={
+            "tuner": Param(spec.tuner.name, type="string", enum=known, title="Tuner"),
+            "options": Param({}, type="object", title="Options", description='For example {"alpha": 3}'),
+            "since": Param(None, **moment, title="Since", description=f"{ALLOWED}; empty: a day before the last look"),
+            "until": Param(None, **moment, title="Until", description="The same; empty: now"),
+        },
+        max_active_runs=1,
+        **dag_settings("replay", pipeline=spec.name),
+    ) as dag:
+
+        @task(retries=0, execution_timeout=timedelta(minutes=20))
+        def replay(params: dict[str, Any]) -> dict[str, Any]:
+            from plugins.replaying import replayed
+
+            with as_airflow():
+                found = replayed(spec, **params)
+            log.info("%s", found["summary"])
+            return found
+
+        replay()
+    return dag

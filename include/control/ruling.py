@@ -1,0 +1,134 @@
+"""From what was measured and wished to a Decision, by the same code for a live look and for a replayed one.
+
+Nothing is read from a table and nothing is stored here: what came before comes in as :class:`Circumstances`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+
+from include.contracts.decision import Action, Decision, Outcome, Reconfiguration
+from include.contracts.deployment import Deployment
+from include.contracts.signals import Bounds, Signals
+from include.control.circuit import BROKEN
+from include.control.guards import Case, first_veto, judge
+from include.control.look import Request
+from include.control.quality.result import GateResult
+from include.control.scalings import last_scalings
+from include.control.sentences import change_sentence, hold_sentence
+from include.control.wishes import Wishes
+from include.pipelines.spec import PipelineSpec
+
+PLAIN = Request()
+JUDGED_BY = timedelta(hours=2)
+"""How far back the guards look: longer than any of them needs."""
+FELL = {*BROKEN, Outcome.ROLLED_BACK}
+
+Answer = Callable[[Decision, Deployment], tuple[str, str] | None]
+"""Says why a person is not asked about a content, as code and sentence; None if a person is to be asked."""
+
+
+@dataclass(frozen=True)
+class Circumstances:
+    """What the guards judge a change by, beside the change itself.
+
+    Attributes:
+        now: The present (UTC).
+        gate: What the quality gate said.
+        bounds: Allowed slots of an app.
+        max_per_hour: Changes allowed in any hour.
+        history: Reconfigurations of the last :data:`JUDGED_BY`, newest first.
+        others: Newest Deployments of the other pipelines.
+        decision: Finds a former Decision by its id.
+        deployment: Finds a Deployment of the pipeline by its version.
+    """
+
+    now: datetime
+    gate: GateResult
+    bounds: Bounds
+    max_per_hour: int
+    history: Sequence[Reconfiguration]
+    others: Sequence[Deployment]
+    decision: Callable[[str], Decision | None]
+    deployment: Callable[[int], Deployment | None]
+
+    def case(self, spec: PipelineSpec, current: Deployment, target: Deployment, request: Request = PLAIN) -> Case:
+        """Return the guards' case of a change from one content to another."""
+        return Case(
+            now=self.now,
+            current=current,
+            target=target,
+            gate=self.gate,
+            bounds=self.bounds,
+            limits=spec.guards,
+            max_per_hour=self.max_per_hour,
+            history=self.history,
+            scalings=last_scalings(self.history, self.decision),
+            others=self.others,
+            forced=request.forced_slots is not None,
+            failed=[c for c in self.history if c.outcome in FELL and self._leads_to(c, target)],
+            open_at_most_s=spec.ready_deadline_s + spec.stop_deadline_s,
+        )
+
+    def _leads_to(self, change: Reconfiguration, target: Deployment) -> bool:
+        tried = self.deployment(change.to_version or 0)
+        return tried is not None and tried.apps == target.apps
+
+
+def not_running_yet(signals: Signals, current: Deployment) -> tuple[str, str] | None:
+    """Return why signals of another version decide nothing, as code and sentence; None if they are of this one."""
+    if signals.deployment_version == current.version:
+        return None
+    words = f"Version {current.version} is not measured yet: the telemetry is of version {signals.deployment_version}."
+    return "not_running_yet", words
+
+
+def nobody_waits(decision: Decision, content: Deployment) -> tuple[str, str] | None:
+    """Return that nothing keeps a person from being asked."""
+    return None
+
+
+def ruled(
+    blank: Decision,
+    wishes: Wishes,
+    case: Callable[[Deployment], Case],
+    action: Action,
+    request: Request = PLAIN,
+    answer: Answer = nobody_waits,
+) -> Decision:
+    """Return what becomes of the wishes: a hold, an advice, a veto, or a change in the pipeline's mode.
+
+    Args:
+        blank: The Decision as far as it is known: id, time, signals, base version.
+        wishes: What the optimizers want.
+        case: Gives the guards' case of a content that is wanted.
+        action: What becomes of a change that no guard vetoes.
+        request: What a person asked of the look.
+        answer: Whether a person who would have to agree has been asked already.
+    """
+    decision = replace(blank, proposals=wishes.proposals, predicted=wishes.predicted)
+    if wishes.failure is not None:
+        words = f"Nothing is changed: {wishes.failure}"
+        return replace(decision, reason_code="optimizer_failed", sentence=words, predicted={})
+    reason = next((p.reason_code for p in wishes.proposals if p.changes), None)
+    if not wishes.changes:
+        held = Action.ADVISE if wishes.advice else Action.HOLD
+        code = reason or next((p.reason_code for p in wishes.proposals), "nothing_proposed")
+        return replace(decision, action=held, reason_code=code, sentence=hold_sentence(wishes, request))
+    trace = judge(case(wishes.content))
+    veto = first_veto(trace)
+    action = Action.VETO if veto else action
+    if action is Action.AWAIT and (known := answer(decision, wishes.content)) is not None:
+        return replace(decision, reason_code=known[0], sentence=known[1], guards=trace)
+    objection = f"{veto.guard}: {veto.reason}" if veto else ""
+    sentence = change_sentence(action, wishes, blank.signals, objection)
+    decision = replace(decision, action=action, sentence=sentence, reason_code=reason or "", guards=trace)
+    if veto is not None:
+        return replace(decision, reason_code=veto.guard.replace(" ", "_").replace("-", "_"))
+    if action is Action.ADVISE:
+        return decision
+    author = (request.requested_by or "person") if request.forced_slots is not None else "decision"
+    target = replace(wishes.content, author=author, decision_id=blank.decision_id, reason=sentence)
+    return replace(decision, target=target)
