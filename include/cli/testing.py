@@ -25,6 +25,8 @@ STAGES = {
     "airflow": "airflow and not e2e",
     "e2e": "e2e",
 }
+SIDE_BY_SIDE = {"unit": ("-n", "2", "--dist", "loadfile")}
+"""Stages whose files run in two processes; the others start Spark or Airflow, which take all processors anyway."""
 CHECKS = {
     "style": ("ruff", "check", "."),
     "types": ("mypy",),
@@ -101,7 +103,8 @@ def _pytest(stage: str, args: Sequence[str], env: Mapping[str, str]) -> Outcome:
     started = time.monotonic()
     with tempfile.TemporaryDirectory() as scratch:
         report = Path(scratch) / "report.xml"
-        argv = [sys.executable, "-m", "pytest", "-m", STAGES[stage], f"--junitxml={report}", *args]
+        processes = SIDE_BY_SIDE.get(stage, ())
+        argv = [sys.executable, "-m", "pytest", "-m", STAGES[stage], f"--junitxml={report}", *processes, *args]
         code = subprocess.call(argv, cwd=REPO, env=dict(env))
         counts, failed = _read(report)
     return Outcome(stage, 0 if code == NO_TESTS else code, time.monotonic() - started, counts, failed)
