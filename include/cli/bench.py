@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 from pathlib import Path
+from types import ModuleType
 
 import click
 from rich.console import Console
@@ -12,11 +13,24 @@ from include.contracts.errors import MillraceError
 from include.stack.home import REPO
 
 NOT_A_BENCH = {"__init__", "record", "delays_app", "downtime", "loop"}
+WIDTH = 120
+"""Columns of the tables where the output is no terminal."""
 
 
 def names() -> list[str]:
-    """List the benchmarks: the modules of ``benchmarks/`` that have a ``run``."""
-    return sorted(p.stem for p in (REPO / "benchmarks").glob("*.py") if p.stem not in NOT_A_BENCH)
+    """List the benchmarks: modules of ``benchmarks/`` that have a ``run``, and packages of which ``bench`` has one."""
+    folder = REPO / "benchmarks"
+    modules = {p.stem for p in folder.glob("*.py")} - NOT_A_BENCH
+    return sorted(modules | {p.parent.name for p in folder.glob("*/bench.py")})
+
+
+def module(name: str) -> ModuleType:
+    """Import a benchmark.
+
+    It has ``run(quick) -> list[Record]``, and may have ``report(records)``, which lays them out for a terminal.
+    """
+    package = (REPO / "benchmarks" / name).is_dir()
+    return importlib.import_module(f"benchmarks.{name}.bench" if package else f"benchmarks.{name}")
 
 
 @click.command()
@@ -37,7 +51,12 @@ def bench(name: str | None, quick: bool, json_file: Path | None) -> None:
     # asked before the work, because a bench can take minutes
     if json_file and not json_file.parent.is_dir():
         raise MillraceError("--json", str(json_file), "a file in a folder that exists", "Make the folder first.")
-    records = importlib.import_module(f"benchmarks.{name}").run(quick)
-    Console().print(record.table(records))
+    found = module(name)
+    records = found.run(quick)
+    # written first: a picture that fails must not cost the figures
     if json_file:
         record.write(records, json_file)
+    console = Console()
+    if not console.is_terminal:
+        console.width = max(console.width, WIDTH)
+    console.print(getattr(found, "report", record.table)(records))

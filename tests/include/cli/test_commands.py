@@ -85,6 +85,12 @@ def test_bench_when_the_name_is_unknown_then_names_the_known_ones(capsys: pytest
     assert "record" not in bench.names()
 
 
+def test_bench_when_a_part_is_a_package_then_it_is_listed_by_its_name_if_it_can_be_measured() -> None:
+    assert "conttune" in bench.names() and "flink" not in bench.names()
+    for name in ("conttune", "capacity"):
+        assert callable(bench.module(name).run)
+
+
 PASSING = "def test_good():\n    assert True\n"
 FAILING = "def test_bad():\n    assert False\n"
 

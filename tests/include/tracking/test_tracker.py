@@ -3,7 +3,6 @@ from __future__ import annotations
 import json
 import socket
 import zipfile
-from collections.abc import Iterator
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -22,7 +21,7 @@ from include.tracking.models import CHAMPION, MATERIAL_RATIO, level_means, mater
 from include.tracking.tracker import Tracker
 
 NOON = datetime(2013, 1, 1, 12, tzinfo=UTC)
-SPEC = PipelineSpec.model_validate({"name": "delays", "script": "x.py", "tuner": {"options": {"alpha": 3}}})
+SPEC = PipelineSpec.model_validate({"name": "delays", "script": "x.py", "tuner": {"options": {"top_k": 3}}})
 LEVELS = (1.0, 2.0, 3.0, 4.0)
 
 
@@ -42,7 +41,7 @@ def decision(number: int, at_four: float = 900.0) -> Decision:
     )
     signals = Signals("delays", NOON - timedelta(seconds=60), NOON, 7, 1, 0, (app,))
     proposal = Proposal(
-        "conttune",
+        "flow",
         (Change("delays", "slots", 2, 4),),
         "under_provisioned",
         "4 slots are just enough",
@@ -62,9 +61,8 @@ def decision(number: int, at_four: float = 900.0) -> Decision:
 
 
 @pytest.fixture(scope="module")
-def tracker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Tracker]:
-    home = tmp_path_factory.mktemp("mlflow")
-    yield Tracker(f"sqlite:///{home / 'mlflow.db'}", surrogate, (home / "artifacts").as_uri())
+def tracker(mlflow_home: Path) -> Tracker:
+    return Tracker(f"sqlite:///{mlflow_home / 'mlflow.db'}", surrogate, (mlflow_home / "artifacts").as_uri())
 
 
 def client(tracker: Tracker) -> Any:
@@ -81,16 +79,16 @@ def test_change_when_logged_then_the_run_tells_all_of_it_and_links_the_decision(
     assert client(tracker).get_experiment(run.info.experiment_id).name == "delays"
     assert run.data.tags["millrace.decision_id"] == made.decision_id and run.info.status == "FINISHED"
     params, metrics = run.data.params, run.data.metrics
-    assert (params["delays.slots"], params["option.alpha"], params["config_hash"]) == ("2 -> 4", "3", "beef")
-    assert (params["base_version"], params["reason"], params["tuner"]) == ("1", "under_provisioned", "conttune")
+    assert (params["delays.slots"], params["option.top_k"], params["config_hash"]) == ("2 -> 4", "3", "beef")
+    assert (params["base_version"], params["reason"], params["tuner"]) == ("1", "under_provisioned", "flow")
     assert metrics["arrival_rows_per_s"] == 800 and metrics["backlog_rows"] == 1200
     assert metrics["rate_to_serve_rows_per_s"] == 820 and metrics["predicted_processing_ability_rows_per_s"] == 900
     assert metrics["utilisation_ratio"] == pytest.approx(800 / 480)
     files = {f.path for f in client(tracker).list_artifacts(run_id)}
-    assert {"signals.json", "decision.json", "curve-conttune.png"} <= files
+    assert {"signals.json", "decision.json", "curve-flow.png"} <= files
     folder = Path(client(tracker).download_artifacts(run_id, "decision.json"))
     assert from_plain(Decision, json.loads(folder.read_text())) == made
-    picture = Path(client(tracker).download_artifacts(run_id, "curve-conttune.png")).read_bytes()
+    picture = Path(client(tracker).download_artifacts(run_id, "curve-flow.png")).read_bytes()
     assert picture.startswith(b"\x89PNG") and len(picture) > 5000
 
 

@@ -1,0 +1,1 @@
+"""The tuners, measured: ./millrace bench conttune."""

@@ -1,0 +1,118 @@
+"""How well tuners size jobs, on simulated ones: ``./millrace bench conttune``.
+
+Every method runs on the same cases with the same luck, and is scored by what truly held, which it cannot see. Beside
+that: how well the surrogates predict a published table, and whether our DS2 is DS2.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+from rich.console import Group, RenderableType
+
+from benchmarks.conttune import leave_one_out, parity, published
+from benchmarks.conttune.cases import FRONTIER_SCENARIOS, Case, cases, left_out
+from benchmarks.conttune.estimate import Estimate, estimate
+from benchmarks.conttune.frontier import compared
+from benchmarks.conttune.methods import FLINK
+from benchmarks.conttune.pictures.album import draw
+from benchmarks.conttune.summary import against_oracle, by_method, record, records, worst
+from benchmarks.conttune.tables import scenario_tables, target_table
+from benchmarks.conttune.targets import judged
+from benchmarks.conttune.threads import one_thread
+from benchmarks.conttune.work import Outcome, jobs, outcomes, processors
+from benchmarks.flink.autoscaler import FlinkAutoscaler
+from benchmarks.record import Record
+from include.stack.home import Home
+from include.stack.progress import say, step
+from optimizers.registry import create
+
+DIURNAL = ("diurnal", "diurnal_mb")
+
+
+def run(quick: bool) -> list[Record]:
+    """Measure everything; what cannot be measured here is told on stderr, by name and reason.
+
+    Args:
+        quick: Fewer runs, and the lesser rivals on the main scenario only.
+    """
+    wanted, reasons = left_out(cases(quick))
+    wanted, without = _without_flink(wanted)
+    found = measured(wanted, processors())
+    reasons = [*reasons, *without, *failures(found)]
+    with one_thread():
+        told = [*_simulated(found), *_loo(reasons), *_parity()]
+    for reason in reasons:
+        say(f"left out: {reason}")
+    return judged(told)
+
+
+def report(found: Sequence[Record]) -> RenderableType:
+    """Lay the results out for a person: a table a scenario, the targets, and pictures, which are drawn here."""
+    with step("pictures"), one_thread():
+        paths = draw(found, Home.from_env().reports / "conttune")
+    return Group(*scenario_tables(found), target_table(found), *(f"picture: {path}" for path in paths))
+
+
+def measured(wanted: Sequence[Case], workers: int) -> list[Outcome]:
+    """Do all runs of all cases, showing case by case how long they take.
+
+    Args:
+        wanted: The cases.
+        workers: How many processes; 0 does them in this one.
+    """
+    found: list[Outcome] = []
+    listed = [jobs(case) for case in wanted]
+    stream = outcomes([job for of_case in listed for job in of_case], workers)
+    for case, of_case in zip(wanted, listed, strict=True):
+        with step(f"{case.scenario}: {case.runs} runs of {len(case.methods)} methods"):
+            found += [next(stream) for _ in of_case]
+    stream.close()
+    return found
+
+
+def failures(found: Sequence[Outcome]) -> list[str]:
+    """Return a line for each method that failed on a scenario: how often, and the first error."""
+    errors: dict[tuple[str, str], list[str]] = {}
+    for outcome in found:
+        if outcome.error is not None:
+            errors.setdefault((outcome.job.scenario, outcome.job.method), []).append(outcome.error)
+    return [f"{scenario}, {method}: {len(e)} runs failed: {e[0]}" for (scenario, method), e in errors.items()]
+
+
+def _without_flink(wanted: Sequence[Case]) -> tuple[Sequence[Case], Sequence[str]]:
+    with step("Flink's autoscaler"):
+        available = FlinkAutoscaler.available()
+    if available:
+        return wanted, ()
+    kept = [replace(case, methods=tuple(m for m in case.methods if m not in FLINK)) for case in wanted]
+    return kept, [f"{', '.join(FLINK)}: {available.reason}"]
+
+
+def _simulated(found: Sequence[Outcome]) -> Iterator[Record]:
+    runs = by_method(found)
+    means = records(runs)
+    yield from means
+    yield from worst(runs, "ineffective_steps")
+    for scenario in DIURNAL:
+        for method in ("flow", "flow_proactive"):
+            yield from against_oracle(runs, scenario, method, "throttled_ratio")
+    for scenario in FRONTIER_SCENARIOS:
+        yield from compared(means, scenario)
+
+
+def _loo(reasons: list[str]) -> Iterator[Record]:
+    table = published.abilities()
+    if table is None:
+        reasons.append(f"loo: no {published.ABILITIES} in {published.folder()} (MILLRACE_DATA)")
+        return
+    for method, predict in leave_one_out.SURROGATES.items():
+        yield record("loo", method, "loo_error", estimate(leave_one_out.errors(table, predict)), "ratio")
+
+
+def _parity() -> Iterator[Record]:
+    ds2 = create("ds2", {"rates": "producer", "known_arrival_rate": False})
+    count = parity.mismatches(ds2)
+    known = Estimate(count, None, None, len(parity.FIXTURES))
+    yield record("ds2_parity", "ds2", "mismatches", known, f"of {len(parity.FIXTURES)}")

@@ -1,0 +1,108 @@
+"""What is measured: scenarios, the methods on each, and how many runs.
+
+All methods run on the paper's workload; on the others those that stand for their kind.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from benchmarks.conttune import published
+from benchmarks.conttune.methods import DS2_FRONTIER, FLINK, FLOW_FRONTIER, FRONTIERS, METHODS
+from include.simulation.scenario import Scenario
+from include.simulation.scenarios import SUFFIX, scenario
+
+RECORDED = ("etl", "monitoring")
+"""Scenarios that replay published rates."""
+WARM_OF = {"paper": "paper_warm", "paper_mb": "paper_warm_mb"}
+"""Scenarios whose runs are also scored as another one's: the same runs, from a later tuning on."""
+FRONTIER_SCENARIOS = ("paper", "noise3", "dag12", "drift", "etl")
+
+MAIN = ("oracle", "flow", "conttune_strong", "ds2", "ds2_stop")
+LITERAL = ("conttune_3", "conttune_0", "conttune_3_no_topk", "conttune_3_eq4", "big_ds2", "cei")
+OTHERS = ("dhalion", "dragster", "random")
+CHEAP = ("oracle", "flow", "flow_proactive", "ds2", "ds2_stop", "dhalion", "random")
+"""Of these a run takes a second or less; one with a Gaussian process whose kernel is fitted takes several."""
+FRONTIER = tuple(dict.fromkeys(name for names in FRONTIERS.values() for name in names))
+
+
+@dataclass(frozen=True)
+class Case:
+    """Methods on a scenario, all on the same runs. A scenario may have several cases of different length.
+
+    Attributes:
+        scenario: Its name.
+        methods: Names of the methods.
+        runs: How many runs of each; they are numbered from 0.
+    """
+
+    scenario: str
+    methods: tuple[str, ...]
+    runs: int
+
+
+RUNS, OTHER_RUNS = 72, 24
+"""72 runs of the paper's workload are 1440 tunings."""
+
+
+def cases(quick: bool) -> Sequence[Case]:
+    """Return all cases in the order in which they are told.
+
+    Args:
+        quick: Every scenario, but few runs, and most rivals on the main one only.
+    """
+    return tuple(_quick() if quick else _full())
+
+
+def _full() -> Iterator[Case]:
+    yield Case("paper", _names(MAIN, ("flow_proactive",), FRONTIER, LITERAL, OTHERS), RUNS)
+    for name in ("noise3", "dag12", "drift", "etl"):
+        yield Case(name, _names(MAIN, ("flow_proactive",), FRONTIER, ("conttune_3",), OTHERS), OTHER_RUNS)
+    for name in ("monitoring", "diurnal", "plateau", "window_noise"):
+        yield Case(name, _names(MAIN, ("flow_proactive", "conttune_3"), OTHERS, FLINK), OTHER_RUNS)
+    yield Case("paper" + SUFFIX, CHEAP, RUNS)
+    yield Case("paper" + SUFFIX, ("conttune_strong", *LITERAL, "dragster"), OTHER_RUNS)
+    for name in ("noise3", "dag12", "drift", "etl", "monitoring", "diurnal", "plateau", "window_noise"):
+        yield Case(name + SUFFIX, _names(CHEAP, ("conttune_strong",)), OTHER_RUNS)
+
+
+def _quick() -> Iterator[Case]:
+    rooms, others = ("flow_r10", FLOW_FRONTIER[-1]), (*DS2_FRONTIER, *FLINK)
+    yield Case("paper", _names(CHEAP, ("flow_risk50",), rooms, others), 3)
+    yield Case("paper", ("conttune_strong", *LITERAL, "dragster"), 1)
+    for name in ("noise3", "drift"):
+        yield Case(name, _names(("oracle", "flow"), rooms, others), 1)
+    yield Case("dag12", _names(("oracle", "flow", "flow_r10"), others), 1)
+    yield Case("etl", _names(("oracle", "flow", "flow_risk50"), rooms, others), 1)
+    yield Case("monitoring", ("oracle", "flow", "ds2_stop"), 1)
+    yield Case("diurnal", ("oracle", "flow", "flow_proactive", "ds2_stop"), 1)
+    yield Case("plateau", ("oracle", "flow", "ds2_stop"), 3)
+    yield Case("window_noise", ("oracle", "flow", "ds2_stop"), 2)
+    yield Case("paper" + SUFFIX, CHEAP, 3)
+    for name in ("noise3", "dag12", "drift", "etl", "monitoring", "plateau", "window_noise"):
+        yield Case(name + SUFFIX, ("oracle", "flow", "ds2_stop"), 2)
+    yield Case("diurnal" + SUFFIX, ("oracle", "flow_proactive", "ds2_stop"), 1)
+
+
+def _names(*groups: Sequence[str]) -> tuple[str, ...]:
+    """Return the methods of all groups, each once, in the order of the table of methods."""
+    return tuple(sorted({name for group in groups for name in group}, key=list(METHODS).index))
+
+
+def left_out(found: Sequence[Case]) -> tuple[Sequence[Case], Sequence[str]]:
+    """Return the cases that can be measured here, and why the others cannot, a line each."""
+    kept, reasons = [], []
+    for case in found:
+        base = case.scenario.removesuffix(SUFFIX)
+        if base in RECORDED and published.workload(base) is None:
+            reasons.append(f"{case.scenario}: no {published.WORKLOADS} in {published.folder()} (MILLRACE_DATA)")
+        else:
+            kept.append(case)
+    return kept, reasons
+
+
+def made(name: str, run: int) -> Scenario:
+    """Return the scenario of a run."""
+    base = name.removesuffix(SUFFIX)
+    return scenario(name, run, published.workload(base) if base in RECORDED else None)

@@ -1,0 +1,46 @@
+"""Recorded values that others published, as files of a data folder; what is not there is told, never made up."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from include.stack.home import REPO
+
+WORKLOADS = "conttune_real_workloads.json"
+ABILITIES = "conttune_processing_ability_q1.json"
+
+
+def folder() -> Path:
+    """Return the data folder: ``MILLRACE_DATA``, by default the one shared beside the repository."""
+    return Path(os.environ.get("MILLRACE_DATA") or REPO.parent / "shared" / "data")
+
+
+def workload(name: str) -> Sequence[float] | None:
+    """Return a recorded workload, one aggregate source rate a minute; None if its file is not there.
+
+    Args:
+        name: ``etl`` or ``monitoring``.
+    """
+    found = _read(WORKLOADS)
+    return None if found is None else [float(v) for v in found[name]]
+
+
+def abilities() -> Mapping[int, Sequence[float]] | None:
+    """Return repeated measurements of an operator's processing ability by p, rows a second; None without the file."""
+    found = _read(ABILITIES)
+    if found is None:
+        return None
+    return {int(p): [float(v) for v in values] for p, values in sorted(found["observations"].items(), key=_level)}
+
+
+def _level(item: tuple[str, Any]) -> int:
+    return int(item[0])
+
+
+def _read(name: str) -> Any:
+    path = folder() / name
+    return json.loads(path.read_text(encoding="utf-8")) if path.is_file() else None

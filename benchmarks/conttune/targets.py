@@ -1,0 +1,64 @@
+"""What is aimed at, and whether it was reached."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from benchmarks.record import Record, at_most
+
+RECONFIGURATIONS, BAD = "reconfigurations_per_tuning", "bad_per_tuning"
+CORES, PEAK = "core_seconds_vs_oracle", "peak_vs_oracle"
+DECISION_MS = 50.0
+LOO_ERROR = 0.025
+
+
+@dataclass(frozen=True)
+class Target:
+    """A limit on a figure; it holds if the mean is at most that."""
+
+    scenario: str
+    method: str
+    figure: str
+    limit: float
+
+
+def _both_executions() -> Iterator[Target]:
+    for suffix in ("", "_mb"):
+        yield Target("paper" + suffix, "flow", RECONFIGURATIONS, 1.05)
+        yield Target("paper_warm" + suffix, "flow", RECONFIGURATIONS, 1.00)
+        for scenario in ("paper", "paper_warm"):
+            yield Target(scenario + suffix, "flow", BAD, 0.02)
+            yield Target(scenario + suffix, "flow", CORES, 1.04)
+            yield Target(scenario + suffix, "flow", PEAK, 1.5)
+        yield Target("dag12" + suffix, "flow", RECONFIGURATIONS, 1.15)
+        yield Target("noise3" + suffix, "flow", RECONFIGURATIONS, 1.10)
+        yield Target("drift" + suffix, "flow", "reconfigurations_to_recover", 2.0)
+        yield Target("etl" + suffix, "flow", RECONFIGURATIONS, 0.25)
+        yield Target("etl" + suffix, "flow", BAD, 0.001)
+        yield Target("etl" + suffix, "flow", CORES, 1.18)
+        yield Target("plateau" + suffix, "flow", "ineffective_steps_worst", 2.0)
+        yield Target("diurnal" + suffix, "flow_proactive", "throttled_ratio_vs_reactive_oracle", 0.3)
+        yield Target("diurnal" + suffix, "flow_proactive", CORES, 1.08)
+        yield Target("paper" + suffix, "flow", "decision_ms_p95", DECISION_MS)
+    yield Target("dag12", "flow", "decision_ms_p95", DECISION_MS)
+    yield Target("loo", "flow", "loo_error", LOO_ERROR)
+    yield Target("ds2_parity", "ds2", "mismatches", 0)
+    for scenario in ("paper", "noise3", "dag12", "drift", "etl"):
+        yield Target(scenario, "flow", "frontier_dominated", 0)
+
+
+TARGETS = tuple(_both_executions())
+
+
+def judged(records: Sequence[Record]) -> list[Record]:
+    """Return the records with their targets, and whether each holds; one that has a target keeps it."""
+    limits = {(t.scenario, t.method, t.figure): t.limit for t in TARGETS}
+    found = []
+    for record in records:
+        limit = limits.get((record.scenario, record.method, record.figure))
+        if limit is not None and record.target is None:
+            target, holds = at_most(record.value, limit)
+            record = replace(record, target=target, holds=holds)
+        found.append(record)
+    return found

@@ -1,0 +1,106 @@
+"""One run of one method on one scenario, and many of them in worker processes."""
+
+from __future__ import annotations
+
+import math
+import multiprocessing
+import os
+from collections.abc import Generator, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from benchmarks.conttune.cases import WARM_OF, Case, made
+from benchmarks.conttune.episodes import ineffective, recovery
+from benchmarks.conttune.methods import METHODS
+from benchmarks.conttune.threads import one_thread
+from benchmarks.conttune.wrapped import Timed
+from include.simulation.plant import SimulatedPlant
+from include.simulation.run import drive
+from include.simulation.scenarios import WARM
+from include.simulation.score import score
+
+
+@dataclass(frozen=True)
+class Job:
+    """What a worker is told: a scenario and a method by name, and the number of the run, which is its seed."""
+
+    scenario: str
+    method: str
+    run: int
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What came of a job.
+
+    Attributes:
+        job: The job.
+        figures: By scenario and figure; more than one scenario where a run is scored twice.
+        error: Why there are none, one line; None if all went well.
+    """
+
+    job: Job
+    figures: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
+    error: str | None = None
+
+
+def jobs(case: Case) -> list[Job]:
+    """Return the jobs of a case."""
+    return [Job(case.scenario, method, run) for run in range(case.runs) for method in case.methods]
+
+
+def execute(job: Job) -> Outcome:
+    """Do a job; what a method raises is told and not raised, so that the others are measured all the same."""
+    try:
+        return Outcome(job, _figures(job))
+    except Exception as error:
+        return Outcome(job, error=f"{type(error).__name__}: {' '.join(str(error).split())[:300]}")
+
+
+def outcomes(wanted: Sequence[Job], workers: int) -> Generator[Outcome]:
+    """Do jobs and return what came of each, in their order.
+
+    Args:
+        wanted: The jobs.
+        workers: How many processes, >= 1; 0 does them in this one.
+    """
+    if not workers:
+        with one_thread():
+            yield from map(execute, wanted)
+        return
+    context = multiprocessing.get_context("spawn")
+    pool = ProcessPoolExecutor(workers, mp_context=context, initializer=one_thread)
+    try:
+        yield from pool.map(execute, wanted)
+    finally:
+        pool.shutdown(cancel_futures=True)
+
+
+def processors() -> int:
+    """Return how many processes can work at the same time."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def _figures(job: Job) -> Mapping[str, Mapping[str, float]]:
+    scenario = made(job.scenario, job.run)
+    plant = SimulatedPlant(scenario, job.run)
+    optimizer = Timed(METHODS[job.method].make(plant))
+    run = drive(plant, optimizer)
+    figures = {**score(run), **_times(optimizer.decisions_ms), "tunings": float(len(scenario.workload.tunings))}
+    if scenario.drift.events:
+        figures["reconfigurations_to_recover"] = recovery(run)
+    if scenario.curves:
+        figures["ineffective_steps"] = ineffective(run, plant)
+    if job.scenario not in WARM_OF:
+        return {job.scenario: figures}
+    warm = {**score(run, WARM), "tunings": float(len(scenario.workload.tunings) - WARM)}
+    return {job.scenario: figures, WARM_OF[job.scenario]: warm}
+
+
+def _times(decisions_ms: Sequence[float]) -> Mapping[str, float]:
+    if not decisions_ms:
+        return {"decision_ms": math.nan, "decision_ms_p95": math.nan}
+    median, p95 = np.quantile(decisions_ms, (0.5, 0.95))
+    return {"decision_ms": float(median), "decision_ms_p95": float(p95)}

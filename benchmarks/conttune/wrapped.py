@@ -1,0 +1,90 @@
+"""Optimizers around an optimizer: one that plans with room, one that rests after a step, one that is timed."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+from include.contracts.decision import Memory, Proposal
+from include.contracts.deployment import Deployment
+from include.contracts.protocols import Optimizer
+from include.contracts.signals import Signals
+
+
+@dataclass(frozen=True)
+class Planned:
+    """An optimizer that is told a lower target utilisation than the owner's, so that it keeps more room.
+
+    Only what it is told differs: what it is judged by stays the owner's objective.
+
+    Attributes:
+        inner: The optimizer.
+        share: Share of the target utilisation that it is told, (0, 1].
+    """
+
+    inner: Optimizer
+    share: float
+
+    def propose(self, signals: Signals, current: Deployment, memory: Memory) -> tuple[Proposal, Memory]:
+        """Let it decide for the lower target."""
+        target = signals.objective.target_utilisation * self.share
+        told = replace(signals, objective=replace(signals.objective, target_utilisation=target))
+        return self.inner.propose(told, current, memory)
+
+
+@dataclass(frozen=True)
+class Timed:
+    """An optimizer whose decisions are timed.
+
+    Attributes:
+        inner: The optimizer.
+        decisions_ms: Time of each look that changes something, milliseconds an operator that can be sized.
+    """
+
+    inner: Optimizer
+    decisions_ms: list[float] = field(default_factory=list)
+
+    def propose(self, signals: Signals, current: Deployment, memory: Memory) -> tuple[Proposal, Memory]:
+        """Let it decide, and note how long that took."""
+        begin = time.perf_counter()
+        proposal, kept = self.inner.propose(signals, current, memory)
+        took_ms = (time.perf_counter() - begin) * 1000
+        if proposal.changes:
+            operators = sum(max(1, len(app.parallelism)) for app in current.apps.values())
+            self.decisions_ms.append(took_ms / max(1, operators))
+        return proposal, kept
+
+
+@dataclass(frozen=True)
+class Rested:
+    """An optimizer with a rule that stops it: a step that was enough is left alone for as long as the load stays.
+
+    Without one a method that acts on every look follows the noise of every look.
+
+    Attributes:
+        inner: The optimizer.
+    """
+
+    inner: Optimizer
+
+    def propose(self, signals: Signals, current: Deployment, memory: Memory) -> tuple[Proposal, Memory]:
+        """Let it decide, unless its last step was enough and the load is still what it was made for."""
+        rates = {app.app: app.arrival_rows_per_s or 0.0 for app in signals.apps}
+        then, healthy = memory.get("rates"), all((a.backpressured_ratio or 0.0) < PRESSED for a in signals.apps)
+        if then is not None and healthy and not signals.settling and _alike(rates, then):
+            return Proposal(
+                "rested", (), "step_sufficed", "The last step was enough, and the load is the same."
+            ), memory
+        proposal, kept = self.inner.propose(signals, current, memory.get("inner", {}))
+        return proposal, {"rates": rates if proposal.changes else then, "inner": kept}
+
+
+PRESSED = 0.01
+"""Backpressure from which on a step was not enough."""
+SAME = 0.05
+"""A load that differs by less is the same."""
+
+
+def _alike(rates: Mapping[str, float], then: Mapping[str, float]) -> bool:
+    return all(abs(rate - then.get(app, 0.0)) <= SAME * max(rate, then.get(app, 0.0)) for app, rate in rates.items())

@@ -1,0 +1,44 @@
+from __future__ import annotations
+
+from benchmarks.conttune.cases import WARM_OF, cases
+from benchmarks.conttune.methods import FRONTIERS, METHODS
+from benchmarks.conttune.targets import TARGETS, judged
+from benchmarks.record import Record
+
+ELSEWHERE = {"loo", "ds2_parity"}
+
+
+def test_judged_when_a_figure_has_a_target_then_says_whether_it_holds() -> None:
+    good = Record("conttune", "paper", "flow", "reconfigurations_per_tuning", 1.05, "")
+    bad = Record("conttune", "paper", "flow", "reconfigurations_per_tuning", 1.06, "")
+    rival = Record("conttune", "paper", "ds2", "reconfigurations_per_tuning", 4.0, "")
+    assert [(r.target, r.holds) for r in judged([good, bad, rival])] == [
+        ("<=1.05", True),
+        ("<=1.05", False),
+        (None, None),
+    ]
+
+
+def test_judged_when_a_record_has_its_own_target_then_keeps_it() -> None:
+    own = Record("conttune", "paper", "flow", "reconfigurations_per_tuning", 9.0, "", target="<10", holds=True)
+    assert judged([own]) == [own]
+
+
+def test_targets_when_quick_or_full_then_each_is_of_something_measured() -> None:
+    for quick in (True, False):
+        pairs = {(case.scenario, method) for case in cases(quick) for method in case.methods}
+        pairs |= {(WARM_OF[scenario], method) for scenario, method in pairs if scenario in WARM_OF}
+        assert {(t.scenario, t.method) for t in TARGETS if t.scenario not in ELSEWHERE} <= pairs
+
+
+def test_cases_when_listed_then_name_methods_that_exist_and_can_size_the_execution() -> None:
+    for case in (*cases(quick=True), *cases(quick=False)):
+        assert len(set(case.methods)) == len(case.methods)
+        assert all(METHODS[m].micro_batch for m in case.methods if case.scenario.endswith("_mb"))
+    assert {name for names in FRONTIERS.values() for name in names} <= set(METHODS)
+
+
+def test_cases_when_full_then_flow_has_a_thousand_tunings_of_the_papers_workload() -> None:
+    runs = {case.scenario: case.runs for case in cases(quick=False) if "flow" in case.methods}
+    assert runs["paper"] * 20 >= 1000 and runs["paper_mb"] * 20 >= 1000
+    assert min(runs.values()) >= 24
