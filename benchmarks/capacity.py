@@ -119,7 +119,9 @@ def judge(p: int, moderate: Sequence[BatchMetrics], drained: Sequence[BatchMetri
     level = typical_parallelism(moderate) or p
     capacity = fit(moderate).get(level) or Capacity(level, math.nan, math.nan, math.nan, 0)
     busy = [b for b in moderate if b.rows_in > 0]
-    stage = [(o, b) for b in busy if (o := heaviest(b)) is not None and o.useful_s and o.rows_in and o.p]
+    seconds = sum(b.duration_s for b in busy)
+    stages = [o for b in busy if (o := heaviest(b)) is not None and o.useful_s and o.rows_in and o.p]
+    abilities = [(o.p or p) * (o.rows_in or 0) / (o.useful_s or 1) for o in stages]
     x = fmean(b.rows_in for b in steady)
     return Measured(
         parallelism=capacity.parallelism,
@@ -128,8 +130,8 @@ def judge(p: int, moderate: Sequence[BatchMetrics], drained: Sequence[BatchMetri
         high=truth + spread,
         batches=len(steady),
         ours=x / (capacity.fixed_s + x / capacity.rows_per_s),
-        rows_per_duration=sum(b.rows_in for b in busy) / sum(b.duration_s for b in busy),
-        heaviest_stage=median((o.p or p) * (o.rows_in or 0) / (o.useful_s or 1) for o, _ in stage),
+        rows_per_duration=sum(b.rows_in for b in busy) / seconds if seconds else math.nan,
+        heaviest_stage=median(abilities or [math.nan]),
         fixed_s=capacity.fixed_s,
         rows_per_s=capacity.rows_per_s,
         foreign_cpu=(_foreign(moderate), _foreign(steady)),

@@ -156,7 +156,7 @@ def _points(history: History) -> list[BatchMetrics]:
 def _recent(points: Sequence[BatchMetrics], period_s: float) -> list[BatchMetrics]:
     """Return the points of the newest part of the period, and the one before it, where its span begins."""
     begin = points[-1].time - timedelta(seconds=RECENT_RATIO * period_s) if points else None
-    later = [p for p in points if begin is not None and p.time >= begin]
+    later = [p for p in points if begin is not None and p.time > begin]
     return [*points[: len(points) - len(later)][-1:], *later] if len(later) < len(points) else []
 
 

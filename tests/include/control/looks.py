@@ -122,7 +122,7 @@ class MemoryPlant:
 class Proportional:
     """Wants just enough slots for the arrival, and counts its looks."""
 
-    def __init__(self, name: str = "conttune") -> None:
+    def __init__(self, name: str) -> None:
         self.name = name
         self.remembered: list[Memory] = []
 
@@ -174,5 +174,7 @@ class World:
 def world(home: Path, tracker: Tracker | None = None, **changes: Any) -> World:
     lake, clock = Lake(home / "lake"), Clock()
     plant = MemoryPlant(lake, clock)
-    loop = Loop(spec(**changes), lake, plant, {"conttune": Proportional()}, tracker or Tracker(None), clock)
+    asked = spec(**changes)
+    tuner = Proportional(asked.tuner.name)
+    loop = Loop(asked, lake, plant, {tuner.name: tuner}, tracker or Tracker(None), clock)
     return World(lake, clock, plant, loop)

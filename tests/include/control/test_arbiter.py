@@ -8,17 +8,31 @@ from include.contracts.deployment import AppDeployment, Change, Deployment
 from include.control.arbiter import ORDER, in_order, rule
 
 CURRENT = Deployment(
-    "delays", 3, True, {"a": AppDeployment("x", (), 2, 1024, 8), "b": AppDeployment("x", (), 4, 2048, 8)}
+    "delays",
+    3,
+    True,
+    {
+        "a": AppDeployment("x", (), 2, 1024, 8, parallelism={"map": 2, "sink": 1}),
+        "b": AppDeployment("x", (), 4, 2048, 8),
+    },
 )
-OWNERS = {"slots": "conttune"}
-changes = st.builds(
+OWNERS = {"slots": "flow", "parallelism": "flow"}
+plain = st.builds(
     Change,
     st.sampled_from(["a", "b", "nowhere"]),
-    st.sampled_from(["slots", "memory_mb", "parallelism"]),
+    st.sampled_from(["slots", "memory_mb", "script"]),
     st.sampled_from([2, 4, 1024, 2048]),
     st.integers(1, 8),
 )
-names = st.sampled_from(["conttune", "albic", "drfm"])
+of_operators = st.builds(
+    Change,
+    st.sampled_from(["a", "b"]),
+    st.just("parallelism"),
+    st.sampled_from([1, 2]),
+    st.integers(1, 8),
+    st.sampled_from([None, "map", "sink", "nobody"]),
+)
+names = st.sampled_from(["flow", "albic", "drfm"])
 
 
 def proposal(optimizer: str, *wanted: Change) -> Proposal:
@@ -27,9 +41,9 @@ def proposal(optimizer: str, *wanted: Change) -> Proposal:
 
 @given(
     names,
-    st.lists(changes, max_size=6),
+    st.lists(plain | of_operators, max_size=6),
     st.integers(0, 2),
-    st.dictionaries(st.sampled_from(["slots", "memory_mb"]), names),
+    st.dictionaries(st.sampled_from(["slots", "memory_mb", "parallelism"]), names),
 )
 def test_rule_when_given_any_proposal_then_only_owned_fields_change_and_nothing_is_lost(
     optimizer: str, wanted: list[Change], level: int, owners: dict[str, str]
@@ -37,8 +51,8 @@ def test_rule_when_given_any_proposal_then_only_owned_fields_change_and_nothing_
     ruling = rule(proposal(optimizer, *wanted), CURRENT, owners, level)
     assert all(owners[c.field] == optimizer for c in ruling.accepted)
     after = CURRENT.with_changes(ruling.accepted)  # raises for what does not exist
-    assert all(getattr(after.apps[c.app], c.field) == c.value != c.before for c in ruling.accepted)
-    assert len({(c.app, c.field) for c in ruling.accepted}) == len(ruling.accepted)
+    assert all(after.apps[c.app].value(c) == c.value != c.before for c in ruling.accepted)
+    assert len({(c.app, c.field, c.operator) for c in ruling.accepted}) == len(ruling.accepted)
     told = list(ruling.accepted) + [a.change for a in ruling.advice]
     assert all(c in told or c.value == c.before for c in wanted)
 
@@ -46,24 +60,51 @@ def test_rule_when_given_any_proposal_then_only_owned_fields_change_and_nothing_
 def test_rule_when_another_owns_the_field_then_gives_advice_that_names_the_owner() -> None:
     ruling = rule(proposal("ds2", Change("a", "slots", 2, 4)), CURRENT, OWNERS, 0)
     assert ruling.accepted == ()
-    assert ruling.advice[0].sentence == "ds2 advises a: slots 2 -> 4 (slots belongs to conttune)"
+    assert ruling.advice[0].sentence == "ds2 advises a: slots 2 -> 4 (slots belongs to flow)"
 
 
 def test_rule_when_nobody_owns_the_field_then_it_changes_by_hand_only() -> None:
-    ruling = rule(proposal("conttune", Change("a", "memory_mb", 1024, 2048)), CURRENT, OWNERS, 0)
+    ruling = rule(proposal("flow", Change("a", "memory_mb", 1024, 2048)), CURRENT, OWNERS, 0)
     assert "by hand" in ruling.advice[0].why
 
 
 def test_rule_when_the_level_is_too_low_then_gives_advice() -> None:
-    ruling = rule(proposal("conttune", Change("a", "parallelism", 2, 4)), CURRENT, {"parallelism": "conttune"}, 0)
+    ruling = rule(proposal("flow", Change("a", "parallelism", 2, 4, "map")), CURRENT, OWNERS, 0)
     assert ruling.accepted == () and "level L0" in ruling.advice[0].why
 
 
 def test_rule_when_the_proposal_counted_on_another_value_then_gives_advice() -> None:
-    ruling = rule(proposal("conttune", Change("a", "slots", 3, 4)), CURRENT, OWNERS, 0)
+    ruling = rule(proposal("flow", Change("a", "slots", 3, 4)), CURRENT, OWNERS, 0)
     assert ruling.accepted == () and "counted on 3" in ruling.advice[0].why
 
 
-@given(st.permutations(["conttune", "esj", "albic", "drfm", "ds2"]))
-def test_order_when_optimizers_come_in_any_order_then_slots_come_last(mixed: list[str]) -> None:
-    assert in_order(mixed) == [*ORDER, "ds2"]
+def test_rule_when_an_operators_p_is_proposed_then_is_accepted_beside_that_of_another() -> None:
+    wanted = (Change("a", "parallelism", 2, 4, "map"), Change("a", "parallelism", 1, 3, "sink"))
+    ruling = rule(proposal("flow", *wanted), CURRENT, OWNERS, 1)
+    assert (ruling.accepted, ruling.advice) == (wanted, ())
+    twice = rule(proposal("flow", *wanted, Change("a", "parallelism", 2, 5, "map")), CURRENT, OWNERS, 1)
+    assert twice.accepted == wanted and "twice" in twice.advice[0].why
+
+
+def test_rule_when_an_operator_is_named_that_has_no_p_then_gives_advice_that_names_it() -> None:
+    (nobody,) = rule(proposal("flow", Change("a", "parallelism", 2, 4, "rank")), CURRENT, OWNERS, 1).advice
+    assert nobody.why == "a has no operator rank with a p of its own"
+    assert nobody.sentence.startswith("flow advises a: parallelism of rank 2 -> 4 (")
+    unnamed = rule(proposal("flow", Change("a", "parallelism", 2, 4)), CURRENT, OWNERS, 1)
+    of_an_app_as_a_whole = rule(proposal("flow", Change("b", "parallelism", 4, 5, "map")), CURRENT, OWNERS, 1)
+    assert unnamed.accepted == of_an_app_as_a_whole.accepted == ()
+
+
+def test_rule_when_an_operators_p_was_counted_on_that_is_not_set_then_gives_advice() -> None:
+    ruling = rule(proposal("flow", Change("a", "parallelism", 1, 4, "map")), CURRENT, OWNERS, 1)
+    assert ruling.accepted == () and "counted on 1, and 2 is set" in ruling.advice[0].why
+
+
+@given(st.permutations(["flow", "esj", "albic", "drfm"]))
+def test_order_when_optimizers_come_in_any_order_then_a_tuner_comes_last(mixed: list[str]) -> None:
+    assert in_order(mixed) == [*ORDER, "flow"]
+    assert ORDER == ("drfm", "albic", "esj")
+
+
+def test_order_when_there_are_several_tuners_then_is_the_same_whatever_order_they_come_in() -> None:
+    assert in_order(["flow", "ds2", "albic"]) == in_order(["ds2", "albic", "flow"]) == ["albic", "ds2", "flow"]

@@ -9,7 +9,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from include.contracts.telemetry import BatchMetrics, OperatorBatch
-from include.control.capacity import fit, heaviest, parallelism, typical_parallelism, work
+from include.control.capacity import (
+    STATE_ROW_S,
+    STORE_S,
+    fit,
+    heaviest,
+    parallelism,
+    task_cost,
+    typical_parallelism,
+    work,
+)
 from include.control.health import healthy
 from tests.include.control.synthetic import START, App
 
@@ -226,6 +235,65 @@ def test_work_when_an_operator_is_light_then_its_time_a_task_is_what_starting_on
     assert (alone.rows_s, alone.starts_s) == (pytest.approx(4.1), 0.0)
     assert work(replace(batch, operators=(OperatorBatch("3", "Sink", None, None, 1, 1, 9.0),))) is None
     assert work(replace(batch, durations_ms={"triggerExecution": 900})) is None, "more than the batch could hold"
+
+
+def stateful(useful: float | None, rows: int | None, tasks: int = 4, name: str = "StateStoreSave") -> OperatorBatch:
+    return OperatorBatch("1", name, tasks, tasks, rows, rows, useful)
+
+
+@given(tasks=st.integers(1, 64), rows=st.integers(1, 10**7), useful=st.floats(1e-3, 1e4), tau=st.floats(0, 0.1))
+def test_task_cost_when_an_operator_keeps_state_then_is_the_most_likely_part_of_its_time(
+    tasks: int, rows: int, useful: float, tau: float
+) -> None:
+    found = task_cost(stateful(useful, rows, tasks), tasks, tau)
+    assert tau <= found <= max(tau, useful / tasks) * (1 + 1e-9)
+
+    def surprise(a: float) -> float:
+        return ((a - tau) / STORE_S) ** 2 + ((useful - a * tasks) / rows / STATE_ROW_S) ** 2
+
+    if found > tau:
+        assert surprise(found) <= min(surprise(0.99 * found), surprise(1.01 * found)) + 1e-9
+
+
+def test_task_cost_when_rows_are_few_then_is_nearly_all_of_the_time_and_with_many_nearly_none() -> None:
+    assert task_cost(stateful(1.0, 8), 4, 0.01) == pytest.approx(0.25, rel=0.01)
+    assert task_cost(stateful(400.0, 10**6), 4, 0.01) == pytest.approx(0.01, rel=0.05)
+
+
+@pytest.mark.parametrize(
+    "operator",
+    [stateful(1.0, 8, name="MapInPandas"), stateful(1.0, 0), stateful(1.0, None), stateful(0.02, 8), stateful(None, 8)],
+    ids=["keeps no state", "no rows", "rows unknown", "quicker than the lightest", "time unknown"],
+)
+def test_task_cost_when_nothing_tells_of_a_store_then_is_that_of_starting_a_task(operator: OperatorBatch) -> None:
+    assert task_cost(operator, 4, 0.01) == 0.01
+
+
+def test_work_when_an_operator_keeps_state_then_opening_its_stores_is_no_work_on_rows() -> None:
+    parts = (OperatorBatch("0", "Scan", 4, 4, 400, 400, 0.04), stateful(1.2, 400))
+    batch = BatchMetrics(
+        "a", "a", "q", START, 1, 0, 0, 4, 400, durations_ms={"triggerExecution": 3000}, operators=parts
+    )
+    told, plain = work(batch), work(replace(batch, operators=(parts[0], stateful(1.2, 400, name="MapInPandas"))))
+    assert told is not None and plain is not None
+    assert told.starts_s == pytest.approx(0.01 + task_cost(parts[1], 4, 0.01))
+    assert plain.starts_s == pytest.approx(0.01 + 0.01)
+    assert told.rows_s < 0.4 * plain.rows_s
+
+
+def test_fit_when_tasks_open_stores_then_the_slope_is_that_of_rows_all_the_same() -> None:
+    def steady(i: int, name: str) -> BatchMetrics:
+        rows = 500 + 5 * (i % 5)
+        parts = (
+            OperatorBatch("0", "Scan", 4, 4, rows, rows, 0.04),
+            OperatorBatch("1", "MapInPandas", 4, 4, rows, rows, 0.04 + 4 * rows / 1000),
+            OperatorBatch("2", name, 4, 4, rows, rows, 4 * 0.2 + 0.00002 * rows),
+        )
+        duration = {"triggerExecution": round(1000 * (1.0 + 0.2 + rows / 1000))}
+        return BatchMetrics("a", "a", "q", START, 1, 0, i, 4, rows, durations_ms=duration, operators=parts)
+
+    found, plain = (fit([steady(i, n) for i in range(30)])[4].rows_per_s for n in ("StateStoreSave", "Filter"))
+    assert abs(found / 1000 - 1) < 0.12 < 0.25 < abs(plain / 1000 - 1)
 
 
 def test_fit_when_useful_time_is_mostly_the_start_of_tasks_then_it_claims_nothing_of_rows() -> None:

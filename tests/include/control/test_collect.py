@@ -65,6 +65,13 @@ def test_collect_when_steady_then_every_figure_is_right(tmp_path: Path) -> None:
     assert not signals.settling
 
 
+def test_collect_when_the_rate_changed_within_the_period_then_its_newest_part_is_told_too(tmp_path: Path) -> None:
+    rows = App(fixed_s=0.4).run(120, lambda t: 300 if t < 110 else 1200)
+    seen = of(look(lake_of(tmp_path, rows)))
+    assert seen.arrival_recent_rows_per_s == pytest.approx(1200, rel=0.03)
+    assert seen.arrival_rows_per_s is not None and 500 < seen.arrival_rows_per_s < 1000
+
+
 def test_collect_when_saturated_then_arrival_is_what_came_not_what_was_read(tmp_path: Path) -> None:
     app = App(cap=4000)
     seen = of(look(lake_of(tmp_path, app.run(120, 3000))))

@@ -95,7 +95,7 @@ def test_decide_when_the_task_is_tried_again_then_nothing_is_doubled(w: World) -
     w.clock.wait(7)
     assert w.loop.decide(seen) == first
     assert len(DecisionStore(w.lake).recent(NAME)) == 1
-    assert MemoryStore(w.lake).latest(NAME, "conttune") == {"looks": 1}
+    assert MemoryStore(w.lake).latest(NAME, "flow") == {"looks": 1}
     assert len(ObservationStore(w.lake).recent(NAME)) == 1
 
 
@@ -112,8 +112,8 @@ def test_decide_when_it_died_before_the_decision_was_stored_then_memory_counts_t
         with pytest.raises(OSError, match="killed"):
             w.loop.decide(seen)
     w.loop.decide(seen)
-    assert MemoryStore(w.lake).latest(NAME, "conttune") == {"looks": 1}
-    optimizer = w.loop.optimizers["conttune"]
+    assert MemoryStore(w.lake).latest(NAME, "flow") == {"looks": 1}
+    optimizer = w.loop.optimizers["flow"]
     assert isinstance(optimizer, Proportional) and optimizer.remembered == [{}, {}]
     assert len(ObservationStore(w.lake).recent(NAME)) == 1
     assert len(DecisionStore(w.lake).recent(NAME)) == 1
@@ -257,7 +257,7 @@ def test_next_look_when_the_last_one_held_on_bad_rows_then_goes_on_behind_them(w
 def test_dry_run_when_a_change_is_due_then_changes_nothing_not_even_memory_and_cursor(w: World) -> None:
     dry = look(w, Request(dry_run=True, requested_by="alice"))
     assert dry.action is Action.ADVISE and "slots 2 -> 4" in dry.sentence and dry.target is None
-    assert MemoryStore(w.lake).latest(NAME, "conttune") == {}
+    assert MemoryStore(w.lake).latest(NAME, "flow") == {}
     assert ObservationStore(w.lake).recent(NAME) == ()
     assert look(w).action is Action.APPLY  # the same telemetry is still there to decide on
 
@@ -270,7 +270,7 @@ def test_forced_slots_when_within_bounds_then_apply_in_any_mode_and_name_the_per
     w.loop.apply(decision.decision_id)
     latest = DeploymentStore(w.lake).latest(NAME)
     assert latest is not None and (latest.author, slots(w)) == ("alice", 5)
-    assert MemoryStore(w.lake).latest(NAME, "conttune") == {}
+    assert MemoryStore(w.lake).latest(NAME, "flow") == {}
 
 
 @pytest.mark.parametrize("wanted", [0, -1, 9])
@@ -326,7 +326,7 @@ class Broken:
 
 
 def test_look_when_an_optimizer_throws_then_holds_with_the_error_and_moves_on(w: World) -> None:
-    w.loop.optimizers = {"conttune": Broken()}
+    w.loop.optimizers = {"flow": Broken()}
     decision = look(w)
     assert (decision.action, decision.reason_code) == (Action.HOLD, "optimizer_failed")
     assert "ZeroDivisionError: no rows at all" in decision.sentence and "propose" in decision.sentence

@@ -94,7 +94,7 @@ class Run:
         decision = Decision(
             f"{at(time_s):%Y%m%dT%H%M%S}-{int(time_s * 10):06x}", "delays", at(time_s),
             Action.APPLY if wanted else Action.HOLD, "test", sentence, signals, self.version,
-            (Proposal("conttune", changes, "test", sentence),), target=target,
+            (Proposal("flow", changes, "test", sentence),), target=target,
         )  # fmt: skip
         DecisionStore(self.lake).record(decision)
         return decision

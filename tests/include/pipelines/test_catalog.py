@@ -43,8 +43,14 @@ def test_load_when_only_the_required_keys_are_there_then_the_rest_has_defaults(f
     spec = load(written(folder, GOOD))
     assert (spec.name, spec.app, spec.level, spec.slots) == ("orders", "orders", 0, Slots())
     assert spec.script == str(folder / "orders.py")
-    assert spec.owners == {"slots": "conttune"}
+    assert (spec.tuner.name, spec.owners) == ("flow", {})
     assert spec.first_deployment().apps["orders"].slots == 1
+
+
+def test_owners_when_not_named_then_the_tuner_sizes_and_memory_changes_by_hand_only(folder: Path) -> None:
+    assert load(written(folder, GOOD)).field_owners == {"slots": "flow", "parallelism": "flow"}
+    chosen = load(written(folder, {**GOOD, "tuner": {"name": "ds2"}, "owners": {"memory_mb": "drfm", "slots": "drfm"}}))
+    assert chosen.field_owners == {"slots": "drfm", "parallelism": "ds2", "memory_mb": "drfm"}
 
 
 def test_load_when_home_is_named_then_it_is_replaced_everywhere(folder: Path) -> None:
@@ -78,12 +84,16 @@ def test_load_when_home_is_named_then_it_is_replaced_everywhere(folder: Path) ->
         ({"period_s": float("inf")}, "period_s"),
         ({"mode": "automatic"}, "mode"),
         ({"level": 3}, "level"),
-        ({"owners": {"cores": "conttune"}}, "spec"),
+        ({"owners": {"cores": "flow"}}, "spec"),
         ({"guards": {"quiet_hours": ["late"]}}, "guards.quiet_hours.0"),
         ({"guards": {"quiet_hours": ["25:00-26:99"]}}, "guards.quiet_hours.0"),
         ({"submit": {"master": "yarn"}}, "submit.master"),
         ({"submit": {"master": "local; rm -rf /"}}, "submit.master"),
         ({"profile": {"source": "x"}}, "profile.time_column"),
+        ({"profile": {"source": "x", "time_column": "t", "schedule": "every 10 minutes"}}, "profile.schedule"),
+        ({"profile": {"source": "x", "time_column": "t", "schedule": "61 * * * *"}}, "profile.schedule"),
+        ({"profile": {"source": "x", "time_column": "t", "schedule": "* * * *"}}, "profile.schedule"),
+        ({"profile": {"source": "x", "time_column": "t", "schedule": ""}}, "profile.schedule"),
         ({"args": "--one --two"}, "args"),
         ({"script": 7}, "script"),
     ],
@@ -124,6 +134,20 @@ def test_load_when_the_script_is_missing_then_says_where_it_was_looked_for(folde
     problem = refused(written(folder, {**GOOD, "script": "nowhere.py"}))
     assert problem.key == "orders.yaml: script"
     assert str(folder / "nowhere.py") in problem.remedy
+
+
+@pytest.mark.parametrize("schedule", ["*/10 * * * *", "@hourly", "15 3 * * mon-fri", "0 0 1 jan *"])
+def test_load_when_the_schedule_is_a_cron_expression_then_is_taken_as_it_is(folder: Path, schedule: str) -> None:
+    profile = {"source": "x", "time_column": "t", "schedule": schedule}
+    spec = load(written(folder, {**GOOD, "profile": profile}))
+    assert spec.profile is not None and spec.profile.schedule == schedule
+
+
+def test_load_when_the_schedule_is_no_cron_expression_then_one_is_shown(folder: Path) -> None:
+    profile = {"source": "x", "time_column": "t", "schedule": "61 * * * *"}
+    problem = refused(written(folder, {**GOOD, "profile": profile}))
+    assert (problem.value, problem.remedy) == ("61 * * * *", "Mend `profile.schedule`.")
+    assert "*/10 * * * *" in problem.allowed
 
 
 def test_load_when_several_values_are_wrong_then_says_how_many_more(folder: Path) -> None:
