@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -19,9 +20,10 @@ def items(value: object) -> Sequence[Any]:
 
 def number(value: object, least: float = -math.inf) -> float | None:
     """Return a stored finite number >= ``least``; None if it is none."""
-    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value) or value < least:
+    if isinstance(value, bool) or not isinstance(value, int | float):
         return None
-    return float(value)
+    # a whole number may be too large for a float, and NaN is not equal to or below anything
+    return float(value) if least <= value and abs(value) <= sys.float_info.max else None
 
 
 def numbers(value: object, least: float = -math.inf) -> Mapping[str, float]:

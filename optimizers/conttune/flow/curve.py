@@ -17,6 +17,9 @@ from optimizers.conttune.history import Level
 
 Array = NDArray[np.float64]
 
+WIDEST = 50.0
+"""Distance of a bound from the mean, in log PA, beyond which it says no more: nothing is known of such a level."""
+
 
 @dataclass(frozen=True)
 class Curve:
@@ -72,6 +75,6 @@ def curve(
     top = observed[-1]
     beyond = parallelism > top.parallelism
     mean = np.where(beyond, np.minimum(mean, top.ability * parallelism / top.parallelism), mean)
-    width = np.exp(confidence * np.sqrt(std**2 + variance))
+    width = np.exp(np.minimum(confidence * np.sqrt(std**2 + variance), WIDEST))
     mean, low, high = (np.maximum.accumulate(line) for line in (mean, mean / width, mean * width))
     return Curve(parallelism, mean, std, low, high)

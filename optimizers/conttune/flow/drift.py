@@ -72,6 +72,8 @@ def after(
         short: The job falls short of its load, which makes a lower ability credible at once.
         options: Flow's.
     """
+    if drift.suspect:  # the surprise itself is no witness: what was known before it is compared with
+        points = [o for o in points if o.time < begin] or points
     known = observed_levels(points, options.top_k)
     here = next((level for level in known if level.parallelism == measured.parallelism), None)
     if here is not None:

@@ -16,6 +16,8 @@ from itertools import pairwise
 
 import numpy as np
 
+from optimizers.conttune.inputs import LEAST_ABILITY
+
 SAME = 0.03
 """Rates that differ by less belong to one run."""
 MOST_RUNS = 240
@@ -70,7 +72,7 @@ def fluctuation(loads: Loads) -> float:
     recent = loads.runs[-RECENT_RUNS:]
     if len(recent) <= LEAST_RUNS or recent[-1].rate <= 0:
         return 1.0
-    moves = [math.log(b.rate / a.rate) for a, b in pairwise(recent) if min(a.rate, b.rate) > 0]
+    moves = [math.log(b.rate / a.rate) for a, b in pairwise(recent) if min(a.rate, b.rate) >= LEAST_ABILITY]
     if not moves or sum(abs(m) <= math.log1p(SMALL_CHANGE) for m in moves) < CALM * len(moves):
         return 1.0
     turns = sum(a * b < 0 for a, b in pairwise(moves))
@@ -88,7 +90,7 @@ def fluctuation(loads: Loads) -> float:
 
 def ahead(loads: Loads) -> tuple[float, float]:
     """Return the factors that cover a rise expected by the look after the next one, and for a while; both >= 1."""
-    if not loads.latest or loads.latest[-1] <= 0:
+    if not loads.latest or loads.latest[-1] < LEAST_ABILITY:
         return 1.0, 1.0
     again = _repetition(loads)
     soon, later = (max(1.0, _trend(loads, looks), again) for looks in (HORIZON_LOOKS, SPAN_LOOKS))
@@ -100,7 +102,7 @@ def _trend(loads: Loads, looks: float) -> float:
 
     A straight line explains a steady rise, and three quarters of a single jump at most.
     """
-    if len(loads.latest) < LOOKS or min(loads.latest) <= 0:
+    if len(loads.latest) < LOOKS or min(loads.latest) < LEAST_ABILITY:
         return 1.0
     x, y = np.arange(LOOKS, dtype=float), np.log(loads.latest)
     slope, base = np.polyfit(x, y, 1)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any
@@ -11,7 +12,12 @@ from typing import Any
 from include.contracts.signals import AppSignals
 from optimizers.conttune.flow.drift import Drift, Shift
 from optimizers.conttune.flow.load import Loads, Run
-from optimizers.conttune.flow.rates import Ratio, Ratios
+from optimizers.conttune.flow.rates import Edge, Ratio, Ratios
+from optimizers.conttune.inputs import possible
+from optimizers.conttune.stored import items, mapping, number, whole
+
+LEVEL = re.compile(r"[1-9][0-9]{0,8}")
+"""A level as it stands in JSON."""
 
 
 @dataclass(frozen=True)
@@ -92,68 +98,47 @@ def _operator_plain(note: Notes) -> Mapping[str, Any]:
 
 def read(value: Mapping[str, Any]) -> AppNotes:
     """Return the notes of an app from what :func:`write` made of them, or from anything else as far as it goes."""
-    operators = value.get("operators")
-    known = operators.items() if isinstance(operators, Mapping) else ()
     return AppNotes(
-        rate=_number(value.get("rate")),
+        rate=number(value.get("rate"), 0.0),
         waited=value.get("waited") is True,
-        stepped=_number(value.get("stepped")),
+        stepped=number(value.get("stepped"), 0.0),
         stepped_up=value.get("stepped_up") is True,
         loads=Loads(
-            tuple(Run(r[0], int(r[1])) for r in _rows(value.get("runs"), 2)),
-            tuple(n for v in _list(value.get("latest")) if (n := _number(v)) is not None),
+            tuple(Run(r[0], int(r[1])) for v in items(value.get("runs")) if len(r := _numbers(v)) == 2),
+            _numbers(value.get("latest")),
         ),
-        ratios={
-            (r[0], r[1]): Ratio(*r[2:])
-            for r in _list(value.get("ratios"))
-            if _is_list(r) and len(r) == 8 and all(_number(v) is not None for v in r[2:])
-        },
-        operators={str(name): _operator(n) for name, n in known if isinstance(n, Mapping)},
+        ratios={edge: ratio for v in items(value.get("ratios")) for edge, ratio in _ratio(items(v))},
+        operators={name: _operator(mapping(n)) for name, n in mapping(value.get("operators")).items()},
     )
+
+
+def _ratio(entry: Sequence[Any]) -> Iterator[tuple[Edge, Ratio]]:
+    edge, sums = entry[:2], _numbers(entry[2:])
+    named = len(entry) == 8 and all(isinstance(end, str) for end in edge)
+    if named and len(sums) == 6 and sums[0] > 0 and possible(sums[1]):
+        yield (edge[0], edge[1]), Ratio(*sums)
 
 
 def _operator(value: Mapping[str, Any]) -> Notes:
-    rows = _number(value.get("batch_rows"))
-    fixed, failures, suspect = value.get("fixed_s"), value.get("failures"), value.get("suspect")
-    levels = fixed.items() if isinstance(fixed, Mapping) else ()
+    levels = mapping(value.get("fixed_s")).items()
     return Notes(
-        fixed_s={int(p): kept for p, values in levels if str(p).isdigit() and (kept := _numbers(values))},
-        batch_rows=round(rows) if rows else None,
+        fixed_s={int(p): kept for p, values in levels if LEVEL.fullmatch(p) and (kept := _numbers(values))},
+        batch_rows=whole(value.get("batch_rows")) or None,
         drift=Drift(
-            tuple(shift for entry in _list(value.get("shifts")) if (shift := _shift(entry)) is not None),
-            float(suspect) if isinstance(suspect, int | float) and math.isfinite(suspect) else 0.0,
+            tuple(shift for v in items(value.get("shifts")) for shift in _shift(items(v))),
+            number(value.get("suspect")) or 0.0,
         ),
-        failures=failures if isinstance(failures, int) and failures > 0 else 0,
+        failures=whole(value.get("failures")),
     )
 
 
-def _shift(entry: Any) -> Shift | None:
-    if not _is_list(entry) or len(entry) != 2 or not isinstance(entry[0], str) or not _number(entry[1]):
-        return None
-    try:
-        at = datetime.fromisoformat(entry[0])
-    except ValueError:
-        return None
-    return Shift(at, float(entry[1])) if at.tzinfo is not None else None
-
-
-def _rows(value: Any, width: int) -> list[list[float]]:
-    rows = [_numbers(r) for r in _list(value) if _is_list(r) and len(r) == width]
-    return [list(r) for r in rows if len(r) == width]
+def _shift(entry: Sequence[Any]) -> Iterator[Shift]:
+    if len(entry) == 2 and isinstance(entry[0], str) and possible(factor := number(entry[1]) or 0.0):
+        with suppress(ValueError):
+            at = datetime.fromisoformat(entry[0])
+            if at.tzinfo is not None:
+                yield Shift(at, factor)
 
 
 def _numbers(values: Any) -> tuple[float, ...]:
-    return tuple(n for v in _list(values) if (n := _number(v)) is not None)
-
-
-def _number(value: Any) -> float | None:
-    known = isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value) and value >= 0
-    return float(value) if known else None
-
-
-def _list(value: Any) -> Sequence[Any]:
-    return value if _is_list(value) else ()
-
-
-def _is_list(value: Any) -> bool:
-    return isinstance(value, list | tuple)
+    return tuple(n for v in items(values) if (n := number(v, 0.0)) is not None)

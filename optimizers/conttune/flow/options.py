@@ -19,6 +19,8 @@ class Options:
             what the room above the target rate comes from: the less is known of a level, the more room.
         slack: Least share of the job's p that a step down must free, [0, 1).
         reshave: The same while the rate is what it was at the last step, [0, 1): a healthy step is left alone.
+        spend: Share of the room above the target utilisation that may be used before a step up, [0, 1): the calmer, the
+            more of it; a step then restores all of it.
         tolerance: An app of micro-batches whose plan is missed by less than this is left alone, >= 0: its measured
             utilisation is not surer, and a restart costs more.
         exponent: Prior mean of e in PA(p) ~ p^e, (0, 1.5].
@@ -42,6 +44,7 @@ class Options:
     risk: float = 0.2
     slack: float = 0.1
     reshave: float = 0.25
+    spend: float = 0.0
     tolerance: float = 0.05
     exponent: float = 0.85
     exponent_sd: float = 0.12
@@ -70,6 +73,7 @@ ALLOWED: Mapping[str, Any] = {
     "risk": Range(0, 0.5, low_open=True),
     "slack": Range(0, 1, high_open=True),
     "reshave": Range(0, 1, high_open=True),
+    "spend": Range(0, 1, high_open=True),
     "tolerance": Range(0, math.inf, high_open=True),
     "exponent": Range(0, 1.5, low_open=True),
     "exponent_sd": Range(0, 1, low_open=True),

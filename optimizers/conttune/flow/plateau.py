@@ -1,7 +1,7 @@
 """Ineffective scaling: a level from which more slots were measured to bring nothing.
 
 Predicted is what the prior says, PA(a) (b/a)^e; achieved is what was observed at b. A pair of levels a < b shows a
-plateau if achieved - PA(a) < share * (predicted - PA(a)) beyond doubt, that is with twice the standard error of the
+plateau if achieved - PA(a) < share * (predicted - PA(a)) beyond doubt, that is with the standard error of the
 difference added to what was achieved. All pairs count, not only neighbours: creeping up a flat curve is seen too. And
 a has to be about as able as any level: a curve that flattens late is not flat from where it was steep.
 
@@ -21,8 +21,6 @@ from optimizers.conttune.history import Level
 
 AS_ABLE = 0.9
 """Share of the highest ability seen from which a level is on the plateau."""
-LEAST_ERROR = 0.02
-"""Relative error that any level has at least, whatever it tells of itself: repeats scatter by 1 to 2 %."""
 
 
 def ceiling(observed: Sequence[Level], now: datetime, options: Options) -> int | None:
@@ -43,5 +41,5 @@ def ceiling(observed: Sequence[Level], now: datetime, options: Options) -> int |
 
 def _flat(a: Level, b: Level, options: Options) -> bool:
     predicted = a.ability * (math.pow(b.parallelism / a.parallelism, options.exponent) - 1)
-    doubt = 2 * math.hypot(*(max(level.error, LEAST_ERROR * level.ability) for level in (a, b)))
+    doubt = math.hypot(a.error, b.error)
     return b.ability - a.ability + doubt < options.ineffective_thr * predicted

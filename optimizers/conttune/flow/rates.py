@@ -8,10 +8,10 @@ arrival rate at the sources times the ratios on the way gives the rate at once, 
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from optimizers.conttune.inputs import LARGEST, LEAST_ABILITY, possible
 from optimizers.conttune.job import Job
 
 FORGET = 0.99
@@ -61,7 +61,7 @@ class Ratio:
     @property
     def variance(self) -> float:
         """Relative variance of the mean."""
-        if self.got <= 0:
+        if self.got < LEAST_ABILITY:  # nothing is received, and the square of it may be nothing at all
             return 0.0
         r = self.mean
         scatter = max(0.0, self.got2 - 2 * r * self.cross + r * r * self.took2) / self.got**2
@@ -76,9 +76,9 @@ def learned(job: Job, before: Ratios) -> Ratios:
     found = dict(before)
     for edge in job.edges:
         took, got = job.by_id[edge.producer].rate, edge.rows_per_s
-        if took and got is not None and math.isfinite(took) and math.isfinite(got) and took > 0 and got >= 0:
+        if took is not None and got is not None and possible(took) and 0 <= got <= LARGEST:
             key = (edge.producer, edge.consumer)
-            found[key] = found.get(key, Ratio()).seen(took, got)
+            found[key] = found.get(key, Ratio()).seen(took, got if possible(got) else 0.0)
     return found
 
 
@@ -108,5 +108,5 @@ def needs(job: Job, ratios: Ratios) -> Mapping[str | None, Need]:
         if parts and len(parts) == len(edges) + (operator.arrival is not None):
             total = sum(p.rate for p in parts)
             variance = sum((p.rate / total) ** 2 * p.variance for p in parts) if total > 0 else 0.0
-            found[operator.id] = Need(total, variance)
+            found[operator.id] = Need(min(total, LARGEST), variance)
     return found

@@ -143,9 +143,15 @@ class Site:
         """
         if self.demand.micro_batch:
             required = self.demand.required_at(self.effective, self.options.tolerance)
-            return required / self.room > self.ability_now
+            return required / self.room > self.ability_now * self._spendable
         doubt = 0.0 if growing else 2 * math.hypot(self.error_now, math.sqrt(self.variance))
-        return self.load_ratio / self.room > 1 + doubt
+        return self.load_ratio / self.room > self._spendable * (1 + doubt)
+
+    @property
+    def _spendable(self) -> float:
+        """How far a load may exceed what is planned for before that is too much, >= 1."""
+        target = self.demand.objective.target_utilisation
+        return 1 + self.options.spend * (1 - target) / target
 
     @cached_property
     def wanted(self) -> int:

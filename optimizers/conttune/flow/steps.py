@@ -109,7 +109,7 @@ def _up(look: Look, sites: Sequence[Site], small: Sequence[Site]) -> Step:
                 targets[name] = site.wanted
                 reasons[name] = why_up(site) if site.wanted > site.now else Reason.OVER_PROVISIONED
             continue
-        reasons[name], target = _higher(site)
+        reasons[name], target = _higher(site, look.app.source_splits)
         if target != site.now:
             targets[name] = target
     if not any(name in targets for name in names):  # nothing helps what is too small: the others can wait
@@ -120,12 +120,14 @@ def _up(look: Look, sites: Sequence[Site], small: Sequence[Site]) -> Step:
     return Step(reasons, targets, small=names)
 
 
-def _higher(site: Site) -> tuple[Reason, int]:
+def _higher(site: Site, source_splits: bool) -> tuple[Reason, int]:
     """Return the p that an operator is to have that does not suffice, and why; the present one if nothing helps."""
     if site.starved:
-        return (Reason.SOURCE_SPLITS if site.operator.id is None else Reason.TOO_FEW_TASKS), site.now
+        of_source = source_splits and site.operator.id is None
+        return Reason.SOURCE_SPLITS if of_source else Reason.TOO_FEW_TASKS, site.now
     if site.ceiling is not None and site.now >= site.ceiling:
-        return Reason.INEFFECTIVE_SCALING, site.ceiling  # what is beyond it is as well given back
+        # what is beyond it is as well given back
+        return Reason.INEFFECTIVE_SCALING, max(site.ceiling, site.bounds.min_slots)
     if site.now >= site.bounds.max_slots:
         why = why_up(site)
         return (Reason.DRAINING if why is Reason.BACKLOG_TO_DRAIN else Reason.AT_MAXIMUM), site.now
@@ -133,7 +135,7 @@ def _higher(site: Site) -> tuple[Reason, int]:
 
 
 def _down(look: Look, sites: Sequence[Site]) -> Step:
-    stay = Step({s.operator.name: _why_stay(s) for s in sites})
+    stay = _stay(sites, Reason.WELL_PROVISIONED)
     total = sum(s.now for s in sites)
     least = look.options.reshave if look.same_rate else look.options.slack
     steepest = STEEPEST if look.news else USUAL
@@ -146,9 +148,9 @@ def _down(look: Look, sites: Sequence[Site]) -> Step:
     if not freed:
         unproven = any(s.operator.ability is None for s in sites)
         reason = Reason.LEVEL_NOT_PROVEN if unproven else Reason.NO_SAFE_LOWER_LEVEL
-        return stay if total <= len(sites) else Step({s.operator.name: reason for s in sites})
+        return stay if total <= len(sites) else _stay(sites, reason)
     if freed < least * total:
-        return Step({s.operator.name: Reason.SLACK_TOO_SMALL for s in sites})
+        return _stay(sites, Reason.SLACK_TOO_SMALL)
     if look.half_old:
         return Step(dict.fromkeys(targets, Reason.WINDOW_HALF_OLD), waited=True)
     return Step(dict.fromkeys(targets, Reason.OVER_PROVISIONED), targets)
@@ -164,7 +166,11 @@ def _frees(site: Site, look: Look) -> bool:
     return site.now - site.wanted >= max(1.0, look.options.slack * site.now)
 
 
-def _why_stay(site: Site) -> Reason:
+def _stay(sites: Sequence[Site], otherwise: Reason) -> Step:
+    return Step({s.operator.name: _why_stay(s, otherwise) for s in sites})
+
+
+def _why_stay(site: Site, otherwise: Reason) -> Reason:
     if not site.demand.attainable(site.effective):
         return Reason.LATENCY_UNATTAINABLE
-    return Reason.DRAINING if site.demand.draining(site.sustained_now) else Reason.WELL_PROVISIONED
+    return Reason.DRAINING if site.demand.draining(site.sustained_now) else otherwise

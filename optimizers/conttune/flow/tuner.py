@@ -33,6 +33,7 @@ from optimizers.conttune.flow.site import Site
 from optimizers.conttune.flow.steps import Look, Step, step
 from optimizers.conttune.flow.surrogate import estimator
 from optimizers.conttune.flow.words import sizing
+from optimizers.conttune.inputs import LARGEST, possible
 from optimizers.conttune.job import Job, Operator
 from optimizers.conttune.reasons import Reason
 from optimizers.conttune.tuning import Sizings, Stored, propose
@@ -152,7 +153,7 @@ def _ruled(look: Look, ruled: Step) -> Sizings:
         failures = site.notes.failures + failing if name in ruled.small else 0
         operators[name] = replace(site.notes, failures=failures)
     sizings = [
-        sizing(by_name[name], ruled.targets.get(name, by_name[name].now), reason, notes.rate)
+        sizing(by_name[name], ruled.targets.get(name, by_name[name].now), reason)
         for name, reason in ruled.reasons.items()
     ]
     kept = replace(
@@ -177,6 +178,6 @@ def _measured(operator: Operator, time: datetime) -> Observation | None:
 def _by_operator(observations: Sequence[Observation]) -> Mapping[str, list[Observation]]:
     found: dict[str, list[Observation]] = {}
     for o in observations:
-        if o.parallelism >= 1 and math.isfinite(o.processing_ability) and o.processing_ability > 0:
+        if o.parallelism >= 1 and possible(o.processing_ability) and 0 <= o.noise <= LARGEST:
             found.setdefault(o.operator, []).append(o)
     return found

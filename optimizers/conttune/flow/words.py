@@ -9,20 +9,19 @@ from optimizers.conttune.reasons import Reason, number, sentence, slots
 from optimizers.conttune.sizing import Sizing
 
 
-def sizing(site: Site, target: int, reason: Reason, earlier: float | None = None) -> Sizing:
+def sizing(site: Site, target: int, reason: Reason) -> Sizing:
     """Return what is wanted of an operator, with its model where a model was asked.
 
     Args:
         site: The operator in this look.
         target: The p it is to have.
         reason: Why.
-        earlier: Arrival rate of the look before, rows a second.
     """
     if not site.known:  # no model: no prediction
         words = {"app": site.operator.name, **_levels(site, target)}
         return Sizing(site.operator, target, reason.value, sentence(reason, words))
     effect = predicted(site, target)
-    text = sentence(reason, _words(site, target, effect, earlier))
+    text = sentence(reason, _words(site, target, effect))
     if target == site.now:
         return Sizing(site.operator, target, reason.value, text, effect)
     return Sizing(site.operator, target, reason.value, text, effect, site.curve.columns(), site.training)
@@ -59,13 +58,12 @@ def why_up(site: Site) -> Reason:
     return Reason.BACKLOG_TO_DRAIN
 
 
-def _words(site: Site, target: int, effect: Mapping[str, float], earlier: float | None) -> Mapping[str, str]:
+def _words(site: Site, target: int, effect: Mapping[str, float]) -> Mapping[str, str]:
     load, options = site.demand, site.options
     return {
         "app": site.operator.name,
         **_levels(site, target),
         "rate": number(load.rate),
-        "earlier": number(earlier or 0.0),
         "ability_now": number(site.ability_now),
         "utilisation_now": _percent(load.rate / site.ability_now),
         "ability": number(effect["processing_ability_rows_per_s"]),
