@@ -20,7 +20,8 @@ RECORDED = [10.0, 12.0, 9.0, 11.0, 10.0, 20.0, 8.0, 9.0, 10.0, 11.0, 15.0, 14.0]
 
 
 def oracles(name: str, run: int, phase_s: float = 0.0) -> Run:
-    plant = SimulatedPlant(scenario(name, run, RECORDED, phase_s), run)
+    cold = replace(scenario(name, run, RECORDED, phase_s), start_p=1)
+    plant = SimulatedPlant(cold, run)
     return drive(plant, Oracle(plant))
 
 
