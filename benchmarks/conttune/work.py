@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import multiprocessing
 import os
+import threading
 from collections.abc import Generator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, field
@@ -71,7 +72,7 @@ def outcomes(wanted: Sequence[Job], workers: int) -> Generator[Outcome]:
             yield from map(execute, wanted)
         return
     context = multiprocessing.get_context("spawn")
-    pool = ProcessPoolExecutor(workers, mp_context=context, initializer=one_thread)
+    pool = ProcessPoolExecutor(workers, mp_context=context, initializer=_begin)
     try:
         yield from pool.map(execute, wanted)
     finally:
@@ -81,6 +82,20 @@ def outcomes(wanted: Sequence[Job], workers: int) -> Generator[Outcome]:
 def processors() -> int:
     """Return how many processes can work at the same time."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def _begin() -> None:
+    """Get a worker ready: one thread of linear algebra, and an end when the process that started it ends."""
+    one_thread()
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+
+
+def _end_with_parent() -> None:
+    # a parent that is killed tells nobody, and its workers would wait for ever
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        parent.join()
+        os._exit(1)
 
 
 def _figures(job: Job) -> Mapping[str, Mapping[str, float]]:

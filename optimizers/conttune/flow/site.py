@@ -114,6 +114,11 @@ class Site:
         return self.here.error / self.here.ability
 
     @property
+    def rate(self) -> float:
+        """Rows a second that it has to process now, without the room that it is sized with."""
+        return self.demand.rate / self.room
+
+    @property
     def required_now(self) -> float:
         """PA that makes the present p feasible, rows a second."""
         return self.demand.required_at(self.effective)

@@ -102,7 +102,7 @@ def _up(look: Look, sites: Sequence[Site], small: Sequence[Site]) -> Step:
     names = frozenset(s.operator.name for s in small)
     targets: dict[str, int] = {}
     reasons: dict[str, Reason] = {}
-    for site in sites:
+    for site in (*small, *(s for s in sites if s.operator.name not in names)):  # told first what the step is for
         name = site.operator.name
         if name not in names:
             if site.wanted > site.now or _frees(site, look):
@@ -114,7 +114,7 @@ def _up(look: Look, sites: Sequence[Site], small: Sequence[Site]) -> Step:
             targets[name] = target
     if not any(name in targets for name in names):  # nothing helps what is too small: the others can wait
         return Step({name: reasons[name] for name in names}, small=names)
-    keeps_up = all(s.demand.rate <= s.ability_now for s in sites)
+    keeps_up = all(s.rate <= s.ability_now for s in sites)
     if keeps_up and not look.behind and look.half_old:
         return Step(dict.fromkeys(names, Reason.WINDOW_HALF_OLD), waited=True, small=names)
     return Step(reasons, targets, small=names)

@@ -36,7 +36,7 @@ def predicted(site: Site, target: int) -> Mapping[str, float]:
     ability = site.ability_now if target == site.now else site.curve.at(target)
     effect = {"processing_ability_rows_per_s": ability}
     if ability > 0:
-        rho = site.demand.rate / ability
+        rho = site.rate / ability
         effect["utilisation_ratio"] = rho
         fixed_s = site.demand.fixed_at(target)
         if fixed_s is not None and rho < 1:
@@ -46,14 +46,14 @@ def predicted(site: Site, target: int) -> Mapping[str, float]:
 
 def why_up(site: Site) -> Reason:
     """Return what makes the present level too small, the gravest first."""
-    load, ability = site.demand, site.ability_now
-    if not load.micro_batch or load.rate > ability:
+    load, ability, rate = site.demand, site.ability_now, site.rate
+    if not load.micro_batch or rate > ability:
         return Reason.UNDER_PROVISIONED
-    if load.rate > load.objective.target_utilisation * ability:
+    if rate > load.objective.target_utilisation * ability:
         return Reason.UTILISATION_ABOVE_TARGET
-    if load.rate > load.objective.target_utilisation * site.sustained_now:
+    if rate > load.objective.target_utilisation * site.sustained_now:
         return Reason.BATCH_LIMIT
-    if load.rate > load.highest_utilisation(site.effective) * ability:
+    if rate > load.highest_utilisation(site.effective) * ability:
         return Reason.LATENCY_GOAL
     return Reason.BACKLOG_TO_DRAIN
 
@@ -63,9 +63,9 @@ def _words(site: Site, target: int, effect: Mapping[str, float]) -> Mapping[str,
     return {
         "app": site.operator.name,
         **_levels(site, target),
-        "rate": number(load.rate),
+        "rate": number(site.rate),
         "ability_now": number(site.ability_now),
-        "utilisation_now": _percent(load.rate / site.ability_now),
+        "utilisation_now": _percent(site.rate / site.ability_now),
         "ability": number(effect["processing_ability_rows_per_s"]),
         "utilisation": _percent(effect["utilisation_ratio"]) if "utilisation_ratio" in effect else "?",
         "target": _percent(load.objective.target_utilisation),

@@ -1,5 +1,11 @@
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import psutil
 import pytest
 
 from benchmarks.conttune.bench import failures, measured
@@ -8,6 +14,7 @@ from benchmarks.conttune.methods import METHODS, family, room
 from benchmarks.conttune.summary import against_oracle, by_method, records, worst
 from benchmarks.conttune.work import Job, Outcome, execute, outcomes
 from include.simulation.plant import SimulatedPlant
+from include.stack.home import REPO
 
 
 def test_execute_when_the_oracle_drives_then_nothing_is_bad_and_each_change_of_load_is_one_reconfiguration() -> None:
@@ -50,6 +57,32 @@ def test_outcomes_when_done_by_workers_then_are_those_of_this_process_in_order()
     here = [{k: {n: v for n, v in f.items() if "_ms" not in n} for k, f in o.figures.items()}
             for o in outcomes(wanted, 0)]  # fmt: skip
     assert figures == here
+
+
+PARENT = """
+import multiprocessing, sys
+from benchmarks.conttune.work import Job, outcomes
+if __name__ == "__main__":
+    stream = outcomes([Job("paper_mb", "oracle", 0)] * 2_000, 1)
+    next(stream)
+    print(multiprocessing.active_children()[0].pid, flush=True)
+    for _ in stream:
+        pass
+"""
+
+
+def test_outcomes_when_the_process_that_asked_is_killed_then_its_workers_end(tmp_path: Path) -> None:
+    (tmp_path / "parent.py").write_text(PARENT)
+    env = {**os.environ, "PYTHONPATH": str(REPO)}
+    argv = [sys.executable, str(tmp_path / "parent.py")]
+    with subprocess.Popen(argv, stdout=subprocess.PIPE, text=True, env=env) as parent:
+        assert parent.stdout is not None
+        worker = psutil.Process(int(parent.stdout.readline()))
+        parent.kill()
+    _, alive = psutil.wait_procs([worker], timeout=20)
+    for process in alive:
+        process.kill()
+    assert not alive
 
 
 def outcome(method: str, run: int, **figures: float) -> Outcome:
