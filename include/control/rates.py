@@ -23,6 +23,9 @@ BACK_TO_BACK_RATIO = 0.25
 LEFT_OVER_RATIO = 0.5
 """A batch that leaves this share of its own rows behind, beside what came meanwhile, did so because it was full."""
 
+LEAST_FULL = 2
+"""A single batch that left much behind may be the first of a start, whose rows came while it was being planned."""
+
 FULL_BATCHES = 5
 """Newest full batches whose rows are averaged."""
 
@@ -112,7 +115,7 @@ def batch_rows_limit(history: History) -> int | None:
             if (b.backlog_rows or 0) > came + LEFT_OVER_RATIO * b.rows_in:
                 full.append(b.rows_in)
     newest = full[-FULL_BATCHES:]
-    return round(sum(newest) / len(newest)) if newest else None
+    return round(sum(newest) / len(newest)) if len(newest) >= LEAST_FULL else None
 
 
 def restart_lag_rows(history: History, changes: Sequence[Reconfiguration]) -> int | None:

@@ -286,3 +286,9 @@ def test_collect_when_history_is_old_then_only_the_last_half_hour_is_read(tmp_pa
     assert capacity is not None
     assert capacity.rows_per_s == pytest.approx(2000, rel=0.05)
     assert capacity.batches < len(new)
+
+
+def test_collect_when_one_batch_alone_left_much_behind_then_no_limit_is_told(tmp_path: Path) -> None:
+    first, *others = App(rows_per_s=3000).run(60, 900)
+    waited = replace(others[0], backlog_rows=10 * others[0].rows_in)
+    assert of(look(lake_of(tmp_path, [first, waited, *others[1:]]))).batch_rows_limit is None

@@ -1,0 +1,281 @@
+"""flow driving simulated jobs: what a user sees, one correction a story."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from dataclasses import replace
+from itertools import pairwise
+from statistics import fmean
+from typing import Any
+
+import pytest
+
+from include.contracts.decision import Memory, Proposal
+from include.contracts.deployment import Deployment
+from include.contracts.protocols import Optimizer
+from include.contracts.signals import Bounds, Objective, Signals
+from include.simulation.ability import plateau, power
+from include.simulation.drift import Drift, Event
+from include.simulation.noise import HEAVY, Noise
+from include.simulation.plant import SimulatedPlant
+from include.simulation.run import Run, Step, drive
+from include.simulation.scenario import Scenario
+from include.simulation.scenarios import scenario
+from include.simulation.score import recoveries, score
+from include.simulation.workload import sliding, stepwise
+from optimizers.registry import create
+from tests.include.simulation.cases import case, chain, micro_batch
+
+POWER = power(0.85)
+NOISE = Noise()
+LIVE = Objective(target_utilisation=0.8, max_lag_s=15.0, catch_up_s=60.0)
+
+
+def tuned(made: Scenario, seed: int = 0, optimizer: Optimizer | None = None, **options: Any) -> Run:
+    return drive(SimulatedPlant(made, seed), optimizer or create("flow", options), keep_signals=True)
+
+
+def steps(run: Run, since: float = 0.0, until: float = 1e9) -> list[Step]:
+    """Looks that changed something."""
+    return [s for s in run.steps if s.reconfigures and since <= s.at_s < until]
+
+
+def pipelined(multiples: Sequence[float], *operators: str, **changes: Any) -> Scenario:
+    """A chain whose operators scale with p^0.85, ten slots for ten unit rates."""
+    names = operators or ("map",)
+    made = case(chain(*names), list(multiples), noise=NOISE, curves=dict.fromkeys(names, POWER))
+    return replace(made, **changes)
+
+
+def batches(multiples: Sequence[float], every_s: float = 300.0, **changes: Any) -> Scenario:
+    """The same as an app whose batches take turns, with a live objective."""
+    made = replace(micro_batch(list(multiples)), noise=NOISE, curves={"map": POWER}, objective=LIVE, period_s=15.0)
+    made = replace(made, workload=stepwise((100.0,), list(multiples), every_s), bounds=Bounds(1, 64))
+    return replace(made, **changes)
+
+
+# ---- one step a change
+
+
+@pytest.mark.parametrize(("name", "runs"), [("paper", 3), ("paper_mb", 3)])
+def test_permutations_when_tuned_then_a_change_costs_about_one_reconfiguration(name: str, runs: int) -> None:
+    found = [score(tuned(scenario(name, i), i)) for i in range(runs)]
+    assert fmean(f["reconfigurations_per_tuning"] for f in found) <= 1.2
+    assert fmean(f["bad_per_tuning"] for f in found) <= 0.1
+    assert fmean(f["core_seconds_vs_oracle"] for f in found) <= 1.15
+    assert max(f["non_converged"] for f in found) == 0.0
+
+
+def test_dag_when_all_its_operators_are_too_small_then_one_step_sizes_them_at_once() -> None:
+    made = scenario("dag12", 0)
+    short = replace(made, workload=replace(made.workload, until=2400.0, times=made.workload.times[:4]))
+    short = replace(short, workload=replace(short.workload, rates=made.workload.rates[:4]))
+    short = replace(short, workload=replace(short.workload, tunings=made.workload.tunings[:4]))
+    run = tuned(short)
+    first = steps(run)[0]
+    assert all(after > before for before, after in zip(first.before, first.after, strict=True))
+    assert len(first.after) == 12 and first.adequate
+    assert len(steps(run)) <= 6 and sum(not s.adequate for s in steps(run)) <= 1
+
+
+@pytest.mark.parametrize("exponent", [0.65, 0.8, 1.0])
+def test_step_when_the_load_rises_once_then_converges_in_a_few_reconfigurations(exponent: float) -> None:
+    run = tuned(pipelined([1.0, 18.0, 18.0], curves={"map": power(exponent)}))
+    made = steps(run, 600.0)
+    assert 1 <= len(made) <= 3
+    assert steps(run, 1200.0) == []
+    least = run.segments[-1].reference[0]
+    assert least <= run.segments[-1].parallelism[0] <= 1.3 * least + 1
+
+
+def test_rates_when_they_come_again_then_cost_one_reconfiguration_each_and_none_is_too_small() -> None:
+    rates = [2.0, 9.0, 4.0, 7.0, 1.0, 8.0, 5.0]
+    run = tuned(pipelined([*rates, *rates], "map", "sink"))
+    again = steps(run, 600.0 * len(rates))
+    assert len(again) <= len(rates) + 1
+    assert all(s.adequate for s in again)
+
+
+# ---- plateaus
+
+
+@pytest.mark.parametrize("micro", [False, True])
+def test_plateau_when_more_slots_bring_nothing_then_stops_within_two_such_steps_and_gives_them_back(
+    micro: bool,
+) -> None:
+    flat = {"curves": {"map": plateau(0.85, 8.0)}, "reach": {"map": 0.6}, "bounds": Bounds(1, 64)}
+    made = batches([2.0, 9.0], every_s=900.0, **flat) if micro else pipelined([2.0, 9.0, 9.0], **flat)
+    run = tuned(made)
+    ups = [s for s in steps(run) if s.after > s.before and s.after[0] > 9]
+    assert 1 <= len(ups) <= 2
+    last = steps(run)[-1]
+    assert last.proposal.reason_code == "ineffective_scaling" and last.after < last.before
+    assert run.steps[-1].proposal.reason_code == "ineffective_scaling"
+    assert run.segments[-1].parallelism[0] < 0.8 * max(s.after[0] for s in ups)
+
+
+def test_plateau_when_the_load_falls_below_it_then_is_sized_as_ever() -> None:
+    run = tuned(pipelined([2.0, 9.0, 3.0], curves={"map": plateau(0.85, 8.0)}, reach={"map": 0.75}))
+    assert run.segments[-1].adequate
+    assert run.segments[-1].parallelism[0] <= run.segments[-1].reference[0] + 1
+
+
+# ---- drift
+
+
+@pytest.mark.parametrize("micro", [False, True])
+def test_drift_when_an_operator_slows_down_by_a_quarter_then_is_recovered_in_two_steps_at_most(micro: bool) -> None:
+    event = Drift((Event(910.0),))
+    made = batches([6.0], every_s=1800.0, drift=event) if micro else pipelined([6.0] * 3, "map", "sink", drift=event)
+    run = tuned(made)
+    assert 1 <= recoveries(run)[0] <= 2
+    assert run.segments[-1].adequate
+
+
+def test_drift_when_history_is_not_rescaled_then_takes_many_steps() -> None:
+    made = pipelined([6.0] * 3, "map", "sink", drift=Drift((Event(910.0),)))
+    with_it, without = (recoveries(tuned(made, drift=on))[0] for on in (True, False))
+    assert without > 2 * with_it
+
+
+class Spoilt:
+    """flow, that is told in one look that an operator is of another ability than it is."""
+
+    def __init__(self, look: int, factor: float) -> None:
+        self.flow, self.look, self.factor = create("flow", {}), look, factor
+
+    def propose(self, signals: Signals, current: Deployment, memory: Memory) -> tuple[Proposal, Memory]:
+        told = self._spoilt(signals)
+        return self.flow.propose(told, current, memory)
+
+    def _spoilt(self, signals: Signals) -> Signals:
+        app = signals.apps[0]
+        operators = [
+            replace(o, processing_ability=o.processing_ability * self.factor)
+            if o.processing_ability and signals.telemetry_version == self.look
+            else o
+            for o in app.operators
+        ]
+        at = self.look * 30.0
+        begun = signals.since.timestamp() - (signals.telemetry_version - 1) * 30.0
+        observations = [
+            replace(o, processing_ability=o.processing_ability * self.factor) if o.time.timestamp() - begun == at else o
+            for o in signals.observations
+        ]
+        return replace(signals, apps=(replace(app, operators=tuple(operators)),), observations=tuple(observations))
+
+
+@pytest.mark.parametrize("factor", [0.4, 2.5])
+def test_outlier_when_one_look_lies_then_nothing_changes_then_or_later(factor: float) -> None:
+    made = pipelined([6.0, 6.0, 9.0, 2.0], "map", "sink")
+    plain = tuned(made)
+    assert len(plain.steps) > 35 and not steps(plain, 600.0, 1200.0)
+    spoilt = tuned(made, optimizer=Spoilt(30, factor))
+    assert [s.at_s for s in steps(spoilt)] == [s.at_s for s in steps(plain)]
+    told = spoilt.steps[28].signals
+    assert told is not None and spoilt.steps[28].at_s == 900.0
+
+
+def test_noise_when_its_tails_are_heavy_then_a_steady_load_stays_where_it_is() -> None:
+    run = tuned(pipelined([6.0] * 8, "map", "sink", noise=Noise(kind=HEAVY, sd=0.04)))
+    assert len(steps(run, 600.0)) <= 1
+
+
+# ---- rates that move
+
+
+def wandering(seed: int, **changes: Any) -> Scenario:
+    rng = random.Random(seed)
+    rates = [24 * (1 + rng.gauss(0, 0.05)) for _ in range(60)]
+    made = case(chain("map"), sliding((100.0,), rates, 90.0), noise=NOISE, curves={"map": POWER})
+    return replace(made, **changes)
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+def test_rate_when_it_wanders_then_is_not_followed(seed: int) -> None:
+    run, following = tuned(wandering(seed)), tuned(wandering(seed), fluctuation=False)
+    assert len(steps(run, 1800.0)) <= 2 < 8 <= len(steps(following, 1800.0))
+    assert score(run)["core_seconds_vs_oracle"] <= 1.25
+    assert score(run)["throttled_ratio"] < score(following)["throttled_ratio"]
+
+
+def test_rate_when_it_rises_steadily_then_proactive_steps_are_made_before_they_are_due() -> None:
+    rates = [5.0 * 1.02**i for i in range(70)]
+    made = case(chain("map"), sliding((100.0,), rates, 60.0), noise=NOISE, curves={"map": POWER})
+    reactive, proactive = (score(tuned(made, proactive=on)) for on in (False, True))
+    assert proactive["throttled_ratio"] < 0.7 * reactive["throttled_ratio"]
+    assert proactive["reconfigurations_per_tuning"] < reactive["reconfigurations_per_tuning"]
+    assert proactive["core_seconds_vs_oracle"] <= 1.3
+
+
+def test_windows_when_they_emit_in_bursts_then_what_follows_them_is_not_resized_with_every_burst() -> None:
+    runs = [tuned(scenario("window_noise", i), i) for i in range(2)]
+    assert fmean(score(r)["reconfigurations_per_tuning"] for r in runs) <= 1.3
+    assert fmean(score(r)["bad_per_tuning"] for r in runs) <= 0.15
+
+
+# ---- micro-batches
+
+
+def test_day_when_lived_through_then_goes_up_and_comes_down_and_never_to_and_fro() -> None:
+    run = tuned(batches([1.0, 7.0, 7.0, 2.5, 0.05, 0.05]))
+    moves = [s.after[0] - s.before[0] for s in steps(run)]
+    assert len(moves) <= 5 and moves[0] > 0
+    signs = [m > 0 for m in moves]
+    assert sum(a != b for a, b in pairwise(signs)) == 1
+    assert run.segments[-1].parallelism == (1,)
+    assert all(s.adequate for s in steps(run))
+
+
+def test_backlog_when_it_piled_up_then_is_drained_in_time_and_slots_stay_until_it_is() -> None:
+    made = batches([1.0, 6.0, 0.5], downtime_s=60.0)
+    made = replace(made, micro_batch=replace(made.micro_batch, batch_rows_limit=5000))
+    run = tuned(made)
+    waiting = [s for s in run.steps if s.proposal.reason_code == "draining"]
+    assert waiting and not any(s.reconfigures for s in waiting)
+    lag = [s.signals.apps[0].restart_lag_rows or 0 for s in run.steps if s.signals]
+    backlog = [s.signals.apps[0].backlog_rows or 0 for s in run.steps if s.signals]
+    assert max(lag) > 10_000 and backlog[-1] < 500
+
+
+def test_restart_when_it_is_slow_then_its_lag_never_leads_to_another_step_up() -> None:
+    run = tuned(batches([1.0, 5.0, 5.0, 5.0], downtime_s=60.0))
+    assert sum(s.after > s.before for s in steps(run)) == 1
+    assert len(steps(run)) <= 2
+
+
+def test_source_when_it_offers_few_splits_then_slots_stay_and_the_reason_is_told() -> None:
+    made = batches([6.0], every_s=900.0, start_p=4)
+    run = tuned(replace(made, micro_batch=replace(made.micro_batch, source_splits=2)))
+    assert steps(run) == []
+    assert run.steps[-1].proposal.reason_code == "source_splits"
+
+
+# ---- all of them
+
+
+@pytest.mark.parametrize("name", ["q3", "micro_batch"])
+def test_run_when_repeated_then_is_the_same_to_the_last_word(name: str) -> None:
+    made = batches([2.0, 8.0]) if name == "micro_batch" else pipelined([2.0, 8.0, 3.0], "map", "sink")
+    first, second = tuned(made), tuned(made)
+    assert [s.proposal for s in first.steps] == [s.proposal for s in second.steps]
+
+
+def test_memory_when_a_run_is_long_then_stays_small() -> None:
+    import json
+
+    optimizer = create("flow", {})
+    sizes: list[int] = []
+
+    class Weighed:
+        def propose(self, signals: Signals, current: Deployment, memory: Memory) -> tuple[Proposal, Memory]:
+            found = optimizer.propose(signals, current, memory)
+            sizes.append(len(json.dumps(found[1], allow_nan=False)))
+            return found
+
+    rng = random.Random(1)
+    made = pipelined([rng.uniform(1, 9) for _ in range(400)], "map", "sink")
+    made = replace(made, workload=stepwise((100.0,), [rng.uniform(1, 9) for _ in range(400)], 30.0), downtime_s=0.0)
+    tuned(made, optimizer=Weighed())
+    assert sizes[-1] < 1.1 * max(sizes[300:320]) and sizes[-1] < 20_000
