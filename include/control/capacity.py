@@ -18,10 +18,10 @@ Model:
 
 Sources of information, strongest first:
     1. rows that vary at one p: (1) alone gives o(p) and s(p).
-    2. (3) over all levels together: w varies with p by its own nature, even if rows do not, so o and c become known;
-       then s(p) = c median(w_i / x_i). It enters (1) as a prior, so it decides where rows hardly vary and is
-       outvoted where they do. Its error holds all of tau's part: with few rows a batch, useful time is mostly
-       the start of tasks (a state store's, above all) and says little about rows.
+    2. (3) over the other levels together, so that no batch counts twice: w varies with p by its own nature, even if
+       rows do not, so o and c become known; then s(p) = c median(w_i / x_i). It enters (1) as a prior, so it decides
+       where rows hardly vary and is outvoted where they do. Its error holds what is not known of the tasks' own cost:
+       with few rows a batch, useful time is mostly that (a state store's, above all) and says little about rows.
     3. o(p) is mostly planning, log and commit, so it is close across p: a prior again.
     4. batches without rows cost about o, a little less, for they read nothing: a prior, not points of the line.
 Without any of them (one level, equal rows, no useful time) o and s cannot be told apart, and there is no Capacity.
@@ -53,8 +53,12 @@ MOST_WORK_RATIO = 2.0
 """Stages side by side may work longer than their batch lasts, but not by more than this: that is no useful time."""
 STORE_S, STATE_ROW_S = 0.3, 0.001
 """Spread of what opening and committing a store costs a task, and what a state costs a row, seconds."""
-COVERAGE = Prior(1.05, 0.15)
-"""c of equation (3) before anything is known of an app."""
+START_SPREAD = 0.3
+"""Relative error of tau, an upper bound: what is spread evenly between nothing and it has this standard deviation."""
+COVERAGE = Prior(1.02, 0.06)
+"""c of equation (3) before anything is known of an app: 1.00 to 1.02 on the built-in pipeline at p = 1, 2 and 4."""
+CLEAR = 2.5
+"""Standard errors beyond which data contradicts a prior."""
 COVERAGE_SPREAD = 0.1
 """Relative difference of c between levels."""
 FIXED_SPREAD = 0.2
@@ -63,12 +67,12 @@ FIXED_SPREAD = 0.2
 
 @dataclass(frozen=True)
 class _Level:
-    """Batches that ran at one p: rows x (n,), durations d (n,), work w (n,) and starts of tasks (n,), or NaN."""
+    """Batches that ran at one p: rows x (n,), durations d (n,), work w (n,) and its error (n,), or NaN."""
 
     x: Array
     d: Array
     w: Array
-    starts: Array
+    error: Array
 
     @property
     def work_per_row(self) -> Prior | None:
@@ -77,7 +81,7 @@ class _Level:
         if known.sum() < MIN_BATCHES:
             return None
         x = self.x[known]
-        return Prior(weighted_median(self.w[known] / x, x), weighted_median(self.starts[known] / x, x))
+        return Prior(weighted_median(self.w[known] / x, x), weighted_median(self.error[known] / x, x))
 
 
 def fit(batches: Sequence[BatchMetrics]) -> Mapping[int, Capacity]:
@@ -89,11 +93,12 @@ def fit(batches: Sequence[BatchMetrics]) -> Mapping[int, Capacity]:
     """
     levels = _levels(batches)
     empty = [b.duration_s for b in batches if b.rows_in == 0 and b.duration_s > 0]
-    pooled = _pooled(levels, _empty_prior(empty))
-    alone = {p: _line(level, _fixed(pooled, empty, []), pooled) for p, level in levels.items()}
+    alone = {p: _line(level, _empty_prior(empty), None) for p, level in levels.items()}
     found = {}
     for p, level in levels.items():
+        # its own batches must not count twice, as points and as what is known beside them
         others = [line for q, line in alone.items() if q != p and line is not None]
+        pooled = _pooled([other for q, other in levels.items() if q != p], _empty_prior(empty))
         line = _line(level, _fixed(pooled, empty, others), pooled)
         if line is None or not line.slope_error <= MAX_RELATIVE_ERROR * line.slope:
             continue
@@ -122,8 +127,8 @@ def parallelism(batch: BatchMetrics) -> int | None:
     return None if operator is None else ran_at(operator, batch.slots)
 
 
-def task_cost(operator: OperatorBatch, tasks: int, tau: float) -> float:
-    """Return a, the seconds that a task of an operator takes without rows.
+def task_cost(operator: OperatorBatch, tasks: int, tau: float) -> Prior:
+    """Return a, the seconds that a task of an operator takes without rows, and its error.
 
     A task that keeps state opens a store and commits it, whatever it holds. How much of its useful time that is follows
     from what either part usually is: u = a t + b x with a ~ N(tau, STORE_S) a task and b ~ N(0, STATE_ROW_S) a row has
@@ -131,17 +136,20 @@ def task_cost(operator: OperatorBatch, tasks: int, tau: float) -> float:
     """
     useful, rows = operator.useful_s or 0.0, operator.rows_in
     if not STATEFUL.search(operator.name) or not rows:
-        return tau
+        return Prior(tau, START_SPREAD * tau)
     of_tasks, of_rows = (tasks * STORE_S) ** 2, (rows * STATE_ROW_S) ** 2
-    return tau + max(0.0, useful - tau * tasks) / tasks * of_tasks / (of_tasks + of_rows)
+    share = of_tasks / (of_tasks + of_rows)
+    a = tau + max(0.0, useful - tau * tasks) / tasks * share
+    return Prior(a, math.hypot(START_SPREAD * tau, math.sqrt(share * of_rows) / tasks))
 
 
 @dataclass(frozen=True)
 class Work:
-    """What the app's slots did in a batch: seconds spent on rows (w), and seconds that starting tasks took at most."""
+    """What the app's slots did in a batch: seconds on rows (w), seconds that tasks took without rows, and their error."""
 
     rows_s: float
     starts_s: float
+    error_s: float
 
 
 def work(batch: BatchMetrics) -> Work | None:
@@ -152,10 +160,12 @@ def work(batch: BatchMetrics) -> Work | None:
         if (p := ran_at(o, batch.slots)) is not None and o.useful_s is not None and 0 < o.useful_s < math.inf
     ]
     tau = min((u / t for _, u, t, _ in known), default=0.0) if len(known) > 1 else 0.0
-    starts_s = sum(task_cost(o, t, tau) * t / p for o, _, t, p in known)
+    costs = [(task_cost(o, t, tau), t / p) for o, _, t, p in known]
+    starts_s = sum(cost.mean * waves for cost, waves in costs)
+    error_s = math.hypot(*(cost.error * waves for cost, waves in costs))
     rows_s = sum(u / p for _, u, _, p in known) - starts_s
     possible = rows_s > 0 and rows_s + starts_s <= MOST_WORK_RATIO * batch.duration_s
-    return Work(rows_s, starts_s) if possible else None
+    return Work(rows_s, starts_s, error_s) if possible else None
 
 
 def _levels(batches: Sequence[BatchMetrics]) -> dict[int, _Level]:
@@ -163,8 +173,8 @@ def _levels(batches: Sequence[BatchMetrics]) -> dict[int, _Level]:
     for batch in batches:
         p = parallelism(batch)
         if p is not None and batch.rows_in > 0 and batch.duration_s > 0:
-            spent = work(batch) or Work(math.nan, math.nan)
-            rows.setdefault(p, []).append((batch.rows_in, batch.duration_s, spent.rows_s, spent.starts_s))
+            spent = work(batch) or Work(math.nan, math.nan, math.nan)
+            rows.setdefault(p, []).append((batch.rows_in, batch.duration_s, spent.rows_s, spent.error_s))
     return {
         p: _Level(*np.array(of_level[-MAX_BATCHES:], dtype=float).T)
         for p, of_level in sorted(rows.items())
@@ -172,32 +182,43 @@ def _levels(batches: Sequence[BatchMetrics]) -> dict[int, _Level]:
     }
 
 
-def _pooled(levels: Mapping[int, _Level], fixed: Prior | None) -> Line | None:
-    """Return equation (3) over all levels: intercept o, slope c."""
+def _pooled(levels: Sequence[_Level], fixed: Prior | None) -> Line | None:
+    """Return equation (3) over some levels: intercept o, slope c; None if too few batches tell."""
     if not levels:
         return None
-    w = np.concatenate([level.w for level in levels.values()])
-    d = np.concatenate([level.d for level in levels.values()])
+    w = np.concatenate([level.w for level in levels])
+    d = np.concatenate([level.d for level in levels])
     known = np.isfinite(w)
     if known.sum() < MIN_BATCHES:
         return None
-    return fit_line(w[known], d[known], fixed, COVERAGE)
+    return _fit(w[known], d[known], fixed, COVERAGE)
 
 
 def _line(level: _Level, fixed: Prior | None, pooled: Line | None) -> Line | None:
-    """Return equation (1) at one level."""
+    """Return equation (1) at one level, with what other levels say of c."""
     unit = level.work_per_row
-    if unit is None or pooled is None:
+    if unit is None:
         return fit_line(level.x, level.d, fixed)
-    error = math.hypot(COVERAGE_SPREAD, pooled.slope_error / pooled.slope, unit.error / unit.mean)
-    slope = pooled.slope * unit.mean
-    return fit_line(level.x, level.d, fixed, Prior(slope, error * slope))
+    c = COVERAGE
+    if pooled is not None:
+        c = Prior(pooled.slope, math.hypot(pooled.slope_error, COVERAGE_SPREAD * pooled.slope))
+    error = math.hypot(c.error / c.mean, unit.error / unit.mean)
+    slope = c.mean * unit.mean
+    return _fit(level.x, level.d, fixed, Prior(slope, error * slope))
+
+
+def _fit(x: Array, y: Array, fixed: Prior | None, slope: Prior) -> Line | None:
+    """Return the line with a prior of its slope, or without where the data clearly contradicts it."""
+    free = fit_line(x, y, fixed)
+    if free is not None and abs(free.slope - slope.mean) > CLEAR * math.hypot(free.slope_error, slope.error):
+        return free
+    return fit_line(x, y, fixed, slope)
 
 
 def _fixed(pooled: Line | None, empty: Sequence[float], others: Sequence[Line]) -> Prior | None:
     """Return what is known of o(p) beside the level's own batches with rows."""
     known = [_spread(Prior(line.intercept, line.intercept_error)) for line in others]
-    if pooled is not None and others:
+    if pooled is not None:
         known.append(_spread(Prior(pooled.intercept, pooled.intercept_error)))
     if (prior := _empty_prior(empty)) is not None:
         known.append(prior)
