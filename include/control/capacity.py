@@ -145,7 +145,7 @@ def task_cost(operator: OperatorBatch, tasks: int, tau: float) -> Prior:
 
 @dataclass(frozen=True)
 class Work:
-    """What the app's slots did in a batch: seconds on rows (w), seconds that tasks took without rows, and their error."""
+    """What slots did in a batch: seconds on rows (w), seconds that tasks took without rows, and the error of both."""
 
     rows_s: float
     starts_s: float
