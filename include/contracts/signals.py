@@ -62,6 +62,7 @@ class OperatorSignals:
         output_ability: p * rows out / useful time (DS2's true output rate); of a source, what it would emit if nothing
             held it back.
         arrival_rows_per_s: What arrives at a source from outside; null for an operator that is no source.
+        arrival_recent_rows_per_s: The same over the newest part of the period, about a third.
         backlog_rows: Rows that wait at a source at the end of the period; null for an operator that is no source.
         busy_ratio: Share of the time of its p tasks that was useful, 0..1.
         backpressured_ratio: Share of time in which its consumers kept it from working, 0..1.
@@ -77,6 +78,7 @@ class OperatorSignals:
     rows_out_per_s: float | None = None
     output_ability: float | None = None
     arrival_rows_per_s: float | None = None
+    arrival_recent_rows_per_s: float | None = None
     backlog_rows: int | None = None
     busy_ratio: float | None = None
     backpressured_ratio: float | None = None

@@ -62,7 +62,7 @@ class MicroBatchSignals:
             parallelism=ran,
             source_splits=ran < slots,
             arrival_rows_per_s=seen.arrived / period,
-            arrival_recent_rows_per_s=self._workload.mean(app.now - period * RECENT, app.now),
+            arrival_recent_rows_per_s=sum(self._workload.means(app.now - period * RECENT, app.now)),
             processed_rows_per_s=seen.processed / period,
             backlog_rows=round(app.left),
             backlog_growth_rows_per_s=(app.left - seen.left) / period,

@@ -52,7 +52,8 @@ class PipelinedSignals:
             out[producer] += edge.rows_per_s or 0.0
         running = tally.running_s or 1.0
         held = [h / running for h in tally.held_s]
-        operators = [self._source(s, period, rates[s], out[s], held[s]) for s in range(len(self._sources))]
+        newest = self._workload.means(job.now - period * RECENT, job.now)
+        operators = [self._source(s, period, rates[s], out[s], held[s], newest[s]) for s in range(len(self._sources))]
         points = []
         busiest = 0.0
         first = len(self._sources)
@@ -72,7 +73,7 @@ class PipelinedSignals:
             parallelism=None,
             source_splits=False,
             arrival_rows_per_s=sum(tally.arrived) / period,
-            arrival_recent_rows_per_s=self._workload.mean(job.now - period * RECENT, job.now),
+            arrival_recent_rows_per_s=sum(newest),
             processed_rows_per_s=sum(tally.emitted) / period,
             backlog_rows=round(backlog),
             backlog_growth_rows_per_s=(backlog - tally.backlog) / period,
@@ -100,7 +101,7 @@ class PipelinedSignals:
             edges.append(Edge(producer, consumer, passed))
         return rates, edges
 
-    def _source(self, s: int, period: float, rate: float, out: float, held: float) -> OperatorSignals:
+    def _source(self, s: int, period: float, rate: float, out: float, held: float, newest: float) -> OperatorSignals:
         arrival = self._job.tally.arrived[s] / period
         return OperatorSignals(
             operator=self._sources[s],
@@ -112,6 +113,7 @@ class PipelinedSignals:
             rows_out_per_s=out,
             output_ability=arrival * out / rate if rate > 0 else None,
             arrival_rows_per_s=arrival,
+            arrival_recent_rows_per_s=newest,
             backlog_rows=round(self._job.backlog[s]),
             backpressured_ratio=min(1.0, held),
         )

@@ -57,13 +57,13 @@ class Workload:
         """Return the index of the rates that held just before ``time``; at 0, those from then on."""
         return max(0, bisect_left(self.times, time) - 1)
 
-    def mean(self, since: float, until: float) -> float:
-        """Return the mean rate of all sources together between two times, rows a second."""
+    def means(self, since: float, until: float) -> Rates:
+        """Return the mean rate of each source between two times, rows a second."""
         first, last = self.at(since), self.before(until)
         begins = (since, *self.times[first + 1 : last + 1])
-        ends = (*begins[1:], until)
-        rows = sum((b - a) * sum(rates) for a, b, rates in zip(begins, ends, self.rates[first : last + 1], strict=True))
-        return rows / (until - since)
+        spans = [b - a for a, b in pairwise((*begins, until))]
+        held = zip(*self.rates[first : last + 1], strict=True)
+        return tuple(sum(s * r for s, r in zip(spans, rates, strict=True)) / (until - since) for rates in held)
 
     @property
     def peak(self) -> Rates:

@@ -71,6 +71,7 @@ def _of(operator: OperatorSignals) -> Figures:
         output_ability=operator.output_ability,
         processing_ability_error=operator.processing_ability_error,
         arrival_rows_per_s=operator.arrival_rows_per_s,
+        arrival_recent_rows_per_s=operator.arrival_recent_rows_per_s,
         backlog_rows=operator.backlog_rows,
     )
     yield from _ratios(backpressured_ratio=operator.backpressured_ratio, busy_ratio=operator.busy_ratio)

@@ -27,6 +27,7 @@ class Operator:
         ran: The p that really ran.
         rate: Rows a second that it processed.
         arrival: Rows a second that arrive from outside, processed or not; None if it is no source.
+        newest: The same over the newest third of the period; None if too little of it is known.
         ability: Processing ability measured in this period, rows a second.
         ability_at: The p that it holds for.
         ability_error: Its standard error, >= 0.
@@ -49,6 +50,7 @@ class Operator:
     busy_ratio: float | None
     backpressured_ratio: float | None
     samples: int = 1
+    newest: float | None = None
 
     @property
     def name(self) -> str:
@@ -162,6 +164,7 @@ def whole(app: AppSignals) -> Operator:
         busy_ratio=app.slot_busy_ratio,
         backpressured_ratio=app.backpressured_ratio,
         samples=capacity.batches if capacity else 0,
+        newest=app.arrival_recent_rows_per_s,
     )
 
 
@@ -179,6 +182,7 @@ def _operator(app: str, measured: OperatorSignals, now: int | None) -> Operator:
         output_ability=measured.output_ability,
         busy_ratio=measured.busy_ratio,
         backpressured_ratio=measured.backpressured_ratio,
+        newest=measured.arrival_recent_rows_per_s,
     )
 
 

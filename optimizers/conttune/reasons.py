@@ -75,8 +75,8 @@ SENTENCES: Mapping[Reason, str] = {
     Reason.SADDLE_POINT: f"{_ARRIVES}: {{then}} may process {{aim}} rows/s, the rate and the price of what was missed.",
     Reason.WELL_PROVISIONED: f"{_ARRIVES}, {{utilisation_now}} % utilisation: nothing to change.",
     Reason.DRAINING: f"{_ARRIVES}, but {{waiting}} rows still wait: no step down before they are done.",
-    Reason.WINDOW_HALF_OLD: f"{_ARRIVES}, but the rate changed within the period, so its mean is half old: the next "
-    "will tell.",
+    Reason.WINDOW_HALF_OLD: f"{_ARRIVES} on average, but the rate changed too late in the period to tell what "
+    "arrives now: the next will tell.",
     Reason.SLACK_TOO_SMALL: f"{_ARRIVES}: less than {{slack}} % of it is unused, too little for a step down.",
     Reason.NO_SAFE_LOWER_LEVEL: f"{_ARRIVES}: no lower level is sure to suffice.",
     Reason.BELOW_DECISION_THRESHOLD: f"{_ARRIVES}: a change of less than {{threshold}} % of them is not worth it.",

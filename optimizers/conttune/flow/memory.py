@@ -51,8 +51,8 @@ class AppNotes:
     """Of one app.
 
     Attributes:
-        rate: Arrival rate of the last look, rows a second; None before any.
-        waited: The last look let a step wait because its period was half old.
+        rate: Latest arrival rate that was known to hold, rows a second; None before any.
+        unsettled: End of the look since which the rate that holds cannot be told (UTC); None where it can.
         stepped: Arrival rate that the last step was made for; None before any.
         stepped_up: The last look took a step up.
         loads: How the rate has moved.
@@ -61,7 +61,7 @@ class AppNotes:
     """
 
     rate: float | None = None
-    waited: bool = False
+    unsettled: datetime | None = None
     stepped: float | None = None
     stepped_up: bool = False
     loads: Loads = field(default_factory=Loads)
@@ -73,7 +73,7 @@ def write(note: AppNotes) -> Mapping[str, Any]:
     """Return the notes of an app as a JSON value."""
     return {
         "rate": note.rate,
-        "waited": note.waited,
+        "unsettled": note.unsettled and note.unsettled.isoformat(),
         "stepped": note.stepped,
         "stepped_up": note.stepped_up,
         "runs": [[r.rate, r.looks] for r in note.loads.runs],
@@ -100,7 +100,7 @@ def read(value: Mapping[str, Any]) -> AppNotes:
     """Return the notes of an app from what :func:`write` made of them, or from anything else as far as it goes."""
     return AppNotes(
         rate=number(value.get("rate"), 0.0),
-        waited=value.get("waited") is True,
+        unsettled=_time(value.get("unsettled")),
         stepped=number(value.get("stepped"), 0.0),
         stepped_up=value.get("stepped_up") is True,
         loads=Loads(
@@ -133,11 +133,15 @@ def _operator(value: Mapping[str, Any]) -> Notes:
 
 
 def _shift(entry: Sequence[Any]) -> Iterator[Shift]:
-    if len(entry) == 2 and isinstance(entry[0], str) and possible(factor := number(entry[1]) or 0.0):
-        with suppress(ValueError):
-            at = datetime.fromisoformat(entry[0])
-            if at.tzinfo is not None:
-                yield Shift(at, factor)
+    if len(entry) == 2 and (at := _time(entry[0])) and possible(factor := number(entry[1]) or 0.0):
+        yield Shift(at, factor)
+
+
+def _time(value: Any) -> datetime | None:
+    with suppress(ValueError, TypeError):
+        time = datetime.fromisoformat(value)
+        return time if time.tzinfo is not None else None
+    return None
 
 
 def _numbers(values: Any) -> tuple[float, ...]:

@@ -12,10 +12,8 @@ from optimizers.conttune.flow.site import Site
 from optimizers.conttune.flow.words import why_up
 from optimizers.conttune.reasons import Reason
 
-JUMP = 0.1
-"""Relative change of the rate between two looks that no ordinary fluctuation makes."""
-TRIFLE = 0.01
-"""Share of the ability below which a change of the rate decides nothing, whatever it is relative to the rate."""
+NEWS = 0.01
+"""Relative change of the rate that is one."""
 SAME_RATE = 0.05
 """A rate that differs by less from the one that the last step was made for is the same."""
 STEEPEST, USUAL = 2.0, 1.25
@@ -31,6 +29,7 @@ class Look:
         sites: Its operators that can be sized, in topological order.
         notes: What is remembered of the app, from before this look.
         rate: Arrival rate, rows a second.
+        half_old: The rate jumped so late in the period that what arrives now cannot be told yet.
         growth: Growth of the backlog of a job of pipelined operators, rows a second.
         behind: The job falls behind for sure.
         options: Flow's.
@@ -40,6 +39,7 @@ class Look:
     sites: tuple[Site, ...]
     notes: AppNotes
     rate: float
+    half_old: bool
     growth: float
     behind: bool
     options: Options
@@ -52,21 +52,9 @@ class Look:
 
     @property
     def news(self) -> bool:
-        """True if the rate is not what it was in the look before."""
+        """True if the rate is not what it was."""
         before = self.notes.rate
-        return before is None or abs(self.rate - before) > TRIFLE * max(self.rate, before)
-
-    @property
-    def half_old(self) -> bool:
-        """True if the rate jumped within the period, so that its mean is of neither the old nor the new rate."""
-        if not self.options.whole_windows or self.notes.waited:
-            return False
-        recent, before = self.app.arrival_recent_rows_per_s, self.notes.rate
-        other = recent if recent is not None else before
-        if other is None:
-            return False
-        trifle = TRIFLE * min((s.ability_now for s in self.sites if s.known), default=0.0)
-        return abs(self.rate - other) > max(JUMP * max(self.rate, other), trifle)
+        return before is None or abs(self.rate - before) > NEWS * max(self.rate, before)
 
 
 @dataclass(frozen=True)
@@ -76,13 +64,11 @@ class Step:
     Attributes:
         reasons: Why, by operator name; all operators that are told of.
         targets: Wanted p by operator name; those left out stay.
-        waited: A step waits because the period is half old.
         small: Names of the operators that do not suffice.
     """
 
     reasons: Mapping[str, Reason]
     targets: Mapping[str, int] = field(default_factory=dict)
-    waited: bool = False
     small: frozenset[str] = frozenset()
 
 
@@ -114,9 +100,9 @@ def _up(look: Look, sites: Sequence[Site], small: Sequence[Site]) -> Step:
             targets[name] = target
     if not any(name in targets for name in names):  # nothing helps what is too small: the others can wait
         return Step({name: reasons[name] for name in names}, small=names)
-    keeps_up = all(s.rate <= s.ability_now for s in sites)
-    if keeps_up and not look.behind and look.half_old:
-        return Step(dict.fromkeys(names, Reason.WINDOW_HALF_OLD), waited=True, small=names)
+    falls_behind = look.behind or any(s.rate > s.ability_now for s in sites)
+    if look.half_old and not (falls_behind and look.app.arrival_recent_rows_per_s is None):
+        return Step(dict.fromkeys(names, Reason.WINDOW_HALF_OLD), small=names)
     return Step(reasons, targets, small=names)
 
 
@@ -152,7 +138,7 @@ def _down(look: Look, sites: Sequence[Site]) -> Step:
     if freed < least * total:
         return _stay(sites, Reason.SLACK_TOO_SMALL)
     if look.half_old:
-        return Step(dict.fromkeys(targets, Reason.WINDOW_HALF_OLD), waited=True)
+        return Step(dict.fromkeys(targets, Reason.WINDOW_HALF_OLD))
     return Step(dict.fromkeys(targets, Reason.OVER_PROVISIONED), targets)
 
 

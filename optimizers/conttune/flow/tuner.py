@@ -24,9 +24,10 @@ from include.contracts.deployment import Deployment
 from include.contracts.signals import Observation, Signals
 from optimizers.conttune.choice import held
 from optimizers.conttune.flow import drift
+from optimizers.conttune.flow.arrival import arriving, at_rate
 from optimizers.conttune.flow.demand import demand
 from optimizers.conttune.flow.load import ahead, fluctuation
-from optimizers.conttune.flow.memory import Notes, read, write
+from optimizers.conttune.flow.memory import AppNotes, Notes, read, write
 from optimizers.conttune.flow.options import Options
 from optimizers.conttune.flow.rates import Need, learned, needs
 from optimizers.conttune.flow.site import Site
@@ -74,13 +75,24 @@ class Flow:
             return [held(job, Reason.RATE_UNKNOWN, signals.bounds)], stored
         if self.options.catch_up and app.backlog_rows is None:
             return [held(job, Reason.BACKLOG_UNKNOWN, signals.bounds)], stored
-        notes = replace(notes, loads=notes.loads.seen(rate), ratios=learned(job, notes.ratios))
+        now = self._arriving(signals, job, notes)
+        if now is not None:
+            rate, job = now, at_rate(job, now)
+            notes = replace(notes, loads=notes.loads.seen(rate))
+        notes = replace(notes, ratios=learned(job, notes.ratios))
         growth = 0.0 if job.operators[0].id is None else (app.backlog_growth_rows_per_s or 0.0)
-        look = Look(app, (), notes, rate, growth, growth > BEHIND * rate, self.options)
+        look = Look(job.app, (), notes, rate, now is None, growth, growth > BEHIND * rate, self.options)
         look = replace(look, sites=self._sites(signals, job, look))
         if not look.sites:
             return [held(job, Reason.RATE_UNKNOWN, signals.bounds)], write(notes)
-        return _ruled(look, step(look))
+        return _ruled(look, step(look), signals.until)
+
+    def _arriving(self, signals: Signals, job: Job, notes: AppNotes) -> float | None:
+        """Return what arrives now, rows a second; None if that is worth waiting for."""
+        over = notes.unsettled is not None and signals.since >= notes.unsettled
+        mean = job.app.arrival_rows_per_s
+        now = arriving(job, notes.rate) if self.options.whole_windows else mean
+        return mean if now is None and over else now
 
     def _sites(self, signals: Signals, job: Job, look: Look) -> tuple[Site, ...]:
         """Return the operators whose need is known, each with all that sizing it takes."""
@@ -144,7 +156,7 @@ class Flow:
         return notes, [*points, measured]
 
 
-def _ruled(look: Look, ruled: Step) -> Sizings:
+def _ruled(look: Look, ruled: Step, until: datetime) -> Sizings:
     """Return what is wanted, and what to remember of it."""
     notes, by_name = look.notes, {s.operator.name: s for s in look.sites}
     failing = notes.stepped_up and look.same_rate
@@ -158,8 +170,8 @@ def _ruled(look: Look, ruled: Step) -> Sizings:
     ]
     kept = replace(
         notes,
-        rate=look.rate,
-        waited=ruled.waited,
+        rate=notes.rate if look.half_old else look.rate,
+        unsettled=(notes.unsettled or until) if look.half_old else None,
         stepped=look.rate if ruled.targets else notes.stepped,
         stepped_up=any(target > by_name[name].now for name, target in ruled.targets.items()),
         operators=operators,

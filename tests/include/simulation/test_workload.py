@@ -25,21 +25,21 @@ def test_rates_when_asked_at_a_change_then_the_new_hold_from_it_on_and_the_old_u
     assert [made.before(t) for t in (0, 600, 600.1, 1200)] == [0, 0, 1, 1]
 
 
-def test_mean_when_a_change_falls_between_then_is_of_all_sources_over_time() -> None:
+def test_means_when_a_change_falls_between_then_are_of_each_source_over_time() -> None:
     made = stepwise((1.0, 10.0), [1.0, 3.0, 2.0])
-    assert made.mean(0, 600) == made.mean(10, 20) == pytest.approx(11)
-    assert made.mean(500, 700) == pytest.approx((11 + 33) / 2)
-    assert made.mean(0, 1800) == pytest.approx((11 + 33 + 22) / 3)
-    assert made.mean(590, 1210) == pytest.approx((10 * 11 + 600 * 33 + 10 * 22) / 620)
+    assert made.means(0, 600) == made.means(10, 20) == pytest.approx((1, 10))
+    assert made.means(500, 700) == pytest.approx((2, 20))
+    assert made.means(0, 1800) == pytest.approx((2, 20))
+    assert sum(made.means(590, 1210)) == pytest.approx((10 * 11 + 600 * 33 + 10 * 22) / 620)
 
 
 @given(seed=st.integers(0, 100), cuts=st.lists(st.floats(1, 5999), min_size=2, max_size=2, unique=True).map(sorted))
 @settings(deadline=None, max_examples=30)
-def test_mean_when_a_stretch_is_cut_in_two_then_is_made_of_the_means_of_both(seed: int, cuts: list[float]) -> None:
+def test_means_when_a_stretch_is_cut_in_two_then_is_made_of_the_means_of_both(seed: int, cuts: list[float]) -> None:
     made, (a, b) = permutation((100.0,), [seed]), cuts
-    whole = made.mean(0, 6000) * 6000
-    assert made.mean(0, a) * a + made.mean(a, b) * (b - a) + made.mean(b, 6000) * (6000 - b) == pytest.approx(whole)
-    assert min(made.rates)[0] - 1e-6 <= made.mean(a, b) <= made.peak[0] + 1e-6
+    parts = [made.means(begin, end)[0] * (end - begin) for begin, end in ((0, a), (a, b), (b, 6000))]
+    assert sum(parts) == pytest.approx(made.means(0, 6000)[0] * 6000)
+    assert min(made.rates)[0] - 1e-6 <= made.means(a, b)[0] <= made.peak[0] + 1e-6
 
 
 def test_stepwise_when_a_rate_stays_then_begins_no_tuning() -> None:

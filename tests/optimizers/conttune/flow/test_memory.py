@@ -27,7 +27,7 @@ notes = st.builds(
 apps = st.builds(
     AppNotes,
     rate=st.none() | rates,
-    waited=st.booleans(),
+    unsettled=st.none() | st.datetimes(timezones=st.just(UTC)),
     stepped=st.none() | rates,
     stepped_up=st.booleans(),
     loads=st.builds(
@@ -55,7 +55,7 @@ def test_notes_when_written_as_json_then_are_read_back(note: AppNotes) -> None:
     assert read(json.loads(json.dumps(write(note), allow_nan=False))) == note
 
 
-KEYS = ("rate", "waited", "stepped", "stepped_up", "runs", "latest", "ratios", "operators")
+KEYS = ("rate", "unsettled", "stepped", "stepped_up", "runs", "latest", "ratios", "operators")
 OF_OPERATOR = ("batch_rows", "fixed_s", "shifts", "suspect", "failures")
 
 
@@ -75,7 +75,7 @@ def test_notes_when_they_are_junk_then_something_usable_is_read(
     "junk",
     [
         {},
-        {"rate": "5", "stepped": -1.0, "waited": 1, "stepped_up": "true"},
+        {"rate": "5", "stepped": -1.0, "unsettled": "2013-01-01T00:00:00", "stepped_up": "true"},
         {"rate": 10**400, "latest": [10**400, float("nan"), True]},
         {"runs": [[5.0], [1, 2, 3], "ab", None, [-1, 2]], "latest": {"a": 1}},
         {"ratios": [["a", "b", 0, 1, 1, 1, 1, 1], ["a", "b", 1, 0, 1, 1, 1, 1], ["a", "b", 1, 2, 3, 4, 5]]},

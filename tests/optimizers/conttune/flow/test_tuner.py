@@ -227,44 +227,84 @@ def test_slots_when_another_version_was_measured_than_is_current_then_settling()
 # ---- whole windows
 
 
-def windows(rates: list[float], recent: float | None = None, **options: Any) -> list[tuple[int, str]]:
-    """What looks at 8 slots say, one after the other."""
+def windows(*rates: tuple[float, float | None], every_s: float = 10, **options: Any) -> list[tuple[int, str]]:
+    """What looks at 8 slots say, one after the other, of periods of 10 s with a mean and a newest rate."""
     tuner, memory, found = create("flow", options), {}, []  # type: ignore[var-annotated]
-    for number, rate in enumerate(rates):
-        app = app_signals(8, rate, measured(8), arrival_recent_rows_per_s=recent)
-        until = NOON + timedelta(seconds=10 * number)
-        seen = signals(app, observed(POWER), until=until)
+    for number, (rate, newest) in enumerate(rates):
+        app = app_signals(8, rate, measured(8), arrival_recent_rows_per_s=newest)
+        until = NOON + timedelta(seconds=every_s * number)
+        seen = signals(app, observed(POWER), Bounds(1, 16), until=until)
         proposal, memory = tuner.propose(seen, deployment(8), memory)
         found.append(outcome(proposal, 8))
     return found
 
 
-def test_window_when_the_rate_jumped_since_the_last_look_then_one_look_is_waited_for() -> None:
+def test_window_when_the_newest_rate_is_unknown_then_a_jump_since_the_last_look_is_waited_for_once() -> None:
     # it jumps in every look, and the wait is one look all the same
-    assert [reason for _, reason in windows([500.0, 300.0, 200.0, 100.0])] == [
+    jumping = [(rate, None) for rate in (500.0, 300.0, 200.0, 100.0)]
+    assert [reason for _, reason in windows(*jumping)] == [
         "well_provisioned",
         "window_half_old",
         "over_provisioned",
         "window_half_old",
     ]
-    assert windows([500.0, 300.0], whole_windows=False)[1][1] == "over_provisioned"
+    assert windows(*jumping, whole_windows=False)[1][1] == "over_provisioned"
 
 
 def test_window_when_its_newest_part_is_like_all_of_it_then_nothing_is_waited_for() -> None:
-    assert windows([500.0, 100.0], recent=102.0)[1][1] == "over_provisioned"
-    assert windows([500.0, 100.0], recent=300.0)[1][1] == "window_half_old"
+    assert windows((500.0, 500.0), (100.0, 102.0))[1][1] == "over_provisioned"
+
+
+def jumped(before: float, after: float, share: float) -> tuple[float, float]:
+    """Mean and newest rate of a period of which a share lies after a jump."""
+    return before + share * (after - before), before + min(1.0, 3 * share) * (after - before)
+
+
+@pytest.mark.parametrize(("after", "share"), [(100, 0.2), (100, 1 / 3), (900, 0.15), (900, 0.2), (900, 1 / 3)])
+def test_window_when_the_rate_jumped_in_its_newest_third_then_is_waited_for(after: float, share: float) -> None:
+    looks = [(500.0, 500.0), jumped(500.0, after, share), (after, after)]
+    assert [reason for _, reason in windows(*looks)][1:] == [
+        "window_half_old",
+        "over_provisioned" if after < 500 else "under_provisioned",
+    ]
+
+
+@pytest.mark.parametrize("share", [0.45, 0.6, 0.8])
+def test_window_when_the_rate_jumped_before_its_newest_third_then_is_sized_for_what_arrives_now(share: float) -> None:
+    steady = windows((500.0, 500.0), (100.0, 100.0))[1]
+    assert windows((500.0, 500.0), jumped(500.0, 100.0, share))[1] == steady
+    assert windows((500.0, 500.0), jumped(500.0, 100.0, share), whole_windows=False)[1][0] > steady[0]
+
+
+def test_window_when_the_app_cannot_keep_up_and_the_new_rate_is_known_then_is_sized_for_it_at_once() -> None:
+    app = app_signals(2, 350.0, measured(2), arrival_recent_rows_per_s=500.0)
+    memory = {"apps": {APP: {"rate": 150.0}}}
+    steady = ask(app_signals(2, 500.0, measured(2)), POWER, memory=memory, whole_windows=False)
+    assert outcome(ask(app, POWER, memory=memory), 2) == outcome(steady, 2)
+
+
+def test_window_when_looks_overlap_then_a_jump_is_waited_for_until_the_newest_third_lies_after_it() -> None:
+    looks = [jumped(500.0, 900.0, share) for share in (0.0, 0.15, 0.3, 0.45)]
+    reasons = [reason for _, reason in windows(*looks, every_s=1.5)]
+    assert reasons == ["well_provisioned", "window_half_old", "window_half_old", "under_provisioned"]
+
+
+def test_window_when_its_newest_rate_stays_in_doubt_then_a_period_is_the_longest_wait() -> None:
+    looks = [(500.0, 500.0), *[(600.0, 900.0)] * 4]
+    reasons = [reason for _, reason in windows(*looks, every_s=4)]
+    assert reasons == ["well_provisioned", *["window_half_old"] * 3, "utilisation_above_target"]
 
 
 def test_window_when_it_is_the_first_and_the_rate_changed_in_it_then_is_waited_for() -> None:
-    assert windows([100.0], recent=500.0) == [(8, "window_half_old")]
-    assert windows([100.0])[0][1] == "over_provisioned"
+    assert windows((100.0, 500.0)) == [(8, "window_half_old")]
+    assert windows((100.0, None))[0][1] == "over_provisioned"
 
 
-def test_window_when_the_app_cannot_keep_up_then_nothing_is_waited_for() -> None:
+def test_window_when_the_app_cannot_keep_up_and_nothing_newer_is_known_then_nothing_is_waited_for() -> None:
+    app = app_signals(2, 400.0, measured(2))
+    assert outcome(ask(app, POWER, memory={"apps": {APP: {"rate": 150.0}}}), 2)[1] == "under_provisioned"
     app = app_signals(2, 400.0, measured(2), arrival_recent_rows_per_s=800.0)
-    assert outcome(ask(app, POWER), 2)[1] == "under_provisioned"
-    keeps_up = app_signals(2, 0.95 * POWER[2], measured(2), arrival_recent_rows_per_s=300.0)
-    assert outcome(ask(keeps_up, POWER), 2) == (2, "window_half_old")
+    assert outcome(ask(app, POWER), 2) == (2, "window_half_old")
 
 
 def test_window_when_the_app_keeps_up_and_only_the_room_it_should_have_is_gone_then_is_waited_for() -> None:
@@ -276,7 +316,7 @@ def test_window_when_the_app_keeps_up_and_only_the_room_it_should_have_is_gone_t
 
 
 def test_window_when_a_change_is_a_trifle_beside_what_can_be_done_then_nothing_is_waited_for() -> None:
-    assert windows([0.2, 3.0])[1][1] == "over_provisioned"
+    assert windows((0.2, None), (3.0, None))[1][1] == "over_provisioned"
 
 
 def test_window_when_a_look_was_still_settling_then_its_rate_does_not_count_as_the_earlier_one() -> None:
@@ -291,7 +331,7 @@ def test_window_when_a_look_was_still_settling_then_its_rate_does_not_count_as_t
 
 
 def test_memory_when_an_app_was_not_measured_then_is_kept() -> None:
-    kept = {"apps": {"other": {"rate": 3.0, "waited": False, "operators": {"other": {"fixed_s": {"1": [2.0]}}}}}}
+    kept = {"apps": {"other": {"rate": 3.0, "unsettled": None, "operators": {"other": {"fixed_s": {"1": [2.0]}}}}}}
     _, memory = create("flow", {}).propose(signals(app_signals(2, 9.0, measured(2))), deployment(2), kept)
     assert memory["apps"]["other"] == kept["apps"]["other"]
     assert set(memory["apps"]) == {"other", APP}
