@@ -6,7 +6,7 @@ All methods run on the paper's workload; on the others those that stand for thei
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from benchmarks.conttune import published
 from benchmarks.conttune.methods import DS2_FRONTIER, FLINK, FLOW_FRONTIER, FRONTIERS, METHODS
@@ -17,6 +17,10 @@ RECORDED = ("etl", "monitoring")
 """Scenarios that replay published rates."""
 WARM_OF = {"paper": "paper_warm", "paper_mb": "paper_warm_mb"}
 """Scenarios whose runs are also scored as another one's: the same runs, from a later tuning on."""
+SHIFTED = "_shifted"
+"""A scenario of which the changes fall within looks, as real ones do: a look then measures a mean of two rates."""
+SHIFTS = 7
+"""Runs take this many moments within a look by turns, evenly spaced."""
 FRONTIER_SCENARIOS = ("paper", "noise3", "dag12", "drift", "etl")
 
 MAIN = ("oracle", "flow", "conttune_strong", "ds2", "ds2_stop")
@@ -59,11 +63,21 @@ def _full() -> Iterator[Case]:
     yield Case("paper", _names(MAIN, ("flow_proactive",), FRONTIER, LITERAL, OTHERS), RUNS)
     for name in ("noise3", "dag12", "drift", "etl"):
         yield Case(name, _names(MAIN, ("flow_proactive",), FRONTIER, ("conttune_3",), OTHERS), OTHER_RUNS)
-    for name in ("monitoring", "diurnal", "plateau", "window_noise"):
+    for name in ("paper" + SHIFTED, "monitoring", "diurnal", "plateau", "window_noise"):
         yield Case(name, _names(MAIN, ("flow_proactive", "conttune_3"), OTHERS, FLINK), OTHER_RUNS)
     yield Case("paper" + SUFFIX, CHEAP, RUNS)
     yield Case("paper" + SUFFIX, ("conttune_strong", *LITERAL, "dragster"), OTHER_RUNS)
-    for name in ("noise3", "dag12", "drift", "etl", "monitoring", "diurnal", "plateau", "window_noise"):
+    for name in (
+        "paper" + SHIFTED,
+        "noise3",
+        "dag12",
+        "drift",
+        "etl",
+        "monitoring",
+        "diurnal",
+        "plateau",
+        "window_noise",
+    ):
         yield Case(name + SUFFIX, _names(CHEAP, ("conttune_strong",)), OTHER_RUNS)
 
 
@@ -75,12 +89,13 @@ def _quick() -> Iterator[Case]:
         yield Case(name, _names(("oracle", "flow"), rooms, others), 1)
     yield Case("dag12", _names(("oracle", "flow", "flow_r10"), others), 1)
     yield Case("etl", _names(("oracle", "flow", "flow_risk50"), rooms, others), 1)
+    yield Case("paper" + SHIFTED, ("oracle", "flow", "ds2_stop", FLINK[1]), 2)
     yield Case("monitoring", ("oracle", "flow", "ds2_stop"), 1)
     yield Case("diurnal", ("oracle", "flow", "flow_proactive", "ds2_stop"), 1)
     yield Case("plateau", ("oracle", "flow", "ds2_stop"), 3)
     yield Case("window_noise", ("oracle", "flow", "ds2_stop"), 2)
     yield Case("paper" + SUFFIX, CHEAP, 3)
-    for name in ("noise3", "dag12", "drift", "etl", "monitoring", "plateau", "window_noise"):
+    for name in ("paper" + SHIFTED, "noise3", "dag12", "drift", "etl", "monitoring", "plateau", "window_noise"):
         yield Case(name + SUFFIX, ("oracle", "flow", "ds2_stop"), 2)
     yield Case("diurnal" + SUFFIX, ("oracle", "flow_proactive", "ds2_stop"), 1)
 
@@ -105,4 +120,8 @@ def left_out(found: Sequence[Case]) -> tuple[Sequence[Case], Sequence[str]]:
 def made(name: str, run: int) -> Scenario:
     """Return the scenario of a run."""
     base = name.removesuffix(SUFFIX)
-    return scenario(name, run, published.workload(base) if base in RECORDED else None)
+    found = scenario(name.replace(SHIFTED, ""), run, published.workload(base) if base in RECORDED else None)
+    if SHIFTED not in name:
+        return found
+    within = found.period_s * (1 + run % SHIFTS) / (1 + SHIFTS)
+    return replace(found, name=name, workload=found.workload.delayed(within))

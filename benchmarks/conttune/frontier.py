@@ -93,7 +93,7 @@ def _fewer(scenario: str, same: Point, rival: Point, runs: int) -> Iterator[Reco
         "bad": (same.bad, rival.bad),
     }
     for name, (value, its) in pairs.items():
-        figure, target = f"{name}_at_{rival.method}", f"<{its:.4g}"
-        # none is fewer than none: where the rival had none there is nothing left to win
-        holds = value < its or value == its == 0
+        # fewer than none cannot be: where the rival had none there is nothing left to win
+        target, holds = (f"<{its:.4g}", value < its) if its else ("<=0", value <= 0)
+        figure = f"{name}_at_{rival.method}"
         yield Record(BENCH, scenario, "flow", figure, value, "1/tuning", n=runs, target=target, holds=holds)

@@ -68,7 +68,8 @@ def test_compared_when_flink_is_better_in_all_then_says_so() -> None:
 
 def test_compared_when_both_have_no_bad_choice_then_none_is_few_enough() -> None:
     records = measured("paper", **FLOW, **{"flink_0__7_0__3": (1.5, 0.9, 0.0)})
-    assert by_figure(list(compared(records, "paper")))["bad_at_flink_0.7_0.3"].holds
+    found = by_figure(list(compared(records, "paper")))["bad_at_flink_0.7_0.3"]
+    assert (found.target, found.holds) == ("<=0", True)
 
 
 def test_compared_when_flink_was_not_measured_then_only_flows_own_target_is_told() -> None:

@@ -1,6 +1,10 @@
 from __future__ import annotations
 
-from benchmarks.conttune.cases import WARM_OF, cases
+from dataclasses import replace
+
+import pytest
+
+from benchmarks.conttune.cases import WARM_OF, cases, made
 from benchmarks.conttune.methods import FRONTIERS, METHODS
 from benchmarks.conttune.targets import TARGETS, judged
 from benchmarks.record import Record
@@ -42,3 +46,13 @@ def test_cases_when_full_then_flow_has_a_thousand_tunings_of_the_papers_workload
     runs = {case.scenario: case.runs for case in cases(quick=False) if "flow" in case.methods}
     assert runs["paper"] * 20 >= 1000 and runs["paper_mb"] * 20 >= 1000
     assert min(runs.values()) >= 24
+
+
+@pytest.mark.parametrize("suffix", ["", "_mb"])
+def test_made_when_shifted_then_is_the_same_case_with_all_changes_within_looks(suffix: str) -> None:
+    for run in range(14):
+        plain, shifted = made("paper" + suffix, run), made("paper_shifted" + suffix, run)
+        by = {round(b - a, 6) for a, b in zip(plain.workload.times[1:], shifted.workload.times[1:], strict=True)}
+        assert len(by) == 1 and 0 < by.pop() < plain.period_s
+        assert all(time % plain.period_s for time in shifted.workload.times[1:])
+        assert replace(shifted, name=plain.name, workload=plain.workload) == plain

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import json
+import random
 from dataclasses import replace
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -11,7 +14,7 @@ from hypothesis import strategies as st
 
 from include.contracts.signals import Bounds, Edge, Signals
 from optimizers.registry import create
-from tests.optimizers.builders import APP, dag_signals, deployment, operator, source
+from tests.optimizers.builders import APP, NOON, dag_signals, deployment, operator, source
 from tests.optimizers.conformance import changed
 from tests.optimizers.conttune.flow.looks import FULL, POWER, ask_job, chain, targets
 
@@ -195,6 +198,16 @@ def test_step_when_proactive_and_the_rate_rises_steadily_then_is_made_before_it_
     rising = [345 * 1.03**i for i in range(-8, 0)]
     ahead = ask_job(soon, {"a": 4}, wandered(rising[-1], [[r, 1] for r in rising], rising), proactive=True)
     assert targets(ahead)["a"] > 5, "for where the rate will be, not for the next two looks alone"
+
+
+def test_memory_when_looks_go_on_and_on_then_stays_small() -> None:
+    tuner, memory, rng, sizes = create("flow", {"proactive": True}), {}, random.Random(1), []
+    for number in range(600):
+        rate = (200, 216)[number % 2] * rng.uniform(0.98, 1.02)
+        seen = well(rate, levels(4, 4, 4), until=NOON + timedelta(seconds=30 * number))
+        _, memory = tuner.propose(seen, deployment(12, levels(4, 4, 4)), memory)
+        sizes.append(len(json.dumps(memory, allow_nan=False)))
+    assert sizes[-1] < 1.02 * sizes[500] and sizes[-1] < 20_000
 
 
 # ---- properties
