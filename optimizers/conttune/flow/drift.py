@@ -1,9 +1,10 @@
 """An operator that changes under way: a new version, a slower disk, more state. What was learned of it is rescaled.
 
-What is measured at a level is compared with what the same level said before, or between levels the model. A residual
-beyond ``SURPRISE`` standard deviations is a drift if the next look says the same, or at once where the job falls short
-as well: heavy-tailed noise makes single looks lie. All earlier observations are then multiplied by the ratio: a slower
-operator is usually slower at every p, and the shape of the curve is what took long to learn.
+What is measured at a level is compared with what the same level said before, never with the model, whose curve may be
+wrong where nothing was measured. A residual beyond ``SURPRISE`` standard deviations is a drift if the next look says
+the same, or at once where the job falls short as well: heavy-tailed noise makes single looks lie. All earlier
+observations are then multiplied by the ratio: a slower operator is usually slower at every p, and the shape of the
+curve is what took long to learn.
 """
 
 from __future__ import annotations
@@ -14,9 +15,8 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 
 from include.contracts.signals import Observation
-from optimizers.conttune.flow.levels import LEAST_SCATTER, observed_levels, training
+from optimizers.conttune.flow.levels import LEAST_SCATTER, observed_levels
 from optimizers.conttune.flow.options import Options
-from optimizers.conttune.flow.surrogate import fit
 
 SURPRISE = 5.0
 SURPRISE_WHEN_SHORT = 3.0
@@ -76,13 +76,9 @@ def after(
         points = [o for o in points if o.time < begin] or points
     known = observed_levels(points, options.top_k)
     here = next((level for level in known if level.parallelism == measured.parallelism), None)
-    if here is not None:
-        mean, sd = here.ability, here.error / here.ability
-    elif known[0].parallelism < measured.parallelism < known[-1].parallelism:
-        means, sds = fit(training(known), options).predict([measured.parallelism])
-        mean, sd = float(means[0]), float(sds[0])
-    else:
-        return drift  # beyond the data a surprise is what the data does not say
+    if here is None:
+        return drift  # at a level of its own a surprise is what the model does not know
+    mean, sd = here.ability, here.error / here.ability
     residual = math.log(measured.processing_ability / mean)
     scale = math.hypot(max(measured.noise / measured.processing_ability, LEAST_SCATTER), sd)
     sudden = residual < -SURPRISE_WHEN_SHORT * scale and short

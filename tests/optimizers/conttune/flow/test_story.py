@@ -119,6 +119,13 @@ def test_plateau_when_the_load_falls_below_it_then_is_sized_as_ever() -> None:
     assert run.segments[-1].parallelism[0] <= run.segments[-1].reference[0] + 1
 
 
+def test_plateau_when_it_bends_the_curve_below_it_too_then_a_measured_level_is_no_drift() -> None:
+    run = tuned(scenario("plateau", 0))
+    for begin in run.scenario.workload.tunings[1:]:
+        assert len(steps(run, begin, begin + 600)) <= 3
+    assert score(run)["bad_per_tuning"] <= 0.15
+
+
 # ---- drift
 
 
