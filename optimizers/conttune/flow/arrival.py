@@ -33,7 +33,9 @@ def arriving(job: Job, before: float | None) -> float | None:
     other = newest if newest is not None else before
     if mean is None or other is None:
         return mean
-    if before is not None and _jumped(before, mean, other):
+    if before is None:
+        return other  # a first look has nothing to compare with: what came last is the best that is known
+    if _jumped(before, mean, other):
         return newest
     trifle = TRIFLE * min((o.ability for o in job.sizable if o.ability is not None), default=0.0)
     return mean if abs(mean - other) <= max(JUMP * max(mean, other), trifle) else None

@@ -47,9 +47,9 @@ def test_arriving_when_the_rate_only_scatters_then_is_about_the_mean(rate: float
 
 def test_arriving_when_little_is_known_then_the_mean_has_to_do_or_is_waited_for() -> None:
     assert arriving(seen(100.0, None), None) == 100.0
-    assert arriving(seen(100.0, 105.0), None) == 100.0
+    assert arriving(seen(100.0, 150.0), None) == 150.0
     assert arriving(seen(100.0, None), 102.0) == 100.0
-    assert arriving(seen(100.0, 150.0), None) is None
+    assert arriving(seen(100.0, 150.0), 100.0) is None
     assert arriving(seen(100.0, None), 150.0) is None
     assert arriving(seen(120.0, 110.0), 100.0) == 120.0, "a peak that is over is no jump"
 

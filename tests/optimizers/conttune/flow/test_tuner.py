@@ -295,16 +295,16 @@ def test_window_when_its_newest_rate_stays_in_doubt_then_a_period_is_the_longest
     assert reasons == ["well_provisioned", *["window_half_old"] * 3, "utilisation_above_target"]
 
 
-def test_window_when_it_is_the_first_and_the_rate_changed_in_it_then_is_waited_for() -> None:
-    assert windows((100.0, 500.0)) == [(8, "window_half_old")]
+def test_window_when_it_is_the_first_then_what_came_last_is_sized_for() -> None:
+    assert windows((100.0, 500.0))[0][1] == windows((500.0, 500.0))[0][1] == "well_provisioned"
     assert windows((100.0, None))[0][1] == "over_provisioned"
 
 
 def test_window_when_the_app_cannot_keep_up_and_nothing_newer_is_known_then_nothing_is_waited_for() -> None:
-    app = app_signals(2, 400.0, measured(2))
-    assert outcome(ask(app, POWER, memory={"apps": {APP: {"rate": 150.0}}}), 2)[1] == "under_provisioned"
-    app = app_signals(2, 400.0, measured(2), arrival_recent_rows_per_s=800.0)
-    assert outcome(ask(app, POWER), 2) == (2, "window_half_old")
+    app, memory = app_signals(2, 400.0, measured(2)), {"apps": {APP: {"rate": 150.0}}}
+    assert outcome(ask(app, POWER, memory=memory), 2)[1] == "under_provisioned"
+    newer = replace(app, arrival_recent_rows_per_s=800.0)
+    assert outcome(ask(newer, POWER, memory=memory), 2) == (2, "window_half_old")
 
 
 def test_window_when_the_app_keeps_up_and_only_the_room_it_should_have_is_gone_then_is_waited_for() -> None:
