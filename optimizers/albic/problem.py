@@ -1,0 +1,213 @@
+"""Which key groups sit on which node, what they cost there, and what a plan may change.
+
+Units:
+    load      points of a node: 1/100 of what a node of capacity 1 can do of the bottleneck resource in a period
+    budget    what the moves of one plan may cost together, in the unit of ``cost``
+
+A node of capacity c is loaded with (sum of its groups' load) / c, so that loads of unequal nodes compare.
+
+Reference:
+    [ALBIC] Madsen, Zhou, Cao, "Integrative Dynamic Reconfiguration in a Parallel Stream Processing Engine", 2016,
+    Sections 3 and 4.3. Deviations: the mean is exact, not rounded up; the load of a group depends on who sits beside
+    it, where the paper takes it as fixed.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from include.contracts.errors import MillraceError
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.intp]
+Bools = NDArray[np.bool_]
+
+UNPLACED = -1
+"""Node of a group that has none yet: placing it costs nothing and is not limited by the budget."""
+
+
+def _none() -> Ints:
+    return np.zeros(0, dtype=np.intp)
+
+
+def _nothing() -> Floats:
+    return np.zeros(0)
+
+
+@dataclass(frozen=True)
+class Flows:
+    """Which key groups pass rows to which; each pair once.
+
+    Attributes:
+        producer: Index of the group that emits, shape (E,).
+        consumer: Index of the group that receives, shape (E,).
+        rate: Rows (or bytes) a second, shape (E,), >= 0: what ALBIC scores pairs by.
+        saved: Load points that each of the two saves while both sit on one node, shape (E,), >= 0.
+    """
+
+    producer: Ints = field(default_factory=_none)
+    consumer: Ints = field(default_factory=_none)
+    rate: Floats = field(default_factory=_nothing)
+    saved: Floats = field(default_factory=_nothing)
+
+
+@dataclass(frozen=True)
+class Caps:
+    """Resources beside the bottleneck, which a plan keeps below their limits.
+
+    Attributes:
+        load: Use of each resource by each group, shape (R, K), >= 0.
+        limit: What a node has of each, shape (R, N), > 0.
+    """
+
+    load: Floats
+    limit: Floats
+
+
+@dataclass(frozen=True)
+class Problem:
+    """One period's placement problem: K key groups on N nodes.
+
+    Attributes:
+        load: Points of each group while none of its partners is near, shape (K,), >= 0.
+        node: Present node of each group, shape (K,); :data:`UNPLACED` without one.
+        capacity: Capacity of each node, shape (N,), > 0; 1 for the node that points are told of.
+        removed: Nodes that are marked for removal (the paper's B), shape (N,); at least one is not.
+        cost: Price of moving each group, shape (K,), > 0: 1 to count moves, or its state's size.
+        budget: What the moves may cost together, >= 0; infinite for no limit.
+        operator: Operator of each group, shape (K,); zeros where it does not matter.
+        flows: Who passes rows to whom.
+        caps: Other resources; None for none.
+
+    Raises:
+        MillraceError: With the field, its value, what is allowed and the remedy.
+    """
+
+    load: Floats
+    node: Ints
+    capacity: Floats
+    removed: Bools
+    cost: Floats
+    budget: float
+    operator: Ints = field(default_factory=_none)
+    flows: Flows = field(default_factory=Flows)
+    caps: Caps | None = None
+
+    def __post_init__(self) -> None:
+        """Refuse what no plan can be made of."""
+        groups, nodes = len(self.load), len(self.capacity)
+        if nodes == 0:
+            raise MillraceError("nodes", 0, ">= 1", "Give the cluster a node.")
+        self._shapes(groups, nodes)
+        _every("load", self.load, self.load >= 0, ">= 0")
+        _every("capacity", self.capacity, self.capacity > 0, "> 0")
+        _every("cost", self.cost, self.cost > 0, "> 0")
+        _every("node", self.node, (self.node >= UNPLACED) & (self.node < nodes), f"{UNPLACED} to {nodes - 1}")
+        if not self.budget >= 0:
+            raise MillraceError("budget", self.budget, ">= 0", "Allow 0 to forbid every move.")
+        if self.removed.all():
+            raise MillraceError("removed", nodes, f"0 to {nodes - 1} nodes", "Keep a node.")
+        self._flows(groups)
+        if self.caps is not None:
+            _every("caps.load", self.caps.load, self.caps.load >= 0, ">= 0")
+            _every("caps.limit", self.caps.limit, self.caps.limit > 0, "> 0")
+
+    def _shapes(self, groups: int, nodes: int) -> None:
+        resources = 0 if self.caps is None else len(self.caps.load)
+        edges = len(self.flows.producer)
+        expected = {
+            "node": (self.node, (groups,)),
+            "cost": (self.cost, (groups,)),
+            "removed": (self.removed, (nodes,)),
+            "flows.consumer": (self.flows.consumer, (edges,)),
+            "flows.rate": (self.flows.rate, (edges,)),
+            "flows.saved": (self.flows.saved, (edges,)),
+        }
+        if len(self.operator):
+            expected["operator"] = (self.operator, (groups,))
+        if self.caps is not None:
+            expected["caps.load"] = (self.caps.load, (resources, groups))
+            expected["caps.limit"] = (self.caps.limit, (resources, nodes))
+        for name, (found, shape) in expected.items():
+            if found.shape != shape:
+                raise MillraceError(name, found.shape, f"shape {shape}", "Give one value each.")
+
+    def _flows(self, groups: int) -> None:
+        flows = self.flows
+        for name, ends in (("flows.producer", flows.producer), ("flows.consumer", flows.consumer)):
+            _every(name, ends, (ends >= 0) & (ends < groups), f"0 to {groups - 1}")
+        _every("flows.rate", flows.rate, flows.rate >= 0, ">= 0")
+        _every("flows.saved", flows.saved, flows.saved >= 0, ">= 0")
+        pairs = flows.producer * groups + flows.consumer
+        if len(np.unique(pairs)) < len(pairs):
+            raise MillraceError("flows", len(pairs) - len(np.unique(pairs)), "0 doubles", "Sum what a pair exchanges.")
+
+    @property
+    def groups(self) -> int:
+        """K."""
+        return len(self.load)
+
+    @property
+    def nodes(self) -> int:
+        """N."""
+        return len(self.capacity)
+
+    @cached_property
+    def kept(self) -> Ints:
+        """Indices of the nodes that stay (the paper's A)."""
+        return np.flatnonzero(~self.removed)
+
+    def loads(self, node: Ints) -> Floats:
+        """Return the load of each node under a placement, points, shape (N,).
+
+        Args:
+            node: Node of each group, shape (K,); groups without one load nothing.
+        """
+        own = self.load.copy()
+        together = self.together(node)
+        np.subtract.at(own, self.flows.producer[together], self.flows.saved[together])
+        np.subtract.at(own, self.flows.consumer[together], self.flows.saved[together])
+        placed = node >= 0
+        return np.bincount(node[placed], weights=own[placed], minlength=self.nodes) / self.capacity
+
+    def together(self, node: Ints) -> Bools:
+        """Say which flows stay within a node, shape (E,)."""
+        ends = node[self.flows.producer]
+        return (ends == node[self.flows.consumer]) & (ends >= 0)
+
+    def mean(self, node: Ints) -> float:
+        """Return the load that every kept node would have if all were equally loaded, removed ones empty, points."""
+        loads = self.loads(node)
+        return float(loads @ self.capacity / self.capacity[self.kept].sum())
+
+    def distance(self, node: Ints) -> float:
+        """Return the load distance: the largest deviation of a kept node from the mean, points."""
+        loads = self.loads(node)
+        mean = loads @ self.capacity / self.capacity[self.kept].sum()
+        return float(np.abs(loads[self.kept] - mean).max())
+
+    def collocation(self, node: Ints) -> float:
+        """Return the share of all rows that stay within a node, 0..1; 0 without flows."""
+        total = self.flows.rate.sum()
+        return float(self.flows.rate[self.together(node)].sum() / total) if total > 0 else 0.0
+
+    def moved(self, node: Ints) -> Ints:
+        """Return the groups that a placement moves away from a node, shape (M,)."""
+        return np.flatnonzero((node != self.node) & (self.node >= 0))
+
+    def spent(self, node: Ints) -> float:
+        """Return what the moves of a placement cost."""
+        return float(self.cost[self.moved(node)].sum())
+
+
+def _every(name: str, values: NDArray[np.generic], holds: Bools, allowed: str) -> None:
+    finite = np.isfinite(values.astype(float))
+    bad = np.argwhere(~(holds & finite))
+    if len(bad):
+        at = tuple(int(i) for i in bad[0])
+        place = ", ".join(str(i) for i in at)
+        raise MillraceError(f"{name}[{place}]", values[at].item(), allowed, "Mend the statistics, or leave them out.")
