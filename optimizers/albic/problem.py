@@ -167,12 +167,15 @@ class Problem:
         Args:
             node: Node of each group, shape (K,); groups without one load nothing.
         """
-        own = self.load.copy()
-        together = self.together(node)
-        np.subtract.at(own, self.flows.producer[together], self.flows.saved[together])
-        np.subtract.at(own, self.flows.consumer[together], self.flows.saved[together])
         placed = node >= 0
-        return np.bincount(node[placed], weights=own[placed], minlength=self.nodes) / self.capacity
+        return np.bincount(node[placed], weights=self.own(node)[placed], minlength=self.nodes) / self.capacity
+
+    def own(self, node: Ints) -> Floats:
+        """Return the load of each group under a placement, what it saves beside its partners taken off, shape (K,)."""
+        together = self.together(node)
+        saved = self.flows.saved[together]
+        ends = np.concatenate([self.flows.producer[together], self.flows.consumer[together]])
+        return self.load - np.bincount(ends, weights=np.tile(saved, 2), minlength=self.groups)
 
     def together(self, node: Ints) -> Bools:
         """Say which flows stay within a node, shape (E,)."""
