@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -119,7 +120,7 @@ class Problem:
     def _shapes(self, groups: int, nodes: int) -> None:
         resources = 0 if self.caps is None else len(self.caps.load)
         edges = len(self.flows.producer)
-        expected = {
+        expected: dict[str, tuple[NDArray[Any], tuple[int, ...]]] = {
             "node": (self.node, (groups,)),
             "cost": (self.cost, (groups,)),
             "removed": (self.removed, (nodes,)),
@@ -180,7 +181,8 @@ class Problem:
     def together(self, node: Ints) -> Bools:
         """Say which flows stay within a node, shape (E,)."""
         ends = node[self.flows.producer]
-        return (ends == node[self.flows.consumer]) & (ends >= 0)
+        found: Bools = (ends == node[self.flows.consumer]) & (ends >= 0)
+        return found
 
     def mean(self, node: Ints) -> float:
         """Return the load that every kept node would have if all were equally loaded, removed ones empty, points."""
