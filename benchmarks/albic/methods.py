@@ -1,0 +1,45 @@
+"""The methods that are compared, by the names that results bear."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from include.simulation.placement import PlacementPlant
+from optimizers.albic.balancer import balance
+from optimizers.albic.baselines import cola
+from optimizers.albic.joint.search import place as joint
+from optimizers.albic.paper.albic import place as albic
+from optimizers.albic.paper.options import CORRECTED
+from optimizers.albic.plan import Plan
+from optimizers.albic.problem import Flows, Problem
+
+Method = Callable[[Problem, int], Plan]
+"""A problem and a seed to a plan."""
+
+METHODS: Mapping[str, Method] = {
+    "joint": lambda problem, seed: joint(problem, seed=seed),
+    # with all corrections: the literal one never moves again once its heaviest pair costs more than the budget
+    "albic": lambda problem, seed: albic(problem, seed=seed, options=CORRECTED),
+    "cola": lambda problem, seed: cola.place(problem, seed=seed),
+    "balancer": lambda problem, seed: balance(problem, seed=seed),
+}
+
+
+def problem_of(plant: PlacementPlant, budget: float) -> Problem:
+    """Return what a method is told of a simulated cluster in its present period.
+
+    Args:
+        plant: The cluster.
+        budget: What the moves of a period may cost together, in its unit of state.
+    """
+    cluster, traffic = plant.cluster, plant.traffic
+    return Problem(
+        load=traffic.load,
+        node=plant.node,
+        capacity=cluster.capacity,
+        removed=cluster.removed,
+        cost=cluster.state,
+        budget=budget,
+        operator=cluster.operator,
+        flows=Flows(traffic.producer, traffic.consumer, traffic.rate, traffic.saved),
+    )

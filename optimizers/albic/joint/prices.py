@@ -1,0 +1,51 @@
+"""What saved load, balance and moves are worth against one another, in points of load.
+
+Symbols:
+    g   load of an average group, points: the scale of what a move can save
+    T   tolerance, points
+
+    price of a node's deviation x    g (BETA max(0, |x| - T)^2 + GAMMA x^2)
+    price of a move                  least_gain g cost / average cost
+
+The first term makes a node that is far off urgent, the second one decides between moves that save the same.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from optimizers.albic.joint.options import Options
+from optimizers.albic.problem import Floats, Problem
+
+BETA = 0.03
+"""At 5.8 points beyond the tolerance, a node costs as much as an average group."""
+GAMMA = 0.004
+
+
+@dataclass(frozen=True)
+class Prices:
+    """Prices of one problem.
+
+    Attributes:
+        scale: g, > 0.
+        tolerance: T.
+        move: Price of moving each group, shape (K,).
+    """
+
+    scale: float
+    tolerance: float
+    move: Floats
+
+    def deviation(self, x: Floats) -> Floats:
+        """Return the price of each node's deviation from the mean."""
+        beyond = np.maximum(0.0, np.abs(x) - self.tolerance)
+        return np.asarray(self.scale * (BETA * beyond**2 + GAMMA * x**2))
+
+
+def prices(problem: Problem, options: Options) -> Prices:
+    """Return the prices of a problem; a problem without load has a scale of 1."""
+    scale = float(problem.load.mean()) if problem.groups and problem.load.any() else 1.0
+    mean_cost = float(problem.cost.mean()) if problem.groups else 1.0
+    return Prices(scale, options.tolerance, options.least_gain * scale * problem.cost / mean_cost)

@@ -1,0 +1,96 @@
+"""ALBIC: load balancing with one more collocated pair a period ([ALBIC], Section 4.3.2, Algorithm 2).
+
+1. Scores: heavy flows, those within a node (colGrps) and those between nodes (toBeColGrps): :mod:`pairs`.
+2. Maintain: what is collocated moves as one, in partitions that are not too large: :mod:`maintain`.
+3. Improve: the heaviest pair that is apart shall share a node: :mod:`improve`.
+4. Solve: the allocation problem over units with that pair fixed. If the load distance exceeds maxLD, again with a
+   smaller maxPL, down to 0: pure balance.
+
+Deviations: groups without a node are placed first, by the balancer, as the paper knows none; a program without
+solution is no plan but "no move".
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from optimizers.albic.balancer import balance
+from optimizers.albic.joint.bound import lower
+from optimizers.albic.milp import solve
+from optimizers.albic.pairs import heavy
+from optimizers.albic.paper.improve import Asked, improve
+from optimizers.albic.paper.maintain import maintain
+from optimizers.albic.paper.options import LITERAL, Options
+from optimizers.albic.plan import Plan
+from optimizers.albic.problem import Bools, Ints, Problem
+from optimizers.albic.units import contract, expand
+
+FREE = -1
+"""Pin of a unit that may go anywhere."""
+
+
+def place(problem: Problem, *, seed: int = 0, options: Options = LITERAL) -> Plan:
+    """Return ALBIC's plan.
+
+    Args:
+        problem: The problem.
+        seed: Of ties among pairs, of METIS and of the balancer.
+        options: The paper's parameters and which corrections apply.
+    """
+    if (problem.node < 0).any():  # placing costs nothing
+        problem = replace(problem, node=balance(replace(problem, budget=0.0), seed=seed).node)
+    together = problem.together(problem.node)
+    wanted = heavy(problem, options.s_f, zero_edges=options.zero_edges)
+    max_pl = options.max_pl
+    while True:
+        plan, distance = _attempt(problem, wanted & together, wanted & ~together, max_pl, seed, options)
+        if distance <= options.max_ld or max_pl <= 0:
+            return plan
+        max_pl = max(0.0, max_pl - options.step_pl)
+
+
+def _attempt(
+    problem: Problem, collocated: Bools, apart: Bools, max_pl: float, seed: int, options: Options
+) -> tuple[Plan, float]:
+    """Return a plan for one maxPL and the load distance that is held against maxLD."""
+    units = maintain(problem, collocated, max_pl, options, seed)
+    pure = max_pl <= 0 and options.ends_at_zero
+    asked = () if pure else improve(problem, units, apart, options, seed)
+    small = contract(problem, units)
+    if options.true_load:
+        small = _eased(problem, small, units, asked)
+    pins = _pins(problem, units, asked)
+    plan = _solved(small, pins, seed, options)
+    node = expand(units, plan.node)
+    true = problem.distance(node)
+    stage = f"{plan.stage}, {len(asked)} pairs asked, maxPL {max_pl:g}"
+    found = Plan(node, min(lower(problem), true), stage, seed)
+    return found, true if options.true_load else small.distance(plan.node)
+
+
+def _pins(problem: Problem, units: Ints, asked: tuple[Asked, ...]) -> Ints:
+    """Return the node that each unit must go to, shape (U,)."""
+    pins = np.full(int(units.max()) + 1, FREE, dtype=np.intp)
+    for pair in asked:
+        for end in (problem.flows.producer[pair.flow], problem.flows.consumer[pair.flow]):
+            pins[units[end]] = pair.node
+    return pins
+
+
+def _eased(problem: Problem, small: Problem, units: Ints, asked: tuple[Asked, ...]) -> Problem:
+    """Return the units' problem with what the asked pairs will save taken off."""
+    load = small.load.copy()
+    for pair in asked:
+        saved = problem.flows.saved[pair.flow]
+        for end in (problem.flows.producer[pair.flow], problem.flows.consumer[pair.flow]):
+            load[units[end]] = max(0.0, load[units[end]] - saved)
+    return replace(small, load=load)
+
+
+def _solved(small: Problem, pins: Ints, seed: int, options: Options) -> Plan:
+    pinned = pins if (pins >= 0).any() else None
+    if options.solver == "milp":
+        return solve(small, pinned=pinned)
+    return balance(small, pinned=pinned, seed=seed)

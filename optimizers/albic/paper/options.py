@@ -1,0 +1,87 @@
+"""Options of ALBIC: the paper's parameters, and each correction of the paper by name.
+
+Two presets: ``literal`` is Algorithm 2 as written; ``corrected`` has every correction that keeps the method what it is.
+``pairs`` belongs to neither: more than one pair a period is no longer the paper's method.
+
+Reference:
+    [ALBIC] Madsen, Zhou, Cao, "Integrative Dynamic Reconfiguration in a Parallel Stream Processing Engine", 2016,
+    Section 4.3.2, Algorithm 2.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from types import MappingProxyType
+
+from include.contracts.errors import MillraceError
+
+
+@dataclass(frozen=True)
+class Options:
+    """How ALBIC decides.
+
+    Attributes:
+        max_ld: maxLD, load distance that collocation may leave, points, > 0.
+        max_pl: maxPL, load of a partition at the first attempt, points, > 0.
+        step_pl: stepPL, by which it is lowered after an attempt beyond max_ld, points, > 0.
+        s_f: sF, what makes a pair heavy, > 0.
+        pairs: Pairs that are collocated a period, >= 1; the paper's is 1. With more, those that fit in the budget.
+        solver: ``balancer`` (any size) or ``milp`` (small ones).
+        zero_edges: avg(g_i) counts all downstream key groups, as Algorithm 2 has it (line 5). Without, the mean over
+            the edges that carry something: the other reading, under which one-to-one pairs are never collocated.
+        repartition: A set is partitioned again until both limits hold, and falls apart into its groups where nothing
+            else helps. Literal: once, though METIS may leave parts beyond either limit.
+        fits_budget: A pair whose unit cannot be moved within the budget is skipped for the next. Literal: it is asked
+            for all the same, the program has no solution, and nothing moves in that period or any after it.
+        ends_at_zero: At maxPL <= 0 the pure MILP is solved and no pair asked for, as the text says below the
+            algorithm. Literal: lines 24-37 ask for a pair there too, and line 41 recurses without end, which is cut
+            off here at the first maxPL <= 0.
+        true_load: Loads are those under the plan: the pair's two units save what passes between them, and the load
+            distance that is held against max_ld is the true one. Literal: loads as measured, wherever groups go.
+        keeps_off_removed: A pair is not collocated on a node that is marked for removal. Literal: on the emptier of
+            the two, which a node that is being drained soon is.
+    """
+
+    max_ld: float = 10.0
+    max_pl: float = 25.0
+    step_pl: float = 5.0
+    s_f: float = 1.5
+    pairs: int = 1
+    solver: str = "balancer"
+    zero_edges: bool = True
+    repartition: bool = False
+    fits_budget: bool = False
+    ends_at_zero: bool = False
+    true_load: bool = False
+    keeps_off_removed: bool = False
+
+    def __post_init__(self) -> None:
+        """Refuse what is out of range.
+
+        Raises:
+            MillraceError: With the option, its value, what is allowed and the remedy.
+        """
+        for name in ("max_ld", "max_pl", "step_pl", "s_f"):
+            value = getattr(self, name)
+            if not (value > 0 and math.isfinite(value)):
+                raise MillraceError(f"albic.{name}", value, "> 0", "Set a value within the range.")
+        if self.pairs < 1:
+            raise MillraceError("albic.pairs", self.pairs, ">= 1", "Collocate at least one pair.")
+        if self.solver not in SOLVERS:
+            raise MillraceError("albic.solver", self.solver, ", ".join(SOLVERS), "Name one of these.")
+
+
+SOLVERS = ("balancer", "milp")
+
+LITERAL = Options()
+CORRECTED = replace(
+    LITERAL,
+    repartition=True,
+    fits_budget=True,
+    ends_at_zero=True,
+    true_load=True,
+    keeps_off_removed=True,
+)
+PRESETS: Mapping[str, Options] = MappingProxyType({"literal": LITERAL, "corrected": CORRECTED})
