@@ -1,0 +1,137 @@
+"""The certified balancer: a plan within the budget, and a load distance that no plan can undercut.
+
+A plan goes through stages: every group gets a node, exceeded caps are eased, removed nodes are drained
+(:mod:`optimizers.albic.drain` tells what comes before what), then the load distance is brought down, and last, what
+does not help it is taken back. A move is never made for less than rounding.
+
+The load distance is brought down by aiming: at the proven bound first, then between what was reached and what was not,
+from where the stages before left off and from the best plan so far (:mod:`optimizers.albic.search`).
+
+Loads of groups are taken as they are under the present placement, whoever sits beside whom afterwards. Flows are not
+looked at otherwise; the joint search does that.
+
+Reference: own; the aim is that of the MILP in [ALBIC] Section 4.3.1. Deviations: d is minimised first, then what the
+moves cost; the paper's d_u and d_l are left to :mod:`optimizers.albic.milp`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from optimizers.albic.board import Board
+from optimizers.albic.bound import bound_of
+from optimizers.albic.drain import drain
+from optimizers.albic.duties import ease, place
+from optimizers.albic.frame import Frame, frame
+from optimizers.albic.plan import Plan
+from optimizers.albic.problem import Ints, Problem
+from optimizers.albic.search import bring
+
+AIMS = 7
+"""Load distances that are aimed at, one after another."""
+
+NEAR = 0.01
+"""Points above the bound that are as good as the bound."""
+
+SMALL = 30_000
+"""Nodes times groups up to which dead ends are tried again."""
+
+RETRIES = 20
+"""How often, for each aim."""
+
+ROUNDS = 3
+"""How often nodes are set aside that fix the load distance, to balance the others."""
+
+WORTH = 1.0
+"""Points from their own mean up to which the others are left alone."""
+
+STAGE_SEPARATOR = ", "
+
+
+def balance(problem: Problem, *, pinned: Ints | None = None, seed: int = 0) -> Plan:
+    """Return a plan within the budget, and how good it is at most.
+
+    Args:
+        problem: The problem. Loads are those under the present placement.
+        pinned: Node that each group must be on afterwards, shape (K,), -1 for any. Pins cost what their moves cost.
+            If they exceed the budget or a cap, or lead onto a removed node, all pinned groups stay where they are, and
+            the stage says so.
+        seed: Of the search; the same problem and seed give the same plan.
+    """
+    start = frame(problem, pinned)
+    board = Board(start)
+    place(board)
+    ease(board)
+    drained = drain(board)
+    bound = bound_of(start)
+    board = _descend(board, bound, np.random.default_rng(seed))
+    _give_back(board)
+    board = _rest(board, np.random.default_rng(seed))
+    stages = ["pins dropped"] * start.dropped + ["drained"] * drained + ["balanced"]
+    return Plan(
+        node=board.node, bound=min(bound, start.distance(board.node)), stage=STAGE_SEPARATOR.join(stages), seed=seed
+    )
+
+
+def _descend(begin: Board, bound: float, rng: np.random.Generator) -> Board:
+    """Bring the load distance down by aiming at ever nearer ones."""
+    start = begin.frame
+    best, reached = begin, begin.distance()
+    missed, aim = bound, bound + NEAR / 2
+    retries = RETRIES if len(start.capacity) * len(start.load) <= SMALL else 0
+    for _ in range(AIMS):
+        if reached <= bound + NEAR:
+            break
+        for node in (begin.node, best.node):
+            board, _ = bring(_again(begin, node), aim, start.affordable, rng, retries)
+            distance = board.distance()
+            if distance < reached:
+                best, reached = board, distance
+        if reached > aim:
+            missed = aim
+        aim = (missed + reached) / 2
+    return best
+
+
+def _rest(board: Board, rng: np.random.Generator) -> Board:
+    """Balance what is left when a few nodes fix the load distance: a heavy group must not excuse all the others."""
+    whole = board.frame
+    for _ in range(ROUNDS):
+        start = board.frame
+        deviation = np.abs(board.deviation())
+        done = start.kept & (deviation >= deviation.max() - NEAR)
+        kept = start.kept & ~done
+        if not kept.any() or board.left() < start.price.min(initial=np.inf):
+            break
+        fixed = start.fixed | done[board.node]
+        mean = float(board.raw[kept].sum() / start.capacity[kept].sum())
+        rest = _again(board, board.node, replace(start, kept=kept, fixed=fixed, mean=mean))
+        if rest.distance() <= WORTH:
+            break
+        board = _descend(rest, 0.0, rng)
+        _give_back(board)
+    return _again(board, board.node, whole)
+
+
+def _again(board: Board, node: Ints, frame: Frame | None = None) -> Board:
+    found = Board(board.frame if frame is None else frame, node)
+    found.ceiling = board.ceiling.copy()
+    return found
+
+
+def _give_back(board: Board) -> None:
+    """Take back moves that the load distance does not need, the dearest first."""
+    start = board.frame
+    limit = board.distance() * (1 + 1e-12)
+    moved = np.flatnonzero((board.node != start.home) & (start.home >= 0) & ~start.fixed)
+    moved = moved[start.kept[start.home[moved]]]
+    for group in moved[np.argsort(-start.price[moved], kind="stable")]:
+        home, here = int(start.home[group]), int(board.node[group])
+        if not board.fits(np.array(group), np.array(home)):
+            continue
+        nodes = np.array([home, here])
+        raw = board.raw[nodes] + start.load[group] * np.array([1.0, -1.0])
+        if (np.abs(raw / start.capacity[nodes] - start.mean) <= limit).all():
+            board.move(int(group), home)

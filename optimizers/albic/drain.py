@@ -1,0 +1,74 @@
+"""Empty the nodes that are marked for removal.
+
+The order of what a plan is after, each before the next:
+    1. overloaded nodes are relieved, with half of the budget while there is anything to drain
+    2. as many groups leave removed nodes as the rest pays for, the cheapest first, of equals the heaviest
+    3. the load distance
+So with equal prices and nothing overloaded, n groups on removed nodes are gone in ceil(n / budget) plans; while nodes
+are overloaded at least every second unit of the budget drains, for budgets of two moves or more.
+
+Relief ends where it stops to pay: while removed nodes hold load R, the kept ones are R / (sum of c) short of the mean
+on average, so bringing a node nearer to the mean than that from above does not make the load distance smaller.
+
+Reference: [ALBIC] Section 4.3.1, "Supporting Horizontal Scale-In". Deviations: Lemma 1 does not hold, hence no move
+ever leads onto a removed node; Lemma 2 does not say that draining ends, and with one heavy group that fixes d, or with
+groups of no load, the MILP never drains, hence draining is an aim of its own, and counts groups, not load.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from optimizers.albic.board import Board
+from optimizers.albic.problem import Ints
+from optimizers.albic.search import Band, Search
+
+OVERLOADED = 90.0
+"""Points from which a node counts as overloaded: nothing is left for what a period's average does not show."""
+
+RELIEF_SHARE = 0.5
+"""Part of the budget that relief may take before draining has its turn."""
+
+
+def drain(board: Board) -> bool:
+    """Relieve overloaded nodes, then move groups off removed ones; say whether there was anything to drain."""
+    waiting = _waiting(board)
+    if not len(waiting):
+        return False
+    _relieve(board)
+    _move_off(board, waiting)
+    return True
+
+
+def _waiting(board: Board) -> Ints:
+    """Return the groups on removed nodes that may leave them."""
+    frame = board.frame
+    return np.flatnonzero((board.node >= 0) & ~frame.kept[board.node] & ~frame.fixed)
+
+
+def _relieve(board: Board) -> None:
+    frame = board.frame
+    hot = frame.kept & (board.raw / frame.capacity > OVERLOADED)
+    if not hot.any():
+        return
+    kept_load = board.raw[frame.kept].sum() / frame.capacity[frame.kept].sum()
+    level = frame.capacity * max(frame.mean + (frame.mean - kept_load), 0.0)
+    high = np.where(hot, level, np.where(frame.kept, np.maximum(level, board.raw), np.inf))
+    band = Band(np.full(len(high), -np.inf), high)
+    share = frame.budget * RELIEF_SHARE
+    # one move is always allowed, else a budget of one move would never relieve
+    dearest = frame.price.max(initial=0.0)
+    Search(board, band, min(frame.affordable, max(share, board.spent + dearest))).descend()
+
+
+def _move_off(board: Board, waiting: Ints) -> None:
+    frame = board.frame
+    kept = np.flatnonzero(frame.kept)
+    for group in waiting[np.lexsort((-frame.load[waiting], frame.price[waiting]))]:
+        one = np.array(group)
+        if frame.price[group] > board.left():
+            break
+        fitting = kept[board.fits(one, kept)]
+        if len(fitting):
+            after = (board.raw[fitting] + frame.load[group]) / frame.capacity[fitting]
+            board.move(int(group), int(fitting[after.argmin()]))
