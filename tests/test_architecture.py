@@ -47,7 +47,7 @@ RESERVED = {
     "skopt": {"optimizers", "include.tracking"},
     "pyspark": {"jobs", "include.streaming", "include.pipelines"},
 }
-PURE = {"optimizers": {"numpy", "scipy", "sklearn", "skopt", "ortools"}, "include.contracts": {"numpy"}}
+PURE = {"optimizers": {"numpy", "scipy", "sklearn", "skopt", "ortools", "pymetis"}, "include.contracts": {"numpy"}}
 CLOCK_AND_FILES = {"time", "pathlib", "os", "io", "subprocess", "socket", "shutil", "tempfile"}
 
 # built-in pipelines' scripts are users' programs: they know nothing of Millrace

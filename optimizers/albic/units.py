@@ -1,8 +1,7 @@
 """Key groups that move as one, as the groups of a smaller problem.
 
-A plan of the smaller problem is a plan of the whole one: same nodes, same cost, and the same load as long as pairs
-within a unit are all that is saved. What pairs between units save now is taken as fixed, which is the load model of
-[ALBIC] and of :func:`optimizers.albic.balancer.balance`.
+A plan of the smaller problem is a plan of the whole one: same nodes, same cost, same loads. What pairs within a unit
+save is taken off the unit's load for good; flows between units are those of their groups, summed.
 """
 
 from __future__ import annotations
@@ -38,19 +37,32 @@ def contract(problem: Problem, units: Ints, *, cost: Floats | None = None) -> Pr
     if len(apart):
         at = int(apart[0])
         raise MillraceError(f"units[{at}]", int(units[at]), "groups of one node", "Split the unit by nodes.")
-    load = total(units, problem.own(problem.node), count)
+    inside = units[problem.flows.producer] == units[problem.flows.consumer]
+    inside &= problem.together(problem.node)  # groups without a node save nothing
+    within = total(units[problem.flows.producer[inside]], 2 * problem.flows.saved[inside], count)
     caps = problem.caps
     if caps is not None:
         caps = Caps(np.stack([total(units, used, count) for used in caps.load]).reshape(-1, count), caps.limit)
     return replace(
         problem,
-        load=np.maximum(load, 0.0),  # rounding, where all of a load is saved
+        load=np.maximum(total(units, problem.load, count) - within, 0.0),  # rounding, where all of a load is saved
         node=node,
         cost=total(units, problem.cost if cost is None else cost, count),
         operator=np.zeros(0, dtype=np.intp),
-        flows=Flows(),
+        flows=_between(problem.flows, units, count),
         caps=caps,
     )
+
+
+def _between(flows: Flows, units: Ints, count: int) -> Flows:
+    """Return the flows between units, each pair once; what stays within a unit is gone."""
+    first, second = units[flows.producer], units[flows.consumer]
+    apart = first != second
+    pairs, edge = np.unique(first[apart] * count + second[apart], return_inverse=True)
+    if not len(pairs):
+        return Flows()
+    rate, saved = (total(edge, values[apart], len(pairs)) for values in (flows.rate, flows.saved))
+    return Flows(pairs // count, pairs % count, rate, saved)
 
 
 def expand(units: Ints, node: Ints) -> Ints:

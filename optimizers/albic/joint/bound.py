@@ -201,9 +201,10 @@ class _Knapsacks:
         """Return what a value costs that the things from ``start`` to ``end`` have."""
         if not len(self._rate):
             return np.zeros(len(value))
-        at = np.searchsorted(self._values, self._values[start] + value, side="right") - 1
-        at = np.clip(at, start, np.maximum(start, end - 1))
-        at = np.minimum(at, len(self._rate) - 1)
-        pace = self._rate[at]
-        part = (self._values[start] + value - self._values[at]) / np.where(pace > 0, pace, 1.0)
-        return np.asarray(self._costs[at] - self._costs[start] + np.where(pace > 0, np.maximum(0.0, part), 0.0))
+        wanted = self._values[start] + value
+        # the first place at which there is enough: things of no value before it cost nothing, as nobody takes them
+        at = np.clip(np.searchsorted(self._values, wanted, side="left"), start, end)
+        last = np.maximum(at - 1, 0)
+        pace = self._rate[last]
+        over = np.where(pace > 0, np.maximum(0.0, self._values[at] - wanted) / np.where(pace > 0, pace, 1.0), 0.0)
+        return np.asarray(np.where(at > start, np.maximum(0.0, self._costs[at] - self._costs[start] - over), 0.0))

@@ -11,13 +11,10 @@ from dataclasses import replace
 import numpy as np
 
 from optimizers.albic.balancer import balance
-from optimizers.albic.joint.climb import Scene, energy
-from optimizers.albic.joint.target import kept_units
+from optimizers.albic.joint.climb import Scene, view
+from optimizers.albic.joint.coarse import coarse
 from optimizers.albic.problem import Bools, Ints, Problem
-from optimizers.albic.units import contract, expand
-
-FREE = 1e-6
-"""Price of moving a unit whose groups all move anyway, as a share of the cheapest group's: the balancer wants one."""
+from optimizers.albic.units import expand
 
 
 def level(scene: Scene, node: Ints, seed: int) -> Ints:
@@ -29,21 +26,24 @@ def level(scene: Scene, node: Ints, seed: int) -> Ints:
         seed: Of the balancer.
     """
     problem = scene.problem
-    left = problem.budget - problem.spent(node)
-    if left <= 0:
+    if problem.budget <= problem.spent(node):
         return node
-    found = rebalanced(scene, node, left, seed)
-    return found if energy(scene, found) < energy(scene, node) else node
+    found = rebalanced(scene, node, seed)
+    nearer = problem.distance(node) - problem.distance(found)
+    lost = float(view(scene, node).worth.sum() - view(scene, found).worth.sum())
+    return found if nearer >= LEAST_POINTS and lost <= nearer * scene.prices.scale * EXCHANGE else node
 
 
-def rebalanced(scene: Scene, node: Ints, budget: float, seed: int) -> Ints:
+LEAST_POINTS = 0.05
+"""A load distance that is nearer by less is not worth a move."""
+EXCHANGE = 0.5
+"""Loads of an average group that may be saved no more for each point that the load distance is nearer."""
+
+
+def rebalanced(scene: Scene, node: Ints, seed: int) -> Ints:
     """Return the balancer's placement, binding pairs moved as one, shape (K,)."""
-    problem = scene.problem
-    units = kept_units(problem, scene.edges, node, np.inf)
-    paid = (node != problem.node) | (problem.node < 0)
-    cost = np.where(paid, FREE * float(problem.cost.min()), problem.cost)
-    here = replace(problem, node=node, budget=budget)
-    return expand(units, balance(contract(here, units, cost=cost), seed=seed).node)
+    small, units = coarse(scene, node)
+    return expand(units, balance(small.problem, seed=seed).node)
 
 
 def first(problem: Problem, scene: Scene, most: float, seed: int) -> Ints:
@@ -62,7 +62,7 @@ def first(problem: Problem, scene: Scene, most: float, seed: int) -> Ints:
         return problem.node
     placed = problem.node >= 0
     start = problem.node if placed.all() else balance(replace(problem, budget=0.0), seed=seed).node
-    found = rebalanced(scene, start, problem.budget, seed)
+    found = rebalanced(scene, start, seed)
     loads = problem.loads(start)
     off = problem.removed | (np.abs(loads - problem.mean(start)) > most) | over_caps(problem, start)
     urgent = off[start] | off[found] | ~placed

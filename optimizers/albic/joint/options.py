@@ -22,10 +22,10 @@ class Options:
         rounds: How often part of the moves is taken back and chosen anew, >= 0; fewer in large clusters.
     """
 
-    tolerance: float = 1.5
+    tolerance: float = 1.0
     max_distance: float = 10.0
     factor: float = 1.5
-    least_gain: float = 0.03
+    least_gain: float = 0.02
     guided: bool = True
     rounds: int = 24
 

@@ -32,16 +32,18 @@ class Prices:
         scale: g, > 0.
         tolerance: T.
         move: Price of moving each group, shape (K,).
+        strictness: Factor on the price of deviations, >= 0.
     """
 
     scale: float
     tolerance: float
     move: Floats
+    strictness: float = 1.0
 
     def deviation(self, x: Floats) -> Floats:
         """Return the price of each node's deviation from the mean."""
         beyond = np.maximum(0.0, np.abs(x) - self.tolerance)
-        return np.asarray(self.scale * (BETA * beyond**2 + GAMMA * x**2))
+        return np.asarray(self.strictness * self.scale * (BETA * beyond**2 + GAMMA * x**2))
 
 
 def prices(problem: Problem, options: Options) -> Prices:

@@ -15,6 +15,7 @@ Without heavy flows there is nothing to collocate, and the plan is the balancer'
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 
 import numpy as np
@@ -22,15 +23,18 @@ import numpy as np
 from optimizers.albic.balancer import balance
 from optimizers.albic.baselines import cola
 from optimizers.albic.joint.bound import lower
-from optimizers.albic.joint.climb import Scene, climb, energy
-from optimizers.albic.joint.levelling import first, level
+from optimizers.albic.joint.climb import Scene, climb, energy, view
+from optimizers.albic.joint.coarse import coarse
+from optimizers.albic.joint.levelling import first, level, rebalanced
 from optimizers.albic.joint.near import Edges, edges
 from optimizers.albic.joint.options import Options
 from optimizers.albic.joint.prices import prices
-from optimizers.albic.joint.target import aim
+from optimizers.albic.joint.swap import swap
+from optimizers.albic.joint.target import Target, aim, weighed
 from optimizers.albic.pairs import heavy
 from optimizers.albic.plan import Plan
 from optimizers.albic.problem import Bools, Floats, Ints, Problem
+from optimizers.albic.units import expand
 
 WORK = 1_500_000
 """Groups and edges times rounds that ruin and recreate may take: a large cluster gets few rounds, or none."""
@@ -95,11 +99,74 @@ def _searched(problem: Problem, scene: Scene, seed: int, options: Options) -> In
     start = first(problem, scene, options.max_distance, seed)
     scene = replace(scene, fixed=problem.removed[start])
     if options.guided:
-        target = aim(problem, scene.edges, scene.heavy, scene.prices, start, seed)
-        scene = replace(scene, target=target)
+        scene = replace(scene, target=_guide(scene, start, seed))
     node = climb(scene, start)
     node = _ruined(scene, start, node, seed, options.rounds)
+    node = _leapt(scene, _together(scene, node), seed)
     return level(scene, node, seed)
+
+
+def _leapt(scene: Scene, node: Ints, seed: int) -> Ints:
+    """Return the placement after moves that upset the balance and others that restore it, if both are better, (K,).
+
+    The last pairs of a job are often stuck like that: each of them weighs as much apart as a whole pair does together,
+    so that the nodes are even only once all have met.
+    """
+    problem = scene.problem
+    left = problem.budget - problem.spent(node)
+    if left < problem.cost.min() or problem.groups > MOST_REFINED:
+        return node
+    some = replace(problem, budget=problem.budget - left / 2)
+    relaxed = replace(scene, problem=some, prices=replace(scene.prices, strictness=RELAXED))
+    found = climb(relaxed, node)
+    if (found == node).all():
+        return node
+    found = rebalanced(scene, found, seed)
+    return found if energy(scene, found) < energy(scene, node) else node
+
+
+RELAXED = 0.1
+"""Strictness of balance while something is tried that the rest of the budget may restore."""
+
+
+def _guide(scene: Scene, start: Ints, seed: int) -> Target | None:
+    """Return where groups shall be some day.
+
+    Parts of a graph that had to be cut differ from period to period, and whoever follows them never arrives. Unless
+    they are clearly better, the guide is what can be reached from here by moves that pay, were there no budget: that
+    is much the same next time.
+    """
+    problem = scene.problem
+    found = aim(problem, scene.edges, scene.heavy, scene.prices, start, seed)
+    if found is None or not found.cut or problem.groups > MOST_REFINED:
+        return found
+    free = replace(scene, problem=replace(problem, node=start, budget=math.inf))
+    near = _together(free, climb(free, start))
+    far = np.where(found.node >= 0, found.node, start)
+    if view(scene, far).worth.sum() > CLEARLY * view(scene, near).worth.sum():
+        return found
+    return weighed(problem, scene.edges, scene.prices, start, near)
+
+
+CLEARLY = 1.03
+MOST_REFINED = 5_000
+"""Groups up to which a placement without budget is worked out in every period."""
+
+
+def _together(scene: Scene, node: Ints) -> Ints:
+    """Return the placement after moves of whole units, and of groups again, shape (K,)."""
+    for _ in range(TURNS):
+        small, units = coarse(scene, node)
+        found = expand(units, swap(small, climb(small, small.problem.node)))
+        found = climb(scene, found)
+        if (found == node).all():
+            break
+        node = found
+    return node
+
+
+TURNS = 3
+"""How often units and groups take turns."""
 
 
 def _ruined(scene: Scene, start: Ints, node: Ints, seed: int, rounds: int) -> Ints:

@@ -14,7 +14,7 @@ A component of two needs none of this, as either group finds the other in one mo
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from scipy.optimize import linear_sum_assignment
@@ -46,11 +46,13 @@ class Target:
         credit: What each group's being there is worth in advance, points, shape (K,): its half of what it will save
             together with its partners.
         rate: What the way there pays a unit of cost on average, points.
+        cut: A component did not fit on a node.
     """
 
     node: Ints
     credit: Floats
     rate: float
+    cut: bool = False
 
 
 def aim(problem: Problem, edges: Edges, heavy: Ints, prices: Prices, node: Ints, seed: int) -> Target | None:
@@ -64,11 +66,11 @@ def aim(problem: Problem, edges: Edges, heavy: Ints, prices: Prices, node: Ints,
         node: Present placement, on kept nodes, shape (K,).
         seed: Of METIS.
     """
-    items = _items(problem, edges, heavy, node, seed)
-    if items is None:
+    items, cut = _items(problem, edges, heavy, node, seed)
+    if not (items >= 0).any():
         return None
-    found = lay(problem, edges, items, prices, node)
-    return weighed(problem, edges, prices, node, found)
+    target = weighed(problem, edges, prices, node, lay(problem, edges, items, prices, node))
+    return None if target is None else replace(target, cut=cut)
 
 
 def weighed(problem: Problem, edges: Edges, prices: Prices, node: Ints, target: Ints) -> Target | None:
@@ -109,24 +111,23 @@ def binding(problem: Problem, edges: Edges, node: Ints | None = None) -> Bools:
     return found if node is None else found & _same(edges, node)
 
 
-def _items(problem: Problem, edges: Edges, heavy: Ints, node: Ints, seed: int) -> Ints | None:
-    """Return the item of each group, shape (K,), LOOSE for those that need no target; None if all are."""
+def _items(problem: Problem, edges: Edges, heavy: Ints, node: Ints, seed: int) -> tuple[Ints, bool]:
+    """Return the item of each group, shape (K,), LOOSE for those that need no target, and whether any was cut."""
     label = components(problem.groups, edges.group[heavy], edges.other[heavy])
     size = np.bincount(label)
-    if not (size >= LEAST_MEMBERS).any():
-        return None
     inside = label[edges.group] == label[edges.other]
     load = total(label, problem.load, len(size)) - total(label[edges.group[inside]], edges.saved[inside], len(size))
     mean = float(load.sum() / problem.capacity[problem.kept].sum())
     room = mean * float(problem.capacity[problem.kept].max())
     items = np.where(size[label] >= LEAST_MEMBERS, label, LOOSE)
-    for big in np.flatnonzero((load > room * OVERSIZE) & (size >= LEAST_MEMBERS)):
+    large = np.flatnonzero((load > room * OVERSIZE) & (size >= LEAST_MEMBERS))
+    for big in large:
         members = np.flatnonzero(label == big)
         parts = min(len(problem.kept), max(2, round(load[big] / mean)))
         items[members] = items.max() + 1 + _cut(problem, edges, members, node, parts, mean, seed)
     found = items >= 0
     items[found] = numbered(items[found])
-    return items
+    return items, bool(len(large))
 
 
 OVERSIZE = 1.1

@@ -24,7 +24,7 @@ from optimizers.albic.paper.improve import Asked, improve
 from optimizers.albic.paper.maintain import maintain
 from optimizers.albic.paper.options import LITERAL, Options
 from optimizers.albic.plan import Plan
-from optimizers.albic.problem import Bools, Ints, Problem
+from optimizers.albic.problem import Bools, Flows, Ints, Problem
 from optimizers.albic.units import contract, expand
 
 FREE = -1
@@ -67,7 +67,12 @@ def _attempt(
     true = problem.distance(node)
     stage = f"{plan.stage}, {len(asked)} pairs asked, maxPL {max_pl:g}"
     found = Plan(node, min(lower(problem), true), stage, seed)
-    return found, true if options.true_load else small.distance(plan.node)
+    return found, true if options.true_load else _assumed(small, plan.node)
+
+
+def _assumed(small: Problem, node: Ints) -> float:
+    """Return the load distance as it would be if loads did not depend on who sits where."""
+    return replace(small, load=small.own(small.node), flows=Flows()).distance(node)
 
 
 def _pins(problem: Problem, units: Ints, asked: tuple[Asked, ...]) -> Ints:

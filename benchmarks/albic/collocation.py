@@ -1,0 +1,248 @@
+"""Collocation and balance period by period: ours, ALBIC and COLA on jobs 1 to 4, a chain, and disjoint pairs.
+
+Every method starts from the same placement and sees the same traffic. COLA is given no budget, as it knows none; the
+others may move as many groups a period as the paper allows. Figures are those right after the moves of a period, on the
+traffic that they were planned for ([ALBIC], Section 5).
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import cache
+
+import numpy as np
+
+from benchmarks.albic import flights
+from benchmarks.albic.methods import METHODS, problem_of
+from benchmarks.albic.shapes import MOVE_POINTS, Shape, chained, made_up, paired
+from benchmarks.record import Record, at_most
+from include.simulation.placement import Cluster, Outcome, PeriodTraffic, PlacementPlant
+from optimizers.albic.baselines.potc import route
+
+BENCH = "albic"
+SEEDS, QUICK_SEEDS = 10, 2
+LAST = 5
+"""Periods that count as the end."""
+FULL = 0.999
+SETTLING = 4
+"""Periods after full collocation within which balance has to follow."""
+
+
+@dataclass(frozen=True)
+class Series:
+    """A run.
+
+    Attributes:
+        outcomes: By period.
+        seconds: That each plan took.
+        gaps: Load distance over the proven minimum, points, by period.
+    """
+
+    outcomes: Sequence[Outcome]
+    seconds: Sequence[float]
+    gaps: Sequence[float]
+
+
+def follow(shape: Shape, method: str, seed: int, periods: int | None = None) -> Series:
+    """Run a method on a scenario.
+
+    Args:
+        shape: The scenario.
+        method: Its name.
+        seed: Of the placement at the beginning, of made-up traffic and of the method.
+        periods: How many; the scenario's own without.
+    """
+    plant, make = shape.plant(seed), METHODS[method]
+    outcomes, seconds, gaps = [], [], []
+    for _ in range(periods or shape.periods):
+        problem = problem_of(plant, shape.budget)
+        begun = time.perf_counter()
+        plan = make(problem, seed)
+        seconds.append(time.perf_counter() - begun)
+        gaps.append(max(0.0, problem.distance(plan.node) - plan.bound))
+        outcomes.append(plant.apply(plan.node))
+    return Series(outcomes, seconds, gaps)
+
+
+def records(quick: bool) -> Iterator[Record]:
+    """Measure everything.
+
+    Args:
+        quick: Two seeds, fewer periods for the methods that take many, and the smaller clusters.
+    """
+    seeds = range(QUICK_SEEDS if quick else SEEDS)
+    for shape in shapes(quick):
+        yield from _scenario(shape, seeds, quick)
+    yield from _large(quick)
+
+
+def shapes(quick: bool) -> Sequence[Shape]:
+    """Return the scenarios."""
+    jobs = [_job(job) for job in (1, 2, 3, 4)]
+    chain = Shape("chain20", 20, 60, lambda seed: made_up(chained(20, 40), 40, seed), 1.0)
+    shares = (0, 50, 100) if quick else (0, 25, 50, 75, 100)
+    pairs = [_pairs(f"pairs_{share}", share / 100, 40) for share in shares]
+    sizes = [] if quick else [_pairs(f"pairs_50_{nodes}", 0.5, nodes) for nodes in (20, 60)]
+    return [*jobs, chain, *pairs, *sizes]
+
+
+def _pairs(name: str, share: float, nodes: int) -> Shape:
+    job = paired(nodes // 2, 40, share)
+    return Shape(name, 20, 40, lambda seed: made_up(job, nodes, seed, apart=True), share)
+
+
+def _job(job: int) -> Shape:
+    return Shape(f"job{job}", 13 if job == 1 else 10, flights.PERIODS, lambda seed: _on_flights(job, seed))
+
+
+@cache
+def _traffic(job: int) -> Sequence[PeriodTraffic]:
+    return flights.traffic(job)
+
+
+def _on_flights(job: int, seed: int) -> PlacementPlant:
+    """Return the cluster of a job on flights, its groups laid out evenly at random, its last period going on."""
+    traffic = _traffic(job)
+    groups = len(traffic[0].load)
+    node = np.empty(groups, dtype=np.intp)
+    node[np.random.default_rng([seed, 3]).permutation(groups)] = np.arange(groups) % flights.NODES
+    operator = np.arange(groups) // flights.GROUPS
+    cluster = Cluster(operator, node, np.ones(flights.NODES), np.ones(groups), move_points=MOVE_POINTS)
+    return PlacementPlant(cluster, lambda period: traffic[min(period, len(traffic) - 1)])
+
+
+def _scenario(shape: Shape, seeds: Sequence[int], quick: bool) -> Iterator[Record]:
+    runs: dict[str, list[Series]] = {}
+    for method in _methods(shape):
+        own = seeds if method == "joint" or not quick else seeds[:1]
+        periods = COLA_PERIODS if method == "cola" else shape.periods
+        runs[method] = [follow(shape, method, seed, periods) for seed in own]
+        yield from _figures(shape, method, runs[method])
+    yield from _judged(shape, runs)
+    if shape.name == "job1":
+        yield from _routed(shape)
+
+
+COLA_PERIODS = 5
+"""COLA plans anew each period, with no memory: a few say all."""
+
+
+def _methods(shape: Shape) -> Sequence[str]:
+    return ("joint", "albic", "cola", "balancer") if shape.name in ("job1", "pairs_0") else ("joint", "albic", "cola")
+
+
+FIGURES: dict[str, tuple[str, Callable[[Series], float]]] = {
+    "collocation_ratio": ("ratio", lambda run: _end(run, "collocation")),
+    "load_distance": ("points", lambda run: _end(run, "distance")),
+    "load_index": ("ratio", lambda run: _end(run, "load_index")),
+    "migrations_per_period": ("groups", lambda run: float(np.mean([o.moves for o in run.outcomes]))),
+    "pause_s": ("s", lambda run: float(sum(o.pause_s for o in run.outcomes))),
+    "seconds": ("s", lambda run: float(np.median(run.seconds))),
+    "bound_gap": ("points", lambda run: float(np.mean(run.gaps[-LAST:]))),
+    "load_distance_worst": ("points", lambda run: max(o.distance for o in run.outcomes)),
+    "periods_to_full": ("periods", lambda run: _full(run)),
+}
+
+
+def _end(run: Series, name: str) -> float:
+    return float(np.mean([getattr(o, name) for o in run.outcomes[-LAST:]]))
+
+
+def _full(run: Series) -> float:
+    """Return after how many periods all that can be is collocated; infinite if never."""
+    full = [i + 1 for i, o in enumerate(run.outcomes) if o.collocation >= FULL]
+    return float(full[0]) if full else math.inf
+
+
+def _figures(shape: Shape, method: str, runs: Sequence[Series]) -> Iterator[Record]:
+    for figure, (unit, of) in FIGURES.items():
+        values = np.array([of(run) for run in runs])
+        if np.isfinite(values).all():
+            yield _record(shape.name, method, figure, values, unit)
+
+
+def _record(scenario: str, method: str, figure: str, values: np.ndarray, unit: str) -> Record:
+    low, high = (float(v) for v in np.quantile(values, (0.025, 0.975)))
+    several = len(values) > 1
+    return Record(
+        BENCH,
+        scenario,
+        method,
+        figure,
+        float(np.median(values)),
+        unit,
+        low if several else None,
+        high if several else None,
+        len(values),
+    )
+
+
+def _judged(shape: Shape, runs: dict[str, list[Series]]) -> Iterator[Record]:
+    """Compare with the targets; the worst seed counts."""
+    ours = runs["joint"]
+    budget = max(o.spent for run in ours for o in run.outcomes)
+    yield _limited(shape, "budget_exceeded", max(0.0, budget - shape.budget), "groups", 0.0, len(ours))
+    if shape.name in ("job2", "pairs_100"):
+        yield from _on_time(shape, ours)
+    if shape.name not in ("job1", "pairs_0"):
+        theirs = float(np.median([_end(run, "collocation") for run in runs["cola"]]))
+        worst = min(_end(run, "collocation") for run in ours) / theirs
+        record = _limited(shape, "collocation_vs_cola", worst, "ratio", math.inf, len(ours))
+        yield replace(record, target=f">={VS_COLA:g}", holds=worst >= VS_COLA)
+        yield _limited(shape, "load_distance_end", max(_end(r, "distance") for r in ours), "points", 2.0, len(ours))
+    else:
+        plain = float(np.median([_end(run, "distance") for run in runs["balancer"]]))
+        over = max(_end(run, "distance") for run in ours) - plain
+        yield _limited(shape, "load_distance_vs_balancer", over, "points", 0.1, len(ours))
+
+
+VS_COLA = 0.98
+
+
+def _on_time(shape: Shape, ours: Sequence[Series]) -> Iterator[Record]:
+    pairs = _pair_count(shape)
+    limit = math.ceil(pairs / shape.budget) + 1
+    full = max(_full(run) for run in ours)
+    yield _limited(shape, "periods_to_full_worst", full if math.isfinite(full) else 9999.0, "periods", limit, len(ours))
+    until = max(o.distance for run in ours for o in run.outcomes)
+    yield _limited(shape, "load_distance_throughout", until, "points", 7.0, len(ours))
+    if math.isfinite(full):
+        settled = max(o.distance for run in ours for o in run.outcomes[int(_full(run)) + SETTLING - 1 :])
+        yield _limited(shape, "load_distance_settled", settled, "points", 1.0, len(ours))
+
+
+def _pair_count(shape: Shape) -> int:
+    return len(shape.plant(0).traffic.producer)
+
+
+def _limited(shape: Shape, figure: str, value: float, unit: str, limit: float, n: int) -> Record:
+    target, holds = at_most(value, limit)
+    return Record(BENCH, shape.name, "joint", figure, value, unit, n=n, target=target, holds=holds)
+
+
+def _routed(shape: Shape) -> Iterator[Record]:
+    """Tell how PoTC fares on job 1: two choices a key, and a merge that it cannot choose."""
+    plant = shape.plant(0)
+    distances, totals = [], []
+    for _ in range(shape.periods):
+        problem = problem_of(plant, shape.budget)
+        routing = route(problem, seed=0)
+        distances.append(routing.distance)
+        totals.append(float(routing.loads.sum() / problem.loads(problem.node).sum()))
+        plant.apply(plant.node)
+    yield _record(shape.name, "potc", "load_distance", np.array([np.mean(distances[-LAST:])]), "points")
+    yield _record(shape.name, "potc", "load_index", np.array([np.mean(totals[-LAST:])]), "ratio")
+
+
+def _large(quick: bool) -> Iterator[Record]:
+    """Tell how long a period takes with 1000 nodes, 100,000 groups and 50,000 pairs at a budget of 3 %."""
+    nodes = 200 if quick else 1000
+    job = paired(2 * 10, 5 * nodes, 1.0)
+    shape = Shape("large", 0.03 * 100 * nodes, 3, lambda seed: made_up(job, nodes, seed), 1.0)
+    run = follow(shape, "joint", 0)
+    for figure in ("seconds", "collocation_ratio", "load_distance", "migrations_per_period"):
+        unit, of = FIGURES[figure]
+        yield _record(f"large_{nodes}", "joint", figure, np.array([of(run)]), unit)

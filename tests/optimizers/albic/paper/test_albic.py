@@ -1,0 +1,182 @@
+"""ALBIC, and each correction of it beside what the literal text does."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+
+from include.contracts.errors import MillraceError
+from optimizers.albic.paper.albic import place
+from optimizers.albic.paper.improve import improve
+from optimizers.albic.paper.maintain import maintain
+from optimizers.albic.paper.options import CORRECTED, LITERAL, PRESETS, Options
+from optimizers.albic.pairs import heavy
+from optimizers.albic.problem import Problem
+from tests.optimizers.albic.jobs import after, pairs, problem, problems
+
+BOTH = pytest.mark.parametrize("options", PRESETS.values(), ids=PRESETS.keys())
+
+
+@given(problems())
+@settings(max_examples=60, deadline=None)
+def test_place_when_corrected_then_the_plan_is_whole_and_within_the_budget(given: Problem) -> None:
+    plan = place(given, options=CORRECTED)
+    assert ((plan.node >= 0) & (plan.node < given.nodes)).all()
+    assert given.spent(plan.node) <= given.budget + 1e-9
+    assert not (given.removed[plan.node] & (plan.node != given.node)).any()
+    assert plan.bound <= given.distance(plan.node) + 1e-9
+
+
+@BOTH
+def test_place_when_one_to_one_then_a_pair_more_is_collocated_every_period(options: Options) -> None:
+    given = pairs(8, 4, 4)
+    for period in range(4):
+        given = after(given, place(given, options=options).node)
+        assert given.together(given.node).sum() >= period + 1
+
+
+@BOTH
+def test_place_when_pairs_are_collocated_then_they_stay_together(options: Options) -> None:
+    given = pairs(8, 4, 6)
+    for _ in range(6):
+        before = given.together(given.node)
+        given = after(given, place(given, options=options).node)
+        assert given.together(given.node)[before].all()
+
+
+def test_place_when_asked_twice_then_says_the_same() -> None:
+    given = pairs(20, 5, 5)
+    np.testing.assert_array_equal(place(given, seed=4).node, place(given, seed=4).node)
+
+
+def _stuck() -> Problem:
+    """The heaviest pair is apart, and either unit costs more than the budget; a lighter pair could be had."""
+    edges = [(0, 1, 9.0), (2, 3, 9.0), (0, 2, 6.0), (4, 5, 3.0)]
+    return problem([0, 0, 1, 1, 0, 1], nodes=2, load=4.0, edges=edges, saved=0.1, budget=1, operator=[0, 1, 0, 1, 0, 1])
+
+
+def test_improve_when_the_heaviest_pair_exceeds_the_budget_then_the_corrected_one_takes_the_next() -> None:
+    given = _stuck()
+    apart = np.array([False, False, True, True])
+    units = np.array([0, 0, 1, 1, 2, 3])
+    assert [a.flow for a in improve(given, units, apart, LITERAL, 0)] == [2]
+    assert [a.flow for a in improve(given, units, apart, CORRECTED, 0)] == [3]
+
+
+def test_place_when_the_heaviest_pair_exceeds_the_budget_then_the_literal_one_collocates_nothing_for_ever() -> None:
+    literal = corrected = _stuck()
+    for seed in range(4):
+        literal = after(literal, place(literal, seed=seed, options=replace(LITERAL, zero_edges=True)).node)
+        corrected = after(corrected, place(corrected, seed=seed, options=replace(CORRECTED, repartition=False)).node)
+    assert not literal.together(literal.node)[3]
+    assert corrected.together(corrected.node)[3]
+
+
+def test_maintain_when_a_cut_leaves_too_large_a_part_then_only_the_corrected_one_cuts_again() -> None:
+    # a star: METIS balances counts as well as it can, but the hub's part is beyond maxPL
+    load = [20.0, 9.0, 9.0, 9.0, 2.0, 2.0, 2.0, 2.0]
+    edges = [(0, k, 10.0 - k) for k in range(1, 8)]
+    given = problem([0] * 8, nodes=1, load=load, edges=edges, saved=0.0, budget=100, operator=[0] + [1] * 7)
+    collocated = np.ones(7, dtype=bool)
+
+    def heaviest(options: Options) -> float:
+        units = maintain(given, collocated, 21.0, options, 0)
+        several = np.bincount(units)[units] > 1
+        return float(np.bincount(units[several], weights=given.load[several], minlength=1).max(initial=0))
+
+    assert heaviest(LITERAL) > 21.0
+    assert heaviest(CORRECTED) <= 21.0
+
+
+def test_maintain_when_parts_may_not_cost_more_than_the_budget_then_none_does() -> None:
+    edges = [(k, k + 1, 1.0) for k in range(9)]
+    given = problem([0] * 10, nodes=2, load=1.0, edges=edges, saved=0.1, budget=3)
+    units = maintain(given, np.ones(9, dtype=bool), 25.0, CORRECTED, 0)
+    assert np.bincount(units).max() <= 3
+
+
+def test_maintain_when_pairs_are_apart_then_they_are_in_no_set() -> None:
+    given = problem([0, 0, 1], nodes=2, edges=[(0, 1, 1.0), (1, 2, 1.0)])
+    units = maintain(given, given.together(given.node), 25.0, CORRECTED, 0)
+    assert units[0] == units[1] != units[2]
+
+
+def test_place_when_only_edges_that_carry_something_count_then_one_to_one_is_never_collocated() -> None:
+    given = pairs(8, 4, 4)
+    other = replace(CORRECTED, zero_edges=False)
+    assert given.collocation(place(given, options=other).node) == 0.0
+    assert given.collocation(place(given, options=CORRECTED).node) > 0.0
+
+
+def _lumpy() -> Problem:
+    """Two heavy groups that pass rows to each other: together they upset the balance beyond any maxLD."""
+    load = [40.0, 40.0, 2.0, 2.0]
+    return problem([0, 1, 0, 1], nodes=2, load=load, edges=[(0, 1, 5.0)], saved=0.1, budget=2, operator=[0, 1, 0, 1])
+
+
+def test_place_when_the_pair_upsets_the_balance_then_only_the_corrected_one_ends_in_pure_balance() -> None:
+    given = _lumpy()
+    literal = place(given, options=LITERAL)
+    corrected = place(given, options=CORRECTED)
+    assert given.distance(literal.node) > 10
+    assert given.distance(corrected.node) <= 10
+    assert "maxPL 0" in corrected.stage
+
+
+def test_place_when_collocation_saves_load_then_only_the_corrected_one_counts_it() -> None:
+    # fixed loads say that the pair is 12 points too much for a node; half of it is saved once they are together
+    load = [24.0, 24.0, 24.0]
+    edges = [(0, 1, 12.0)]
+    given = problem([0, 1, 1], nodes=2, load=load, edges=edges, saved=1.0, budget=3, operator=[0, 1, 2])
+    literal, corrected = (place(given, options=o) for o in (replace(CORRECTED, true_load=False), CORRECTED))
+    assert given.distance(corrected.node) <= given.distance(literal.node)
+    assert given.distance(corrected.node) == 0.0
+    assert given.collocation(corrected.node) == 1.0
+    assert given.collocation(literal.node) == 0.0
+
+
+def test_improve_when_the_emptier_node_is_marked_then_only_the_corrected_one_keeps_off_it() -> None:
+    given = problem([0, 1, 0], nodes=2, edges=[(0, 1, 5.0)], budget=2, removed=[1], operator=[0, 1, 0])
+    apart = np.array([True])
+    units = np.arange(3)
+    assert improve(given, units, apart, LITERAL, 0)[0].node == 1
+    assert improve(given, units, apart, CORRECTED, 0)[0].node == 0
+
+
+def test_improve_when_one_group_is_in_a_unit_then_the_other_comes_to_it() -> None:
+    given = problem([0, 0, 0, 0, 1], nodes=2, edges=[(0, 1, 9.0), (1, 4, 5.0)], budget=4, operator=[0, 1, 2, 2, 2])
+    units = np.array([0, 0, 1, 2, 3])
+    assert improve(given, units, np.array([False, True]), CORRECTED, 0)[0].node == 0
+
+
+def test_place_when_many_pairs_are_asked_and_take_the_whole_budget_then_nothing_is_left_to_balance() -> None:
+    # the note's livelock: as many pairs as the budget, and the load distance stays what collocation made it
+    given = pairs(40, 8, 5)
+    greedy = replace(CORRECTED, pairs=5, max_ld=1000.0)
+    plan = place(given, options=greedy)
+    assert given.spent(plan.node) == 5
+    assert given.together(plan.node).sum() == 5
+
+
+def test_heavy_when_all_is_spread_evenly_then_albic_only_balances() -> None:
+    rng = np.random.default_rng(2)
+    edges = [(k, j, 1.0) for k in range(6) for j in range(6, 12)]
+    given = problem(rng.integers(0, 3, 12), nodes=3, edges=edges, saved=0.01, budget=3, operator=[0] * 6 + [1] * 6)
+    assert not heavy(given).any()
+    assert ", 0 pairs asked" in place(given, options=CORRECTED).stage
+
+
+@pytest.mark.parametrize("bad", [{"max_ld": 0.0}, {"s_f": -1.0}, {"pairs": 0}, {"solver": "guess"}])
+def test_options_when_out_of_range_then_say_so(bad: dict[str, object]) -> None:
+    with pytest.raises(MillraceError, match=r"albic\."):
+        Options(**bad)  # type: ignore[arg-type]
+
+
+def test_place_when_the_milp_solves_then_the_plan_is_as_valid() -> None:
+    given = pairs(6, 3, 3)
+    plan = place(given, options=replace(CORRECTED, solver="milp"))
+    assert given.spent(plan.node) <= 3
+    assert given.together(plan.node).any()
