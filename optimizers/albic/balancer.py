@@ -22,7 +22,7 @@ import numpy as np
 
 from optimizers.albic.board import Board
 from optimizers.albic.bound import bound_of
-from optimizers.albic.drain import drain
+from optimizers.albic.drain import OVERLOADED, drain
 from optimizers.albic.duties import ease, place
 from optimizers.albic.frame import Frame, frame
 from optimizers.albic.plan import Plan
@@ -35,11 +35,20 @@ AIMS = 7
 NEAR = 0.01
 """Points above the bound that are as good as the bound."""
 
-SMALL = 30_000
-"""Nodes times groups up to which dead ends are tried again."""
+SMALL = 100_000
+"""Nodes times groups up to which all that is done."""
 
-RETRIES = 20
-"""How often, for each aim."""
+LARGE_AIMS = 2
+"""Load distances that are aimed at on larger problems, each from where the one before left off."""
+
+LARGE_OFFSET = 0.1
+"""Points above the bound that are aimed at first there: every node is brought so far before any is brought nearer."""
+
+RETRIES = 12
+"""How often a dead end is tried again for each aim, at most."""
+
+RETRY_SIZE = 200_000
+"""Nodes times groups times retries, at most."""
 
 ROUNDS = 3
 """How often nodes are set aside that fix the load distance, to balance the others."""
@@ -69,22 +78,27 @@ def balance(problem: Problem, *, pinned: Ints | None = None, seed: int = 0) -> P
     board = _descend(board, bound, np.random.default_rng(seed))
     _give_back(board)
     board = _rest(board, np.random.default_rng(seed))
-    stages = ["pins dropped"] * start.dropped + ["drained"] * drained + ["balanced"]
+    stages = ["pins dropped"] * start.dropped + [drained or ""] + ["balanced"]
     return Plan(
-        node=board.node, bound=min(bound, start.distance(board.node)), stage=STAGE_SEPARATOR.join(stages), seed=seed
+        node=board.node,
+        bound=min(bound, start.distance(board.node)),
+        stage=STAGE_SEPARATOR.join(filter(None, stages)),
+        seed=seed,
     )
 
 
 def _descend(begin: Board, bound: float, rng: np.random.Generator) -> Board:
     """Bring the load distance down by aiming at ever nearer ones."""
     start = begin.frame
+    size = len(start.capacity) * len(start.load)
+    aims, offset = (AIMS, NEAR / 2) if size <= SMALL else (LARGE_AIMS, LARGE_OFFSET)
     best, reached = begin, begin.distance()
-    missed, aim = bound, bound + NEAR / 2
-    retries = RETRIES if len(start.capacity) * len(start.load) <= SMALL else 0
-    for _ in range(AIMS):
+    missed, aim = bound, bound + offset
+    for _ in range(aims):
         if reached <= bound + NEAR:
             break
-        for node in (begin.node, best.node):
+        for node in (begin.node, best.node) if size <= SMALL else (best.node,):
+            retries = min(RETRIES, RETRY_SIZE // max(size, 1))
             board, _ = bring(_again(begin, node), aim, start.affordable, rng, retries)
             distance = board.distance()
             if distance < reached:
@@ -133,5 +147,6 @@ def _give_back(board: Board) -> None:
             continue
         nodes = np.array([home, here])
         raw = board.raw[nodes] + start.load[group] * np.array([1.0, -1.0])
-        if (np.abs(raw / start.capacity[nodes] - start.mean) <= limit).all():
+        level = raw / start.capacity[nodes]
+        if (np.abs(level - start.mean) <= limit).all() and level[0] <= OVERLOADED:
             board.move(int(group), home)

@@ -62,7 +62,7 @@ def lower_bound(problem: Problem, pinned: Ints | None = None) -> float:
 def bound_of(start: Frame) -> float:
     """Return a load distance that no plan can undercut from a start, points, >= 0."""
     least = max(0.0, _giants(start), _shares(start))
-    needs = _Needs(start)
+    needs = Needs(start)
     bound = _bisect(needs.met, least, needs.worst())
     bound = _bisect(needs.met_by_sums(bound), bound, needs.worst())
     return max(0.0, bound * (1 - GRAIN))
@@ -161,8 +161,8 @@ class _Pile:
         return found
 
 
-class _Needs:
-    """Conditions (1) to (3) of a start."""
+class Needs:
+    """Conditions (1) to (3) of a start, and their sharper form."""
 
     def __init__(self, start: Frame) -> None:
         self.start = start
@@ -245,6 +245,17 @@ class _Needs:
             return affordable(options, int(moves) - drained, int(moves))
 
         return met
+
+    def counts(self, d: float) -> tuple[Ints, Ints] | None:
+        """Return p and q, shape (N,) each, 0 for removed nodes; None if no numbers do."""
+        start, kept = self.start, self._kept
+        need, share = self.raw[kept] - start.capacity[kept] * start.mean, start.capacity[kept]
+        counted = self._least(kept, need - share * d, -need - share * d)
+        if counted is None:
+            return None
+        p, q = np.zeros(len(start.capacity), dtype=np.intp), np.zeros(len(start.capacity), dtype=np.intp)
+        p[kept], q[kept] = counted[:2]
+        return p, q
 
     def _least(self, kept: Ints, above: Floats, below: Floats) -> tuple[Ints, Ints, Floats, Floats] | None:
         """Return p, q, and what they have to weigh, shape of ``kept`` each; None where no number does."""

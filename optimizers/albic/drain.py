@@ -30,14 +30,18 @@ RELIEF_SHARE = 0.5
 """Part of the budget that relief may take before draining has its turn."""
 
 
-def drain(board: Board) -> bool:
-    """Relieve overloaded nodes, then move groups off removed ones; say whether there was anything to drain."""
+def drain(board: Board) -> str | None:
+    """Relieve overloaded nodes, then move groups off removed ones.
+
+    Returns:
+        The stage for the plan: ``drained`` if none is left there, ``draining`` if some are, None if none was.
+    """
     waiting = _waiting(board)
     if not len(waiting):
-        return False
+        return None
     _relieve(board)
     _move_off(board, waiting)
-    return True
+    return "draining" if len(_waiting(board)) else "drained"
 
 
 def _waiting(board: Board) -> Ints:

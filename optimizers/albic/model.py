@@ -27,7 +27,7 @@ import numpy as np
 from ortools.sat.python import cp_model
 
 from optimizers.albic.board import Board
-from optimizers.albic.problem import Ints
+from optimizers.albic.problem import UNPLACED, Bools, Ints
 
 SCALE = 100_000
 """Integer units of a point."""
@@ -55,56 +55,59 @@ class Found:
 
 
 class Model:
-    """Some nodes of a board."""
+    """A choice for some groups of a board between some nodes, all others left where they are."""
 
-    def __init__(self, board: Board, nodes: Ints) -> None:
-        """Set up the program for the groups that are on these nodes now; at least one of the nodes is kept."""
+    def __init__(self, board: Board, free: Bools, targets: Ints, base: Ints | None = None) -> None:
+        """Set up the program.
+
+        Args:
+            board: The placement, which is told to the solver as a start.
+            free: Groups to choose for, shape (K,); none that is fixed.
+            targets: Kept nodes that they may go to, beside their own and the one they are on.
+            base: Where all others sit; as on the board without it, shape (K,).
+        """
         frame = board.frame
-        self._board, self._nodes = board, nodes
-        on = np.isin(board.node, nodes) & ~frame.fixed
-        self._groups = np.flatnonzero(on)
+        self._board, self._targets = board, targets
+        self._groups = np.flatnonzero(free)
         self._model = cp_model.CpModel()
-        self._proves = not len(frame.use)
-        self._at: dict[int, list[tuple[int, cp_model.IntVar]]] = {int(i): [] for i in nodes}
+        self._others = np.where(free, UNPLACED, board.node if base is None else base)
         self._y: dict[tuple[int, int], cp_model.IntVar] = {}
+        self._at: dict[int, list[tuple[int, cp_model.IntVar]]] = {}
         for k in self._groups:
             self._place(int(k))
+        # what is owed to caps and to draining limits the program, but not every plan
+        self._proves = not len(frame.use) and bool(frame.kept.all())
         self._spend()
         self._cap()
         self._drain()
         self._d = self._balance()
 
     def _place(self, k: int) -> None:
-        frame = self._board.frame
-        now, home = int(self._board.node[k]), int(frame.home[k])
-        options = [int(i) for i in self._nodes if frame.kept[i] or i in (now, home)]
+        now, home = int(self._board.node[k]), int(self._board.frame.home[k])
         chosen = []
-        for i in options:
+        for i in sorted({*self._targets.tolist(), now, home} - {UNPLACED}):
             y = self._model.new_bool_var("")
             self._model.add_hint(y, i == now)
             self._y[k, i] = y
-            self._at[i].append((k, y))
+            self._at.setdefault(i, []).append((k, y))
             chosen.append(y)
         self._model.add_exactly_one(chosen)
 
     def _spend(self) -> None:
-        frame, board = self._board.frame, self._board
+        frame = self._board.frame
         if not np.isfinite(frame.budget):
             return
+        left = frame.affordable - float(frame.away(self._others)[self._others >= 0].sum())
         priced = self._groups[frame.price[self._groups] > 0]
-        now = float(board.price(priced, frame.home[priced]).sum()) if len(priced) else 0.0
-        left = frame.affordable - board.spent - now  # what is spent by none of these
         unit = float(frame.price[priced].max(initial=0.0))
+        if unit <= 0:
+            return
         equal = bool((frame.price[priced] == unit).all())
         self._proves &= equal
         fine = 1.0 if equal else PRICE_SCALE
-        price = np.ceil(frame.price / unit * fine).astype(np.int64) if unit > 0 else frame.price.astype(np.int64)
-        terms = []
-        for k in priced:
-            home = self._y.get((int(k), int(frame.home[k])))
-            terms.append(int(price[k]) * (1 - home) if home is not None else int(price[k]))
-        if terms:
-            self._model.add(sum(terms) <= int(np.floor(left / unit * fine)))
+        price = np.ceil(frame.price / unit * fine).astype(np.int64)
+        terms = [int(price[k]) * (1 - self._y[int(k), int(frame.home[k])]) for k in priced]
+        self._model.add(sum(terms) <= int(np.floor(left / unit * fine)))
 
     def _cap(self) -> None:
         board, frame = self._board, self._board.frame
@@ -112,44 +115,41 @@ class Model:
             top = float(board.ceiling[r].max())
             scaled = np.ceil(use / top * SCALE).astype(np.int64)
             for i, at in self._at.items():
-                others = board.members(i)
-                fixed = use[others[frame.fixed[others]]].sum()
-                room = max(float(board.ceiling[r, i]), float(board.used[r, i])) - float(fixed)
-                free = int(np.floor(room / top * SCALE))
-                now = sum(int(scaled[k]) for k in others if not frame.fixed[k])
-                self._model.add(sum(int(scaled[k]) * y for k, y in at) <= max(free, now))
+                taken = float(use[self._others == i].sum())
+                room = int(np.floor((max(board.ceiling[r, i], board.used[r, i]) - taken) / top * SCALE))
+                # what is there now stays possible, whatever rounding says
+                now = sum(int(scaled[k]) for k, _ in at if board.node[k] == i)
+                self._model.add(sum(int(scaled[k]) * y for k, y in at) <= max(room, now))
 
     def _drain(self) -> None:
-        frame, board = self._board.frame, self._board
-        removed = [int(i) for i in self._nodes if not frame.kept[i]]
-        if removed:
-            now = sum(int((~frame.fixed[board.members(i)]).sum()) for i in removed)
-            self._model.add(sum(y for i in removed for _, y in self._at[i]) <= now)
+        board, frame = self._board, self._board.frame
+        for_removed = [(k, y) for i, at in self._at.items() if not frame.kept[i] for k, y in at]
+        if for_removed:
+            now = int((~frame.kept[board.node[self._groups]]).sum())
+            self._model.add(sum(y for _, y in for_removed) <= now)
 
     def _balance(self) -> cp_model.IntVar:
         frame, board = self._board.frame, self._board
-        kept = self._nodes[frame.kept[self._nodes]]
+        kept = [i for i in sorted(self._at) if frame.kept[i]]
+        others = frame.raw(self._others)
         share = frame.capacity[kept]
         same = bool((share == share[0]).all())
         fine = 1 if same else CAPACITY_SCALE
         self._unit = SCALE * float(share[0]) if same else float(SCALE)
-        deviation = float(np.abs(board.raw[kept] / share - frame.mean).max())
-        d = self._model.new_int_var(0, int((deviation + 1.0) * self._unit) + 1, "d")
-        self._model.add_hint(d, int(np.ceil(deviation * self._unit)))
+        most = board.distance()
+        d = self._model.new_int_var(0, int((most + 1.0) * self._unit) + 1, "d")
         load = np.round(frame.load * SCALE).astype(np.int64) * fine
         for i in kept:
-            others = board.members(int(i))
-            fixed = float(frame.load[others[frame.fixed[others]]].sum())
-            middle = round((frame.capacity[i] * frame.mean - fixed) * SCALE) * fine
+            middle = round((frame.capacity[i] * frame.mean - float(others[i])) * SCALE) * fine
             width = 1 if same else max(1, round(frame.capacity[i] * fine))
-            total = sum(int(load[k]) * y for k, y in self._at[int(i)])
+            total = sum(int(load[k]) * y for k, y in self._at[i])
             self._model.add(total - width * d <= middle)
             self._model.add(total + width * d >= middle)
         self._model.minimize(d)
         # a sum's rounding, and that of the width where capacities differ
         self._error = (0.5 * len(self._groups) + 1) / SCALE / share.min()
         if not same:
-            self._error += deviation * 0.5 / CAPACITY_SCALE / share.min()
+            self._error += most * 0.5 / CAPACITY_SCALE / share.min()
         return d
 
     def solve(self, effort: float, seed: int, floor: float, ceiling: float) -> Found:
@@ -173,7 +173,7 @@ class Model:
         bound = max(0.0, solver.best_objective_bound / self._unit - self._error) if self._proves else 0.0
         if status not in (cp_model.OPTIMAL, cp_model.FEASIBLE):
             return Found(None, bound, False)
-        node = self._board.node.copy()
+        node = self._others.copy()
         for (k, i), y in self._y.items():
             if solver.boolean_value(y):
                 node[k] = i

@@ -1,6 +1,11 @@
-"""Make a plan better by exact search: all of a small problem at once, a few nodes at a time of a larger one.
+"""Make a plan better by exact search, and its bound sharper.
 
-Exact search is bounded by CP-SAT's deterministic time, never by a clock, so that the same plan comes out everywhere.
+Three programs are tried while there is a gap, each bounded by CP-SAT's deterministic time and never by a clock, so that
+the same plan comes out everywhere:
+    1. a bound by counting groups of like load (:mod:`optimizers.albic.classes`)
+    2. a choice for the groups on nodes that have to give at a load distance between the bound and the plan's, to the
+       nodes that have to get; it is small even where the problem is not
+    3. on small problems a choice for all groups, which proves as well as it finds
 
 Reference: own; the aim is that of [ALBIC] Section 4.3.1 with the plan's own duties: caps are exceeded no further, and
 no group goes back to a removed node that the plan took off it.
@@ -13,35 +18,37 @@ from dataclasses import replace
 import numpy as np
 
 from optimizers.albic.board import Board
+from optimizers.albic.bound import Needs
+from optimizers.albic.classes import bound_by_classes
 from optimizers.albic.frame import frame
-from optimizers.albic.model import Model
+from optimizers.albic.model import Found, Model
 from optimizers.albic.plan import Plan
-from optimizers.albic.problem import Floats, Ints, Problem
+from optimizers.albic.problem import Bools, Floats, Ints, Problem
 
 WHOLE = 8_000
-"""Nodes times groups up to which all nodes are searched at once."""
+"""Nodes times groups up to which all groups are chosen for at once."""
 
-WHOLE_EFFORT = 2.0
+WHOLE_EFFORT = 1.0
 """Deterministic time for that."""
 
-NEIGHBOURS = 6
-"""Nodes that are searched together on larger problems."""
-
-ROUNDS = 12
-"""How many such searches there are."""
-
-EFFORT = 0.15
-"""Deterministic time for each."""
-
 LARGE = 200_000
-"""Nodes times groups from which a plan is left as it is: the balancer's own search is at the bound there."""
+"""Nodes times groups from which a plan is left as it is: the balancer is at the bound there, or the program too big."""
+
+AIMS = (0.1, 0.5)
+"""Parts of the gap, from the bound on, at which is told who has to give and to get."""
+
+CHOICES = 8_000
+"""Groups times nodes of such a choice, at most."""
+
+EFFORT = 0.25
+"""Deterministic time for each, and for the bound."""
 
 NEAR = 0.01
 """Points above the bound that are as good as the bound."""
 
 
 def polish(problem: Problem, plan: Plan, *, pinned: Ints | None = None) -> Plan:
-    """Return a plan that is as good or better.
+    """Return a plan that is as good or better; the same one on problems too large for exact search.
 
     Args:
         problem: The problem.
@@ -49,57 +56,81 @@ def polish(problem: Problem, plan: Plan, *, pinned: Ints | None = None) -> Plan:
         pinned: As for :func:`optimizers.albic.balancer.balance`.
     """
     start = frame(problem, pinned)
-    board = Board(start, plan.node)
-    size = len(start.load) * len(start.capacity)
-    if size > LARGE or board.distance() <= plan.bound + NEAR:
+    if len(start.load) * len(start.capacity) > LARGE:
         return plan
-    if size <= WHOLE:
-        return _whole(board, plan)
-    return _parts(board, plan)
+    polishing = _Polishing(Board(start, plan.node), plan.bound, plan.seed)
+    polishing.count()
+    polishing.aim()
+    polishing.choose()
+    return polishing.result(plan)
 
 
-def _whole(board: Board, plan: Plan) -> Plan:
-    model = Model(board, np.arange(len(board.frame.capacity)))
-    found = model.solve(WHOLE_EFFORT, plan.seed, plan.bound, board.distance())
-    bound = max(plan.bound, found.bound)
-    if found.node is None or board.frame.distance(found.node) > board.distance():
-        return replace(plan, bound=min(bound, board.distance()))
-    distance = board.frame.distance(found.node)
-    stage = "optimal" if found.optimal else "polished"
-    return replace(plan, node=found.node, bound=min(bound, distance), stage=f"{plan.stage}, {stage}")
+class _Polishing:
+    def __init__(self, board: Board, bound: float, seed: int) -> None:
+        self._board, self._bound, self._seed = board, bound, seed
+        self._better = self._optimal = False
 
+    def _open(self) -> bool:
+        return self._board.distance() > self._bound + NEAR
 
-def _parts(board: Board, plan: Plan) -> Plan:
-    rng = np.random.default_rng(plan.seed)
-    start = board.frame
-    better = False
-    for _ in range(ROUNDS):
-        if board.distance() <= plan.bound + NEAR:
-            break
-        nodes = _neighbours(board, rng)
-        deviation = np.abs(board.deviation()[nodes])
-        found = Model(board, nodes).solve(EFFORT, plan.seed, 0.0, float(deviation.max()))
+    def count(self) -> None:
+        if self._open():
+            board = self._board
+            self._bound = bound_by_classes(board.frame, self._bound, board.distance(), EFFORT, self._seed)
+
+    def aim(self) -> None:
+        start = self._board.frame
+        needs = Needs(start)
+        for part in AIMS:
+            if not self._open():
+                return
+            reached = self._board.distance()
+            counts = needs.counts(self._bound + part * (reached - self._bound))
+            if counts is None:
+                continue
+            p, q = counts
+            at_home = start.start >= 0
+            gives = np.where(at_home, (p > 0)[start.start], True)
+            drained = at_home & ~start.kept[start.start] & start.kept[self._board.node]
+            free = ~start.fixed & (gives | drained)
+            targets = np.flatnonzero(q > 0)
+            if 0 < int(free.sum()) * len(targets) <= CHOICES:
+                self._take(self._choice(free, targets, start.start).solve(EFFORT, self._seed, self._bound, reached))
+
+    def _choice(self, free: Bools, targets: Ints, base: Ints) -> Model:
+        return Model(self._board, free, targets, base)
+
+    def choose(self) -> None:
+        start = self._board.frame
+        if not self._open() or start.fixed.all() or len(start.load) * len(start.capacity) > WHOLE:
+            return
+        model = self._choice(~start.fixed, np.flatnonzero(start.kept), start.start)
+        found = model.solve(WHOLE_EFFORT, self._seed, self._bound, self._board.distance())
+        self._bound = max(self._bound, found.bound)
+        self._optimal = found.optimal
+        self._take(found)
+
+    def _take(self, found: Found) -> None:
+        """Take what was found if it is better, and holds for the real figures."""
+        start, board = self._board.frame, self._board
         if found.node is None:
-            continue
+            return
         changed = Board(start, found.node)
-        if np.abs(changed.deviation()[nodes]).max() < deviation.max() and changed.spent <= start.affordable:
+        within = changed.spent <= start.affordable and _capped(changed, board.ceiling)
+        if within and changed.distance() < board.distance():
             changed.ceiling = board.ceiling
-            board, better = changed, True
-    if not better:
-        return plan
-    bound = min(plan.bound, board.distance())
-    return replace(plan, node=board.node, bound=bound, stage=f"{plan.stage}, polished")
+            self._board, self._better = changed, True
+
+    def result(self, plan: Plan) -> Plan:
+        distance = self._board.distance()
+        stage = "optimal" if self._optimal else "polished" if self._better else None
+        return replace(
+            plan,
+            node=self._board.node if self._better else plan.node,
+            bound=min(self._bound, distance),
+            stage=plan.stage if stage is None else f"{plan.stage}, {stage}",
+        )
 
 
-def _neighbours(board: Board, rng: np.random.Generator) -> Ints:
-    """Return the worst node, those that are farthest on the other side, and some by luck."""
-    kept = np.flatnonzero(board.frame.kept)
-    deviation: Floats = board.deviation()[kept]
-    order = np.argsort(-np.abs(deviation), kind="stable")
-    worst = order[0]
-    other = order[deviation[order] * deviation[worst] <= 0][: NEIGHBOURS // 3]
-    picked = np.concatenate([[worst], other])
-    rest = np.setdiff1d(np.arange(len(kept)), picked)
-    luck = rng.choice(rest, min(NEIGHBOURS - len(picked), len(rest)), replace=False)
-    found: Ints = kept[np.sort(np.concatenate([picked, luck]))]
-    return found
+def _capped(board: Board, ceiling: Floats) -> bool:
+    return bool((board.used <= ceiling * (1 + 1e-9)).all())

@@ -23,7 +23,7 @@ from optimizers.albic.problem import Floats, Ints
 ALL_PARTNERS = 80_000
 """Nodes times groups up to which every node is looked at as a partner."""
 
-PARTNERS = 4
+PARTNERS = 2
 """How many are, above that: those that need a change the other way most."""
 
 FREE_MOVE = 0.05
@@ -34,6 +34,9 @@ EVENNESS = 1e-3
 
 LEAST_GAIN = 1e-9
 """Points; less is rounding."""
+
+MOST_STEPS = 8
+"""Steps that one descent may take, in groups of the problem: far more than any needs."""
 
 TAKEN_BACK = 3
 """How many moves are taken back at a dead end."""
@@ -84,7 +87,7 @@ class Search:
         self._all = len(frame.capacity) * len(frame.load) <= ALL_PARTNERS
         self._unit = float(frame.price.mean()) or 1.0
         self._kept = np.flatnonzero(frame.kept)
-        self._nodes = np.arange(len(frame.capacity))
+        self._nodes: Ints = np.arange(len(frame.capacity))
         self._load_scale = float(frame.load.mean()) or 1.0
 
     def violation(self) -> Floats:
@@ -94,7 +97,7 @@ class Search:
     def descend(self) -> bool:
         """Take the best step of the worst node until all are inside or none helps; say whether all are inside."""
         stuck = np.zeros(len(self._nodes), dtype=bool)
-        while True:
+        for _ in range(MOST_STEPS * len(self.board.frame.load) + len(stuck)):
             violation = np.where(stuck, 0.0, self.violation())
             worst = int(violation.argmax())
             if violation[worst] <= LEAST_GAIN:
@@ -105,6 +108,7 @@ class Search:
                 continue
             self.make(step)
             stuck[:] = False
+        return bool(self.violation().max() <= LEAST_GAIN)
 
     def make(self, step: Step) -> None:
         """Change the board."""
@@ -125,11 +129,15 @@ class Search:
         else:
             move = self._moves(theirs[:, None], np.array([[worst]]))
         violation = float(band.outside(frame, np.array(worst), board.raw[worst]))
-        if move is not None and move[1] >= violation / 2:
+        if move is not None and (move[1] >= violation / 2 or self._plenty(move[1], own if hot else theirs)):
             return move[0]
         swap = self._swaps(own, theirs)
         found = [s for s in (move, swap) if s is not None]
         return max(found, key=lambda s: s[0].score)[0] if found else None
+
+    def _plenty(self, gain: float, groups: Ints) -> bool:
+        """Say whether a move takes away so much that, on a large problem, swaps need not be looked at."""
+        return not self._all and gain >= float(self.board.frame.load[groups].max())
 
     def _partners(self, worst: int, hot: bool) -> Ints:
         board, frame = self.board, self.board.frame

@@ -27,7 +27,10 @@ import numpy as np
 from optimizers.albic.problem import Floats, Ints
 
 GRID = 0.002
-"""Points between two sums that are told apart."""
+"""Points between two sums that are told apart, at least."""
+
+MOST_STEPS = 150_000
+"""Steps of the grid up to the greatest sum; where loads are greater than points usually are, the grid is coarser."""
 
 WINDOW = 3
 """How many numbers of groups are looked at from the least on, each way."""
@@ -50,9 +53,11 @@ class Sums:
         # sums so large that a node ends farther from the mean than any is now are of no use
         farthest = float((np.abs(need) / capacity).max() * capacity.max())
         heaviest = max((float(x.sum()) for x in loads), default=0.0)
-        self._width = int(np.ceil((heaviest + 3 * farthest) / GRID)) + 2
-        self._outs = [_reachable(x, int(n), self._width) for x, n in zip(loads, outs, strict=True)]
-        self._ins = _reachable(np.concatenate([*loads, np.zeros(0)]), ins, self._width)
+        greatest = heaviest + 3 * farthest
+        self._grid = max(GRID, greatest / MOST_STEPS)
+        self._width = int(np.ceil(greatest / self._grid)) + 2
+        self._outs = [_reachable(x / self._grid, int(n), self._width) for x, n in zip(loads, outs, strict=True)]
+        self._ins = _reachable(np.concatenate([*loads, np.zeros(0)]) / self._grid, ins, self._width)
         self._near: dict[int, Ints] = {}
         self._delta: dict[tuple[int, int, int], float] = {}
 
@@ -78,11 +83,11 @@ class Sums:
             self._near[q] = _distances(self._ins[q], self._width)
         given = np.flatnonzero(_bits(outs[p], self._width))
         # wanted: t = s - need
-        wanted = given - round(self._need[node] / GRID)
+        wanted = given - round(self._need[node] / self._grid)
         inside = np.clip(wanted, 0, self._width - 1)
         steps = float((self._near[q][inside] + np.abs(wanted - inside)).min())
         rounding = (p + q + 2) / 2
-        return max(0.0, steps - rounding) * GRID / float(self._capacity[node])
+        return max(0.0, steps - rounding) * self._grid / float(self._capacity[node])
 
 
 def affordable(options: Sequence[Sequence[tuple[int, int]]], outs: int, ins: int) -> bool:
@@ -107,11 +112,11 @@ def affordable(options: Sequence[Sequence[tuple[int, int]]], outs: int, ins: int
     return bool((least <= ins).any())
 
 
-def _reachable(loads: Floats, most: int, width: int) -> list[int]:
-    """Return the sums of 0, 1, ... groups, a set of bits each."""
+def _reachable(steps: Floats, most: int, width: int) -> list[int]:
+    """Return the sums of 0, 1, ... groups, given in steps of the grid, a set of bits each."""
     mask = (1 << width) - 1
     found = [1] + [0] * most
-    for step in np.round(loads / GRID).astype(int).tolist():
+    for step in np.round(steps).astype(int).tolist():
         for count in range(most, 0, -1):
             if found[count - 1]:
                 found[count] |= (found[count - 1] << step) & mask

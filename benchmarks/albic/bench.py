@@ -1,0 +1,35 @@
+"""How well key groups are placed: ``./millrace bench albic``.
+
+Balance alone first (the paper's grid, a large cluster, scale-in, the budget), then collocation with it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from benchmarks.albic import budget, collocation, drain, grid, large
+from benchmarks.albic.targets import judged
+from benchmarks.conttune.threads import one_thread
+from benchmarks.record import Record
+from include.stack.progress import step
+
+PARTS: dict[str, Callable[[bool], Iterator[Record]]] = {
+    "grid": grid.records,
+    "large": large.records,
+    "drain": drain.records,
+    "budget": budget.records,
+    "collocation": collocation.records,
+}
+
+
+def run(quick: bool) -> list[Record]:
+    """Measure everything.
+
+    Args:
+        quick: Fewer instances, seeds and periods.
+    """
+    found: list[Record] = []
+    for name, part in PARTS.items():
+        with step(name), one_thread():
+            found += part(quick)
+    return judged(found)

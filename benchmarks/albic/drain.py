@@ -1,0 +1,100 @@
+"""Scale-in: 10 of 60 nodes are marked for removal, while none, one or five others are overloaded.
+
+Figure 5 of [ALBIC]. Loads stay as they are, plans are applied one after another, until marked nodes are empty and
+nothing moves any more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from benchmarks.albic.instances import BIG, even, pose
+from benchmarks.record import Record
+from optimizers.albic.balancer import balance
+from optimizers.albic.baselines import non_integrated
+from optimizers.albic.plan import Plan
+from optimizers.albic.problem import Problem
+
+BENCH = "albic"
+
+MARKED, BUDGET = 10, 20
+OVERLOADED_POINTS = 100.0
+SCENARIOS = {"drain": 0, "drain_1ol": 1, "drain_5ol": 5}
+"""How many nodes are overloaded."""
+
+SEEDS, QUICK_SEEDS = 5, 1
+PERIODS = 30
+"""At most; a method that takes longer counts as that."""
+
+LEAST_PERIODS = BIG.groups // BIG.nodes * MARKED // BUDGET
+"""Groups on marked nodes over the budget; load distances are averaged over so many periods."""
+
+METHODS: Mapping[str, Callable[[Problem], Plan]] = {
+    "balancer": balance,
+    "non_integrated": non_integrated.place,
+}
+
+
+@dataclass(frozen=True)
+class Course:
+    """How a scale-in went.
+
+    Attributes:
+        periods: Until marked nodes were empty.
+        distance: Load distance after each period, averaged over the first ones, points.
+        moves: Of a period while marked nodes held groups, on average.
+    """
+
+    periods: int
+    distance: float
+    moves: float
+
+
+def records(quick: bool) -> Iterator[Record]:
+    """Measure both methods on all scenarios.
+
+    Args:
+        quick: One seed.
+    """
+    seeds = range(QUICK_SEEDS if quick else SEEDS)
+    for scenario, overloaded in SCENARIOS.items():
+        for method, plan in METHODS.items():
+            courses = [follow(problem(overloaded, seed), plan) for seed in seeds]
+            yield _record(scenario, method, "drain_periods", max(c.periods for c in courses), "periods", len(courses))
+            distance = float(np.mean([c.distance for c in courses]))
+            yield _record(scenario, method, "load_distance", distance, "points", len(courses))
+            moves = float(np.mean([c.moves for c in courses]))
+            yield _record(scenario, method, "migrations_per_period", moves, "groups", len(courses))
+
+
+def problem(overloaded: int, seed: int) -> Problem:
+    """Return a cluster of which the last nodes are marked, and the first ones overloaded."""
+    rng = np.random.default_rng([overloaded, seed])
+    node = np.repeat(np.arange(BIG.nodes), BIG.groups // BIG.nodes)
+    load = even(BIG, rng)
+    for i in range(overloaded):
+        load[node == i] *= OVERLOADED_POINTS / load[node == i].sum()
+    return pose(BIG, load, node, BUDGET, np.arange(BIG.nodes - MARKED, BIG.nodes))
+
+
+def follow(posed: Problem, make: Callable[[Problem], Plan]) -> Course:
+    """Apply plan after plan."""
+    distances: list[float] = []
+    moves: list[int] = []
+    periods = 0
+    while len(distances) < PERIODS and (len(distances) < LEAST_PERIODS or posed.removed[posed.node].any()):
+        draining = bool(posed.removed[posed.node].any())
+        plan = make(posed)
+        periods += draining
+        if draining:
+            moves.append(len(posed.moved(plan.node)))
+        posed = replace(posed, node=plan.node)
+        distances.append(posed.distance(posed.node))
+    return Course(periods, float(np.mean(distances[:LEAST_PERIODS])), float(np.mean(moves)))
+
+
+def _record(scenario: str, method: str, figure: str, value: float, unit: str, n: int) -> Record:
+    return Record(BENCH, scenario, method, figure, value, unit, None, None, n)

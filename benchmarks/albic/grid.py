@@ -1,0 +1,155 @@
+"""The paper's grid: three clusters, four budgets, three spreads of load, several seeds.
+
+Figures 2 to 4 of [ALBIC] show it for CPLEX; the MILP here is solved by an open solver, to a limit of search nodes, on
+the smallest cluster only, where that takes seconds and not minutes.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from benchmarks.albic.instances import SIZES, SMALL, Size, instance
+from benchmarks.record import Record
+from optimizers.albic.balancer import balance
+from optimizers.albic.baselines import flux, potc
+from optimizers.albic.milp import solve
+from optimizers.albic.plan import Plan
+from optimizers.albic.polish import polish
+from optimizers.albic.problem import Problem
+
+BENCH, SCENARIO = "albic", "grid"
+
+VARIES = (20, 40, 60)
+BUDGETS = (10, 20, 30, 40)
+SEEDS, MILP_SEEDS = 7, 1
+"""7 seeds are 252 instances."""
+
+QUICK_EVERY = 17
+"""Of the instances in their order, one of so many in a quick run: sizes, spreads, budgets and seeds all vary."""
+
+QUICK_MILP = 1
+"""MILP instances of a quick run."""
+
+ROUNDING = 1e-9
+
+
+@dataclass(frozen=True)
+class Case:
+    """An instance's place in the grid."""
+
+    size: Size
+    varies: int
+    budget: int
+    seed: int
+
+    def problem(self) -> Problem:
+        """Return the instance."""
+        return instance(self.size, self.varies, self.budget, self.seed)
+
+
+@dataclass(frozen=True)
+class Result:
+    """What a method made of an instance.
+
+    Attributes:
+        distance: Load distance, points.
+        gap: That over the proven minimum, points; NaN where nothing is proven.
+        seconds: It took.
+        moves: It spent.
+    """
+
+    distance: float
+    gap: float
+    seconds: float
+    moves: float
+
+
+def cases(quick: bool) -> Sequence[Case]:
+    """Return the grid, or a stratified part of it."""
+    found = [Case(s, v, b, seed) for seed in range(SEEDS) for s in SIZES for v in VARIES for b in BUDGETS]
+    return found[::QUICK_EVERY] if quick else found
+
+
+def milp_cases(quick: bool) -> Sequence[Case]:
+    """Return the part that the MILP is solved on."""
+    found = [Case(SMALL, v, b, seed) for seed in range(MILP_SEEDS) for v in VARIES for b in BUDGETS]
+    return found[:QUICK_MILP] if quick else found
+
+
+def records(quick: bool) -> Iterator[Record]:
+    """Measure the grid.
+
+    Args:
+        quick: A part of it.
+    """
+    problems = [case.problem() for case in cases(quick)]
+    ours, rival = [balancer(p) for p in problems], [of_flux(p) for p in problems]
+    yield from _summary("balancer", ours)
+    yield from _tails(ours)
+    yield _never_worse(ours, rival)
+    yield from _summary("flux", rival)
+    yield from _summary("potc", [of_potc(p) for p in problems])
+    yield from _summary("milp", [of_milp(case.problem()) for case in milp_cases(quick)])
+
+
+def balancer(problem: Problem) -> Result:
+    """Return what the certified balancer makes of an instance, polished."""
+    return _timed(problem, lambda: polish(problem, balance(problem)))
+
+
+def of_flux(problem: Problem) -> Result:
+    """Return what Flux makes of it."""
+    return _timed(problem, lambda: flux.balance(problem), proves=False)
+
+
+def of_milp(problem: Problem) -> Result:
+    """Return what the corrected MILP makes of it."""
+    return _timed(problem, lambda: solve(problem))
+
+
+def of_potc(problem: Problem) -> Result:
+    """Return how two-choice routing spreads it; nothing is moved."""
+    begun = time.perf_counter()
+    routing = potc.route(problem)
+    return Result(routing.distance, float("nan"), time.perf_counter() - begun, 0.0)
+
+
+def _timed(problem: Problem, make: Callable[[], Plan], *, proves: bool = True) -> Result:
+    begun = time.perf_counter()
+    plan = make()
+    seconds = time.perf_counter() - begun
+    distance = problem.distance(plan.node)
+    gap = max(0.0, distance - plan.bound) if proves else float("nan")
+    return Result(distance, gap, seconds, problem.spent(plan.node))
+
+
+def _summary(method: str, results: Sequence[Result]) -> Iterator[Record]:
+    for figure, values, unit in (
+        ("load_distance", [r.distance for r in results], "points"),
+        ("bound_gap", [r.gap for r in results], "points"),
+        ("seconds", [r.seconds for r in results], "s"),
+        ("migrations_per_period", [r.moves for r in results], "groups"),
+    ):
+        if np.isfinite(values).all():
+            low, high = np.quantile(values, (0.025, 0.975))
+            yield Record(BENCH, SCENARIO, method, figure, float(np.median(values)), unit, low, high, len(values))
+
+
+def _tails(results: Sequence[Result]) -> Iterator[Record]:
+    gaps, seconds = [r.gap for r in results], [r.seconds for r in results]
+    yield _record("balancer", "bound_gap_p95", float(np.quantile(gaps, 0.95)), "points", len(results))
+    yield _record("balancer", "bound_gap_max", max(gaps), "points", len(results))
+    yield _record("balancer", "seconds_p95", float(np.quantile(seconds, 0.95)), "s", len(results))
+
+
+def _never_worse(ours: Sequence[Result], rival: Sequence[Result]) -> Record:
+    worse = sum(a.distance > b.distance + ROUNDING for a, b in zip(ours, rival, strict=True))
+    return _record("balancer", "worse_than_flux", worse, "instances", len(ours))
+
+
+def _record(method: str, figure: str, value: float, unit: str, n: int) -> Record:
+    return Record(BENCH, SCENARIO, method, figure, value, unit, None, None, n)

@@ -1,0 +1,54 @@
+"""The parts of the benchmark on balance, on a part of each."""
+
+import math
+
+import pytest
+
+from benchmarks.albic import budget, drain, grid
+from benchmarks.albic.targets import judged
+from benchmarks.record import Record
+
+
+def test_grid_when_full_then_has_enough_instances_and_when_quick_a_mix_of_them():
+    quick = grid.cases(quick=True)
+
+    assert len(grid.cases(quick=False)) >= 240
+    assert {c.size for c in quick} == set(grid.SIZES)
+    assert {c.budget for c in quick} == set(grid.BUDGETS)
+    assert {c.varies for c in quick} == set(grid.VARIES)
+
+
+def test_grid_when_an_instance_is_solved_then_ours_is_proven_and_no_worse_than_flux():
+    posed = grid.cases(quick=True)[0].problem()
+    ours, rival = grid.balancer(posed), grid.of_flux(posed)
+
+    assert ours.distance <= rival.distance
+    assert 0 <= ours.gap <= 0.4
+    assert ours.moves <= posed.budget
+    assert math.isnan(rival.gap)
+
+
+def test_drain_when_followed_then_ends_as_fast_as_the_budget_allows():
+    course = drain.follow(drain.problem(0, 0), drain.METHODS["non_integrated"])
+
+    assert course.periods == drain.LEAST_PERIODS
+    assert course.moves <= drain.BUDGET
+
+
+def test_budget_when_it_is_small_then_is_kept_each_period():
+    assert all(p.moves <= 5 for p in budget.follow(5, 0, quick=True))
+
+
+@pytest.mark.parametrize(("value", "holds"), [(0.04, True), (0.06, False)])
+def test_target_when_a_figure_has_one_then_is_judged(value, holds):
+    (found,) = judged([Record("albic", "grid", "balancer", "bound_gap", value, "points")])
+
+    assert found.holds is holds
+
+
+def test_target_when_the_rival_is_measured_then_is_its_figure():
+    mine = Record("albic", "drain_5ol", "balancer", "load_distance", 12.0, "points")
+    rival = Record("albic", "drain_5ol", "non_integrated", "load_distance", 15.0, "points")
+
+    assert judged([mine, rival])[0].holds
+    assert judged([mine, rival])[1].target is None
