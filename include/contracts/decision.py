@@ -9,6 +9,7 @@ from enum import StrEnum
 from typing import Any
 
 from include.contracts.deployment import Change, Deployment
+from include.contracts.placement import PlacementPlan
 from include.contracts.signals import Signals
 
 Memory = Mapping[str, Any]
@@ -51,6 +52,7 @@ class Proposal:
         curve: The model's curve for pictures and replay: columns of equal length by name, for example
             ``parallelism``, ``mean``, ``low``, ``high`` (rows a second); empty without a model.
         training: Points the model was fitted on: columns ``parallelism``, ``processing_ability``.
+        placement: Where the key groups are to sit; None for "as they do", and from whoever places none.
     """
 
     optimizer: str
@@ -60,6 +62,7 @@ class Proposal:
     predicted: Mapping[str, float] = field(default_factory=dict)
     curve: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
     training: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
+    placement: PlacementPlan | None = None
 
 
 @dataclass(frozen=True)

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime
 
+from include.contracts.placement import KeyGroups
+
 
 @dataclass(frozen=True)
 class Observation:
@@ -193,6 +195,7 @@ class Signals:
         objective: The spec's objective.
         bounds: The spec's bounds.
         settling: True while the last reconfiguration has not been verified yet.
+        key_groups: What the key groups brought, where they were measured anew since the last look; else None.
     """
 
     pipeline: str
@@ -206,3 +209,4 @@ class Signals:
     objective: Objective = Objective()
     bounds: Bounds = Bounds()
     settling: bool = False
+    key_groups: KeyGroups | None = None

@@ -14,6 +14,7 @@ from include.contracts.telemetry import BatchMetrics, OperatorBatch
 from include.control.capacity import fit, heaviest, ran_at, typical_parallelism
 from include.control.health import healthy, is_idle_marker
 from include.control.history import TABLE, History, main_query, read
+from include.control.key_groups import key_groups
 from include.control.rates import backpressured_ratio, batch_rows_limit, rates, restart_lag_rows
 from include.control.stores.deployments import DeploymentStore
 from include.control.stores.observations import ObservationStore
@@ -67,6 +68,7 @@ def collect(spec: PipelineSpec, lake: Lake, cursor: Cursor, now: datetime) -> Si
         objective=spec.objective_contract(),
         bounds=spec.bounds_contract(),
         settling=_settling(history, counted, changes, now - timedelta(seconds=open_at_most_s)),
+        key_groups=key_groups(spec, lake, cursor.until),
     )
 
 

@@ -114,8 +114,10 @@ def ruled(
         return replace(decision, reason_code="optimizer_failed", sentence=words, predicted={})
     reason = next((p.reason_code for p in wishes.proposals if p.changes), None)
     if not wishes.changes:
-        held = Action.ADVISE if wishes.advice else Action.HOLD
-        code = reason or next((p.reason_code for p in wishes.proposals), "nothing_proposed")
+        placed = next((p.reason_code for p in wishes.proposals if p.placement is not None), None)
+        held = Action.ADVISE if wishes.advice or placed else Action.HOLD
+        # who sizes comes last, and has a word on every look
+        code = reason or placed or next((p.reason_code for p in reversed(wishes.proposals)), "nothing_proposed")
         return replace(decision, action=held, reason_code=code, sentence=hold_sentence(wishes, request))
     trace = judge(case(wishes.content))
     veto = first_veto(trace)

@@ -58,6 +58,13 @@ class Lake:
         handle = self._handle(table, create=False)
         return -1 if handle is None else handle.version()
 
+    def committed_at(self, table: str) -> datetime | None:
+        """Return when the newest version of ``table`` was committed (UTC); None if it does not exist."""
+        handle = self._handle(table, create=False)
+        if handle is None:
+            return None
+        return datetime.fromtimestamp(handle.history(1)[0]["timestamp"] / 1000, UTC)
+
     def append(
         self,
         table: str,

@@ -123,6 +123,16 @@ class Profile(Strict):
         return schedule
 
 
+class Placement(Strict):
+    """On how many nodes the key groups that ``profile`` measures would sit, and what a plan may cost: advice so far."""
+
+    workers: tuple[Annotated[float, Field(gt=0)], ...] = Field(
+        (1.0, 1.0, 1.0, 1.0), min_length=1, description="Capacity of each node, 1 for an ordinary one"
+    )
+    periods: Annotated[int, Field(ge=1)] = Field(24, description="Periods of the profile that are averaged")
+    options: dict[str, Any] = Field(default_factory=dict, description="Options of the optimizer albic")
+
+
 class PipelineSpec(Strict):
     """A pipeline: one script run by Millrace, and how it may be adapted."""
 
@@ -149,12 +159,19 @@ class PipelineSpec(Strict):
     ready_deadline_s: Annotated[float, Field(gt=0)] = 120.0
     stop_deadline_s: Annotated[float, Field(gt=0)] = 60.0
     profile: Profile | None = None
+    placement: Placement | None = None
 
     @model_validator(mode="after")
     def _owned_fields_exist(self) -> Self:
         unknown = sorted(set(self.owners) - set(CHANGEABLE))
         if unknown:
             raise ValueError(f"owners: {', '.join(unknown)} cannot be owned; allowed: {', '.join(CHANGEABLE)}")
+        return self
+
+    @model_validator(mode="after")
+    def _placed_groups_are_measured(self) -> Self:
+        if self.placement is not None and (self.profile is None or not self.profile.operators):
+            raise ValueError("placement: needs profile.operators, which say what the key groups are")
         return self
 
     @property
