@@ -12,6 +12,7 @@ from include.contracts.decision import Decision, Proposal
 from include.tracking.client import connect, experiment, line, metrics, params
 from include.tracking.figure import curve_figure, rate_to_serve
 from include.tracking.models import Fit, model_name, register
+from include.tracking.placement_figure import placement_figure
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient
@@ -19,6 +20,18 @@ if TYPE_CHECKING:
 LOG = logging.getLogger(__name__)
 
 DECISION_TAG = "millrace.decision_id"
+PLACEMENT_METRICS = (
+    "moves",
+    "placed",
+    "pairs",
+    "spent",
+    "distance_before",
+    "distance_after",
+    "bound",
+    "gap",
+    "collocation_before",
+    "collocation_after",
+)
 
 
 class TunerSettings(Protocol):
@@ -117,6 +130,9 @@ class Tracker:
             figure = curve_figure(decision, proposal)
             if figure is not None:
                 client.log_figure(run_id, figure, f"curve-{proposal.optimizer}.png")
+            if proposal.placement is not None:
+                client.log_figure(run_id, placement_figure(proposal.placement), f"placement-{proposal.optimizer}.png")
+                client.log_dict(run_id, to_plain(proposal.placement), f"placement-{proposal.optimizer}.json")
 
     def _register(self, client: MlflowClient, run_id: str, decision: Decision) -> dict[str, str]:
         models: dict[str, str] = {}
@@ -143,7 +159,11 @@ def change_params(spec: Settings, decision: Decision) -> dict[str, object]:
     told |= {f"option.{k}": v for k, v in spec.tuner.options.items()}
     for proposal in decision.proposals:
         for change in proposal.changes:
-            told[f"{change.app}.{change.field}"] = f"{change.before} -> {change.value}"
+            of = f".{change.operator}" if change.operator else ""
+            told[f"{change.app}{of}.{change.field}"] = f"{change.before} -> {change.value}"
+        if (plan := proposal.placement) is not None:
+            told |= {f"placement.{name}": getattr(plan, name) for name in ("method", "resource", "stage", "seed")}
+            told["placement.budget"] = plan.budget if plan.budget is not None else "none"
     return told
 
 
@@ -163,6 +183,8 @@ def change_metrics(decision: Decision) -> dict[str, float | None]:
         }
         if ability and app.arrival_rows_per_s is not None:
             found[f"{prefix}utilisation_ratio"] = app.arrival_rows_per_s / ability
+    for plan in (p.placement for p in decision.proposals if p.placement is not None):
+        found |= {f"placement_{name}": getattr(plan, name) for name in PLACEMENT_METRICS}
     return found
 
 
