@@ -1,7 +1,7 @@
 """From the name in a pipeline's spec to an optimizer.
 
 How parallel each operator is to be: ``flow`` is the default; ``conttune`` (the paper's, literal and strong), ``ds2``,
-``dhalion``, ``random`` and ``dragster`` are its rivals, all usable live.
+``dhalion``, ``random`` and ``dragster`` are its rivals, all usable live. Where key groups are to sit: ``albic``.
 
 To add one: a package of its own beside ``conttune`` that implements ``include.contracts.protocols.Optimizer``, a
 maker here that imports it inside the function, and a subclass of the conformance suite
@@ -20,7 +20,7 @@ Options = Mapping[str, Any]
 
 
 def create(name: str, options: Options) -> Optimizer:
-    """Return the optimizer of a registry name.
+    """Return the tuner of a registry name.
 
     Args:
         name: One of :func:`names`.
@@ -34,8 +34,23 @@ def create(name: str, options: Options) -> Optimizer:
     return MAKERS[name](options)
 
 
+def placement(options: Options) -> Optimizer:
+    """Return ``albic``, the optimizer that says where key groups are to sit.
+
+    Args:
+        options: Its options by name; what is absent has its default.
+
+    Raises:
+        MillraceError: If an option or a value is unknown.
+    """
+    from optimizers.albic.advice.adviser import Adviser
+    from optimizers.albic.advice.options import parse
+
+    return Adviser(parse(options))
+
+
 def names() -> tuple[str, ...]:
-    """Return all registry names in alphabetical order."""
+    """Return the registry names of all tuners in alphabetical order."""
     return tuple(sorted(MAKERS))
 
 

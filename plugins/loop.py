@@ -29,16 +29,19 @@ def loop_for(pipeline: str) -> Loop:
     from include.control.spark_plant import SparkPlant
     from include.pipelines.catalog import find
     from include.tracking.tracker import Tracker
-    from optimizers.registry import create
+    from optimizers.registry import create, placement
 
     spec, tables = find(pipeline), wiring.lake()
     tuner = create(spec.tuner.name, spec.tuner.options)
     fit = tuner.model if isinstance(tuner, HasModel) else None
+    optimizers = {spec.tuner.name: tuner}
+    if spec.placement is not None:
+        optimizers["albic"] = placement({"workers": spec.placement.workers, **spec.placement.options})
     return Loop(
         spec=spec,
         lake=tables,
         plant=SparkPlant(spec, tables, wiring.reconciler_for(spec, tables)),
-        optimizers={spec.tuner.name: tuner},
+        optimizers=optimizers,
         tracker=Tracker(os.environ.get("MLFLOW_TRACKING_URI"), fit),
         clock=lambda: datetime.now(UTC),
     )
