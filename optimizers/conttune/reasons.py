@@ -36,6 +36,7 @@ class Reason(StrEnum):
     STEP_FAILED_BEFORE = "step_failed_before"
     # holds: more would be needed, but
     AT_MAXIMUM = "at_maximum"
+    BATCH_LIMIT_AT_MAXIMUM = "batch_limit_at_maximum"
     LIFTING_EXHAUSTED = "lifting_exhausted"
     NO_HIGHER_LEVEL = "no_higher_level"
     SOURCE_SPLITS = "source_splits"
@@ -83,6 +84,8 @@ SENTENCES: Mapping[Reason, str] = {
     Reason.STEP_SUFFICED: f"{_ARRIVES}: the last step was enough, and the load is still what it was made for.",
     Reason.STEP_FAILED_BEFORE: f"{_ARRIVES}: another step failed at this load before.",
     Reason.AT_MAXIMUM: f"{_ARRIVES}: more are not allowed.",
+    Reason.BATCH_LIMIT_AT_MAXIMUM: "{rate} rows/s arrive, and with at most {batch_rows} rows a batch {now} can sustain "
+    "only {sustained} rows/s; more are not allowed, but larger batches would help.",
     Reason.NO_HIGHER_LEVEL: f"{_ARRIVES}: they are busy, but the model suggests no higher level.",
     Reason.LIFTING_EXHAUSTED: "{now} cannot keep up, and more are not allowed.",
     Reason.SOURCE_SPLITS: "Only {ran} of {now} have work, because the source offers too few splits a batch: more slots "

@@ -16,6 +16,8 @@ NEWS = 0.01
 """Relative change of the rate that is one."""
 SAME_RATE = 0.05
 """A rate that differs by less from the one that the last step was made for is the same."""
+AT_MAXIMUM = {Reason.BACKLOG_TO_DRAIN: Reason.DRAINING, Reason.BATCH_LIMIT: Reason.BATCH_LIMIT_AT_MAXIMUM}
+"""What is told where more would help but is not allowed, by what makes the present level too small."""
 STEEPEST, USUAL = 2.0, 1.25
 """Levels are freed at most with this power of the load where PA grows with the square root of p, and usually."""
 
@@ -115,8 +117,7 @@ def _higher(site: Site, source_splits: bool) -> tuple[Reason, int]:
         # what is beyond it is as well given back
         return Reason.INEFFECTIVE_SCALING, max(site.ceiling, site.bounds.min_slots)
     if site.now >= site.bounds.max_slots:
-        why = why_up(site)
-        return (Reason.DRAINING if why is Reason.BACKLOG_TO_DRAIN else Reason.AT_MAXIMUM), site.now
+        return AT_MAXIMUM.get(why_up(site), Reason.AT_MAXIMUM), site.now
     return why_up(site), max(site.wanted, site.now + 1)
 
 

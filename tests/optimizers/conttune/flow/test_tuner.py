@@ -79,6 +79,9 @@ def test_up_when_full_batches_sustain_too_little_then_says_so() -> None:
     wanted, reason = outcome(proposal, 4)
     assert (wanted > 4, reason) == (True, "batch_limit")
     assert "at most 1,000 rows a batch" in proposal.sentence
+    at_most = ask(app, POWER, bounds=Bounds(1, 4))
+    assert outcome(at_most, 4) == (4, "batch_limit_at_maximum")
+    assert "larger batches would help" in at_most.sentence
     assert target(ask(replace(app, batch_rows_limit=None), POWER), 4) <= 4
 
 
