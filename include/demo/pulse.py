@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 
-from include.contracts.decision import Decision, Outcome
+from include.contracts.decision import Decision, Outcome, Reconfiguration
 from include.control.stores.decisions import DecisionStore
 from include.control.stores.reconfigurations import ReconfigurationStore
 from include.drivers import record as driver_records
@@ -32,8 +32,8 @@ class Pulse:
         slots: Slots of the driver that serves; None without one.
         starting: Slots of a driver that is being started; None without one.
         ability_rows_per_s: Processing ability as the newest look fitted it; None before.
-        last_decision: The newest Decision with its time.
         circuit_open: Why the pipeline does not start any more; None while it does.
+        changing: The last reconfiguration has not ended yet.
     """
 
     event_rows_per_s: float
@@ -43,6 +43,7 @@ class Pulse:
     starting: int | None
     ability_rows_per_s: float | None
     circuit_open: str | None
+    changing: bool = False
 
     @property
     def backlog(self) -> int:
@@ -82,6 +83,7 @@ class PulseReader:
         self._source.refresh()
         arrived = self._source.total_rows or 0
         serving, starting = self._drivers()
+        last = next(iter(ReconfigurationStore(self._lake).recent(self._spec.name, limit=1, since=self._since)), None)
         return Pulse(
             event_rows_per_s=self._rate(arrived),
             arrived=arrived,
@@ -89,7 +91,8 @@ class PulseReader:
             slots=serving,
             starting=starting,
             ability_rows_per_s=self._ability,
-            circuit_open=self._circuit(),
+            circuit_open=_given_up(last),
+            changing=last is not None and last.outcome is Outcome.OPEN,
         )
 
     def new_decisions(self) -> list[Decision]:
@@ -128,7 +131,8 @@ class PulseReader:
         starting = [r.slots for r in found if r.state in (DriverState.STARTING, DriverState.WAITING)]
         return next(iter(serving), None), next(iter(starting), None)
 
-    def _circuit(self) -> str | None:
-        newest = ReconfigurationStore(self._lake).recent(self._spec.name, limit=1, since=self._since)
-        opened = [c for c in newest if c.outcome is Outcome.CIRCUIT_OPEN]
-        return (opened[0].error or "it failed again and again") if opened else None
+
+def _given_up(last: Reconfiguration | None) -> str | None:
+    if last is None or last.outcome is not Outcome.CIRCUIT_OPEN:
+        return None
+    return last.error or "it failed again and again"

@@ -160,7 +160,7 @@ class Demo:
             return None
         if feed.returncode != 0:
             return f"the replay failed: {self._stage.feed_error()}"
-        smaller = pulse.slots is not None and pulse.slots < most and pulse.starting is None
+        smaller = pulse.slots is not None and pulse.slots < most and pulse.starting is None and not pulse.changing
         done = smaller and not pulse.backlog and settled(self._stage.source, self._stage.results)
         return "" if done else None
 

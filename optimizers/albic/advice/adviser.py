@@ -98,7 +98,7 @@ class Adviser:
         """Return the plan for a person."""
         size = f", {told.spent:,.0f} MB" if self.options.cost == STATE else ""
         steps = [f"move {told.moves} key groups{size}"] if told.moves else []
-        steps += [f"place {told.placed} on {len(told.nodes)} workers"] if told.placed else []
+        steps += [f"place {told.placed} key groups on {len(told.nodes)} workers"] if told.placed else []
         reached = f"load distance {told.distance_after:.1f}"
         if told.moves:
             reached = f"load distance {told.distance_before:.1f} -> {told.distance_after:.1f}"

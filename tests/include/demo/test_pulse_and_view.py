@@ -6,6 +6,7 @@ import io
 from dataclasses import replace
 from pathlib import Path
 
+import pytest
 from rich.console import Console
 
 from include.contracts.decision import Outcome
@@ -57,6 +58,16 @@ def test_read_when_circuit_opened_then_says_why(run: Run, tmp_path: Path) -> Non
     broken = replace(newest, started=at(10), ended=at(11), outcome=Outcome.CIRCUIT_OPEN, error="ImportError: no x")
     ReconfigurationStore(run.lake).record(broken)
     assert _reader(run, tmp_path, [0.0]).read().circuit_open == "ImportError: no x"
+
+
+@pytest.mark.parametrize(("outcome", "changing"), [(Outcome.OPEN, True), (Outcome.READY, False)])
+def test_read_when_a_change_is_under_way_then_says_so(
+    run: Run, tmp_path: Path, outcome: Outcome, changing: bool
+) -> None:
+    run.launch(0, 4, 1)
+    newest = ReconfigurationStore(run.lake).recent("delays")[0]
+    ReconfigurationStore(run.lake).record(replace(newest, started=at(10), ended=at(11), outcome=outcome))
+    assert _reader(run, tmp_path, [0.0]).read().changing is changing
 
 
 def test_new_decisions_when_read_again_then_each_comes_once_in_order_and_old_ones_never(

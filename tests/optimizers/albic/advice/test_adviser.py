@@ -44,7 +44,7 @@ def test_advice_when_it_is_the_first_then_places_every_group_and_partners_beside
     assert plan.collocation_after == 1.0 and plan.pairs == 8
     assert plan.distance_after == pytest.approx(0, abs=1e-9)
     assert set(memory["nodes"].values()) == {0, 1, 2, 3}
-    assert proposal.sentence.startswith("place 16 on 4 workers; load distance 0.0")
+    assert proposal.sentence.startswith("place 16 key groups on 4 workers; load distance 0.0")
 
 
 def test_advice_when_a_node_is_hot_then_moves_within_the_budget_and_says_what_it_brings() -> None:
