@@ -22,9 +22,9 @@ import numpy as np
 
 from optimizers.albic.board import Board
 from optimizers.albic.bound import bound_of
-from optimizers.albic.drain import OVERLOADED, drain
+from optimizers.albic.drain import drain, uncrowded
 from optimizers.albic.duties import ease, place
-from optimizers.albic.frame import Frame, frame
+from optimizers.albic.frame import frame
 from optimizers.albic.plan import Plan
 from optimizers.albic.problem import Ints, Problem
 from optimizers.albic.search import bring
@@ -74,6 +74,7 @@ def balance(problem: Problem, *, pinned: Ints | None = None, seed: int = 0) -> P
     place(board)
     ease(board)
     drained = drain(board)
+    board.most = uncrowded(board)
     bound = bound_of(start)
     board = _descend(board, bound, np.random.default_rng(seed))
     _give_back(board)
@@ -99,9 +100,9 @@ def _descend(begin: Board, bound: float, rng: np.random.Generator) -> Board:
             break
         for node in (begin.node, best.node) if size <= SMALL else (best.node,):
             retries = min(RETRIES, RETRY_SIZE // max(size, 1))
-            board, _ = bring(_again(begin, node), aim, start.affordable, rng, retries)
+            board, _ = bring(begin.again(node), aim, start.affordable, rng, retries)
             distance = board.distance()
-            if distance < reached:
+            if distance < reached and not board.crowded():
                 best, reached = board, distance
         if reached > aim:
             missed = aim
@@ -121,18 +122,12 @@ def _rest(board: Board, rng: np.random.Generator) -> Board:
             break
         fixed = start.fixed | done[board.node]
         mean = float(board.raw[kept].sum() / start.capacity[kept].sum())
-        rest = _again(board, board.node, replace(start, kept=kept, fixed=fixed, mean=mean))
+        rest = board.again(board.node, replace(start, kept=kept, fixed=fixed, mean=mean))
         if rest.distance() <= WORTH:
             break
         board = _descend(rest, 0.0, rng)
         _give_back(board)
-    return _again(board, board.node, whole)
-
-
-def _again(board: Board, node: Ints, frame: Frame | None = None) -> Board:
-    found = Board(board.frame if frame is None else frame, node)
-    found.ceiling = board.ceiling.copy()
-    return found
+    return board.again(board.node, whole)
 
 
 def _give_back(board: Board) -> None:
@@ -148,5 +143,5 @@ def _give_back(board: Board) -> None:
         nodes = np.array([home, here])
         raw = board.raw[nodes] + start.load[group] * np.array([1.0, -1.0])
         level = raw / start.capacity[nodes]
-        if (np.abs(level - start.mean) <= limit).all() and level[0] <= OVERLOADED:
+        if (np.abs(level - start.mean) <= limit).all() and raw[0] <= board.most[home]:
             board.move(int(group), home)

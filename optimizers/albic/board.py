@@ -23,6 +23,7 @@ class Board:
         spent: What the moves cost so far.
         used: Use of the other resources, shape (R, N).
         ceiling: What may be used of them: the limit, or where it was exceeded already, no more than that.
+        most: Load that nodes may have, raw points, shape (N,); infinite unless set.
     """
 
     def __init__(self, frame: Frame, node: Ints | None = None) -> None:
@@ -33,9 +34,20 @@ class Board:
         self.spent = float(frame.away(self.node).sum())
         self.used = frame.used(self.node)
         self.ceiling = np.maximum(frame.limit, self.used)
+        self.most: Floats = np.full(len(frame.capacity), np.inf)
         order = np.argsort(self.node, kind="stable")
         bounds = np.searchsorted(self.node[order], np.arange(len(frame.capacity) + 1))
         self._members = [order[a:b] for a, b in pairwise(bounds.tolist())]
+
+    def again(self, node: Ints, frame: Frame | None = None) -> Board:
+        """Return another placement under the same limits; of another frame of the same problem if one is given."""
+        found = Board(self.frame if frame is None else frame, node)
+        found.ceiling, found.most = self.ceiling.copy(), self.most
+        return found
+
+    def crowded(self) -> bool:
+        """Say whether a node has more load than it may."""
+        return bool((self.raw > self.most * (1 + SLACK)).any())
 
     def members(self, node: int) -> Ints:
         """Return the groups on a node, in no order."""

@@ -8,7 +8,8 @@ So with equal prices and nothing overloaded, n groups on removed nodes are gone 
 are overloaded at least every second unit of the budget drains, for budgets of two moves or more.
 
 Relief ends where it stops to pay: while removed nodes hold load R, the kept ones are R / (sum of c) short of the mean
-on average, so bringing a node nearer to the mean than that from above does not make the load distance smaller.
+on average, so bringing a node nearer to the mean than that from above does not make the load distance smaller. If that
+is above :data:`OVERLOADED`, relief goes on to there, or to the mean.
 
 Reference: [ALBIC] Section 4.3.1, "Supporting Horizontal Scale-In". Deviations: Lemma 1 does not hold, hence no move
 ever leads onto a removed node; Lemma 2 does not say that draining ends, and with one heavy group that fixes d, or with
@@ -20,7 +21,7 @@ from __future__ import annotations
 import numpy as np
 
 from optimizers.albic.board import Board
-from optimizers.albic.problem import Ints
+from optimizers.albic.problem import Floats, Ints
 from optimizers.albic.search import Band, Search
 
 OVERLOADED = 90.0
@@ -44,6 +45,17 @@ def drain(board: Board) -> str | None:
     return "draining" if len(_waiting(board)) else "drained"
 
 
+def uncrowded(board: Board) -> Floats:
+    """Return what nodes may be loaded with once relief is done, raw points, shape (N,).
+
+    Where there are removed nodes, balance must not overload again whom relief has just relieved.
+    """
+    frame = board.frame
+    if frame.kept.all():
+        return np.full(len(frame.capacity), np.inf)
+    return np.where(frame.kept, np.maximum(frame.capacity * OVERLOADED, board.raw), np.inf)
+
+
 def _waiting(board: Board) -> Ints:
     """Return the groups on removed nodes that may leave them."""
     frame = board.frame
@@ -56,7 +68,7 @@ def _relieve(board: Board) -> None:
     if not hot.any():
         return
     kept_load = board.raw[frame.kept].sum() / frame.capacity[frame.kept].sum()
-    level = frame.capacity * max(frame.mean + (frame.mean - kept_load), 0.0)
+    level = frame.capacity * max(frame.mean, min(2 * frame.mean - kept_load, OVERLOADED))
     high = np.where(hot, level, np.where(frame.kept, np.maximum(level, board.raw), np.inf))
     band = Band(np.full(len(high), -np.inf), high)
     share = frame.budget * RELIEF_SHARE

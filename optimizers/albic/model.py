@@ -13,7 +13,7 @@ Symbols (integers; loads times :data:`SCALE`):
     as many groups on removed nodes as before, at most, and none that was not at home there
 
 Loads are rounded to integers, prices and uses up, budgets and ceilings down: what the solver finds holds for the real
-figures too. What it proves does where prices are equal and nothing is capped, rounding errors taken off.
+figures too. What it proves does where prices are multiples of the least and nothing is owed, rounding taken off.
 
 Reference: [ALBIC] Section 4.3.1, constraints (1) to (4), without the corrections' victims (see
 :mod:`optimizers.albic.milp`); d is an integer here because CP-SAT rounds what is not.
@@ -27,7 +27,7 @@ import numpy as np
 from ortools.sat.python import cp_model
 
 from optimizers.albic.board import Board
-from optimizers.albic.problem import UNPLACED, Bools, Ints
+from optimizers.albic.problem import UNPLACED, Bools, Floats, Ints
 
 SCALE = 100_000
 """Integer units of a point."""
@@ -36,7 +36,10 @@ CAPACITY_SCALE = 1_000
 """Integer units of a capacity, where capacities differ."""
 
 PRICE_SCALE = 10_000
-"""Integer units of the mean price, where prices differ."""
+"""Integer units of the greatest price, where prices are no multiples of the least."""
+
+ROUNDING = 1e-9
+"""Relative errors of sums that are forgiven."""
 
 
 @dataclass(frozen=True)
@@ -99,15 +102,13 @@ class Model:
             return
         left = frame.affordable - float(frame.away(self._others)[self._others >= 0].sum())
         priced = self._groups[frame.price[self._groups] > 0]
-        unit = float(frame.price[priced].max(initial=0.0))
-        if unit <= 0:
+        if not len(priced):
             return
-        equal = bool((frame.price[priced] == unit).all())
-        self._proves &= equal
-        fine = 1.0 if equal else PRICE_SCALE
-        price = np.ceil(frame.price / unit * fine).astype(np.int64)
+        price, exact = _whole(frame.price, float(frame.price[priced].min()))
+        unit = float(frame.price[priced].min()) if exact else float(frame.price.max()) / PRICE_SCALE
+        self._proves &= exact
         terms = [int(price[k]) * (1 - self._y[int(k), int(frame.home[k])]) for k in priced]
-        self._model.add(sum(terms) <= int(np.floor(left / unit * fine)))
+        self._model.add(sum(terms) <= int(np.floor(left / unit + ROUNDING)))
 
     def _cap(self) -> None:
         board, frame = self._board, self._board.frame
@@ -178,3 +179,11 @@ class Model:
             if solver.boolean_value(y):
                 node[k] = i
         return Found(node, bound, status == cp_model.OPTIMAL)
+
+
+def _whole(price: Floats, least: float) -> tuple[Ints, bool]:
+    """Return prices as whole numbers, and whether that is exact: multiples of the least one are."""
+    multiples = np.round(price / least)
+    if np.allclose(multiples * least, price, rtol=ROUNDING, atol=0) and multiples.max() < PRICE_SCALE:
+        return multiples.astype(np.int64), True
+    return np.ceil(price / price.max() * PRICE_SCALE).astype(np.int64), False

@@ -20,10 +20,11 @@ import numpy as np
 from optimizers.albic.board import Board
 from optimizers.albic.bound import Needs
 from optimizers.albic.classes import bound_by_classes
-from optimizers.albic.frame import frame
+from optimizers.albic.drain import uncrowded
+from optimizers.albic.frame import SLACK, frame
 from optimizers.albic.model import Found, Model
 from optimizers.albic.plan import Plan
-from optimizers.albic.problem import Bools, Floats, Ints, Problem
+from optimizers.albic.problem import Bools, Ints, Problem
 
 WHOLE = 8_000
 """Nodes times groups up to which all groups are chosen for at once."""
@@ -58,7 +59,9 @@ def polish(problem: Problem, plan: Plan, *, pinned: Ints | None = None) -> Plan:
     start = frame(problem, pinned)
     if len(start.load) * len(start.capacity) > LARGE:
         return plan
-    polishing = _Polishing(Board(start, plan.node), plan.bound, plan.seed)
+    board = Board(start, plan.node)
+    board.most = uncrowded(board)
+    polishing = _Polishing(board, plan.bound, plan.seed)
     polishing.count()
     polishing.aim()
     polishing.choose()
@@ -115,10 +118,9 @@ class _Polishing:
         start, board = self._board.frame, self._board
         if found.node is None:
             return
-        changed = Board(start, found.node)
-        within = changed.spent <= start.affordable and _capped(changed, board.ceiling)
+        changed = board.again(found.node)
+        within = changed.spent <= start.affordable and _capped(changed) and not changed.crowded()
         if within and changed.distance() < board.distance():
-            changed.ceiling = board.ceiling
             self._board, self._better = changed, True
 
     def result(self, plan: Plan) -> Plan:
@@ -132,5 +134,5 @@ class _Polishing:
         )
 
 
-def _capped(board: Board, ceiling: Floats) -> bool:
-    return bool((board.used <= ceiling * (1 + 1e-9)).all())
+def _capped(board: Board) -> bool:
+    return bool((board.used <= board.ceiling * (1 + SLACK)).all())

@@ -50,10 +50,12 @@ class Band:
     high: Floats
 
     @classmethod
-    def around(cls, frame: Frame, d: float) -> Band:
-        """Return the band of a load distance."""
+    def around(cls, board: Board, d: float) -> Band:
+        """Return the band of a load distance, below what nodes may have at most."""
+        frame = board.frame
         low = np.where(frame.kept, frame.capacity * (frame.mean - d), -np.inf)
-        return cls(low, np.where(frame.kept, frame.capacity * (frame.mean + d), np.inf))
+        high = np.where(frame.kept, np.minimum(frame.capacity * (frame.mean + d), board.most), np.inf)
+        return cls(low, high)
 
     def outside(self, frame: Frame, nodes: Ints, raw: Floats) -> Floats:
         """Return the violation of nodes at raw loads, points, shapes broadcast."""
@@ -225,7 +227,7 @@ def bring(board: Board, d: float, budget: float, rng: np.random.Generator, retri
     Returns:
         The best board seen, and whether it is inside.
     """
-    search = Search(board, Band.around(board.frame, d), budget)
+    search = Search(board, Band.around(board, d), budget)
     best, least = board.node.copy(), np.inf
     for attempt in range(retries + 1):
         inside = search.descend()

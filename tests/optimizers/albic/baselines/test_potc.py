@@ -16,13 +16,13 @@ def test_routing_when_merging_is_free_then_spreads_better_than_staying():
 
 
 def test_routing_when_merging_costs_then_loads_more_than_there_was_all_the_time():
-    posed = problem([5.0] * 40, [k % 4 for k in range(40)], 4, 0)
+    posed = uneven(10, 20, 0, 0)
 
     routing = route(posed, merge_ratio=0.2)
 
-    assert posed.distance(posed.node) == 0
     assert routing.loads.sum() > posed.load.sum() * 1.05
-    assert routing.distance > 0
+    assert np.ptp(routing.merging) > 0
+    assert routing.distance > route(posed, merge_ratio=0.0).distance
 
 
 def test_choices_when_nodes_are_removed_then_are_two_different_kept_ones():
