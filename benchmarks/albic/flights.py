@@ -23,7 +23,7 @@ Reference:
 from __future__ import annotations
 
 import zlib
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import cache
 
 import numpy as np
@@ -36,7 +36,7 @@ from include.simulation.placement import Floats, Ints, PeriodTraffic
 GROUPS = 100
 NODES = 20
 PERIODS = 90
-WINDOW_DAYS = 35.0
+WINDOW_DAYS = 35
 DAYS = 365
 STORED = 0.1
 """Rows that a sum writes to its store for each row that it gets."""
@@ -90,33 +90,45 @@ def traffic(job: int) -> Sequence[PeriodTraffic]:
     Args:
         job: 1 to 4.
     """
-    keys, day = _keys(), _days()
-    starts = np.linspace(0, DAYS - WINDOW_DAYS, PERIODS)
-    counted = [_counted(job, keys, (day >= start) & (day < start + WINDOW_DAYS)) for start in starts]
-    point = MEAN * NODES / float(np.mean([load.sum() for load, *_ in counted]))
-    return [PeriodTraffic(load * point, a, b, rate, rate * point) for load, a, b, rate in counted]
-
-
-def _counted(
-    job: int, keys: Keys, inside: np.ndarray[tuple[int, ...], np.dtype[np.bool_]]
-) -> tuple[Floats, Ints, Ints, Floats]:
-    """Return loads and flows of one window, in rows."""
     names = operators(job)
     size = len(names) * GROUPS
-    work, producer, consumer, rate = np.zeros(size), [], [], []
-    for name in names:
-        received = max((r for a, b, r in JOBS[job] if b == name), default=1.0)
-        groups = names.index(name) * GROUPS + keys[KEYED_BY[name]][inside]
-        work += received * np.bincount(groups, minlength=size)
+    work = np.concatenate([_work(job, name) for name in names])
+    producer, consumer, rate = (np.concatenate(parts) for parts in zip(*_flows(job, names), strict=True))
+    found = []
+    for window in _windows():
+        load, rows = work[:, window].sum(axis=1), rate[:, window].sum(axis=1)
+        passed = rows > 0
+        crossing = np.bincount(producer, rows, size) + np.bincount(consumer, rows, size)
+        found.append((load + crossing, producer[passed], consumer[passed], rows[passed]))
+    point = MEAN * NODES / float(np.mean([load.sum() for load, *_ in found]))
+    return [PeriodTraffic(load * point, a, b, rows, rows * point) for load, a, b, rows in found]
+
+
+def _windows() -> Sequence[slice]:
+    """Return the days of each period."""
+    return [slice(int(start), int(start) + WINDOW_DAYS) for start in np.linspace(0, DAYS - WINDOW_DAYS, PERIODS)]
+
+
+def _work(job: int, name: str) -> Floats:
+    """Return the rows that each group of an operator gets, shape (GROUPS, DAYS)."""
+    received = max((rows for _, to, rows in JOBS[job] if to == name), default=1.0)
+    return received * _by_day(_keys()[KEYED_BY[name]], GROUPS)
+
+
+def _flows(job: int, names: Sequence[str]) -> Iterator[tuple[Ints, Ints, Floats]]:
+    """Return, for each stream, who passes rows to whom, shape (P,) each, and how many, shape (P, DAYS)."""
     for first, second, rows in JOBS[job]:
-        a, b = (keys[KEYED_BY[name]][inside] for name in (first, second))
-        pairs, count = np.unique(a * GROUPS + b, return_counts=True)
-        producer.append(names.index(first) * GROUPS + pairs // GROUPS)
-        consumer.append(names.index(second) * GROUPS + pairs % GROUPS)
-        rate.append(rows * count)
-    a, b, r = np.concatenate(producer), np.concatenate(consumer), np.concatenate(rate).astype(float)
-    crossing = np.bincount(a, r, size) + np.bincount(b, r, size)
-    return work + crossing, a, b, r
+        a, b = (_keys()[KEYED_BY[name]] for name in (first, second))
+        pairs, pair = np.unique(a * GROUPS + b, return_inverse=True)
+        producer = names.index(first) * GROUPS + pairs // GROUPS
+        consumer = names.index(second) * GROUPS + pairs % GROUPS
+        yield producer, consumer, rows * _by_day(pair, len(pairs))
+
+
+def _by_day(of: Ints, count: int) -> Floats:
+    """Return how often each of some things occurs on each day, shape (count, DAYS)."""
+    day = np.clip(_days(), 0, DAYS - 1).astype(np.intp)
+    return np.bincount(of * DAYS + day, minlength=count * DAYS).reshape(count, DAYS).astype(float)
 
 
 @cache

@@ -128,7 +128,7 @@ def adapt(problem: Problem, planner: Planner, sizing: Sizing, limits: Limits | N
         reason += "" if scaled is not left else ", but no more nodes may be had"
         new = np.concatenate([origin, np.full(extra, NEW, dtype=np.intp)])
     else:
-        scaled, reason = _in(left, potential.node, wanted, planner, limits)
+        scaled, reason = _in(left, wanted, planner, limits)
         new, extra = origin, 0
     changed = scaled is not left
     before = np.append(left.removed, np.zeros(extra, dtype=bool))
@@ -192,9 +192,9 @@ def _out(problem: Problem, wanted: float, limits: Limits) -> tuple[Problem, int]
     ), extra
 
 
-def _in(problem: Problem, potential: Ints, wanted: float, planner: Planner, limits: Limits) -> tuple[Problem, str]:
+def _in(problem: Problem, wanted: float, planner: Planner, limits: Limits) -> tuple[Problem, str]:
     """Return the problem with nodes marked that can be spared, and why these and no more."""
-    spare = _spare(problem, potential, wanted, limits)
+    spare = _spare(problem, wanted, limits)
     if not len(spare):
         return problem, "as many nodes as are needed"
     for count in range(len(spare), 0, -1):
@@ -207,10 +207,10 @@ def _in(problem: Problem, potential: Ints, wanted: float, planner: Planner, limi
     return problem, f"{len(spare)} nodes could be spared by their load, but the others could not be balanced then"
 
 
-def _spare(problem: Problem, potential: Ints, wanted: float, limits: Limits) -> Ints:
-    """Return the nodes that capacity does not need, the emptiest first, shape (S,)."""
+def _spare(problem: Problem, wanted: float, limits: Limits) -> Ints:
+    """Return the nodes that capacity does not need, the emptiest now first: the least to move, shape (S,)."""
     kept = problem.kept
-    loads = problem.loads(potential)[kept] * problem.capacity[kept]
+    loads = problem.loads(problem.node)[kept] * problem.capacity[kept]
     left, found = float(problem.capacity[kept].sum()), []
     for node in kept[np.argsort(loads, kind="stable")]:
         if left - problem.capacity[node] < wanted or len(kept) - len(found) <= limits.least:

@@ -17,6 +17,8 @@ VERTEX_SCALE = 1_000_000
 """Whole number that all vertex weights together become, a share of a part in 10^4 even with 100 parts."""
 EDGE_SCALE = 10_000
 """Whole number that the heaviest edge becomes; lighter ones lose less than 1/10^4 of it."""
+SEEDS = 2**31 - 1
+"""METIS takes seeds of 31 bits."""
 IMBALANCE = 30
 """Allowed excess of a part over its share, in thousandths: METIS' own default for k-way."""
 
@@ -53,7 +55,7 @@ def partition(
 
     starts, adjacent, edge_weights = _csr(vertices, ends, worth)
     total = float(weight.sum()) or 1.0
-    options = pymetis.Options(seed=int(seed), ufactor=int(imbalance))
+    options = pymetis.Options(seed=int(seed) % SEEDS, ufactor=int(imbalance))
     _, found = pymetis.part_graph(
         int(parts),
         adjacency=pymetis.CSRAdjacency(starts.tolist(), adjacent.tolist()),

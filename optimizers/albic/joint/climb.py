@@ -150,10 +150,13 @@ def _gain(scene: Scene, now: View, group: Ints, to: Ints) -> Floats:
     capacity = problem.capacity
     deviation = now.raw / capacity - now.mean
     price = np.where(problem.removed, 0.0, scene.prices.deviation(deviation))
+    there = now.near.at(group, to)
     leaves = (problem.load[group] - 2 * now.saved[group]) / capacity[source]
-    joins = (problem.load[group] - 2 * now.near.at(group, to)) / capacity[to]
-    after = np.where(problem.removed[source], 0.0, scene.prices.deviation(deviation[source] - leaves))
-    after += scene.prices.deviation(deviation[to] + joins)
+    joins = (problem.load[group] - 2 * there) / capacity[to]
+    # what is saved lowers the mean, which lifts everyone over it
+    lift = 2 * (there - now.saved[group]) / capacity[problem.kept].sum()
+    after = np.where(problem.removed[source], 0.0, scene.prices.deviation(deviation[source] - leaves + lift))
+    after += scene.prices.deviation(deviation[to] + joins + lift)
     gain = 2 * (now.near_worth.at(group, to) - now.worth[group]) + price[source] + price[to] - after
     if scene.target is not None:
         goal, credit = scene.target.node[group], scene.target.credit[group]

@@ -17,7 +17,7 @@ from optimizers.albic.problem import Ints
 from optimizers.albic.units import contract, total
 
 FREE = 1e-6
-"""Price of moving a unit whose groups all move anyway, as a share of the cheapest group's: a price has to be above 0."""
+"""Price of moving a unit whose groups all move anyway, as a share of the cheapest group's: a price must be above 0."""
 
 
 def coarse(scene: Scene, node: Ints) -> tuple[Scene, Ints]:

@@ -7,10 +7,12 @@ the load it truly saves and the balance it leaves, and the moves of a period are
 2. A target for the whole cluster, where many moves pay only together (:mod:`target`).
 3. Moves by worth over cost, many a pass (:mod:`climb`).
 4. Ruin and recreate: part of them is taken back and chosen anew; kept if the whole is better.
-5. What is left of the budget goes into balance, collocated groups moved as one (:mod:`levelling`).
+5. Moves and exchanges of whole units, groups that have found together (:mod:`coarse`, :mod:`swap`).
+6. What is left of the budget goes into balance, units moved as one (:mod:`levelling`).
 
-Without heavy flows there is nothing to collocate, and the plan is the balancer's. If a plan is off by more than
-``max_distance`` and the balancer's is closer, the balancer's is taken.
+Where there is next to nothing to collocate, the plan is the balancer's: nothing is traded away for nothing. If a plan
+is off by more than ``max_distance`` and the balancer's is closer, the balancer's is taken. Where nothing has a place
+yet, COLA's placement is the beginning, and no budget limits what is made of it ([ALBIC], Section 5.4).
 """
 
 from __future__ import annotations
@@ -30,18 +32,17 @@ from optimizers.albic.joint.near import Edges, edges
 from optimizers.albic.joint.options import Options
 from optimizers.albic.joint.prices import prices
 from optimizers.albic.joint.swap import swap
-from optimizers.albic.joint.target import Target, aim, weighed
+from optimizers.albic.joint.target import Target, aim, binding, weighed
 from optimizers.albic.pairs import heavy
 from optimizers.albic.plan import Plan
 from optimizers.albic.problem import Bools, Floats, Ints, Problem
 from optimizers.albic.units import expand
 
-WORK = 1_500_000
+WORK = 190_000
 """Groups and edges times rounds that ruin and recreate may take: a large cluster gets few rounds, or none."""
 RUINED = (0.2, 0.6)
 """Share of the moves that is taken back in a round."""
-UNPROVEN = ("joint", "cola")
-"""Stages that come without a bound of their own."""
+JOINT = "joint"
 NOISE = 0.3
 """Standard deviation of the log factor on rankings in a round."""
 
@@ -56,26 +57,35 @@ def place(problem: Problem, *, seed: int = 0, options: Options | None = None) ->
     """
     options = options or Options()
     if problem.groups and (problem.node < 0).all():
-        return _bounded(problem, replace(cola.place(problem, seed=seed), seed=seed))
+        begun = replace(problem, node=cola.place(problem, seed=seed).node, budget=math.inf)
+        return replace(place(begun, seed=seed, options=options), stage="first placement")
     wanted = heavy(problem, options.factor)
-    if not wanted.any() or len(problem.kept) == 1:
+    scene = scene_of(problem, wanted, options)
+    if not wanted.any() or len(problem.kept) == 1 or not _pays(scene):
         return _bounded(problem, balance(problem, seed=seed))
-    node = _searched(problem, _scene(problem, wanted, options), seed, options)
+    node = _searched(problem, scene, seed, options)
     distance = problem.distance(node)
     if distance > options.max_distance:
         pure = balance(problem, seed=seed)
         if problem.distance(pure.node) < distance:
             return _bounded(problem, replace(pure, stage=f"{pure.stage}, balance first"))
-    return _bounded(problem, Plan(node, 0.0, "joint", seed))
+    return _bounded(problem, Plan(node, 0.0, JOINT, seed))
 
 
 def _bounded(problem: Problem, plan: Plan) -> Plan:
     """Return a plan with a bound that holds whatever is collocated: the balancer's own takes loads as fixed."""
-    bound = lower(problem) if problem.flows.saved.any() or plan.stage in UNPROVEN else plan.bound
+    bound = lower(problem) if problem.flows.saved.any() or plan.stage == JOINT else plan.bound
     return replace(plan, bound=min(bound, problem.distance(plan.node)))
 
 
-def _scene(problem: Problem, wanted: Bools, options: Options) -> Scene:
+def scene_of(problem: Problem, wanted: Bools, options: Options) -> Scene:
+    """Return the scene of a problem.
+
+    Args:
+        problem: The problem.
+        wanted: Flows that are worth following, shape (E,).
+        options: The knobs.
+    """
     found = edges(problem)
     return Scene(
         problem=problem,
@@ -93,6 +103,33 @@ def _heavy_edges(problem: Problem, found: Edges, wanted: Bools) -> Ints:
     forth = np.isin(found.group * problem.groups + found.other, keys)
     back = np.isin(found.other * problem.groups + found.group, keys)
     return np.flatnonzero(forth | back)
+
+
+def _pays(scene: Scene) -> bool:
+    """Say whether there is enough to collocate: flows that bind groups to one another, or many lesser ones.
+
+    Rows that everyone passes to everyone can stay within a node by chance only. A little more than that is always found
+    among so many pairs, at the price of moves without end.
+    """
+    problem, edges = scene.problem, scene.edges
+    whole = float(edges.worth.sum())
+    bound = binding(problem, edges)
+    if float(edges.worth[bound].sum()) >= LEAST_SHARE * whole or problem.groups > MOST_REFINED:
+        return True
+    if (problem.node < 0).any():  # too few facts, for one period
+        return True
+    best = view(scene, _reachable(scene, problem.node)).worth.sum()
+    return bool(best >= (LEAST_SHARE + 1 / len(problem.kept)) * whole)
+
+
+LEAST_SHARE = 0.05
+"""Share of all that flows are worth, beyond chance, below which collocation is left alone."""
+
+
+def _reachable(scene: Scene, start: Ints) -> Ints:
+    """Return what moves that pay would make of a placement, were there no budget, shape (K,)."""
+    free = replace(scene, problem=replace(scene.problem, node=start, budget=math.inf))
+    return _together(free, climb(free, start))
 
 
 def _searched(problem: Problem, scene: Scene, seed: int, options: Options) -> Ints:
@@ -116,7 +153,7 @@ def _leapt(scene: Scene, node: Ints, seed: int) -> Ints:
     left = problem.budget - problem.spent(node)
     if left < problem.cost.min() or problem.groups > MOST_REFINED:
         return node
-    some = replace(problem, budget=problem.budget - left / 2)
+    some = problem if math.isinf(left) else replace(problem, budget=problem.budget - left / 2)
     relaxed = replace(scene, problem=some, prices=replace(scene.prices, strictness=RELAXED))
     found = climb(relaxed, node)
     if (found == node).all():
@@ -140,8 +177,7 @@ def _guide(scene: Scene, start: Ints, seed: int) -> Target | None:
     found = aim(problem, scene.edges, scene.heavy, scene.prices, start, seed)
     if found is None or not found.cut or problem.groups > MOST_REFINED:
         return found
-    free = replace(scene, problem=replace(problem, node=start, budget=math.inf))
-    near = _together(free, climb(free, start))
+    near = _reachable(scene, start)
     far = np.where(found.node >= 0, found.node, start)
     if view(scene, far).worth.sum() > CLEARLY * view(scene, near).worth.sum():
         return found

@@ -39,7 +39,7 @@ def _exchange(scene: Scene, now: View, node: Ints) -> int:
     able = np.flatnonzero(~scene.fixed & ~problem.removed[node] & (extra <= left))
     if len(able) < 2:
         return 0
-    gain = _gains(scene, now, able, extra)
+    gain = gains(scene, now, able, extra)
     first, second = np.nonzero(np.triu(gain > LEAST * scene.prices.scale, 1))
     price = extra[able[first]] + extra[able[second]]
     affordable = price <= left
@@ -59,8 +59,15 @@ def _exchange(scene: Scene, now: View, node: Ints) -> int:
     return made
 
 
-def _gains(scene: Scene, now: View, able: Ints, extra: Floats) -> Floats:
-    """Return what each exchange is worth, points, its price taken off, shape (A, A); -inf within a node."""
+def gains(scene: Scene, now: View, able: Ints, extra: Floats) -> Floats:
+    """Return what each exchange is worth, points, what its moves cost taken off, shape (A, A); -inf within a node.
+
+    Args:
+        scene: The scene.
+        now: Its placement.
+        able: Groups that may move, shape (A,).
+        extra: What moving each group adds to what is spent, shape (K,).
+    """
     problem, at = scene.problem, now.node[able]
     nodes = np.arange(problem.nodes)
     near = now.near.at(np.repeat(able, len(nodes)), np.tile(nodes, len(able))).reshape(len(able), -1)
@@ -78,7 +85,10 @@ def _gains(scene: Scene, now: View, able: Ints, extra: Floats) -> Floats:
     joins = problem.load[able][None, :] - 2 * near[:, at].T + 2 * saved
     capacity = problem.capacity[at]
     deviation = now.raw[at] / capacity - now.mean
-    after = deviation[:, None] + (joins - leaves[:, None]) / capacity[:, None]
+    # what is saved lowers the mean, which lifts everyone over it
+    less = near[:, at] - now.saved[able][:, None]
+    lift = (2 * (less + less.T) - 4 * saved) / problem.capacity[problem.kept].sum()
+    after = deviation[:, None] + (joins - leaves[:, None]) / capacity[:, None] + lift
     price = scene.prices.deviation(after) - scene.prices.deviation(deviation)[:, None]
     moves = np.where(extra[able] > 0, scene.prices.move[able], 0.0)
     gain = gain - price - price.T - moves[:, None] - moves[None, :]

@@ -15,9 +15,11 @@ A component of two needs none of this, as either group finds the other in one mo
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from scipy.optimize import linear_sum_assignment
+from scipy.sparse import coo_array
 
 from optimizers.albic.joint.near import Edges
 from optimizers.albic.joint.prices import Prices
@@ -183,14 +185,12 @@ def lay(problem: Problem, edges: Edges, items: Ints, prices: Prices, node: Ints)
     together = _same(edges, items) & of[edges.group]
     load = total(items[of], problem.load[of], count)
     load -= total(items[edges.group[together]], edges.saved[together], count)
-    stays = np.zeros((count, problem.nodes))
-    np.add.at(stays, (items[of], node[of]), problem.cost[of])
-    stays = stays[:, kept]
+    stays = coo_array((problem.cost[of], (items[of], node[of])), shape=(count, problem.nodes)).tocsr()[:, kept]
     rest = np.bincount(node[~of], weights=problem.own(node)[~of], minlength=problem.nodes)[kept]
     capacity = problem.capacity[kept]
     mean = (rest.sum() + load.sum()) / capacity.sum()
     if count <= FEW * len(kept):
-        place = _hungarian(stays, load, rest, capacity, mean, prices)
+        place = _hungarian(stays.toarray(), load, rest, capacity, mean, prices)
     else:
         place = _largest_first(stays, load, rest, capacity, mean, prices)
     found = np.full(problem.groups, LOOSE)
@@ -214,7 +214,7 @@ def _hungarian(stays: Floats, load: Floats, rest: Floats, capacity: Floats, mean
     return place
 
 
-def _largest_first(stays: Floats, load: Floats, rest: Floats, capacity: Floats, mean: float, prices: Prices) -> Ints:
+def _largest_first(stays: Any, load: Floats, rest: Floats, capacity: Floats, mean: float, prices: Prices) -> Ints:
     """Return a node for each item: where most of it is, among the nodes that have room; else the emptiest."""
     place = np.zeros(len(load), dtype=np.intp)
     filled = rest.astype(float)
@@ -222,7 +222,10 @@ def _largest_first(stays: Floats, load: Floats, rest: Floats, capacity: Floats, 
         after = (filled + load[item]) / capacity - mean
         room = after <= prices.tolerance
         if room.any():
-            place[item] = np.lexsort((after, -np.where(room, stays[item], -1.0)))[0]
+            here = np.zeros(len(capacity))
+            row = slice(stays.indptr[item], stays.indptr[item + 1])
+            here[stays.indices[row]] = stays.data[row]
+            place[item] = np.lexsort((after, -np.where(room, here, -1.0)))[0]
         else:
             place[item] = int(np.argmin(after))
         filled[place[item]] += load[item]

@@ -54,7 +54,8 @@ def pairs(count: int, nodes: int, budget: float, seed: int = 0) -> Problem:
     """Two operators of ``count`` groups, one-to-one, no pair together; together, a pair does half the work."""
     rng = np.random.default_rng(seed)
     first = np.arange(count) % nodes
-    node = np.concatenate([first, (first + 1 + rng.integers(0, nodes - 1, count)) % nodes])
+    further = 1 + (np.arange(count) // nodes + rng.integers(nodes - 1)) % (nodes - 1)  # as many on every node
+    node = np.concatenate([first, (first + further) % nodes])
     load = rng.uniform(4.5, 5.5, 2 * count)
     rate = np.minimum(load[:count], load[count:])
     producer = np.arange(count)

@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given, settings
 
 from include.contracts.errors import MillraceError
+from optimizers.albic.pairs import heavy
 from optimizers.albic.paper.albic import place
 from optimizers.albic.paper.improve import improve
 from optimizers.albic.paper.maintain import maintain
 from optimizers.albic.paper.options import CORRECTED, LITERAL, PRESETS, Options
-from optimizers.albic.pairs import heavy
 from optimizers.albic.problem import Problem
 from tests.optimizers.albic.jobs import after, pairs, problem, problems
 
@@ -21,7 +21,7 @@ BOTH = pytest.mark.parametrize("options", PRESETS.values(), ids=PRESETS.keys())
 
 
 @given(problems())
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 def test_place_when_corrected_then_the_plan_is_whole_and_within_the_budget(given: Problem) -> None:
     plan = place(given, options=CORRECTED)
     assert ((plan.node >= 0) & (plan.node < given.nodes)).all()
@@ -41,7 +41,7 @@ def test_place_when_one_to_one_then_a_pair_more_is_collocated_every_period(optio
 @BOTH
 def test_place_when_pairs_are_collocated_then_they_stay_together(options: Options) -> None:
     given = pairs(8, 4, 6)
-    for _ in range(6):
+    for _ in range(4):
         before = given.together(given.node)
         given = after(given, place(given, options=options).node)
         assert given.together(given.node)[before].all()
@@ -53,26 +53,25 @@ def test_place_when_asked_twice_then_says_the_same() -> None:
 
 
 def _stuck() -> Problem:
-    """The heaviest pair is apart, and either unit costs more than the budget; a lighter pair could be had."""
-    edges = [(0, 1, 9.0), (2, 3, 9.0), (0, 2, 6.0), (4, 5, 3.0)]
-    return problem([0, 0, 1, 1, 0, 1], nodes=2, load=4.0, edges=edges, saved=0.1, budget=1, operator=[0, 1, 0, 1, 0, 1])
+    """The heaviest pair is apart, and the state of either group is larger than the budget; a lighter one fits."""
+    edges = [(0, 1, 9.0), (2, 3, 3.0)]
+    given = problem([0, 1, 0, 1], nodes=2, load=4.0, edges=edges, saved=0.1, budget=1, operator=[0, 1, 0, 1])
+    return replace(given, cost=np.array([5.0, 5.0, 1.0, 1.0]), budget=2.0)
 
 
-def test_improve_when_the_heaviest_pair_exceeds_the_budget_then_the_corrected_one_takes_the_next() -> None:
-    given = _stuck()
-    apart = np.array([False, False, True, True])
-    units = np.array([0, 0, 1, 1, 2, 3])
-    assert [a.flow for a in improve(given, units, apart, LITERAL, 0)] == [2]
-    assert [a.flow for a in improve(given, units, apart, CORRECTED, 0)] == [3]
+def test_improve_when_the_heaviest_pair_exceeds_the_budget_then_only_the_corrected_one_takes_the_next() -> None:
+    apart = np.array([True, True])
+    assert [a.flow for a in improve(_stuck(), np.arange(4), apart, LITERAL, 0)] == [0]
+    assert [a.flow for a in improve(_stuck(), np.arange(4), apart, CORRECTED, 0)] == [1]
 
 
 def test_place_when_the_heaviest_pair_exceeds_the_budget_then_the_literal_one_collocates_nothing_for_ever() -> None:
     literal = corrected = _stuck()
     for seed in range(4):
-        literal = after(literal, place(literal, seed=seed, options=replace(LITERAL, zero_edges=True)).node)
-        corrected = after(corrected, place(corrected, seed=seed, options=replace(CORRECTED, repartition=False)).node)
-    assert not literal.together(literal.node)[3]
-    assert corrected.together(corrected.node)[3]
+        literal = after(literal, place(literal, seed=seed, options=LITERAL).node)
+        corrected = after(corrected, place(corrected, seed=seed, options=CORRECTED).node)
+    assert not literal.together(literal.node).any()
+    assert corrected.together(corrected.node)[1]
 
 
 def test_maintain_when_a_cut_leaves_too_large_a_part_then_only_the_corrected_one_cuts_again() -> None:
@@ -107,8 +106,8 @@ def test_maintain_when_pairs_are_apart_then_they_are_in_no_set() -> None:
 def test_place_when_only_edges_that_carry_something_count_then_one_to_one_is_never_collocated() -> None:
     given = pairs(8, 4, 4)
     other = replace(CORRECTED, zero_edges=False)
-    assert given.collocation(place(given, options=other).node) == 0.0
-    assert given.collocation(place(given, options=CORRECTED).node) > 0.0
+    assert ", 0 pairs asked" in place(given, options=other).stage
+    assert ", 1 pairs asked" in place(given, options=CORRECTED).stage
 
 
 def _lumpy() -> Problem:
@@ -130,7 +129,7 @@ def test_place_when_collocation_saves_load_then_only_the_corrected_one_counts_it
     # fixed loads say that the pair is 12 points too much for a node; half of it is saved once they are together
     load = [24.0, 24.0, 24.0]
     edges = [(0, 1, 12.0)]
-    given = problem([0, 1, 1], nodes=2, load=load, edges=edges, saved=1.0, budget=3, operator=[0, 1, 2])
+    given = problem([0, 1, 1], nodes=2, load=load, edges=edges, saved=1.0, budget=3, operator=[0, 1, 1])
     literal, corrected = (place(given, options=o) for o in (replace(CORRECTED, true_load=False), CORRECTED))
     assert given.distance(corrected.node) <= given.distance(literal.node)
     assert given.distance(corrected.node) == 0.0

@@ -1,0 +1,51 @@
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+
+from optimizers.albic.joint.climb import energy, view
+from optimizers.albic.joint.options import Options
+from optimizers.albic.joint.search import scene_of
+from optimizers.albic.joint.swap import gains, swap
+from optimizers.albic.problem import Problem
+from tests.optimizers.albic.jobs import problem, problems
+
+
+@given(problems(unplaced=False), st.integers(0, 1000))
+@settings(max_examples=80, deadline=None)
+def test_gains_when_two_groups_change_places_then_it_is_what_the_placement_gains(given: Problem, luck: int) -> None:
+    rng = np.random.default_rng(luck)
+    k, m = (int(i) for i in rng.integers(0, given.groups, 2))
+    assume(given.node[k] != given.node[m])
+    assume(not given.removed[given.node[[k, m]]].any())
+    scene = scene_of(replace(given, budget=np.inf), np.ones(len(given.flows.rate), dtype=bool), Options())
+    # the mean is taken as it was, so that the energy is told with the tolerance wide and the mean still
+    still = replace(scene, prices=replace(scene.prices, strictness=0.0))
+    able = np.arange(given.groups)
+    gain = gains(still, view(still, given.node), able, given.cost)[k, m]
+    node = given.node.copy()
+    node[k], node[m] = node[m], node[k]
+    assert np.isclose(gain, energy(still, given.node) - energy(still, node), atol=1e-6)
+
+
+def test_swap_when_neither_may_go_alone_then_they_change_places() -> None:
+    # two nodes, each with half of two heavy pairs: single moves leave one node with three, the exchange is even
+    given = problem(
+        [0, 1, 1, 0], nodes=2, load=20.0, edges=[(0, 1, 2.0), (3, 2, 2.0)], saved=1.0, budget=2, operator=[0, 1, 1, 0]
+    )
+    scene = scene_of(given, np.ones(2, dtype=bool), Options())
+    node = swap(scene, given.node)
+    assert given.collocation(node) == 1.0
+    assert given.distance(node) == 0.0
+    assert given.spent(node) == 2
+
+
+def test_swap_when_the_budget_is_for_one_then_nobody_changes_places() -> None:
+    given = problem(
+        [0, 1, 1, 0], nodes=2, load=20.0, edges=[(0, 1, 2.0), (3, 2, 2.0)], saved=1.0, budget=1, operator=[0, 1, 1, 0]
+    )
+    scene = scene_of(given, np.ones(2, dtype=bool), Options())
+    np.testing.assert_array_equal(swap(scene, given.node), given.node)
