@@ -22,7 +22,7 @@ def placement_figure(plan: PlacementPlan) -> Figure:
     from matplotlib.figure import Figure  # no pyplot: no display, no global state
 
     load = np.array(plan.load)
-    order = np.lexsort((-load, plan.after))
+    order = np.lexsort((-load, np.array(plan.after)))
     figure = Figure(figsize=(10, 1.6 + 0.55 * 2 * max(2, len(plan.nodes))), layout="constrained")
     above, below = figure.subplots(2, 1, sharex=True)
     parts = (

@@ -89,7 +89,7 @@ def _exchanged(groups: KeyGroups, load: Floats, options: Options) -> Floats:
     """Return what the exchange of rows adds to each group while no partner is near: on one node it was not measured."""
     flows = _flows(groups, load, options)
     ends = np.concatenate([flows.producer, flows.consumer])
-    return np.bincount(ends, weights=np.tile(flows.saved, 2), minlength=len(load))
+    return np.bincount(ends, weights=np.tile(flows.saved, 2), minlength=len(load)).astype(float)
 
 
 def _price(groups: KeyGroups, load: Floats, options: Options) -> float:
