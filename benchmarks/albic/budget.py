@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -66,7 +66,7 @@ def follow(budget: float, seed: int, quick: bool) -> Sequence[Period]:
         plan = balance(problem, seed=seed)
         distance = problem.distance(plan.node)
         found.append(Period(distance, max(0.0, distance - plan.bound), len(problem.moved(plan.node))))
-        node = replace(problem, node=plan.node).node
+        node = plan.node
     return found
 
 

@@ -44,10 +44,10 @@ LARGE_AIMS = 2
 LARGE_OFFSET = 0.1
 """Points above the bound that are aimed at first there: every node is brought so far before any is brought nearer."""
 
-RETRIES = 12
+RETRIES = 8
 """How often a dead end is tried again for each aim, at most."""
 
-RETRY_SIZE = 200_000
+RETRY_SIZE = 100_000
 """Nodes times groups times retries, at most."""
 
 ROUNDS = 3

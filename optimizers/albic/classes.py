@@ -140,7 +140,8 @@ class _Counting:
         self.status = solver.status_name(status), solver.wall_time
         if status not in (cp_model.OPTIMAL, cp_model.FEASIBLE, cp_model.UNKNOWN):
             return 0.0
-        return (solver.best_objective_bound - 1) / self._unit
+        proven: float = (solver.best_objective_bound - 1) / self._unit
+        return proven
 
 
 def _classes(load: Floats) -> Ints:

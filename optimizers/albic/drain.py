@@ -21,6 +21,7 @@ from __future__ import annotations
 import numpy as np
 
 from optimizers.albic.board import Board
+from optimizers.albic.frame import Frame
 from optimizers.albic.problem import Floats, Ints
 from optimizers.albic.search import Band, Search
 
@@ -48,12 +49,20 @@ def drain(board: Board) -> str | None:
 def uncrowded(board: Board) -> Floats:
     """Return what nodes may be loaded with once relief is done, raw points, shape (N,).
 
-    Where there are removed nodes, balance must not overload again whom relief has just relieved.
+    Where there are removed nodes, balance must not load again whom relief has just relieved: it would even all that are
+    overloaded to the limit, from where nothing is urgent any more.
     """
     frame = board.frame
     if frame.kept.all():
         return np.full(len(frame.capacity), np.inf)
-    return np.where(frame.kept, np.maximum(frame.capacity * OVERLOADED, board.raw), np.inf)
+    most: Floats = np.where(frame.kept, np.maximum(_relieved(frame), board.raw), np.inf)
+    return most
+
+
+def _relieved(frame: Frame) -> Floats:
+    """Return the load at which relief of a node ends, raw points, shape (N,)."""
+    kept_load = frame.raw(frame.start)[frame.kept].sum() / frame.capacity[frame.kept].sum()
+    return frame.capacity * max(frame.mean, min(2 * frame.mean - float(kept_load), OVERLOADED))
 
 
 def _waiting(board: Board) -> Ints:
@@ -63,18 +72,18 @@ def _waiting(board: Board) -> Ints:
 
 
 def _relieve(board: Board) -> None:
+    """Relieve overloaded nodes one after another, the hottest first: to ease all a little would end at the limit."""
     frame = board.frame
-    hot = frame.kept & (board.raw / frame.capacity > OVERLOADED)
-    if not hot.any():
-        return
-    kept_load = board.raw[frame.kept].sum() / frame.capacity[frame.kept].sum()
-    level = frame.capacity * max(frame.mean, min(2 * frame.mean - kept_load, OVERLOADED))
-    high = np.where(hot, level, np.where(frame.kept, np.maximum(level, board.raw), np.inf))
-    band = Band(np.full(len(high), -np.inf), high)
-    share = frame.budget * RELIEF_SHARE
+    loads = board.raw / frame.capacity
+    hot = np.flatnonzero(frame.kept & (loads > OVERLOADED))
+    level = _relieved(frame)
     # one move is always allowed, else a budget of one move would never relieve
-    dearest = frame.price.max(initial=0.0)
-    Search(board, band, min(frame.affordable, max(share, board.spent + dearest))).descend()
+    share = max(frame.budget * RELIEF_SHARE, board.spent + frame.price.max(initial=0.0))
+    for node in hot[np.argsort(-loads[hot], kind="stable")]:
+        high = np.where(frame.kept, np.maximum(level, board.raw), np.inf)
+        high[node] = level[node]
+        band = Band(np.full(len(high), -np.inf), high)
+        Search(board, band, min(frame.affordable, share)).descend()
 
 
 def _move_off(board: Board, waiting: Ints) -> None:

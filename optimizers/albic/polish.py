@@ -29,7 +29,7 @@ from optimizers.albic.problem import Bools, Ints, Problem
 WHOLE = 8_000
 """Nodes times groups up to which all groups are chosen for at once."""
 
-WHOLE_EFFORT = 1.0
+WHOLE_EFFORT = 0.3
 """Deterministic time for that."""
 
 LARGE = 200_000
@@ -41,7 +41,7 @@ AIMS = (0.1, 0.5)
 CHOICES = 8_000
 """Groups times nodes of such a choice, at most."""
 
-EFFORT = 0.25
+EFFORT = 0.15
 """Deterministic time for each, and for the bound."""
 
 NEAR = 0.01

@@ -88,7 +88,7 @@ class Search:
         frame = board.frame
         self._all = len(frame.capacity) * len(frame.load) <= ALL_PARTNERS
         self._unit = float(frame.price.mean()) or 1.0
-        self._kept = np.flatnonzero(frame.kept)
+        self._kept: Ints = np.flatnonzero(frame.kept)
         self._nodes: Ints = np.arange(len(frame.capacity))
         self._load_scale = float(frame.load.mean()) or 1.0
 
@@ -143,16 +143,21 @@ class Search:
 
     def _partners(self, worst: int, hot: bool) -> Ints:
         board, frame = self.board, self.board.frame
-        others = self._nodes if self._all else self._kept
+        others: Ints = self._nodes if self._all else self._kept
         others = others[others != worst]
         if self._all or len(others) <= PARTNERS:
             return others
         level = board.raw[others] / frame.capacity[others]
-        nearest: Ints = others[np.argpartition(level if hot else -level, PARTNERS)[:PARTNERS]]
-        return nearest
+        return self._first(others, level if hot else -level)
+
+    @staticmethod
+    def _first(nodes: Ints, rank: Floats) -> Ints:
+        first: Ints = nodes[np.argpartition(rank, PARTNERS)[:PARTNERS]]
+        return first
 
     def _free(self, groups: Ints) -> Ints:
-        return groups[~self.board.frame.fixed[groups]]
+        free: Ints = groups[~self.board.frame.fixed[groups]]
+        return free
 
     def _moves(self, groups: Ints, to: Ints) -> tuple[Step, float] | None:
         """Return the best move of groups to nodes, shapes broadcast to a matrix, and the violation it takes away."""
