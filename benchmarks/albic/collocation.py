@@ -74,7 +74,7 @@ def records(quick: bool) -> Iterator[Record]:
             judged then.
     """
     for shape in shapes(quick):
-        yield from _scenario(shape, range(1 if quick else SEEDS), quick)
+        yield from scenario(shape, range(1 if quick else SEEDS), quick)
     yield from _large(quick)
 
 
@@ -123,7 +123,14 @@ def _on_flights(job: int, seed: int) -> PlacementPlant:
     return PlacementPlant(cluster, lambda period: traffic[min(period, len(traffic) - 1)])
 
 
-def _scenario(shape: Shape, seeds: Sequence[int], quick: bool) -> Iterator[Record]:
+def scenario(shape: Shape, seeds: Sequence[int], quick: bool) -> Iterator[Record]:
+    """Run all methods on a scenario.
+
+    Args:
+        shape: The scenario.
+        seeds: One run each.
+        quick: It may have been broken off before the end.
+    """
     runs: dict[str, list[Series]] = {}
     for method in _methods(shape):
         runs[method] = [follow(shape, method, seed) for seed in seeds]

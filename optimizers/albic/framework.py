@@ -211,12 +211,13 @@ def _spare(problem: Problem, wanted: float, limits: Limits) -> Ints:
     """Return the nodes that capacity does not need, the emptiest now first: the least to move, shape (S,)."""
     kept = problem.kept
     loads = problem.loads(problem.node)[kept] * problem.capacity[kept]
-    left, found = float(problem.capacity[kept].sum()), []
+    left = float(problem.capacity[kept].sum())
+    found: list[int] = []
     for node in kept[np.argsort(loads, kind="stable")]:
         if left - problem.capacity[node] < wanted or len(kept) - len(found) <= limits.least:
             break
         left -= float(problem.capacity[node])
-        found.append(node)
+        found.append(int(node))
     return np.array(found, dtype=np.intp)
 
 

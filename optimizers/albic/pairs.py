@@ -36,8 +36,8 @@ def heavy(problem: Problem, factor: float = SCORE_FACTOR, *, zero_edges: bool = 
     else:
         reached = np.bincount(flows.producer[flows.rate > 0], minlength=problem.groups).astype(float)
     average = out / np.maximum(reached, 1)
-    found: Bools = flows.rate > average[flows.producer] * factor
-    return found & (flows.producer != flows.consumer)
+    found: Bools = (flows.rate > average[flows.producer] * factor) & (flows.producer != flows.consumer)
+    return found
 
 
 def downstream(problem: Problem) -> Floats:

@@ -72,4 +72,4 @@ def expand(units: Ints, node: Ints) -> Ints:
 
 def total(units: Ints, values: Floats, count: int) -> Floats:
     """Return the sum of values over each unit, shape (U,)."""
-    return np.bincount(units, weights=values, minlength=count)
+    return np.asarray(np.bincount(units, weights=values, minlength=count), dtype=np.float64)

@@ -20,6 +20,7 @@ import numpy as np
 from optimizers.albic.partition import partition
 from optimizers.albic.plan import Plan
 from optimizers.albic.problem import Floats, Ints, Problem
+from optimizers.albic.units import total
 
 MAX_DISTANCE = 10.0
 """Load distance below which COLA stops splitting, points: the maxLD of the paper it is compared in."""
@@ -63,7 +64,7 @@ def _shares(problem: Problem) -> Floats | None:
 
 def _weights(problem: Problem, parts: Ints) -> Floats:
     """Return the load of each part, points."""
-    return np.bincount(parts, weights=problem.own(parts))
+    return total(parts, problem.own(parts), int(parts.max(initial=-1)) + 1)
 
 
 def _laid(problem: Problem, parts: Ints) -> Ints:

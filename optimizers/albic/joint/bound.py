@@ -38,6 +38,7 @@ import numpy as np
 
 from optimizers.albic.joint.near import Edges, edges
 from optimizers.albic.problem import Floats, Ints, Problem
+from optimizers.albic.units import total
 
 SLICES = 12
 """Of the range of M."""
@@ -95,9 +96,9 @@ class _Facts:
 
 def _facts(problem: Problem, found: Edges) -> _Facts | None:
     """Return the facts; None where savings exceed loads, which no load model means."""
-    whole = np.bincount(found.group, weights=found.saved, minlength=problem.groups)
+    whole = total(found.group, found.saved, problem.groups)
     within = problem.node[found.group] == problem.node[found.other]
-    here = np.bincount(found.group[within], weights=found.saved[within], minlength=problem.groups)
+    here = total(found.group[within], found.saved[within], problem.groups)
     own, full, cost = problem.load - here, problem.load, problem.cost
     if (full - whole < -SAFE * (1 + full)).any():
         return None
@@ -106,22 +107,24 @@ def _facts(problem: Problem, found: Edges) -> _Facts | None:
     index[kept] = np.arange(len(kept))
     stay = index[at] >= 0
     capacity = problem.capacity[kept]
-    raw_all = np.bincount(at, weights=own, minlength=problem.nodes)
+    raw_all = total(at, own, problem.nodes)
     everything = np.zeros(problem.groups, dtype=np.intp)
-    total, size = float(raw_all.sum()), float(capacity.sum())
+    everything_raw, size = float(raw_all.sum()), float(capacity.sum())
     more = _Knapsacks(everything, 2 * here, cost, 1).most(problem.budget)
     less = _Knapsacks(everything, 2 * (whole - here), cost, 1).most(problem.budget)
     giant = float((full - whole)[stay].max() / capacity.max()) if stay.any() else 0.0
+    lowers = max(0.0, float(((2 * whole - full) / cost).max()))
+    raises = max(0.0, float(((2 * here - full) / cost).max()))
     return _Facts(
         raw=raw_all[kept],
         capacity=capacity,
         budget=problem.budget,
-        mean=((total - less) / size, (total + more) / size),
+        mean=((everything_raw - less) / size, (everything_raw + more) / size),
         giant=giant,
-        leaving=_Knapsacks(index[at][stay], own[stay], cost[stay], len(kept)),
-        joining=_Knapsacks(everything, full, cost, 1),
-        lowers=max(0.0, float(((2 * whole - full) / cost).max())),
-        raises=max(0.0, float(((2 * here - full) / cost).max())),
+        leaving=_Knapsacks(index[at][stay], own[stay], cost[stay], len(kept), lowers),
+        joining=_Knapsacks(everything, full, cost, 1, raises),
+        lowers=lowers,
+        raises=raises,
     )
 
 
@@ -144,8 +147,8 @@ def _allowed(facts: _Facts, low: float, high: float, d: float) -> bool:
     budget = facts.budget * (1 + SAFE) + SAFE
     down = np.maximum(0.0, facts.raw - facts.capacity * (high + d))
     up = np.maximum(0.0, facts.capacity * (low - d) - facts.raw)
-    first = facts.leaving.least(np.arange(len(down)), down, facts.lowers)
-    second = facts.joining.least(np.zeros(len(up), dtype=np.intp), up, facts.raises)
+    first = facts.leaving.least(np.arange(len(down)), down)
+    second = facts.joining.least(np.zeros(len(up), dtype=np.intp), up)
     needs, lowering, raising = np.maximum(first, second), float(first.sum()), float(second.sum())
     if needs.max() > budget or lowering + raising > 2 * budget:
         return False
@@ -160,14 +163,19 @@ class _Knapsacks:
         value: Of each, shape (T,); below 0 counts as 0.
         cost: Of each, shape (T,), > 0.
         count: n.
+        rate: Value a unit of cost that can be had from elsewhere without limit, >= 0.
     """
 
-    def __init__(self, knapsack: Ints, value: Floats, cost: Floats, count: int) -> None:
+    def __init__(self, knapsack: Ints, value: Floats, cost: Floats, count: int, rate: float = 0.0) -> None:
         self._value = np.maximum(value, 0.0)
         self._rate = self._value / cost
         order = np.lexsort((-self._rate, knapsack))
         self._value, self._cost, self._rate = self._value[order], cost[order], self._rate[order]
         self._starts = np.searchsorted(knapsack[order], np.arange(count + 1))
+        # what is slower than the other source is had from there
+        faster = np.concatenate([[0], np.cumsum(self._rate > rate)])
+        self._ends = self._starts[:-1] + np.diff(faster[self._starts])
+        self._elsewhere = rate
         self._values = np.concatenate([[0.0], np.cumsum(self._value)])
         self._costs = np.concatenate([[0.0], np.cumsum(self._cost)])
 
@@ -178,23 +186,19 @@ class _Knapsacks:
             return float(self._values[-1])
         return float(self._values[at] + (budget - self._costs[at]) * self._rate[at])
 
-    def least(self, knapsack: Ints, value: Floats, rate: float) -> Floats:
+    def least(self, knapsack: Ints, value: Floats) -> Floats:
         """Return the least cost of a value from each knapsack, infinite where it cannot be had.
 
         Args:
             knapsack: Which one to take from, shape (Q,).
             value: What is to be had, shape (Q,), >= 0.
-            rate: Value a unit of cost that can be had from elsewhere without limit, >= 0.
         """
-        start, end = self._starts[knapsack], self._starts[knapsack + 1]
-        if rate > 0:  # what is slower than the other source is had from there
-            faster = np.concatenate([[0], np.cumsum(self._rate > rate)])
-            end = start + faster[end] - faster[start]
+        start, end = self._starts[knapsack], self._ends[knapsack]
         inside = np.minimum(value, self._values[end] - self._values[start])
         rest = value - inside
         own = self._cost_of(start, end, inside)
-        if rate > 0:
-            return np.asarray(own + rest / rate)
+        if self._elsewhere > 0:
+            return np.asarray(own + rest / self._elsewhere)
         return np.where(rest > SAFE * (1 + value), np.inf, own)
 
     def _cost_of(self, start: Ints, end: Ints, value: Floats) -> Floats:

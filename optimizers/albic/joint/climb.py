@@ -19,6 +19,7 @@ from optimizers.albic.joint.near import Edges, Near
 from optimizers.albic.joint.prices import Prices
 from optimizers.albic.joint.target import Target
 from optimizers.albic.problem import Bools, Floats, Ints, Problem
+from optimizers.albic.units import total
 
 PASSES = 400
 QUICK = 1.5
@@ -85,7 +86,7 @@ def view(scene: Scene, node: Ints) -> View:
     same = edges.worth is edges.saved
     near_worth = near if same else Near(edges.group, edges.other, edges.worth, node, problem.nodes)
     saved = near.at(everyone, node)
-    raw = np.bincount(node, weights=problem.load - saved, minlength=problem.nodes)
+    raw = total(node, problem.load - saved, problem.nodes)
     mean = float(raw.sum() / problem.capacity[problem.kept].sum())
     return View(node, saved, saved if same else near_worth.at(everyone, node), near, near_worth, raw, mean)
 
@@ -169,8 +170,8 @@ def _fits(problem: Problem, node: Ints, group: Ints, to: Ints) -> Bools:
     fits = ~problem.removed[to]
     if problem.caps is not None:
         for used, limit in zip(problem.caps.load, problem.caps.limit, strict=True):
-            total = np.bincount(node, weights=used, minlength=problem.nodes)
-            fits = fits & (total[to] + used[group] <= limit[to])
+            filled = total(node, used, problem.nodes)
+            fits = fits & (filled[to] + used[group] <= limit[to])
     return fits
 
 

@@ -14,7 +14,7 @@ from optimizers.albic.balancer import balance
 from optimizers.albic.joint.climb import Scene, view
 from optimizers.albic.joint.coarse import coarse
 from optimizers.albic.problem import Bools, Ints, Problem
-from optimizers.albic.units import expand
+from optimizers.albic.units import expand, total
 
 
 def level(scene: Scene, node: Ints, seed: int) -> Ints:
@@ -85,5 +85,5 @@ def over_caps(problem: Problem, node: Ints) -> Bools:
         return over
     placed = node >= 0
     for used, limit in zip(problem.caps.load, problem.caps.limit, strict=True):
-        over |= np.bincount(node[placed], weights=used[placed], minlength=problem.nodes) > limit
+        over |= total(node[placed], used[placed], problem.nodes) > limit
     return over

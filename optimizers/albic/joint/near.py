@@ -15,6 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from optimizers.albic.problem import Floats, Ints, Problem
+from optimizers.albic.units import total
 
 DENSE = 3_000_000
 """Groups times nodes up to which S is kept whole; beyond that only where it is not 0."""
@@ -31,12 +32,14 @@ class Edges:
         other: The other end, shape (2E,).
         saved: Load that each end saves, points, shape (2E,).
         worth: What that is worth to each end, points, shape (2E,); ``saved`` itself unless nothing is known of it.
+        flow: Index of the flow, shape (2E,).
     """
 
     group: Ints
     other: Ints
     saved: Floats
     worth: Floats
+    flow: Ints
 
 
 def edges(problem: Problem) -> Edges:
@@ -52,6 +55,7 @@ def edges(problem: Problem) -> Edges:
         np.concatenate([second, first]),
         saved,
         saved if known else np.tile(value[real], 2),
+        np.tile(np.flatnonzero(real), 2),
     )
 
 
@@ -85,10 +89,10 @@ class Near:
         keys, saved = group[placed] * nodes + at[placed], saved[placed]
         self._all: Floats | None = None
         if len(node) * nodes <= DENSE:
-            self._all = np.bincount(keys, saved, minlength=len(node) * nodes)
+            self._all = total(keys, saved, len(node) * nodes)
         else:
             self._keys, inverse = np.unique(keys, return_inverse=True)
-            self._sums = np.bincount(inverse, saved, minlength=len(self._keys))
+            self._sums = total(inverse, saved, len(self._keys))
 
     def at(self, group: Ints, node: Ints) -> Floats:
         """Return S(group, node), elementwise; 0 for nodes below 0."""

@@ -19,8 +19,8 @@ import numpy as np
 from optimizers.albic.joint.options import Options
 from optimizers.albic.problem import Floats, Problem
 
-BETA = 0.03
-"""At 5.8 points beyond the tolerance, a node costs as much as an average group."""
+BETA = 0.045
+"""At 4.7 points beyond the tolerance, a node costs as much as an average group."""
 GAMMA = 0.004
 
 

@@ -28,7 +28,7 @@ from optimizers.albic.joint.bound import lower
 from optimizers.albic.joint.climb import Scene, climb, energy, view
 from optimizers.albic.joint.coarse import coarse
 from optimizers.albic.joint.levelling import first, level, rebalanced
-from optimizers.albic.joint.near import Edges, edges
+from optimizers.albic.joint.near import edges
 from optimizers.albic.joint.options import Options
 from optimizers.albic.joint.prices import prices
 from optimizers.albic.joint.swap import swap
@@ -90,19 +90,10 @@ def scene_of(problem: Problem, wanted: Bools, options: Options) -> Scene:
     return Scene(
         problem=problem,
         edges=found,
-        heavy=_heavy_edges(problem, found, wanted),
+        heavy=np.flatnonzero(wanted[found.flow]),
         prices=prices(problem, options),
         fixed=np.zeros(problem.groups, dtype=bool),
     )
-
-
-def _heavy_edges(problem: Problem, found: Edges, wanted: Bools) -> Ints:
-    """Return which edges come from heavy flows, in both directions, shape (H,)."""
-    flows = problem.flows
-    keys = flows.producer[wanted] * problem.groups + flows.consumer[wanted]
-    forth = np.isin(found.group * problem.groups + found.other, keys)
-    back = np.isin(found.other * problem.groups + found.group, keys)
-    return np.flatnonzero(forth | back)
 
 
 def _pays(scene: Scene) -> bool:

@@ -13,6 +13,7 @@ import numpy as np
 
 from optimizers.albic.joint.climb import LEAST, Scene, View, view
 from optimizers.albic.problem import Floats, Ints
+from optimizers.albic.units import total
 
 MOST_GROUPS = 1_200
 """Groups beyond which exchanges are not looked at: the table of all is as large as their square."""
@@ -103,7 +104,7 @@ def _between(scene: Scene, able: Ints) -> tuple[Floats, Floats]:
     both = (first >= 0) & (second >= 0)
     keys = first[both] * len(able) + second[both]
     tables = [
-        np.bincount(keys, weights=values[both], minlength=len(able) ** 2).reshape(len(able), -1)
+        total(keys, values[both], len(able) ** 2).reshape(len(able), -1)
         for values in (scene.edges.saved, scene.edges.worth)
     ]
     return tables[0], tables[1]

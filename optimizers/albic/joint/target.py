@@ -91,7 +91,7 @@ def weighed(problem: Problem, edges: Edges, prices: Prices, node: Ints, target: 
     if gain <= prices.move[moved].sum() or not moved.any():
         return None
     both = _same(edges, target) & (target[edges.group] >= 0)
-    credit = np.bincount(edges.group[both], weights=edges.worth[both], minlength=problem.groups)
+    credit = total(edges.group[both], edges.worth[both], problem.groups)
     return Target(target, credit, gain / float(problem.cost[moved].sum()))
 
 
@@ -108,7 +108,7 @@ def binding(problem: Problem, edges: Edges, node: Ints | None = None) -> Bools:
         edges: Its flows.
         node: Only those within a node of this placement, shape (K,); all without.
     """
-    whole = np.bincount(edges.group, weights=edges.worth, minlength=problem.groups)
+    whole = total(edges.group, edges.worth, problem.groups)
     found: Bools = edges.worth >= BINDING * np.minimum(whole[edges.group], whole[edges.other])
     return found if node is None else found & _same(edges, node)
 
@@ -147,9 +147,10 @@ def _cut(problem: Problem, edges: Edges, members: Ints, node: Ints, parts: int, 
     count = int(index.max()) + 1
     bound = binding(problem, edges)[both]
     # what a group will weigh once it sits beside those that bind it
-    eased = np.bincount(first[bound], weights=saved[bound], minlength=count)
+    eased = total(first[bound], saved[bound], count)
     weight = np.maximum(0.0, total(index[members], problem.load[members], count) - eased)
-    return partition(weight, (first, second), worth, parts, seed=seed)[index[members]]
+    part = partition(weight, (first, second), worth, parts, seed=seed)
+    return np.asarray(part[index[members]], dtype=np.intp)
 
 
 def kept_units(problem: Problem, edges: Edges, node: Ints, largest: float) -> Ints:
@@ -163,8 +164,8 @@ def kept_units(problem: Problem, edges: Edges, node: Ints, largest: float) -> In
     """
     bound = binding(problem, edges, node)
     label = components(problem.groups, edges.group[bound], edges.other[bound])
-    load = np.bincount(label, weights=problem.load)
-    load -= np.bincount(label[edges.group[bound]], weights=edges.saved[bound], minlength=len(load))
+    load = total(label, problem.load, int(label.max(initial=-1)) + 1)
+    load -= total(label[edges.group[bound]], edges.saved[bound], len(load))
     too_large = load[label] > largest
     label[too_large] = len(load) + np.flatnonzero(too_large)
     return numbered(label)
@@ -186,7 +187,7 @@ def lay(problem: Problem, edges: Edges, items: Ints, prices: Prices, node: Ints)
     load = total(items[of], problem.load[of], count)
     load -= total(items[edges.group[together]], edges.saved[together], count)
     stays = coo_array((problem.cost[of], (items[of], node[of])), shape=(count, problem.nodes)).tocsr()[:, kept]
-    rest = np.bincount(node[~of], weights=problem.own(node)[~of], minlength=problem.nodes)[kept]
+    rest = total(node[~of], problem.own(node)[~of], problem.nodes)[kept]
     capacity = problem.capacity[kept]
     mean = (rest.sum() + load.sum()) / capacity.sum()
     if count <= FEW * len(kept):
