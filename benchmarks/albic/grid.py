@@ -1,8 +1,8 @@
 """The paper's grid: three clusters, four budgets, three spreads of load, several seeds.
 
 Figures 2 to 4 of [ALBIC] show it for CPLEX. The MILP here is solved by an open solver, to a limit of search nodes,
-on the smallest cluster and budget only, and not in a quick run, as one instance takes half a minute and more. Seconds are
-those of one processor.
+on the smallest cluster and budget only, and not in a quick run, as one instance takes half a minute and more.
+Seconds are those of one processor.
 """
 
 from __future__ import annotations
