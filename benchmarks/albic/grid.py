@@ -15,11 +15,11 @@ import numpy as np
 
 from benchmarks.albic.instances import SIZES, SMALL, Size, instance
 from benchmarks.record import Record
-from optimizers.albic.balancer import balance
+from optimizers.albic.balance.balancer import balance
 from optimizers.albic.baselines import flux, potc
-from optimizers.albic.milp import solve
+from optimizers.albic.exact.milp import solve
+from optimizers.albic.exact.polish import polish
 from optimizers.albic.plan import Plan
-from optimizers.albic.polish import polish
 from optimizers.albic.problem import Problem
 
 BENCH, SCENARIO = "albic", "grid"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from include.simulation.placement import PlacementPlant
-from optimizers.albic.balancer import balance
+from optimizers.albic.balance.balancer import balance
 from optimizers.albic.baselines import cola
 from optimizers.albic.joint.search import place as joint
 from optimizers.albic.paper.albic import place as albic

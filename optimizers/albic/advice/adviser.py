@@ -129,7 +129,7 @@ def _albic(problem: Problem, seed: int) -> Plan:
 
 
 def _balancer(problem: Problem, seed: int) -> Plan:
-    from optimizers.albic.balancer import balance
+    from optimizers.albic.balance.balancer import balance
 
     return balance(problem, seed=seed)
 

@@ -17,9 +17,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from optimizers.albic.board import Board
-from optimizers.albic.duties import place
-from optimizers.albic.frame import frame
+from optimizers.albic.balance.board import Board
+from optimizers.albic.balance.duties import place
+from optimizers.albic.balance.frame import frame
 from optimizers.albic.plan import Plan
 from optimizers.albic.problem import Problem
 

@@ -10,7 +10,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from optimizers.albic.balancer import balance
+from optimizers.albic.balance.balancer import balance
 from optimizers.albic.plan import Plan
 from optimizers.albic.problem import Problem
 

@@ -10,7 +10,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from optimizers.albic.balancer import balance
+from optimizers.albic.balance.balancer import balance
 from optimizers.albic.joint.climb import Scene, view
 from optimizers.albic.joint.coarse import coarse
 from optimizers.albic.problem import Bools, Ints, Problem

@@ -22,7 +22,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from optimizers.albic.balancer import balance
+from optimizers.albic.balance.balancer import balance
 from optimizers.albic.baselines import cola
 from optimizers.albic.joint.bound import lower
 from optimizers.albic.joint.climb import Scene, climb, energy, view

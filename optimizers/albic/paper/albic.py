@@ -16,9 +16,9 @@ from dataclasses import replace
 
 import numpy as np
 
-from optimizers.albic.balancer import balance
+from optimizers.albic.balance.balancer import balance
+from optimizers.albic.exact.milp import solve
 from optimizers.albic.joint.bound import lower
-from optimizers.albic.milp import solve
 from optimizers.albic.pairs import heavy
 from optimizers.albic.paper.improve import Asked, improve
 from optimizers.albic.paper.maintain import maintain

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from include.contracts.errors import MillraceError
-from optimizers.albic.balancer import balance
+from optimizers.albic.balance.balancer import balance
 from optimizers.albic.framework import NEW, Limits, adapt, to_target
 from optimizers.albic.joint.search import place
 from optimizers.albic.problem import Caps, Ints, Problem

@@ -1,7 +1,7 @@
 import numpy as np
 from hypothesis import given, settings
 
-from optimizers.albic.balancer import balance as ours
+from optimizers.albic.balance.balancer import balance as ours
 from optimizers.albic.baselines.flux import balance
 from tests.optimizers.albic.instances import problem, problems, uneven
 

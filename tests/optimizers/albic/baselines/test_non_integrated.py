@@ -3,7 +3,7 @@ from __future__ import annotations
 import numpy as np
 from hypothesis import given, settings
 
-from optimizers.albic.balancer import balance
+from optimizers.albic.balance.balancer import balance
 from optimizers.albic.baselines.non_integrated import place
 from optimizers.albic.problem import Problem
 from tests.optimizers.albic.jobs import after, problem, problems

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 
 from include.contracts.errors import MillraceError
-from optimizers.albic.balancer import balance
+from optimizers.albic.balance.balancer import balance
 from optimizers.albic.joint.options import Options
 from optimizers.albic.joint.search import place
 from optimizers.albic.problem import UNPLACED, Caps, Flows, Problem

@@ -5,10 +5,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from optimizers.albic.balancer import balance
-from optimizers.albic.bound import lower_bound
+from optimizers.albic.balance.balancer import balance
+from optimizers.albic.balance.bound import lower_bound
+from optimizers.albic.exact.polish import polish
 from optimizers.albic.plan import effect
-from optimizers.albic.polish import polish
 from optimizers.albic.problem import Caps, Flows
 from tests.optimizers.albic.instances import least_distance, pins, problem, problems, uneven, used
 

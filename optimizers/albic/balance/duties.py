@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from optimizers.albic.board import Board
+from optimizers.albic.balance.board import Board
 from optimizers.albic.problem import UNPLACED, Floats, Ints
 
 LEAST_RELIEF = 1e-9

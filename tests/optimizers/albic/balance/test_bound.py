@@ -2,10 +2,10 @@ import numpy as np
 import pytest
 
 from optimizers.albic import bound as module
-from optimizers.albic.bound import lower_bound
-from optimizers.albic.classes import bound_by_classes
-from optimizers.albic.frame import frame
-from optimizers.albic.sums import Sums, affordable
+from optimizers.albic.balance.bound import lower_bound
+from optimizers.albic.balance.classes import bound_by_classes
+from optimizers.albic.balance.frame import frame
+from optimizers.albic.balance.sums import Sums, affordable
 from tests.optimizers.albic.instances import least_distance, problem, uneven
 
 

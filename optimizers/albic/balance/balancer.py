@@ -1,17 +1,17 @@
 """The certified balancer: a plan within the budget, and a load distance that no plan can undercut.
 
 A plan goes through stages: every group gets a node, exceeded caps are eased, removed nodes are drained
-(:mod:`optimizers.albic.drain` tells what comes before what), then the load distance is brought down, and last, what
+(:mod:`drain` tells what comes before what), then the load distance is brought down, and last, what
 does not help it is taken back. A move is never made for less than rounding.
 
 The load distance is brought down by aiming: at the proven bound first, then between what was reached and what was not,
-from where the stages before left off and from the best plan so far (:mod:`optimizers.albic.search`).
+from where the stages before left off and from the best plan so far (:mod:`search`).
 
 Loads of groups are taken as they are under the present placement, whoever sits beside whom afterwards. Flows are not
 looked at otherwise; the joint search does that.
 
 Reference: own; the aim is that of the MILP in [ALBIC] Section 4.3.1. Deviations: d is minimised first, then what the
-moves cost; the paper's d_u and d_l are left to :mod:`optimizers.albic.milp`.
+moves cost; the paper's d_u and d_l are left to :mod:`milp`.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from dataclasses import replace
 
 import numpy as np
 
-from optimizers.albic.board import Board
-from optimizers.albic.bound import bound_of
-from optimizers.albic.drain import drain, uncrowded
-from optimizers.albic.duties import ease, place
-from optimizers.albic.frame import frame
+from optimizers.albic.balance.board import Board
+from optimizers.albic.balance.bound import bound_of
+from optimizers.albic.balance.drain import drain, uncrowded
+from optimizers.albic.balance.duties import ease, place
+from optimizers.albic.balance.frame import frame
+from optimizers.albic.balance.search import bring
 from optimizers.albic.plan import Plan
 from optimizers.albic.problem import Ints, Problem
-from optimizers.albic.search import bring
 
 AIMS = 7
 """Load distances that are aimed at, one after another."""

@@ -35,9 +35,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from optimizers.albic.frame import Frame, frame
+from optimizers.albic.balance.frame import Frame, frame
+from optimizers.albic.balance.sums import WINDOW, Sums, affordable
 from optimizers.albic.problem import UNPLACED, Bools, Floats, Ints, Problem
-from optimizers.albic.sums import WINDOW, Sums, affordable
 
 RESOLUTION = 1e-5
 """Points to which the bisection goes."""
@@ -54,7 +54,7 @@ def lower_bound(problem: Problem, pinned: Ints | None = None) -> float:
 
     Args:
         problem: The problem; loads are taken as they are under the present placement.
-        pinned: As for :func:`optimizers.albic.balancer.balance`.
+        pinned: As for :func:`optimizers.albic.balance.balancer.balance`.
     """
     return bound_of(frame(problem, pinned))
 

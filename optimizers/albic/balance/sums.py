@@ -1,6 +1,6 @@
 """A sharper bound for small problems: only sums of groups that exist count.
 
-:mod:`optimizers.albic.bound` takes all sums between the least and the greatest to exist. But a node 20 above the mean
+:mod:`bound` takes all sums between the least and the greatest to exist. But a node 20 above the mean
 with groups of 4.2 and of 2.5 cannot give five of them and land within 0.2 of the mean: five heavy ones are 21, four and
 a light one 19.3. It has to give or get one more, and that decides which d the budget allows.
 

@@ -9,7 +9,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from optimizers.albic.frame import SLACK, Frame
+from optimizers.albic.balance.frame import SLACK, Frame
 from optimizers.albic.problem import Bools, Floats, Ints
 
 

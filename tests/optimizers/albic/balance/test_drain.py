@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from optimizers.albic.balancer import balance
-from optimizers.albic.drain import OVERLOADED
-from optimizers.albic.polish import polish
+from optimizers.albic.balance.balancer import balance
+from optimizers.albic.balance.drain import OVERLOADED
+from optimizers.albic.exact.polish import polish
 from tests.optimizers.albic.instances import problem, problems
 
 

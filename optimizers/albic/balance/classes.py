@@ -1,6 +1,6 @@
 """A bound by counting: how many groups of like load leave and reach each node, whichever groups they are.
 
-The bound of :mod:`optimizers.albic.bound` lets every node in need have the best groups there are. Here what some get,
+The bound of :mod:`bound` lets every node in need have the best groups there are. Here what some get,
 others do not: three heavy groups are in one place each.
 
 Symbols:
@@ -28,7 +28,7 @@ from __future__ import annotations
 import numpy as np
 from ortools.sat.python import cp_model
 
-from optimizers.albic.frame import Frame
+from optimizers.albic.balance.frame import Frame
 from optimizers.albic.problem import UNPLACED, Bools, Floats, Ints
 
 SCALE = 1_000

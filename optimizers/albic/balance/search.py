@@ -16,8 +16,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from optimizers.albic.board import Board
-from optimizers.albic.frame import SLACK, Frame
+from optimizers.albic.balance.board import Board
+from optimizers.albic.balance.frame import SLACK, Frame
 from optimizers.albic.problem import Floats, Ints
 
 ALL_PARTNERS = 80_000

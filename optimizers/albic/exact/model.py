@@ -16,7 +16,7 @@ Loads are rounded to integers, prices and uses up, budgets and ceilings down: wh
 figures too. What it proves does where prices are multiples of the least and nothing is owed, rounding taken off.
 
 Reference: [ALBIC] Section 4.3.1, constraints (1) to (4), without the corrections' victims (see
-:mod:`optimizers.albic.milp`); d is an integer here because CP-SAT rounds what is not.
+:mod:`milp`); d is an integer here because CP-SAT rounds what is not.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from dataclasses import dataclass
 import numpy as np
 from ortools.sat.python import cp_model
 
-from optimizers.albic.board import Board
+from optimizers.albic.balance.board import Board
 from optimizers.albic.problem import UNPLACED, Bools, Floats, Ints
 
 SCALE = 100_000

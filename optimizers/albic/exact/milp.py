@@ -23,7 +23,7 @@ Reference:
     - Two phases instead of weights: first d, then d_u + d_l at that d. A weight small enough not to matter to d is
       lost in a solver's tolerance.
     - (3) only for kept nodes: no load on a removed node is too much for a plan, while it is emptied.
-    - Draining is a duty of its own (:mod:`optimizers.albic.drain` says why): the program leaves no more groups on
+    - Draining is a duty of its own (:mod:`drain` says why): the program leaves no more groups on
       removed nodes than that does. Exceeded caps, and groups without a node, are treated as in the balancer.
     - Capacities multiply both sides.
 """
@@ -37,11 +37,11 @@ from enum import Enum
 import numpy as np
 from ortools.math_opt.python import mathopt
 
-from optimizers.albic.board import Board
-from optimizers.albic.bound import bound_of
-from optimizers.albic.drain import drain
-from optimizers.albic.duties import ease, place
-from optimizers.albic.frame import frame
+from optimizers.albic.balance.board import Board
+from optimizers.albic.balance.bound import bound_of
+from optimizers.albic.balance.drain import drain
+from optimizers.albic.balance.duties import ease, place
+from optimizers.albic.balance.frame import frame
 from optimizers.albic.plan import Plan
 from optimizers.albic.problem import Floats, Ints, Problem
 
@@ -115,7 +115,7 @@ def solve(problem: Problem, *, pinned: Ints | None = None) -> Plan:
 
     Args:
         problem: The problem. Loads are those under the present placement.
-        pinned: As for :func:`optimizers.albic.balancer.balance`.
+        pinned: As for :func:`optimizers.albic.balance.balancer.balance`.
     """
     start = frame(problem, pinned)
     board = Board(start)

@@ -2,7 +2,7 @@
 
 Three programs are tried while there is a gap, each bounded by CP-SAT's deterministic time and never by a clock, so that
 the same plan comes out everywhere:
-    1. a bound by counting groups of like load (:mod:`optimizers.albic.classes`)
+    1. a bound by counting groups of like load (:mod:`classes`)
     2. a choice for the groups on nodes that have to give at a load distance between the bound and the plan's, to the
        nodes that have to get; it is small even where the problem is not
     3. on small problems a choice for all groups, which proves as well as it finds
@@ -17,12 +17,12 @@ from dataclasses import replace
 
 import numpy as np
 
-from optimizers.albic.board import Board
-from optimizers.albic.bound import Needs
-from optimizers.albic.classes import bound_by_classes
-from optimizers.albic.drain import uncrowded
-from optimizers.albic.frame import SLACK, frame
-from optimizers.albic.model import Found, Model
+from optimizers.albic.balance.board import Board
+from optimizers.albic.balance.bound import Needs
+from optimizers.albic.balance.classes import bound_by_classes
+from optimizers.albic.balance.drain import uncrowded
+from optimizers.albic.balance.frame import SLACK, frame
+from optimizers.albic.exact.model import Found, Model
 from optimizers.albic.plan import Plan
 from optimizers.albic.problem import Bools, Ints, Problem
 
@@ -54,7 +54,7 @@ def polish(problem: Problem, plan: Plan, *, pinned: Ints | None = None) -> Plan:
     Args:
         problem: The problem.
         plan: A plan for it that keeps to the budget and the pins.
-        pinned: As for :func:`optimizers.albic.balancer.balance`.
+        pinned: As for :func:`optimizers.albic.balance.balancer.balance`.
     """
     start = frame(problem, pinned)
     if len(start.load) * len(start.capacity) > LARGE:

@@ -20,10 +20,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from optimizers.albic.board import Board
-from optimizers.albic.frame import Frame
+from optimizers.albic.balance.board import Board
+from optimizers.albic.balance.frame import Frame
+from optimizers.albic.balance.search import Band, Search
 from optimizers.albic.problem import Floats, Ints
-from optimizers.albic.search import Band, Search
 
 OVERLOADED = 90.0
 """Points from which a node counts as overloaded: nothing is left for what a period's average does not show."""
