@@ -44,7 +44,7 @@ LARGE_AIMS = 2
 LARGE_OFFSET = 0.1
 """Points above the bound that are aimed at first there: every node is brought so far before any is brought nearer."""
 
-RETRIES = 8
+RETRIES = 5
 """How often a dead end is tried again for each aim, at most."""
 
 RETRY_SIZE = 100_000
