@@ -49,11 +49,11 @@ def drain(board: Board) -> str | None:
 def uncrowded(board: Board) -> Floats:
     """Return what nodes may be loaded with once relief is done, raw points, shape (N,).
 
-    Where there are removed nodes, balance must not load again whom relief has just relieved: it would even all that are
-    overloaded to the limit, from where nothing is urgent any more.
+    While groups wait on removed nodes, balance must not load again whom relief has just relieved: it would even all
+    that are overloaded to the limit, from where nothing is urgent any more.
     """
     frame = board.frame
-    if frame.kept.all():
+    if not len(_waiting(board)):
         return np.full(len(frame.capacity), np.inf)
     most: Floats = np.where(frame.kept, np.maximum(_relieved(frame), board.raw), np.inf)
     return most

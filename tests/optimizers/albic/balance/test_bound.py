@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from optimizers.albic import bound as module
+from optimizers.albic.balance import bound as module
 from optimizers.albic.balance.bound import lower_bound
 from optimizers.albic.balance.classes import bound_by_classes
 from optimizers.albic.balance.frame import frame
