@@ -44,7 +44,7 @@ def changes(lake: Lake) -> list[Decision]:
 
 
 def slots(decision: Decision) -> tuple[int, int]:
-    change = decision.proposals[0].changes[0]
+    change = next(change for proposal in decision.proposals for change in proposal.changes)
     return change.before, change.value
 
 
