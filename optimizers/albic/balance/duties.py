@@ -37,7 +37,8 @@ def place(board: Board) -> None:
 def ease(board: Board) -> None:
     """Move groups away from nodes where caps are exceeded, as far as the budget goes; afterwards caps hold that do now.
 
-    Of all moves that ease a cap the one is made that eases most for its price.
+    Of all moves that ease a cap the one is made that eases most for its price. Excess that it causes elsewhere counts
+    against it: the sum falls with every move, so no groups take turns for ever.
     """
     frame = board.frame
     while len(frame.use):
@@ -62,10 +63,12 @@ def _relief(board: Board, node: int) -> tuple[float, int, int] | None:
     limit, used = frame.limit[:, node], board.used[:, node]
     before = np.maximum(used / limit - 1, 0).sum()
     after = np.maximum((used[:, None] - frame.use[:, groups]) / limit[:, None] - 1, 0).sum(axis=0)
+    there = np.stack([_excess(board, kept, frame.use[:, group]) for group in groups])
+    relief = (before - after)[:, None] - (there - _excess(board, kept, np.zeros(len(limit))))
     price = board.price(one, to)
-    allowed = board.fits(one, to) & (price <= board.left()) & (before - after > LEAST_RELIEF)[:, None]
+    allowed = board.fits(one, to) & (price <= board.left()) & (relief > LEAST_RELIEF)
     unit = float(frame.price.mean()) or 1.0
-    score = np.where(allowed, (before - after)[:, None] / (np.maximum(price, 0) / unit + LEAST_RELIEF), -np.inf)
+    score = np.where(allowed, relief / (np.maximum(price, 0) / unit + LEAST_RELIEF), -np.inf)
     best = score == score.max()
     # among equals the node that is loaded least
     filled = np.where(best & allowed, ((board.raw[to] + frame.load[one]) / frame.capacity[to]), np.inf)

@@ -6,10 +6,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from optimizers.albic.balance.balancer import balance
+from optimizers.albic.balance.board import Board
 from optimizers.albic.balance.bound import lower_bound
 from optimizers.albic.exact.polish import polish
 from optimizers.albic.plan import effect
-from optimizers.albic.problem import Caps, Flows
+from optimizers.albic.problem import Caps, Flows, Problem
 from tests.optimizers.albic.instances import least_distance, pins, problem, problems, uneven, used
 
 FEW = settings(max_examples=60, deadline=None)
@@ -43,8 +44,7 @@ def test_polished_plan_when_anything_valid_is_posed_then_keeps_every_limit_and_i
     assert_valid(posed, polished)
     assert posed.distance(polished.node) <= posed.distance(plan.node) + 1e-9
     assert polished.bound >= plan.bound - 1e-9
-    left = lambda node: posed.removed[node].sum()  # noqa: E731
-    assert left(polished.node) <= left(plan.node)
+    assert posed.removed[polished.node].sum() <= posed.removed[plan.node].sum()
 
 
 @TINY
@@ -256,3 +256,25 @@ def test_loads_when_partners_are_near_then_are_those_of_the_present_placement():
     # together they load node 0 with 14, as much as node 1 has
     assert not len(near.moved(balance(near).node))
     assert posed.distance(posed.node) == 3
+
+
+def test_plan_when_groups_could_take_turns_in_exceeding_a_cap_then_ends(monkeypatch):
+    posed = Problem(
+        load=np.array([1.0, 4, 4, 0, 2]),
+        node=np.array([2, 2, 0, 2, 1]),
+        capacity=np.ones(3),
+        removed=np.zeros(3, dtype=bool),
+        cost=np.ones(5),
+        budget=np.inf,
+        operator=np.zeros(5, dtype=np.intp),
+        caps=Caps(load=np.array([[2.0, 2, 0, 2, 2]]), limit=np.array([[2.0, 1, 1]])),
+    )
+    made, move = [], Board.move
+
+    def counted(board, group, to):
+        made.append(group)
+        assert len(made) < 100, "groups are moved round in a circle"
+        move(board, group, to)
+
+    monkeypatch.setattr(Board, "move", counted)
+    assert_valid(posed, balance(posed))
