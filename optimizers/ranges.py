@@ -1,4 +1,4 @@
-"""Allowed values of a tuner's options, and the error that names what is allowed."""
+"""Allowed values of an optimizer's options, and the error that names what is allowed."""
 
 from __future__ import annotations
 
@@ -33,41 +33,51 @@ class Range:
         return f"{'(' if self.low_open else '['}{self.low:g}{high}{')' if self.high_open else ']'}"
 
 
+POSITIVE = Range(0, math.inf, low_open=True, high_open=True)
+"""Finite numbers above 0."""
+
 Allowed = Range | tuple[str, ...] | type[int] | None
 """A range of numbers, one of some words, a whole number >= 1 (``int``), or a switch (None)."""
 
 
-def check(name: str, value: object, allowed: Allowed) -> None:
+TUNER = "tuner.options"
+"""Section of the spec that a tuner's options stand in."""
+
+
+def check(name: str, value: object, allowed: Allowed, section: str = TUNER) -> None:
     """Refuse a value of a wrong type or out of range.
 
     Args:
         name: Name of the option.
         value: What was given.
         allowed: What may be given.
+        section: Where the option stands.
 
     Raises:
         MillraceError: With the option, its value, the allowed range and the remedy.
     """
+    at = key(name, section)
     if allowed is None:
         if not isinstance(value, bool):
-            raise MillraceError(key(name), value, "true or false", "Switch it on or off.")
+            raise MillraceError(at, value, "true or false", "Switch it on or off.")
     elif isinstance(allowed, tuple):
         if value not in allowed:
-            raise MillraceError(key(name), value, ", ".join(allowed), "Choose one of these.")
+            raise MillraceError(at, value, ", ".join(allowed), "Choose one of these.")
     elif isinstance(allowed, Range):
         if isinstance(value, bool) or not isinstance(value, int | float) or value not in allowed:
-            raise MillraceError(key(name), value, f"a number in {allowed}", "Set a value within the range.")
+            raise MillraceError(at, value, f"a number in {allowed}", "Set a value within the range.")
     elif isinstance(value, bool) or not isinstance(value, int) or value < 1:
-        raise MillraceError(key(name), value, "a whole number >= 1", "Set a whole number.")
+        raise MillraceError(at, value, "a whole number >= 1", "Set a whole number.")
 
 
-def parse_fields(kind: type[T], options: Mapping[str, Any], extra: tuple[str, ...] = ()) -> T:
-    """Return an options dataclass from a spec's ``tuner.options``; what is absent has its default.
+def parse_fields(kind: type[T], options: Mapping[str, Any], extra: tuple[str, ...] = (), section: str = TUNER) -> T:
+    """Return an options dataclass from a section of a spec; what is absent has its default.
 
     Args:
         kind: The dataclass.
         options: By name.
         extra: Further names that the caller took out before, told among the allowed ones.
+        section: Where the options stand.
 
     Raises:
         MillraceError: If an option is unknown, or a value of a wrong type or out of range.
@@ -76,10 +86,11 @@ def parse_fields(kind: type[T], options: Mapping[str, Any], extra: tuple[str, ..
     for name in options:
         if name not in known:
             allowed = ", ".join(sorted({*known, *extra}))
-            raise MillraceError(key(str(name)), options[name], allowed, "Remove the option or correct its name.")
+            at, remedy = key(str(name), section), "Remove the option or correct its name."
+            raise MillraceError(at, options[name], allowed, remedy)
     return kind(**options)
 
 
-def key(name: str) -> str:
+def key(name: str, section: str = TUNER) -> str:
     """Return an option's name as the spec has it."""
-    return f"tuner.options.{name}"
+    return f"{section}.{name}"

@@ -8,9 +8,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from benchmarks.albic import budget, collocation, drain, grid, large
-from benchmarks.albic.targets import judged
-from benchmarks.conttune.threads import one_thread
+from benchmarks.albic.targets import TARGETS, rivals
 from benchmarks.record import Record
+from benchmarks.targets import judged
+from benchmarks.threads import one_thread
 from include.stack.progress import step
 
 PARTS: dict[str, Callable[[bool], Iterator[Record]]] = {
@@ -32,4 +33,4 @@ def run(quick: bool) -> list[Record]:
     for name, part in PARTS.items():
         with step(name), one_thread():
             found += part(quick)
-    return judged(found)
+    return judged(found, (*TARGETS, *rivals(found)))

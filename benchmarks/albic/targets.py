@@ -1,23 +1,12 @@
-"""What is aimed at, and whether it was reached."""
+"""What is aimed at."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Sequence
 
 from benchmarks.albic.drain import LEAST_PERIODS
-from benchmarks.record import Record, at_most
-
-
-@dataclass(frozen=True)
-class Target:
-    """A limit on a figure."""
-
-    scenario: str
-    method: str
-    figure: str
-    limit: float
-
+from benchmarks.record import Record
+from benchmarks.targets import Target
 
 TARGETS = (
     Target("grid", "balancer", "worse_than_flux", 0),
@@ -35,18 +24,12 @@ RIVALS = (("drain_1ol", "load_distance"), ("drain_5ol", "load_distance"))
 """Where the balancer is to be no worse than the non-integrated way."""
 
 
-def judged(records: Sequence[Record]) -> list[Record]:
-    """Return the records with their targets, and whether each holds; one that has a target keeps it."""
-    limits = {(t.scenario, t.method, t.figure): t.limit for t in TARGETS}
-    for scenario, figure in RIVALS:
-        rival = [r.value for r in records if (r.scenario, r.method, r.figure) == (scenario, "non_integrated", figure)]
-        if rival:
-            limits[scenario, "balancer", figure] = rival[0]
-    found = []
+def rivals(records: Sequence[Record]) -> Iterator[Target]:
+    """Yield the limits that a rival has set in the same run.
+
+    Args:
+        records: The benchmark's results.
+    """
     for record in records:
-        limit = limits.get((record.scenario, record.method, record.figure))
-        if limit is not None and record.target is None:
-            target, holds = at_most(record.value, limit)
-            record = replace(record, target=target, holds=holds)
-        found.append(record)
-    return found
+        if record.method == "non_integrated" and (record.scenario, record.figure) in RIVALS:
+            yield Target(record.scenario, "balancer", record.figure, record.value)

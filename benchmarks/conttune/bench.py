@@ -19,11 +19,12 @@ from benchmarks.conttune.methods import FLINK
 from benchmarks.conttune.pictures.album import draw
 from benchmarks.conttune.summary import against_oracle, by_method, record, records, worst
 from benchmarks.conttune.tables import scenario_tables, target_table
-from benchmarks.conttune.targets import judged
-from benchmarks.conttune.threads import one_thread
+from benchmarks.conttune.targets import TARGETS
 from benchmarks.conttune.work import Outcome, jobs, outcomes, processors
 from benchmarks.flink.autoscaler import FlinkAutoscaler
 from benchmarks.record import Record
+from benchmarks.targets import judged
+from benchmarks.threads import one_thread
 from include.stack.home import Home
 from include.stack.progress import say, step
 from optimizers.registry import create
@@ -45,7 +46,7 @@ def run(quick: bool) -> list[Record]:
         told = [*_simulated(found), *_loo(reasons), *_parity()]
     for reason in reasons:
         say(f"left out: {reason}")
-    return judged(told)
+    return judged(told, TARGETS)
 
 
 def report(found: Sequence[Record]) -> RenderableType:

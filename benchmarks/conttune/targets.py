@@ -1,26 +1,15 @@
-"""What is aimed at, and whether it was reached."""
+"""What is aimed at."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator
 
-from benchmarks.record import Record, at_most
+from benchmarks.targets import Target
 
 RECONFIGURATIONS, BAD = "reconfigurations_per_tuning", "bad_per_tuning"
 CORES, PEAK = "core_seconds_vs_oracle", "peak_vs_oracle"
 DECISION_MS = 50.0
 LOO_ERROR = 0.025
-
-
-@dataclass(frozen=True)
-class Target:
-    """A limit on a figure; it holds if the mean is at most that."""
-
-    scenario: str
-    method: str
-    figure: str
-    limit: float
 
 
 def _both_executions() -> Iterator[Target]:
@@ -49,16 +38,3 @@ def _both_executions() -> Iterator[Target]:
 
 
 TARGETS = tuple(_both_executions())
-
-
-def judged(records: Sequence[Record]) -> list[Record]:
-    """Return the records with their targets, and whether each holds; one that has a target keeps it."""
-    limits = {(t.scenario, t.method, t.figure): t.limit for t in TARGETS}
-    found = []
-    for record in records:
-        limit = limits.get((record.scenario, record.method, record.figure))
-        if limit is not None and record.target is None:
-            target, holds = at_most(record.value, limit)
-            record = replace(record, target=target, holds=holds)
-        found.append(record)
-    return found

@@ -15,8 +15,8 @@ import numpy as np
 from benchmarks.conttune.cases import WARM_OF, Case, made
 from benchmarks.conttune.episodes import ineffective, recovery
 from benchmarks.conttune.methods import METHODS
-from benchmarks.conttune.threads import one_thread
 from benchmarks.conttune.wrapped import Timed
+from benchmarks.threads import one_thread
 from include.simulation.plant import SimulatedPlant
 from include.simulation.run import drive
 from include.simulation.scenarios import WARM

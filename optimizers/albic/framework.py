@@ -24,6 +24,7 @@ import numpy as np
 from include.contracts.errors import MillraceError
 from optimizers.albic.plan import Plan
 from optimizers.albic.problem import Bools, Caps, Ints, Problem
+from optimizers.ranges import POSITIVE, check
 
 Planner = Callable[[Problem], Plan]
 """A placement method: the joint search, ALBIC, the balancer."""
@@ -56,9 +57,7 @@ class Limits:
             MillraceError: With the limit, its value, what is allowed and the remedy.
         """
         for name in ("overload", "max_distance", "capacity"):
-            value = getattr(self, name)
-            if not (value > 0 and math.isfinite(value)):
-                raise MillraceError(f"limits.{name}", value, "> 0", "Set a value within the range.")
+            check(name, getattr(self, name), POSITIVE, "limits")
         if self.least < 1 or (self.most is not None and self.most < self.least):
             raise MillraceError("limits.least", self.least, "1 to limits.most", "Set a value within the range.")
 

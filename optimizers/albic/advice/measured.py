@@ -11,6 +11,7 @@ from include.contracts.errors import MillraceError
 from include.contracts.placement import KeyGroups
 from optimizers.albic.advice.options import RESOURCES, STATE, Options
 from optimizers.albic.problem import UNPLACED, Caps, Floats, Flows, Problem
+from optimizers.albic.units import total
 
 HALF = 50.0
 """Points of an average node where nobody said what a node can do."""
@@ -49,22 +50,25 @@ def measured(groups: KeyGroups, placed: Mapping[str, int], options: Options) -> 
     use = {name: _column(groups, name) for name in (options.limits or ("rows_per_s",))}
     share = {name: use[name].sum() / options.limits[name] if options.limits else 0.0 for name in use}
     bottleneck = max(use, key=lambda name: (share[name], -RESOURCES.index(name)))
-    total = use[bottleneck].sum()
-    point = options.limits[bottleneck] / FULL if options.limits else total / (HALF * capacity.sum())
+    used = use[bottleneck].sum()
+    point = options.limits[bottleneck] / FULL if options.limits else used / (HALF * capacity.sum())
     load = use[bottleneck] / point if point > 0 else use[bottleneck]
     others = [name for name in use if name != bottleneck]
     caps = Caps(
         np.array([use[name] for name in others]), np.array([options.limits[name] * capacity for name in others])
     )
+    flows = _flows(groups, load, options)
+    # on one node the exchange of rows was not measured: apart, it comes on top
+    apart = total(np.concatenate([flows.producer, flows.consumer]), np.tile(flows.saved, 2), len(load))
     problem = Problem(
-        load=load + _exchanged(groups, load, options),
+        load=load + apart,
         node=np.array([placed.get(key, UNPLACED) for key in keys(groups)], dtype=np.intp),
         capacity=capacity,
         removed=np.zeros(len(capacity), dtype=bool),
         cost=_column(groups, "state_bytes") / MB + 1 / MB if options.cost == STATE else np.ones(len(load)),
         budget=options.budget,
         operator=np.unique(np.array(groups.operator, dtype=str), return_inverse=True)[1].astype(np.intp),
-        flows=_flows(groups, load, options),
+        flows=flows,
         caps=caps if others else None,
     )
     return Measured(problem, bottleneck)
@@ -83,13 +87,6 @@ def _flows(groups: KeyGroups, load: Floats, options: Options) -> Flows:
         rate=rate,
         saved=rate * _price(groups, load, options),
     )
-
-
-def _exchanged(groups: KeyGroups, load: Floats, options: Options) -> Floats:
-    """Return what the exchange of rows adds to each group while no partner is near: on one node it was not measured."""
-    flows = _flows(groups, load, options)
-    ends = np.concatenate([flows.producer, flows.consumer])
-    return np.bincount(ends, weights=np.tile(flows.saved, 2), minlength=len(load)).astype(float)
 
 
 def _price(groups: KeyGroups, load: Floats, options: Options) -> float:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from typing import Any
 
 from include.contracts.errors import MillraceError
+from optimizers.ranges import Allowed, Range, check, key, parse_fields
 
 METHODS = ("joint", "albic", "balancer")
 RESOURCES = ("rows_per_s", "bytes_per_s", "cpu_ratio", "state_bytes")
@@ -42,22 +43,27 @@ class Options:
     def __post_init__(self) -> None:
         """Refuse values of a wrong type or out of range."""
         for at, capacity in enumerate(self.workers):
-            _number(f"workers[{at}]", capacity, least=0, open_end=True)
+            check(f"workers[{at}]", capacity, MORE, SECTION)
         if not self.workers:
             raise _wrong("workers", self.workers, "one capacity a node", "Name a node.")
-        for name, allowed in (("method", METHODS), ("cost", (COUNT, STATE))):
-            if getattr(self, name) not in allowed:
-                raise _wrong(name, getattr(self, name), ", ".join(allowed), "Choose one of these.")
-        _number("budget", self.budget, least=0)
-        _number("exchange_ratio", self.exchange_ratio, least=0)
-        if math.isinf(self.exchange_ratio):
-            raise _wrong("exchange_ratio", self.exchange_ratio, "a finite number >= 0", "Give what a row costs more.")
+        for name, allowed in ALLOWED.items():
+            check(name, getattr(self, name), allowed, SECTION)
         for name, limit in self.limits.items():
             if name not in RESOURCES:
                 raise _wrong(f"limits.{name}", limit, ", ".join(RESOURCES), "Name a measured resource.")
-            _number(f"limits.{name}", limit, least=0, open_end=True)
+            check(f"limits.{name}", limit, MORE, SECTION)
         if isinstance(self.seed, bool) or not isinstance(self.seed, int) or self.seed < 0:
             raise _wrong("seed", self.seed, "a whole number >= 0", "Give a seed.")
+
+
+SECTION = "placement.options"
+MORE = Range(0, math.inf, low_open=True)
+ALLOWED: Mapping[str, Allowed] = {
+    "method": METHODS,
+    "cost": (COUNT, STATE),
+    "budget": Range(0, math.inf),
+    "exchange_ratio": Range(0, math.inf, high_open=True),
+}
 
 
 def parse(options: Mapping[str, Any]) -> Options:
@@ -66,10 +72,6 @@ def parse(options: Mapping[str, Any]) -> Options:
     Raises:
         MillraceError: If an option is unknown, or a value of a wrong type or out of range.
     """
-    known = [f.name for f in fields(Options)]
-    for name in options:
-        if name not in known:
-            raise _wrong(name, options[name], ", ".join(known), "Name an option of this list.")
     given = dict(options)
     if isinstance(given.get("workers"), Sequence) and not isinstance(given["workers"], str):
         given["workers"] = tuple(given["workers"])
@@ -77,18 +79,8 @@ def parse(options: Mapping[str, Any]) -> Options:
         raise _wrong("workers", given["workers"], "a list of capacities", "Give one capacity a node.")
     if not isinstance(given.get("limits", {}), Mapping):
         raise _wrong("limits", given["limits"], "resource: limit", "Name resources with what a node has of them.")
-    return Options(**given)
-
-
-def _number(name: str, value: object, *, least: float, open_end: bool = False) -> None:
-    fits = (
-        isinstance(value, int | float)
-        and not isinstance(value, bool)
-        and (value > least if open_end else value >= least)
-    )
-    if not fits:
-        raise _wrong(name, value, f"a number {'>' if open_end else '>='} {least:g}", "Set a value within the range.")
+    return parse_fields(Options, given, section=SECTION)
 
 
 def _wrong(name: str, value: object, allowed: str, remedy: str) -> MillraceError:
-    return MillraceError(f"placement.options.{name}", value, allowed, remedy)
+    return MillraceError(key(name, SECTION), value, allowed, remedy)

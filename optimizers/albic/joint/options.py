@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, fields
+from collections.abc import Mapping
+from dataclasses import dataclass
 
-from include.contracts.errors import MillraceError
+from optimizers.ranges import POSITIVE, Allowed, Range, check
 
 
 @dataclass(frozen=True)
@@ -35,11 +36,15 @@ class Options:
         Raises:
             MillraceError: With the option, its value, what is allowed and the remedy.
         """
-        for field in fields(self):
-            value = getattr(self, field.name)
-            if field.name == "guided":
-                continue
-            least, open_end = (0, False) if field.name in ("least_gain", "rounds") else (0, True)
-            if not math.isfinite(value) or value < least or (open_end and value == least):
-                allowed = "> 0" if open_end else ">= 0"
-                raise MillraceError(f"joint.{field.name}", value, allowed, "Set a value within the range.")
+        for name, allowed in ALLOWED.items():
+            check(name, getattr(self, name), allowed, "joint")
+
+
+LEAST = Range(0, math.inf, high_open=True)
+ALLOWED: Mapping[str, Allowed] = {
+    "tolerance": POSITIVE,
+    "max_distance": POSITIVE,
+    "factor": POSITIVE,
+    "least_gain": LEAST,
+    "rounds": LEAST,
+}

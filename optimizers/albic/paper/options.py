@@ -10,12 +10,11 @@ Reference:
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 
-from include.contracts.errors import MillraceError
+from optimizers.ranges import POSITIVE, Allowed, check
 
 
 @dataclass(frozen=True)
@@ -63,17 +62,15 @@ class Options:
         Raises:
             MillraceError: With the option, its value, what is allowed and the remedy.
         """
-        for name in ("max_ld", "max_pl", "step_pl", "s_f"):
-            value = getattr(self, name)
-            if not (value > 0 and math.isfinite(value)):
-                raise MillraceError(f"albic.{name}", value, "> 0", "Set a value within the range.")
-        if self.pairs < 1:
-            raise MillraceError("albic.pairs", self.pairs, ">= 1", "Collocate at least one pair.")
-        if self.solver not in SOLVERS:
-            raise MillraceError("albic.solver", self.solver, ", ".join(SOLVERS), "Name one of these.")
+        for name, allowed in ALLOWED.items():
+            check(name, getattr(self, name), allowed, "albic")
 
 
-SOLVERS = ("balancer", "milp")
+ALLOWED: Mapping[str, Allowed] = {
+    **dict.fromkeys(("max_ld", "max_pl", "step_pl", "s_f"), POSITIVE),
+    "pairs": int,
+    "solver": ("balancer", "milp"),
+}
 
 LITERAL = Options()
 CORRECTED = replace(

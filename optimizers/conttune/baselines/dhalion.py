@@ -34,9 +34,9 @@ from include.contracts.signals import Bounds, Signals
 from optimizers.conttune.baselines.blacklist import Attempt, judged, read, written
 from optimizers.conttune.choice import Choice, clamp, decided, percent
 from optimizers.conttune.job import Job, Operator
-from optimizers.conttune.ranges import Allowed, Range, check, parse_fields
 from optimizers.conttune.reasons import Reason
 from optimizers.conttune.tuning import Sizings, Stored, propose
+from optimizers.ranges import Allowed, Range, check, parse_fields
 
 NAME = "dhalion"
 

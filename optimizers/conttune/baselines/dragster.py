@@ -45,9 +45,9 @@ from optimizers.conttune.baselines.throughput import Point, Points, bounds_over,
 from optimizers.conttune.choice import Choice, decided, figure
 from optimizers.conttune.history import known
 from optimizers.conttune.job import Job, Operator
-from optimizers.conttune.ranges import Allowed, Range, check, parse_fields
 from optimizers.conttune.reasons import Reason
 from optimizers.conttune.tuning import Sizings, Stored, propose
+from optimizers.ranges import Allowed, Range, check, parse_fields
 
 NAME = "dragster"
 

@@ -32,9 +32,9 @@ from optimizers.conttune import rest
 from optimizers.conttune.choice import Choice, clamp, decided, held
 from optimizers.conttune.job import Job, Operator
 from optimizers.conttune.paper.linear import linear
-from optimizers.conttune.ranges import Allowed, Range, check, parse_fields
 from optimizers.conttune.reasons import Reason
 from optimizers.conttune.tuning import Sizings, Stored, propose
+from optimizers.ranges import Allowed, Range, check, parse_fields
 
 NAME = "ds2"
 

@@ -23,10 +23,10 @@ from include.contracts.deployment import Deployment
 from include.contracts.signals import Bounds, Signals
 from optimizers.conttune.choice import Choice, decided
 from optimizers.conttune.job import Job, Operator
-from optimizers.conttune.ranges import Allowed, Range, check, parse_fields
 from optimizers.conttune.reasons import Reason
 from optimizers.conttune.stored import whole
 from optimizers.conttune.tuning import Sizings, Stored, propose
+from optimizers.ranges import Allowed, Range, check, parse_fields
 
 NAME = "random"
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import Any
 
-from optimizers.conttune.ranges import Range, check, parse_fields
+from optimizers.ranges import Range, check, parse_fields
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,7 @@ from types import MappingProxyType
 from typing import Any
 
 from include.contracts.errors import MillraceError
-from optimizers.conttune.ranges import Allowed, Range, check, key, parse_fields
+from optimizers.ranges import Allowed, Range, check, key, parse_fields
 
 
 @dataclass(frozen=True)

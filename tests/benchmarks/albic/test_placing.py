@@ -5,8 +5,9 @@ import math
 import pytest
 
 from benchmarks.albic import budget, drain, grid
-from benchmarks.albic.targets import judged
+from benchmarks.albic.targets import TARGETS, rivals
 from benchmarks.record import Record
+from benchmarks.targets import judged
 
 
 def test_grid_when_full_then_has_enough_instances_and_when_quick_a_mix_of_them():
@@ -41,7 +42,7 @@ def test_budget_when_it_is_small_then_is_kept_each_period():
 
 @pytest.mark.parametrize(("value", "holds"), [(0.04, True), (0.06, False)])
 def test_target_when_a_figure_has_one_then_is_judged(value, holds):
-    (found,) = judged([Record("albic", "grid", "balancer", "bound_gap", value, "points")])
+    (found,) = judged([Record("albic", "grid", "balancer", "bound_gap", value, "points")], TARGETS)
 
     assert found.holds is holds
 
@@ -50,5 +51,7 @@ def test_target_when_the_rival_is_measured_then_is_its_figure():
     mine = Record("albic", "drain_5ol", "balancer", "load_distance", 12.0, "points")
     rival = Record("albic", "drain_5ol", "non_integrated", "load_distance", 15.0, "points")
 
-    assert judged([mine, rival])[0].holds
-    assert judged([mine, rival])[1].target is None
+    found = judged([mine, rival], rivals([mine, rival]))
+
+    assert found[0].holds
+    assert found[1].target is None

@@ -11,8 +11,9 @@ from benchmarks.conttune.choices import EXPLOITED, EXPLORED, Watched
 from benchmarks.conttune.frontier import compared
 from benchmarks.conttune.pictures.frontiers import frontiers
 from benchmarks.conttune.pictures.trajectory import trajectory
-from benchmarks.conttune.targets import judged
+from benchmarks.conttune.targets import TARGETS
 from benchmarks.record import Record
+from benchmarks.targets import judged
 from include.simulation.plant import SimulatedPlant
 from include.simulation.run import drive
 from optimizers.conttune.paper.options import parse
@@ -34,7 +35,7 @@ def measured(*scenarios: str) -> list[Record]:
         for method, values in POINTS.items()
         for figure, value in zip(names, values, strict=True)
     ]
-    return judged([*found, *(r for scenario in scenarios for r in compared(found, scenario))])
+    return judged([*found, *(r for scenario in scenarios for r in compared(found, scenario))], TARGETS)
 
 
 def test_frontiers_when_scenarios_were_measured_then_has_a_column_each_and_a_line_a_tuner() -> None:

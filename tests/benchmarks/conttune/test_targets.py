@@ -6,26 +6,9 @@ import pytest
 
 from benchmarks.conttune.cases import WARM_OF, cases, made
 from benchmarks.conttune.methods import FRONTIERS, METHODS
-from benchmarks.conttune.targets import TARGETS, judged
-from benchmarks.record import Record
+from benchmarks.conttune.targets import TARGETS
 
 ELSEWHERE = {"loo", "ds2_parity"}
-
-
-def test_judged_when_a_figure_has_a_target_then_says_whether_it_holds() -> None:
-    good = Record("conttune", "paper", "flow", "reconfigurations_per_tuning", 1.05, "")
-    bad = Record("conttune", "paper", "flow", "reconfigurations_per_tuning", 1.06, "")
-    rival = Record("conttune", "paper", "ds2", "reconfigurations_per_tuning", 4.0, "")
-    assert [(r.target, r.holds) for r in judged([good, bad, rival])] == [
-        ("<=1.05", True),
-        ("<=1.05", False),
-        (None, None),
-    ]
-
-
-def test_judged_when_a_record_has_its_own_target_then_keeps_it() -> None:
-    own = Record("conttune", "paper", "flow", "reconfigurations_per_tuning", 9.0, "", target="<10", holds=True)
-    assert judged([own]) == [own]
 
 
 def test_targets_when_quick_or_full_then_each_is_of_something_measured() -> None:

@@ -71,6 +71,15 @@ def pairs(count: int, nodes: int, budget: float, seed: int = 0) -> Problem:
     )
 
 
+def chains(chains: int, length: int, nodes: int, seed: int = 0, budget: float = 2.0) -> Problem:
+    """Operators of ``chains`` groups each, group for group in a row, all thrown over the nodes."""
+    groups = chains * length
+    edges = [(k, k + chains, 1.0) for k in range(groups - chains)]
+    node = np.random.default_rng(seed).permutation(groups) % nodes
+    operator = np.arange(groups) // chains
+    return problem(node, nodes=nodes, load=3.0, edges=edges, saved=1.0, budget=budget, operator=operator)
+
+
 def after(given: Problem, node: Ints) -> Problem:
     """The same cluster a period later, placed like that."""
     return replace(given, node=node)

@@ -10,13 +10,13 @@ from hypothesis import strategies as st
 
 from include.contracts.errors import MillraceError
 from optimizers.albic.balance.balancer import balance
-from optimizers.albic.framework import NEW, Limits, adapt, to_target
+from optimizers.albic.framework import NEW, Limits, Sizing, adapt, to_target
 from optimizers.albic.joint.search import place
 from optimizers.albic.problem import Caps, Ints, Problem
 from tests.optimizers.albic.jobs import after, pairs, problem, problems
 
 
-def _fixed(nodes: float):  # type: ignore[no-untyped-def]
+def _fixed(nodes: float) -> Sizing:
     return lambda problem, node: nodes
 
 

@@ -91,7 +91,10 @@ def test_drain_when_states_differ_in_size_then_begins_with_the_cheapest():
 def test_drain_when_anything_is_posed_then_the_groups_on_removed_nodes_only_grow_fewer(posed, budget):
     at_home = np.maximum(posed.node, 0)
     posed = replace(posed, node=at_home, budget=float(budget), cost=np.ones(posed.groups), caps=None)
-    on_removed = lambda node: int(posed.removed[node[node >= 0]].sum())  # noqa: E731
+
+    def on_removed(node):
+        return int(posed.removed[node[node >= 0]].sum())
+
     before = on_removed(posed.node)
     hot = bool((posed.loads(posed.node)[posed.kept] > OVERLOADED).any())
 

@@ -12,7 +12,7 @@ from optimizers.albic.balance.balancer import balance
 from optimizers.albic.joint.options import Options
 from optimizers.albic.joint.search import place
 from optimizers.albic.problem import UNPLACED, Caps, Flows, Problem
-from tests.optimizers.albic.jobs import after, ints, pairs, problem, problems
+from tests.optimizers.albic.jobs import after, chains, ints, pairs, problem, problems
 
 
 @given(problems())
@@ -33,13 +33,16 @@ def test_place_when_asked_twice_then_says_the_same(given: Problem) -> None:
     np.testing.assert_array_equal(place(given, seed=3).node, place(given, seed=3).node)
 
 
-@pytest.mark.parametrize("seed", range(5))
-def test_place_when_every_group_has_one_partner_then_all_are_together_two_periods_after_the_fewest_at_the_latest(
+LAST_PAIR_LATE = pytest.mark.xfail(strict=True, reason="99 of 100 pairs are together then; the last one comes next")
+
+
+@pytest.mark.parametrize("seed", [0, 1, 2, 3, pytest.param(4, marks=LAST_PAIR_LATE)])
+def test_place_when_every_group_has_one_partner_then_all_are_together_a_period_after_the_fewest_at_the_latest(
     seed: int,
 ) -> None:
     given = pairs(100, 20, 10, seed)
     worst = 0.0
-    for _ in range(12):
+    for _ in range(11):
         given = after(given, place(given, seed=seed).node)
         worst = max(worst, given.distance(given.node))
     assert given.collocation(given.node) == 1.0
@@ -51,24 +54,16 @@ def test_place_when_every_group_has_one_partner_then_all_are_together_two_period
 
 
 def test_place_when_groups_form_chains_then_each_chain_ends_up_on_one_node() -> None:
-    operators, nodes = 6, 5
-    groups = operators * nodes
-    edges = [(k, k + nodes, 1.0) for k in range(groups - nodes)]
-    node = np.random.default_rng(0).permutation(groups) % nodes
-    given = problem(node, nodes=nodes, load=3.0, edges=edges, saved=1.0, budget=4, operator=np.arange(groups) // nodes)
-    for _ in range(math.ceil(groups / given.budget)):
+    given = chains(5, 6, 5, budget=4)
+    for _ in range(math.ceil(given.groups / given.budget)):
         given = after(given, place(given).node)
     assert given.collocation(given.node) == 1.0
     assert given.distance(given.node) <= 1e-9
 
 
 def test_place_when_only_single_moves_that_pay_at_once_are_made_then_chains_stay_broken() -> None:
-    operators, nodes = 6, 5
-    groups = operators * nodes
-    edges = [(k, k + nodes, 1.0) for k in range(groups - nodes)]
-    node = np.random.default_rng(0).permutation(groups) % nodes
-    given = problem(node, nodes=nodes, load=3.0, edges=edges, saved=1.0, budget=4, operator=np.arange(groups) // nodes)
-    for _ in range(math.ceil(groups / given.budget)):
+    given = chains(5, 6, 5, budget=4)
+    for _ in range(math.ceil(given.groups / given.budget)):
         given = after(given, place(given, options=Options(guided=False)).node)
     assert given.collocation(given.node) < 1.0
 

@@ -9,25 +9,18 @@ from optimizers.albic.joint.near import edges
 from optimizers.albic.joint.options import Options
 from optimizers.albic.joint.prices import prices
 from optimizers.albic.joint.search import scene_of
-from optimizers.albic.joint.target import LOOSE, aim, binding, kept_units
+from optimizers.albic.joint.target import LOOSE, Target, aim, binding, kept_units
 from optimizers.albic.problem import Problem
-from tests.optimizers.albic.jobs import pairs, problem
+from tests.optimizers.albic.jobs import chains, pairs, problem
 
 
-def _chains(chains: int, length: int, nodes: int, seed: int = 0) -> Problem:
-    groups = chains * length
-    edges = [(k, k + chains, 1.0) for k in range(groups - chains)]
-    node = np.random.default_rng(seed).permutation(groups) % nodes
-    return problem(node, nodes=nodes, load=3.0, edges=edges, saved=1.0, operator=np.arange(groups) // chains)
-
-
-def _aimed(given: Problem, seed: int = 0):  # type: ignore[no-untyped-def]
+def _aimed(given: Problem, seed: int = 0) -> Target | None:
     scene = scene_of(given, np.ones(len(given.flows.rate), dtype=bool), Options())
     return aim(given, scene.edges, scene.heavy, scene.prices, given.node, seed)
 
 
 def test_aim_when_chains_fit_on_nodes_then_each_is_to_be_on_one_and_nodes_are_even() -> None:
-    given = _chains(4, 8, 4)
+    given = chains(4, 8, 4)
     target = _aimed(given)
     assert given.collocation(target.node) == 1.0
     assert given.distance(target.node) < 1e-9
@@ -35,21 +28,21 @@ def test_aim_when_chains_fit_on_nodes_then_each_is_to_be_on_one_and_nodes_are_ev
 
 
 def test_aim_when_chains_are_laid_out_then_as_much_as_possible_stays() -> None:
-    given = _chains(4, 8, 4)
+    given = chains(4, 8, 4)
     stays = (_aimed(given).node == given.node).sum()
     best = max((given.node[np.arange(32) % 4 == c] == n).sum() for c in range(4) for n in range(4))
     assert stays >= best
 
 
 def test_aim_when_there_are_more_chains_than_the_hungarian_method_takes_then_they_are_even_too() -> None:
-    given = _chains(30, 4, 5)
+    given = chains(30, 4, 5)
     target = _aimed(given)
     assert given.collocation(target.node) == 1.0
     assert given.distance(target.node) <= 3.0
 
 
 def test_aim_when_all_hang_together_then_the_whole_is_cut_into_as_many_parts_as_nodes() -> None:
-    given = _chains(1, 40, 4)
+    given = chains(1, 40, 4)
     target = _aimed(given)
     assert target.cut
     assert given.collocation(target.node) >= 0.8
@@ -61,12 +54,12 @@ def test_aim_when_groups_have_one_partner_then_there_is_nothing_to_aim_at() -> N
 
 
 def test_aim_when_everything_is_where_it_shall_be_then_there_is_nothing_to_aim_at() -> None:
-    given = _chains(4, 8, 4)
+    given = chains(4, 8, 4)
     assert _aimed(replace(given, node=_aimed(given).node)) is None
 
 
 def test_aim_when_a_node_is_marked_then_nothing_is_to_go_there() -> None:
-    given = replace(_chains(6, 6, 4), removed=np.array([False, True, False, False]))
+    given = replace(chains(6, 6, 4), removed=np.array([False, True, False, False]))
     node = _aimed(given).node
     assert not given.removed[node[node != LOOSE]].any()
 

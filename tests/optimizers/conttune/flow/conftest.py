@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from benchmarks.conttune.threads import one_thread
+from benchmarks.threads import one_thread
 
 
 @pytest.fixture(autouse=True, scope="package")
