@@ -5,9 +5,10 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 from filelock import FileLock, Timeout
 
@@ -36,7 +37,9 @@ def parse(argv: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--source", type=Path, required=True, help="folder of the Delta source table")
     parser.add_argument("--time-column", required=True)
     parser.add_argument("--period-s", type=int, default=60)
-    parser.add_argument("--operators", default="[]", help='JSON list of {"name", "key": [column], "key_groups"}')
+    parser.add_argument(
+        "--operators", default="[]", help='JSON list of {"name", "key": [column], "key_groups", "after": [name]}'
+    )
     parser.add_argument("--stream", default="", help="columns that name an input stream, separated by commas")
     parser.add_argument("--since-version", type=int, default=-1, help="leave out versions up to this one")
     parser.add_argument("--through-version", type=int, default=None, help="by default the newest")
@@ -49,19 +52,27 @@ def profile_of(arguments: argparse.Namespace) -> Profile:
     Raises:
         MillraceError: If a value is malformed.
     """
-    form = 'a JSON list of {"name": text, "key": [column, ...], "key_groups": >= 1}'
+    form = 'a JSON list of {"name": text, "key": [column, ...], "key_groups": >= 1, "after": [name, ...]}'
     try:
-        listed = json.loads(arguments.operators)
-        operators = tuple(Operator(str(o["name"]), tuple(o["key"]), int(o["key_groups"])) for o in listed)
+        operators = tuple(_operator(o) for o in json.loads(arguments.operators))
     except (ValueError, TypeError, KeyError) as error:
         raise MillraceError("--operators", arguments.operators, form, f"Mend the list ({error}).") from error
     if any(not o.key or o.key_groups < 1 for o in operators):
         raise MillraceError("--operators", arguments.operators, form, "Name key columns and at least one key group.")
+    unknown = {first for o in operators for first in o.after} - {o.name for o in operators}
+    if unknown:
+        raise MillraceError(
+            "--operators", arguments.operators, form, f"Add {', '.join(sorted(unknown))}, or name others."
+        )
     if arguments.period_s < 1:
         raise MillraceError("--period-s", arguments.period_s, ">= 1", "Give the period in whole seconds.")
     stream = tuple(c.strip() for c in arguments.stream.split(",") if c.strip())
     source = arguments.source
     return Profile(arguments.pipeline, source, arguments.time_column, arguments.period_s, operators, stream)
+
+
+def _operator(given: Mapping[str, Any]) -> Operator:
+    return Operator(str(given["name"]), tuple(given["key"]), int(given["key_groups"]), tuple(given.get("after") or ()))
 
 
 @contextmanager

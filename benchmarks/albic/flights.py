@@ -1,7 +1,7 @@
 """The traffic of Real Jobs 1 to 4 on the flights of 2013: what key groups handle, and who passes rows to whom.
 
-A key group is the crc32 of a key, modulo the groups of its operator. Loads and flows are those of a window of days that
-slides over the year, so that a period has enough rows for its groups to differ by their keys and not by chance.
+Loads and flows are those of a window of days that slides over the year, so that a period has enough rows for its groups
+to differ by their keys and not by chance. What each day brings is measured by the batch job ``profile``.
 
 Operators, each of :data:`GROUPS` groups, and what they are keyed by ([ALBIC], Sections 5.2 and 5.4):
     job 1   geohash (even, by the row itself)  ->  top by airplane  ->  top over all (by flight number)
@@ -22,27 +22,21 @@ Reference:
 
 from __future__ import annotations
 
-import zlib
 from collections.abc import Iterator, Sequence
-from functools import cache
 
 import numpy as np
-import pandas as pd
 
+from benchmarks.albic.profiled import GROUPS, measured
 from benchmarks.albic.shapes import MEAN
-from include.feeds.nycflights import FIRST_DAY, data_folder, flights
+from include.feeds.nycflights import DAYS
 from include.simulation.placement import Floats, Ints, PeriodTraffic
 
-GROUPS = 100
 NODES = 20
 PERIODS = 90
 WINDOW_DAYS = 35
-DAYS = 365
 STORED = 0.1
 """Rows that a sum writes to its store for each row that it gets."""
 
-Keys = dict[str, Ints]
-"""Key group of each flight in each operator, shape (flights,)."""
 Stream = tuple[str, str, float]
 """An operator, the one that it passes rows to, and rows that it passes on for each that it gets."""
 
@@ -112,67 +106,18 @@ def _windows() -> Sequence[slice]:
 def _work(job: int, name: str) -> Floats:
     """Return the rows that each group of an operator gets, shape (GROUPS, DAYS)."""
     received = max((rows for _, to, rows in JOBS[job] if to == name), default=1.0)
-    return received * _by_day(_keys()[KEYED_BY[name]], GROUPS)
+    return received * measured().groups[KEYED_BY[name]]
 
 
 def _flows(job: int, names: Sequence[str]) -> Iterator[tuple[Ints, Ints, Floats]]:
     """Return, for each stream, who passes rows to whom, shape (P,) each, and how many, shape (P, DAYS)."""
     for first, second, rows in JOBS[job]:
-        a, b = (_keys()[KEYED_BY[name]] for name in (first, second))
-        pairs, pair = np.unique(a * GROUPS + b, return_inverse=True)
-        producer = names.index(first) * GROUPS + pairs // GROUPS
-        consumer = names.index(second) * GROUPS + pairs % GROUPS
-        yield producer, consumer, rows * _by_day(pair, len(pairs))
+        producer, consumer, passed = _between(KEYED_BY[first], KEYED_BY[second])
+        yield names.index(first) * GROUPS + producer, names.index(second) * GROUPS + consumer, rows * passed
 
 
-def _by_day(of: Ints, count: int) -> Floats:
-    """Return how often each of some things occurs on each day, shape (count, DAYS)."""
-    day = np.clip(_days(), 0, DAYS - 1).astype(np.intp)
-    return np.bincount(of * DAYS + day, minlength=count * DAYS).reshape(count, DAYS).astype(float)
-
-
-@cache
-def _table() -> pd.DataFrame:
-    table = flights()
-    return table[table["arr_delay"] != "NA"]
-
-
-@cache
-def _days() -> Floats:
-    return np.asarray((_table()["departed"] - FIRST_DAY) / pd.Timedelta(days=1), dtype=float)
-
-
-@cache
-def _keys() -> Keys:
-    table = _table()
-    route = table["origin"] + table["dest"]
-    hour = table["origin"] + table["flight_date"] + table["departed"].dt.hour.astype(str)
-    score = _scores(table).astype(str)
-    return {
-        "row": _groups(pd.Series(np.arange(len(table))).astype(str)),
-        "airplane": _groups(table["tailnum"]),
-        "flight": _groups(table["flight"]),
-        "route": _groups(route),
-        "hour": _groups(hour),
-        "route_score": _groups(route + score),
-    }
-
-
-def _groups(keys: pd.Series) -> Ints:
-    """Return the key group of each key."""
-    codes, names = pd.factorize(keys)
-    hashed = np.array([zlib.crc32(str(name).encode()) % GROUPS for name in names], dtype=np.intp)
-    return np.asarray(hashed[codes], dtype=np.intp)
-
-
-def _scores(table: pd.DataFrame) -> pd.Series:
-    """Return the rain score of each flight in tens, 0..9: the rank of its hour's precipitation among wet hours."""
-    weather = pd.read_csv(data_folder() / "weather.csv", usecols=["origin", "year", "month", "day", "hour", "precip"])
-    weather = weather.drop_duplicates(["origin", "year", "month", "day", "hour"])
-    wet = weather["precip"] > 0
-    weather["score"] = 0
-    weather.loc[wet, "score"] = np.ceil(weather.loc[wet, "precip"].rank(pct=True) * 9).astype(int)
-    moment = pd.to_datetime(weather[["year", "month", "day"]]) + pd.to_timedelta(weather["hour"], unit="h")
-    scores = pd.Series(weather["score"].to_numpy(), index=weather["origin"] + moment.astype(str))
-    asked = table["origin"] + table["departed"].dt.floor("h").astype(str)
-    return asked.map(scores).fillna(0).astype(int)
+def _between(first: str, second: str) -> tuple[Ints, Ints, Floats]:
+    if first != second:
+        return measured().flows[first, second]
+    each = np.arange(GROUPS)
+    return each, each, measured().groups[first]

@@ -44,7 +44,7 @@ def build(spec: PipelineSpec, profile: Profile) -> DAG:
 
 
 def _arguments(spec: PipelineSpec, profile: Profile) -> list[str]:
-    operators = [operator.model_dump(mode="json") for operator in profile.operators]
+    operators = [operator.model_dump(mode="json") for operator in profile.flowing]
     return [
         *("--pipeline", spec.name),
         *("--lake", str(Home.from_env().lake)),

@@ -75,7 +75,7 @@ class Lake:
 
         Args:
             table: The table's name, for example ``telemetry/batches``.
-            rows: Rows as mappings (missing columns are null) or an Arrow table; ``date`` is added from ``time``.
+            rows: Rows as mappings or an Arrow table; missing columns are null, ``date`` is added from ``time``.
             transactions: Application transactions by id. If any id was already committed with this number or
                 a higher one, nothing is written and None is returned: replayed writes are skipped.
 
@@ -190,6 +190,9 @@ def _arrow(rows: Iterable[Mapping[str, Any]] | pa.Table, schema: TableSchema) ->
             import pyarrow.compute as pc
 
             rows = rows.append_column("date", pc.cast(rows["time"], pa.date32()))
+        for column in schema.columns:
+            if column.name not in rows.column_names:
+                rows = rows.append_column(column, pa.nulls(len(rows), column.type))
         return rows.select(schema.columns.names).cast(schema.columns)
     complete = [_with_date(row) if schema.growing else row for row in rows]
     return pa.Table.from_pylist(complete, schema=schema.columns)

@@ -101,6 +101,7 @@ class KeyedOperator(Strict):
     name: Annotated[str, Field(pattern=NAME)]
     key: tuple[str, ...]
     key_groups: Annotated[int, Field(ge=1, le=32768)] = 64
+    after: tuple[str, ...] | None = Field(None, description="Operators that pass it rows; by default the one before it")
 
 
 class Profile(Strict):
@@ -112,6 +113,28 @@ class Profile(Strict):
     operators: tuple[KeyedOperator, ...] = ()
     stream: tuple[str, ...] = Field((), description="Columns whose values together name an input stream")
     schedule: str = Field("*/10 * * * *", description="Cron expression of profile_<pipeline>")
+
+    @model_validator(mode="after")
+    def _operators_follow_each_other(self) -> Self:
+        known: list[str] = []
+        for operator in self.operators:
+            if operator.name in known:
+                raise ValueError(f"operators: {operator.name} is there twice; give each operator a name of its own")
+            for first in operator.after or ():
+                if first not in known:
+                    before = ", ".join(known) or "none"
+                    raise ValueError(f"operators.{operator.name}.after: {first} is not among those above it: {before}")
+            known.append(operator.name)
+        return self
+
+    @property
+    def flowing(self) -> tuple[KeyedOperator, ...]:
+        """The operators, each with those that pass it rows."""
+        names = [(), *((operator.name,) for operator in self.operators)]
+        return tuple(
+            operator.model_copy(update={"after": before if operator.after is None else operator.after})
+            for operator, before in zip(self.operators, names, strict=False)
+        )
 
     @field_validator("schedule")
     @classmethod

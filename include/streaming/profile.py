@@ -6,12 +6,14 @@ the length of texts, the size of every other type.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from include.contracts.errors import MillraceError
 from include.lake.appended import appended, committed, newest_version
@@ -21,16 +23,23 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
 
 TABLES = ("telemetry/key_groups", "telemetry/flows", "telemetry/streams")
-Rows = dict[str, list[dict[str, Any]]]
 
 
 @dataclass(frozen=True)
 class Operator:
-    """A keyed operator: its name, key columns and number of key groups (>= 1)."""
+    """A keyed operator.
+
+    Attributes:
+        name: Its name.
+        key: Its key columns.
+        key_groups: Number of its key groups, >= 1.
+        after: Names of the operators that pass it rows.
+    """
 
     name: str
     key: tuple[str, ...]
     key_groups: int
+    after: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -42,7 +51,7 @@ class Profile:
         source: Folder of the Delta source table.
         time_column: Column of event time.
         period_s: Length of a period of event time, seconds, >= 1.
-        operators: Keyed operators in the order in which rows pass them.
+        operators: Keyed operators.
         stream: Columns whose values together name an input stream; may be empty.
     """
 
@@ -93,13 +102,14 @@ def run(spark: SparkSession, lake: Lake, profile: Profile, since: int = -1, thro
         if found.files:
             counted = measure(_read(spark, profile.source, found.files), profile)
             for table in TABLES:
-                lake.append(table, counted[table], {transaction: end})
+                # an empty commit too says how far the source was read
+                lake.append(table, counted.get(table, []), {transaction: end})
         reached = end
     return reached
 
 
-def measure(rows: DataFrame, profile: Profile) -> Rows:
-    """Return the rows of each table that ``rows`` of the source make.
+def measure(rows: DataFrame, profile: Profile) -> dict[str, pa.Table]:
+    """Return what ``rows`` of the source add to each table; tables to which nothing can be added are left out.
 
     Raises:
         MillraceError: If a column is missing or the time column holds no times.
@@ -107,48 +117,88 @@ def measure(rows: DataFrame, profile: Profile) -> Rows:
     from pyspark.sql import functions as sf
 
     _check(rows, profile)
-    groups = [f"g{i}" for i in range(len(profile.operators))]
-    streams = ["stream"] if profile.stream else []
+    counts = list(_counts(profile))
+    if not counts:
+        return {}
+    columns = ["period", *(_group(o.name) for o in profile.operators), *([STREAM] if profile.stream else [])]
     keyed = rows.select(
         (sf.floor(sf.unix_seconds(sf.col(profile.time_column).cast("timestamp")) / profile.period_s)).alias("period"),
         *(
-            sf.pmod(sf.xxhash64(*o.key), sf.lit(o.key_groups)).cast("int").alias(g)
-            for g, o in zip(groups, profile.operators, strict=True)
+            sf.pmod(sf.xxhash64(*o.key), sf.lit(o.key_groups)).cast("int").alias(_group(o.name))
+            for o in profile.operators
         ),
-        *(sf.concat_ws("/", *(sf.col(c).cast("string") for c in profile.stream)).alias(s) for s in streams),
+        sf.concat_ws("/", *(sf.col(c).cast("string") for c in profile.stream)).alias(STREAM),
         _size(rows).alias("bytes"),
     ).where("period is not null")
-    sets = [(g,) for g in groups] + list(pairwise(groups)) + [(s,) for s in streams]
-    if not sets:
-        return {table: [] for table in TABLES}
-    columns = ["period", *groups, *streams]
-    by = [[sf.col(c) for c in ("period", *names)] for names in sets]
-    counted = keyed.groupingSets(by, *columns).agg(
-        sf.count("*").alias("rows"), sf.sum("bytes").alias("size"), sf.grouping_id().alias("set")
+    sets = [[sf.col(c) for c in count.columns] for count in counts]
+    found = (
+        keyed.groupingSets(sets, *map(sf.col, columns))
+        .agg(sf.count("*").alias("rows"), sf.sum("bytes").alias("bytes"), sf.grouping_id().alias("set"))
+        .toArrow()
     )
-    kinds = {_grouping_id(columns, ("period", *names)): names for names in sets}
-    result: Rows = {table: [] for table in TABLES}
-    for row in counted.toArrow().to_pylist():
-        table, told = _row(kinds[row["set"]], groups, row, profile)
-        result[table].append(told)
-    return result
+    parts: dict[str, list[pa.Table]] = {}
+    for count in counts:
+        of_it = found.filter(pc.equal(found["set"], _grouping_id(columns, count.columns)))
+        parts.setdefault(count.table, []).append(_told(count, of_it, profile))
+    return {table: pa.concat_tables(of_table) for table, of_table in parts.items()}
 
 
-def _row(
-    names: Sequence[str], groups: list[str], row: Mapping[str, Any], profile: Profile
-) -> tuple[str, dict[str, Any]]:
-    begin = datetime.fromtimestamp(row["period"] * profile.period_s, UTC)
-    common = {"pipeline": profile.pipeline, "time": begin}
-    if names[0] == "stream":
-        told = {"stream": row["stream"], "app": profile.pipeline, "rows": row["rows"], "bytes": row["size"]}
-        return "telemetry/streams", common | told
-    operators = [profile.operators[groups.index(n)].name for n in names]
-    if len(names) == 1:
-        told = {"operator": operators[0], "key_group": row[names[0]], "app": profile.pipeline}
-        return "telemetry/key_groups", common | told | {"rows_in": row["rows"], "bytes_in": row["size"]}
-    pair = {"from_operator": operators[0], "from_group": row[names[0]]}
-    pair |= {"to_operator": operators[1], "to_group": row[names[1]]}
-    return "telemetry/flows", common | pair | {"rows": row["rows"], "bytes": row["size"]}
+STREAM = "stream"
+
+
+@dataclass(frozen=True)
+class _Count:
+    """One way to group the rows.
+
+    Attributes:
+        table: Where its counts go.
+        by: What is grouped by beside the period, by the name that the table has for it.
+        fixed: Columns of the table that are the same for all of its rows.
+        rows: What the table calls the number of rows.
+        size: What it calls their bytes.
+    """
+
+    table: str
+    by: Mapping[str, str]
+    fixed: Mapping[str, str]
+    rows: str = "rows"
+    size: str = "bytes"
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """All that is grouped by."""
+        return ("period", *self.by.values())
+
+
+def _counts(profile: Profile) -> Iterator[_Count]:
+    app = {"app": profile.pipeline}
+    for o in profile.operators:
+        group = {"key_group": _group(o.name)}
+        yield _Count("telemetry/key_groups", group, {**app, "operator": o.name}, "rows_in", "bytes_in")
+        for first in o.after:
+            ends = {"from_group": _group(first), "to_group": _group(o.name)}
+            yield _Count("telemetry/flows", ends, {"from_operator": first, "to_operator": o.name})
+    if profile.stream:
+        yield _Count("telemetry/streams", {STREAM: STREAM}, app)
+
+
+def _group(operator: str) -> str:
+    return f"group of {operator}"
+
+
+def _told(count: _Count, found: pa.Table, profile: Profile) -> pa.Table:
+    """Return counts as rows of their table."""
+    begin = pc.multiply(found["period"].cast(pa.int64()), profile.period_s).cast(pa.timestamp("s", "UTC"))
+    fixed = {"pipeline": profile.pipeline, **count.fixed}
+    return pa.table(
+        {
+            "time": begin,
+            **{name: pa.repeat(value, len(found)) for name, value in fixed.items()},
+            **{name: found[column] for name, column in count.by.items()},
+            count.rows: found["rows"],
+            count.size: found["bytes"],
+        }
+    )
 
 
 def _grouping_id(columns: Sequence[str], kept: Sequence[str]) -> int:

@@ -32,6 +32,7 @@ def arguments(tmp_path: Path, **changes: str) -> list[str]:
         ({"operators": "no JSON"}, "--operators"),
         ({"operators": '[{"name": "o", "key": [], "key_groups": 4}]'}, "--operators"),
         ({"operators": '[{"name": "o", "key": ["a"], "key_groups": 0}]'}, "--operators"),
+        ({"operators": '[{"name": "o", "key": ["a"], "key_groups": 4, "after": ["p"]}]'}, "--operators"),
         ({"period-s": "0"}, "--period-s"),
     ],
 )

@@ -3,9 +3,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from benchmarks.albic.flights import GROUPS, JOBS, NODES, PERIODS, operators, traffic
+from benchmarks.albic.flights import JOBS, NODES, PERIODS, operators, traffic
+from benchmarks.albic.profiled import GROUPS
 from benchmarks.albic.shapes import MEAN
 from include.simulation.placement import PeriodTraffic
+
+pytestmark = pytest.mark.spark
 
 
 @pytest.fixture(scope="module", params=sorted(JOBS))

@@ -14,6 +14,8 @@ from include.pipelines.catalog import FOLDERS_VARIABLE, find, load, load_all
 from include.pipelines.spec import PipelineSpec, Slots
 
 GOOD: dict[str, Any] = {"name": "orders", "script": "orders.py"}
+SOURCE = {"source": "x", "time_column": "t"}
+PLANE, ROUTE = {"name": "plane", "key": ["tailnum"]}, {"name": "route", "key": ["origin", "dest"]}
 
 
 @pytest.fixture
@@ -94,6 +96,8 @@ def test_load_when_home_is_named_then_it_is_replaced_everywhere(folder: Path) ->
         ({"profile": {"source": "x", "time_column": "t", "schedule": "61 * * * *"}}, "profile.schedule"),
         ({"profile": {"source": "x", "time_column": "t", "schedule": "* * * *"}}, "profile.schedule"),
         ({"profile": {"source": "x", "time_column": "t", "schedule": ""}}, "profile.schedule"),
+        ({"profile": {**SOURCE, "operators": [PLANE, PLANE]}}, "profile"),
+        ({"profile": {**SOURCE, "operators": [{**PLANE, "after": ["route"]}, ROUTE]}}, "profile"),
         ({"args": "--one --two"}, "args"),
         ({"script": 7}, "script"),
     ],
@@ -141,6 +145,18 @@ def test_load_when_the_schedule_is_a_cron_expression_then_is_taken_as_it_is(fold
     profile = {"source": "x", "time_column": "t", "schedule": schedule}
     spec = load(written(folder, {**GOOD, "profile": profile}))
     assert spec.profile is not None and spec.profile.schedule == schedule
+
+
+def test_load_when_an_operator_says_nothing_then_it_follows_the_one_above(folder: Path) -> None:
+    operators = [
+        PLANE,
+        ROUTE,
+        {**PLANE, "name": "day", "after": ["plane", "route"]},
+        {**PLANE, "name": "z", "after": []},
+    ]
+    spec = load(written(folder, {**GOOD, "profile": {**SOURCE, "operators": operators}}))
+    assert spec.profile is not None
+    assert [o.after for o in spec.profile.flowing] == [(), ("plane",), ("plane", "route"), ()]
 
 
 def test_load_when_the_schedule_is_no_cron_expression_then_one_is_shown(folder: Path) -> None:

@@ -24,7 +24,7 @@ SCHEMA = pa.schema(
     [("at", pa.timestamp("us", "UTC")), ("plane", pa.string()), ("origin", pa.string()), ("n", pa.int32())]
 )
 START = datetime(2013, 1, 1, tzinfo=UTC)
-OPERATORS = (Operator("plane", ("plane",), 8), Operator("route", ("origin", "plane"), 4))
+OPERATORS = (Operator("plane", ("plane",), 8), Operator("route", ("origin", "plane"), 4, after=("plane",)))
 
 
 @given(
@@ -108,6 +108,29 @@ def test_run_when_source_grows_then_only_new_versions_are_counted(spark: Any, tm
         of_group[r["key_group"]] += r["rows_in"] if r["operator"] == "plane" else 0
     by_key = Counter(r["plane"] for r in source.rows)
     assert max(of_group.values()) >= max(by_key.values())  # a key lies in one group, and null is a key too
+
+
+@pytest.mark.spark
+def test_run_when_operators_branch_and_join_then_each_edge_has_all_rows_between_the_groups_of_its_keys(
+    spark: Any, tmp_path: Path, source: Source
+) -> None:
+    lake = Lake(tmp_path / "lake")
+    plane, number = Operator("plane", ("plane",), 4), Operator("number", ("n",), 3)
+    again = Operator("again", ("plane",), 4, after=("plane", "number"))
+    run(spark, lake, profile(source, operators=(plane, number, again)))
+    flows = lake.rows("select from_operator, from_group, to_operator, to_group, rows from flows", "telemetry/flows")
+    of_edge = {first: [r for r in flows if r["from_operator"] == first] for first in ("plane", "number")}
+    assert [sum(r["rows"] for r in rows) for rows in of_edge.values()] == [len(source.rows)] * 2
+    assert all(r["from_group"] == r["to_group"] for r in of_edge["plane"]), "the same key lies in the same group"
+    assert len({(r["from_group"], r["to_group"]) for r in of_edge["number"]}) > 4
+    received = Counter()
+    for r in of_edge["number"]:
+        received[r["to_group"]] += r["rows"]
+    groups = lake.rows("select operator, key_group, rows_in from key_groups", "telemetry/key_groups")
+    brought = Counter()
+    for r in groups:
+        brought[r["key_group"]] += r["rows_in"] if r["operator"] == "again" else 0
+    assert received == brought
 
 
 @pytest.mark.spark
