@@ -74,7 +74,6 @@ def test_profile_when_built_then_its_arguments_name_no_shell_and_no_secret(bag: 
     arguments = dict(zip(task.application_args[::2], task.application_args[1::2], strict=True))
     operator = {"name": "by_plane", "key": ["plane"], "key_groups": 8, "after": []}
     assert json.loads(arguments["--operators"]) == [operator]
-    assert json.loads(arguments["--operators"]) == [{"name": "by_plane", "key": ["plane"], "key_groups": 8}]
     assert bag.dags["profile_tiny"].timetable.expression == "*/10 * * * *"
 
 
