@@ -102,12 +102,16 @@ def chained(operators: int, per_operator: int) -> Job:
 
 
 def paired(operators: int, per_operator: int, one_to_one: float, seed: int = 0) -> Job:
-    """Return pairs of operators; some groups of the first pass all to one group of the second, the others to all.
+    """Return pairs of operators; some groups of the first pass all to one group of the second, the others to everyone.
+
+    Everyone is every group of any second operator without a partner of its own. Were it those of one operator only,
+    they and their producers would fit on a node or two, and far more could be collocated than the one-to-one part.
 
     Args:
         operators: How many, even.
         per_operator: Groups of each.
-        one_to_one: Share of groups that pass all to one, 0..1.
+        one_to_one: Share of groups that pass all to one, 0..1: the share of rows that can stay within nodes, and a
+            little by chance.
         seed: Which these are.
     """
     rng = np.random.default_rng([seed, 2])
@@ -116,15 +120,13 @@ def paired(operators: int, per_operator: int, one_to_one: float, seed: int = 0) 
     producers = groups[operator % 2 == 0]
     alone = np.zeros(len(producers), dtype=bool)
     alone[rng.permutation(len(producers))[: round(one_to_one * len(producers))]] = True
-    # those that pass to all leave out the partners of the others: theirs is one-to-one on either side
     ends: list[tuple[Ints, Ints, Floats]] = [
         (producers[alone], producers[alone] + per_operator, np.ones(int(alone.sum())))
     ]
-    for first in range(0, operators, 2):
-        spread = producers[(operator[producers] == first) & ~alone]
-        if len(spread):
-            to = spread + per_operator
-            ends.append((np.repeat(spread, len(to)), np.tile(to, len(spread)), np.full(len(to) ** 2, 1 / len(to))))
+    spread = producers[~alone]
+    if len(spread):
+        to = spread + per_operator
+        ends.append((np.repeat(spread, len(to)), np.tile(to, len(spread)), np.full(len(to) ** 2, 1 / len(to))))
     producer, consumer, share = (np.concatenate([e[i] for e in ends]) for i in range(3))
     return Job(operator, producer.astype(np.intp), consumer.astype(np.intp), share)
 

@@ -4,20 +4,44 @@ An exchange of k on node a and l on node b is worth
     2 (W(k, b) - W(k, a) + W(l, a) - W(l, b)) - 4 w_kl + credits - (what the deviations of a and b cost more)
 points: w_kl, what the two save together, is counted by W(k, b) and by W(l, a), but they do not meet.
 
-All exchanges are judged at once, hence only in scenes of so many groups as units leave over.
+A table of all pairs tells which could gain at best; those are judged. Hence only in scenes of so many groups as units
+leave over.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 
 from optimizers.albic.joint.climb import LEAST, Scene, View, view
+from optimizers.albic.joint.near import Near
 from optimizers.albic.problem import Floats, Ints
-from optimizers.albic.units import total
 
 MOST_GROUPS = 1_200
 """Groups beyond which exchanges are not looked at: the table of all is as large as their square."""
 PASSES = 60
+
+
+@dataclass(frozen=True)
+class Pairs:
+    """What each two groups save together.
+
+    Attributes:
+        saved: Points that either of them saves.
+        worth: What that is worth to either.
+    """
+
+    saved: Near
+    worth: Near
+
+
+def pairs_of(scene: Scene) -> Pairs:
+    """Return what each two groups of a scene save together: as if each sat on a node of its own."""
+    edges, alone = scene.edges, np.arange(scene.problem.groups)
+    saved = Near(edges.group, edges.other, edges.saved, alone, len(alone))
+    same = edges.worth is edges.saved
+    return Pairs(saved, saved if same else Near(edges.group, edges.other, edges.worth, alone, len(alone)))
 
 
 def swap(scene: Scene, node: Ints) -> Ints:
@@ -25,14 +49,14 @@ def swap(scene: Scene, node: Ints) -> Ints:
     problem = scene.problem
     if problem.groups > MOST_GROUPS or problem.caps is not None:
         return node
-    node = node.copy()
+    node, pairs = node.copy(), pairs_of(scene)
     for _ in range(PASSES):
-        if not _exchange(scene, view(scene, node), node):
+        if not _exchange(scene, view(scene, node), pairs, node):
             break
     return node
 
 
-def _exchange(scene: Scene, now: View, node: Ints) -> int:
+def _exchange(scene: Scene, now: View, pairs: Pairs, node: Ints) -> int:
     """Make the best exchanges that share no node, in place; return how many."""
     problem = scene.problem
     extra = np.where((node != problem.node) | (problem.node < 0), 0.0, problem.cost)
@@ -40,16 +64,18 @@ def _exchange(scene: Scene, now: View, node: Ints) -> int:
     able = np.flatnonzero(~scene.fixed & ~problem.removed[node] & (extra <= left))
     if len(able) < 2:
         return 0
-    gain = gains(scene, now, able, extra)
-    first, second = np.nonzero(np.triu(gain > LEAST * scene.prices.scale, 1))
-    price = extra[able[first]] + extra[able[second]]
+    first, second = _promising(scene, now, able, extra)
+    price = extra[first] + extra[second]
     affordable = price <= left
     first, second, price = first[affordable], second[affordable], price[affordable]
-    worth = gain[first, second] / np.maximum(price, problem.cost.min())
+    gain = gains(scene, now, pairs, first, second, extra)
+    paying = gain > LEAST * scene.prices.scale
+    first, second, price, gain = first[paying], second[paying], price[paying], gain[paying]
+    worth = gain / np.maximum(price, problem.cost.min())
     touched = np.zeros(problem.nodes, dtype=bool)
     made = 0
     for at in np.argsort(-worth, kind="stable")[: 20 * problem.nodes].tolist():
-        k, m = int(able[first[at]]), int(able[second[at]])
+        k, m = int(first[at]), int(second[at])
         a, b = int(node[k]), int(node[m])
         if touched[a] or touched[b] or price[at] > left:
             continue
@@ -60,51 +86,57 @@ def _exchange(scene: Scene, now: View, node: Ints) -> int:
     return made
 
 
-def gains(scene: Scene, now: View, able: Ints, extra: Floats) -> Floats:
-    """Return what each exchange is worth, points, what its moves cost taken off, shape (A, A); -inf within a node.
+def _promising(scene: Scene, now: View, able: Ints, extra: Floats) -> tuple[Ints, Ints]:
+    """Return the pairs whose exchange would gain if deviations came to cost nothing, shape (X,) each."""
+    problem, at = scene.problem, now.node[able]
+    nodes = np.arange(problem.nodes)
+    worth = now.near_worth.at(np.repeat(able, len(nodes)), np.tile(nodes, len(able))).reshape(len(able), -1)
+    own = 2 * (worth - now.worth[able][:, None])
+    if scene.target is not None:
+        goal, credit = scene.target.node[able], scene.target.credit[able]
+        own += credit[:, None] * ((goal[:, None] == nodes) - (goal == at)[:, None].astype(float))
+    relief = scene.prices.deviation(now.raw / problem.capacity - now.mean)[at]
+    own += (relief - _price(scene, extra, able))[:, None]
+    best = own[:, at]
+    best += best.T.copy()
+    first, second = np.nonzero(best > LEAST * scene.prices.scale)
+    real = (first < second) & (at[first] != at[second])
+    return able[first[real]], able[second[real]]
+
+
+def gains(scene: Scene, now: View, pairs: Pairs, first: Ints, second: Ints, extra: Floats) -> Floats:
+    """Return what exchanges are worth, points, what their moves cost taken off, shape (X,).
 
     Args:
         scene: The scene.
         now: Its placement.
-        able: Groups that may move, shape (A,).
+        pairs: What each two of its groups save together.
+        first: Who changes places, shape (X,).
+        second: With whom, on another node, shape (X,).
         extra: What moving each group adds to what is spent, shape (K,).
     """
-    problem, at = scene.problem, now.node[able]
-    nodes = np.arange(problem.nodes)
-    near = now.near.at(np.repeat(able, len(nodes)), np.tile(nodes, len(able))).reshape(len(able), -1)
-    worth = near
-    if now.near_worth is not now.near:
-        worth = now.near_worth.at(np.repeat(able, len(nodes)), np.tile(nodes, len(able))).reshape(len(able), -1)
-    gain = 2 * (worth[:, at] - now.worth[able][:, None])
-    if scene.target is not None:
-        goal, credit = scene.target.node[able], scene.target.credit[able]
-        gain += credit[:, None] * ((goal[:, None] == at[None, :]).astype(float) - (goal == at)[:, None])
-    saved, value = _between(scene, able)
-    gain = gain + gain.T - 4 * value
-    # load of k's node after it: k goes, l comes
-    leaves = problem.load[able] - 2 * now.saved[able]
-    joins = problem.load[able][None, :] - 2 * near[:, at].T + 2 * saved
-    capacity = problem.capacity[at]
-    deviation = now.raw[at] / capacity - now.mean
+    problem = scene.problem
+    gain = -4 * pairs.worth.at(first, second)
+    saved = pairs.saved.at(first, second)
+    less = -2 * saved
+    for k, m in ((first, second), (second, first)):
+        to = now.node[m]
+        gain += 2 * (now.near_worth.at(k, to) - now.worth[k]) - _price(scene, extra, k)
+        less += now.near.at(k, to) - now.saved[k]
+        if scene.target is not None:
+            goal = scene.target.node[k]
+            gain += scene.target.credit[k] * ((goal == to).astype(float) - (goal == now.node[k]))
     # what is saved lowers the mean, which lifts everyone over it
-    less = near[:, at] - now.saved[able][:, None]
-    lift = (2 * (less + less.T) - 4 * saved) / problem.capacity[problem.kept].sum()
-    after = deviation[:, None] + (joins - leaves[:, None]) / capacity[:, None] + lift
-    price = scene.prices.deviation(after) - scene.prices.deviation(deviation)[:, None]
-    moves = np.where(extra[able] > 0, scene.prices.move[able], 0.0)
-    gain = gain - price - price.T - moves[:, None] - moves[None, :]
-    return np.asarray(np.where(at[:, None] == at[None, :], -np.inf, gain))
+    lift = 2 * less / problem.capacity[problem.kept].sum()
+    for k, m in ((first, second), (second, first)):
+        at = now.node[k]
+        leaves = problem.load[k] - 2 * now.saved[k]
+        joins = problem.load[m] - 2 * now.near.at(m, at) + 2 * saved
+        before = now.raw[at] / problem.capacity[at] - now.mean
+        after = before + (joins - leaves) / problem.capacity[at] + lift
+        gain += scene.prices.deviation(before) - scene.prices.deviation(after)
+    return np.asarray(gain)
 
 
-def _between(scene: Scene, able: Ints) -> tuple[Floats, Floats]:
-    """Return what each two groups save together, and its worth, shape (A, A)."""
-    index = np.full(scene.problem.groups, -1)
-    index[able] = np.arange(len(able))
-    first, second = index[scene.edges.group], index[scene.edges.other]
-    both = (first >= 0) & (second >= 0)
-    keys = first[both] * len(able) + second[both]
-    tables = [
-        total(keys, values[both], len(able) ** 2).reshape(len(able), -1)
-        for values in (scene.edges.saved, scene.edges.worth)
-    ]
-    return tables[0], tables[1]
+def _price(scene: Scene, extra: Floats, groups: Ints) -> Floats:
+    return np.where(extra[groups] > 0, scene.prices.move[groups], 0.0)

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from optimizers.albic.joint.climb import energy, view
 from optimizers.albic.joint.options import Options
 from optimizers.albic.joint.search import scene_of
-from optimizers.albic.joint.swap import gains, swap
+from optimizers.albic.joint.swap import gains, pairs_of, swap
 from optimizers.albic.problem import Problem
 from tests.optimizers.albic.jobs import problem, problems
 
@@ -24,8 +24,8 @@ def test_gains_when_two_groups_change_places_then_it_is_what_the_placement_gains
     scene = scene_of(replace(given, budget=np.inf), np.ones(len(given.flows.rate), dtype=bool), Options())
     # the mean is taken as it was, so that the energy is told with the tolerance wide and the mean still
     still = replace(scene, prices=replace(scene.prices, strictness=0.0))
-    able = np.arange(given.groups)
-    gain = gains(still, view(still, given.node), able, given.cost)[k, m]
+    first, second = np.array([k]), np.array([m])
+    gain = gains(still, view(still, given.node), pairs_of(still), first, second, given.cost)[0]
     node = given.node.copy()
     node[k], node[m] = node[m], node[k]
     assert np.isclose(gain, energy(still, given.node) - energy(still, node), atol=1e-6)
