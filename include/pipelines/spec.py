@@ -155,6 +155,12 @@ class Placement(Strict):
     periods: Annotated[int, Field(ge=1)] = Field(24, description="Periods of the profile that are averaged")
     options: dict[str, Any] = Field(default_factory=dict, description="Options of the optimizer albic")
 
+    @model_validator(mode="after")
+    def _workers_are_told_once(self) -> Self:
+        if "workers" in self.options:
+            raise ValueError("options: workers does not belong here; it is a key of placement itself")
+        return self
+
 
 class PipelineSpec(Strict):
     """A pipeline: one script run by Millrace, and how it may be adapted."""

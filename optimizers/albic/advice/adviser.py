@@ -42,7 +42,7 @@ class Adviser:
             return Proposal(NAME, (), NO_PROFILE, ""), memory
         try:
             found = measured(groups, self._placed(groups, memory), self.options)
-            plan = self._plan(found.problem)
+            plan = PLANNERS[self.options.method](found.problem, self.options.seed)
         except MillraceError as error:
             return Proposal(NAME, (), BAD_SIGNALS, f"Key groups stay: {error}"), memory
         told = self._told(groups, found, plan)
@@ -59,13 +59,6 @@ class Adviser:
         nodes = len(self.options.workers)
         advised = known.items() if isinstance(known, Mapping) else ()
         return {key: node for key, node in advised if isinstance(node, int) and 0 <= node < nodes}
-
-    def _plan(self, problem: Problem) -> Plan:
-        if (problem.node < 0).all():
-            from optimizers.albic.baselines.cola import place as first
-
-            return first(problem, seed=self.options.seed)
-        return PLANNERS[self.options.method](problem, self.options.seed)
 
     def _told(self, groups: KeyGroups, found: Measured, plan: Plan) -> PlacementPlan:
         problem, options = found.problem, self.options
@@ -124,8 +117,10 @@ def _joint(problem: Problem, seed: int) -> Plan:
 
 def _albic(problem: Problem, seed: int) -> Plan:
     from optimizers.albic.paper.albic import place
+    from optimizers.albic.paper.options import CORRECTED
 
-    return place(problem, seed=seed)
+    # the paper has nothing for groups that have no node yet
+    return _joint(problem, seed) if (problem.node < 0).all() else place(problem, seed=seed, options=CORRECTED)
 
 
 def _balancer(problem: Problem, seed: int) -> Plan:

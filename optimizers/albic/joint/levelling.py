@@ -63,6 +63,10 @@ def first(problem: Problem, scene: Scene, most: float, seed: int) -> Ints:
     placed = problem.node >= 0
     start = problem.node if placed.all() else balance(replace(problem, budget=0.0), seed=seed).node
     found = rebalanced(scene, start, seed)
+    if over_caps(problem, found).any():  # a pair may be too large for any node
+        apart = balance(problem, seed=seed).node
+        if over_caps(problem, apart).sum() < over_caps(problem, found).sum():
+            found = apart
     loads = problem.loads(start)
     off = problem.removed | (np.abs(loads - problem.mean(start)) > most) | over_caps(problem, start)
     urgent = off[start] | off[found] | ~placed

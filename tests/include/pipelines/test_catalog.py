@@ -98,6 +98,7 @@ def test_load_when_home_is_named_then_it_is_replaced_everywhere(folder: Path) ->
         ({"profile": {"source": "x", "time_column": "t", "schedule": ""}}, "profile.schedule"),
         ({"profile": {**SOURCE, "operators": [PLANE, PLANE]}}, "profile"),
         ({"profile": {**SOURCE, "operators": [{**PLANE, "after": ["route"]}, ROUTE]}}, "profile"),
+        ({"placement": {"options": {"workers": [1, 1]}}}, "placement"),
         ({"args": "--one --two"}, "args"),
         ({"script": 7}, "script"),
     ],

@@ -2,7 +2,9 @@ from __future__ import annotations
 
 import json
 import math
+from dataclasses import replace
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -45,6 +47,18 @@ def test_advice_when_it_is_the_first_then_places_every_group_and_partners_beside
     assert plan.distance_after == pytest.approx(0, abs=1e-9)
     assert set(memory["nodes"].values()) == {0, 1, 2, 3}
     assert proposal.sentence.startswith("place 16 key groups on 4 workers; load distance 0.0")
+
+
+@pytest.mark.parametrize("method", ["joint", "albic", "balancer"])
+def test_advice_when_it_is_the_first_and_a_second_resource_is_scarce_then_its_limit_is_kept(method: str) -> None:
+    # partners that belong together by rows are the ones whose bytes do not fit on a node together
+    size = [90.0, 10.0] * 4
+    told = replace(groups([10.0] * 8, [(0, 2, 9.0), (4, 6, 9.0)]), bytes_per_s=tuple(size))
+    limits = {"rows_per_s": 30.0, "bytes_per_s": 160.0}
+    proposal, _ = advised(told, workers=[1.0] * 4, limits=limits, method=method)
+    plan = proposal.placement
+    assert plan is not None and plan.placed == 8 and plan.resource == "rows_per_s"
+    assert np.bincount(plan.after, size, 4).max() <= 160.0
 
 
 def test_advice_when_a_node_is_hot_then_moves_within_the_budget_and_says_what_it_brings() -> None:
