@@ -19,6 +19,8 @@ def test_paired_when_some_are_one_to_one_then_the_others_pass_to_all_that_are_le
     out = np.bincount(job.producer, job.share, 80)
     assert out[out > 0] == pytest.approx(1.0)
     assert (job.share == 1.0).sum() == round(share * 40)
+    reached = np.bincount(job.producer, minlength=80)
+    assert set(reached[reached > 1]) == {40 - round(share * 40)}, "one operator alone would fit on a node or two"
     assert np.bincount(job.consumer, job.share, 80)[20:40] == pytest.approx(1.0)
 
 
