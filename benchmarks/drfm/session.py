@@ -1,0 +1,39 @@
+"""A Spark session of the machine's own, with nothing tuned for the benchmark."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from include.stack.spark_env import driver_submit_conf, environment
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+SLOTS = 2
+
+
+@contextmanager
+def spark_session() -> Iterator[SparkSession]:
+    """Start a session and stop it again."""
+    from pyspark.sql import SparkSession
+
+    os.environ.update({k: v for k, v in environment().items() if k.startswith(("PYSPARK", "SPARK", "JAVA"))})
+    builder = SparkSession.builder.master(f"local[{SLOTS}]").appName("bench")
+    conf = driver_submit_conf() | {
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+        "spark.sql.shuffle.partitions": str(SLOTS),
+        "spark.sql.session.timeZone": "UTC",
+        "spark.driver.memory": "3g",
+    }
+    for key, value in conf.items():
+        builder = builder.config(key, value)
+    session = builder.getOrCreate()
+    session.sparkContext.setLogLevel("ERROR")
+    try:
+        yield session
+    finally:
+        session.stop()
