@@ -1,0 +1,189 @@
+"""Metadata learned from what a stream did.
+
+1. The period is the first peak of the autocorrelation behind its first crossing of 0.
+2. Levels are outer quantiles; durations and phase follow from when the stream is above their middle; how long it is
+   between them tells a jump from a trend.
+3. The cycle is shifted and its ramp varied a little, and the best fit is kept if it explains enough of the variance.
+4. A stream without a cycle that is nearly always at one of two levels has levels and durations, but no phase.
+
+Symbols: T periods of history, S streams, R^2 the share of a stream's variance that the cycle explains.
+
+Reference: ours; [DRFM] Section 2.4 has metadata told by users only.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from itertools import product
+
+import numpy as np
+
+from optimizers.drfm.metadata.expectation import cycle
+from optimizers.drfm.metadata.table import Table, unknown
+from optimizers.drfm.problem import Bools, Floats, Ints
+from optimizers.ranges import Range, check
+
+LEAST = 8
+"""Periods of history below which nothing is learned."""
+OUTER = 0.03
+"""Quantile that counts as the low level, and its mirror image as the high one."""
+NEAR = 0.15
+"""Share of the way between levels within which a rate is at a level."""
+VARIES = 0.1
+"""Difference of levels over the mean below which a stream is constant."""
+SHIFTS = (0.0, -1.0, -0.5, 0.5, 1.0)
+STRETCHES = (0.0, -1.0, 1.0)
+SWITCHES = 2
+"""Rises that an on-off stream must have shown."""
+
+
+@dataclass(frozen=True)
+class Learning:
+    """When to believe what was learned.
+
+    Attributes:
+        explains: R^2 from which a cycle is believed, (0, 1).
+        between: Share of periods that an on-off stream may be between its levels, [0, 1).
+    """
+
+    explains: float = 0.8
+    between: float = 0.15
+
+    def __post_init__(self) -> None:
+        """Refuse what is out of range.
+
+        Raises:
+            MillraceError: With the option, its value, what is allowed and the remedy.
+        """
+        check("explains", self.explains, Range(0, 1, low_open=True, high_open=True), "admission.options")
+        check("between", self.between, Range(0, 1, high_open=True), "admission.options")
+
+
+def learn(history: Floats, last: float, options: Learning | None = None) -> Table:
+    """Return what a history tells of its streams; NaN where it tells nothing.
+
+    Args:
+        history: Rates, shape (T, S), >= 0, the newest last; NaN where a stream was not seen.
+        last: Number of the newest period.
+        options: When to believe.
+    """
+    options = options or Learning()
+    whole = ~np.isnan(history).any(axis=0)
+    found = unknown(history.shape[1])
+    if len(history) < LEAST or not whole.any():
+        return found
+    columns = np.flatnonzero(whole)
+    rates = history[:, columns]
+    low, high = np.quantile(rates, OUTER, axis=0), np.quantile(rates, 1 - OUTER, axis=0)
+    moving = high - low > VARIES * np.maximum(rates.mean(axis=0), np.finfo(float).tiny)
+    if not moving.any():
+        return found
+    columns, rates = columns[moving], rates[:, moving]
+    bands = _Bands.of(rates, low[moving], high[moving])
+    cyclic, fits = _cycles(rates, bands, last)
+    on_off, is_on_off = _on_off(bands, options.between)
+    good = fits >= options.explains
+    learned = cyclic.choose(on_off, good).choose(unknown(len(columns)), good | is_on_off)
+    back = np.full(history.shape[1], -1, dtype=np.intp)
+    back[columns] = np.arange(len(columns))
+    return learned.take(back)
+
+
+def periods(rates: Floats) -> Ints:
+    """Return the period of each stream by its autocorrelation, shape (S,); 0 without one.
+
+    Args:
+        rates: Shape (T, S). A period longer than T / 2 is not found.
+    """
+    count = len(rates)
+    centred = rates - rates.mean(axis=0)
+    power = np.abs(np.fft.rfft(centred, 2 * count, axis=0)) ** 2
+    lags = count // 2 + 1
+    found = np.fft.irfft(power, axis=0)[: lags + 1] / (count - np.arange(lags + 1))[:, None]
+    found /= np.maximum(found[0], np.finfo(float).tiny)
+    inner = found[1:-1]
+    behind = np.logical_or.accumulate(found < 0, axis=0)[1:-1]
+    peaks = behind & (inner >= found[:-2]) & (inner >= found[2:]) & (inner > 0)
+    height = np.where(peaks, inner, 0.0)
+    top = height >= 0.9 * height.max(axis=0)
+    return np.where(height.max(axis=0) > 0, top.argmax(axis=0) + 1, 0)
+
+
+@dataclass(frozen=True)
+class _Bands:
+    """Levels, and which periods were above their middle or at neither of them, shape (T, S)."""
+
+    low: Floats
+    high: Floats
+    above: Bools
+    between: Bools
+
+    @classmethod
+    def of(cls, rates: Floats, low: Floats, high: Floats) -> _Bands:
+        place = (rates - low) / (high - low)
+        above, between = place > 0.5, (place > NEAR) & (place < 1 - NEAR)
+        at_low, at_high = ~above & ~between, above & ~between
+        return cls(_mean(rates, at_low, low), _mean(rates, at_high, high), above, between)
+
+
+def _mean(rates: Floats, mask: Bools, otherwise: Floats) -> Floats:
+    count = mask.sum(axis=0)
+    return np.where(count > 0, (rates * mask).sum(axis=0) / np.maximum(count, 1), otherwise)
+
+
+def _cycles(rates: Floats, bands: _Bands, last: float) -> tuple[Table, Floats]:
+    """Return the cycle of each stream and its R^2, shape (S,); that of a stream without a period is below 0."""
+    count = len(rates)
+    period = periods(rates)
+    length = np.maximum(period, 2).astype(float)
+    full = count - np.mod(count, length)
+    numbers = last - count + 1 + np.arange(count)
+    counted = (np.arange(count)[:, None] >= count - full).astype(float)
+    up = np.clip((bands.above * counted).sum(axis=0) / full * length, 1.0, length - 1)
+    ramp = (bands.between * counted).sum(axis=0) / full * length / (2 * (1 - 2 * NEAR))
+    ramp = np.where(ramp < 1, 0.0, np.minimum(ramp, np.minimum(up, length - up)))
+    turn = np.exp(2j * np.pi * (numbers[:, None] + 0.5) / length)
+    centre = np.angle((turn * bands.above * counted).sum(axis=0)) / (2 * np.pi) * length
+    start = Table(
+        low=bands.low,
+        high=bands.high,
+        average=rates.mean(axis=0),
+        up=up,
+        down=length - up,
+        phase=np.mod(centre - (up + ramp) / 2, length),
+        ramp=ramp,
+        ends=np.full(len(up), np.nan),
+    )
+    found, left = _refined(start, rates, last)
+    fits = 1 - left / np.maximum(((rates - rates.mean(axis=0)) ** 2).sum(axis=0), np.finfo(float).tiny)
+    return found, np.where(period > 0, fits, -1.0)
+
+
+def _refined(start: Table, rates: Floats, last: float) -> tuple[Table, Floats]:
+    """Return the best of some cycles near the given one, and the squared error that it leaves, shape (S,)."""
+    best, least = start, np.full(len(start.up), np.inf)
+    for shift, longer, steeper in product(SHIFTS, STRETCHES, STRETCHES):
+        up = np.clip(start.up + longer, 1.0, start.up + start.down - 1)
+        down = start.up + start.down - up
+        ramp = np.where(start.ramp > 0, np.clip(start.ramp + steeper, 0.0, np.minimum(up, down)), 0.0)
+        tried = replace(start, up=up, down=down, ramp=ramp, phase=np.mod(start.phase + shift, up + down))
+        left = ((rates - cycle(tried, last - len(rates), len(rates))) ** 2).sum(axis=0)
+        better = left < least * (1 - 1e-9)
+        best, least = tried.choose(best, better), np.where(better, left, least)
+    return best, least
+
+
+def _on_off(bands: _Bands, most_between: float) -> tuple[Table, Bools]:
+    """Return levels and durations of streams, and which of them are on-off streams, shape (S,)."""
+    rises = (bands.above[1:] & ~bands.above[:-1]).sum(axis=0)
+    falls = (~bands.above[1:] & bands.above[:-1]).sum(axis=0)
+    high = bands.above.sum(axis=0)
+    found = replace(
+        unknown(len(high)),
+        low=bands.low,
+        high=bands.high,
+        up=np.maximum(high / np.maximum(falls, 1), 1.0),
+        down=np.maximum((len(bands.above) - high) / np.maximum(rises, 1), 1.0),
+        ramp=np.zeros(len(high)),
+    )
+    return found, (rises >= SWITCHES) & (bands.between.mean(axis=0) <= most_between)

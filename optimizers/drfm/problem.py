@@ -1,0 +1,138 @@
+"""One period's admission problem: which stream enters at which split node.
+
+Symbols:
+    S    streams
+    N    nodes there are, numbered 0..N-1; a plan numbers new ones from N on
+    H    periods looked ahead
+    C    capacity of a node; all nodes are equal
+
+Rates and capacity share one unit, tuples a second or tuples a period.
+
+Reference:
+    [DRFM] Balkesen, Tatbul, Ozsu, "Adaptive Input Admission and Management for Parallel Stream Processing", DEBS 2013,
+    Section 2.1. Deviation: a stream may be faster than a node. It then has a node to itself, and the plan names it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from include.contracts.errors import MillraceError
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.intp]
+Bools = NDArray[np.bool_]
+
+NEW = -1
+"""Node of a stream that has none yet: assigning it is no redirection."""
+
+
+@dataclass(frozen=True)
+class Problem:
+    """What is known when a period begins.
+
+    Attributes:
+        node: Present node of each stream, shape (S,); :data:`NEW` without one.
+        rate: Rate of each stream in the period that ended, shape (S,), >= 0.
+        mean: Expected rate in each of the next periods, shape (H, S), H >= 1, >= 0.
+        variance: Variance of that, shape (H, S), >= 0; zeros where certain.
+        capacity: C, > 0.
+        nodes: N.
+        cost: Tuples that redirecting each stream buffers, shape (S,), >= 0.
+        latency_s: Moving average of the queueing delay of each node, shape (N,), >= 0; None if not measured.
+
+    Raises:
+        MillraceError: With the field, its value, what is allowed and the remedy.
+    """
+
+    node: Ints
+    rate: Floats
+    mean: Floats
+    variance: Floats
+    capacity: float
+    nodes: int
+    cost: Floats
+    latency_s: Floats | None = None
+
+    def __post_init__(self) -> None:
+        """Refuse what no plan can be made of."""
+        streams = len(self.node)
+        if not (np.isfinite(self.capacity) and self.capacity > 0):
+            raise MillraceError("capacity", self.capacity, "a finite number > 0", "Measure what a node can take.")
+        if self.mean.ndim != 2 or not len(self.mean):
+            raise MillraceError("mean", self.mean.shape, f"shape (H, {streams}), H >= 1", "Look a period ahead.")
+        for name, found, shape in (
+            ("rate", self.rate.shape, (streams,)),
+            ("mean", self.mean.shape, (len(self.mean), streams)),
+            ("variance", self.variance.shape, self.mean.shape),
+            ("cost", self.cost.shape, (streams,)),
+            ("latency_s", (self.nodes,) if self.latency_s is None else self.latency_s.shape, (self.nodes,)),
+        ):
+            if found != shape:
+                raise MillraceError(name, found, f"shape {shape}", "Give one value each.")
+        if streams and not (self.node.min() >= NEW and self.node.max() < self.nodes):
+            raise MillraceError("node", int(self.node.max()), f"{NEW} to {self.nodes - 1}", "Number the nodes anew.")
+        for name, values in (
+            ("rate", self.rate),
+            ("mean", self.mean),
+            ("variance", self.variance),
+            ("cost", self.cost),
+            ("latency_s", np.zeros(0) if self.latency_s is None else self.latency_s),
+        ):
+            _not_negative(name, values)
+
+    @property
+    def streams(self) -> int:
+        """S."""
+        return len(self.node)
+
+    @cached_property
+    def placed(self) -> Bools:
+        """Which streams have a node, shape (S,)."""
+        return self.node >= 0
+
+    def sums(self, sizes: Floats) -> Floats:
+        """Return the sum of sizes, shape (S,), on each node, shape (N,)."""
+        found = np.bincount(self.node[self.placed], weights=sizes[self.placed], minlength=self.nodes)
+        return np.asarray(found, dtype=np.float64)
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Where every stream is to enter.
+
+    Attributes:
+        node: Node of each stream, shape (S,); those from N on are new. Nodes that no stream is on are to be released.
+        oversized: Streams that are expected to be faster than a node, shape (M,); each has one to itself.
+        optimal: Proven: no plan needs fewer nodes, and none with as few redirects less.
+    """
+
+    node: Ints
+    oversized: Ints
+    optimal: bool = False
+
+    @property
+    def nodes(self) -> int:
+        """How many nodes are in use."""
+        return len(np.unique(self.node))
+
+    def redirected(self, problem: Problem) -> Ints:
+        """Return the streams that change their node, shape (R,); new ones do not."""
+        return np.flatnonzero((self.node != problem.node) & problem.placed)
+
+
+def oversized(problem: Problem) -> Ints:
+    """Return the streams that are expected to be faster than a node in the next period, shape (M,)."""
+    return np.flatnonzero(problem.mean[0] > problem.capacity)
+
+
+def _not_negative(name: str, values: Floats) -> None:
+    if not values.size or (np.isfinite(values).all() and values.min() >= 0):
+        return
+    at = tuple(int(i) for i in np.argwhere(~(np.isfinite(values) & (values >= 0)))[0])
+    place = ", ".join(str(i) for i in at)
+    raise MillraceError(f"{name}[{place}]", values[at].item(), "a finite number >= 0", "Clean what was measured first.")

@@ -1,0 +1,120 @@
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
+
+from include.contracts.errors import MillraceError
+from optimizers.drfm.forecast.fitting import error, fit
+from optimizers.drfm.forecast.holt import Holt
+from optimizers.drfm.forecast.naive import Naive, Seasonal
+
+ALL = [Holt(), Naive(), Seasonal(3)]
+RATES = arrays(float, st.tuples(st.integers(1, 12), st.integers(0, 4)), elements=st.floats(0, 1e6))
+
+
+def run(forecaster, history):
+    state = forecaster.start(history[0])
+    for rate in history[1:]:
+        state = forecaster.update(state, rate)
+    return state
+
+
+def test_holt_when_followed_by_hand_then_gives_the_papers_recursion():
+    alpha, gamma, level, trend = 0.8, 0.3, 10.0, 0.0
+    for x in (14.0, 12.0, 20.0):
+        before = level
+        level = alpha * x + (1 - alpha) * (level + trend)
+        trend = gamma * (level - before) + (1 - gamma) * trend
+
+    state = run(Holt(alpha, gamma), np.array([[10.0], [14.0], [12.0], [20.0]]))
+
+    assert Holt(alpha, gamma).forecast(state, 3)[:, 0] == pytest.approx([level + k * trend for k in (1, 2, 3)])
+
+
+def test_holt_when_a_rate_falls_to_nothing_then_does_not_forecast_less():
+    state = run(Holt(), np.array([[100.0], [50.0], [1.0]]))
+
+    assert state[1, 0] < 0
+    assert Holt().forecast(state, 50).min() == 0.0
+
+
+@pytest.mark.parametrize("forecaster", ALL, ids=lambda f: type(f).__name__)
+@settings(max_examples=40, deadline=None)
+@given(history=RATES)
+def test_forecaster_when_fed_any_rates_then_treats_streams_alike_and_never_forecasts_less_than_nothing(
+    forecaster, history
+):
+    whole = forecaster.forecast(run(forecaster, history), 4)
+
+    assert whole.shape == (4, history.shape[1])
+    assert (whole >= 0).all()
+    for s in range(history.shape[1]):
+        alone = forecaster.forecast(run(forecaster, history[:, s : s + 1]), 4)
+        assert alone[:, 0] == pytest.approx(whole[:, s])
+
+
+@pytest.mark.parametrize("forecaster", ALL, ids=lambda f: type(f).__name__)
+def test_forecaster_when_a_rate_was_missed_then_goes_on_as_forecast(forecaster):
+    state = run(forecaster, np.array([[4.0], [5.0], [6.0], [7.0]]))
+    expected = forecaster.forecast(state, 3)
+
+    missed = forecaster.update(state, np.array([np.nan]))
+
+    assert forecaster.forecast(missed, 2) == pytest.approx(expected[1:])
+
+
+@pytest.mark.parametrize("forecaster", ALL, ids=lambda f: type(f).__name__)
+def test_spread_when_looked_ahead_then_begins_at_one_and_does_not_shrink(forecaster):
+    found = forecaster.spread(6)
+
+    assert found[0] == 1
+    assert (np.diff(found) >= 0).all()
+
+
+def test_spread_when_rates_wander_then_is_the_variance_of_the_errors():
+    """Rates made by Holt's own model: errors k periods ahead have the variance that the book has."""
+    rng, model = np.random.default_rng(0), Holt(0.6, 0.4)
+    ahead, noise = 4, rng.normal(size=(5, 40_000))
+    state = np.stack([np.full(40_000, 1e3), np.zeros(40_000)])
+    forecast = model.forecast(state, ahead)
+    for k in range(ahead):
+        rate = state.sum(axis=0) + noise[k]
+        if k == ahead - 1:
+            assert (rate - forecast[-1]).var() == pytest.approx(model.spread(ahead)[-1], rel=0.05)
+        state = model.update(state, rate)
+
+
+def test_seasonal_when_a_season_is_over_then_repeats_it():
+    state = run(Seasonal(3), np.array([[1.0], [2.0], [3.0], [1.0], [2.0]]))
+
+    assert Seasonal(3).forecast(state, 4)[:, 0].tolist() == [3.0, 1.0, 2.0, 3.0]
+
+
+def test_fit_when_compared_with_the_whole_grid_then_is_its_best():
+    rng = np.random.default_rng(1)
+    history = 100 + np.arange(40.0)[:, None] * rng.uniform(-1, 3, 5) + rng.normal(0, 1, (40, 5))
+    grid = (0.1, 0.5, 0.9)
+
+    best = fit(history, ahead=2, grid=grid)
+
+    assert error(best, history, 2) == min(error(Holt(a, g), history, 2) for a in grid for g in grid)
+
+
+def test_fit_when_rates_only_jitter_then_smooths_more_than_when_they_trend():
+    rng = np.random.default_rng(2)
+    jitter = 100 + rng.normal(0, 10, (60, 8))
+    trend = np.cumsum(rng.normal(0, 5, (60, 8)), axis=0) + 500
+
+    assert fit(jitter).alpha < fit(trend).alpha
+
+
+def test_fit_when_the_history_is_too_short_then_is_refused():
+    with pytest.raises(MillraceError, match="history"):
+        fit(np.ones((2, 3)))
+
+
+@pytest.mark.parametrize("make", [lambda: Holt(alpha=1.1), lambda: Holt(gamma=-0.1), lambda: Seasonal(0)])
+def test_forecaster_when_an_option_is_out_of_range_then_is_refused(make):
+    with pytest.raises(MillraceError, match=r"admission\.options"):
+        make()

@@ -1,0 +1,57 @@
+import pytest
+
+from include.contracts.errors import MillraceError
+from optimizers.drfm.metadata.stream import Metadata, parse
+
+
+@pytest.mark.parametrize(
+    ("told", "key"),
+    [
+        ({"minimum": 5.0, "maximum": 4.0}, "maximum"),
+        ({"minimum": 5.0, "maximum": 9.0, "average": 4.0}, "average"),
+        ({"maximum": 9.0, "average": 10.0}, "average"),
+        ({"maximum": -1.0}, "maximum"),
+        ({"maximum": float("nan")}, "maximum"),
+        ({"maximum": float("inf")}, "maximum"),
+        ({"maximum": "fast"}, "maximum"),
+        ({"high_duration": 3.0, "low_duration": 4.0, "period": 8.0}, "period"),
+        ({"high_duration": 8.0, "period": 8.0}, "period"),
+        ({"high_duration": 0.0}, "high_duration"),
+        ({"transition": "leap"}, "transition"),
+        ({"transition": "jump", "slope_duration": 2.0}, "slope_duration"),
+        ({"high_duration": 3.0, "low_duration": 9.0, "slope_duration": 4.0}, "slope_duration"),
+        ({"minimum": 0.0, "maximum": 8.0, "slope": 2.0, "slope_duration": 3.0}, "slope_duration"),
+        ({"lifetime": 0}, "lifetime"),
+        ({"peak": 4.0}, "peak"),
+    ],
+)
+def test_parse_when_metadata_are_wrong_or_contradict_then_names_stream_and_key(told, key):
+    with pytest.raises(MillraceError) as caught:
+        parse({"cars": told})
+
+    assert caught.value.key == f"admission.streams.cars.{key}"
+
+
+@pytest.mark.parametrize(
+    "told",
+    [
+        {"high_duration": 3.0, "low_duration": 5.0},
+        {"high_duration": 3.0, "period": 8.0},
+        {"low_duration": 5.0, "period": 8.0},
+    ],
+)
+def test_metadata_when_two_of_three_durations_are_told_then_knows_the_third(told):
+    found = Metadata(**told)
+
+    assert (found.high_duration, found.low_duration, found.period) == (3.0, 5.0, 8.0)
+
+
+def test_metadata_when_the_slope_is_told_then_knows_how_long_it_takes_and_that_it_is_a_trend():
+    found = Metadata(minimum=2.0, maximum=10.0, slope=4.0)
+
+    assert (found.slope_duration, found.transition) == (2.0, "trend")
+
+
+def test_parse_when_nothing_is_told_then_is_empty():
+    assert parse({}) == {}
+    assert parse({"cars": {}}) == {"cars": Metadata()}

@@ -1,0 +1,46 @@
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from include.contracts.errors import MillraceError
+from optimizers.drfm.problem import NEW, Plan, oversized
+from tests.optimizers.drfm.instances import problem
+
+GOOD = problem([[1.0, 2.0, 3.0], [2.0, 2.0, 2.0]], [0, 1, NEW], nodes=2)
+
+
+@pytest.mark.parametrize(
+    ("changes", "key"),
+    [
+        ({"rate": np.array([1.0, -1.0, 1.0])}, "rate[1]"),
+        ({"mean": np.array([[1.0, 2.0, 3.0], [1.0, np.nan, 1.0]])}, "mean[1, 1]"),
+        ({"mean": np.array([[1.0, 2.0, 3.0], [1.0, np.inf, 1.0]])}, "mean[1, 1]"),
+        ({"mean": np.zeros((0, 3))}, "mean"),
+        ({"variance": -np.ones((2, 3))}, "variance[0, 0]"),
+        ({"cost": np.ones(2)}, "cost"),
+        ({"capacity": 0.0}, "capacity"),
+        ({"capacity": float("nan")}, "capacity"),
+        ({"node": np.array([0, 2, 0])}, "node"),
+        ({"node": np.array([0, -2, 0])}, "node"),
+        ({"latency_s": np.ones(3)}, "latency_s"),
+        ({"latency_s": np.array([0.0, np.nan])}, "latency_s[1]"),
+    ],
+)
+def test_problem_when_a_field_is_bad_then_is_refused_by_name(changes, key):
+    with pytest.raises(MillraceError) as caught:
+        replace(GOOD, **changes)
+
+    assert caught.value.key == key
+
+
+def test_sums_when_a_stream_is_new_then_leave_it_out():
+    assert GOOD.sums(GOOD.rate).tolist() == [1.0, 2.0]
+
+
+def test_redirected_when_streams_move_and_join_then_are_those_that_had_a_node():
+    assert Plan(np.array([1, 1, 0]), oversized(GOOD)).redirected(GOOD).tolist() == [0]
+
+
+def test_oversized_when_a_stream_is_faster_than_a_node_then_names_it():
+    assert oversized(problem([3.0, 10.5, 10.0], [0, 0, 0])).tolist() == [1]
