@@ -1,0 +1,257 @@
+"""What is expected of the streams: period by period from their rates, their metadata, and what was learned of them.
+
+Sources, the first that can tell and is believed:
+    1. metadata, as long as they come true (:mod:`metadata.trust`)
+    2. metadata learned from history (:mod:`metadata.learn`), judged in the same way
+    3. a forecast, within the levels that are told
+
+What is measured badly is not used: a rate that is negative, not a number, infinite or beyond all reason counts as not
+seen, and the stream as doing what was expected of it. A stream that leaves is forgotten; one that comes back is new.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from include.contracts.errors import MillraceError
+from optimizers.drfm.forecast.forecaster import Forecaster
+from optimizers.drfm.forecast.holt import Holt
+from optimizers.drfm.metadata.expectation import cycle, expect
+from optimizers.drfm.metadata.learn import Learning, learn
+from optimizers.drfm.metadata.stream import Metadata
+from optimizers.drfm.metadata.table import Table, complete, tabulate, unknown
+from optimizers.drfm.metadata.trust import Trust
+from optimizers.drfm.problem import Bools, Floats, Ints
+from optimizers.ranges import POSITIVE, Range, check
+
+
+@dataclass(frozen=True)
+class Options:
+    """Where expectations come from.
+
+    Attributes:
+        learns: Learn metadata from history.
+        history: Periods that are kept to learn from, >= 8; twice the longest cycle.
+        relearn: Periods from one learning to the next, >= 1.
+        noise: Standard deviation of a rate over its mean before any error was seen, [0, 1].
+        memory: Weight of a new period in the moving average of squared errors, (0, 1].
+        absurd: Rate over a node's capacity from which it is a fault of measurement, > 0.
+        learning: When what was learned is believed.
+        trust: When what was told is believed.
+    """
+
+    learns: bool = True
+    history: int = 192
+    relearn: int = 4
+    noise: float = 0.02
+    memory: float = 0.1
+    absurd: float = 100.0
+    learning: Learning = field(default_factory=Learning)
+    trust: Trust = field(default_factory=Trust)
+
+    def __post_init__(self) -> None:
+        """Refuse what is out of range.
+
+        Raises:
+            MillraceError: With the option, its value, what is allowed and the remedy.
+        """
+        for name, allowed in (
+            ("learns", None),
+            ("history", int),
+            ("relearn", int),
+            ("noise", Range(0, 1)),
+            ("memory", Range(0, 1, low_open=True)),
+            ("absurd", POSITIVE),
+        ):
+            check(name, getattr(self, name), allowed, "admission.options")
+
+
+class Outlook:
+    """Expectations of the streams that are connected.
+
+    Args:
+        capacity: Of a node, > 0.
+        metadata: By stream; nothing of a stream that is not in it.
+        forecaster: For streams whose cycle is not known.
+        options: Where expectations come from.
+    """
+
+    def __init__(
+        self,
+        capacity: float,
+        metadata: Mapping[str, Metadata] | None = None,
+        forecaster: Forecaster | None = None,
+        options: Options | None = None,
+    ) -> None:
+        self._metadata, self._forecaster = metadata or {}, forecaster or Holt()
+        self._options, self._capacity = options or Options(), capacity
+        self.streams: tuple[str, ...] = ()
+        self.now = -1
+        none = np.zeros(0)
+        self.rate: Floats = none
+        self._rows = _Rows(none, none, none, none, none, none)
+        self._state, self._history = self._forecaster.start(none), np.zeros((0, 0))
+        self._told, self._learned = unknown(0), unknown(0)
+        self._expected = np.zeros((3, 0))
+
+    def observe(self, period: int, streams: Sequence[str], rate: Floats) -> None:
+        """Take in a period.
+
+        Args:
+            period: Its number, rising; phases are told in these numbers.
+            streams: Ids of the streams that are connected when it ends; none twice.
+            rate: Rate of each in it, shape (S,); NaN if it only just joined.
+
+        Raises:
+            MillraceError: If an id comes twice, or a rate is missing.
+        """
+        if len(rate) != len(streams):
+            raise MillraceError("rate", len(rate), f"{len(streams)} rates", "Give one for each stream.")
+        self.now = period
+        if tuple(streams) != self.streams:
+            self._admit(tuple(streams))
+        self.rate = self._clean(np.asarray(rate, dtype=float))
+        rows, options = self._rows, self._options
+        rows.trust = options.trust.update(rows.trust, self._told, self._expected[1], self.rate)
+        rows.learned_trust = options.trust.update(rows.learned_trust, self._learned, self._expected[2], self.rate)
+        off = self.rate - self._expected[0]
+        seen = np.isfinite(off)
+        rows.error = np.where(
+            seen, rows.error + options.memory * (np.where(seen, off, 0) ** 2 - rows.error), rows.error
+        )
+        first = (rows.seen == 0) & np.isfinite(self.rate)
+        begun, going = self._forecaster.start(self.rate), self._forecaster.update(self._state, self.rate)
+        self._state = np.where(first, begun, going)
+        finite = np.isfinite(self.rate)
+        rows.seen = rows.seen + finite
+        rows.total = rows.total + np.where(finite, self.rate, 0.0)
+        self._learn()
+
+    def ahead(self, periods: int) -> tuple[Floats, Floats]:
+        """Return mean and variance of the rates of the next periods, shape (periods, S) each."""
+        forecast, table, rows = self._forecast(periods), self._believed(), self._rows
+        mean, variance = expect(table, self.now, self.rate, forecast)
+        seen = rows.seen > 0
+        spread = np.where(
+            (table.two_level & seen)[None], 1.0, np.minimum(self._forecaster.spread(periods)[:, None], _WIDEST)
+        )
+        # the error of an on-off stream is in its chain already
+        noise = np.where(table.two_level & ~table.cyclic, 0.0, rows.error * spread)
+        self._expected = np.stack([mean[0], cycle(self._told, self.now, 1)[0], cycle(self._learned, self.now, 1)[0]])
+        floor = (self._options.noise * mean) ** 2
+        return mean, variance + np.where((rows.seen > _SURE)[None], noise, np.maximum(noise, floor))
+
+    def typical(self) -> Floats:
+        """Return the last rate of each stream, or what is expected of one that has none, shape (S,)."""
+        return np.where(np.isnan(self.rate), self._forecast(1)[0], self.rate)
+
+    def _forecast(self, periods: int) -> Floats:
+        rows = self._rows
+        found = self._forecaster.forecast(self._state, periods)
+        average = np.nan_to_num(complete(self._told, self._observed()).average, nan=0.0)
+        return np.where(rows.seen > 0, np.minimum(found, self._options.absurd * self._capacity), average)
+
+    def _observed(self) -> Floats:
+        seen = self._rows.seen
+        return np.where(seen > 0, self._rows.total / np.maximum(seen, 1), np.nan)
+
+    def _believed(self) -> Table:
+        trust, rows = self._options.trust, self._rows
+        told = complete(self._told, self._observed())
+        usable = self._told.told & trust.believed(rows.trust)
+        learned = self._learned.two_level & trust.believed(rows.learned_trust)
+        table = told.choose(self._learned, usable | (rows.seen == 0))
+        return table.choose(unknown(len(self.streams)), usable | learned | (rows.seen == 0))
+
+    def _clean(self, rate: Floats) -> Floats:
+        with np.errstate(invalid="ignore"):
+            good = (rate >= 0) & (rate <= self._options.absurd * self._capacity)
+        return np.where(good, rate, np.nan)
+
+    def _admit(self, streams: tuple[str, ...]) -> None:
+        """Keep what is known of the streams that stay, and begin with the others."""
+        before = {stream: i for i, stream in enumerate(self.streams)}
+        if len(set(streams)) < len(streams):
+            raise MillraceError("streams", len(streams) - len(set(streams)), "0 doubles", "Name each stream once.")
+        kept: Ints = np.array([before.get(stream, -1) for stream in streams], dtype=np.intp)
+        new = kept < 0
+        self._rows = self._rows.take(kept, new, self.now)
+        self._state = _columns(self._state, kept, new)
+        self._history = _columns(self._history, kept, new)
+        self._expected = _columns(self._expected, kept, new)
+        self._learned = self._learned.take(kept)
+        self._told = tabulate([self._metadata.get(stream) for stream in streams], self._rows.joined)
+        self.streams = streams
+
+    def _learn(self) -> None:
+        options = self._options
+        if not options.learns:
+            return
+        kept = self._history[-(options.history - 1) :] if options.history > 1 else self._history[:0]
+        self._history = np.concatenate([kept, self.rate[None]])
+        if self.now % options.relearn:
+            return
+        for seen in np.unique(np.minimum(self._rows.seen.astype(int), len(self._history))):
+            self._learn_of(np.minimum(self._rows.seen.astype(int), len(self._history)) == seen, int(seen))
+
+    def _learn_of(self, streams: Bools, seen: int) -> None:
+        """Learn of the streams that were seen for the same number of periods."""
+        if not seen:
+            return
+        index = np.flatnonzero(streams)
+        found = learn(_filled(self._history[-seen:, index]), self.now, self._options.learning)
+        back = np.full(len(streams), -1, dtype=np.intp)
+        back[index] = np.arange(len(index))
+        whole = found.take(back)
+        news = streams & whole.two_level
+        self._rows.learned_trust = np.where(news & ~self._learned.two_level, 1.0, self._rows.learned_trust)
+        self._learned = whole.choose(self._learned, streams)
+
+
+_WIDEST = 4.0
+"""Growth of a forecast's variance beyond which it says nothing more: rates do not wander off without end."""
+_SURE = 10
+"""Periods after which the errors that were seen replace the noise that was supposed."""
+
+
+@dataclass
+class _Rows:
+    """What is kept of each stream, shape (S,) each."""
+
+    joined: Floats
+    seen: Floats
+    total: Floats
+    error: Floats
+    trust: Floats
+    learned_trust: Floats
+
+    def take(self, kept: Ints, new: Bools, now: int) -> _Rows:
+        def column(values: Floats, first: float) -> Floats:
+            found: Floats = np.where(new, first, values[kept] if len(values) else first)
+            return found
+
+        return _Rows(
+            joined=column(self.joined, float(now)),
+            seen=column(self.seen, 0.0),
+            total=column(self.total, 0.0),
+            error=column(self.error, 0.0),
+            trust=column(self.trust, 1.0),
+            learned_trust=column(self.learned_trust, 1.0),
+        )
+
+
+def _columns(values: Floats, kept: Ints, new: Bools) -> Floats:
+    if not values.shape[1]:
+        return np.full((len(values), len(kept)), np.nan)
+    return np.where(new, np.nan, values[:, kept])
+
+
+def _filled(history: Floats) -> Floats:
+    """Return a history whose gaps hold the rate before them, or behind them at its begin."""
+    at = np.where(np.isnan(history), 0, np.arange(len(history))[:, None])
+    first = np.argmax(~np.isnan(history), axis=0)
+    index = np.maximum(np.maximum.accumulate(at, axis=0), first)
+    return np.take_along_axis(history, index, axis=0)

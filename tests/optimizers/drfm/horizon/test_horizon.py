@@ -1,0 +1,207 @@
+import itertools
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+
+from include.contracts.errors import MillraceError
+from optimizers.drfm.horizon.board import Board
+from optimizers.drfm.horizon.options import Options
+from optimizers.drfm.horizon.pairs import pair
+from optimizers.drfm.horizon.planner import plan
+from optimizers.drfm.problem import NEW
+from tests.optimizers.drfm.instances import problem, problems
+
+EXACT = Options(margin=0.0, polish=True)
+
+
+def wave(high, low, phase, periods=12, half=3):
+    return np.where((np.arange(periods) + phase) // half % 2 == 0, high, low)
+
+
+def loads(posed, node, row=0):
+    return np.bincount(node, weights=posed.mean[row])
+
+
+@settings(max_examples=120, deadline=None)
+@given(posed=problems())
+def test_plan_when_given_any_problem_then_no_shared_node_is_overloaded_next_period(posed):
+    options = Options(margin=1.0)
+    found = plan(posed, options)
+
+    assert found.node.shape == (posed.streams,)
+    assert (found.node >= 0).all()
+    for n in np.unique(found.node):
+        on = found.node == n
+        need = posed.mean[0, on].sum() + (1 - options.patience) * np.sqrt(posed.variance[0, on].sum())
+        assert need <= posed.capacity * (1 + 1e-6) or on.sum() == 1
+
+
+@settings(max_examples=60, deadline=None)
+@given(posed=problems())
+def test_plan_when_made_twice_then_is_the_same(posed):
+    assert plan(posed).node.tolist() == plan(posed).node.tolist()
+
+
+def test_plan_when_nothing_is_wrong_then_moves_nothing():
+    posed = problem([[5.0, 4.0, 5.0, 4.0]] * 8, [0, 0, 1, 1])
+
+    assert len(plan(posed).redirected(posed)) == 0
+
+
+def test_plan_when_an_overload_is_periods_away_then_waits():
+    rates = np.full((8, 3), 3.0)
+    rates[4:, 0] = 8.0
+    posed = problem(rates, [0, 0, 1])
+
+    assert len(plan(posed, Options(margin=0.0, move_price=10.0)).redirected(posed)) == 0
+    assert len(plan(problem(rates[4:], [0, 0, 1]), Options(margin=0.0, move_price=10.0)).redirected(posed)) == 1
+
+
+def test_plan_when_one_move_relieves_a_node_then_takes_the_one_that_lasts():
+    """Moving the first would do for a period, moving the second does for good."""
+    rates = np.array([[6.0, 5.0, 4.0]] + [[8.0, 5.0, 4.0]] * 7)
+    posed = problem(rates, [0, 0, 1])
+
+    assert plan(posed, Options(margin=0.0, move_price=10.0)).node.tolist() == [0, 1, 1]
+
+
+def test_plan_when_only_an_exchange_helps_then_swaps_instead_of_opening_a_node():
+    posed = problem([[6.0, 5.0, 5.0, 4.0]] * 4, [0, 0, 1, 1])
+
+    found = plan(posed, Options(margin=0.0))
+
+    assert found.nodes == 2
+    assert sorted(loads(posed, found.node).tolist()) == [10.0, 10.0]
+
+
+def test_plan_when_new_streams_are_opposites_then_go_together():
+    rates = np.column_stack([wave(9, 1, 0), wave(9, 1, 0), wave(1, 9, 0), wave(1, 9, 0)])
+
+    found = plan(problem(rates, [NEW] * 4, nodes=0), Options(margin=0.0))
+
+    assert found.nodes == 2
+    assert loads(problem(rates, [0] * 4), found.node).tolist() == [10.0, 10.0]
+
+
+def test_plan_when_old_streams_turn_out_to_be_opposites_then_packs_anew_where_it_pays():
+    rates = np.column_stack([wave(9, 1, 0), wave(9, 1, 0), wave(1, 9, 0), wave(1, 9, 0)])
+    posed = problem(rates, [0, 1, 2, 3])
+
+    assert plan(posed, Options(margin=0.0)).nodes == 2
+    assert plan(posed, Options(margin=0.0, move_price=100.0)).nodes == 4
+
+
+def test_plan_when_no_node_can_be_emptied_alone_then_packs_all_anew_where_it_pays():
+    posed = problem([[5.0, 2.0, 5.0, 2.0, 6.0]] * 8, [0, 0, 1, 1, 2])
+
+    assert plan(posed, Options(margin=0.0)).nodes == 2
+    assert plan(posed, Options(margin=0.0, move_price=100.0)).nodes == 3
+
+
+def test_plan_when_opposites_do_not_fit_on_one_node_then_are_apart():
+    rates = np.column_stack([wave(9, 2, 0), wave(2, 9, 0)])
+
+    assert plan(problem(rates, [NEW, NEW], nodes=0), Options(margin=0.0)).nodes == 2
+
+
+@pytest.mark.parametrize(("price", "nodes"), [(0.5, 1), (50.0, 2)])
+def test_plan_when_a_node_could_be_emptied_then_weighs_what_it_saves(price, nodes):
+    posed = problem([[2.0, 2.0, 2.0]] * 8, [0, 0, 1])
+
+    assert plan(posed, Options(move_price=price)).nodes == nodes
+
+
+def test_plan_when_rates_are_uncertain_then_keeps_a_margin():
+    sure, unsure = (problem([[5.0, 5.0]], [NEW, NEW], nodes=0, variance=v) for v in (0.0, 1.0))
+
+    assert plan(sure).nodes == 1
+    assert plan(unsure).nodes == 2
+
+
+def test_plan_when_the_margin_is_partly_used_up_then_has_patience():
+    posed = problem([[4.8, 4.8]], [0, 0], variance=0.0136)
+
+    assert plan(posed, Options(margin=3.0, patience=0.25)).nodes == 1
+    assert plan(posed, Options(margin=3.0, patience=0.0)).nodes == 2
+
+
+def test_plan_when_a_stream_is_faster_than_a_node_then_is_alone_and_named():
+    posed = problem([25.0, 4.0, 4.0], [0, 0, 0])
+
+    found = plan(posed)
+
+    assert found.oversized.tolist() == [0]
+    assert (found.node == found.node[0]).sum() == 1
+
+
+def test_plan_when_there_is_no_stream_then_needs_no_node():
+    assert plan(problem(np.zeros((3, 0)), [], nodes=2)).nodes == 0
+
+
+def test_pair_when_streams_are_equal_opposites_then_pairs_all_of_them():
+    rng = np.random.default_rng(0)
+    high, phases = rng.uniform(2, 9, 6), rng.integers(0, 6, 6)
+    up = np.stack([wave(h, 1, p) for h, p in zip(high, phases, strict=True)])
+    down = np.stack([wave(1, h, p) for h, p in zip(high, phases, strict=True)])
+
+    unit = pair(np.concatenate([up, down]), 0.1)
+
+    assert sorted(np.bincount(unit).tolist()) == [2] * 6
+    assert ((up + down).max(axis=1) == (up + down).min(axis=1)).all()
+
+
+def test_pair_when_streams_rise_together_then_pairs_none():
+    assert len(np.unique(pair(np.stack([wave(5, 1, 0)] * 3), 0.1))) == 3
+    assert len(pair(np.zeros((1, 4)), 0.1)) == 1
+    assert len(np.unique(pair(np.zeros((3, 4)), 0.1))) == 3
+
+
+@settings(max_examples=60, deadline=None)
+@given(posed=problems())
+def test_board_when_streams_were_put_about_then_sums_are_those_of_its_placement(posed):
+    board, rng = Board(posed, 1.0), np.random.default_rng(0)
+    for s in rng.permutation(posed.streams):
+        board.put(int(s), board.open() if rng.random() < 0.3 else int(rng.integers(0, 3)))
+
+    for n in range(len(board.count)):
+        assert board.sums[n] == pytest.approx(posed.mean[:, board.node == n].sum(axis=1), abs=1e-9)
+        assert board.count[n] == (board.node == n).sum()
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_polish_when_compared_with_all_assignments_then_is_the_best(seed):
+    rng = np.random.default_rng(seed)
+    rates = rng.integers(1, 8, (1, 5)).astype(float)
+    posed = problem(rates, rng.integers(0, 4, 5), nodes=4)
+    best = (np.inf, np.inf)
+    for choice in itertools.product(range(5), repeat=5):
+        node = np.array(choice)
+        if all(np.bincount(node, weights=row).max() <= 10 for row in rates):
+            moved = node != posed.node
+            best = min(best, (len(set(choice)), round(float((1 + posed.cost[moved] / 10).sum()), 9)))
+
+    found = plan(posed, EXACT)
+    moved = found.redirected(posed)
+
+    assert found.optimal
+    assert (found.nodes, round(float((1 + posed.cost[moved] / 10).sum()), 9)) == best
+
+
+@settings(max_examples=25, deadline=None)
+@given(posed=problems(streams=6, periods=3))
+def test_polish_when_given_any_problem_then_needs_no_more_nodes_and_overloads_none(posed):
+    plain, polished = plan(posed, Options(margin=1.0)), plan(posed, Options(margin=1.0, polish=True))
+
+    assert polished.nodes <= plain.nodes
+    for n in np.unique(polished.node):
+        on = polished.node == n
+        assert on.sum() == 1 or posed.mean[0, on].sum() <= posed.capacity * (1 + 1e-6)
+
+
+@pytest.mark.parametrize(
+    "changes", [{"ahead": 0}, {"margin": -1.0}, {"patience": 2.0}, {"pairing": 0.0}, {"polish": 1}, {"effort": 0.0}]
+)
+def test_options_when_out_of_range_then_are_refused(changes):
+    with pytest.raises(MillraceError, match=r"admission\.options"):
+        Options(**changes)

@@ -1,0 +1,138 @@
+import numpy as np
+import pytest
+
+from include.contracts.errors import MillraceError
+from optimizers.drfm.admission import Admission
+from optimizers.drfm.horizon.planner import plan
+from optimizers.drfm.metadata.stream import Metadata
+from optimizers.drfm.outlook import Options, Outlook
+
+C = 1000.0
+JUMPS = Metadata(minimum=100.0, maximum=400.0, high_duration=6, low_duration=6, phase=0, transition="jump")
+
+
+def truth(t, phase=0, high=400.0):
+    return high if (t - phase) % 12 < 6 else 100.0
+
+
+def fed(outlook, count, rate, stream="a"):
+    for t in range(count):
+        outlook.observe(t - 1, [stream], np.array([np.nan if t == 0 else rate(t - 1)]))
+        outlook.ahead(4)
+    return outlook
+
+
+def off(outlook, rate, periods=12):
+    mean, _ = outlook.ahead(periods)
+    return max(abs(mean[k, 0] - rate(outlook.now + 1 + k)) for k in range(periods))
+
+
+def test_outlook_when_metadata_are_true_then_foresees_the_first_period_already():
+    assert off(fed(Outlook(C, {"a": JUMPS}), 1, truth), truth) == 0
+
+
+@pytest.mark.parametrize(
+    "rate",
+    [lambda t: truth(t, phase=4), lambda t: truth(t, high=520.0), lambda t: truth(t, phase=6)],
+    ids=["phase_off", "peak_off", "opposite"],
+)
+def test_outlook_when_metadata_are_wrong_then_follows_what_was_learned(rate):
+    told = Outlook(C, {"a": JUMPS})
+
+    assert off(fed(told, 60, rate), rate) <= 5.0
+
+
+def test_outlook_when_a_jump_is_called_a_trend_then_follows_what_was_learned():
+    trend = Metadata(minimum=100.0, maximum=400.0, high_duration=6, low_duration=6, phase=0, slope_duration=6)
+
+    assert off(fed(Outlook(C, {"a": trend}), 60, truth), truth) <= 5.0
+
+
+def test_outlook_when_nothing_is_told_then_learns_after_two_cycles():
+    assert off(fed(Outlook(C), 14, truth), truth) > 100
+    assert off(fed(Outlook(C), 32, truth), truth) <= 5.0
+
+
+def test_outlook_when_learning_is_off_then_only_forecasts():
+    assert off(fed(Outlook(C, options=Options(learns=False)), 60, truth), truth) > 100
+
+
+@pytest.mark.parametrize("bad", [-5.0, np.nan, np.inf, -np.inf, 1e300, 101 * C])
+def test_outlook_when_a_rate_is_negative_missing_or_exploding_then_goes_on_as_expected(bad):
+    outlook = fed(Outlook(C), 20, lambda t: 200.0)
+
+    outlook.observe(19, ["a"], np.array([bad]))
+    mean, variance = outlook.ahead(3)
+
+    assert mean[:, 0] == pytest.approx([200.0] * 3, rel=0.01)
+    assert np.isfinite(variance).all()
+
+
+def test_outlook_when_a_stream_is_new_and_unknown_then_expects_the_average_of_the_others():
+    outlook = Outlook(C)
+    outlook.observe(0, ["a", "b"], np.array([100.0, 300.0]))
+    outlook.observe(1, ["a", "b", "c"], np.array([100.0, 300.0, np.nan]))
+
+    assert outlook.ahead(1)[0][0] == pytest.approx([100.0, 300.0, 200.0])
+
+
+def test_outlook_when_a_stream_joins_and_leaves_within_a_period_then_is_forgotten():
+    alone, visited = fed(Outlook(C), 5, truth), Outlook(C)
+    for t in range(5):
+        streams, rates = ["a"], [np.nan if t == 0 else truth(t - 1)]
+        if t == 2:
+            streams, rates = ["visitor", "a"], [np.nan, *rates]
+        visited.observe(t - 1, streams, np.array(rates))
+        visited.ahead(4)
+
+    assert visited.streams == ("a",)
+    assert visited.ahead(4)[0] == pytest.approx(alone.ahead(4)[0])
+
+
+def test_outlook_when_a_stream_comes_back_then_is_new():
+    outlook = fed(Outlook(C), 5, lambda t: 900.0)
+    outlook.observe(5, ["b"], np.array([100.0]))
+    outlook.observe(6, ["a", "b"], np.array([np.nan, 100.0]))
+
+    assert outlook.ahead(1)[0][0, 0] == pytest.approx(100.0)
+
+
+def test_outlook_when_columns_change_places_then_each_stream_keeps_its_own():
+    outlook = Outlook(C)
+    outlook.observe(0, ["a", "b"], np.array([100.0, 300.0]))
+    outlook.observe(1, ["b", "a"], np.array([np.nan, np.nan]))
+
+    assert outlook.ahead(1)[0][0] == pytest.approx([300.0, 100.0])
+
+
+@pytest.mark.parametrize(("streams", "rate", "key"), [(["a", "a"], [1.0, 1.0], "streams"), (["a"], [1.0, 2.0], "rate")])
+def test_outlook_when_what_is_observed_does_not_fit_then_is_refused(streams, rate, key):
+    with pytest.raises(MillraceError) as caught:
+        Outlook(C).observe(0, streams, np.array(rate))
+
+    assert caught.value.key == key
+
+
+def test_admission_when_there_is_no_stream_then_plans_nothing_and_goes_on():
+    admission = Admission(Outlook(C), plan, C, 4)
+
+    assert admission.look(0, [], np.zeros(0), np.zeros(0, dtype=int), 0).nodes == 0
+    joined = admission.look(1, ["a"], np.array([np.nan]), np.array([-1]), 0)
+    assert joined.nodes == 1
+    assert admission.look(2, [], np.zeros(0), np.zeros(0, dtype=int), 1).nodes == 0
+
+
+def test_admission_when_a_stream_rises_above_a_node_then_names_it():
+    admission = Admission(Outlook(C), plan, C, 4)
+    admission.look(0, ["a", "b"], np.array([400.0, 400.0]), np.array([0, 0]), 1)
+
+    found = admission.look(1, ["a", "b"], np.array([3000.0, 400.0]), np.array([0, 0]), 1)
+
+    assert found.oversized.tolist() == [0]
+    assert found.node[0] != found.node[1]
+
+
+@pytest.mark.parametrize("changes", [{"history": 0}, {"relearn": 0}, {"noise": 2.0}, {"memory": 0.0}, {"absurd": 0.0}])
+def test_options_when_out_of_range_then_are_refused(changes):
+    with pytest.raises(MillraceError, match=r"admission\.options"):
+        Options(**changes)
