@@ -1,0 +1,52 @@
+"""A method's run on a workload."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+
+import numpy as np
+
+from benchmarks.drfm.methods import Method
+from include.simulation.admission import AdmissionPlant, Outcome, Score, SplitNodes, score
+from include.simulation.admission_workloads import StreamLoad
+
+
+@dataclass(frozen=True)
+class Course:
+    """A run.
+
+    Attributes:
+        outcomes: By period.
+        seconds: That a plan took, expectations included, median.
+        optimal: Share of periods in which the plan is proven to be best.
+    """
+
+    outcomes: tuple[Outcome, ...]
+    seconds: float
+    optimal: float
+
+    def score(self, since: int = 0) -> Score:
+        """Return how it went from a period on."""
+        return score(self.outcomes[since:])
+
+
+def follow(load: StreamLoad, method: Method, cluster: SplitNodes) -> Course:
+    """Run a method on a workload.
+
+    Args:
+        load: The workload.
+        method: Who assigns.
+        cluster: Where.
+    """
+    plant = AdmissionPlant(load.streams, load.rates, cluster)
+    admission = method.start(cluster.capacity, load.metadata)
+    outcomes, seconds, optimal = [], [], []
+    while not plant.over:
+        look = plant.look()
+        begun = time.perf_counter()
+        plan = admission.look(look.period, look.streams, look.rate, look.node, look.nodes, look.latency_s)
+        seconds.append(time.perf_counter() - begun)
+        optimal.append(plan.optimal)
+        outcomes.append(plant.apply(plan.node))
+    return Course(tuple(outcomes), float(np.median(seconds)), float(np.mean(optimal)))

@@ -1,0 +1,69 @@
+"""The taxis of San Francisco: each trip is a stream that joins, sends its positions and leaves.
+
+Two days of a public trace, folded on one another and replayed faster, as the paper did to get higher rates: trips of
+all hours of a day drive at once. Nothing is told beforehand, and a trip is over before its cycle could be learned.
+
+Reference: [DRFM] Section 6.1.1.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+
+from benchmarks.conttune.published import folder
+from benchmarks.drfm.course import follow
+from benchmarks.drfm.methods import METHODS
+from benchmarks.drfm.scenarios import summary
+from benchmarks.record import Record
+from include.simulation.admission import SplitNodes
+from include.simulation.admission_workloads import StreamLoad
+
+FILE = "gps_sf_mon_tue.parquet"
+FOLD_S, PERIOD_S = 7200, 60
+"""The trace is folded to two hours: 24 of them at once."""
+CAPACITY = 4.0
+"""Positions a second that a node takes: about twenty trips."""
+
+
+def file() -> Path:
+    """Return where the trace is."""
+    return folder() / FILE
+
+
+def records(quick: bool) -> Iterator[Record]:
+    """Run every method on the trace.
+
+    Args:
+        quick: The first half.
+    """
+    if not file().is_file():
+        return
+    load = trips(FOLD_S // 2 if quick else FOLD_S)
+    for method, make in METHODS.items():
+        yield from summary("gps", method, [follow(load, make(), SplitNodes(CAPACITY, PERIOD_S))])
+
+
+def trips(until_s: int) -> StreamLoad:
+    """Return the trips as streams, the seconds from 0 of the folded trace to ``until_s``."""
+    import pyarrow.parquet as pq
+
+    table = pq.read_table(file(), columns=["trip_id", "ts"])
+    trip = table["trip_id"].to_numpy()
+    at = table["ts"].cast("int64").to_numpy() // 1_000_000
+    _, index = np.unique(trip, return_inverse=True)
+    begun = np.full(index.max() + 1, np.iinfo(np.int64).max)
+    np.minimum.at(begun, index, at)
+    # a trip is shifted as a whole: one that drives over the fold goes on behind it
+    period = (begun[index] % FOLD_S + at - begun[index]) // PERIOD_S
+    kept = period < until_s // PERIOD_S
+    sent = np.zeros((until_s // PERIOD_S, len(begun)))
+    np.add.at(sent, (period[kept], index[kept]), 1.0 / PERIOD_S)
+    number = np.arange(len(sent))[:, None]
+    first = np.where((sent > 0).any(axis=0), (sent > 0).argmax(axis=0), len(sent))
+    last = len(sent) - 1 - (sent[::-1] > 0).argmax(axis=0)
+    rates = np.where((number >= first) & (number <= last), sent, np.nan)
+    here = first < len(sent)
+    return StreamLoad(tuple(f"trip{i:05d}" for i in np.flatnonzero(here)), rates[:, here], {})

@@ -1,0 +1,134 @@
+"""All methods on the paper's workloads, figures as in Sections 6.2 and 6.3 of [DRFM]: 80 streams at load level 8.
+
+Beside it: a learner without metadata, and the frontier of nodes against overload on bursts, where both methods can buy
+safety with nodes and no single point says much.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from benchmarks.drfm.course import Course, follow
+from benchmarks.drfm.methods import METHODS, Method, ours, paper
+from benchmarks.record import Record
+from include.simulation.admission import Score, SplitNodes
+from include.simulation.admission_workloads import DURATIONS, WORKLOADS, Size
+from optimizers.drfm.horizon.options import Options as HorizonOptions
+from optimizers.drfm.strategies.options import Options as StrategyOptions
+
+BENCH = "drfm"
+SEEDS, QUICK_SEEDS = 5, 1
+SIZE, QUICK_SIZE = Size(), Size(periods=150)
+CYCLES = 2 * 2 * DURATIONS[1]
+"""Periods of two of the longest cycles."""
+FIGURES = {
+    "redirections_per_period": "streams",
+    "buffered_tuples": "tuples",
+    "above_optimum_ratio": "ratio",
+    "overloaded_ratio": "ratio",
+    "node_periods": "node-periods",
+}
+MARGINS, QUICK_MARGINS = (0.2, 0.5, 1.0, 2.0, 3.0), (0.2, 0.5, 1.0)
+AHEADS = (1, 2, 5)
+"""k of DRF-M ([DRFM] leaves it open): what trades nodes for safety there."""
+
+
+def records(quick: bool) -> Iterator[Record]:
+    """Run every method on every workload.
+
+    Args:
+        quick: One seed, fewer periods.
+    """
+    for scenario in WORKLOADS:
+        for method, make in METHODS.items():
+            yield from summary(scenario, method, runs(scenario, make(), quick))
+
+
+def without_metadata(quick: bool) -> Iterator[Record]:
+    """Compare ours without metadata with ours with them, after two cycles.
+
+    Args:
+        quick: One seed, fewer periods.
+    """
+    for scenario in ("psfcw", "ptfcw", "sfvar", "tfvar"):
+        told, learned = (runs(scenario, ours(told=told), quick) for told in (True, False))
+        late = [[c.score(CYCLES) for c in courses] for courses in (told, learned)]
+        yield from _records("no_metadata", f"horizon_{scenario}", late[1])
+        over = [b.above_optimum_ratio - a.above_optimum_ratio for a, b in zip(*late, strict=True)]
+        yield Record(BENCH, "no_metadata", f"horizon_{scenario}", "above_told_ratio", *_spread(over, "ratio"))
+
+
+def frontier(quick: bool) -> Iterator[Record]:
+    """Tell nodes against overload on bursts for both methods, and how much of DRF-M's frontier ours leaves.
+
+    Args:
+        quick: One seed, fewer periods, fewer margins.
+    """
+    margins = QUICK_MARGINS if quick else MARGINS
+    points: dict[str, list[Score]] = {}
+    methods: Mapping[str, Method] = {
+        **{f"drfm_k{k}": paper("drfm", StrategyOptions(ahead=k)) for k in AHEADS},
+        **{f"drfm_full_{f:g}": paper("drfm", StrategyOptions(full=f)) for f in (0.8, 0.9)},
+        **{f"horizon_z{z:g}": ours(HorizonOptions(margin=z)) for z in margins},
+    }
+    for name, method in methods.items():
+        points[name] = [course.score() for course in runs("bursty", method, quick)]
+        yield from _records("bursty_frontier", name, points[name])
+    theirs = [_point(scores) for name, scores in points.items() if name.startswith("drfm_k")]
+    mine = [_point(scores) for name, scores in points.items() if name.startswith("horizon")]
+    left = [p for p in theirs if not any((q <= p).all() for q in mine)]
+    yield Record(BENCH, "bursty_frontier", "horizon", "undominated_ratio", len(left) / len(theirs), "ratio")
+
+
+def _point(scores: Sequence[Score]) -> np.ndarray:
+    return np.mean([[s.above_optimum_ratio, s.overloaded_ratio, s.redirections_per_period] for s in scores], axis=0)
+
+
+def runs(scenario: str, method: Method, quick: bool, size: Size | None = None) -> list[Course]:
+    """Run a method on a workload, once a seed.
+
+    Args:
+        scenario: The workload.
+        method: Who assigns.
+        quick: One seed, fewer periods.
+        size: Another size.
+    """
+    size = size or (QUICK_SIZE if quick else SIZE)
+    cluster = SplitNodes(size.capacity, size.period_s)
+    return [follow(WORKLOADS[scenario](size, s), method, cluster) for s in range(QUICK_SEEDS if quick else SEEDS)]
+
+
+def summary(scenario: str, method: str, courses: Sequence[Course]) -> Iterator[Record]:
+    """Yield the figures of a method's runs."""
+    yield from _records(scenario, method, [course.score() for course in courses])
+    yield Record(BENCH, scenario, method, "seconds", *_spread([course.seconds for course in courses], "s"))
+
+
+def _records(scenario: str, method: str, scores: Sequence[Score]) -> Iterator[Record]:
+    for figure, unit in FIGURES.items():
+        yield Record(BENCH, scenario, method, figure, *_spread([getattr(s, figure) for s in scores], unit))
+
+
+def _spread(values: Sequence[float], unit: str) -> tuple[float, str, float | None, float | None, int]:
+    low, high = (float(v) for v in np.quantile(values, (0.025, 0.975)))
+    several = len(values) > 1
+    return float(np.median(values)), unit, low if several else None, high if several else None, len(values)
+
+
+def levels(quick: bool) -> Iterator[Record]:
+    """Tell how often CP-SAT proves its plan to be best, and how long it takes, from level 4 to 32.
+
+    Args:
+        quick: Fewer levels and periods.
+    """
+    method = ours(HorizonOptions(ahead=1, polish=True))
+    for level in (8,) if quick else (4, 8, 16, 32):
+        size = replace(SIZE, level=level, periods=10 if quick else 50)
+        courses = runs("sfvar", method, True, size)
+        scenario = f"sfvar_level_{level}"
+        yield from summary(scenario, "cpsat", courses)
+        unproven = float(np.mean([1 - course.optimal for course in courses]))
+        yield Record(BENCH, scenario, "cpsat", "unproven_ratio", unproven, "ratio", n=size.periods)

@@ -1,0 +1,20 @@
+"""What is aimed at."""
+
+from __future__ import annotations
+
+from benchmarks.targets import Target
+
+PAIRS, VARYING = ("psfcw", "ptfcw"), ("sfvar", "tfvar")
+
+TARGETS = (
+    *(Target(s, "horizon", "above_optimum_ratio", 0.05) for s in PAIRS),
+    *(Target(s, "horizon", "redirections_per_period", 0.0) for s in (*PAIRS, "constw")),
+    *(Target(s, "horizon", "above_optimum_ratio", 0.07) for s in VARYING),
+    *(Target(s, "horizon", "redirections_per_period", 2.0) for s in VARYING),
+    *(Target(s, "horizon", "overloaded_ratio", 0.0) for s in (*PAIRS, *VARYING, "constw")),
+    *(Target("no_metadata", f"horizon_{s}", "above_told_ratio", 0.03) for s in (*PAIRS, *VARYING)),
+    Target("bursty_frontier", "horizon", "undominated_ratio", 0.0),
+    Target("scale_1m", "drf", "seconds", 0.5),
+    *(Target(f"sfvar_level_{n}", "cpsat", "unproven_ratio", 0.05) for n in (4, 8, 16, 32)),
+    *(Target(f"sfvar_level_{n}", "cpsat", "seconds", 1.0) for n in (4, 8, 16, 32)),
+)

@@ -1,0 +1,92 @@
+"""The benchmark's parts, on a small size of each."""
+
+import numpy as np
+import pytest
+
+from benchmarks.drfm import bench, gps, scenarios
+from benchmarks.drfm.course import follow
+from benchmarks.drfm.methods import METHODS, ours
+from benchmarks.drfm.targets import TARGETS
+from benchmarks.record import Record
+from benchmarks.targets import judged
+from include.simulation.admission import SplitNodes
+from include.simulation.admission_workloads import WORKLOADS, Size
+
+SMALL = Size(streams=20, level=2, periods=40)
+
+
+@pytest.mark.parametrize("method", sorted(METHODS))
+def test_course_when_followed_then_every_period_has_an_outcome_and_few_nodes_are_needed(method):
+    course = follow(WORKLOADS["sfvar"](SMALL, 0), METHODS[method](), SplitNodes())
+
+    assert len(course.outcomes) == 40
+    assert -0.5 < course.score().above_optimum_ratio < 1
+
+
+def test_horizon_when_pairs_are_known_then_redirects_none_and_overloads_none():
+    found = follow(WORKLOADS["psfcw"](SMALL, 0), ours(), SplitNodes()).score()
+
+    assert found.redirections_per_period == 0
+    assert found.overloaded_ratio == 0
+
+
+def test_horizon_when_nothing_is_told_then_learns_to_need_no_more():
+    size = Size(streams=20, level=2, periods=140)
+    late = [follow(WORKLOADS["psfcw"](size, 0), ours(told=t), SplitNodes()).score(110) for t in (True, False)]
+
+    assert late[1].node_periods <= late[0].node_periods * 1.34
+    assert late[1].overloaded_ratio <= 0.02
+
+
+def test_targets_when_listed_then_name_scenarios_and_methods_that_exist():
+    known = {*WORKLOADS, "no_metadata", "bursty_frontier", "scale_1m"}
+
+    assert {t.scenario for t in TARGETS if not t.scenario.startswith("sfvar_level")} <= known
+
+
+def test_target_when_a_figure_is_beyond_it_then_does_not_hold():
+    (found,) = judged([Record("drfm", "psfcw", "horizon", "above_optimum_ratio", 0.06, "ratio")], TARGETS)
+
+    assert found.holds is False
+
+
+def test_gps_when_the_trace_is_missing_then_is_skipped_by_name(monkeypatch, tmp_path):
+    monkeypatch.setenv("MILLRACE_DATA", str(tmp_path))
+
+    assert list(gps.records(quick=True)) == []
+    assert "gps" in str(bench.report([]).renderables[-1])
+
+
+def test_gps_when_a_trace_is_there_then_trips_join_send_and_leave(monkeypatch, tmp_path):
+    import pandas as pd
+
+    monkeypatch.setenv("MILLRACE_DATA", str(tmp_path))
+    seconds = [0, 30, 59, 120, 200, gps.FOLD_S + 61, gps.FOLD_S * 3 - 1, gps.FOLD_S * 3 + 5]
+    frame = pd.DataFrame({"trip_id": [7, 7, 7, 7, 8, 9, 10, 10], "ts": pd.to_datetime(seconds, unit="s", utc=True)})
+    frame["ts"] = frame["ts"].astype("datetime64[us, UTC]")
+    frame.to_parquet(tmp_path / gps.FILE)
+
+    load = gps.trips(240)
+
+    assert len(load.streams) == 3, "the trip that begins at the end of the fold is beyond the time"
+    assert load.rates[:3, 0] == pytest.approx([3 / 60, 0.0, 1 / 60])
+    assert np.isnan(load.rates[3, 0])
+    assert np.isnan(load.rates[0, 2])
+    assert load.rates[1, 2] == pytest.approx(1 / 60)
+
+
+def test_bench_when_listed_then_the_launcher_finds_it():
+    from include.cli.bench import names
+
+    assert "drfm" in names()
+
+
+def test_frontier_when_a_point_is_beaten_in_all_then_is_dominated(monkeypatch):
+    monkeypatch.setattr(scenarios, "QUICK_SIZE", SMALL)
+    monkeypatch.setattr(scenarios, "QUICK_MARGINS", (0.5,))
+    monkeypatch.setattr(scenarios, "AHEADS", (2,))
+
+    found = list(scenarios.frontier(quick=True))
+
+    assert {r.method for r in found} == {"drfm_k2", "drfm_full_0.8", "drfm_full_0.9", "horizon_z0.5", "horizon"}
+    assert found[-1].value in (0.0, 1.0)
