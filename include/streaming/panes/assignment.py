@@ -49,7 +49,8 @@ class Assignment:
         of = self.pane // observed
         inside = of < spans
         cell = of[inside] * workers + self.worker[inside]
-        return np.bincount(cell, self.rows[inside], spans * workers).reshape(spans, workers)
+        found = np.bincount(cell, self.rows[inside], spans * workers).reshape(spans, workers)
+        return np.asarray(found, dtype=np.float64)
 
 
 Part = tuple[int, float]

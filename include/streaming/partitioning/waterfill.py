@@ -70,7 +70,7 @@ class _Levels:
             shares = {} if before is None else before.shares(key, group)
             self.hot[key] = {w: rows * share for w, share in shares.items() if w < workers}
             self.free[key] = rows - sum(self.hot[key].values())
-        self.level: Floats = np.bincount(self.groups, self.cold, workers)
+        self.level: Floats = np.bincount(self.groups, self.cold, workers).astype(np.float64)
         for on in self.hot.values():
             for worker, rows in on.items():
                 self.level[worker] += rows
