@@ -13,6 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+from threading import Lock
 from typing import Any
 
 import numpy as np
@@ -60,13 +61,21 @@ class Measured:
     flows: Mapping[tuple[str, str], tuple[Ints, Ints, Floats]]
 
 
-@cache
 def measured() -> Measured:
-    """Return the flights' traffic.
+    """Return the flights' traffic; whoever asks while it is being measured waits for it.
 
     Raises:
         MillraceError: If the job fails.
     """
+    with _MEASURING:
+        return _measured()
+
+
+_MEASURING = Lock()
+
+
+@cache
+def _measured() -> Measured:
     with tempfile.TemporaryDirectory(prefix="millrace-flights-") as scratch:
         lake, source = Path(scratch) / "lake", Path(scratch) / "source"
         write_deltalake(source, pa.Table.from_pandas(_table(), preserve_index=False))
