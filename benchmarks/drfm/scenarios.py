@@ -31,7 +31,7 @@ FIGURES = {
     "overloaded_ratio": "ratio",
     "node_periods": "node-periods",
 }
-MARGINS, QUICK_MARGINS = (0.2, 0.5, 1.0, 2.0, 3.0), (0.2, 0.5, 1.0)
+MARGINS, QUICK_MARGINS = (0.15, 0.5, 1.0, 2.0, 3.0), (0.15, 0.5, 1.0)
 AHEADS = (1, 2, 5)
 """k of DRF-M ([DRFM] leaves it open): what trades nodes for safety there."""
 
@@ -124,7 +124,7 @@ def levels(quick: bool) -> Iterator[Record]:
     Args:
         quick: Fewer levels and periods.
     """
-    method = ours(HorizonOptions(ahead=1, polish=True))
+    method = ours(HorizonOptions(ahead=1, polish=True, effort=3.0))
     for level in (8,) if quick else (4, 8, 16, 32):
         size = replace(SIZE, level=level, periods=10 if quick else 50)
         courses = runs("sfvar", method, True, size)

@@ -208,6 +208,9 @@ class Outlook:
         whole = found.take(back)
         news = streams & whole.two_level
         self._rows.learned_trust = np.where(news & ~self._learned.two_level, 1.0, self._rows.learned_trust)
+        # what was off before the cycle was known says nothing about the errors from now on
+        fresh = news & ~self._learned.cyclic & whole.cyclic & ~self._told.told
+        self._rows.error = np.where(fresh, (self._options.noise * whole.average) ** 2, self._rows.error)
         self._learned = whole.choose(self._learned, streams)
 
 

@@ -31,10 +31,10 @@ class Options:
     """
 
     ahead: int = 48
-    margin: float = 3.0
-    patience: float = 0.2
+    margin: float = 3.5
+    patience: float = 0.15
     act: int = 1
-    move_price: float = 0.5
+    move_price: float = 0.7
     pairing: float = 0.1
     pair_limit: int = 2000
     drains: int = 16

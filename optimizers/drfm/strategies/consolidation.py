@@ -12,6 +12,9 @@ from optimizers.drfm.problem import Bools, Floats, Ints, Problem
 from optimizers.drfm.strategies.bfd import pack
 from optimizers.drfm.strategies.options import Options
 
+BINS = 256
+"""Emptiest nodes that a node is drained to: sorting all of a large cluster for each would take longer than the rest."""
+
 
 def drain(problem: Problem, node: Ints, sizes: Floats, over: Bools, options: Options) -> Ints:
     """Return a placement with fewer nodes, where it can be had.
@@ -34,6 +37,8 @@ def drain(problem: Problem, node: Ints, sizes: Floats, over: Bools, options: Opt
         others[n] = False
         level = options.accepts * options.full * problem.capacity
         bins = np.flatnonzero(others & (sums < level))
+        if len(bins) > BINS:
+            bins = np.sort(bins[np.argpartition(sums[bins], BINS)[:BINS]])
         items = np.flatnonzero(node == n)
         free = np.maximum(level - sums[bins], 0.0)
         if sizes[items].sum() > free.sum():
