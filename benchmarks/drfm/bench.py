@@ -11,7 +11,7 @@ from rich.console import Group
 from rich.text import Text
 
 from benchmarks import record
-from benchmarks.drfm import gps, scale, scenarios
+from benchmarks.drfm import gps, pane_rate_skew, panes, partitions, scale, scenarios
 from benchmarks.drfm.targets import TARGETS
 from benchmarks.record import Record
 from benchmarks.targets import judged
@@ -25,6 +25,9 @@ PARTS: dict[str, Callable[[bool], Iterator[Record]]] = {
     "levels": scenarios.levels,
     "gps": gps.records,
     "scale": scale.records,
+    "partitions": partitions.records,
+    "pane rate skew": pane_rate_skew.records,
+    "panes": panes.records,
 }
 
 
