@@ -260,7 +260,7 @@ def test_sliding_when_arguments_are_bad_then_error_names_them(spark: Any, tmp_pa
 
     from include.streaming import panes
 
-    data = rows(spark, 5)
+    data = rows(spark, 5).withColumn("id", sf.unix_seconds("ts"))
     for arguments, key in (
         (("ts", "0 minutes", "0 minutes"), "size"),
         (("ts", "5 minutes", "-1 minute"), "slide"),
