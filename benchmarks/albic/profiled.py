@@ -13,7 +13,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from threading import Lock
 from typing import Any
 
 import numpy as np
@@ -46,6 +45,7 @@ AFTER: Mapping[str, Sequence[str]] = {
 }
 """Keys from which rows come to a key. Between operators of the same key each group passes all to its like."""
 DAY_S = 86_400
+ERRORS = "errors.txt"
 
 
 @dataclass(frozen=True)
@@ -61,49 +61,61 @@ class Measured:
     flows: Mapping[tuple[str, str], tuple[Ints, Ints, Floats]]
 
 
+@dataclass(frozen=True)
+class Counting:
+    """The job at work.
+
+    Attributes:
+        scratch: Its folder.
+        job: Its process.
+    """
+
+    scratch: tempfile.TemporaryDirectory[str]
+    job: subprocess.Popen[bytes]
+
+
+@cache
+def begin() -> Counting:
+    """Start the job, once: it may count on another processor while something else is measured here."""
+    scratch = tempfile.TemporaryDirectory(prefix="millrace-flights-")
+    lake, source = Path(scratch.name) / "lake", Path(scratch.name) / "source"
+    write_deltalake(source, pa.Table.from_pandas(_table(), preserve_index=False))
+    command, env = _command(lake, source), {**os.environ, **environment()}
+    with (Path(scratch.name) / ERRORS).open("wb") as errors:
+        return Counting(scratch, subprocess.Popen(command, env=env, stdout=subprocess.DEVNULL, stderr=errors))
+
+
+@cache
 def measured() -> Measured:
-    """Return the flights' traffic; whoever asks while it is being measured waits for it.
+    """Return the flights' traffic; starts the job if that has not been done.
 
     Raises:
         MillraceError: If the job fails.
     """
-    with _MEASURING:
-        return _measured()
-
-
-_MEASURING = Lock()
-
-
-@cache
-def _measured() -> Measured:
-    with tempfile.TemporaryDirectory(prefix="millrace-flights-") as scratch:
-        lake, source = Path(scratch) / "lake", Path(scratch) / "source"
-        write_deltalake(source, pa.Table.from_pandas(_table(), preserve_index=False))
-        _submit(lake, source)
-        groups = Lake(lake).query(
-            "select operator, key_group, time, rows_in as rows from key_groups", "telemetry/key_groups"
-        )
-        flows = Lake(lake).query(
+    counting = begin()
+    with counting.scratch as scratch:
+        if counting.job.wait():
+            told = ((Path(scratch) / ERRORS).read_text(errors="replace").strip().splitlines() or ["nothing"])[-1]
+            raise MillraceError("profile", told, "a job that ends well", "Run ./millrace setup, then try again.")
+        lake = Lake(Path(scratch) / "lake")
+        groups = lake.query("select operator, key_group, time, rows_in as rows from key_groups", "telemetry/key_groups")
+        flows = lake.query(
             "select from_operator, from_group, to_operator, to_group, time, rows from flows", "telemetry/flows"
         )
     return Measured(_groups(groups.to_pandas()), _flows(flows.to_pandas()))
 
 
-def _submit(lake: Path, source: Path) -> None:
+def _command(lake: Path, source: Path) -> list[str]:
     operators = [{"name": k, "key": c, "key_groups": GROUPS, "after": AFTER.get(k, ())} for k, c in KEYS.items()]
     options = {"pipeline": "flights", "lake": lake, "source": source, "time-column": "departed", "period-s": DAY_S}
     conf = {**driver_submit_conf(), "spark.ui.enabled": "false"}
-    command = [
-        *(spark_submit(), "--master", "local[2]", "--driver-memory", "1g"),
+    return [
+        *(str(spark_submit()), "--master", "local[2]", "--driver-memory", "1g"),
         *(word for key, value in conf.items() for word in ("--conf", f"{key}={value}")),
         str(REPO / "jobs" / "profile.py"),
         *(str(word) for key, value in options.items() for word in (f"--{key}", value)),
         *("--operators", json.dumps(operators)),
     ]
-    ended = subprocess.run(command, env={**os.environ, **environment()}, capture_output=True, text=True, check=False)
-    if ended.returncode:
-        told = (ended.stderr.strip().splitlines() or ["nothing"])[-1]
-        raise MillraceError("profile", told, "a job that ends well", "Run ./millrace setup, then try again.")
 
 
 def _table() -> pd.DataFrame:
