@@ -65,7 +65,10 @@ def members(leader: Process, home: Path) -> list[psutil.Process]:
 def _marked(process: psutil.Process, leader: Process, home: Path) -> bool:
     if process.pid == leader.pid:
         return leader.alive()
-    return process.environ().get(MARK) == str(home)
+    mark = process.environ().get(MARK)
+    if mark is None:  # a process that gives itself a title writes over its environment; its folder stays
+        return os.path.realpath(process.cwd()) == os.path.realpath(home)
+    return mark == str(home)
 
 
 def stop(leaders: Iterable[Process], home: Path, grace_s: float = GRACE_S) -> int:

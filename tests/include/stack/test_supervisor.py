@@ -15,7 +15,8 @@ import pytest
 
 from include.stack import groups, lifecycle
 from include.stack.home import REPO, Home
-from include.stack.record import StackRecord
+from include.stack.record import Process, StackRecord
+from include.stack.services import Service
 from include.stack.supervisor import record_path
 
 PROGRAM = Path(__file__).with_name("small_stack.py")
@@ -150,6 +151,37 @@ def test_supervisor_when_the_process_it_serves_ends_then_stops_too(home: Home) -
     assert processes_of(home) == []
 
 
+TITLED = (
+    "import os, pathlib, sys, time, setproctitle\n"
+    "if os.fork() == 0:\n"
+    "    setproctitle.setproctitle('worker ' * 2000)\n"
+    "    pathlib.Path(sys.argv[1]).write_text(str(os.getpid()))\n"
+    "time.sleep(600)\n"
+)
+
+
+def test_stop_when_a_worker_gave_itself_a_title_and_its_leader_is_gone_then_it_is_stopped(home: Home) -> None:
+    home.ensure()
+    told = home.scratch / "worker"
+    service = Service("scheduler", (sys.executable, "-c", TITLED, str(told)))
+    started = groups.start(service, home.root, home.scratch / "log")
+    leader = Process.of(started.pid)
+    await_(lambda: told.exists() and told.read_text().isdigit(), "the worker runs")
+    worker = psutil.Process(int(told.read_text()))
+    assert groups.MARK not in worker.environ(), "the title was to take the environment's place"
+    started.kill()
+    started.wait()
+    assert groups.stop([leader], home.root, grace_s=0.5) == 1
+    await_(lambda: _ended(worker), "the worker ends")
+
+
+def _ended(process: psutil.Process) -> bool:
+    try:
+        return process.status() == psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return True
+
+
 def test_stop_when_a_record_names_a_process_of_somebody_else_then_leaves_it_alone(home: Home) -> None:
     stranger = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"], start_new_session=True)
     try:
@@ -165,7 +197,7 @@ def test_stop_when_a_record_names_a_process_of_somebody_else_then_leaves_it_alon
 
 
 def _written(home: Home, pid: int, created: float) -> Path:
-    from include.stack.record import Process, ServiceRecord
+    from include.stack.record import ServiceRecord
 
     service = ServiceRecord("healthy", created, Process(pid, created))
     StackRecord(Process(pid, created), created, {}, {"web": service}).write(record_path(home))
