@@ -35,6 +35,10 @@ class Range:
 
 POSITIVE = Range(0, math.inf, low_open=True, high_open=True)
 """Finite numbers above 0."""
+NOT_NEGATIVE = Range(0, math.inf, high_open=True)
+"""Finite numbers from 0."""
+SHARE = Range(0, 1, low_open=True)
+"""A share that is not nothing."""
 
 Allowed = Range | tuple[str, ...] | type[int] | None
 """A range of numbers, one of some words, a whole number >= 1 (``int``), or a switch (None)."""
@@ -42,6 +46,8 @@ Allowed = Range | tuple[str, ...] | type[int] | None
 
 TUNER = "tuner.options"
 """Section of the spec that a tuner's options stand in."""
+ADMISSION = "admission.options"
+"""Section that those of input admission stand in."""
 
 
 def check(name: str, value: object, allowed: Allowed, section: str = TUNER) -> None:
@@ -68,6 +74,22 @@ def check(name: str, value: object, allowed: Allowed, section: str = TUNER) -> N
             raise MillraceError(at, value, f"a number in {allowed}", "Set a value within the range.")
     elif isinstance(value, bool) or not isinstance(value, int) or value < 1:
         raise MillraceError(at, value, "a whole number >= 1", "Set a whole number.")
+
+
+def check_fields(options: object, allowed: Mapping[str, Allowed], section: str = TUNER) -> None:
+    """Refuse the first field of an options dataclass that is of a wrong type or out of range.
+
+    Args:
+        options: The dataclass.
+        allowed: What may be given, by field; fields that are not in it are the caller's to check.
+        section: Where the options stand.
+
+    Raises:
+        MillraceError: With the option, its value, the allowed range and the remedy.
+    """
+    for field in fields(options):  # type: ignore[arg-type]
+        if field.name in allowed:
+            check(field.name, getattr(options, field.name), allowed[field.name], section)
 
 
 def parse_fields(kind: type[T], options: Mapping[str, Any], extra: tuple[str, ...] = (), section: str = TUNER) -> T:

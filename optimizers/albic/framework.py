@@ -24,7 +24,7 @@ import numpy as np
 from include.contracts.errors import MillraceError
 from optimizers.albic.plan import Plan
 from optimizers.albic.problem import Bools, Caps, Ints, Problem
-from optimizers.ranges import POSITIVE, check
+from optimizers.ranges import POSITIVE, check_fields
 
 Planner = Callable[[Problem], Plan]
 """A placement method: the joint search, ALBIC, the balancer."""
@@ -56,8 +56,7 @@ class Limits:
         Raises:
             MillraceError: With the limit, its value, what is allowed and the remedy.
         """
-        for name in ("overload", "max_distance", "capacity"):
-            check(name, getattr(self, name), POSITIVE, "limits")
+        check_fields(self, dict.fromkeys(("overload", "max_distance", "capacity"), POSITIVE), "limits")
         if self.least < 1 or (self.most is not None and self.most < self.least):
             raise MillraceError("limits.least", self.least, "1 to limits.most", "Set a value within the range.")
 

@@ -25,7 +25,7 @@ from optimizers.drfm.metadata.stream import Metadata
 from optimizers.drfm.metadata.table import Table, complete, tabulate, unknown
 from optimizers.drfm.metadata.trust import Trust
 from optimizers.drfm.problem import Bools, Floats, Ints
-from optimizers.ranges import POSITIVE, Range, check
+from optimizers.ranges import ADMISSION, POSITIVE, SHARE, Allowed, Range, check_fields
 
 
 @dataclass(frozen=True)
@@ -58,15 +58,17 @@ class Options:
         Raises:
             MillraceError: With the option, its value, what is allowed and the remedy.
         """
-        for name, allowed in (
-            ("learns", None),
-            ("history", int),
-            ("relearn", int),
-            ("noise", Range(0, 1)),
-            ("memory", Range(0, 1, low_open=True)),
-            ("absurd", POSITIVE),
-        ):
-            check(name, getattr(self, name), allowed, "admission.options")
+        check_fields(self, ALLOWED, ADMISSION)
+
+
+ALLOWED: Mapping[str, Allowed] = {
+    "learns": None,
+    "history": int,
+    "relearn": int,
+    "noise": Range(0, 1),
+    "memory": SHARE,
+    "absurd": POSITIVE,
+}
 
 
 class Outlook:

@@ -23,10 +23,9 @@ import math
 from dataclasses import dataclass
 
 from include.contracts.errors import MillraceError
-from optimizers.ranges import POSITIVE, Range, check
+from optimizers.ranges import NOT_NEGATIVE, POSITIVE, Range, check
 
 SECTION = "admission.sizing"
-NOT_NEGATIVE = Range(0, math.inf, high_open=True)
 ROUNDING = 1e-9
 
 

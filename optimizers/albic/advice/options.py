@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from include.contracts.errors import MillraceError
-from optimizers.ranges import Allowed, Range, check, key, parse_fields
+from optimizers.ranges import NOT_NEGATIVE, Allowed, Range, check, check_fields, key, parse_fields
 
 METHODS = ("joint", "albic", "balancer")
 RESOURCES = ("rows_per_s", "bytes_per_s", "cpu_ratio", "state_bytes")
@@ -46,8 +46,7 @@ class Options:
             check(f"workers[{at}]", capacity, MORE, SECTION)
         if not self.workers:
             raise _wrong("workers", self.workers, "one capacity a node", "Name a node.")
-        for name, allowed in ALLOWED.items():
-            check(name, getattr(self, name), allowed, SECTION)
+        check_fields(self, ALLOWED, SECTION)
         for name, limit in self.limits.items():
             if name not in RESOURCES:
                 raise _wrong(f"limits.{name}", limit, ", ".join(RESOURCES), "Name a measured resource.")
@@ -62,7 +61,7 @@ ALLOWED: Mapping[str, Allowed] = {
     "method": METHODS,
     "cost": (COUNT, STATE),
     "budget": Range(0, math.inf),
-    "exchange_ratio": Range(0, math.inf, high_open=True),
+    "exchange_ratio": NOT_NEGATIVE,
 }
 
 

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from optimizers.ranges import POSITIVE, Allowed, Range, check
+from optimizers.ranges import NOT_NEGATIVE, POSITIVE, Allowed, check_fields
 
 
 @dataclass(frozen=True)
@@ -36,15 +35,14 @@ class Options:
         Raises:
             MillraceError: With the option, its value, what is allowed and the remedy.
         """
-        for name, allowed in ALLOWED.items():
-            check(name, getattr(self, name), allowed, "joint")
+        check_fields(self, ALLOWED, "joint")
 
 
-LEAST = Range(0, math.inf, high_open=True)
 ALLOWED: Mapping[str, Allowed] = {
     "tolerance": POSITIVE,
     "max_distance": POSITIVE,
     "factor": POSITIVE,
-    "least_gain": LEAST,
-    "rounds": LEAST,
+    "least_gain": NOT_NEGATIVE,
+    "rounds": NOT_NEGATIVE,
+    "guided": None,
 }

@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 
-from optimizers.ranges import POSITIVE, Allowed, check
+from optimizers.ranges import POSITIVE, Allowed, check_fields
 
 
 @dataclass(frozen=True)
@@ -62,8 +62,7 @@ class Options:
         Raises:
             MillraceError: With the option, its value, what is allowed and the remedy.
         """
-        for name, allowed in ALLOWED.items():
-            check(name, getattr(self, name), allowed, "albic")
+        check_fields(self, ALLOWED, "albic")
 
 
 ALLOWED: Mapping[str, Allowed] = {

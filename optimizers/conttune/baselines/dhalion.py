@@ -25,7 +25,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from include.contracts.decision import Memory, Proposal
@@ -36,7 +36,7 @@ from optimizers.conttune.choice import Choice, clamp, decided, percent
 from optimizers.conttune.job import Job, Operator
 from optimizers.conttune.reasons import Reason
 from optimizers.conttune.tuning import Sizings, Stored, propose
-from optimizers.ranges import Allowed, Range, check, parse_fields
+from optimizers.ranges import SHARE, Allowed, Range, check_fields, parse_fields
 
 NAME = "dhalion"
 
@@ -66,12 +66,11 @@ class Options:
         Raises:
             MillraceError: With the option, its value, the allowed range and the remedy.
         """
-        for field in fields(self):
-            check(field.name, getattr(self, field.name), ALLOWED.get(field.name))
+        check_fields(self, ALLOWED)
 
 
 ALLOWED: Mapping[str, Allowed] = {
-    "backpressure_thr": Range(0, 1, low_open=True),
+    "backpressure_thr": SHARE,
     "scale_up_max": Range(1, math.inf, low_open=True, high_open=True),
     "idle_thr": Range(0, 1, high_open=True),
     "scale_down": Range(0, 1, low_open=True, high_open=True),

@@ -32,7 +32,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -47,7 +47,7 @@ from optimizers.conttune.history import known
 from optimizers.conttune.job import Job, Operator
 from optimizers.conttune.reasons import Reason
 from optimizers.conttune.tuning import Sizings, Stored, propose
-from optimizers.ranges import Allowed, Range, check, parse_fields
+from optimizers.ranges import NOT_NEGATIVE, Allowed, check_fields, parse_fields
 
 NAME = "dragster"
 
@@ -77,14 +77,14 @@ class Options:
         Raises:
             MillraceError: With the option, its value, the allowed range and the remedy.
         """
-        for field in fields(self):
-            check(field.name, getattr(self, field.name), ALLOWED.get(field.name))
+        check_fields(self, ALLOWED)
 
 
 ALLOWED: Mapping[str, Allowed] = {
-    "beta": Range(0, math.inf, high_open=True),
-    "step": Range(0, math.inf, high_open=True),
-    "decision_thr": Range(0, math.inf, high_open=True),
+    "beta": NOT_NEGATIVE,
+    "step": NOT_NEGATIVE,
+    "decision_thr": NOT_NEGATIVE,
+    "per_rate": None,
 }
 
 

@@ -22,7 +22,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from include.contracts.decision import Memory, Proposal
@@ -34,7 +34,7 @@ from optimizers.conttune.job import Job, Operator
 from optimizers.conttune.paper.linear import linear
 from optimizers.conttune.reasons import Reason
 from optimizers.conttune.tuning import Sizings, Stored, propose
-from optimizers.ranges import Allowed, Range, check, parse_fields
+from optimizers.ranges import NOT_NEGATIVE, Allowed, Range, check_fields, parse_fields
 
 NAME = "ds2"
 
@@ -72,16 +72,17 @@ class Options:
         Raises:
             MillraceError: With the option, its value, the allowed range and the remedy.
         """
-        for field in fields(self):
-            check(field.name, getattr(self, field.name), ALLOWED.get(field.name))
+        check_fields(self, ALLOWED)
 
 
 ALLOWED: Mapping[str, Allowed] = {
     "rates": ("consumer", "producer"),
-    "factor": Range(0, math.inf, high_open=True),
-    "decision_thr": Range(0, math.inf, high_open=True),
+    "factor": NOT_NEGATIVE,
+    "decision_thr": NOT_NEGATIVE,
     "slack": Range(0, 1, high_open=True),
     "backpressure_thr": Range(0, 1),
+    "known_arrival_rate": None,
+    "stop_rule": None,
 }
 
 

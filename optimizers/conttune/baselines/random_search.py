@@ -15,7 +15,7 @@ from __future__ import annotations
 import math
 import random
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import Any
 
 from include.contracts.decision import Memory, Proposal
@@ -26,7 +26,7 @@ from optimizers.conttune.job import Job, Operator
 from optimizers.conttune.reasons import Reason
 from optimizers.conttune.stored import whole
 from optimizers.conttune.tuning import Sizings, Stored, propose
-from optimizers.ranges import Allowed, Range, check, parse_fields
+from optimizers.ranges import NOT_NEGATIVE, Allowed, check_fields, parse_fields
 
 NAME = "random"
 
@@ -53,16 +53,14 @@ class Options:
         Raises:
             MillraceError: With the option, its value, the allowed range and the remedy.
         """
-        for field in fields(self):
-            value = getattr(self, field.name)
-            if field.name != "p_max" or value is not None:
-                check(field.name, value, ALLOWED.get(field.name))
+        check_fields(self, {name: allowed for name, allowed in ALLOWED.items() if getattr(self, name) is not None})
 
 
 ALLOWED: Mapping[str, Allowed] = {
     "p_max": int,
-    "tolerance": Range(0, math.inf, high_open=True),
+    "tolerance": NOT_NEGATIVE,
     "seed": int,
+    "known_arrival_rate": None,
 }
 
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import Any
 
-from optimizers.ranges import Range, check, parse_fields
+from optimizers.ranges import NOT_NEGATIVE, POSITIVE, SHARE, Range, check_fields, parse_fields
 
 
 @dataclass(frozen=True)
@@ -65,8 +65,7 @@ class Options:
         Raises:
             MillraceError: With the option, its value, the allowed range and the remedy.
         """
-        for field in fields(self):
-            check(field.name, getattr(self, field.name), ALLOWED.get(field.name))
+        check_fields(self, ALLOWED)
 
 
 ALLOWED: Mapping[str, Any] = {
@@ -74,13 +73,19 @@ ALLOWED: Mapping[str, Any] = {
     "slack": Range(0, 1, high_open=True),
     "reshave": Range(0, 1, high_open=True),
     "spend": Range(0, 1, high_open=True),
-    "tolerance": Range(0, math.inf, high_open=True),
+    "tolerance": NOT_NEGATIVE,
     "exponent": Range(0, 1.5, low_open=True),
-    "exponent_sd": Range(0, 1, low_open=True),
+    "exponent_sd": SHARE,
     "reach": Range(1, math.inf, high_open=True),
     "top_k": int,
     "ineffective_thr": Range(0, 1),
-    "ineffective_for_s": Range(0, math.inf, low_open=True, high_open=True),
+    "ineffective_for_s": POSITIVE,
+    "catch_up": None,
+    "drift": None,
+    "fluctuation": None,
+    "proactive": None,
+    "whole_windows": None,
+    "source_splits": None,
 }
 
 

@@ -13,12 +13,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import asdict, dataclass, replace
 from types import MappingProxyType
 from typing import Any
 
 from include.contracts.errors import MillraceError
-from optimizers.ranges import Allowed, Range, check, key, parse_fields
+from optimizers.ranges import NOT_NEGATIVE, SHARE, Allowed, Range, check_fields, key, parse_fields
 
 
 @dataclass(frozen=True)
@@ -73,8 +73,7 @@ class Options:
         Raises:
             MillraceError: With the option, its value, the allowed range and the remedy.
         """
-        for field in fields(self):
-            check(field.name, getattr(self, field.name), ALLOWED.get(field.name))
+        check_fields(self, ALLOWED)
         if self.core_min_thr >= self.core_max_thr:
             allowed = f"below core_max_thr ({self.core_max_thr:g})"
             raise MillraceError(key("core_min_thr"), self.core_min_thr, allowed, "Lower it, or raise core_max_thr.")
@@ -91,12 +90,16 @@ ALLOWED: Mapping[str, Allowed] = {
     "acquisition": ("safe", "cei"),
     "surrogate": ("rbf", "rbf_white"),
     "top_k": int,
-    "decision_thr": Range(0, math.inf, high_open=True),
+    "decision_thr": NOT_NEGATIVE,
     "backpressure_thr": Range(0, 1),
     "core_min_thr": Range(0, 1, high_open=True),
-    "core_max_thr": Range(0, 1, low_open=True),
-    "headroom": Range(0, math.inf, high_open=True),
+    "core_max_thr": SHARE,
+    "headroom": NOT_NEGATIVE,
     "slack": Range(0, 1, high_open=True),
+    "big": None,
+    "known_arrival_rate": None,
+    "unstick": None,
+    "stop_rule": None,
 }
 
 LITERAL = Options()

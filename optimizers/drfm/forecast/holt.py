@@ -17,10 +17,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from optimizers.drfm.problem import Floats
-from optimizers.ranges import Range, check
-
-SHARE = Range(0, 1)
-SECTION = "admission.options"
+from optimizers.ranges import ADMISSION, Range, check_fields
 
 
 @dataclass(frozen=True)
@@ -41,8 +38,7 @@ class Holt:
         Raises:
             MillraceError: With the option, its value, what is allowed and the remedy.
         """
-        check("alpha", self.alpha, SHARE, SECTION)
-        check("gamma", self.gamma, SHARE, SECTION)
+        check_fields(self, dict.fromkeys(("alpha", "gamma"), Range(0, 1)), ADMISSION)
 
     def start(self, rate: Floats) -> Floats:
         """See :class:`Forecaster`; rows are level and trend."""

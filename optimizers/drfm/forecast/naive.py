@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from optimizers.drfm.problem import Floats
-from optimizers.ranges import check
+from optimizers.ranges import ADMISSION, check
 
 
 @dataclass(frozen=True)
@@ -47,7 +47,7 @@ class Seasonal:
         Raises:
             MillraceError: With the option, its value, what is allowed and the remedy.
         """
-        check("season", self.season, int, "admission.options")
+        check("season", self.season, int, ADMISSION)
 
     def start(self, rate: Floats) -> Floats:
         """See :class:`Forecaster`; rows are the last season, the oldest first, NaN where nothing was seen yet."""

@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from optimizers.ranges import Allowed, Range, check
-
-SECTION = "admission.options"
-LEAST = Range(0, math.inf, high_open=True)
+from optimizers.ranges import ADMISSION, NOT_NEGATIVE, POSITIVE, SHARE, Allowed, Range, check_fields
 
 
 @dataclass(frozen=True)
@@ -48,20 +44,19 @@ class Options:
         Raises:
             MillraceError: With the option, its value, what is allowed and the remedy.
         """
-        for name, allowed in ALLOWED.items():
-            check(name, getattr(self, name), allowed, SECTION)
+        check_fields(self, ALLOWED, ADMISSION)
 
 
 ALLOWED: Mapping[str, Allowed] = {
     "ahead": int,
-    "margin": LEAST,
+    "margin": NOT_NEGATIVE,
     "patience": Range(0, 1),
     "act": int,
-    "move_price": LEAST,
-    "pairing": Range(0, 1, low_open=True),
+    "move_price": NOT_NEGATIVE,
+    "pairing": SHARE,
     "pair_limit": int,
     "drains": int,
     "swaps": int,
     "polish": None,
-    "effort": Range(0, math.inf, low_open=True, high_open=True),
+    "effort": POSITIVE,
 }

@@ -21,7 +21,7 @@ import numpy as np
 from optimizers.drfm.metadata.expectation import cycle
 from optimizers.drfm.metadata.table import Table, unknown
 from optimizers.drfm.problem import Bools, Floats, Ints
-from optimizers.ranges import Range, check
+from optimizers.ranges import ADMISSION, Range, check
 
 LEAST = 8
 """Periods of history below which nothing is learned."""
@@ -55,8 +55,8 @@ class Learning:
         Raises:
             MillraceError: With the option, its value, what is allowed and the remedy.
         """
-        check("explains", self.explains, Range(0, 1, low_open=True, high_open=True), "admission.options")
-        check("between", self.between, Range(0, 1, high_open=True), "admission.options")
+        check("explains", self.explains, Range(0, 1, low_open=True, high_open=True), ADMISSION)
+        check("between", self.between, Range(0, 1, high_open=True), ADMISSION)
 
 
 def learn(history: Floats, last: float, options: Learning | None = None) -> Table:

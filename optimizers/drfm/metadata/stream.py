@@ -11,15 +11,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import Any
 
 from include.contracts.errors import MillraceError
-from optimizers.ranges import POSITIVE, Allowed, Range, check, parse_fields
+from optimizers.ranges import NOT_NEGATIVE, POSITIVE, Allowed, check_fields, parse_fields
 
 SECTION = "admission.streams"
 TRANSITIONS = ("jump", "trend")
-NOT_NEGATIVE = Range(0, math.inf, high_open=True)
 AGREES = 1e-6
 """Relative difference up to which two ways of telling one thing agree."""
 
@@ -59,9 +58,8 @@ class Metadata:
 
     def __post_init__(self) -> None:
         """Refuse what cannot be, and work out what follows from the rest."""
-        for field in fields(self):
-            if getattr(self, field.name) is not None:
-                check(field.name, getattr(self, field.name), ALLOWED[field.name], SECTION)
+        given = {name: allowed for name, allowed in ALLOWED.items() if getattr(self, name) is not None}
+        check_fields(self, given, SECTION)
         self._levels()
         self._cycle()
         self._ramp()

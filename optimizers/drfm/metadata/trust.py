@@ -15,9 +15,7 @@ import numpy as np
 
 from optimizers.drfm.metadata.table import Table
 from optimizers.drfm.problem import Bools, Floats
-from optimizers.ranges import Range, check
-
-SHARE = Range(0, 1, low_open=True)
+from optimizers.ranges import ADMISSION, SHARE, check_fields
 
 
 @dataclass(frozen=True)
@@ -40,8 +38,7 @@ class Trust:
         Raises:
             MillraceError: With the option, its value, what is allowed and the remedy.
         """
-        for name in ("memory", "least", "tolerance"):
-            check(name, getattr(self, name), SHARE, "admission.options")
+        check_fields(self, dict.fromkeys(("memory", "least", "tolerance"), SHARE), ADMISSION)
 
     def update(self, trust: Floats, table: Table, expected: Floats, rate: Floats) -> Floats:
         """Return the trust after another period, shape (S,).

@@ -7,10 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from optimizers.drfm.problem import Problem
-from optimizers.ranges import Allowed, Range, check
-
-SHARE = Range(0, 1, low_open=True)
-SECTION = "admission.options"
+from optimizers.ranges import ADMISSION, SHARE, Allowed, Range, check_fields
 
 
 @dataclass(frozen=True)
@@ -39,8 +36,7 @@ class Options:
         Raises:
             MillraceError: With the option, its value, what is allowed and the remedy.
         """
-        for name, allowed in ALLOWED.items():
-            check(name, getattr(self, name), allowed, SECTION)
+        check_fields(self, ALLOWED, ADMISSION)
 
     def steps(self, problem: Problem) -> int:
         """Return k, as far as the problem looks ahead."""
