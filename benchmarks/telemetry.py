@@ -21,6 +21,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks.record import Record, at_most
+from include.contracts.submit import conf_words
 
 BENCH = "telemetry"
 SCENARIO = "stateful backlog, 2 slots"
@@ -54,8 +55,7 @@ def run(quick: bool) -> list[Record]:
             "spark.sql.adaptive.enabled": "false",
             "spark.ui.showConsoleProgress": "false",
         }
-        options = [word for key, value in conf.items() for word in ("--conf", f"{key}={value}")]
-        command = [spark_submit(), "--master", f"local[{SLOTS}]", *options, __file__, folder, str(pairs)]
+        command = [spark_submit(), "--master", f"local[{SLOTS}]", *conf_words(conf), __file__, folder, str(pairs)]
         ended = subprocess.run(
             command, env={**os.environ, **environment()}, capture_output=True, text=True, check=False
         )

@@ -101,10 +101,7 @@ def measured(profile: Profile, arguments: argparse.Namespace) -> int | None:
     """Run the measurement in a session of its own and return the version reached; see ``run``."""
     from pyspark.sql import SparkSession
 
-    builder = SparkSession.builder.appName(f"profile_{profile.pipeline}")
-    for key, value in DELTA.items():
-        builder = builder.config(key, value)
-    spark = builder.getOrCreate()
+    spark = SparkSession.builder.appName(f"profile_{profile.pipeline}").config(map=DELTA).getOrCreate()
     try:
         return run(spark, Lake(arguments.lake), profile, arguments.since_version, arguments.through_version)
     finally:

@@ -21,6 +21,7 @@ import pyarrow as pa
 from deltalake import write_deltalake
 
 from include.contracts.errors import MillraceError
+from include.contracts.submit import conf_words
 from include.feeds.nycflights import DAYS, FIRST_DAY, data_folder, flights
 from include.lake.store import Lake
 from include.simulation.placement import Floats, Ints
@@ -111,7 +112,7 @@ def _command(lake: Path, source: Path) -> list[str]:
     conf = {**driver_submit_conf(), "spark.ui.enabled": "false"}
     return [
         *(str(spark_submit()), "--master", "local[2]", "--driver-memory", "1g"),
-        *(word for key, value in conf.items() for word in ("--conf", f"{key}={value}")),
+        *conf_words(conf),
         str(REPO / "jobs" / "profile.py"),
         *(str(word) for key, value in options.items() for word in (f"--{key}", value)),
         *("--operators", json.dumps(operators)),

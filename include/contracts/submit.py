@@ -1,4 +1,4 @@
-"""What an installation starts its Spark drivers with."""
+"""What an installation starts its Spark drivers with, and how spark-submit is told."""
 
 from __future__ import annotations
 
@@ -24,3 +24,8 @@ class SubmitOptions:
     conf: Mapping[str, str] = field(default_factory=dict)
     python: Path | None = None
     env: Mapping[str, str] = field(default_factory=dict)
+
+
+def conf_words(conf: Mapping[str, str]) -> list[str]:
+    """Return Spark settings as words of a command line, in the order of their keys."""
+    return [word for key, value in sorted(conf.items()) for word in ("--conf", f"{key}={value}")]

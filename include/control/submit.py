@@ -10,6 +10,7 @@ from pathlib import Path
 from include.contracts.deployment import AppDeployment
 from include.contracts.errors import MillraceError
 from include.contracts.submit import SubmitOptions as SubmitOptions
+from include.contracts.submit import conf_words
 from include.drivers.arguments import DriverArguments
 from include.pipelines.spec import Submit, resolve_script
 
@@ -51,8 +52,7 @@ def command(options: SubmitOptions, app: AppDeployment, arguments: DriverArgumen
     argv = [str(options.spark_submit), "--name", f"{arguments.pipeline}/{arguments.app}"]
     argv += ["--master", f"local[{app.slots}]" if submit.master == "local" else submit.master]
     argv += ["--driver-memory", f"{app.memory_mb}m"]
-    for key, value in sorted(conf(options, app).items()):
-        argv += ["--conf", f"{key}={value}"]
+    argv += conf_words(conf(options, app))
     jars = [*submit.jars, *(map(str, options.jars) if submit.master != "local" else ())]
     for option, values in (("--packages", submit.packages), ("--jars", jars), ("--py-files", submit.py_files)):
         if values:

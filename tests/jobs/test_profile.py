@@ -13,6 +13,7 @@ import pytest
 from deltalake import write_deltalake
 from filelock import FileLock
 
+from include.contracts.submit import conf_words
 from include.lake.store import Lake
 from jobs.profile import main
 
@@ -62,8 +63,7 @@ def test_job_when_submitted_then_tables_are_written(tmp_path: Path) -> None:
     )
     write_deltalake(tmp_path / "source", rows)
     conf = driver_submit_conf() | {"spark.ui.enabled": "false"}
-    options = [word for key, value in conf.items() for word in ("--conf", f"{key}={value}")]
-    command = [spark_submit(), "--master", "local[2]", *options, JOB, *arguments(tmp_path)]
+    command = [spark_submit(), "--master", "local[2]", *conf_words(conf), JOB, *arguments(tmp_path)]
     ended = subprocess.run(command, env={**os.environ, **environment()}, capture_output=True, text=True, check=False)
     assert ended.returncode == 0, ended.stderr
     assert "through version 0" in ended.stdout

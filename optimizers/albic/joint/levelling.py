@@ -63,16 +63,18 @@ def first(problem: Problem, scene: Scene, most: float, seed: int) -> Ints:
     placed = problem.node >= 0
     start = problem.node if placed.all() else balance(replace(problem, budget=0.0), seed=seed).node
     found = rebalanced(scene, start, seed)
-    if over_caps(problem, found).any():  # a pair may be too large for any node
+    over = over_caps(problem, found)
+    if over.any():  # a pair may be too large for any node
         apart = balance(problem, seed=seed).node
-        if over_caps(problem, apart).sum() < over_caps(problem, found).sum():
-            found = apart
+        over_apart = over_caps(problem, apart)
+        if over_apart.sum() < over.sum():
+            found, over = apart, over_apart
     loads = problem.loads(start)
     off = problem.removed | (np.abs(loads - problem.mean(start)) > most) | over_caps(problem, start)
     urgent = off[start] | off[found] | ~placed
     kept = np.where(urgent, found, start)
     # where a move that could wait made room for one that could not, both are needed
-    return found if (over_caps(problem, kept) & ~over_caps(problem, found)).any() else kept
+    return found if (over_caps(problem, kept) & ~over).any() else kept
 
 
 def waiting(problem: Problem) -> bool:

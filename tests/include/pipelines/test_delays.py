@@ -12,6 +12,7 @@ from pathlib import Path
 import psutil
 import pytest
 
+from include.contracts.submit import conf_words
 from include.demo.comparison import compare, settled
 from include.feeds.nycflights import flights
 from include.feeds.replay import SCHEMA, Clock, Replay
@@ -37,9 +38,8 @@ def submit(tmp_path: Path) -> Iterator[Callable[[], subprocess.Popen[bytes]]]:
     started: list[subprocess.Popen[bytes]] = []
 
     def start() -> subprocess.Popen[bytes]:
-        conf = [word for key, value in CONF.items() for word in ("--conf", f"{key}={value}")]
         folders = [f"--{name}={tmp_path / name}" for name in ("source", "results", "checkpoint")]
-        command = [str(spark_env.spark_submit()), "--master", "local[2]", *conf, str(SCRIPT), *folders]
+        command = [str(spark_env.spark_submit()), "--master", "local[2]", *conf_words(CONF), str(SCRIPT), *folders]
         with (tmp_path / "driver.log").open("ab") as log:
             started.append(
                 subprocess.Popen(

@@ -29,9 +29,7 @@ def spark() -> Iterator[object]:
         "spark.sql.streaming.noDataProgressEventInterval": "200",
         "spark.driver.memory": "1g",
     }
-    for key, value in conf.items():
-        builder = builder.config(key, value)
-    session = builder.getOrCreate()
+    session = builder.config(map=conf).getOrCreate()
     session.sparkContext.setLogLevel("ERROR")
     yield session
     session.stop()
