@@ -18,6 +18,7 @@ from include.contracts.errors import MillraceError
 from include.demo.checks import Check, checks, passed
 from include.demo.comparison import Comparison, compare, settled
 from include.demo.figures import figures
+from include.demo.profiling import profiled
 from include.demo.pulse import Pulse, PulseReader
 from include.demo.report import write_report
 from include.demo.stage import Stage, stop_feed
@@ -88,11 +89,15 @@ class Demo:
             # there from the start, because the job reads it from its own
             source = SourceTable(stage.source, SCHEMA, self._options.clock.content)
             self._launch(view, spec, api)
-            problem = self._watch(view, spec, source, cleaning)
+            reader = PulseReader(spec, self._lake, stage.run_dir, stage.source, datetime.now(UTC))
+            problem = self._watch(view, spec, source, reader, cleaning)
+            ended = datetime.now(UTC)
+            if problem is None and spec.profile is not None:
+                problem = profiled(view, api, reader, PIPELINE)
             if not self._options.keep:
                 view.step("Stopping the job at a batch boundary")
                 api.wait_for_run(f"launch_{PIPELINE}", api.trigger(f"launch_{PIPELINE}", {"running": False}))
-            held = self._tell(view, spec, problem)
+            held = self._tell(view, spec, problem, ended)
             if self._options.keep:
                 cleaning.pop_all()
                 self._tell_how_to_go_on(api)
@@ -128,13 +133,14 @@ class Demo:
             raise MillraceError(launch, "failed", "a job that starts", f"Read the driver's log under {log}.")
         view.step("The job runs, its telemetry goes to Delta")
 
-    def _watch(self, view: View, spec: PipelineSpec, source: SourceTable, cleaning: ExitStack) -> str | None:
+    def _watch(
+        self, view: View, spec: PipelineSpec, source: SourceTable, reader: PulseReader, cleaning: ExitStack
+    ) -> str | None:
         """Replay and show until everything has been processed; return why it ended early, if it did."""
         clock = self._options.clock
         view.step(f"Replaying {clock.fold_days} days of flights as {clock.days:g} of {clock.day_s:g} s")
         feed = self._stage.start_feed(clock, spec.max_parallelism)
         cleaning.callback(stop_feed, feed)
-        reader = PulseReader(spec, self._lake, self._stage.run_dir, self._stage.source, datetime.now(UTC))
         deadline = time.monotonic() + clock.days * clock.day_s + GRACE_S
         most = 0
         while True:
@@ -164,10 +170,10 @@ class Demo:
         done = smaller and not pulse.backlog and settled(self._stage.source, self._stage.results)
         return "" if done else None
 
-    def _tell(self, view: View, spec: PipelineSpec, problem: str | None) -> bool:
+    def _tell(self, view: View, spec: PipelineSpec, problem: str | None, ended: datetime) -> bool:
         view.still()
         view.step("Comparing the results with a batch computation of the same input")
-        line = read_timeline(spec, self._lake, self._stage.source)
+        line = read_timeline(spec, self._lake, self._stage.source, ended)
         made = checks(line, _comparison(self._stage.source, self._stage.results), problem)
         self._write(spec, line, made)
         return passed(made)

@@ -121,7 +121,7 @@ def read_timeline(spec: PipelineSpec, lake: Lake, source: Path, until: datetime 
         spec: The pipeline.
         lake: Its lake.
         source: Folder of its source table.
-        until: Where the run ends (UTC); now by default.
+        until: Where the run ends (UTC), now by default; decisions and changes after it are told, not counted.
 
     Raises:
         MillraceError: If a table cannot be read.
@@ -181,6 +181,8 @@ def _spans(
         deployment = deployments.get(spec.name, change.to_version)
         if deployment is None or spec.app not in deployment.apps:
             continue
+        if change.started >= until:
+            continue
         started = change.outcome in (Outcome.READY, Outcome.OPEN)
         later = (c.ended for c in changes[index + 1 :] if c.outcome in (Outcome.READY, Outcome.STOPPED))
         end = (next((e for e in later if e), None) if started else change.ended) or until
@@ -188,7 +190,7 @@ def _spans(
             Span(
                 start_s=(change.started - begun).total_seconds(),
                 ready_s=(change.ended - begun).total_seconds() if started and change.ended else None,
-                end_s=(end - begun).total_seconds(),
+                end_s=(min(end, until) - begun).total_seconds(),
                 slots=deployment.apps[spec.app].slots,
                 version=change.to_version,
             )

@@ -89,8 +89,12 @@ class AirflowApi:
             The run's id.
 
         Raises:
-            MillraceError: There is no such DAG, or a parameter is not allowed.
+            MillraceError: There is no such DAG, it is paused, or a parameter is not allowed.
         """
+        if self._send("GET", f"/api/v2/dags/{dag_id}")["is_paused"]:  # the run would wait, and nobody sees for what
+            raise MillraceError(
+                dag_id, "paused", "a DAG that is not paused", "Switch it on in Airflow, then try again."
+            )
         run = self._send(
             "POST", f"/api/v2/dags/{dag_id}/dagRuns", json={"logical_date": None, "conf": dict(conf or {})}
         )

@@ -34,6 +34,17 @@ def test_timeline_when_two_slot_drivers_hand_over_then_serving_slots_change_when
     assert [(s.start_s, s.end_s, s.slots) for s in line.spans] == [(0, 30, 1), (21, 52, 3)]
 
 
+def test_timeline_when_more_follows_its_end_then_no_core_seconds_of_that_count(run: Run) -> None:
+    run.launch(0, 5, 2)
+    look = run.look(60, 0, 1, "quiet")
+    run.launch(61, 70, 1, look)
+    run.stop(80, 82)
+    line = _timeline(run, 50)
+    assert [(s.start_s, s.end_s, s.slots) for s in line.spans] == [(0, 50, 2)]
+    assert figures(run.spec, line).core_s == pytest.approx(100)
+    assert [k.time_s for k in line.looks] == [60], "what was decided afterwards is told all the same"
+
+
 def test_timeline_when_rows_wait_then_the_age_of_the_oldest_is_told_at_each_time(run: Run) -> None:
     run.launch(0, 1, 1)
     run.arrive(10, 100)

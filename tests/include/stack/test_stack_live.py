@@ -106,6 +106,14 @@ def test_client_when_logged_in_then_reads_health_and_errors_name_the_dag(home: H
         airflow.trigger("no_such_dag")
 
 
+def test_trigger_when_dag_is_paused_then_says_so_instead_of_waiting(home: Home) -> None:
+    airflow = AirflowApi.of(home)
+    airflow.wait_for_dag("adapt_delays")
+    airflow.set_paused("adapt_delays", True)
+    with pytest.raises(MillraceError, match=r"adapt_delays.*paused"):
+        airflow.trigger("adapt_delays")
+
+
 def test_sockets_when_up_then_none_listens_beyond_loopback(home: Home) -> None:
     listening = {
         c.laddr.ip for p in _processes(home) for c in p.net_connections(kind="inet") if c.status == psutil.CONN_LISTEN
