@@ -59,6 +59,7 @@ class Deployment:
         author: Who made it: ``decision`` or a person's word.
         decision_id: The Decision it comes from; None for a launch or a person's change.
         reason: One sentence.
+        ingest: Number of the ingest table that each input stream enters at, by stream; empty where its feed decides.
     """
 
     pipeline: str
@@ -68,6 +69,13 @@ class Deployment:
     author: str = "person"
     decision_id: str | None = None
     reason: str = ""
+    ingest: Mapping[str, int] = field(default_factory=dict)
+
+    def value(self, change: Change) -> int | None:
+        """Return what a change's field is set to: -1 for a stream that has no table, None for what does not exist."""
+        if change.field == INGEST:
+            return self.ingest.get(change.stream or "", NOWHERE)
+        return self.apps[change.app].value(change) if change.app in self.apps else None
 
     def with_changes(self, changes: tuple[Change, ...]) -> Deployment:
         """Return the content that results from typed changes (same version; the store numbers it).
@@ -75,17 +83,21 @@ class Deployment:
         Raises:
             MillraceError: If a change names an app, a field or an operator that does not exist.
         """
-        apps = dict(self.apps)
+        apps, ingest = dict(self.apps), dict(self.ingest)
         for change in changes:
             if change.app not in apps:
                 raise MillraceError("change.app", change.app, ", ".join(sorted(apps)), "Name an app of the pipeline.")
             if change.field not in CHANGEABLE:
                 raise MillraceError("change.field", change.field, ", ".join(CHANGEABLE), "Name a changeable field.")
+            if change.field == INGEST:
+                ingest[change.stream or ""] = change.value
+                continue
             if apps[change.app].value(change) is None:
                 allowed = ", ".join(sorted(apps[change.app].parallelism)) or "none"
                 raise MillraceError("change.operator", change.operator, allowed, "Name an operator with its own p.")
             apps[change.app] = apps[change.app].changed(change)
-        return replace(self, apps=MappingProxyType(apps))
+        entered = {stream: table for stream, table in ingest.items() if table != NOWHERE}
+        return replace(self, apps=MappingProxyType(apps), ingest=MappingProxyType(entered))
 
 
 @dataclass(frozen=True)
@@ -98,6 +110,7 @@ class Change:
         before: What it is set to.
         value: What it shall be.
         operator: Whose p it is, where the field is ``parallelism``; else None.
+        stream: Which input stream, where the field is ``ingest``; else None. -1 is no table.
     """
 
     app: str
@@ -105,8 +118,10 @@ class Change:
     before: int
     value: int
     operator: str | None = None
+    stream: str | None = None
 
 
-SLOTS, PARALLELISM = "slots", "parallelism"
-CHANGEABLE = (SLOTS, "memory_mb", PARALLELISM)
-"""Fields of an AppDeployment that an optimizer may own."""
+NOWHERE = -1
+SLOTS, PARALLELISM, INGEST = "slots", "parallelism", "ingest"
+CHANGEABLE = (SLOTS, "memory_mb", PARALLELISM, INGEST)
+"""Fields of a Deployment that an optimizer may own."""

@@ -15,7 +15,7 @@ from include.contracts.deployment import Change, Deployment
 ORDER = ("drfm", "albic", "esj")
 """Optimizers in the order they are asked; any other is a tuner, sizes what remains and comes last."""
 
-NEEDS_LEVEL = {"slots": 0, "memory_mb": 0, "parallelism": 1}
+NEEDS_LEVEL = {"slots": 0, "memory_mb": 0, "parallelism": 1, "ingest": 0}
 """Least level of a pipeline at which Millrace can change a field."""
 
 OUT_OF_REACH = 3
@@ -33,7 +33,8 @@ class Advice:
     def sentence(self) -> str:
         """The advice for a person."""
         c = self.change
-        of = f" of {c.operator}" if c.operator else ""
+        whose = c.operator or c.stream
+        of = f" of {whose}" if whose else ""
         return f"{self.optimizer} advises {c.app}: {c.field}{of} {c.before} -> {c.value} ({self.why})"
 
 
@@ -59,16 +60,17 @@ def rule(proposal: Proposal, current: Deployment, owners: Mapping[str, str], lev
         owners: The spec's owner of each field.
         level: The pipeline's level, 0..2.
     """
-    accepted: dict[tuple[str, str, str | None], Change] = {}
+    accepted: dict[tuple[str, str, str | None, str | None], Change] = {}
     advice: list[Advice] = []
     for change in proposal.changes:
         why = _objection(change, proposal.optimizer, current, owners, level)
-        if why is None and (change.app, change.field, change.operator) in accepted:
+        which = (change.app, change.field, change.operator, change.stream)
+        if why is None and which in accepted:
             why = "it proposed this field twice"
         if why is not None:
             advice.append(Advice(proposal.optimizer, change, why))
         elif change.value != change.before:
-            accepted[change.app, change.field, change.operator] = change
+            accepted[which] = change
     return Ruling(tuple(accepted.values()), tuple(advice))
 
 
@@ -83,7 +85,7 @@ def _objection(
     owner = owners.get(change.field)
     if owner != optimizer:
         return f"{change.field} belongs to {owner}" if owner else f"{change.field} is changed by hand only"
-    found = current.apps[change.app].value(change)
+    found = current.value(change)
     if found is None:
         return f"{change.app} has no operator {change.operator} with a p of its own"
     if found != change.before:

@@ -54,25 +54,43 @@ def run(
     return True
 
 
-@click.command()
-@click.option("--table", type=click.Path(path_type=Path), required=True, help="Folder of the Delta table.")
-@click.option("--fold-days", default=28, show_default=True, help="Days of flights laid over one replayed day.")
-@click.option("--days", default=1.0, show_default=True, help="Replayed days, or a part of one.")
-@click.option("--day-s", default=240.0, show_default=True, help="Seconds a replayed day takes.")
-@click.option("--start-hour", default=0, show_default=True, help="Hour of the day to start at.")
-@click.option("--rate-scale", default=1.0, show_default=True, help="Rows a flight.")
-@click.option("--tick-s", default=1.0, show_default=True, help="Seconds between two commits.")
-@click.option("--parts", type=click.IntRange(1), default=8, show_default=True, help="Files a commit.")
-@click.option("--with-parent", is_flag=True, help="Stop when the process that started this one has ended.")
-def main(table: Path, parts: int, with_parent: bool, **settings: Any) -> None:
-    """Replay the flights of 2013 into a Delta table; a replay that was interrupted goes on where it stopped."""
+OPTIONS = (
+    click.option("--fold-days", default=28, show_default=True, help="Days of flights laid over one replayed day."),
+    click.option("--days", default=1.0, show_default=True, help="Replayed days, or a part of one."),
+    click.option("--day-s", default=240.0, show_default=True, help="Seconds a replayed day takes."),
+    click.option("--start-hour", default=0, show_default=True, help="Hour of the day to start at."),
+    click.option("--rate-scale", default=1.0, show_default=True, help="Rows a flight."),
+    click.option("--tick-s", default=1.0, show_default=True, help="Seconds between two commits."),
+    click.option("--parts", type=click.IntRange(1), default=8, show_default=True, help="Files a commit."),
+    click.option("--with-parent", is_flag=True, help="Stop when the process that started this one has ended."),
+)
+
+
+def clock_options(command: Callable[..., None]) -> Callable[..., None]:
+    """Give a command the options of a replay."""
+    for option in reversed(OPTIONS):
+        command = option(command)
+    return command
+
+
+def stoppable(with_parent: bool) -> Callable[[float], bool]:
+    """Return a wait that ends early, and says True, once the process is asked to stop.
+
+    Args:
+        with_parent: Also stop when the process that started this one has ended.
+    """
     stop, parent = threading.Event(), os.getppid()
-
-    def wait(seconds: float) -> bool:
-        return stop.wait(seconds) or (with_parent and os.getppid() != parent)
-
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: stop.set())
+    return lambda seconds: stop.wait(seconds) or (with_parent and os.getppid() != parent)
+
+
+@click.command()
+@click.option("--table", type=click.Path(path_type=Path), required=True, help="Folder of the Delta table.")
+@clock_options
+def main(table: Path, parts: int, with_parent: bool, **settings: Any) -> None:
+    """Replay the flights of 2013 into a Delta table; a replay that was interrupted goes on where it stopped."""
+    wait = stoppable(with_parent)
     try:
         clock = Clock(**settings)
         target = SourceTable(table, SCHEMA, clock.content)
