@@ -48,7 +48,7 @@ def chain(table: Table, rate: Floats, periods: int) -> tuple[Floats, Floats]:
     share = r / (q + r)
     high = np.where(np.isnan(rate), share, rate > (table.low + table.high) / 2)
     fading = (1 - q - r) ** np.arange(1, periods + 1)[:, None]
-    p = share + (high - share) * fading
+    p = np.clip(share + (high - share) * fading, 0.0, 1.0)  # rounding: a stream that is high once is low for sure
     gap = table.high - table.low
     return table.low + gap * p, gap**2 * p * (1 - p)
 

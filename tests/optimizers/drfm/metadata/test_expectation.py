@@ -105,3 +105,11 @@ def test_complete_when_a_stream_was_seen_and_nothing_is_told_then_only_has_its_o
 def test_complete_when_nothing_is_known_of_any_then_stays_unknown():
     assert np.isnan(complete(unknown(2), np.full(2, np.nan)).average).all()
     assert len(complete(unknown(0), np.zeros(0)).low) == 0
+
+
+def test_chain_when_the_stream_never_stays_high_then_no_rate_is_below_its_low_one():
+    told = table(Metadata(minimum=0.0, maximum=1.0, high_duration=1, low_duration=37 / 3))
+    mean, variance = chain(told, np.array([1.0]), 3)
+
+    assert mean[0, 0] == 0.0
+    assert (mean >= 0).all() and (variance >= 0).all()
