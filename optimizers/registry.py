@@ -1,7 +1,8 @@
 """From the name in a pipeline's spec to an optimizer.
 
 How parallel each operator is to be: ``flow`` is the default; ``conttune`` (the paper's, literal and strong), ``ds2``,
-``dhalion``, ``random`` and ``dragster`` are its rivals, all usable live. Where key groups are to sit: ``albic``.
+``dhalion``, ``random`` and ``dragster`` are its rivals, all usable live. Where key groups are to sit: ``albic``. Where
+input streams are to enter: ``drfm``.
 
 To add one: a package of its own beside ``conttune`` that implements ``include.contracts.protocols.Optimizer``, a
 maker here that imports it inside the function, and a subclass of the conformance suite
@@ -13,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from include.contracts.admission import ADVISER
 from include.contracts.errors import MillraceError
 from include.contracts.protocols import Optimizer
 
@@ -47,6 +49,35 @@ def placement(options: Options) -> Optimizer:
     from optimizers.albic.advice.options import parse
 
     return Adviser(parse(options))
+
+
+def admission(section: Options) -> Optimizer:
+    """Return ``drfm``, the optimizer that says where input streams are to enter.
+
+    Args:
+        section: The spec's section ``admission``: capacity, options, streams, sizing.
+
+    Raises:
+        MillraceError: If an option or a value is unknown, or what is told of a stream contradicts itself.
+    """
+    from optimizers.drfm.advice.adviser import Adviser
+    from optimizers.drfm.advice.options import parse
+
+    return Adviser(parse(section))
+
+
+def advisers(groups: Options | None, streams: Options | None) -> dict[str, Optimizer]:
+    """Return the optimizers beside the tuner, by the names that decisions know them by.
+
+    Args:
+        groups: What :func:`placement` takes; None without it.
+        streams: What :func:`admission` takes; None without it.
+
+    Raises:
+        MillraceError: If an option or a value is unknown.
+    """
+    found = {} if groups is None else {"albic": placement(groups)}
+    return found if streams is None else {**found, ADVISER: admission(streams)}
 
 
 def names() -> tuple[str, ...]:

@@ -29,14 +29,12 @@ def loop_for(pipeline: str) -> Loop:
     from include.control.spark_plant import SparkPlant
     from include.pipelines.catalog import find
     from include.tracking.tracker import Tracker
-    from optimizers.registry import create, placement
+    from optimizers.registry import advisers, create
 
     spec, tables = find(pipeline), wiring.lake()
     tuner = create(spec.tuner.name, spec.tuner.options)
     fit = tuner.model if isinstance(tuner, HasModel) else None
-    optimizers = {spec.tuner.name: tuner}
-    if spec.placement is not None:
-        optimizers["albic"] = placement({"workers": spec.placement.workers, **spec.placement.options})
+    optimizers = {spec.tuner.name: tuner, **advisers(spec.placement_options(), spec.admission_options())}
     return Loop(
         spec=spec,
         lake=tables,

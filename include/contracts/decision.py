@@ -8,6 +8,7 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Any
 
+from include.contracts.admission import AdmissionPlan
 from include.contracts.deployment import Change, Deployment
 from include.contracts.placement import PlacementPlan
 from include.contracts.signals import Signals
@@ -53,6 +54,7 @@ class Proposal:
             ``parallelism``, ``mean``, ``low``, ``high`` (rows a second); empty without a model.
         training: Points the model was fitted on: columns ``parallelism``, ``processing_ability``.
         placement: Where the key groups are to sit; None for "as they do", and from whoever places none.
+        admission: Where the input streams are to enter; None from whoever admits none, and without news of them.
     """
 
     optimizer: str
@@ -63,6 +65,18 @@ class Proposal:
     curve: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
     training: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
     placement: PlacementPlan | None = None
+    admission: AdmissionPlan | None = None
+
+    @property
+    def planned(self) -> bool:
+        """Whether it comes with a plan that cannot be carried out yet."""
+        return self.placement is not None or self.admission is not None
+
+    @property
+    def advises(self) -> bool:
+        """Whether following its plan would change something."""
+        plan = self.admission
+        return self.placement is not None or (plan is not None and plan.changes)
 
 
 @dataclass(frozen=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime
 
+from include.contracts.admission import StreamCounts
 from include.contracts.placement import KeyGroups
 
 
@@ -196,6 +197,7 @@ class Signals:
         bounds: The spec's bounds.
         settling: True while the last reconfiguration has not been verified yet.
         key_groups: What the key groups brought, where they were measured anew since the last look; else None.
+        streams: What the input streams brought that nobody has taken in yet, where they were measured anew; else None.
     """
 
     pipeline: str
@@ -210,3 +212,4 @@ class Signals:
     bounds: Bounds = Bounds()
     settling: bool = False
     key_groups: KeyGroups | None = None
+    streams: StreamCounts | None = None

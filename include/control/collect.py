@@ -19,6 +19,7 @@ from include.control.rates import backpressured_ratio, batch_rows_limit, rates, 
 from include.control.stores.deployments import DeploymentStore
 from include.control.stores.observations import ObservationStore
 from include.control.stores.reconfigurations import ReconfigurationStore
+from include.control.streams import stream_counts
 from include.lake.store import Lake
 from include.pipelines.spec import PipelineSpec
 
@@ -69,6 +70,7 @@ def collect(spec: PipelineSpec, lake: Lake, cursor: Cursor, now: datetime) -> Si
         bounds=spec.bounds_contract(),
         settling=_settling(history, counted, changes, now - timedelta(seconds=open_at_most_s)),
         key_groups=key_groups(spec, lake, cursor.until),
+        streams=stream_counts(spec, lake, cursor.until, now),
     )
 
 

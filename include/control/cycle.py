@@ -89,7 +89,7 @@ class Loop:
         if done is not None:
             return done
         decision, memories = self._decision(decision_id, observed, request)
-        if decision.action in (Action.APPLY, Action.AWAIT) or any(p.placement for p in decision.proposals):
+        if decision.action in (Action.APPLY, Action.AWAIT) or any(p.planned for p in decision.proposals):
             run_id, models = self.tracker.log_change(self.spec, decision)
             decision = replace(decision, mlflow_run_id=run_id, models=models)
         if not request.dry_run:

@@ -18,7 +18,7 @@ from include.control.look import Request
 from include.control.quality.result import GateResult
 from include.control.scalings import last_scalings
 from include.control.sentences import change_sentence, hold_sentence
-from include.control.wishes import Wishes
+from include.control.wishes import FAILED, Wishes
 from include.pipelines.spec import PipelineSpec
 
 PLAIN = Request()
@@ -111,13 +111,13 @@ def ruled(
     decision = replace(blank, proposals=wishes.proposals, predicted=wishes.predicted)
     if wishes.failure is not None:
         words = f"Nothing is changed: {wishes.failure}"
-        return replace(decision, reason_code="optimizer_failed", sentence=words, predicted={})
+        return replace(decision, reason_code=FAILED, sentence=words, predicted={})
     reason = next((p.reason_code for p in wishes.proposals if p.changes), None)
     if not wishes.changes:
-        placed = next((p.reason_code for p in wishes.proposals if p.placement is not None), None)
-        held = Action.ADVISE if wishes.advice or placed else Action.HOLD
+        advised = next((p.reason_code for p in wishes.proposals if p.advises), None)
+        held = Action.ADVISE if wishes.advice or advised else Action.HOLD
         # who sizes comes last, and has a word on every look
-        code = reason or placed or next((p.reason_code for p in reversed(wishes.proposals)), "nothing_proposed")
+        code = reason or advised or next((p.reason_code for p in reversed(wishes.proposals)), "nothing_proposed")
         return replace(decision, action=held, reason_code=code, sentence=hold_sentence(wishes, request))
     trace = judge(case(wishes.content))
     veto = first_veto(trace)

@@ -9,7 +9,7 @@ from include.contracts.deployment import Change
 from include.contracts.signals import AppSignals, Signals
 from include.control.look import Request
 from include.control.scalings import ABILITY
-from include.control.wishes import Wishes
+from include.control.wishes import FAILED, Wishes
 
 LEAD = {
     Action.APPLY: "",
@@ -32,7 +32,7 @@ def change_sentence(action: Action, wishes: Wishes, signals: Signals | None, obj
     why = " ".join(_sentence(p.sentence) for p in wishes.proposals if p.changes)
     why = why or "; ".join(filter(None, (_measured(app, wishes) for app in _changed(wishes.changes, signals))))
     text = LEAD.get(action, "") + (_sentence(f"{steps}: {why}" if why else steps))
-    parts = [text, f"Vetoed by {objection}." if objection else "", *_placements(wishes)]
+    parts = [text, f"Vetoed by {objection}." if objection else "", *_advised(wishes), *_failed(wishes)]
     return " ".join(filter(None, parts))
 
 
@@ -40,14 +40,19 @@ def hold_sentence(wishes: Wishes, request: Request) -> str:
     """Return for a person why a look changes nothing."""
     if request.forced_slots is not None:
         return f"Nothing to change: the app has {request.forced_slots} slots already."
-    words = [_sentence(p.sentence) for p in wishes.proposals if p.placement is None]
-    words += [*_placements(wishes), *(_sentence(a.sentence) for a in wishes.advice)]
+    words = [_sentence(p.sentence) for p in wishes.proposals if not p.advises]
+    words += [*_advised(wishes), *(_sentence(a.sentence) for a in wishes.advice)]
     return " ".join(filter(None, words)) or "No optimizer proposed anything."
 
 
-def _placements(wishes: Wishes) -> list[str]:
-    """Return the placements that are advised: key groups cannot be moved between running apps yet."""
-    return [f"Advice by {p.optimizer}: {_sentence(p.sentence)}" for p in wishes.proposals if p.placement is not None]
+def _advised(wishes: Wishes) -> list[str]:
+    """Return the plans that are advised: key groups and streams cannot be moved between running apps yet."""
+    return [f"Advice by {p.optimizer}: {_sentence(p.sentence)}" for p in wishes.proposals if p.advises]
+
+
+def _failed(wishes: Wishes) -> list[str]:
+    """Return which advice there is none of."""
+    return [_sentence(p.sentence) for p in wishes.proposals if p.reason_code == FAILED]
 
 
 def _changed(changes: Iterable[Change], signals: Signals | None) -> list[AppSignals]:

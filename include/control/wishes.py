@@ -13,6 +13,8 @@ from include.contracts.signals import Signals
 from include.control.arbiter import Advice, in_order, rule
 from include.control.look import Request
 
+FAILED = "optimizer_failed"
+
 
 @dataclass(frozen=True)
 class Wishes:
@@ -24,8 +26,8 @@ class Wishes:
         changes: The accepted changes.
         predicted: Predicted effect of the proposals with accepted changes.
         advice: What remains advice.
-        memories: What the optimizers want to remember, by name.
-        failure: Why an optimizer could not answer; None if all did. Nothing is changed then.
+        memories: What the optimizers want to remember, by name; without those that learned nothing new.
+        failure: Why an optimizer that may change something could not answer; None if all did. Nothing is changed then.
     """
 
     content: Deployment
@@ -60,10 +62,17 @@ def ask(
     predicted: dict[str, float] = {}
     kept: dict[str, Memory] = {}
     for name in in_order(optimizers):
+        before = memories.get(name, {})
         try:
-            proposal, kept[name] = optimizers[name].propose(signals, content, memories.get(name, {}))
+            proposal, after = optimizers[name].propose(signals, content, before)
         except Exception as error:
-            return Wishes(current, tuple(proposals), failure=f"{name} failed: {_where(error)}")
+            failure = f"{name} failed: {_where(error)}"
+            if name in owners.values():
+                return Wishes(current, tuple(proposals), failure=failure)
+            # who can only advise must not keep the others from changing what they own
+            proposal, after = Proposal(name, (), FAILED, failure), before
+        if after is not before:
+            kept[name] = after
         proposals.append(proposal)
         ruling = rule(proposal, content, owners, signals.level)
         advice += ruling.advice

@@ -12,7 +12,7 @@ seen, and the stream as doing what was expected of it. A stream that leaves is f
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 
 import numpy as np
 
@@ -69,6 +69,21 @@ ALLOWED: Mapping[str, Allowed] = {
     "memory": SHARE,
     "absurd": POSITIVE,
 }
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """All that an outlook keeps: one that is restored from it goes on as the old one would have.
+
+    Attributes:
+        now: Number of the newest period that was observed.
+        streams: Ids of the streams, S of them.
+        columns: Arrays by name, shape (S,) or (D, S) each; NaN for what is not known.
+    """
+
+    now: int
+    streams: tuple[str, ...]
+    columns: Mapping[str, Floats]
 
 
 class Outlook:
@@ -149,6 +164,44 @@ class Outlook:
     def typical(self) -> Floats:
         """Return the last rate of each stream, or what is expected of one that has none, shape (S,)."""
         return np.where(np.isnan(self.rate), self._forecast(1)[0], self.rate)
+
+    @property
+    def expected(self) -> Floats:
+        """What :meth:`ahead` told of the next period when it was last asked, shape (S,)."""
+        told: Floats = self._expected[0]
+        return told
+
+    def snapshot(self) -> Snapshot:
+        """Return all that is kept, for :meth:`restore`."""
+        columns = {
+            **{name: getattr(self._rows, name) for name in _ROWS},
+            **{_LEARNED + name: getattr(self._learned, name) for name in _TABLE},
+            "rate": self.rate,
+            "state": self._state,
+            "history": self._history,
+            "expected": self._expected,
+        }
+        return Snapshot(self.now, self.streams, columns)
+
+    def restore(self, kept: Snapshot) -> None:
+        """Go on from a snapshot of an outlook with the same forecaster; what is told may have changed since.
+
+        Raises:
+            MillraceError: If a column is missing, or not of these streams.
+        """
+        streams, columns = len(kept.streams), kept.columns
+        for name in (*_ROWS, *(_LEARNED + n for n in _TABLE), "rate", "state", "history", "expected"):
+            if name not in columns or columns[name].shape[-1:] != (streams,):
+                found = columns[name].shape if name in columns else None
+                raise MillraceError(f"columns.{name}", found, f"a value for each of {streams} streams", "Begin anew.")
+        state = self._forecaster.start(np.zeros(streams)).shape
+        if columns["state"].shape != state:
+            raise MillraceError("columns.state", columns["state"].shape, f"shape {state}", "Begin anew.")
+        self.now, self.streams, self.rate = kept.now, kept.streams, columns["rate"]
+        self._rows = _Rows(**{name: columns[name] for name in _ROWS})
+        self._learned = Table(**{name: columns[_LEARNED + name] for name in _TABLE})
+        self._state, self._history, self._expected = columns["state"], columns["history"], columns["expected"]
+        self._told = tabulate([self._metadata.get(stream) for stream in kept.streams], self._rows.joined)
 
     def _forecast(self, periods: int) -> Floats:
         rows = self._rows
@@ -246,6 +299,11 @@ class _Rows:
             trust=column(self.trust, 1.0),
             learned_trust=column(self.learned_trust, 1.0),
         )
+
+
+_ROWS = tuple(f.name for f in fields(_Rows))
+_TABLE = tuple(f.name for f in fields(Table))
+_LEARNED = "learned."
 
 
 def _columns(values: Floats, kept: Ints, new: Bools) -> Floats:

@@ -1,0 +1,137 @@
+"""Input streams: what each of them brought, and at which ingest node a plan would have them enter."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+
+ADVISER = "drfm"
+"""Name of the optimizer that admits streams."""
+TAKEN_IN = "until"
+"""Key of its memory: the event time (ISO 8601, UTC) up to which it has taken streams in. What lies before need not be
+measured again."""
+
+
+@dataclass(frozen=True)
+class StreamCounts:
+    """What input streams brought in periods of event time that are over.
+
+    Counts are columns of equal length. A stream without a count in a period brought nothing in it.
+
+    Attributes:
+        version: Version of ``telemetry/streams`` that was read.
+        since: Begin of the first period, in the time of the rows themselves (UTC).
+        until: End of the last one: what begins here is not over yet.
+        period_s: Length of a period, seconds.
+        stream: Ids of the streams, each once, in alphabetical order.
+        period: Period of each count, 0 for the one that begins at ``since``.
+        index: Index in ``stream`` of each count.
+        rows: Rows that came, >= 0; None where the telemetry lost them.
+    """
+
+    version: int
+    since: datetime
+    until: datetime
+    period_s: int
+    stream: tuple[str, ...]
+    period: tuple[int, ...]
+    index: tuple[int, ...]
+    rows: tuple[int | None, ...]
+
+    @property
+    def periods(self) -> int:
+        """Number of periods."""
+        return round((self.until - self.since).total_seconds() / self.period_s)
+
+
+@dataclass(frozen=True)
+class AdmissionPlan:
+    """Where every stream is to enter, what the nodes are expected to get, and how good the last forecasts were.
+
+    Rates are rows a second of event time. S streams, N nodes, H periods ahead, T periods that were taken in.
+
+    Attributes:
+        method: What made it, for example ``horizon``.
+        since: Begin of the period that the plan is for (UTC).
+        period_s: Length of a period, seconds.
+        capacity: Rate that streams may fill a node with.
+        nodes: Names of the N nodes, those that the plan releases or leaves out included.
+        stream: Ids of the S streams.
+        before: Index of the node that each enters at; -1 without one.
+        after: Index of the node that each is to enter at.
+        forecast: Rate of each stream that was foreseen for the newest period that is over; None for one that was new.
+        came: Rate of each stream in that period.
+        total_forecast: Rates of all known streams together, foreseen a period ahead, of each of the T periods.
+        total_came: What those streams brought together.
+        error: Sum of what forecasts were off by, stream by stream, over all that came in the T periods; None if nothing
+            was foreseen.
+        total_error: The same of the totals.
+        loads: Expected rate of each node in each of the next periods under the plan, N of H each.
+        holds: Periods from now on in which no node is expected to exceed its capacity, oversized streams left aside.
+        least_nodes: No assignment whatsoever that keeps within capacity for as long needs fewer nodes.
+        optimal: Proven: none needs fewer than this one, and none with as few redirections less.
+        oversized: Streams that are expected to be faster than a node; each has one to itself.
+        left: Streams that were known and bring nothing any more.
+        released: Names of the nodes that no stream enters at any more.
+        query: Query workers for the next period; None where their cost is not told.
+        merge: Merge workers for it.
+    """
+
+    method: str
+    since: datetime
+    period_s: int
+    capacity: float
+    nodes: tuple[str, ...]
+    stream: tuple[str, ...]
+    before: tuple[int, ...]
+    after: tuple[int, ...]
+    forecast: tuple[float | None, ...]
+    came: tuple[float, ...]
+    total_forecast: tuple[float, ...]
+    total_came: tuple[float, ...]
+    error: float | None
+    total_error: float | None
+    loads: tuple[tuple[float, ...], ...]
+    holds: int
+    least_nodes: int
+    optimal: bool
+    oversized: tuple[str, ...] = ()
+    left: tuple[str, ...] = ()
+    released: tuple[str, ...] = ()
+    query: int | None = None
+    merge: int | None = None
+
+    @property
+    def used(self) -> tuple[int, ...]:
+        """Indices of the nodes that streams enter at under the plan."""
+        return tuple(sorted(set(self.after)))
+
+    @property
+    def split(self) -> int:
+        """Number of those."""
+        return len(self.used)
+
+    @property
+    def redirections(self) -> int:
+        """Streams that change their node."""
+        return sum(0 <= a != b for a, b in zip(self.before, self.after, strict=True))
+
+    @property
+    def admitted(self) -> int:
+        """Streams that get their first node."""
+        return sum(a < 0 for a in self.before)
+
+    @property
+    def changes(self) -> bool:
+        """Whether it has anything entered, redirected or released."""
+        return bool(self.admitted or self.redirections or self.released)
+
+    @property
+    def highest_load(self) -> float:
+        """Highest expected load of a node in the next periods, as a share of its capacity."""
+        return max((rate for load in self.loads for rate in load), default=0.0) / self.capacity
+
+    @property
+    def ahead(self) -> int:
+        """H."""
+        return len(self.loads[0]) if self.loads else 0
