@@ -11,8 +11,8 @@ maker here that imports it inside the function, and a subclass of the conformanc
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, Protocol
 
 from include.contracts.admission import ADVISER
 from include.contracts.errors import MillraceError
@@ -66,18 +66,54 @@ def admission(section: Options) -> Optimizer:
     return Adviser(parse(section))
 
 
-def advisers(groups: Options | None, streams: Options | None) -> dict[str, Optimizer]:
-    """Return the optimizers beside the tuner, by the names that decisions know them by.
+class Wanted(Protocol):
+    """What a pipeline's spec says of its optimizers."""
 
-    Args:
-        groups: What :func:`placement` takes; None without it.
-        streams: What :func:`admission` takes; None without it.
+    @property
+    def name(self) -> str:
+        """Name of the pipeline."""
+        ...
+
+    @property
+    def tuner_options(self) -> tuple[str, Options]:
+        """Registry name of the tuner, and its options."""
+        ...
+
+    @property
+    def placement_options(self) -> Options | None:
+        """What :func:`placement` takes; None without it."""
+        ...
+
+    @property
+    def admission_options(self) -> Options | None:
+        """What :func:`admission` takes; None without it."""
+        ...
+
+
+def all_of(spec: Wanted) -> dict[str, Optimizer]:
+    """Return the optimizers that a spec asks for, by the names that decisions know them by.
 
     Raises:
-        MillraceError: If an option or a value is unknown.
+        MillraceError: If a name, an option or a value is unknown, or two contradict each other.
     """
-    found = {} if groups is None else {"albic": placement(groups)}
-    return found if streams is None else {**found, ADVISER: admission(streams)}
+    name, options = spec.tuner_options
+    found = {name: create(name, options)}
+    if spec.placement_options is not None:
+        found["albic"] = placement(spec.placement_options)
+    if spec.admission_options is not None:
+        found[ADVISER] = admission(spec.admission_options)
+    return found
+
+
+def problems(specs: Iterable[Wanted]) -> list[MillraceError]:
+    """Return what is wrong with what specs tell their optimizers, the first of each."""
+    found = []
+    for spec in specs:
+        try:
+            all_of(spec)
+        except MillraceError as error:
+            found.append(MillraceError(f"{spec.name}: {error.key}", error.value, error.allowed, error.remedy))
+    return found
 
 
 def names() -> tuple[str, ...]:

@@ -29,12 +29,12 @@ def loop_for(pipeline: str) -> Loop:
     from include.control.spark_plant import SparkPlant
     from include.pipelines.catalog import find
     from include.tracking.tracker import Tracker
-    from optimizers.registry import advisers, create
+    from optimizers.registry import all_of
 
     spec, tables = find(pipeline), wiring.lake()
-    tuner = create(spec.tuner.name, spec.tuner.options)
+    optimizers = all_of(spec)
+    tuner = optimizers[spec.tuner.name]
     fit = tuner.model if isinstance(tuner, HasModel) else None
-    optimizers = {spec.tuner.name: tuner, **advisers(spec.placement_options(), spec.admission_options())}
     return Loop(
         spec=spec,
         lake=tables,

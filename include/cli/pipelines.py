@@ -18,17 +18,19 @@ KINDS = ("launch", "adapt", "profile")
 def pipelines() -> int:
     """List the pipelines: mode, bounds and description; exit code 1 where a spec is wrong."""
     from include.pipelines.catalog import load_all
+    from optimizers.registry import problems
 
-    specs, problems = load_all()
+    specs, found = load_all()
+    found += problems(specs.values())
     console = Console()
     table = Table("pipeline", "mode", "slots", "looks every", "description", box=None)
     for spec in specs.values():
         bounds = f"{spec.slots.min} to {spec.slots.max}"
         table.add_row(spec.name, spec.mode.value, bounds, f"{spec.period_s:g} s", spec.description)
     console.print(table, highlight=False)
-    for problem in problems:
+    for problem in found:
         console.print(str(problem), style="red", highlight=False, soft_wrap=True)
-    return 1 if problems else 0
+    return 1 if found else 0
 
 
 @click.command()

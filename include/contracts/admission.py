@@ -102,6 +102,11 @@ class AdmissionPlan:
     merge: int | None = None
 
     @property
+    def streams(self) -> int:
+        """S."""
+        return len(self.stream)
+
+    @property
     def used(self) -> tuple[int, ...]:
         """Indices of the nodes that streams enter at under the plan."""
         return tuple(sorted(set(self.after)))

@@ -275,10 +275,17 @@ class PipelineSpec(Strict):
         """Hash of the whole spec, stored with each decision."""
         return hashlib.sha256(self.model_dump_json().encode()).hexdigest()[:16]
 
+    @property
+    def tuner_options(self) -> tuple[str, dict[str, Any]]:
+        """Registry name of the tuner, and its options."""
+        return self.tuner.name, self.tuner.options
+
+    @property
     def placement_options(self) -> dict[str, Any] | None:
         """Return what the optimizer of key groups is told; None where nobody asks for it."""
         return None if self.placement is None else {"workers": self.placement.workers, **self.placement.options}
 
+    @property
     def admission_options(self) -> dict[str, Any] | None:
         """Return what the optimizer of input streams is told; None where nobody asks for it."""
         if self.admission is None:

@@ -12,7 +12,7 @@ from include.contracts.decision import Decision, Proposal
 from include.tracking.client import connect, experiment, line, metrics, params
 from include.tracking.figure import curve_figure, rate_to_serve
 from include.tracking.models import Fit, model_name, register
-from include.tracking.placement_figure import placement_figure
+from include.tracking.plans import log_plans, plan_metrics, plan_params
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient
@@ -20,18 +20,6 @@ if TYPE_CHECKING:
 LOG = logging.getLogger(__name__)
 
 DECISION_TAG = "millrace.decision_id"
-PLACEMENT_METRICS = (
-    "moves",
-    "placed",
-    "pairs",
-    "spent",
-    "distance_before",
-    "distance_after",
-    "bound",
-    "gap",
-    "collocation_before",
-    "collocation_after",
-)
 
 
 class TunerSettings(Protocol):
@@ -130,9 +118,7 @@ class Tracker:
             figure = curve_figure(decision, proposal)
             if figure is not None:
                 client.log_figure(run_id, figure, f"curve-{proposal.optimizer}.png")
-            if proposal.placement is not None:
-                client.log_figure(run_id, placement_figure(proposal.placement), f"placement-{proposal.optimizer}.png")
-                client.log_dict(run_id, to_plain(proposal.placement), f"placement-{proposal.optimizer}.json")
+        log_plans(client, run_id, decision.proposals)
 
     def _register(self, client: MlflowClient, run_id: str, decision: Decision) -> dict[str, str]:
         models: dict[str, str] = {}
@@ -161,9 +147,7 @@ def change_params(spec: Settings, decision: Decision) -> dict[str, object]:
         for change in proposal.changes:
             of = f".{change.operator}" if change.operator else ""
             told[f"{change.app}{of}.{change.field}"] = f"{change.before} -> {change.value}"
-        if (plan := proposal.placement) is not None:
-            told |= {f"placement.{name}": getattr(plan, name) for name in ("method", "resource", "stage", "seed")}
-            told["placement.budget"] = plan.budget if plan.budget is not None else "none"
+    told |= plan_params(decision.proposals)
     return told
 
 
@@ -183,8 +167,7 @@ def change_metrics(decision: Decision) -> dict[str, float | None]:
         }
         if ability and app.arrival_rows_per_s is not None:
             found[f"{prefix}utilisation_ratio"] = app.arrival_rows_per_s / ability
-    for plan in (p.placement for p in decision.proposals if p.placement is not None):
-        found |= {f"placement_{name}": getattr(plan, name) for name in PLACEMENT_METRICS}
+    found |= plan_metrics(decision.proposals)
     return found
 
 
