@@ -85,6 +85,7 @@ class Course:
             mean: Expected rates of the next periods, shape (H, S).
         """
         none, sizes = np.zeros_like(mean), np.zeros(len(self.node))
+        mean = np.minimum(mean, self.capacity)  # what is beyond comes whatever the plan
         count = int(self.node.max(initial=NEW)) + 1
         board = Board(Problem(self.node, sizes, mean, none, self.capacity, count, sizes), 0.0)
         holds = int(board.windows().min(initial=len(mean)))

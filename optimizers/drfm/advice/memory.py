@@ -88,4 +88,4 @@ def _numbers(column: Floats) -> Any:
 def _columns(lists: Mapping[str, Any], streams: int) -> Mapping[str, Floats]:
     found = {name: np.array(values, dtype=np.float64) for name, values in lists.items()}
     # a matrix without rows is an empty list, whatever the number of its columns
-    return {name: c.reshape(0, streams) if name == "history" and not c.size else c for name, c in found.items()}
+    return {name: c.reshape(0, streams) if name == "history" and c.ndim == 1 else c for name, c in found.items()}

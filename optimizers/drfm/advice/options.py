@@ -157,7 +157,8 @@ def _sizing(given: Mapping[str, Any] | None) -> Sizing | None:
     if given is None:
         return None
     whole = {name: given[name] for name in ("headroom", "latency_s") if name in given}
-    costs = {name: value for name, value in given.items() if name not in whole}
+    free = {"query_s": 0.0, "merge_s": 0.0, "partials": 0.0}  # a query worker's cost has to be told: 0 is refused
+    costs = {**free, **{name: value for name, value in given.items() if name not in whole}}
     if "through_s" in costs:
         costs["through_s"] = tuple(costs["through_s"])
     return Sizing(parse_fields(sizing.Costs, costs, ("headroom", "latency_s"), sizing.SECTION), **whole)
