@@ -48,7 +48,7 @@ class StreamCounts:
 class AdmissionPlan:
     """Where every stream is to enter, what the nodes are expected to get, and how good the last forecasts were.
 
-    Rates are rows a second of event time. S streams, N nodes, H periods ahead, T periods that were taken in.
+    Rates are rows a second of event time. S streams, N nodes, H periods ahead, T newest periods that were foreseen.
 
     Attributes:
         method: What made it, for example ``horizon``.

@@ -60,7 +60,7 @@ class Adviser:
             return Proposal(ADVISER, (), BAD_SIGNALS, f"Streams stay: {error}"), memory
         predicted = {"ingest_nodes": float(told.split), "ingest_load_ratio": told.highest_load}
         proposal = Proposal(ADVISER, (), _reason(told), sentence(told), predicted, admission=told)
-        return proposal, memories.write(course.kept(counts.version, counts.period_s))
+        return proposal, memories.write(course.kept(counts.period_s))
 
     def _told(self, counts: StreamCounts, new: Counted, course: Course, before: Mapping[str, int]) -> AdmissionPlan:
         period_s, streams, after = counts.period_s, course.streams, course.node
@@ -81,12 +81,12 @@ class Adviser:
             stream=streams,
             before=tuple(left.tolist()),
             after=tuple(after.tolist()),
-            forecast=tuple(_rate(foreseen.streams.get(name), period_s) for name in streams),
+            forecast=tuple(_rate(course.newest.get(name), period_s) for name in streams),
             came=tuple(came[name] / period_s for name in streams),
             total_forecast=tuple(rows / period_s for rows in foreseen.forecast),
             total_came=tuple(rows / period_s for rows in foreseen.came),
-            error=_share(foreseen.off, foreseen.came),
-            total_error=_share(sum(abs(f - c) for f, c in foreseen.pairs), foreseen.came),
+            error=foreseen.error,
+            total_error=foreseen.total_error,
             loads=_loads(after, mean / period_s, count),
             holds=holds,
             least_nodes=least,
@@ -121,8 +121,3 @@ def _loads(node: Ints, mean: Floats, nodes: int) -> tuple[tuple[float, ...], ...
 
 def _rate(rows: float | None, period_s: int) -> float | None:
     return None if rows is None else rows / period_s
-
-
-def _share(off: float, came: list[float]) -> float | None:
-    whole = sum(came)
-    return off / whole if whole > 0 else None

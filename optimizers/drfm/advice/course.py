@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 
 import numpy as np
 
 from include.contracts.errors import MillraceError
 from optimizers.drfm.admission import Admission
 from optimizers.drfm.advice.counted import Counted
+from optimizers.drfm.advice.foreseen import Foreseen
 from optimizers.drfm.advice.memory import Kept
 from optimizers.drfm.advice.options import TOLD, Options
 from optimizers.drfm.horizon.board import Board
@@ -19,36 +20,6 @@ from optimizers.drfm.outlook import Outlook
 from optimizers.drfm.problem import NEW, Floats, Ints, Problem
 
 NEVER = np.iinfo(np.intp).min
-
-
-@dataclass
-class Foreseen:
-    """What was foreseen of periods a period ahead, and what came; rows a period.
-
-    Attributes:
-        forecast: Of all streams together, by period.
-        came: What those streams brought together.
-        off: What forecasts were off by, stream by stream, summed up.
-        streams: Forecast of each stream for the newest period, by id.
-    """
-
-    forecast: list[float] = field(default_factory=list)
-    came: list[float] = field(default_factory=list)
-    off: float = 0.0
-    streams: dict[str, float] = field(default_factory=dict)
-
-    @property
-    def pairs(self) -> list[tuple[float, float]]:
-        """Forecast and what came, of each period."""
-        return list(zip(self.forecast, self.came, strict=True))
-
-    def add(self, streams: tuple[str, ...], forecast: Floats, came: Floats) -> None:
-        """Take in a period, shape (S,) each."""
-        self.streams = dict(zip(streams, forecast.tolist(), strict=True))
-        if streams:
-            self.forecast.append(float(forecast.sum()))
-            self.came.append(float(came.sum()))
-            self.off += float(abs(forecast - came).sum())
 
 
 class Course:
@@ -69,6 +40,7 @@ class Course:
         self._admission = Admission(self.outlook, options.planner(), self.capacity, options.ahead)
         self._quiet = options.quiet
         self.foreseen, self.optimal = Foreseen(), False
+        self.newest: Mapping[str, float] = {}
         self.streams: tuple[str, ...] = ()
         self.node, self.seen = np.zeros(0, dtype=np.intp), np.zeros(0, dtype=np.intp)
         if kept is None:
@@ -77,6 +49,7 @@ class Course:
         if kept.since == first:
             with suppress(MillraceError):  # it was kept by another forecaster
                 self.outlook.restore(kept.outlook)
+                self.foreseen = kept.foreseen
 
     def bounds(self, mean: Floats) -> tuple[int, int]:
         """Return for how many periods nodes stay within capacity, and the fewest that any plan needs for as long.
@@ -102,7 +75,7 @@ class Course:
             node[seen <= period - self._quiet] = NEW
             here = np.flatnonzero(seen > period - self._quiet)
             known = self.outlook.streams
-            self.foreseen.add(known, self.outlook.expected, rows[_places(known, new.streams)])
+            self._judge(known, rows[_places(known, new.streams)])
             streams = tuple(names[here].tolist())
             plan = self._admission.look(period + 1, streams, rows[here], node[here], int(node.max(initial=NEW)) + 1)
             node[here], self.optimal = plan.node, plan.optimal
@@ -110,14 +83,21 @@ class Course:
         here = _places(self.streams, new.streams)
         self.node, self.seen = node[here], seen[here]
 
-    def kept(self, version: int, period_s: int) -> Kept:
+    def _judge(self, streams: tuple[str, ...], came: Floats) -> None:
+        """Compare a period with what was foreseen of it, shape (S,)."""
+        forecast = self.outlook.expected
+        self.newest = dict(zip(streams, forecast.tolist(), strict=True))
+        if streams:
+            self.foreseen = self.foreseen.add(forecast, came)
+
+    def kept(self, period_s: int) -> Kept:
         """Return what the next look needs.
 
         Args:
-            version: Of the telemetry that was taken in.
             period_s: Length of a period, seconds.
         """
-        return Kept(version, period_s, self.outlook.now + 1, self.node, self.seen, self.outlook.snapshot())
+        since, snapshot = self.outlook.now + 1, self.outlook.snapshot()
+        return Kept(period_s, since, self.node, self.seen, snapshot, self.foreseen)
 
 
 def _places(names: Sequence[str], among: Sequence[str]) -> Ints:

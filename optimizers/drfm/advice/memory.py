@@ -6,8 +6,8 @@ rows a period, so that most numbers are whole and short.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from typing import Any
 
@@ -15,6 +15,7 @@ import numpy as np
 
 from include.contracts.admission import TAKEN_IN
 from include.contracts.decision import Memory
+from optimizers.drfm.advice.foreseen import Foreseen
 from optimizers.drfm.outlook import Snapshot
 from optimizers.drfm.problem import NEW, Floats, Ints
 
@@ -24,32 +25,32 @@ class Kept:
     """What is known when a look begins.
 
     Attributes:
-        version: Version of the telemetry that was taken in last.
         period_s: Length of a period, seconds.
         since: Number of the first period that was not taken in.
         node: Node of each stream of the outlook, shape (S,).
         seen: Number of the last period in which each brought a row, shape (S,).
         outlook: What is expected of the streams.
+        foreseen: How good forecasts were.
     """
 
-    version: int
     period_s: int
     since: int
     node: Ints
     seen: Ints
     outlook: Snapshot
+    foreseen: Foreseen
 
 
 def write(kept: Kept) -> Memory:
     """Return what is kept as a JSON value."""
     outlook = kept.outlook
     return {
-        "version": kept.version,
         "period_s": kept.period_s,
         TAKEN_IN: datetime.fromtimestamp(kept.since * kept.period_s, UTC).isoformat(),
         "streams": list(outlook.streams),
         "node": kept.node.tolist(),
         "seen": kept.seen.tolist(),
+        "foreseen": {name: list(column) for name, column in asdict(kept.foreseen).items()},
         "columns": {name: _numbers(column) for name, column in outlook.columns.items()},
     }
 
@@ -57,18 +58,21 @@ def write(kept: Kept) -> Memory:
 def read(memory: Memory) -> Kept | None:
     """Return what was kept; None for a memory that is empty, or of another making."""
     try:
-        streams, period_s = tuple(memory["streams"]), memory["period_s"]
+        named, period_s = memory["streams"], memory["period_s"]
+        streams = tuple(named)
         since = round(datetime.fromisoformat(memory[TAKEN_IN]).timestamp() / period_s)
         columns = _columns(memory["columns"], len(streams))
         node, seen = (np.array(memory[name], dtype=np.intp) for name in ("node", "seen"))
-        version = memory["version"]
+        foreseen = _foreseen(memory["foreseen"])
     except (KeyError, TypeError, ValueError, AttributeError, ArithmeticError):
         return None
-    sound = all(isinstance(name, str) for name in streams) and len(set(streams)) == len(streams)
+    sound = (
+        isinstance(named, list) and all(isinstance(name, str) for name in streams) and len(set(streams)) == len(streams)
+    )
     fits = node.shape == seen.shape == (len(streams),) and bool((node >= 0).all())
-    if not (sound and fits and isinstance(version, int) and isinstance(period_s, int)):
+    if not (sound and fits and isinstance(period_s, int)):
         return None
-    return Kept(version, period_s, since, node, seen, Snapshot(since - 1, streams, columns))
+    return Kept(period_s, since, node, seen, Snapshot(since - 1, streams, columns), foreseen)
 
 
 def nodes(kept: Kept | None) -> Mapping[str, int]:
@@ -83,6 +87,13 @@ def _numbers(column: Floats) -> Any:
     if column.ndim > 1:
         return [_numbers(row) for row in column]
     return [None if v != v else int(v) if v.is_integer() else v for v in column.tolist()]
+
+
+def _foreseen(lists: Mapping[str, Sequence[float]]) -> Foreseen:
+    columns = {name: tuple(float(v) for v in lists[name]) for name in ("forecast", "came", "off")}
+    if len({len(column) for column in columns.values()}) > 1:
+        raise ValueError("columns of unequal length")
+    return Foreseen(**columns)
 
 
 def _columns(lists: Mapping[str, Any], streams: int) -> Mapping[str, Floats]:
