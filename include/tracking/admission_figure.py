@@ -60,7 +60,7 @@ def _ahead(axes: Axes, plan: AdmissionPlan) -> None:
     if len(rest):
         highest, lowest = loads[rest].max(axis=0), loads[rest].min(axis=0)
         axes.stairs(highest, edges, baseline=lowest, fill=True, alpha=0.3, color="grey", label=f"{len(rest)} others")
-    axes.axhline(plan.capacity, color="tab:red", linestyle="--", label=f"capacity {plan.capacity:.3g}")
+    axes.axhline(plan.capacity, color="black", linestyle="--", label=f"capacity {plan.capacity:.3g}")
     title = f"{plan.split} ingest nodes by {plan.method}: at most {100 * plan.highest_load:.0f} % of a node"
     fits = f"within capacity for {plan.holds} of the next {plan.ahead} periods"
     axes.set_title(f"{title}, {fits}", fontsize="medium", loc="left")

@@ -54,6 +54,17 @@ def test_pipelines_when_a_spec_is_wrong_then_others_are_listed_and_exit_code_tel
     assert "scrypt" in result.output
 
 
+def test_pipelines_when_a_spec_tells_an_optimizer_nonsense_then_it_is_listed_and_exit_code_tells(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (home / "x.py").write_text("")
+    (home / "odd.yaml").write_text("name: odd\nscript: x.py\ntuner: {name: flow, options: {rizk: 1}}\n")
+    monkeypatch.setenv("MILLRACE_PIPELINES", str(home))
+    result = _call("pipelines")
+    assert result.return_value == 1
+    assert "odd: tuner.options.rizk: got 1" in result.output
+
+
 @pytest.mark.parametrize("args", [("trigger", "nope"), ("pause", "nope"), ("resume", "nope"), ("decisions", "nope")])
 def test_command_when_pipeline_does_not_exist_then_error_names_those_that_do(home: Path, args: tuple[str, ...]) -> None:
     with pytest.raises(MillraceError, match=r"nope.*delays"):

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import os
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,10 @@ from hypothesis import strategies as st
 
 from include.contracts.errors import MillraceError
 from include.pipelines.catalog import FOLDERS_VARIABLE, find, load, load_all
-from include.pipelines.spec import PipelineSpec, Slots
+from include.pipelines.spec import PipelineSpec, Slots, StreamMetadata
+from optimizers.drfm.advice.options import parse
+from optimizers.drfm.metadata.stream import Metadata
+from optimizers.registry import all_of, problems
 
 GOOD: dict[str, Any] = {"name": "orders", "script": "orders.py"}
 SOURCE = {"source": "x", "time_column": "t"}
@@ -99,6 +103,16 @@ def test_load_when_home_is_named_then_it_is_replaced_everywhere(folder: Path) ->
         ({"profile": {**SOURCE, "operators": [PLANE, PLANE]}}, "profile"),
         ({"profile": {**SOURCE, "operators": [{**PLANE, "after": ["route"]}, ROUTE]}}, "profile"),
         ({"placement": {"options": {"workers": [1, 1]}}}, "placement"),
+        ({"admission": {"capacity": 1.0}}, "spec"),
+        ({"admission": {}}, "admission.capacity"),
+        ({"admission": {"capacity": 0}}, "admission.capacity"),
+        ({"admission": {"capacity": 1.0, "unfinished": 0}}, "admission.unfinished"),
+        ({"admission": {"capacity": 1.0, "streams": {"a/b": {"minimun": 1}}}}, "admission.streams.a/b.minimun"),
+        ({"admission": {"capacity": 1.0, "streams": {"a": {"maximum": -1}}}}, "admission.streams.a.maximum"),
+        ({"admission": {"capacity": 1.0, "streams": {"a": {"average": float("nan")}}}}, "admission.streams.a.average"),
+        ({"admission": {"capacity": 1.0, "streams": {"a": {"transition": "leap"}}}}, "admission.streams.a.transition"),
+        ({"admission": {"capacity": 1.0, "sizing": {}}}, "admission.sizing.query_s"),
+        ({"admission": {"capacity": 1.0, "sizing": {"query_s": 1, "headroom": 1}}}, "admission.sizing.headroom"),
         ({"args": "--one --two"}, "args"),
         ({"script": 7}, "script"),
     ],
@@ -242,6 +256,32 @@ def test_built_in_specs_when_loaded_then_all_are_good() -> None:
     specs, problems = load_all()
     assert not problems
     assert "delays" in specs
+
+
+def test_admission_when_told_then_is_what_its_optimizer_takes(folder: Path) -> None:
+    rates = dict.fromkeys(("minimum", "average", "maximum"), 1.0)
+    whole = {name: 4.0 for name in StreamMetadata.model_fields} | rates | {"transition": "trend", "period": 8.0}
+    stream = {name: whole[name] for name in whole if name not in ("slope", "slope_duration")}
+    wanted = {"capacity": 2.0, "streams": {"a/b": stream, "c": {}}, "sizing": {"query_s": 1.5}}
+    profile = {**SOURCE, "stream": ["origin"]}
+    spec = load(written(folder, {**GOOD, "profile": profile, "admission": wanted, "objective": {"max_lag_s": 7}}))
+    assert spec.admission_options is not None and spec.admission_options["sizing"]["latency_s"] == 7
+    made = parse(spec.admission_options)
+    assert made.capacity == 2.0 and made.sizing is not None and made.sizing.latency_s == 7
+    assert {name: getattr(made.streams["a/b"], name) for name in stream} == stream
+    assert set(StreamMetadata.model_fields) == {field.name for field in fields(Metadata)}
+    assert load(written(folder, GOOD)).admission_options is None
+
+
+def test_problems_when_an_optimizer_refuses_what_it_is_told_then_pipeline_and_key_are_named(folder: Path) -> None:
+    profile = {**SOURCE, "stream": ["origin"]}
+    fast = {"capacity": 1.0, "streams": {"a/b": {"minimum": 3.0, "maximum": 2.0}}}
+    bad = load(written(folder, {**GOOD, "profile": profile, "admission": fast}))
+    good = load(written(folder, {**GOOD, "profile": profile, "admission": {"capacity": 1.0}}))
+    assert set(all_of(good)) == {"flow", "drfm"}
+    (found,) = problems([good, bad])
+    assert found.key == "orders: admission.streams.a/b.maximum"
+    assert found.value == 2.0 and found.allowed and found.remedy
 
 
 def test_config_hash_when_any_value_changes_then_changes(folder: Path) -> None:

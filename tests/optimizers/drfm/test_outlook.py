@@ -1,8 +1,12 @@
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from include.contracts.errors import MillraceError
 from optimizers.drfm.admission import Admission
+from optimizers.drfm.forecast.holt import Holt
+from optimizers.drfm.forecast.naive import Seasonal
 from optimizers.drfm.horizon.planner import plan
 from optimizers.drfm.metadata.stream import Metadata
 from optimizers.drfm.outlook import Options, Outlook
@@ -136,3 +140,39 @@ def test_admission_when_a_stream_rises_above_a_node_then_names_it():
 def test_options_when_out_of_range_then_are_refused(changes):
     with pytest.raises(MillraceError, match=r"admission\.options"):
         Options(**changes)
+
+
+@pytest.mark.parametrize("forecaster", [Holt(), Seasonal(6)])
+def test_outlook_when_restored_then_goes_on_as_the_old_one_would_have(forecaster):
+    def new():
+        return Outlook(C, {"a": JUMPS}, forecaster, Options(relearn=3, history=30))
+
+    rng = np.random.default_rng(3)
+    rates = rng.uniform(0, 400, (60, 3)) + [[truth(t), 0, 0] for t in range(60)]
+    rates[rng.random(rates.shape) < 0.1] = np.nan
+    whole, part = new(), new()
+    for t in range(60):
+        streams = ["a", "b", "c"][: 2 + (t > 20)]
+        if t == 30:
+            kept, part = part.snapshot(), new()
+            part.restore(kept)
+        for outlook in (whole, part):
+            outlook.observe(t, streams, rates[t, : len(streams)])
+        assert all(np.array_equal(x, y) for x, y in zip(whole.ahead(5), part.ahead(5), strict=True))
+        assert np.array_equal(whole.expected, part.expected) and np.array_equal(part.expected, part.ahead(1)[0][0])
+
+
+@pytest.mark.parametrize(
+    ("change", "key"),
+    [
+        ({"rate": np.zeros(2)}, "columns.rate"),
+        ({"state": np.zeros((5, 1))}, "columns.state"),
+        ({"learned.low": np.zeros((2, 2))}, "columns.learned.low"),
+    ],
+)
+def test_outlook_when_a_snapshot_is_of_another_making_then_is_refused(change, key):
+    kept = fed(Outlook(C), 5, truth).snapshot()
+    with pytest.raises(MillraceError) as caught:
+        Outlook(C).restore(replace(kept, columns={**kept.columns, **change}))
+
+    assert caught.value.key == key
