@@ -75,6 +75,7 @@ class AdmissionPlan:
         released: Names of the nodes that no stream enters at any more.
         query: Query workers for the next period; None where their cost is not told.
         merge: Merge workers for it.
+        acts: Nodes are ingest tables of a feed, and streams are redirected; otherwise it is advice.
     """
 
     method: str
@@ -100,6 +101,7 @@ class AdmissionPlan:
     released: tuple[str, ...] = ()
     query: int | None = None
     merge: int | None = None
+    acts: bool = False
 
     @property
     def streams(self) -> int:

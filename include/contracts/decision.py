@@ -69,14 +69,15 @@ class Proposal:
 
     @property
     def planned(self) -> bool:
-        """Whether it comes with a plan that cannot be carried out yet."""
-        return self.placement is not None or self.admission is not None
+        """Whether it comes with a plan to be looked at: one that acts and leaves everything as it is has none."""
+        plan = self.admission
+        return self.placement is not None or (plan is not None and (bool(self.changes) or not plan.acts))
 
     @property
     def advises(self) -> bool:
-        """Whether following its plan would change something."""
+        """Whether a person could change something by following its plan."""
         plan = self.admission
-        return self.placement is not None or (plan is not None and plan.changes)
+        return self.placement is not None or (plan is not None and plan.changes and not plan.acts)
 
 
 @dataclass(frozen=True)

@@ -71,6 +71,11 @@ class Deployment:
     reason: str = ""
     ingest: Mapping[str, int] = field(default_factory=dict)
 
+    @property
+    def content(self) -> tuple[object, ...]:
+        """All that changes can change: two versions of equal content differ by number and history only."""
+        return self.apps, self.ingest
+
     def value(self, change: Change) -> int | None:
         """Return what a change's field is set to: -1 for a stream that has no table, None for what does not exist."""
         if change.field == INGEST:

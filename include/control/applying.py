@@ -107,7 +107,7 @@ def roll_back(lake: Lake, pipeline: str, to_version: int, author: str, now: date
     if old is None or latest is None:
         allowed = f"1 to {latest.version}" if latest else "none: it was never launched"
         raise MillraceError("to_version", to_version, allowed, "Name a version that the pipeline had.")
-    if (old.apps, old.running) == (latest.apps, latest.running):
+    if (old.content, old.running) == (latest.content, latest.running):
         return latest
     sentence = f"{author} rolled back from version {latest.version} to the content of version {to_version}."
     decision_id = new_decision_id(now, pipeline, "roll back", str(latest.version))

@@ -184,7 +184,8 @@ class Loop:
             return "data_quality", f"Nothing is changed on bad telemetry: {observed.gate.sentence}."
         if observed.signals is None:
             return "no_signals", "Nothing was measured."
-        return not_running_yet(observed.signals, current) or ("", None)
+        ran = DeploymentStore(self.lake).get(self.spec.name, observed.signals.deployment_version)
+        return not_running_yet(observed.signals, current, ran) or ("", None)
 
     def _wishes(self, decision_id: str, observed: Observed, current: Deployment, request: Request) -> Wishes:
         if request.forced_slots is not None or observed.signals is None:
@@ -208,7 +209,7 @@ class Loop:
             veto = store.get(veto_id(asked))
             if veto is None:
                 return "awaiting_approval", f"Decision {asked.decision_id} still waits for a person: {asked.sentence}"
-            if veto.reason_code == "rejected" and asked.target.apps == content.apps:
+            if veto.reason_code == "rejected" and asked.target.content == content.content:
                 return "rejected", f"The same change was refused: {veto.sentence}"
         return None
 

@@ -72,4 +72,6 @@ def _content(spec: PipelineSpec, latest: Deployment | None, slots: int | None) -
     # what adaptation has found stays, unless the spec's bounds have moved
     kept = first.apps[spec.app].slots if found is None else min(max(found.slots, spec.slots.min), spec.slots.max)
     app = replace(first.apps[spec.app], slots=kept if slots is None else slots)
-    return replace(first, apps={spec.app: app}, reason=first.reason if latest is None else "launched again")
+    if latest is None:
+        return replace(first, apps={spec.app: app})
+    return replace(first, apps={spec.app: app}, reason="launched again", ingest=latest.ingest)

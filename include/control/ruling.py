@@ -77,9 +77,15 @@ class Circumstances:
         return tried is not None and tried.apps == target.apps
 
 
-def not_running_yet(signals: Signals, current: Deployment) -> tuple[str, str] | None:
-    """Return why signals of another version decide nothing, as code and sentence; None if they are of this one."""
-    if signals.deployment_version == current.version:
+def not_running_yet(signals: Signals, current: Deployment, ran: Deployment | None = None) -> tuple[str, str] | None:
+    """Return why signals of another version decide nothing, as code and sentence; None if they are of this one.
+
+    Args:
+        signals: What was measured.
+        current: The newest version.
+        ran: The version that was measured, if it is known: the same apps under another number are as good.
+    """
+    if signals.deployment_version == current.version or (ran is not None and ran.apps == current.apps):
         return None
     words = f"Version {current.version} is not measured yet: the telemetry is of version {signals.deployment_version}."
     return "not_running_yet", words

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from include.contracts.decision import Action
-from include.contracts.deployment import Change
+from include.contracts.deployment import INGEST, Change
 from include.contracts.signals import AppSignals, Signals
 from include.control.look import Request
 from include.control.scalings import ABILITY
@@ -28,7 +28,7 @@ def change_sentence(action: Action, wishes: Wishes, signals: Signals | None, obj
         signals: What was measured; None for a forced change on a silent pipeline.
         objection: A guard and its reason, for a veto.
     """
-    steps = ", ".join(f"{c.app}: {c.field} {c.before} -> {c.value}" for c in wishes.changes)
+    steps = ", ".join(_steps(wishes.changes))
     why = " ".join(_sentence(p.sentence) for p in wishes.proposals if p.changes)
     why = why or "; ".join(filter(None, (_measured(app, wishes) for app in _changed(wishes.changes, signals))))
     text = LEAD.get(action, "") + (_sentence(f"{steps}: {why}" if why else steps))
@@ -43,6 +43,15 @@ def hold_sentence(wishes: Wishes, request: Request) -> str:
     words = [_sentence(p.sentence) for p in wishes.proposals if not p.advises]
     words += [*_advised(wishes), *(_sentence(a.sentence) for a in wishes.advice)]
     return " ".join(filter(None, words)) or "No optimizer proposed anything."
+
+
+def _steps(changes: Iterable[Change]) -> list[str]:
+    """Return each change in short; streams are only counted, as there may be many."""
+    found = [f"{c.app}: {c.field} {c.before} -> {c.value}" for c in changes if c.field != INGEST]
+    streams = [c for c in changes if c.field == INGEST]
+    if streams:
+        found.append(f"{streams[0].app}: {len(streams)} stream{'s' * (len(streams) != 1)} to other ingest tables")
+    return found
 
 
 def _advised(wishes: Wishes) -> list[str]:

@@ -1,4 +1,4 @@
-"""What each input stream brought of late, from the table that ``profile_<pipeline>`` writes."""
+"""What each input stream brought of late, from the table that ``profile_<pipeline>`` writes, or a feed."""
 
 from __future__ import annotations
 
@@ -32,12 +32,13 @@ def stream_counts(spec: PipelineSpec, lake: Lake, after: datetime | None, now: d
     Returns:
         The counts; None if nothing was measured anew, no new period is over, or nobody wants streams admitted.
     """
-    if spec.admission is None or spec.profile is None:
+    period_s = spec.stream_period_s
+    if spec.admission is None or period_s is None:
         return None
     committed = lake.committed_at(STREAMS)
     if committed is None or (after is not None and committed <= after):
         return None
-    version, period_s = lake.version(STREAMS), spec.profile.period_s
+    version = lake.version(STREAMS)
     of = f"pipeline = {literal(spec.name)} and stream is not null"
     begin, end = _span(spec.admission, _periods(lake, of, spec, now), _taken_in(spec, lake), period_s)
     if begin >= end:
@@ -49,7 +50,7 @@ def stream_counts(spec: PipelineSpec, lake: Lake, after: datetime | None, now: d
         "group by stream, time order by time, stream",
         STREAMS,
     )
-    begun = found["time"].cast(pa.timestamp("s", "UTC")).cast(pa.int64()).to_numpy()
+    begun = found["time"].cast(pa.timestamp("s", "UTC"), safe=False).cast(pa.int64()).to_numpy()
     names, index = np.unique(found["stream"].to_numpy().astype(str), return_inverse=True)
     rows = pc.if_else(pc.equal(found["lost"], 0), found["rows"], None)  # a count that is not there is not 0
     return StreamCounts(

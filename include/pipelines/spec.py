@@ -10,7 +10,8 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 from pydantic_core import PydanticCustomError
 
-from include.contracts.deployment import CHANGEABLE, PARALLELISM, SLOTS, AppDeployment, Deployment
+from include.contracts.admission import ADVISER
+from include.contracts.deployment import CHANGEABLE, INGEST, PARALLELISM, SLOTS, AppDeployment, Deployment
 from include.contracts.signals import Bounds, Objective
 
 NAME = r"^[a-z][a-z0-9_]{0,62}$"
@@ -203,8 +204,12 @@ class Admission(Strict):
     """At which ingest nodes the streams that ``profile`` measures would enter, and how many nodes: advice so far."""
 
     capacity: Annotated[float, Field(gt=0)] = Field(description="Rows a second of event time that an ingest node takes")
+    ingest: tuple[str, ...] = Field(
+        (), description="Ingest tables of a feed that redirects its streams by decisions; without them plans are advice"
+    )
+    report_s: Annotated[int, Field(ge=1)] = Field(10, description="Length of the periods that such a feed reports")
     periods: Annotated[int, Field(ge=1)] = Field(336, description="Most periods that one look takes in, the newest")
-    unfinished: Annotated[int, Field(ge=1)] = Field(
+    unfinished: Annotated[int, Field(ge=0)] = Field(
         1, description="Newest periods that may still get rows: they wait until newer ones have come"
     )
     streams: dict[str, StreamMetadata] = Field(default_factory=dict, description="What is known of streams, by id")
@@ -256,8 +261,15 @@ class PipelineSpec(Strict):
 
     @model_validator(mode="after")
     def _admitted_streams_are_measured(self) -> Self:
-        if self.admission is not None and (self.profile is None or not self.profile.stream):
-            raise ValueError("admission: needs profile.stream, which says what the input streams are")
+        if self.admission is None:
+            return self
+        profiled = self.profile is not None and bool(self.profile.stream)
+        if self.admission.ingest and profiled:
+            raise ValueError("admission: with ingest the feed reports its streams; leave profile.stream out")
+        if not self.admission.ingest and not profiled:
+            raise ValueError("admission: needs profile.stream, which says what the input streams are, or ingest")
+        if len(set(self.admission.ingest)) < len(self.admission.ingest):
+            raise ValueError("admission: ingest names a table twice")
         return self
 
     @property
@@ -268,7 +280,10 @@ class PipelineSpec(Strict):
     @property
     def field_owners(self) -> dict[str, str]:
         """Owner of each field that an optimizer may change."""
-        return {SLOTS: self.tuner.name, PARALLELISM: self.tuner.name, **self.owners}
+        owners = {SLOTS: self.tuner.name, PARALLELISM: self.tuner.name}
+        if self.admission is not None and self.admission.ingest:
+            owners[INGEST] = ADVISER
+        return {**owners, **self.owners}
 
     @property
     def config_hash(self) -> str:
@@ -290,10 +305,19 @@ class PipelineSpec(Strict):
         """Return what the optimizer of input streams is told; None where nobody asks for it."""
         if self.admission is None:
             return None
-        told = self.admission.model_dump(include={"capacity", "streams", "sizing", "options"}, exclude_none=True)
+        told = self.admission.model_dump(
+            include={"capacity", "ingest", "streams", "sizing", "options"}, exclude_none=True
+        )
         if "sizing" in told:
             told["sizing"] = {"latency_s": self.objective.max_lag_s, **told["sizing"]}
         return told
+
+    @property
+    def stream_period_s(self) -> int | None:
+        """Length of the periods that input streams are counted in, seconds; None where nobody counts them."""
+        if self.admission is not None and self.admission.ingest:
+            return self.admission.report_s
+        return self.profile.period_s if self.profile is not None and self.profile.stream else None
 
     def first_deployment(self) -> Deployment:
         """Return the content of the pipeline's first version."""

@@ -145,6 +145,8 @@ def change_params(spec: Settings, decision: Decision) -> dict[str, object]:
     told |= {f"option.{k}": v for k, v in spec.tuner.options.items()}
     for proposal in decision.proposals:
         for change in proposal.changes:
+            if change.stream is not None:
+                continue  # where streams enter is in the plan
             of = f".{change.operator}" if change.operator else ""
             told[f"{change.app}{of}.{change.field}"] = f"{change.before} -> {change.value}"
     told |= plan_params(decision.proposals)

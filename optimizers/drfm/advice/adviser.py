@@ -1,20 +1,21 @@
-"""drfm in the loop: at which ingest node each input stream is to enter, as advice.
+"""drfm in the loop: at which ingest node each input stream is to enter.
 
-Ingest nodes cannot be started yet, nor streams redirected between them, so a plan is made for nodes that the spec gives
-a capacity. What was advised is remembered and counts as done: the next plan starts from there, as if the advice had
-been followed.
+Where a feed redirects its streams between ingest tables, these are the nodes, and a plan becomes changes of the
+Deployment. Otherwise a plan is advice, for nodes that the spec gives a capacity: it is remembered and counts as done,
+so that the next plan starts from there, as if the advice had been followed.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from collections.abc import Set as AbstractSet
 from datetime import UTC, datetime
 
 import numpy as np
 
 from include.contracts.admission import ADVISER, AdmissionPlan, StreamCounts
 from include.contracts.decision import Memory, Proposal
-from include.contracts.deployment import Deployment
+from include.contracts.deployment import INGEST, NOWHERE, Change, Deployment
 from include.contracts.errors import MillraceError
 from include.contracts.signals import Signals
 from optimizers.drfm import sizing
@@ -22,6 +23,7 @@ from optimizers.drfm.advice import memory as memories
 from optimizers.drfm.advice.counted import Counted, counted, number
 from optimizers.drfm.advice.course import Course
 from optimizers.drfm.advice.options import Options
+from optimizers.drfm.advice.tables import onto_tables
 from optimizers.drfm.advice.words import sentence
 from optimizers.drfm.problem import NEW, Floats, Ints
 
@@ -53,13 +55,15 @@ class Adviser:
             new = counted(counts, kept.outlook.streams if kept else (), kept.since if kept else number(counts))
             if not len(new.rows):
                 return Proposal(ADVISER, (), NO_PROFILE, ""), memory
-            course = Course(self.options, counts.period_s, kept, new.first)
+            before = dict(current.ingest) if self.options.ingest else memories.nodes(kept)
+            course = Course(self.options, counts.period_s, kept and kept.entering(before), new.first)
             course.take_in(new)
-            told = self._told(counts, new, course, memories.nodes(kept))
+            told = self._told(counts, new, course, before)
         except MillraceError as error:
             return Proposal(ADVISER, (), BAD_SIGNALS, f"Streams stay: {error}"), memory
         predicted = {"ingest_nodes": float(told.split), "ingest_load_ratio": told.highest_load}
-        proposal = Proposal(ADVISER, (), _reason(told), sentence(told), predicted, admission=told)
+        changes = _changes(told, current) if told.acts else ()
+        proposal = Proposal(ADVISER, changes, _reason(told), sentence(told), predicted, admission=told)
         return proposal, memories.write(course.kept(counts.period_s))
 
     def _told(self, counts: StreamCounts, new: Counted, course: Course, before: Mapping[str, int]) -> AdmissionPlan:
@@ -67,7 +71,8 @@ class Adviser:
         foreseen = course.foreseen
         left = np.array([before.get(name, NEW) for name in streams], dtype=np.intp)
         entered = set(before.values())
-        count = max([int(after.max(initial=NEW)), *entered], default=NEW) + 1
+        names, after = self._nodes(course, left, entered)
+        count = len(names)
         mean, _ = course.outlook.ahead(max(self.options.ahead, LEAST_AHEAD))
         holds, least = course.bounds(mean)
         came = dict(zip(new.streams, new.rows[-1].tolist(), strict=True))
@@ -77,7 +82,7 @@ class Adviser:
             since=datetime.fromtimestamp((course.outlook.now + 1) * period_s, UTC),
             period_s=period_s,
             capacity=course.capacity / period_s,
-            nodes=tuple(f"ingest-{i + 1}" for i in range(count)),
+            nodes=names,
             stream=streams,
             before=tuple(left.tolist()),
             after=tuple(after.tolist()),
@@ -93,15 +98,34 @@ class Adviser:
             optimal=course.optimal,
             oversized=tuple(name for name, rows in zip(streams, mean[0], strict=True) if rows > course.capacity),
             left=tuple(sorted(set(before) - set(streams))),
-            released=tuple(f"ingest-{i + 1}" for i in sorted(entered - set(after.tolist()))),
+            released=tuple(names[i] for i in sorted(entered - set(after.tolist()))),
             query=behind.query if behind else None,
             merge=behind.merge if behind else None,
+            acts=bool(self.options.ingest),
         )
+
+    def _nodes(self, course: Course, before: Ints, entered: AbstractSet[int]) -> tuple[tuple[str, ...], Ints]:
+        """Return the names of the nodes, and that of each stream as an index."""
+        tables = self.options.ingest
+        if not tables:
+            count = max([int(course.node.max(initial=NEW)), *entered], default=NEW) + 1
+            return tuple(f"ingest-{i + 1}" for i in range(count)), course.node
+        course.node = onto_tables(course.node, before, len(tables), course.outlook.ahead(1)[0][0])
+        return tables, course.node
 
     def _behind(self, rate: float, split: int) -> sizing.Workers | None:
         """Return the workers of the stages for a rate, rows a second."""
         known = self.options.sizing
         return sizing.workers(rate, split, known.costs, known.headroom, known.latency_s) if known else None
+
+
+def _changes(told: AdmissionPlan, current: Deployment) -> tuple[Change, ...]:
+    """Return the plan as changes of the Deployment; streams that have left are forgotten."""
+    app = min(current.apps)
+    here = zip(told.stream, told.before, told.after, strict=True)
+    moved = [Change(app, INGEST, before, after, stream=stream) for stream, before, after in here if before != after]
+    gone = [Change(app, INGEST, current.ingest[stream], NOWHERE, stream=stream) for stream in told.left]
+    return (*moved, *gone)
 
 
 def _reason(told: AdmissionPlan) -> str:

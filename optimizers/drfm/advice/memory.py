@@ -7,7 +7,7 @@ rows a period, so that most numbers are whole and short.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -39,6 +39,11 @@ class Kept:
     seen: Ints
     outlook: Snapshot
     foreseen: Foreseen
+
+    def entering(self, nodes: Mapping[str, int]) -> Kept:
+        """Return the same with each stream at another node, that of one without any being NEW."""
+        found = [nodes.get(stream, NEW) for stream in self.outlook.streams]
+        return replace(self, node=np.array(found, dtype=np.intp))
 
 
 def write(kept: Kept) -> Memory:

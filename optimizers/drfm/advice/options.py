@@ -55,6 +55,7 @@ class Options:
     Attributes:
         capacity: Rate at which an ingest node is always busy, rows a second of event time, > 0.
         method: ``horizon`` is ours; ``par``, ``ari``, ``ard``, ``drf`` and ``drfm`` are the paper's.
+        ingest: Names of the ingest tables between which a feed redirects its streams; none where plans are advice.
         quiet: Periods without a row after which a stream counts as gone, >= 1.
         horizon: Knobs of ``horizon``.
         strategy: Knobs of the paper's.
@@ -66,6 +67,7 @@ class Options:
 
     capacity: float
     method: str = HORIZON
+    ingest: tuple[str, ...] = ()
     quiet: int = 192
     horizon: HorizonOptions = field(default_factory=HorizonOptions)
     strategy: StrategyOptions = field(default_factory=StrategyOptions)
@@ -114,8 +116,8 @@ def parse(section: Mapping[str, Any]) -> Options:
     """Return checked options of a spec's section ``admission``; what is absent has its default.
 
     Args:
-        section: ``capacity``; ``options``: method, quiet, and by their names the knobs of the method and of the
-            outlook; ``season`` for forecasts by what was a season ago, else ``alpha`` and ``gamma`` of Holt's;
+        section: ``capacity``; ``ingest``; ``options``: method, quiet, and by their names the knobs of the method and
+            of the outlook; ``season`` for forecasts by what was a season ago, else ``alpha`` and ``gamma`` of Holt's;
             ``streams``: what is told of streams, by id; ``sizing``: the costs of
             :class:`optimizers.drfm.sizing.Costs`, ``headroom`` and ``latency_s``.
 
@@ -138,6 +140,7 @@ def parse(section: Mapping[str, Any]) -> Options:
     ours, outlook, forecaster = ({n: given[n] for n in _names(kind) if n in given} for kind in kinds)
     return Options(
         capacity=section.get("capacity", 0.0),
+        ingest=tuple(section.get("ingest") or ()),
         horizon=HorizonOptions(**(ours if method == HORIZON else {})),
         strategy=StrategyOptions(**({} if method == HORIZON else ours)),
         # the paper's strategies know what they are told, and no more

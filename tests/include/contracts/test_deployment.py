@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from include.contracts.deployment import AppDeployment, Change, Deployment
@@ -38,13 +40,23 @@ def test_with_changes_when_an_operators_p_is_set_then_only_that_one_moves() -> N
     assert CURRENT.apps["a"].parallelism == {"map": 2, "sink": 1}
 
 
+def test_with_changes_when_streams_are_redirected_then_only_they_move_and_those_nowhere_are_forgotten() -> None:
+    before = replace(CURRENT, ingest={"s": 0, "t": 1, "u": 1})
+    moves = (Change("a", "ingest", 0, 1, stream="s"), Change("a", "ingest", 1, -1, stream="t"))
+    joins = Change("a", "ingest", -1, 0, stream="v")
+    after = before.with_changes((*moves, joins))
+    assert (dict(after.ingest), after.apps) == ({"s": 1, "u": 1, "v": 0}, CURRENT.apps)
+    assert [before.value(c) for c in (*moves, joins)] == [0, 1, -1]
+    assert before.content != after.content
+
+
 @pytest.mark.parametrize(
     ("change", "key", "allowed"),
     [
         (Change("a", "parallelism", 2, 4, "rank"), "change.operator", "map, sink"),
         (Change("a", "parallelism", 2, 4), "change.operator", "map, sink"),
         (Change("b", "parallelism", 4, 5, "map"), "change.operator", "none"),
-        (Change("a", "script", 1, 2), "change.field", "slots, memory_mb, parallelism"),
+        (Change("a", "script", 1, 2), "change.field", "slots, memory_mb, parallelism, ingest"),
         (Change("c", "slots", 1, 2), "change.app", "a, b"),
     ],
 )

@@ -1,0 +1,171 @@
+"""Streams that a look's Decision redirects between a feed's ingest tables: changes, versions, and a feed that obeys."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from include.contracts.decision import Action, Decision
+from include.contracts.deployment import Deployment
+from include.contracts.protocols import Cursor
+from include.contracts.signals import Signals
+from include.control.applying import roll_back
+from include.control.quality.docs import DataDocs
+from include.control.stores.deployments import DeploymentStore
+from include.control.streams import stream_counts
+from include.feeds.nycflights import flights
+from include.feeds.replay import Clock, Replay
+from include.lake.source import query
+from include.lake.store import Lake
+from include.pipelines.spec import PipelineSpec
+from optimizers.registry import admission
+from tests.include.control.looks import NAME, NOON, MemoryPlant, World, world
+
+ROOT = Path(__file__).resolve().parents[3]
+REPORT_S = 10
+
+
+@dataclass
+class Feeding(MemoryPlant):
+    """Sees the lake's streams, and an app that goes on as its first version."""
+
+    spec: PipelineSpec | None = None
+
+    def observe(self, since: Cursor) -> Signals:
+        assert self.spec is not None
+        streams = stream_counts(self.spec, self.lake, since.until, self.clock.now)
+        return replace(super().observe(since), streams=streams, deployment_version=1)
+
+
+@pytest.fixture(autouse=True)
+def _no_pages(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(DataDocs, "keep", lambda *_: None)
+
+
+def feeding(home: Path, now: datetime = NOON, **changes: Any) -> World:
+    told = {"capacity": 100.0, "ingest": ["north", "south"], "report_s": REPORT_S, "unfinished": 0, **changes}
+    w = world(home, admission=told)
+    w.clock.now = now
+    spec = w.loop.spec
+    w.plant = Feeding(w.lake, w.clock, arrival=400.0, spec=spec)
+    w.loop.plant = w.plant
+    options = spec.admission_options
+    assert options is not None
+    w.loop.optimizers = {**w.loop.optimizers, "drfm": admission(options)}
+    w.run()
+    return w
+
+
+def report(lake: Lake, first: int, *periods: Mapping[str, int]) -> None:
+    rows = [
+        {"pipeline": NAME, "time": NOON + timedelta(seconds=n * REPORT_S), "stream": s, "app": "north", "rows": count}
+        for n, of in enumerate(periods, first)
+        for s, count in of.items()
+    ]
+    lake.append("telemetry/streams", rows)
+
+
+def latest(lake: Lake) -> Deployment:
+    found = DeploymentStore(lake).latest(NAME)
+    assert found is not None
+    return found
+
+
+@pytest.fixture
+def batches() -> Iterator[int]:
+    """Numbers of batches, rising."""
+    return iter(range(31, 100_000, 20))
+
+
+def look(w: World, batches: Iterator[int], more: int = 19) -> Decision:
+    number = next(batches)
+    w.report(number, number + more)
+    decision = w.loop.decide(w.loop.observe())
+    w.loop.apply(decision.decision_id)
+    return decision
+
+
+def test_streams_when_a_table_gets_too_much_then_some_are_redirected_by_a_version_of_the_deployment(
+    tmp_path: Path, batches: Iterator[int]
+) -> None:
+    w = feeding(tmp_path)
+    report(w.lake, 0, *[{"a": 500, "b": 300}] * 3)
+    w.clock.wait(60)
+    first = look(w, batches)
+    assert (first.action, first.reason_code) == (Action.APPLY, "streams_to_admit")
+    assert first.sentence.startswith("delays: 2 streams to other ingest tables: admit 2 streams on 1 ingest node")
+    assert dict(latest(w.lake).ingest) == {"a": 0, "b": 0}
+    report(w.lake, 3, *[{"a": 900, "b": 800}] * 3)
+    w.clock.wait(60)
+    second = look(w, batches)
+    assert (second.action, second.reason_code) == (Action.APPLY, "streams_to_redirect"), second.sentence
+    assert sorted(latest(w.lake).ingest.values()) == [0, 1]
+    assert latest(w.lake).apps == DeploymentStore(w.lake).get(NAME, 1).apps  # type: ignore[union-attr]
+    assert w.plant.applied == [2, 3]
+
+
+def test_streams_when_they_stay_then_no_version_is_made_and_no_plan_is_advised(
+    tmp_path: Path, batches: Iterator[int]
+) -> None:
+    w = feeding(tmp_path)
+    report(w.lake, 0, *[{"a": 500, "b": 300}] * 3)
+    w.clock.wait(60)
+    look(w, batches)
+    report(w.lake, 3, *[{"a": 500, "b": 300}] * 3)
+    w.clock.wait(60)
+    held = look(w, batches)
+    assert (held.action, latest(w.lake).version) == (Action.HOLD, 2), "an app that did not change is measured already"
+    assert "Streams stay: 2 on 1 ingest node" in held.sentence and "Advice" not in held.sentence
+    assert not any(p.planned for p in held.proposals), "nothing for MLflow"
+
+
+def test_streams_when_a_person_rolls_back_then_the_next_look_starts_from_there(
+    tmp_path: Path, batches: Iterator[int]
+) -> None:
+    w = feeding(tmp_path)
+    report(w.lake, 0, *[{"a": 500, "b": 300}] * 3)
+    w.clock.wait(60)
+    look(w, batches)
+    roll_back(w.lake, NAME, 1, "ann", w.clock.now)
+    assert dict(latest(w.lake).ingest) == {}
+    report(w.lake, 3, *[{"a": 500, "b": 300}] * 3)
+    w.clock.wait(60)
+    again = look(w, batches)
+    assert again.reason_code == "streams_to_admit"
+    assert dict(latest(w.lake).ingest) == {"a": 0, "b": 0}
+
+
+def test_streams_of_a_running_replay_when_looks_redirect_them_then_no_row_is_lost_or_doubled(
+    tmp_path: Path,
+) -> None:
+    clock = Clock(fold_days=7, days=1, day_s=24, tick_s=0.2)
+    w = feeding(tmp_path, datetime.now(UTC), capacity=250.0, report_s=1)
+    tables = [tmp_path / "north", tmp_path / "south"]
+    command = [sys.executable, "-m", "include.feeds.streams", *(f"--ingest={t}" for t in tables), f"--pipeline={NAME}"]
+    command += [f"--lake={w.lake.root}", "--fold-days=7", "--day-s=24", "--tick-s=0.2", "--parts=1", "--report-s=1"]
+    feed = subprocess.Popen(
+        command, cwd=ROOT, env={**os.environ, "PYTHONPATH": str(ROOT)}, text=True,
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+    )  # fmt: skip
+    seen, reasons, numbers = -1, [], itertools.count(31)
+    while feed.poll() is None:
+        if w.lake.version("telemetry/streams") > seen:
+            seen = w.lake.version("telemetry/streams")
+            w.clock.now = datetime.now(UTC)
+            reasons.append(look(w, numbers, more=0).reason_code)
+    out, err = feed.communicate()
+    assert feed.returncode == 0, err
+    assert "streams_to_admit" in reasons and "streams_to_redirect" in reasons
+    assert "was redirected to" in out
+    ids = [query("select row_id from t", t=t)["row_id"].to_pylist() for t in tables]
+    assert all(ids), "both tables had their share"
+    assert sorted(i for of in ids for i in of) == list(range(1, Replay(clock, flights()).rows + 1))
