@@ -21,7 +21,6 @@ def spark_session() -> Iterator[SparkSession]:
     from pyspark.sql import SparkSession
 
     os.environ.update({k: v for k, v in environment().items() if k.startswith(("PYSPARK", "SPARK", "JAVA"))})
-    builder = SparkSession.builder.master(f"local[{SLOTS}]").appName("bench")
     conf = driver_submit_conf() | {
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
@@ -29,9 +28,7 @@ def spark_session() -> Iterator[SparkSession]:
         "spark.sql.session.timeZone": "UTC",
         "spark.driver.memory": "3g",
     }
-    for key, value in conf.items():
-        builder = builder.config(key, value)
-    session = builder.getOrCreate()
+    session = SparkSession.builder.master(f"local[{SLOTS}]").appName("bench").config(map=conf).getOrCreate()
     session.sparkContext.setLogLevel("ERROR")
     try:
         yield session

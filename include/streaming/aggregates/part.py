@@ -6,6 +6,7 @@ algebraic: made of a few distributive partials. A user's own aggregate brings it
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -37,7 +38,7 @@ class Part(Protocol):
 
 
 @dataclass(frozen=True, eq=False)
-class _Named:
+class _Named(ABC):
     """A partial that Spark and Arrow both know."""
 
     arguments: tuple[Any, ...]
@@ -48,9 +49,9 @@ class _Named:
         """Return the arguments."""
         return [sf.col(a) if isinstance(a, str) else a for a in self.arguments]
 
-    def of_rows(self, inputs: Sequence[Column]) -> Column | None:
+    @abstractmethod
+    def of_rows(self, inputs: Sequence[Column]) -> Column:
         """Return Spark's aggregate over rows."""
-        raise NotImplementedError
 
     def step(self, inputs: tuple[str, ...], output: str) -> Step | None:
         """Return Arrow's."""
@@ -58,7 +59,7 @@ class _Named:
 
     def kind(self, rows: DataFrame, inputs: Sequence[Column]) -> Any:
         """Return what Spark's own aggregate would be."""
-        return rows.groupBy().agg(self.of_rows(inputs).alias("x")).schema[0].dataType  # type: ignore[union-attr]
+        return rows.groupBy().agg(self.of_rows(inputs).alias("x")).schema[0].dataType
 
 
 class Count(_Named):

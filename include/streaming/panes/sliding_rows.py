@@ -3,7 +3,6 @@
 Row i of a key (from 1) closes a window where i >= size and (i - size) mod slide = 0. Batches only: a stream has no
 order of arrival that another run would have too.
 
-
 Reference: Balkesen, Tatbul, Ozsu, DEBS 2013, Sections 5.2 and 5.3.
 """
 
