@@ -9,20 +9,23 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeAlias
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as sf
-from pyspark.sql.types import DecimalType, StructType
+from pyspark.sql.types import DecimalType, DoubleType, StructType
 
 from include.streaming.aggregates.fold import StateStep, Step
+
+Input: TypeAlias = str | Column
+"""A column of the rows by its name, or an expression over them."""
 
 
 class Part(Protocol):
     """A partial."""
 
-    def inputs(self, rows: DataFrame) -> list[Column]:
-        """Return the columns of the rows that it is computed from."""
+    def inputs(self, rows: DataFrame) -> list[Input]:
+        """Return what it is computed from."""
 
     def of_rows(self, inputs: Sequence[Column]) -> Column | None:
         """Return Spark's aggregate over rows, or None where only Arrow can compute it."""
@@ -45,9 +48,9 @@ class _Named(ABC):
 
     name = ""
 
-    def inputs(self, rows: DataFrame) -> list[Column]:
+    def inputs(self, rows: DataFrame) -> list[Input]:
         """Return the arguments."""
-        return [sf.col(a) if isinstance(a, str) else a for a in self.arguments]
+        return list(self.arguments)
 
     @abstractmethod
     def of_rows(self, inputs: Sequence[Column]) -> Column:
@@ -88,11 +91,11 @@ class Sum(_Named):
 
     name = "sum"
 
-    def inputs(self, rows: DataFrame) -> list[Column]:
+    def inputs(self, rows: DataFrame) -> list[Input]:
         """Return the argument, as a double where Spark would."""
         (column,) = super().inputs(rows)
-        decimal = isinstance(rows.select(column).schema[0].dataType, DecimalType)
-        return [column.cast("double") if self.mean and not decimal else column]
+        kept = not self.mean or isinstance(rows.select(column).schema[0].dataType, DecimalType | DoubleType)
+        return [column if kept else (sf.col(column) if isinstance(column, str) else column).cast("double")]
 
     def of_rows(self, inputs: Sequence[Column]) -> Column:
         """Return Spark's sum."""
@@ -177,9 +180,9 @@ class State:
     update: Callable[[tuple[Any, ...], Any], tuple[Any, ...]]
     ddl: str
 
-    def inputs(self, rows: DataFrame) -> list[Column]:
+    def inputs(self, rows: DataFrame) -> list[Input]:
         """Return the arguments."""
-        return [sf.col(a) for a in self.arguments]
+        return list(self.arguments)
 
     def of_rows(self, inputs: Sequence[Column]) -> Column | None:
         """Return None: Spark cannot."""
@@ -205,7 +208,7 @@ class Pair:
     rows: Column
     partials: Callable[[Column], Column]
 
-    def inputs(self, rows: DataFrame) -> list[Column]:
+    def inputs(self, rows: DataFrame) -> list[Input]:
         """Return nothing: the first aggregate names its columns itself."""
         return []
 

@@ -23,6 +23,8 @@ from include.contracts.errors import MillraceError
 from include.streaming.aggregates import fold
 from include.streaming.aggregates.aggregate import Aggregate
 
+NESTED = (ArrayType, MapType, StructType, VariantType)
+"""Types of columns that rows are not grouped by: Arrow cannot, and Python cannot hash their values."""
 # workers of a user's cluster need no Millrace
 cloudpickle.register_pickle_by_value(fold)
 
@@ -148,13 +150,19 @@ class Plan:
 
     @cached_property
     def _parts(self) -> list[tuple[Any, list[str], list[Column]]]:
-        """Return each partial with its inputs' names and columns."""
-        parts = [part for a in self.aggregates for part in a.parts]
-        inputs = [part.inputs(self.rows) for part in parts]
-        return [
-            (part, [f"__in_{i}_{j}" for j in range(len(columns))], columns)
-            for i, (part, columns) in enumerate(zip(parts, inputs, strict=True))
-        ]
+        """Return each partial with its inputs' names and columns.
+
+        Partials of one column share it: what crosses to Python is most of the work of a fold. Expressions are not told
+        to be the same, as functions of a user's look alike.
+        """
+        found = []
+        shared: dict[str, str] = {}
+        for i, part in enumerate(part for a in self.aggregates for part in a.parts):
+            inputs = part.inputs(self.rows)
+            names = [f"__in_{i}_{j}" for j in range(len(inputs))]
+            names = [shared.setdefault(c, n) if isinstance(c, str) else n for c, n in zip(inputs, names, strict=True)]
+            found.append((part, names, [sf.col(c) if isinstance(c, str) else c for c in inputs]))
+        return found
 
     def _reference(self, aggregate: Aggregate) -> tuple[str, Any]:
         field = self.rows.groupBy().agg(aggregate.spark).schema[0]
@@ -167,10 +175,9 @@ class Plan:
                 'On a stream set late="panes"; beside user_defined aggregates compute these in a frame of their own.'
             )
             raise MillraceError("aggregates", names, "no user_columns here", remedy)
-        nested = ArrayType | MapType | StructType | VariantType
         for name, key in zip(self.key_names, self._keys, strict=True):
             kind = prepared.schema[key].dataType
-            if isinstance(kind, nested):
+            if isinstance(kind, NESTED):
                 raise MillraceError("keys", f"{name}: {kind.simpleString()}", "plain types", "Group by its fields.")
 
 
