@@ -16,6 +16,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as sf
 
 from include.contracts.errors import MillraceError
+from include.streaming.aggregates.plan import NESTED
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
@@ -99,9 +100,9 @@ def sketch(
         seed: Of the sample.
 
     Raises:
-        MillraceError: If the rows are a stream, a column is missing or a number is out of range.
+        MillraceError: If the rows are a stream, a column is missing or nested, or a number is out of range.
     """
-    names = columns(rows, key)
+    names = keys(rows, key)
     check_count("capacity", capacity)
     check_count("key_groups", key_groups)
     if not 0 < sample <= 1:
@@ -124,7 +125,7 @@ def sketch(
 
 
 def columns(rows: DataFrame, key: str | Sequence[str]) -> list[str]:
-    """Return the key's columns.
+    """Return the names of some columns.
 
     Raises:
         MillraceError: If there is none, or one is not of the frame.
@@ -133,6 +134,20 @@ def columns(rows: DataFrame, key: str | Sequence[str]) -> list[str]:
     for name in names or [""]:
         if name not in rows.columns:
             raise MillraceError("key", name, ", ".join(rows.columns), "Name columns of the frame.")
+    return names
+
+
+def keys(rows: DataFrame, key: str | Sequence[str]) -> list[str]:
+    """Return the key's columns.
+
+    Raises:
+        MillraceError: If there is none, or one is not of the frame or has parts.
+    """
+    names = columns(rows, key)
+    for name in names:
+        kind = rows.schema[name].dataType
+        if isinstance(kind, NESTED):
+            raise MillraceError("key", f"{name}: {kind.simpleString()}", "plain types", "Name its parts as columns.")
     return names
 
 

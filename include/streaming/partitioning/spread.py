@@ -22,7 +22,7 @@ from pyspark.sql.types import (
 from include.contracts.errors import MillraceError
 from include.streaming.partitioning.paper_hash import paper_hash
 from include.streaming.partitioning.partition_map import PartitionMap
-from include.streaming.partitioning.sketch import Sketch, check_count, columns, group, quoted, sketch
+from include.streaming.partitioning.sketch import Sketch, check_count, columns, group, keys, quoted, sketch
 from include.streaming.partitioning.waterfill import waterfill
 
 WATERFILL, PAPER = "waterfill", "paper_hash"
@@ -85,9 +85,10 @@ def spread(
             drawn at random.
 
     Raises:
-        MillraceError: If a column is missing, neither or both of workers and map are given, or a stream has no map.
+        MillraceError: If a column is missing, a key's column is nested, neither or both of workers and map are given,
+            or a stream has no map.
     """
-    names = columns(rows, key)
+    names = keys(rows, key)
     if (workers is None) == (by is None):
         raise MillraceError("workers", workers, "either workers or by", "Give one of them.")
     if by is None:

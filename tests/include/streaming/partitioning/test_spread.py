@@ -96,6 +96,33 @@ def test_spread_when_key_is_cold_then_its_rows_stay_together(spark: Any) -> None
     assert places["1.5"] > 1
 
 
+def test_spread_when_it_is_planned_then_the_workers_of_groups_are_one_constant(
+    spark: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
+    data = rows(spark, 100)
+    spread(data, "k", by=plan(sketch(data, "k", key_groups=GROUPS), 5)).explain(extended=True)
+    parsed, _, optimized = capsys.readouterr().out.partition("== Optimized Logical Plan ==")
+    assert "split(" in parsed, "the workers of groups are no longer given as a text: look for them under another name"
+    assert "repartition" in optimized.lower() and "split(" not in optimized
+
+
+def test_spread_when_a_key_has_columns_of_many_types_then_hot_ones_are_found_again(spark: Any) -> None:
+    from pyspark.sql import functions as sf
+
+    # the hour in which clocks in New York go back, twice the same local time
+    seconds = sf.lit(1_383_454_800) + (sf.col("id") % 2) * 3_600
+    data = spark.range(3_000).select(
+        sf.timestamp_seconds(seconds).alias("at"),
+        (sf.col("id") % 2 == 0).alias("flag"),
+        (sf.col("id") % 2).cast("decimal(30,4)").alias("amount"),
+        (sf.col("id") % 2).cast("string").cast("binary").alias("bytes"),
+        sf.to_date(sf.timestamp_seconds(seconds)).alias("day"),
+        "id",
+    )
+    load = counted(spread(data, ["at", "flag", "amount", "bytes", "day"], 4), 4)
+    assert sum(load) == 3_000 and min(load) > 0.8 * 750
+
+
 def test_spread_when_given_extremes_then_outcome_is_defined(spark: Any) -> None:
     from pyspark.sql import functions as sf
 
@@ -163,10 +190,15 @@ def test_merged_when_hot_keys_are_split_then_results_equal_group_by(spark: Any) 
 
 
 def test_spread_and_sketch_when_arguments_are_bad_then_error_names_them(spark: Any) -> None:
+    from pyspark.sql import functions as sf
+
     data = rows(spark, 10)
+    lists = data.select("k", sf.array("id").alias("parts"))
     for call, key in (
         (lambda: sketch(data, "nope"), "key"),
         (lambda: sketch(data, []), "key"),
+        (lambda: sketch(lists, "parts"), "key"),
+        (lambda: spread(lists, ["k", "parts"], by=PartitionMap(2, np.zeros(4, int), {})), "key"),
         (lambda: sketch(data, "k", sample=0.0), "sample"),
         (lambda: sketch(data, "k", capacity=0), "capacity"),
         (lambda: spread(data, "k"), "workers"),
