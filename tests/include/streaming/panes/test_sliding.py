@@ -53,10 +53,14 @@ def rows(spark: Any, n: int = 600, step_s: int = 11) -> Any:
     )
 
 
-def ours() -> list[Any]:
+def panes_of(name: str, column: str) -> Any:
     from include.streaming import panes
 
-    return [getattr(panes, name)(column) for name, column in COLUMNS]
+    return getattr(panes, name)(column)
+
+
+def ours() -> list[Any]:
+    return [panes_of(name, column) for name, column in COLUMNS]
 
 
 def theirs() -> list[Any]:
@@ -65,7 +69,7 @@ def theirs() -> list[Any]:
     return [getattr(sf, name)(column) for name, column in COLUMNS]
 
 
-def last() -> Any:
+def last(kind: str = "timestamp") -> Any:
     """Return a user's aggregate that depends on order: the newest value."""
     from include.streaming import panes
 
@@ -77,7 +81,7 @@ def last() -> Any:
     return panes.user_defined(
         "last",
         ["ts", "id"],
-        state="at timestamp, id long",
+        state=f"at {kind}, id long",
         returns="long",
         init=lambda: (None, None),
         update=update,
@@ -110,6 +114,33 @@ def test_agg_when_rows_are_a_batch_then_windows_equal_sparks(
     found = windows._from_rows(Plan(data, tuple(keys), tuple(ours()))) if arrow else windows.agg(*ours())
     assert [(f.name, f.dataType) for f in found.schema] == [(f.name, f.dataType) for f in expected.schema]
     assert not different(found.collect(), expected.collect(), 1 + len(keys))
+
+
+@pytest.mark.parametrize("kind", ["timestamp", "timestamp_ntz"])
+def test_agg_when_clocks_change_and_keys_are_nan_or_zero_then_windows_equal_sparks(spark: Any, kind: str) -> None:
+    from pyspark.sql import functions as sf
+
+    from include.streaming.aggregates.plan import Plan
+    from include.streaming.panes import sliding
+
+    key = sf.array(*map(sf.lit, (None, float("nan"), 0.0, -0.0, 1.5)))
+    zone = spark.conf.get("spark.sql.session.timeZone")
+    spark.conf.set("spark.sql.session.timeZone", "America/New_York")
+    try:
+        # half an hour apart over the day on which clocks in New York went forward, 2013-03-10
+        at = sf.timestamp_seconds(1_362_800_000 + sf.col("id") * 1_800).cast(kind)
+        data = spark.range(0, 200, 1, 3).select(at.alias("ts"), sf.get(key, sf.col("id") % 5).alias("k"), "id")
+        spans = ("1 day", "9 hours", "5 hours")
+        expected = data.groupBy(sf.window("ts", *spans), "k").agg(sf.count("*"), sf.max("ts"), sf.sum("id")).collect()
+        windows = sliding(data, "ts", *spans[:2], "k", start=spans[2])
+        aggregates = [panes_of("count", "*"), panes_of("max", "ts"), panes_of("sum", "id")]
+        assert not different(windows.agg(*aggregates).collect(), expected, 2)
+        folded = windows._from_rows(Plan(data, ("k",), tuple(aggregates)))
+        assert not different(folded.collect(), expected, 2)
+        newest = data.groupBy(sf.window("ts", *spans), "k").agg(sf.max_by("id", "ts").alias("last")).collect()
+        assert not different(windows.agg(last(kind)).collect(), newest, 2)
+    finally:
+        spark.conf.set("spark.sql.session.timeZone", zone)
 
 
 def test_agg_when_aggregates_are_the_users_then_they_equal_sparks_over_whole_windows(spark: Any) -> None:
@@ -207,9 +238,10 @@ def test_agg_when_a_stream_has_late_rows_then_each_batch_emits_what_spark_does(
     from include.streaming import panes
 
     stream = source(spark, tmp_path / "source")
-    spans = ("20 minutes", "8 minutes")
+    spans = ("20 minutes", "8 minutes", "90 seconds")
     expected = stream().groupBy(sf.window("ts", *spans), "k").agg(sf.count("*"), sf.avg("id"), sf.stddev("id"))
-    found = panes.sliding(stream(), "ts", *spans, "k").agg(panes.count(), panes.avg("id"), panes.stddev("id"))
+    windows = panes.sliding(stream(), "ts", *spans[:2], "k", start=spans[2])
+    found = windows.agg(panes.count(), panes.avg("id"), panes.stddev("id"))
     theirs_by_batch = batches(expected, tmp_path / "theirs", mode)
     ours_by_batch = batches(found, tmp_path / "ours", mode)
     assert len(ours_by_batch) == len(theirs_by_batch) >= 2
