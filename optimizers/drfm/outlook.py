@@ -112,6 +112,7 @@ class Outlook:
         self._rows = _Rows(none, none, none, none, none, none)
         self._state, self._history = self._forecaster.start(none), np.zeros((0, 0))
         self._told, self._learned = unknown(0), unknown(0)
+        self._completed = unknown(0)
         self._expected = np.zeros((3, 0))
 
     def observe(self, period: int, streams: Sequence[str], rate: Floats) -> None:
@@ -145,6 +146,7 @@ class Outlook:
         finite = np.isfinite(self.rate)
         rows.seen = rows.seen + finite
         rows.total = rows.total + np.where(finite, self.rate, 0.0)
+        self._completed = complete(self._told, self._observed())
         self._learn()
 
     def ahead(self, periods: int) -> tuple[Floats, Floats]:
@@ -206,7 +208,7 @@ class Outlook:
     def _forecast(self, periods: int) -> Floats:
         rows = self._rows
         found = self._forecaster.forecast(self._state, periods)
-        average = np.nan_to_num(complete(self._told, self._observed()).average, nan=0.0)
+        average = np.nan_to_num(self._completed.average, nan=0.0)
         return np.where(rows.seen > 0, np.minimum(found, self._options.absurd * self._capacity), average)
 
     def _observed(self) -> Floats:
@@ -215,10 +217,9 @@ class Outlook:
 
     def _believed(self) -> Table:
         trust, rows = self._options.trust, self._rows
-        told = complete(self._told, self._observed())
         usable = self._told.told & trust.believed(rows.trust)
         learned = self._learned.two_level & trust.believed(rows.learned_trust)
-        table = told.choose(self._learned, usable | (rows.seen == 0))
+        table = self._completed.choose(self._learned, usable | (rows.seen == 0))
         return table.choose(unknown(len(self.streams)), usable | learned | (rows.seen == 0))
 
     def _clean(self, rate: Floats) -> Floats:
@@ -249,8 +250,9 @@ class Outlook:
         self._history = np.concatenate([kept, self.rate[None]])
         if self.now % options.relearn:
             return
-        for seen in np.unique(np.minimum(self._rows.seen.astype(int), len(self._history))):
-            self._learn_of(np.minimum(self._rows.seen.astype(int), len(self._history)) == seen, int(seen))
+        seen = np.minimum(self._rows.seen.astype(int), len(self._history))
+        for count in np.unique(seen).tolist():
+            self._learn_of(seen == count, count)
 
     def _learn_of(self, streams: Bools, seen: int) -> None:
         """Learn of the streams that were seen for the same number of periods."""

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from optimizers.drfm.horizon.board import Board
+from optimizers.drfm.horizon.board import ROUNDING, Board
 from optimizers.drfm.horizon.options import Options
 from optimizers.drfm.horizon.pairs import pair
 from optimizers.drfm.problem import Floats, Ints
@@ -64,7 +64,7 @@ def best_node(board: Board, mean: Floats, variance: Floats, nodes: Ints, periods
         return None
     with_it = board.need(board.sums[near, :periods] + mean[:periods], board.noise[near, :periods] + variance[:periods])
     peak = with_it.max(axis=1)
-    fits = peak <= board.capacity * (1 + 1e-9)
+    fits = peak <= board.capacity * (1 + ROUNDING)
     if not fits.any():
         return None
     before = board.need(board.sums[near, :periods], board.noise[near, :periods]).max(axis=1)

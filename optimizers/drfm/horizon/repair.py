@@ -100,8 +100,8 @@ def _give(board: Board, node: int, options: Options) -> bool:
     members, targets = board.members(node), _others(board, node)
     if not len(targets):
         return False
-    held = np.where(_held(board, members, targets) >= options.act, _held(board, members, targets), 0)
-    worth = held * board.mean[members, 0][:, None]
+    held = _held(board, members, targets)
+    worth = np.where(held >= options.act, held, 0) * board.mean[members, 0][:, None]
     at = np.unravel_index(np.argmax(worth), worth.shape)
     if worth[at] <= 0:
         return False

@@ -23,30 +23,19 @@ def par(options: Options) -> Strategy:
     return Strategy("par", parts.last_rate, parts.every_node, parts.greatest_rate, parts.no_node, True, options)
 
 
-def ari(options: Options) -> Strategy:
-    """Return Average Rate Increasing."""
-    return Strategy("ari", parts.last_rate, parts.beyond_capacity, parts.least_rate, parts.below_level, options=options)
+def _relieving(name: str, sizes: parts.Sizes, pick: parts.Pick) -> Callable[[Options], Strategy]:
+    """Return the maker of a strategy that only moves streams off overloaded nodes."""
+
+    def make(options: Options) -> Strategy:
+        return Strategy(name, sizes, parts.beyond_capacity, pick, parts.below_level, options=options)
+
+    return make
 
 
-def ard(options: Options) -> Strategy:
-    """Return Average Rate Decreasing."""
-    return Strategy(
-        "ard", parts.last_rate, parts.beyond_capacity, parts.greatest_rate, parts.below_level, options=options
-    )
-
-
-def drf(options: Options) -> Strategy:
-    """Return Delta Rate Forecasting."""
-    return Strategy(
-        "drf", parts.expected_rate, parts.beyond_capacity, parts.greatest_rise, parts.below_level, options=options
-    )
-
-
-def drfm(options: Options) -> Strategy:
-    """Return Delta Rate Forecasting with Metadata."""
-    return Strategy(
-        "drfm", parts.expected_rate, parts.beyond_capacity, parts.greatest_rise, parts.below_level, options=options
-    )
-
-
-STRATEGIES: Mapping[str, Callable[[Options], Strategy]] = {"par": par, "ari": ari, "ard": ard, "drf": drf, "drfm": drfm}
+STRATEGIES: Mapping[str, Callable[[Options], Strategy]] = {
+    "par": par,
+    "ari": _relieving("ari", parts.last_rate, parts.least_rate),
+    "ard": _relieving("ard", parts.last_rate, parts.greatest_rate),
+    "drf": _relieving("drf", parts.expected_rate, parts.greatest_rise),
+    "drfm": _relieving("drfm", parts.expected_rate, parts.greatest_rise),
+}
