@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+import numpy as np
 from rich.table import Table
 
 
@@ -39,6 +40,32 @@ class Record:
     n: int = 1
     target: str | None = None
     holds: bool | None = None
+
+
+def median(bench: str, scenario: str, method: str, figure: str, values: Sequence[float], unit: str) -> Record:
+    """Return the median of measurements, with the interval that holds 95 % of them where there are several.
+
+    Args:
+        bench: The benchmark's name.
+        scenario: What was done.
+        method: Ours, or a rival by name.
+        figure: What was measured.
+        values: The measurements, at least one.
+        unit: Their unit.
+    """
+    low, high = (float(v) for v in np.quantile(values, (0.025, 0.975)))
+    several = len(values) > 1
+    return Record(
+        bench,
+        scenario,
+        method,
+        figure,
+        float(np.median(values)),
+        unit,
+        low if several else None,
+        high if several else None,
+        len(values),
+    )
 
 
 def at_most(value: float, limit: float) -> tuple[str, bool]:

@@ -18,7 +18,7 @@ import numpy as np
 from benchmarks.albic import flights
 from benchmarks.albic.methods import METHODS, problem_of
 from benchmarks.albic.shapes import MOVE_POINTS, Shape, chained, made_up, paired
-from benchmarks.record import Record, at_most
+from benchmarks.record import Record, at_most, median
 from include.simulation.placement import Cluster, Outcome, PeriodTraffic, PlacementPlant
 from optimizers.albic.baselines.potc import route
 
@@ -173,25 +173,9 @@ def _full(run: Series) -> float:
 
 def _figures(shape: Shape, method: str, runs: Sequence[Series]) -> Iterator[Record]:
     for figure, (unit, of) in FIGURES.items():
-        values = np.array([of(run) for run in runs])
+        values = [of(run) for run in runs]
         if np.isfinite(values).all():
-            yield _record(shape.name, method, figure, values, unit)
-
-
-def _record(scenario: str, method: str, figure: str, values: np.ndarray, unit: str) -> Record:
-    low, high = (float(v) for v in np.quantile(values, (0.025, 0.975)))
-    several = len(values) > 1
-    return Record(
-        BENCH,
-        scenario,
-        method,
-        figure,
-        float(np.median(values)),
-        unit,
-        low if several else None,
-        high if several else None,
-        len(values),
-    )
+            yield median(BENCH, shape.name, method, figure, values, unit)
 
 
 def _judged(shape: Shape, runs: dict[str, list[Series]]) -> Iterator[Record]:
@@ -247,8 +231,8 @@ def _routed(shape: Shape) -> Iterator[Record]:
         distances.append(routing.distance)
         totals.append(float(routing.loads.sum() / problem.loads(problem.node).sum()))
         plant.apply(plant.node)
-    yield _record(shape.name, "potc", "load_distance", np.array([np.mean(distances[-LAST:])]), "points")
-    yield _record(shape.name, "potc", "load_index", np.array([np.mean(totals[-LAST:])]), "ratio")
+    for figure, values, unit in (("load_distance", distances, "points"), ("load_index", totals, "ratio")):
+        yield Record(BENCH, shape.name, "potc", figure, float(np.mean(values[-LAST:])), unit)
 
 
 def _large(quick: bool) -> Iterator[Record]:
@@ -259,4 +243,4 @@ def _large(quick: bool) -> Iterator[Record]:
     run = follow(shape, "joint", 0)
     for figure in ("seconds", "collocation_ratio", "load_distance", "migrations_per_period"):
         unit, of = FIGURES[figure]
-        yield _record("large", "joint", figure, np.array([of(run)]), unit)
+        yield Record(BENCH, "large", "joint", figure, of(run), unit)

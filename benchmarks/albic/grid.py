@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from benchmarks.albic.instances import SIZES, SMALL, Size, instance
-from benchmarks.record import Record
+from benchmarks.record import Record, median
 from optimizers.albic.balance.balancer import balance
 from optimizers.albic.baselines import flux, potc
 from optimizers.albic.exact.milp import solve
@@ -132,8 +132,7 @@ def _summary(method: str, results: Sequence[Result]) -> Iterator[Record]:
         ("migrations_per_period", [r.moves for r in results], "groups"),
     ):
         if values and np.isfinite(values).all():
-            low, high = np.quantile(values, (0.025, 0.975))
-            yield Record(BENCH, SCENARIO, method, figure, float(np.median(values)), unit, low, high, len(values))
+            yield median(BENCH, SCENARIO, method, figure, values, unit)
 
 
 def _tails(results: Sequence[Result]) -> Iterator[Record]:

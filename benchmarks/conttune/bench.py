@@ -21,6 +21,7 @@ from benchmarks.conttune.summary import against_oracle, by_method, record, recor
 from benchmarks.conttune.tables import scenario_tables, target_table
 from benchmarks.conttune.targets import TARGETS
 from benchmarks.conttune.work import Outcome, jobs, outcomes, processors
+from benchmarks.data import folder
 from benchmarks.flink.autoscaler import FlinkAutoscaler
 from benchmarks.record import Record
 from benchmarks.targets import judged
@@ -106,7 +107,7 @@ def _simulated(found: Sequence[Outcome]) -> Iterator[Record]:
 def _loo(reasons: list[str]) -> Iterator[Record]:
     table = published.abilities()
     if table is None:
-        reasons.append(f"loo: no {published.ABILITIES} in {published.folder()} (MILLRACE_DATA)")
+        reasons.append(f"loo: no {published.ABILITIES} in {folder()} (MILLRACE_DATA)")
         return
     for method, predict in leave_one_out.SURROGATES.items():
         yield record("loo", method, "loo_error", estimate(leave_one_out.errors(table, predict)), "ratio")

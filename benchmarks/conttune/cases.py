@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 
 from benchmarks.conttune import published
 from benchmarks.conttune.methods import DS2_FRONTIER, FLINK, FLOW_FRONTIER, FRONTIERS, METHODS
+from benchmarks.data import folder
 from include.simulation.scenario import Scenario
 from include.simulation.scenarios import SUFFIX, scenario
 
@@ -111,7 +112,7 @@ def left_out(found: Sequence[Case]) -> tuple[Sequence[Case], Sequence[str]]:
     for case in found:
         base = case.scenario.removesuffix(SUFFIX)
         if base in RECORDED and published.workload(base) is None:
-            reasons.append(f"{case.scenario}: no {published.WORKLOADS} in {published.folder()} (MILLRACE_DATA)")
+            reasons.append(f"{case.scenario}: no {published.WORKLOADS} in {folder()} (MILLRACE_DATA)")
         else:
             kept.append(case)
     return kept, reasons

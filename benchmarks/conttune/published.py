@@ -3,20 +3,13 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
-from include.stack.home import REPO
+from benchmarks.data import folder
 
 WORKLOADS = "conttune_real_workloads.json"
 ABILITIES = "conttune_processing_ability_q1.json"
-
-
-def folder() -> Path:
-    """Return the data folder: ``MILLRACE_DATA``, by default the one shared beside the repository."""
-    return Path(os.environ.get("MILLRACE_DATA") or REPO.parent / "shared" / "data")
 
 
 def workload(name: str) -> Sequence[float] | None:

@@ -11,6 +11,7 @@ from rich.console import Group
 from rich.text import Text
 
 from benchmarks import record
+from benchmarks.data import folder
 from benchmarks.drfm import gps, pane_rate_skew, panes, partitions, scale, scenarios
 from benchmarks.drfm.targets import TARGETS
 from benchmarks.record import Record
@@ -53,4 +54,4 @@ def report(records: Sequence[Record]) -> Group:
     shown = [record.table(records)]
     if any(r.scenario == "gps" for r in records):
         return Group(*shown)
-    return Group(*shown, Text(f"skipped: gps: no {gps.FILE} in {gps.folder()} (MILLRACE_DATA)"))
+    return Group(*shown, Text(f"skipped: gps: no {gps.FILE} in {folder()} (MILLRACE_DATA)"))

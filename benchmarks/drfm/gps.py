@@ -13,7 +13,7 @@ from pathlib import Path
 
 import numpy as np
 
-from benchmarks.conttune.published import folder
+from benchmarks.data import folder
 from benchmarks.drfm.course import follow
 from benchmarks.drfm.methods import METHODS
 from benchmarks.drfm.scenarios import summary

@@ -13,7 +13,7 @@ import numpy as np
 
 from benchmarks.drfm.course import Course, follow
 from benchmarks.drfm.methods import METHODS, Method, ours, paper
-from benchmarks.record import Record
+from benchmarks.record import Record, median
 from include.simulation.admission import Score, SplitNodes
 from include.simulation.admission_workloads import DURATIONS, WORKLOADS, Size
 from optimizers.drfm.horizon.options import Options as HorizonOptions
@@ -58,7 +58,7 @@ def without_metadata(quick: bool) -> Iterator[Record]:
         late = [[c.score(CYCLES) for c in courses] for courses in (told, learned)]
         yield from _records("no_metadata", f"horizon_{scenario}", late[1])
         over = [b.above_optimum_ratio - a.above_optimum_ratio for a, b in zip(*late, strict=True)]
-        yield Record(BENCH, "no_metadata", f"horizon_{scenario}", "above_told_ratio", *_spread(over, "ratio"))
+        yield median(BENCH, "no_metadata", f"horizon_{scenario}", "above_told_ratio", over, "ratio")
 
 
 def frontier(quick: bool) -> Iterator[Record]:
@@ -104,18 +104,12 @@ def runs(scenario: str, method: Method, quick: bool, size: Size | None = None) -
 def summary(scenario: str, method: str, courses: Sequence[Course]) -> Iterator[Record]:
     """Yield the figures of a method's runs."""
     yield from _records(scenario, method, [course.score() for course in courses])
-    yield Record(BENCH, scenario, method, "seconds", *_spread([course.seconds for course in courses], "s"))
+    yield median(BENCH, scenario, method, "seconds", [course.seconds for course in courses], "s")
 
 
 def _records(scenario: str, method: str, scores: Sequence[Score]) -> Iterator[Record]:
     for figure, unit in FIGURES.items():
-        yield Record(BENCH, scenario, method, figure, *_spread([getattr(s, figure) for s in scores], unit))
-
-
-def _spread(values: Sequence[float], unit: str) -> tuple[float, str, float | None, float | None, int]:
-    low, high = (float(v) for v in np.quantile(values, (0.025, 0.975)))
-    several = len(values) > 1
-    return float(np.median(values)), unit, low if several else None, high if several else None, len(values)
+        yield median(BENCH, scenario, method, figure, [getattr(s, figure) for s in scores], unit)
 
 
 def levels(quick: bool) -> Iterator[Record]:

@@ -12,7 +12,7 @@ from rich.console import Console
 from include.contracts.errors import MillraceError
 from include.stack.home import REPO
 
-NOT_A_BENCH = {"__init__", "record", "delays_app", "downtime", "loop", "targets", "threads"}
+NOT_A_BENCH = {"__init__", "data", "record", "delays_app", "downtime", "loop", "targets", "threads"}
 WIDTH = 120
 """Columns of the tables where the output is no terminal."""
 

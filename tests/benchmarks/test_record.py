@@ -7,7 +7,7 @@ from pathlib import Path
 
 from rich.console import Console
 
-from benchmarks.record import Record, at_most, table, write
+from benchmarks.record import Record, at_most, median, table, write
 
 
 def test_write_when_read_back_then_has_the_one_shape(tmp_path: Path) -> None:
@@ -25,3 +25,12 @@ def test_table_when_a_target_is_missed_then_says_so() -> None:
     target, holds = at_most(50.0, 45.0)
     console.print(table([Record("b", "s", "m", "f", 50.0, "s", target=target, holds=holds)]))
     assert "no" in console.export_text()
+
+
+def test_median_when_there_are_several_then_has_an_interval_and_one_alone_has_none() -> None:
+    several = median("b", "s", "m", "f", [1.0, 2.0, 9.0], "s")
+    alone = median("b", "s", "m", "f", [4.0], "s")
+
+    assert (several.value, several.n) == (2.0, 3)
+    assert (several.low, several.high) == (1.05, 8.65)
+    assert (alone.value, alone.low, alone.high, alone.n) == (4.0, None, None, 1)

@@ -10,11 +10,6 @@ from benchmarks.conttune.bench import run
 from benchmarks.conttune.cases import Case, cases, left_out
 
 
-def test_folder_when_the_variable_is_set_then_it_is_that(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("MILLRACE_DATA", str(tmp_path))
-    assert published.folder() == tmp_path
-
-
 def test_workload_when_the_file_is_there_then_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MILLRACE_DATA", str(tmp_path))
     (tmp_path / published.WORKLOADS).write_text(json.dumps({"etl": [1, 2.5], "monitoring": [3]}))

@@ -1,0 +1,13 @@
+"""Where recorded data lie that benchmarks replay; what is not there is told, never made up."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from include.stack.home import REPO
+
+
+def folder() -> Path:
+    """Return the data folder: ``MILLRACE_DATA``, by default the one shared beside the repository."""
+    return Path(os.environ.get("MILLRACE_DATA") or REPO.parent / "shared" / "data")
