@@ -3,7 +3,8 @@
 1. The period is the first peak of the autocorrelation behind its first crossing of 0.
 2. Levels are outer quantiles; durations and phase follow from when the stream is above their middle; how long it is
    between them tells a jump from a trend.
-3. The cycle is shifted and its ramp varied a little, and the best fit is kept if it explains enough of the variance.
+3. The cycle is shifted and its parts varied a little, each time with the levels that fit best by least squares, and the
+   best fit is kept if it explains enough of the variance.
 4. A stream without a cycle that is nearly always at one of two levels has levels and durations, but no phase.
 
 Symbols: T periods of history, S streams, R^2 the share of a stream's variance that the cycle explains.
@@ -31,8 +32,13 @@ NEAR = 0.15
 """Share of the way between levels within which a rate is at a level."""
 VARIES = 0.1
 """Difference of levels over the mean below which a stream is constant."""
-SHIFTS = (0.0, -1.0, -0.5, 0.5, 1.0)
-STRETCHES = (0.0, -1.0, 1.0)
+AROUND = tuple(product((0.0, -1.0, -0.5, 0.5, 1.0), (0.0, -1.0, 1.0), (0.0, -1.0, 1.0)))
+"""Variations of a cycle that are tried first: of its phase, of how long it is high, and of its ramps, in periods."""
+NEARBY = tuple(product((-0.5, 0.0, 0.5), repeat=3))
+"""Variations of the best so far that are tried next."""
+STEPS = 3
+"""Times that they are tried at most."""
+ROUNDING = 1e-9
 SWITCHES = 2
 """Rises that an on-off stream must have shown."""
 
@@ -148,10 +154,10 @@ def _cycles(rates: Floats, bands: _Bands, last: float) -> tuple[Table, Floats]:
         low=bands.low,
         high=bands.high,
         average=rates.mean(axis=0),
-        up=up,
-        down=length - up,
-        phase=np.mod(centre - (up + ramp) / 2, length),
-        ramp=ramp,
+        up=_halves(up),
+        down=length - _halves(up),
+        phase=np.mod(_halves(centre - (up + ramp) / 2), length),
+        ramp=_halves(ramp),
         ends=np.full(len(up), np.nan),
     )
     found, left = _refined(start, rates, last)
@@ -159,18 +165,47 @@ def _cycles(rates: Floats, bands: _Bands, last: float) -> tuple[Table, Floats]:
     return found, np.where(period > 0, fits, -1.0)
 
 
+def _halves(values: Floats) -> Floats:
+    """Return values rounded to half periods, the grid on which fits are looked for: most of what happens keeps it."""
+    found: Floats = np.round(2 * values) / 2
+    return found
+
+
 def _refined(start: Table, rates: Floats, last: float) -> tuple[Table, Floats]:
-    """Return the best of some cycles near the given one, and the squared error that it leaves, shape (S,)."""
-    best, least = start, np.full(len(start.up), np.inf)
-    for shift, longer, steeper in product(SHIFTS, STRETCHES, STRETCHES):
-        up = np.clip(start.up + longer, 1.0, start.up + start.down - 1)
-        down = start.up + start.down - up
-        ramp = np.where(start.ramp > 0, np.clip(start.ramp + steeper, 0.0, np.minimum(up, down)), 0.0)
-        tried = replace(start, up=up, down=down, ramp=ramp, phase=np.mod(start.phase + shift, up + down))
-        left = ((rates - cycle(tried, last - len(rates), len(rates))) ** 2).sum(axis=0)
-        better = left < least * (1 - 1e-9)
-        best, least = tried.choose(best, better), np.where(better, left, least)
+    """Return the best of the cycles near the given one, and the squared error that it leaves, shape (S,)."""
+    best, least = _levelled(start, rates, last)
+    for variations in (AROUND, *[NEARBY] * STEPS):
+        before, start = least, best
+        for shift, longer, steeper in variations:
+            tried, left = _levelled(_varied(start, shift, longer, steeper), rates, last)
+            better = left < least * (1 - ROUNDING)
+            best, least = tried.choose(best, better), np.where(better, left, least)
+        if (least >= before).all():
+            break
     return best, least
+
+
+def _varied(table: Table, shift: float, longer: float, steeper: float) -> Table:
+    """Return cycles of the same lengths that begin later, are high for longer, and have longer ramps."""
+    up = np.clip(table.up + longer, 1.0, table.up + table.down - 1)
+    down = table.up + table.down - up
+    ramp = np.where(table.ramp > 0, np.clip(table.ramp + steeper, 0.0, np.minimum(up, down)), 0.0)
+    return replace(table, up=up, down=down, ramp=ramp, phase=np.mod(table.phase + shift, up + down))
+
+
+def _levelled(table: Table, rates: Floats, last: float) -> tuple[Table, Floats]:
+    """Return cycles with the levels that fit best, and the squared error that they leave, shape (S,).
+
+    With the shape of a cycle given, 0 when low and 1 when high, rates are a straight line of it: least squares.
+    """
+    ones = np.ones(len(table.up))
+    shape = cycle(replace(table, low=0 * ones, high=ones), last - len(rates), len(rates))
+    off = shape - shape.mean(axis=0)
+    gap = (off * rates).sum(axis=0) / np.maximum((off**2).sum(axis=0), np.finfo(float).tiny)
+    low = np.maximum(rates.mean(axis=0) - gap * shape.mean(axis=0), 0.0)
+    high = np.maximum(low + gap, low)
+    left = ((rates - low - (high - low) * shape) ** 2).sum(axis=0)
+    return replace(table, low=low, high=high), left
 
 
 def _on_off(bands: _Bands, most_between: float) -> tuple[Table, Bools]:

@@ -35,8 +35,20 @@ def test_learn_when_two_cycles_and_a_bit_were_seen_then_foresees_the_next(up, do
 
     assert found.cyclic.all()
     off = abs(cycle(found, count - 1, up + down) - cycle(truth, count - 1, up + down)).mean()
-    assert off <= 0.08 * 1200
+    assert off <= 0.03 * 1200
     assert (found.ramp[0] == 0) == (ramp < 3)
+
+
+@pytest.mark.parametrize("ramp", [0.0, 5.0])
+def test_learn_when_four_cycles_were_seen_then_knows_levels_and_times_exactly(ramp):
+    truth = cyclic([9, 14, 11], [12, 9, 11], [3, 0, 20], ramp)
+
+    found = learn(observed(truth, 96), 95)
+
+    for name in ("up", "down", "phase", "ramp"):
+        assert getattr(found, name).tolist() == getattr(truth, name).tolist()
+    assert found.low == pytest.approx(truth.low, rel=0.02)
+    assert found.high == pytest.approx(truth.high, rel=0.01)
 
 
 def test_learn_when_streams_are_on_and_off_at_random_then_knows_levels_and_durations_but_no_phase():
