@@ -8,6 +8,9 @@ from functools import partial
 from typing import Any
 
 from optimizers.drfm.admission import Admission, Planner
+from optimizers.drfm.forecast.best import Best
+from optimizers.drfm.forecast.forecaster import Forecaster
+from optimizers.drfm.forecast.holt import Holt
 from optimizers.drfm.horizon import planner as horizon
 from optimizers.drfm.horizon.options import Options as HorizonOptions
 from optimizers.drfm.metadata.stream import parse
@@ -27,13 +30,14 @@ class Method:
         ahead: Periods that it is told of.
         told: It gets the metadata.
         learns: It learns metadata from history.
+        forecaster: For streams whose cycle is not known.
     """
 
     planner: Planner
     ahead: int
     told: bool
     learns: bool = False
-    options: Mapping[str, Any] = field(default_factory=dict)
+    forecaster: Forecaster = field(default_factory=Holt)
 
     def start(self, capacity: float, metadata: Told) -> Admission:
         """Begin a run.
@@ -42,8 +46,8 @@ class Method:
             capacity: Of a node.
             metadata: By stream.
         """
-        options = Options(learns=self.learns, **self.options)
-        outlook = Outlook(capacity, parse(metadata) if self.told else None, options=options)
+        told = parse(metadata) if self.told else None
+        outlook = Outlook(capacity, told, self.forecaster, Options(learns=self.learns))
         return Admission(outlook, self.planner, capacity, self.ahead)
 
 
@@ -56,7 +60,7 @@ def paper(name: str, options: StrategyOptions | None = None) -> Method:
 def ours(options: HorizonOptions | None = None, *, told: bool = True) -> Method:
     """Return the horizon planner."""
     options = options or HorizonOptions()
-    return Method(partial(horizon.plan, options=options), options.ahead, told=told, learns=True)
+    return Method(partial(horizon.plan, options=options), options.ahead, told=told, learns=True, forecaster=Best())
 
 
 METHODS: Mapping[str, Callable[[], Method]] = {

@@ -17,8 +17,8 @@ from dataclasses import dataclass, field, fields
 import numpy as np
 
 from include.contracts.errors import MillraceError
+from optimizers.drfm.forecast.best import Best
 from optimizers.drfm.forecast.forecaster import Forecaster
-from optimizers.drfm.forecast.holt import Holt
 from optimizers.drfm.metadata.expectation import cycle, expect
 from optimizers.drfm.metadata.learn import Learning, learn
 from optimizers.drfm.metadata.stream import Metadata
@@ -103,7 +103,7 @@ class Outlook:
         forecaster: Forecaster | None = None,
         options: Options | None = None,
     ) -> None:
-        self._metadata, self._forecaster = metadata or {}, forecaster or Holt()
+        self._metadata, self._forecaster = metadata or {}, forecaster or Best()
         self._options, self._capacity = options or Options(), capacity
         self.streams: tuple[str, ...] = ()
         self.now = -1
@@ -112,7 +112,7 @@ class Outlook:
         self._rows = _Rows(none, none, none, none, none, none)
         self._state, self._history = self._forecaster.start(none), np.zeros((0, 0))
         self._told, self._learned = unknown(0), unknown(0)
-        self._completed = unknown(0)
+        self._completed: Table | None = None
         self._expected = np.zeros((3, 0))
 
     def observe(self, period: int, streams: Sequence[str], rate: Floats) -> None:
@@ -146,7 +146,7 @@ class Outlook:
         finite = np.isfinite(self.rate)
         rows.seen = rows.seen + finite
         rows.total = rows.total + np.where(finite, self.rate, 0.0)
-        self._completed = complete(self._told, self._observed())
+        self._completed = None
         self._learn()
 
     def ahead(self, periods: int) -> tuple[Floats, Floats]:
@@ -154,14 +154,30 @@ class Outlook:
         forecast, table, rows = self._forecast(periods), self._believed(), self._rows
         mean, variance = expect(table, self.now, self.rate, forecast)
         seen = rows.seen > 0
-        spread = np.where(
-            (table.two_level & seen)[None], 1.0, np.minimum(self._forecaster.spread(periods)[:, None], _WIDEST)
-        )
+        wider = np.minimum(self._forecaster.spread(self._state, periods), _WIDEST)
+        spread = np.where((table.two_level & seen)[None], 1.0, wider)
         # the error of an on-off stream is in its chain already
         noise = np.where(table.two_level & ~table.cyclic, 0.0, rows.error * spread)
         self._expected = np.stack([mean[0], cycle(self._told, self.now, 1)[0], cycle(self._learned, self.now, 1)[0]])
-        floor = (self._options.noise * mean) ** 2
-        return mean, variance + np.where((rows.seen > _SURE)[None], noise, np.maximum(noise, floor))
+        return mean, variance + noise + self._unsure(mean, table)
+
+    def _unsure(self, mean: Floats, table: Table) -> Floats:
+        """Return the variance that is supposed of streams of which little was seen, shape of ``mean``.
+
+        At first a stream is taken to err as others of its kind do, over their means. One of which nothing is known is
+        as far from the average as streams are from each other.
+        """
+        rows, options = self._rows, self._options
+        # share of the true error that a moving average which began at 0 has reached
+        weight = 1 - (1 - options.memory) ** rows.seen
+        found = np.zeros_like(mean)
+        for kind in (table.two_level, ~table.two_level):
+            size = float((weight * mean[0] ** 2)[kind].sum())
+            share = float(rows.error[kind].sum()) / size if size > 0 else options.noise**2
+            found[:, kind] = (_FADING**rows.seen * share * mean**2)[:, kind]
+        apart = self._observed()[rows.seen > 0]
+        strange = (rows.seen == 0) & np.isnan(self._told.average) & ~table.two_level
+        return found + np.where(strange, apart.var() if len(apart) else 0.0, 0.0)
 
     def typical(self) -> Floats:
         """Return the last rate of each stream, or what is expected of one that has none, shape (S,)."""
@@ -208,8 +224,14 @@ class Outlook:
     def _forecast(self, periods: int) -> Floats:
         rows = self._rows
         found = self._forecaster.forecast(self._state, periods)
-        average = np.nan_to_num(self._completed.average, nan=0.0)
+        average = np.nan_to_num(self._complete().average, nan=0.0)
         return np.where(rows.seen > 0, np.minimum(found, self._options.absurd * self._capacity), average)
+
+    def _complete(self) -> Table:
+        """Return what is told, completed; a look asks several times."""
+        if self._completed is None:
+            self._completed = complete(self._told, self._observed())
+        return self._completed
 
     def _observed(self) -> Floats:
         seen = self._rows.seen
@@ -219,7 +241,7 @@ class Outlook:
         trust, rows = self._options.trust, self._rows
         usable = self._told.told & trust.believed(rows.trust)
         learned = self._learned.two_level & trust.believed(rows.learned_trust)
-        table = self._completed.choose(self._learned, usable | (rows.seen == 0))
+        table = self._complete().choose(self._learned, usable | (rows.seen == 0))
         return table.choose(unknown(len(self.streams)), usable | learned | (rows.seen == 0))
 
     def _clean(self, rate: Floats) -> Floats:
@@ -251,8 +273,10 @@ class Outlook:
         if self.now % options.relearn:
             return
         seen = np.minimum(self._rows.seen.astype(int), len(self._history))
-        for count in np.unique(seen).tolist():
-            self._learn_of(seen == count, count)
+        # what is told and comes true is not asked of history
+        needed = ~(self._told.cyclic & options.trust.believed(self._rows.trust))
+        for count in np.unique(seen[needed]).tolist():
+            self._learn_of(needed & (seen == count), count)
 
     def _learn_of(self, streams: Bools, seen: int) -> None:
         """Learn of the streams that were seen for the same number of periods."""
@@ -273,8 +297,8 @@ class Outlook:
 
 _WIDEST = 4.0
 """Growth of a forecast's variance beyond which it says nothing more: rates do not wander off without end."""
-_SURE = 10
-"""Periods after which the errors that were seen replace the noise that was supposed."""
+_FADING = 0.5
+"""What is left, a period later, of supposing that a stream errs as others do: its own errors tell soon."""
 
 
 @dataclass

@@ -38,6 +38,6 @@ class Forecaster(Protocol):
         """Return the rates of the next periods, shape (periods, S), >= 0."""
         ...
 
-    def spread(self, periods: int) -> Floats:
-        """Return the variance of each forecast's error over that of the first, shape (periods,), the first 1."""
+    def spread(self, state: Floats, periods: int) -> Floats:
+        """Return the variance of each forecast's error over that of the first, shape (periods, S), the first 1."""
         ...

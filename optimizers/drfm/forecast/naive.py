@@ -26,9 +26,9 @@ class Naive:
         """See :class:`Forecaster`."""
         return np.repeat(state, periods, axis=0)
 
-    def spread(self, periods: int) -> Floats:
+    def spread(self, state: Floats, periods: int) -> Floats:
         """See :class:`Forecaster`; the variance of a random walk."""
-        return np.arange(1.0, periods + 1)
+        return np.repeat(np.arange(1.0, periods + 1)[:, None], state.shape[1], axis=1)
 
 
 @dataclass(frozen=True)
@@ -66,6 +66,6 @@ class Seasonal:
         found: Floats = known[np.arange(periods) % self.season]
         return found
 
-    def spread(self, periods: int) -> Floats:
+    def spread(self, state: Floats, periods: int) -> Floats:
         """See :class:`Forecaster`."""
-        return np.asarray(1 + np.arange(periods) // self.season, dtype=np.float64)
+        return np.repeat(1.0 + np.arange(periods)[:, None] // self.season, state.shape[1], axis=1)

@@ -80,6 +80,44 @@ def test_outlook_when_a_stream_is_new_and_unknown_then_expects_the_average_of_th
     assert outlook.ahead(1)[0][0] == pytest.approx([100.0, 300.0, 200.0])
 
 
+def test_outlook_when_a_stream_is_new_and_unknown_then_is_as_unsure_as_streams_differ():
+    outlook = Outlook(C, {"d": Metadata(average=200.0)})
+    outlook.observe(0, ["a", "b"], np.array([100.0, 300.0]))
+    outlook.observe(1, ["a", "b", "c", "d"], np.array([100.0, 300.0, np.nan, np.nan]))
+
+    variance = outlook.ahead(1)[1][0]
+
+    assert variance[2] - variance[3] == pytest.approx(100.0**2)
+
+
+def test_outlook_when_streams_jitter_then_a_new_one_is_taken_to_jitter_as_much():
+    rng, outlook = np.random.default_rng(0), Outlook(C)
+    for t in range(40):
+        outlook.observe(t, ["a", "b", "c"], 200.0 + rng.normal(0, 20, 3))
+        outlook.ahead(4)
+    outlook.observe(40, ["a", "b", "c", "new"], np.array([200.0, 200.0, 200.0, np.nan]))
+
+    assert 15 < np.sqrt(outlook.ahead(1)[1][0, 3]) < 30
+
+
+def test_outlook_when_told_metadata_come_true_then_no_history_is_learned_from(monkeypatch):
+    asked = []
+    monkeypatch.setattr("optimizers.drfm.outlook.learn", lambda history, *_: asked.append(history.shape))
+
+    fed(Outlook(C, {"a": JUMPS}), 40, truth)
+
+    assert asked == []
+
+
+def test_outlook_when_rates_rise_then_does_not_expect_them_to_rise_for_ever():
+    outlook = fed(Outlook(C, options=Options(learns=False)), 12, lambda t: 20.0 * t)
+
+    mean, _ = outlook.ahead(48)
+
+    assert 200 < mean[0, 0] < 240
+    assert mean[-1, 0] < 400
+
+
 def test_outlook_when_a_stream_joins_and_leaves_within_a_period_then_is_forgotten():
     alone, visited = fed(Outlook(C), 5, truth), Outlook(C)
     for t in range(5):

@@ -5,11 +5,13 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from include.contracts.errors import MillraceError
+from optimizers.drfm.forecast.best import Best
 from optimizers.drfm.forecast.fitting import error, fit
 from optimizers.drfm.forecast.holt import Holt
+from optimizers.drfm.forecast.level import Level
 from optimizers.drfm.forecast.naive import Naive, Seasonal
 
-ALL = [Holt(), Naive(), Seasonal(3)]
+ALL = [Holt(), Holt(damping=0.8), Naive(), Seasonal(3), Level(), Best()]
 RATES = arrays(float, st.tuples(st.integers(1, 12), st.integers(0, 4)), elements=st.floats(0, 1e6))
 
 
@@ -66,22 +68,24 @@ def test_forecaster_when_a_rate_was_missed_then_goes_on_as_forecast(forecaster):
 
 @pytest.mark.parametrize("forecaster", ALL, ids=lambda f: type(f).__name__)
 def test_spread_when_looked_ahead_then_begins_at_one_and_does_not_shrink(forecaster):
-    found = forecaster.spread(6)
+    found = forecaster.spread(forecaster.start(np.ones(2)), 6)
 
-    assert found[0] == 1
-    assert (np.diff(found) >= 0).all()
+    assert found.shape == (6, 2)
+    assert (found[0] == 1).all()
+    assert (np.diff(found, axis=0) >= 0).all()
 
 
-def test_spread_when_rates_wander_then_is_the_variance_of_the_errors():
+@pytest.mark.parametrize("damping", [1.0, 0.7])
+def test_spread_when_rates_wander_then_is_the_variance_of_the_errors(damping):
     """Rates made by Holt's own model: errors k periods ahead have the variance that the book has."""
-    rng, model = np.random.default_rng(0), Holt(0.6, 0.4)
+    rng, model = np.random.default_rng(0), Holt(0.6, 0.4, damping)
     ahead, noise = 4, rng.normal(size=(5, 40_000))
     state = np.stack([np.full(40_000, 1e3), np.zeros(40_000)])
     forecast = model.forecast(state, ahead)
     for k in range(ahead):
-        rate = state.sum(axis=0) + noise[k]
+        rate = state[0] + damping * state[1] + noise[k]
         if k == ahead - 1:
-            assert (rate - forecast[-1]).var() == pytest.approx(model.spread(ahead)[-1], rel=0.05)
+            assert (rate - forecast[-1]).var() == pytest.approx(model.spread(state, ahead)[-1, 0], rel=0.05)
         state = model.update(state, rate)
 
 
@@ -89,6 +93,34 @@ def test_seasonal_when_a_season_is_over_then_repeats_it():
     state = run(Seasonal(3), np.array([[1.0], [2.0], [3.0], [1.0], [2.0]]))
 
     assert Seasonal(3).forecast(state, 4)[:, 0].tolist() == [3.0, 1.0, 2.0, 3.0]
+
+
+def test_level_when_few_rates_were_seen_then_is_their_mean_and_a_moving_one_later():
+    few = run(Level(0.25), np.array([[4.0], [np.nan], [8.0]]))
+    many = run(Level(0.25), np.array([[4.0]] * 10 + [[8.0]]))
+
+    assert Level(0.25).forecast(few, 2)[:, 0].tolist() == [6.0, 6.0]
+    assert Level(0.25).forecast(many, 1)[0, 0] == pytest.approx(5.0)
+
+
+def test_holt_when_damped_then_the_trend_fades_far_ahead():
+    history = 10.0 * np.arange(1.0, 20.0)[:, None]
+    straight, damped = (m.forecast(run(m, history), 60)[:, 0] for m in (Holt(), Holt(damping=0.8)))
+
+    assert np.diff(straight) == pytest.approx(np.diff(straight)[0])
+    assert np.diff(damped) == pytest.approx(np.diff(damped)[0] * 0.8 ** np.arange(59.0))
+
+
+def test_best_when_one_stream_jitters_and_one_rises_then_each_gets_its_own_forecaster():
+    rng = np.random.default_rng(3)
+    history = np.column_stack([100 + rng.normal(0, 10, 60), 10.0 * np.arange(60)])
+    best = Best((Level(), Holt()))
+    state = run(best, history)
+
+    level, holt = (f.forecast(run(f, history), 3) for f in best.forecasters)
+    assert best.forecast(state, 3)[:, 0] == pytest.approx(level[:, 0])
+    assert best.forecast(state, 3)[:, 1] == pytest.approx(holt[:, 1])
+    assert best.spread(state, 3)[-1, 0] < best.spread(state, 3)[-1, 1]
 
 
 def test_fit_when_compared_with_the_whole_grid_then_is_its_best():
@@ -114,7 +146,18 @@ def test_fit_when_the_history_is_too_short_then_is_refused():
         fit(np.ones((2, 3)))
 
 
-@pytest.mark.parametrize("make", [lambda: Holt(alpha=1.1), lambda: Holt(gamma=-0.1), lambda: Seasonal(0)])
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: Holt(alpha=1.1),
+        lambda: Holt(gamma=-0.1),
+        lambda: Seasonal(0),
+        lambda: Holt(damping=2.0),
+        lambda: Level(-0.1),
+        lambda: Best(memory=0.0),
+        lambda: Best(()),
+    ],
+)
 def test_forecaster_when_an_option_is_out_of_range_then_is_refused(make):
     with pytest.raises(MillraceError, match=r"admission\.options"):
         make()
