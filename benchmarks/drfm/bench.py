@@ -12,7 +12,7 @@ from rich.text import Text
 
 from benchmarks import record
 from benchmarks.data import folder
-from benchmarks.drfm import gps, pane_rate_skew, panes, partitions, scale, scenarios
+from benchmarks.drfm import adaptivity, gps, pane_rate_skew, panes, partitions, scale, scenarios
 from benchmarks.drfm.targets import TARGETS
 from benchmarks.record import Record
 from benchmarks.targets import judged
@@ -24,6 +24,7 @@ PARTS: dict[str, Callable[[bool], Iterator[Record]]] = {
     "no metadata": scenarios.without_metadata,
     "frontier": scenarios.frontier,
     "levels": scenarios.levels,
+    "adaptivity": adaptivity.records,
     "gps": gps.records,
     "scale": scale.records,
     "partitions": partitions.records,

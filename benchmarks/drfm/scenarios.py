@@ -29,7 +29,9 @@ FIGURES = {
     "buffered_tuples": "tuples",
     "above_optimum_ratio": "ratio",
     "overloaded_ratio": "ratio",
+    "latency_p95_s": "s",
     "node_periods": "node-periods",
+    "redirection_delay_s": "s",
 }
 MARGINS, QUICK_MARGINS = (0.15, 0.5, 1.0, 2.0, 3.0), (0.15, 0.5, 1.0)
 AHEADS = (1, 2, 5)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from benchmarks.drfm.adaptivity import LATENCY_S
 from benchmarks.targets import Target
 
 PAIRS, VARYING = ("psfcw", "ptfcw"), ("sfvar", "tfvar")
@@ -14,6 +15,7 @@ TARGETS = (
     *(Target(s, "horizon", "overloaded_ratio", 0.0) for s in (*PAIRS, *VARYING, "constw")),
     *(Target("no_metadata", f"horizon_{s}", "above_told_ratio", 0.03) for s in (*PAIRS, *VARYING)),
     Target("bursty_frontier", "horizon", "undominated_ratio", 0.0),
+    Target("adaptivity", "horizon", "latency_p95_s", LATENCY_S),
     Target("scale_1m", "drf", "seconds", 0.5),
     *(Target(f"sfvar_level_{n}", "cpsat", "unproven_ratio", 0.05) for n in (4, 8, 16, 32)),
     *(Target(f"sfvar_level_{n}", "cpsat", "seconds", 1.0) for n in (4, 8, 16, 32)),

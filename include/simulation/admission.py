@@ -93,6 +93,7 @@ class Outcome:
         overloaded: Nodes of these that got more than they can take.
         optimum: No assignment of this period's rates needs fewer nodes.
         latency_s: The longest queueing delay at the end.
+        delay_s: Seconds that redirected streams waited, all of them together.
     """
 
     redirections: int
@@ -101,6 +102,7 @@ class Outcome:
     overloaded: int
     optimum: int
     latency_s: float
+    delay_s: float
 
 
 @dataclass(frozen=True)
@@ -114,6 +116,7 @@ class Score:
         overloaded_ratio: Share of node-periods that were overloaded, 0..1.
         latency_p95_s: 95 % of periods had no longer queueing delay.
         node_periods: Node-periods together.
+        redirection_delay_s: Seconds that a redirected stream waited, mean; 0 without any.
     """
 
     redirections_per_period: float
@@ -122,6 +125,7 @@ class Score:
     overloaded_ratio: float
     latency_p95_s: float
     node_periods: float
+    redirection_delay_s: float
 
 
 class AdmissionPlant:
@@ -180,7 +184,7 @@ class AdmissionPlant:
         cluster, rate = self.cluster, self._rates[self.period, here]
         before = self._node[here]
         moved = np.flatnonzero((before >= 0) & (before != node))
-        buffered = float(rate[moved] @ self._wait(before[moved]))
+        wait = self._wait(before[moved])
         used, index = np.unique(node, return_inverse=True)
         queue, latency = (np.r_[v, np.zeros(int(used.max(initial=-1)) + 1)][used] for v in (self._queue, self._latency))
         load = np.bincount(index, weights=rate, minlength=len(used))
@@ -193,11 +197,12 @@ class AdmissionPlant:
             self._node[np.isnan(self._rates[self.period])] = -1
         return Outcome(
             redirections=len(moved),
-            buffered=buffered,
+            buffered=float(rate[moved] @ wait),
             nodes=len(used),
             overloaded=int((load > cluster.capacity * (1 + ROUNDING)).sum()),
             optimum=least_nodes(rate, cluster.capacity),
             latency_s=float((self._queue / cluster.capacity).max(initial=0.0)),
+            delay_s=float(wait.sum()),
         )
 
     def _wait(self, source: Ints) -> Floats:
@@ -237,11 +242,13 @@ def score(outcomes: Sequence[Outcome]) -> Score:
     if not outcomes:
         raise MillraceError("outcomes", 0, ">= 1 period", "Let a period pass.")
     nodes, best = sum(o.nodes for o in outcomes), sum(o.optimum for o in outcomes)
+    redirections = sum(o.redirections for o in outcomes)
     return Score(
-        redirections_per_period=float(np.mean([o.redirections for o in outcomes])),
+        redirections_per_period=redirections / len(outcomes),
         buffered_tuples=float(np.mean([o.buffered for o in outcomes])),
         above_optimum_ratio=nodes / best - 1 if best else 0.0,
         overloaded_ratio=sum(o.overloaded for o in outcomes) / nodes if nodes else 0.0,
         latency_p95_s=float(np.quantile([o.latency_s for o in outcomes], 0.95)),
         node_periods=float(nodes),
+        redirection_delay_s=sum(o.delay_s for o in outcomes) / redirections if redirections else 0.0,
     )

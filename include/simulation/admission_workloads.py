@@ -4,6 +4,8 @@
     sfvar, tfvar   the same streams with cycles of their own: the total varies
     bursty         on and off for exponentially distributed times; neither begin nor end is told
     constw         constant rates
+    surge          streams that rise one after another, all stay high for a while, and fall again: the load grows
+                   eightfold and back
 
 Tuples arrive at random (Poisson) around the rate. A load level is the number of nodes that can take the mean load.
 
@@ -36,6 +38,10 @@ SWING = (0.4, 0.9)
 """Difference of the levels from the mean over the mean."""
 PEAK = 0.9
 """Highest rate over a node's capacity."""
+SURGE = 8
+"""Load at the height of a surge over that before: 32 nodes' worth over 4 (Section 6.5 of the paper)."""
+RISES = (0.1, 0.4)
+"""Share of a surge's time at which streams begin to rise, from and to; they begin to fall as much before its end."""
 
 
 @dataclass(frozen=True)
@@ -128,6 +134,22 @@ def constant(size: Size, seed: int) -> StreamLoad:
     mean = np.minimum(_means(size, size.streams, rng), PEAK * size.capacity)
     columns = {"minimum": mean, "maximum": mean, "average": mean}
     return _told(size, rng, np.repeat(mean[None], size.periods, axis=0), columns, None)
+
+
+def surge(size: Size, seed: int) -> StreamLoad:
+    """Return streams that rise by a trend and fall again, once; the level is that of the time in between."""
+    rng = np.random.default_rng([seed, 5])
+    high = np.minimum(_means(size, size.streams, rng), PEAK * size.capacity)
+    low = high / SURGE * rng.uniform(*UNEVEN, size.streams)
+    low *= high.sum() / SURGE / low.sum()
+    rise, fall = (np.floor(size.periods * rng.uniform(*ends, size.streams)) for ends in (RISES, _mirrored(RISES)))
+    up = fall - rise
+    durations = (up, size.periods - up)
+    return _cyclic(size, rng, (low, high), durations, rise, _ramps(np.minimum(*durations), rng, trend=True))
+
+
+def _mirrored(ends: tuple[float, float]) -> tuple[float, float]:
+    return 1 - ends[1], 1 - ends[0]
 
 
 WORKLOADS: Mapping[str, Callable[[Size, int], StreamLoad]] = {

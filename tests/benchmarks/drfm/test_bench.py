@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from benchmarks.drfm import bench, gps, scenarios
+from benchmarks.drfm import adaptivity, bench, gps, scenarios
 from benchmarks.drfm.course import follow
 from benchmarks.drfm.methods import METHODS, ours
 from benchmarks.drfm.targets import TARGETS
@@ -11,6 +11,7 @@ from benchmarks.record import Record
 from benchmarks.targets import judged
 from include.simulation.admission import SplitNodes
 from include.simulation.admission_workloads import WORKLOADS, Size
+from tests.optimizers.drfm.instances import problem
 
 SMALL = Size(streams=20, level=2, periods=40)
 
@@ -39,7 +40,7 @@ def test_horizon_when_nothing_is_told_then_learns_to_need_no_more():
 
 
 def test_targets_when_listed_then_name_scenarios_and_methods_that_exist():
-    known = {*WORKLOADS, "no_metadata", "bursty_frontier", "scale_1m"}
+    known = {*WORKLOADS, "adaptivity", "no_metadata", "bursty_frontier", "scale_1m"}
 
     assert {t.scenario for t in TARGETS if not t.scenario.startswith("sfvar_level")} <= known
 
@@ -48,6 +49,25 @@ def test_target_when_a_figure_is_beyond_it_then_does_not_hold():
     (found,) = judged([Record("drfm", "psfcw", "horizon", "above_optimum_ratio", 0.06, "ratio")], TARGETS)
 
     assert found.holds is False
+
+
+def test_adaptivity_when_a_load_surges_then_ours_keeps_the_bound_on_fewer_nodes_than_the_peak_needs(monkeypatch):
+    monkeypatch.setattr(adaptivity, "SIZE", Size(streams=40, level=8))
+    monkeypatch.setattr(adaptivity, "QUICK_PERIODS", 60)
+
+    found = {(r.method, r.figure): r.value for r in adaptivity.records(quick=True)}
+
+    assert found["static", "node_periods"] == 8 * 60
+    assert found["static", "redirections_per_period"] == found["static", "redirection_delay_s"] == 0
+    assert found["static_mean", "latency_p95_s"] > adaptivity.LATENCY_S
+    assert found["horizon", "latency_p95_s"] <= adaptivity.LATENCY_S
+    assert found["horizon", "node_periods"] < 0.8 * found["static", "node_periods"]
+
+
+def test_static_when_streams_join_then_balances_them_and_moves_none():
+    posed = problem([[6.0, 1.0, 5.0, 2.0], [2.0, 9.0, 5.0, 2.0]], [0, -1, -1, -1], nodes=1)
+
+    assert adaptivity.Static(2).plan(posed).node.tolist() == [0, 1, 0, 1]
 
 
 def test_gps_when_the_trace_is_missing_then_is_skipped_by_name(monkeypatch, tmp_path):

@@ -68,6 +68,7 @@ def test_apply_when_streams_are_redirected_then_wait_their_turn_and_for_the_queu
 
     queue_s = 2.0 * (12 - 10) / 10
     assert found.redirections == 3
+    assert found.delay_s == pytest.approx(0.5 + queue_s + 1.0 + queue_s + 0.5)
     assert found.buffered == pytest.approx(1.0 * (0.5 + queue_s) + 2.0 * (1.0 + queue_s) + 4.0 * 0.5)
 
 
@@ -80,7 +81,7 @@ def test_apply_when_a_new_stream_is_assigned_then_counts_no_redirection():
 def test_apply_when_no_stream_is_connected_then_needs_no_node():
     there = plant([NAN], [4.0])
 
-    assert there.apply(np.zeros(0, dtype=int)) == Outcome(0, 0.0, 0, 0, 0, 0.0)
+    assert there.apply(np.zeros(0, dtype=int)) == Outcome(0, 0.0, 0, 0, 0, 0.0, 0.0)
     assert there.look().streams == ("s0",)
 
 
@@ -124,13 +125,19 @@ def test_least_nodes_when_no_two_streams_fit_together_then_counts_each():
 
 
 def test_score_when_a_run_is_over_then_sums_it_up():
-    found = score([Outcome(2, 10.0, 4, 1, 4, 0.0), Outcome(0, 0.0, 6, 0, 4, 1.0)])
+    found = score([Outcome(2, 10.0, 4, 1, 4, 0.0, 3.0), Outcome(1, 0.0, 6, 0, 4, 1.0, 0.0)])
 
-    assert found.redirections_per_period == 1.0
+    assert found.redirections_per_period == 1.5
+    assert found.redirection_delay_s == 1.0
+    assert found.latency_p95_s == pytest.approx(0.95)
     assert found.buffered_tuples == 5.0
     assert found.above_optimum_ratio == pytest.approx(0.25)
     assert found.overloaded_ratio == pytest.approx(0.1)
     assert found.node_periods == 10
+
+
+def test_score_when_nothing_was_redirected_then_nothing_waited():
+    assert score([Outcome(0, 0.0, 4, 0, 4, 0.0, 0.0)]).redirection_delay_s == 0
 
 
 def test_score_when_no_period_passed_then_is_refused():

@@ -2,7 +2,17 @@ import numpy as np
 import pytest
 
 from include.contracts.errors import MillraceError
-from include.simulation.admission_workloads import FILLED, WORKLOADS, Size, StreamLoad, bursty, independent, paired
+from include.simulation.admission_workloads import (
+    FILLED,
+    SURGE,
+    WORKLOADS,
+    Size,
+    StreamLoad,
+    bursty,
+    independent,
+    paired,
+    surge,
+)
 
 SIZE = Size(streams=20, level=2, periods=60)
 
@@ -51,6 +61,26 @@ def test_bursty_when_made_then_does_not_tell_the_phase():
 
     assert all("phase" not in told for told in load.metadata.values())
     assert (load.rates == 0).any()
+
+
+def test_surge_when_made_then_the_load_grows_eightfold_and_goes_back():
+    size = Size(streams=60, level=16, periods=100)
+    nodes = surge(size, 0).rates.sum(axis=1) / (FILLED * size.capacity)
+
+    assert nodes[:10] == pytest.approx(np.full(10, 16 / SURGE), rel=0.02)
+    assert nodes[50:59] == pytest.approx(np.full(9, 16.0), rel=0.02)
+    assert (np.diff(nodes[12:40]) > -0.1).all()
+    assert (np.diff(nodes[62:98]) < 0.1).all()
+
+
+def test_surge_when_told_then_metadata_have_each_rise_and_fall():
+    load = surge(Size(streams=20, level=8, periods=100), 0)
+    for s, stream in enumerate(load.streams):
+        told = load.metadata[stream]
+        before, after = int(told["phase"]), int(told["phase"] + told["high_duration"])
+        middle = (told["minimum"] + told["maximum"]) / 2
+        assert (load.rates[:before, s] < middle).all()
+        assert (load.rates[before + int(told["slope_duration"]) : after, s] > middle).all()
 
 
 @pytest.mark.parametrize("changes", [{"streams": 3}, {"streams": 0}, {"level": 0}, {"periods": 0}, {"capacity": -1.0}])

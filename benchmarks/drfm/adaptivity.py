@@ -1,0 +1,78 @@
+"""Load that grows from 4 to 32 nodes' worth and back, under a latency bound: Section 6.5 of [DRFM], Figure 14.
+
+Methods that adapt are compared with clusters of a fixed size, where streams stay where they enter: one that can take
+the highest load, as in the paper, and one that can take the mean load.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from benchmarks.drfm.course import follow
+from benchmarks.drfm.methods import Method, ours, paper
+from benchmarks.drfm.scenarios import summary
+from benchmarks.record import Record
+from include.simulation.admission import SplitNodes
+from include.simulation.admission_workloads import FILLED, Size, StreamLoad, surge
+from optimizers.drfm.problem import Plan, Problem, oversized
+
+SIZE = Size(streams=320, level=32, periods=240)
+QUICK_PERIODS = 120
+SEEDS, QUICK_SEEDS = 5, 1
+LATENCY_S = 5.0
+"""L."""
+
+
+@dataclass(frozen=True)
+class Static:
+    """Nodes of a number that never changes; streams enter at the one with the least load, and stay.
+
+    Attributes:
+        nodes: How many.
+    """
+
+    nodes: int
+
+    def plan(self, problem: Problem) -> Plan:
+        """Return where every stream is to enter: the largest first, by the highest rate that is expected of each."""
+        peak, node = problem.mean.max(axis=0), problem.node.copy()
+        load = np.bincount(node[problem.placed], weights=peak[problem.placed], minlength=self.nodes)
+        for s in np.argsort(-peak, kind="stable"):
+            if node[s] < 0:
+                node[s] = load.argmin()
+                load[node[s]] += peak[s]
+        return Plan(node, oversized(problem))
+
+
+def records(quick: bool) -> Iterator[Record]:
+    """Run every method.
+
+    Args:
+        quick: One seed, a faster surge.
+    """
+    size = replace(SIZE, periods=QUICK_PERIODS) if quick else SIZE
+    loads = [surge(size, seed) for seed in range(QUICK_SEEDS if quick else SEEDS)]
+    for name in ("drfm", "ard", "horizon", "static", "static_mean"):
+        courses = [follow(load, methods(size, load)[name], SplitNodes(size.capacity, size.period_s)) for load in loads]
+        yield from summary("adaptivity", name, courses)
+
+
+def methods(size: Size, load: StreamLoad) -> Mapping[str, Method]:
+    """Return the methods by name.
+
+    Args:
+        size: Of the workload.
+        load: The workload, of which the mean is taken.
+    """
+    mean = math.ceil(float(load.rates.sum(axis=1).mean()) / (FILLED * size.capacity))
+    return {
+        "drfm": paper("drfm"),
+        "ard": paper("ard"),
+        "horizon": ours(),
+        "static": Method(Static(math.ceil(size.level)).plan, size.periods, told=True),
+        "static_mean": Method(Static(mean).plan, size.periods, told=True),
+    }
