@@ -33,7 +33,7 @@ FIGURES = {
     "node_periods": "node-periods",
     "redirection_delay_s": "s",
 }
-MARGINS, QUICK_MARGINS = (0.15, 0.5, 1.0, 2.0, 3.0), (0.15, 0.5, 1.0)
+MARGINS, QUICK_MARGINS = (0.05, 0.1, 0.15, 0.5, 1.0, 2.0, 3.0), (0.1, 0.5, 1.0)
 AHEADS = (1, 2, 5)
 """k of DRF-M ([DRFM] leaves it open): what trades nodes for safety there."""
 

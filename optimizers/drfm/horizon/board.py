@@ -6,17 +6,22 @@ Symbols:
     z        margin, C capacity
 
 A set of streams fits on a node in a period if M + z sqrt(W) <= C. Its *window* is how many periods it fits from now on.
+A queue counts as load of the next period: the rate at which it has to be worked off.
 
 Reference: ours. [DRFM] compares one number a node, the sum of forecasts, with C.
 """
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from optimizers.drfm.problem import Bools, Floats, Ints, Problem
 
 ROUNDING = 1e-9
+QUEUED = 0.5
+"""Share of a node that its queue may take: what leaves a node waits for the queue, too, so that all need not leave."""
 
 
 class Board:
@@ -25,10 +30,11 @@ class Board:
     Args:
         problem: The period's problem.
         margin: z.
+        catch_up_s: Seconds in which a queue is to be worked off, > 0; infinite to let it be.
         spare: Empty nodes to have beside those that there are, >= 0; more are opened on demand.
     """
 
-    def __init__(self, problem: Problem, margin: float, spare: int = 4) -> None:
+    def __init__(self, problem: Problem, margin: float, catch_up_s: float = math.inf, spare: int = 4) -> None:
         self.mean = np.ascontiguousarray(problem.mean.T)
         self.variance = np.ascontiguousarray(problem.variance.T)
         self.capacity, self.margin = problem.capacity, margin
@@ -45,6 +51,7 @@ class Board:
             self.sums[at[first]] = np.add.reduceat(self.mean[order], first, axis=0)
             self.noise[at[first]] = np.add.reduceat(self.variance[order], first, axis=0)
         self.count = np.bincount(self.node[placed], minlength=size)
+        self.sums[: problem.nodes, 0] += queued(problem, catch_up_s)
 
     @property
     def ahead(self) -> int:
@@ -120,3 +127,15 @@ class Board:
         room = self.capacity * (1 + ROUNDING) - self.need(self.sums[nodes, 0], self.noise[nodes, 0])
         found: Bools = room >= need
         return found
+
+
+def queued(problem: Problem, catch_up_s: float) -> Floats:
+    """Return the rate at which each node has to work its queue off, shape (N,).
+
+    Args:
+        problem: The period's problem.
+        catch_up_s: Seconds in which that is to be done, > 0.
+    """
+    if problem.latency_s is None:
+        return np.zeros(problem.nodes)
+    return problem.capacity * np.minimum(problem.latency_s / catch_up_s, QUEUED)

@@ -7,7 +7,8 @@ Symbols (integers; rates times :data:`SCALE` / C):
 
     minimise  K sum_b u_b + sum_s a_s (1 - x_s,home)          K greater than all a_s together
     sum_b x_sb = 1
-    sum_s size_hs x_sb <= room_h u_b                          for each period h looked at
+    sum_s size_hs x_sb <= (room_h - q_b) u_b                  for each period h looked at; q_b, the rate at which node
+                                                              b works its queue off, in the first one
     u_b >= u_(b+1)                                            for empty nodes, which are all alike
 
 The margin z sqrt(W) is not linear. For any w > 0, sqrt(W) <= (W + w) / (2 sqrt(w)), so that F + z V / (2 sqrt(w)) as
@@ -22,7 +23,7 @@ from __future__ import annotations
 import numpy as np
 from ortools.sat.python import cp_model
 
-from optimizers.drfm.horizon.board import Board
+from optimizers.drfm.horizon.board import Board, queued
 from optimizers.drfm.horizon.options import Options
 from optimizers.drfm.problem import Floats, Ints, Plan, Problem
 
@@ -76,6 +77,7 @@ def _lasts(problem: Problem, node: Ints, options: Options) -> int:
     sums, noise = np.zeros((len(used), board.ahead)), np.zeros((len(used), board.ahead))
     np.add.at(sums, index, board.mean)
     np.add.at(noise, index, board.variance)
+    sums[:, 0] += np.r_[queued(problem, options.catch_up_s), np.zeros(int(used.max()) + 1)][used]
     return int(board.window(sums, noise).min())
 
 
@@ -93,10 +95,11 @@ def _solve(
         model.add_exactly_one(x[s, b] for b in nodes)
         for b in nodes:
             model.add_implication(x[s, b], used[b])  # a stream that sends nothing needs a node too
+    queue = np.ceil(queued(problem, options.catch_up_s) * SCALE / problem.capacity).astype(int)
     for b in nodes:
         for h, limit in enumerate(room.tolist()):
-            sizes = size[h].tolist()
-            model.add(sum(sizes[s] * x[s, b] for s in range(problem.streams)) <= limit * used[b])
+            sizes, taken = size[h].tolist(), int(queue[b]) if h == 0 and b < problem.nodes else 0
+            model.add(sum(sizes[s] * x[s, b] for s in range(problem.streams)) <= (limit - taken) * used[b])
     for b, after in zip(fresh[:-1].tolist(), fresh[1:].tolist(), strict=True):
         model.add_implication(used[after], used[b])
     model.add(sum(used.values()) >= least)

@@ -17,6 +17,7 @@ class Options:
         margin: Standard deviations that a node keeps free (z), >= 0.
         patience: Share of the margin that may be used up before a node counts as overloaded, [0, 1].
         act: Periods ahead within which an overload is repaired, >= 1; later ones can wait and may not come.
+        catch_up_s: Seconds in which a node is to work its queue off, > 0.
         move_price: Node-periods that a redirection has to save, >= 0.
         pairing: Least share of two streams' peaks that they save together to be placed as one, (0, 1]; 1 for no pairs.
         pair_limit: New streams beyond which no pairs are looked for, >= 1: it takes the square of them.
@@ -30,6 +31,7 @@ class Options:
     margin: float = 3.5
     patience: float = 0.15
     act: int = 1
+    catch_up_s: float = 60.0
     move_price: float = 0.7
     pairing: float = 0.1
     pair_limit: int = 2000
@@ -52,6 +54,7 @@ ALLOWED: Mapping[str, Allowed] = {
     "margin": NOT_NEGATIVE,
     "patience": Range(0, 1),
     "act": int,
+    "catch_up_s": POSITIVE,
     "move_price": NOT_NEGATIVE,
     "pairing": SHARE,
     "pair_limit": int,

@@ -28,7 +28,7 @@ def plan(problem: Problem, options: Options | None = None) -> Plan:
         options: Knobs.
     """
     options = options or Options()
-    board = Board(problem, options.margin)
+    board = Board(problem, options.margin, options.catch_up_s)
     place_new(board, options)
     repair(board, options)
     consolidate(board, options)

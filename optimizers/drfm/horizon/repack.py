@@ -12,7 +12,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from optimizers.drfm.horizon.board import Board
+from optimizers.drfm.horizon.board import Board, queued
 from optimizers.drfm.horizon.options import Options
 from optimizers.drfm.horizon.placement import place_new
 from optimizers.drfm.numbering import matched
@@ -36,4 +36,13 @@ def repacked(problem: Problem, board: Board, options: Options) -> Ints:
     node = matched(np.unique(anew.node, return_inverse=True)[1], board.node, len(board.count))
     moves = int(((node != problem.node) & problem.placed).sum())
     less = moves - int(((board.node != problem.node) & problem.placed).sum())
-    return node if saved > 0 and less * options.move_price <= saved * board.ahead else board.node
+    worth = saved > 0 and less * options.move_price <= saved * board.ahead
+    return node if worth and _catches_up(problem, node, options) else board.node
+
+
+def _catches_up(problem: Problem, node: Ints, options: Options) -> bool:
+    """Say whether nodes can work their queues off, which a packing from nothing knows nothing of."""
+    load = np.bincount(node, weights=problem.mean[0], minlength=problem.nodes)
+    shared = np.bincount(node, minlength=problem.nodes)[: problem.nodes] > 1
+    over = load[: problem.nodes] + queued(problem, options.catch_up_s) > problem.capacity
+    return not (over & shared).any()

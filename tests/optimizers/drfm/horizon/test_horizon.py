@@ -1,4 +1,5 @@
 import itertools
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -126,6 +127,25 @@ def test_plan_when_the_margin_is_partly_used_up_then_has_patience():
     assert plan(posed, Options(margin=3.0, patience=0.0)).nodes == 2
 
 
+@pytest.mark.parametrize("polish", [False, True])
+def test_plan_when_a_node_has_a_queue_then_gives_streams_away_until_it_can_catch_up(polish):
+    options = Options(margin=0.0, catch_up_s=60.0, polish=polish)
+    queue, none = (problem([[5.0, 3.0, 1.5, 4.0]] * 4, [0, 0, 0, 1], latency_s=s) for s in ([6.0, 0.0], [0.5, 0.0]))
+
+    assert plan(none, options).node.tolist() == [0, 0, 0, 1]
+    node = plan(queue, options).node
+    assert loads(queue, node)[0] + 10.0 * 6 / 60 <= 10.0
+    assert plan(queue, replace(options, catch_up_s=600.0)).node.tolist() == [0, 0, 0, 1]
+
+
+def test_plan_when_a_queue_is_endless_then_a_node_keeps_what_half_of_it_can_take():
+    posed = problem([[3.0, 3.0, 2.0]] * 4, [0, 0, 0], latency_s=[1e6])
+
+    found = plan(posed, Options(margin=0.0))
+
+    assert loads(posed, found.node)[0] == 5.0
+
+
 def test_plan_when_a_stream_is_faster_than_a_node_then_is_alone_and_named():
     posed = problem([25.0, 4.0, 4.0], [0, 0, 0])
 
@@ -200,7 +220,16 @@ def test_polish_when_given_any_problem_then_needs_no_more_nodes_and_overloads_no
 
 
 @pytest.mark.parametrize(
-    "changes", [{"ahead": 0}, {"margin": -1.0}, {"patience": 2.0}, {"pairing": 0.0}, {"polish": 1}, {"effort": 0.0}]
+    "changes",
+    [
+        {"ahead": 0},
+        {"margin": -1.0},
+        {"patience": 2.0},
+        {"pairing": 0.0},
+        {"polish": 1},
+        {"effort": 0.0},
+        {"catch_up_s": 0.0},
+    ],
 )
 def test_options_when_out_of_range_then_are_refused(changes):
     with pytest.raises(MillraceError, match=r"admission\.options"):
