@@ -5,6 +5,7 @@ from __future__ import annotations
 from benchmarks.drfm.adaptivity import LATENCY_S
 from benchmarks.targets import Target
 
+CPSAT = ("cpsat", "cpsat_fewest_nodes")
 PAIRS, VARYING = ("psfcw", "ptfcw"), ("sfvar", "tfvar")
 
 TARGETS = (
@@ -17,6 +18,6 @@ TARGETS = (
     Target("bursty_frontier", "horizon", "undominated_ratio", 0.0),
     Target("adaptivity", "horizon", "latency_p95_s", LATENCY_S),
     Target("scale_1m", "drf", "seconds", 0.5),
-    *(Target(f"sfvar_level_{n}", "cpsat", "unproven_ratio", 0.05) for n in (4, 8, 16, 32)),
+    *(Target(f"sfvar_level_{n}", m, "unproven_ratio", 0.05) for n in (4, 8, 16, 32) for m in CPSAT),
     *(Target(f"sfvar_level_{n}", "cpsat", "seconds", 1.0) for n in (4, 8, 16, 32)),
 )

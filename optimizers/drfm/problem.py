@@ -108,7 +108,7 @@ class Plan:
     Attributes:
         node: Node of each stream, shape (S,); those from N on are new. Nodes that no stream is on are to be released.
         oversized: Streams that are expected to be faster than a node, shape (M,); each has one to itself.
-        optimal: Proven: no plan needs fewer nodes, and none with as few redirects less.
+        optimal: Proven: no plan of as few nodes costs less, node-periods and redirections together.
     """
 
     node: Ints

@@ -1,11 +1,12 @@
-"""The best plan there is by CP-SAT: fewest nodes, then the cheapest redirections.
+"""The best plan there is by CP-SAT: the least of node-periods and redirections, at what a redirection has to save.
 
 Symbols (integers; rates times :data:`SCALE` / C):
     x_sb     stream s enters at node b
     u_b      node b is in use
     a_s      (1 + tuples buffered / C) for a stream that leaves its node
 
-    minimise  K sum_b u_b + sum_s a_s (1 - x_s,home)          K greater than all a_s together
+    minimise  K sum_b u_b + sum_s a_s (1 - x_s,home)          K = H / move_price: what H node-periods are worth
+    sum_b u_b <= nodes of the given plan
     sum_b x_sb = 1
     sum_s size_hs x_sb <= (room_h - q_b) u_b                  for each period h looked at; q_b, the rate at which node
                                                               b works its queue off, in the first one
@@ -13,7 +14,7 @@ Symbols (integers; rates times :data:`SCALE` / C):
 
 The margin z sqrt(W) is not linear. For any w > 0, sqrt(W) <= (W + w) / (2 sqrt(w)), so that F + z V / (2 sqrt(w)) as
 size and C - z sqrt(w) / 2 as room are on the safe side, and exact for nodes of variance w: that of an average one.
-What is proven is proven for these.
+What is proven is proven for these. With a move price of 0 the fewest nodes come first, at any number of redirections.
 
 Reference: [DRFM] Section 2.1 as an integer program; the paper bounds the number of nodes and leaves redirections out.
 """
@@ -109,7 +110,7 @@ def _solve(
     away = np.flatnonzero(problem.placed)
     price = np.rint(PRICE * (1 + problem.cost / problem.capacity)).astype(int)
     moves = sum(int(price[s]) * (1 - x[int(s), int(problem.node[s])]) for s in away)
-    model.minimize((int(price.sum()) + 1) * sum(used.values()) + moves)
+    model.minimize(_node_price(problem, int(price.sum()), options) * sum(used.values()) + moves)
     solver = cp_model.CpSolver()
     # one worker and deterministic time: the same plan on any machine
     solver.parameters.num_workers = 1
@@ -119,3 +120,10 @@ def _solve(
         return None, False
     node = np.array([next(b for b in nodes if solver.value(x[s, b])) for s in range(problem.streams)], dtype=np.intp)
     return node, bool(status == cp_model.OPTIMAL)
+
+
+def _node_price(problem: Problem, all_moves: int, options: Options) -> int:
+    """Return what a node may cost in redirections, integer units: not more than all of them together and one unit."""
+    if options.move_price == 0:
+        return all_moves + 1
+    return min(round(PRICE * len(problem.mean) / options.move_price), all_moves + 1)

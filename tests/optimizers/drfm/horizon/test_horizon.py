@@ -13,7 +13,7 @@ from optimizers.drfm.horizon.planner import plan
 from optimizers.drfm.problem import NEW
 from tests.optimizers.drfm.instances import problem, problems
 
-EXACT = Options(margin=0.0, polish=True)
+EXACT = Options(margin=0.0, polish=True, move_price=0.0)
 
 
 def wave(high, low, phase, periods=12, half=3):
@@ -189,23 +189,43 @@ def test_board_when_streams_were_put_about_then_sums_are_those_of_its_placement(
         assert board.count[n] == (board.node == n).sum()
 
 
-@pytest.mark.parametrize("seed", range(6))
-def test_polish_when_compared_with_all_assignments_then_is_the_best(seed):
-    rng = np.random.default_rng(seed)
-    rates = rng.integers(1, 8, (1, 5)).astype(float)
-    posed = problem(rates, rng.integers(0, 4, 5), nodes=4)
-    best = (np.inf, np.inf)
+def all_assignments(posed, most):
+    """Nodes and cost of redirections of every assignment that fits on no more than so many nodes."""
     for choice in itertools.product(range(5), repeat=5):
         node = np.array(choice)
-        if all(np.bincount(node, weights=row).max() <= 10 for row in rates):
-            moved = node != posed.node
-            best = min(best, (len(set(choice)), round(float((1 + posed.cost[moved] / 10).sum()), 9)))
+        if len(set(choice)) <= most and np.bincount(node, weights=posed.mean[0]).max() <= 10:
+            yield len(set(choice)), round(float((1 + posed.cost[node != posed.node] / 10).sum()), 9)
+
+
+def costs(posed, found):
+    return found.nodes, round(float((1 + posed.cost[found.redirected(posed)] / 10).sum()), 9)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_polish_when_redirections_are_free_then_needs_the_fewest_nodes_of_all_assignments(seed):
+    rng = np.random.default_rng(seed)
+    posed = problem(rng.integers(1, 8, (1, 5)).astype(float), rng.integers(0, 4, 5), nodes=4)
 
     found = plan(posed, EXACT)
-    moved = found.redirected(posed)
 
     assert found.optimal
-    assert (found.nodes, round(float((1 + posed.cost[moved] / 10).sum()), 9)) == best
+    assert costs(posed, found) == min(all_assignments(posed, 5))
+
+
+@pytest.mark.parametrize("price", [0.7, 3.0])
+@pytest.mark.parametrize("seed", range(6))
+def test_polish_when_redirections_have_a_price_then_costs_the_least_of_all_assignments(seed, price):
+    rng = np.random.default_rng(seed)
+    posed = problem(rng.integers(1, 8, (1, 5)).astype(float), rng.integers(0, 4, 5), nodes=4)
+    options = replace(EXACT, move_price=price)
+    most = plan(posed, replace(options, polish=False)).nodes
+
+    found = plan(posed, options)
+
+    assert found.optimal
+    assert np.dot(costs(posed, found), (1, price)) == pytest.approx(
+        min(np.dot(cost, (1, price)) for cost in all_assignments(posed, most)), abs=0.01
+    )
 
 
 @settings(max_examples=25, deadline=None)
