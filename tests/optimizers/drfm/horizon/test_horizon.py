@@ -9,7 +9,9 @@ from include.contracts.errors import MillraceError
 from optimizers.drfm.horizon.board import Board
 from optimizers.drfm.horizon.options import Options
 from optimizers.drfm.horizon.pairs import pair
+from optimizers.drfm.horizon.placement import best_node
 from optimizers.drfm.horizon.planner import plan
+from optimizers.drfm.horizon.repair import repair
 from optimizers.drfm.problem import NEW
 from tests.optimizers.drfm.instances import problem, problems
 
@@ -60,8 +62,8 @@ def test_plan_when_an_overload_is_periods_away_then_waits():
 
 
 def test_plan_when_one_move_relieves_a_node_then_takes_the_one_that_lasts():
-    """Moving the first would do for a period, moving the second does for good."""
-    rates = np.array([[6.0, 5.0, 4.0]] + [[8.0, 5.0, 4.0]] * 7)
+    """Moving the first would do for a period and buffer less, moving the second does for good."""
+    rates = np.array([[5.0, 6.0, 4.0]] + [[8.0, 6.0, 4.0]] * 7)
     posed = problem(rates, [0, 0, 1])
 
     assert plan(posed, Options(margin=0.0, move_price=10.0)).node.tolist() == [0, 1, 1]
@@ -98,6 +100,17 @@ def test_plan_when_no_node_can_be_emptied_alone_then_packs_all_anew_where_it_pay
 
     assert plan(posed, Options(margin=0.0)).nodes == 2
     assert plan(posed, Options(margin=0.0, move_price=100.0)).nodes == 3
+
+
+def test_plan_when_opposites_are_paired_then_needs_fewer_nodes_than_one_by_one():
+    rng, t = np.random.default_rng(13), np.arange(24)
+    high, phase, half = rng.uniform(2, 5, 6), rng.integers(0, 12, 6), rng.integers(2, 5, 6)
+    up = np.where((t[:, None] + phase) // half % 2 == 0, high, 0.5)
+    posed = problem(np.concatenate([up, high + 0.5 - up], axis=1), [NEW] * 12, nodes=0)
+
+    assert plan(posed, Options(margin=0.0)).nodes == 3
+    assert plan(posed, Options(margin=0.0, pairing=1.0)).nodes == 4
+    assert plan(posed, Options(margin=0.0, pair_limit=11)).nodes == 4
 
 
 def test_plan_when_opposites_do_not_fit_on_one_node_then_are_apart():
@@ -186,7 +199,85 @@ def test_board_when_streams_were_put_about_then_sums_are_those_of_its_placement(
 
     for n in range(len(board.count)):
         assert board.sums[n] == pytest.approx(posed.mean[:, board.node == n].sum(axis=1), abs=1e-9)
+        assert board.noise[n] == pytest.approx(posed.variance[:, board.node == n].sum(axis=1), abs=1e-9)
         assert board.count[n] == (board.node == n).sum()
+
+
+def test_board_when_restored_then_is_as_it_was():
+    board = Board(problem([[4.0, 5.0], [3.0, 6.0]], [0, 1], variance=0.5), 1.0)
+    saved, before = board.snapshot(), [v.copy() for v in (board.node, board.count, board.sums, board.noise)]
+
+    board.put(0, 1)
+    board.restore(saved)
+
+    for now, then in zip((board.node, board.count, board.sums, board.noise), before, strict=True):
+        assert now.tolist() == then.tolist()
+
+
+def test_windows_when_a_stream_is_alone_then_its_node_holds_out_for_ever():
+    board = Board(problem([[6.0, 6.0, 12.0], [3.0, 3.0, 12.0], [6.0, 6.0, 12.0]], [0, 0, 1]), 0.0)
+
+    assert board.windows()[:2].tolist() == [0, 3]
+    assert board.window(board.sums[[0, 1]], board.noise[[0, 1]]).tolist() == [0, 0]
+
+
+def test_roomy_when_asked_then_names_nodes_with_that_much_left():
+    board = Board(problem([[6.0, 9.0]], [0, 1]), 0.0)
+
+    assert board.roomy(np.array([0, 1, 2]), 4.0).tolist() == [True, False, True]
+
+
+def test_plan_when_a_node_can_be_emptied_for_a_while_only_then_is_if_that_pays():
+    rates = np.full((8, 3), 3.0)
+    rates[4:] = 6.0
+    posed = problem(rates, [0, 0, 1])
+
+    assert plan(posed, Options(margin=0.0, move_price=4.0)).nodes == 1
+    assert plan(posed, Options(margin=0.0, move_price=4.1)).nodes == 2
+
+
+def test_plan_when_a_new_stream_fits_for_a_while_only_then_enters_there_at_no_price():
+    rates = np.full((8, 2), 4.0)
+    rates[4:, 1] = 8.0
+
+    assert plan(problem(rates, [0, NEW]), Options(margin=0.0, move_price=100.0)).nodes == 1
+
+
+def test_plan_when_a_node_cannot_be_emptied_to_the_last_stream_then_moves_none_of_it():
+    posed = problem([[6.0, 8.0, 8.0, 4.0, 3.5]] * 8, [0, 1, 2, 3, 3])
+
+    assert len(plan(posed, Options(margin=0.0)).redirected(posed)) == 0
+
+
+def test_plan_when_one_of_two_streams_is_faster_than_a_node_then_the_other_leaves():
+    assert plan(problem([25.0, 4.0, 3.0], [0, 0, 1])).node.tolist() == [0, 1, 1]
+
+
+def repaired(rates, node):
+    board = Board(problem(rates, node), 0.0)
+    repair(board, Options(margin=0.0))
+    return board.node.tolist()
+
+
+def test_repair_when_one_move_is_not_enough_then_makes_several_and_opens_no_node():
+    assert sorted(np.bincount(repaired([[4.0] * 6] * 4, [0, 0, 0, 0, 1, 2])).tolist()) == [2, 2, 2]
+
+
+def test_repair_when_no_other_node_helps_then_opens_one_for_the_fastest_stream():
+    assert repaired([[2.0, 5.0, 4.0, 6.0]] * 4, [0, 0, 0, 0]) == [1, 0, 0, 1]
+
+
+def test_repair_when_one_stream_less_is_enough_then_opens_a_node_for_the_slowest_such():
+    assert repaired([[6.0, 3.0, 2.0, 1.0, 9.5]] * 4, [0, 0, 0, 0, 1]) == [0, 0, 2, 0, 1]
+
+
+def test_best_node_when_several_have_room_then_takes_the_fullest_of_those_whose_peak_rises_least():
+    rates = np.array([[3.0, 5.0, 5.0, 4.0], [3.0, 5.0, 1.0, 4.0]])
+    flat, falling = (Board(problem(rates[:, :n], [0, 1, 2][:n]), 0.0) for n in (2, 3))
+
+    assert best_node(flat, np.array([4.0, 4.0]), np.zeros(2), flat.used) == 1
+    assert best_node(falling, np.array([1.0, 5.0]), np.zeros(2), falling.used) == 2
+    assert best_node(falling, np.array([8.0, 8.0]), np.zeros(2), falling.used) is None
 
 
 def all_assignments(posed, most):
@@ -226,6 +317,35 @@ def test_polish_when_redirections_have_a_price_then_costs_the_least_of_all_assig
     assert np.dot(costs(posed, found), (1, price)) == pytest.approx(
         min(np.dot(cost, (1, price)) for cost in all_assignments(posed, most)), abs=0.01
     )
+
+
+def test_polish_when_a_further_node_would_save_a_redirection_then_opens_none():
+    posed = problem([[6.0, 5.0, 5.0, 4.0]], [0, 0, 1, 1])
+
+    assert plan(posed, replace(EXACT, move_price=3.0)).nodes == 2
+
+
+def test_polish_when_a_plan_would_not_hold_out_as_long_then_keeps_the_given_one():
+    rates = np.full((24, 2), 4.0)
+    rates[5] = 8.0  # a period that the program does not look at
+
+    found = plan(problem(rates, [0, 1]), replace(EXACT, move_price=4.0))
+
+    assert found.nodes == 2
+    assert not found.optimal
+
+
+def test_polish_when_rates_are_uncertain_then_knows_that_they_do_not_fit():
+    found = plan(problem([[4.8, 4.8]], [0, 1], variance=0.05), replace(EXACT, margin=3.0, patience=0.0))
+
+    assert found.nodes == 2
+    assert found.optimal
+
+
+def test_polish_when_a_stream_sends_nothing_then_its_node_counts_too():
+    posed = problem([[0.0, 9.0, 9.0]], [0, 1, 2])
+
+    assert plan(posed, replace(EXACT, move_price=0.7)).nodes == 2
 
 
 @settings(max_examples=25, deadline=None)

@@ -104,6 +104,19 @@ def test_drain_when_a_node_is_nearly_full_then_is_left():
     assert STRATEGIES["drf"](Options()).plan(posed).nodes == 2
 
 
+def test_drain_when_the_other_nodes_delay_too_long_then_fills_none_of_them():
+    posed = problem([[5.0, 3.0, 1.0]] * 2, [0, 1, 2], latency_s=[9.0, 9.0, 0.0])
+
+    assert STRATEGIES["drf"](Options()).plan(posed).node.tolist() == [0, 1, 2]
+
+
+@pytest.mark.parametrize("name", ["par", "ari", "ard"])
+def test_strategy_when_a_stream_was_never_seen_then_places_it_by_what_is_expected(name):
+    posed = problem([6.0, 6.0], [0, NEW], last=[6.0, 0.0])
+
+    assert STRATEGIES[name](Options()).plan(posed).nodes == 2
+
+
 @pytest.mark.parametrize("name", sorted(STRATEGIES))
 def test_strategy_when_there_is_no_stream_then_needs_no_node(name):
     assert STRATEGIES[name](Options()).plan(problem(np.zeros((2, 0)), [], nodes=2)).nodes == 0
