@@ -57,6 +57,12 @@ def test_outlook_when_nothing_is_told_then_learns_after_two_cycles():
     assert off(fed(Outlook(C), 32, truth), truth) <= 5.0
 
 
+def test_outlook_when_a_cycle_was_just_learned_then_forgets_the_errors_made_before():
+    outlook = fed(Outlook(C), 32, truth)
+
+    assert np.sqrt(outlook.ahead(12)[1].max()) < 10
+
+
 def test_outlook_when_learning_is_off_then_only_forecasts():
     assert off(fed(Outlook(C, options=Options(learns=False)), 60, truth), truth) > 100
 
@@ -116,6 +122,22 @@ def test_outlook_when_rates_rise_then_does_not_expect_them_to_rise_for_ever():
 
     assert 200 < mean[0, 0] < 240
     assert mean[-1, 0] < 400
+
+
+def test_outlook_when_a_forecast_runs_away_then_stays_within_reason():
+    outlook = fed(Outlook(C, forecaster=Holt(), options=Options(learns=False)), 6, lambda t: 18 * C * t)
+
+    assert outlook.ahead(48)[0].max() == 100 * C
+
+
+def test_outlook_when_a_stream_is_on_and_off_then_is_as_unsure_as_its_chain():
+    outlook = fed(Outlook(C, {"a": replace(JUMPS, phase=None)}), 41, truth)
+
+    mean, variance = outlook.ahead(1)
+
+    assert outlook.rate[0] == 400.0
+    assert mean[0, 0] == pytest.approx(100 + 300 * 5 / 6)
+    assert variance[0, 0] == pytest.approx(300**2 * 5 / 36)
 
 
 def test_outlook_when_a_stream_joins_and_leaves_within_a_period_then_is_forgotten():

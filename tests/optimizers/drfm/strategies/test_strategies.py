@@ -110,6 +110,13 @@ def test_drain_when_the_other_nodes_delay_too_long_then_fills_none_of_them():
     assert STRATEGIES["drf"](Options()).plan(posed).node.tolist() == [0, 1, 2]
 
 
+def test_strategy_when_a_node_is_nearly_full_then_takes_nothing_though_it_would_fit():
+    posed = problem([9.5, 0.3], [0, NEW])
+
+    assert STRATEGIES["ard"](Options()).plan(posed).nodes == 2
+    assert STRATEGIES["ard"](Options(accepts=1.0)).plan(posed).nodes == 1
+
+
 @pytest.mark.parametrize("name", ["par", "ari", "ard"])
 def test_strategy_when_a_stream_was_never_seen_then_places_it_by_what_is_expected(name):
     posed = problem([6.0, 6.0], [0, NEW], last=[6.0, 0.0])
