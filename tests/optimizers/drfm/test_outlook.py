@@ -9,6 +9,7 @@ from optimizers.drfm.forecast.holt import Holt
 from optimizers.drfm.forecast.naive import Seasonal
 from optimizers.drfm.horizon.planner import plan
 from optimizers.drfm.metadata.stream import Metadata
+from optimizers.drfm.metadata.table import unknown
 from optimizers.drfm.outlook import Options, Outlook
 
 C = 1000.0
@@ -113,6 +114,15 @@ def test_outlook_when_told_metadata_come_true_then_no_history_is_learned_from(mo
     fed(Outlook(C, {"a": JUMPS}), 40, truth)
 
     assert asked == []
+
+
+def test_outlook_when_periods_pass_then_learns_every_few_of_them(monkeypatch):
+    asked = []
+    monkeypatch.setattr("optimizers.drfm.outlook.learn", lambda history, *_: asked.append(1) or unknown(1))
+
+    fed(Outlook(C, options=Options(relearn=5)), 41, truth)
+
+    assert len(asked) == 8
 
 
 def test_outlook_when_rates_rise_then_does_not_expect_them_to_rise_for_ever():
