@@ -116,6 +116,18 @@ def test_outlook_when_told_metadata_come_true_then_no_history_is_learned_from(mo
     assert asked == []
 
 
+def test_outlook_when_looking_far_then_doubts_forecasts_up_to_a_limit_and_cycles_no_more_than_near():
+    rng, outlook = np.random.default_rng(1), Outlook(C, {"a": JUMPS}, Holt(), Options(learns=False))
+    for t in range(40):
+        outlook.observe(t, ["a", "b"], np.array([truth(t), 200.0]) + rng.normal(0, 5, 2))
+        outlook.ahead(2)
+
+    _, variance = outlook.ahead(48)
+
+    assert variance[:, 0] == pytest.approx(np.full(48, variance[0, 0]))
+    assert variance[-1, 1] == pytest.approx(4 * variance[0, 1])
+
+
 def test_outlook_when_periods_pass_then_learns_every_few_of_them(monkeypatch):
     asked = []
     monkeypatch.setattr("optimizers.drfm.outlook.learn", lambda history, *_: asked.append(1) or unknown(1))
