@@ -58,6 +58,10 @@ def test_outlook_when_nothing_is_told_then_learns_after_two_cycles():
     assert off(fed(Outlook(C), 32, truth), truth) <= 5.0
 
 
+def test_outlook_when_a_rate_was_missed_early_then_learns_nevertheless():
+    assert off(fed(Outlook(C), 34, lambda t: np.nan if t == 1 else truth(t)), truth) <= 5.0
+
+
 def test_outlook_when_a_cycle_was_just_learned_then_forgets_the_errors_made_before():
     outlook = fed(Outlook(C), 32, truth)
 
@@ -130,11 +134,11 @@ def test_outlook_when_looking_far_then_doubts_forecasts_up_to_a_limit_and_cycles
 
 def test_outlook_when_periods_pass_then_learns_every_few_of_them(monkeypatch):
     asked = []
-    monkeypatch.setattr("optimizers.drfm.outlook.learn", lambda history, *_: asked.append(1) or unknown(1))
+    monkeypatch.setattr("optimizers.drfm.outlook.learn", lambda history, *_: asked.append(len(history)) or unknown(1))
 
-    fed(Outlook(C, options=Options(relearn=5)), 41, truth)
+    fed(Outlook(C, options=Options(relearn=5, history=16)), 41, truth)
 
-    assert len(asked) == 8
+    assert asked == [1, 6, 11, 16, 16, 16, 16, 16]
 
 
 def test_outlook_when_rates_rise_then_does_not_expect_them_to_rise_for_ever():
