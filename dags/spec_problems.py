@@ -5,8 +5,6 @@ from __future__ import annotations
 from airflow.sdk.exceptions import AirflowException
 
 from include.pipelines.catalog import load_all
-from optimizers.registry import problems
 
-specs, found = load_all()
-if found := [*found, *problems(specs.values())]:
-    raise AirflowException("\n".join(str(problem) for problem in found))
+if problems := load_all()[1]:
+    raise AirflowException("\n".join(str(problem) for problem in problems))

@@ -153,6 +153,7 @@ def test_look_when_who_owns_a_field_fails_then_nothing_is_changed(tmp_path: Path
     w.loop.optimizers = {"flow": Broken()}
     decision = w.loop.decide(w.loop.observe())
     assert (decision.action, decision.reason_code) == (Action.HOLD, "optimizer_failed")
+    assert decision.sentence.startswith("Nothing is changed: flow failed: ZeroDivisionError") and not decision.proposals
 
 
 def test_admission_when_advised_then_its_run_has_plan_forecasts_and_picture(tmp_path: Path) -> None:

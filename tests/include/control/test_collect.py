@@ -72,6 +72,21 @@ def test_collect_when_the_rate_changed_within_the_period_then_its_newest_part_is
     assert seen.arrival_rows_per_s is not None and 500 < seen.arrival_rows_per_s < 1000
 
 
+def test_collect_when_streams_were_profiled_then_they_come_with_the_look_that_follows(tmp_path: Path) -> None:
+    lake = lake_of(tmp_path, App().run(60, 300.0))
+    counted = [
+        {"pipeline": "delays", "app": "delays", "time": START - timedelta(hours=n), "stream": "JFK/B6", "rows": 7}
+        for n in (1, 2)
+    ]
+    lake.append("telemetry/streams", counted)
+    wanted = {"source": "x", "time_column": "t", "period_s": 3600, "stream": ["origin", "carrier"]}
+    asked = spec(profile=wanted, admission={"capacity": 1.0})
+    now = START + timedelta(minutes=10)
+    found = collect(asked, lake, NOWHERE, now).streams
+    assert found is not None and (found.stream, found.rows) == (("JFK/B6",), (7,))
+    assert collect(spec(profile=wanted), lake, NOWHERE, now).streams is None
+
+
 def test_collect_when_saturated_then_arrival_is_what_came_not_what_was_read(tmp_path: Path) -> None:
     app = App(cap=4000)
     seen = of(look(lake_of(tmp_path, app.run(120, 3000))))
