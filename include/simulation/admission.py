@@ -193,8 +193,6 @@ class AdmissionPlant:
         self._node[:] = -1
         self._node[here] = index
         self.period += 1
-        if not self.over:
-            self._node[np.isnan(self._rates[self.period])] = -1
         return Outcome(
             redirections=len(moved),
             buffered=float(rate[moved] @ wait),

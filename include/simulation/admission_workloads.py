@@ -140,7 +140,7 @@ def surge(size: Size, seed: int) -> StreamLoad:
     """Return streams that rise by a trend and fall again, once; the level is that of the time in between."""
     rng = np.random.default_rng([seed, 5])
     high = np.minimum(_means(size, size.streams, rng), PEAK * size.capacity)
-    low = high / SURGE * rng.uniform(*UNEVEN, size.streams)
+    low = high * rng.uniform(*UNEVEN, size.streams)
     low *= high.sum() / SURGE / low.sum()
     rise, fall = (np.floor(size.periods * rng.uniform(*ends, size.streams)) for ends in (RISES, _mirrored(RISES)))
     up = fall - rise

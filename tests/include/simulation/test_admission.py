@@ -60,6 +60,14 @@ def test_apply_when_nodes_get_too_much_then_counts_them_and_queues_the_rest():
     assert second.latency_s == 0.0
 
 
+def test_apply_when_a_node_gets_too_much_for_long_then_its_queue_grows():
+    there = plant([12.0, 0.0], [13.0, 0.0], [9.0, 0.0])
+
+    delays = [there.apply(np.array([0, 0])).latency_s for _ in range(3)]
+
+    assert delays == pytest.approx([2.0 * 2 / 10, 2.0 * 5 / 10, 2.0 * 4 / 10])
+
+
 def test_apply_when_streams_are_redirected_then_wait_their_turn_and_for_the_queue():
     there = plant([8.0, 4.0, 2.0, 3.0], [1.0, 2.0, 4.0, 3.0])
     there.apply(np.array([0, 0, 1, 1]))

@@ -251,6 +251,7 @@ def test_plan_when_a_node_cannot_be_emptied_to_the_last_stream_then_moves_none_o
 
 def test_plan_when_one_of_two_streams_is_faster_than_a_node_then_the_other_leaves():
     assert plan(problem([25.0, 4.0, 3.0], [0, 0, 1])).node.tolist() == [0, 1, 1]
+    assert plan(problem([25.0, 4.0], [0, 0])).node.tolist() == [0, 1]
 
 
 def repaired(rates, node):
