@@ -220,6 +220,7 @@ class Outlook:
         self._learned = Table(**{name: columns[_LEARNED + name] for name in _TABLE})
         self._state, self._history, self._expected = columns["state"], columns["history"], columns["expected"]
         self._told = tabulate([self._metadata.get(stream) for stream in kept.streams], self._rows.joined)
+        self._completed = None
 
     def _forecast(self, periods: int) -> Floats:
         rows = self._rows

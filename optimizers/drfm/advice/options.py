@@ -11,6 +11,7 @@ from typing import Any
 from include.contracts.errors import MillraceError
 from optimizers.drfm import sizing
 from optimizers.drfm.admission import Planner
+from optimizers.drfm.forecast.best import Best
 from optimizers.drfm.forecast.forecaster import Forecaster
 from optimizers.drfm.forecast.holt import Holt
 from optimizers.drfm.forecast.naive import Seasonal
@@ -72,7 +73,7 @@ class Options:
     horizon: HorizonOptions = field(default_factory=HorizonOptions)
     strategy: StrategyOptions = field(default_factory=StrategyOptions)
     outlook: OutlookOptions = field(default_factory=OutlookOptions)
-    forecaster: Forecaster = field(default_factory=Holt)
+    forecaster: Forecaster = field(default_factory=Best)
     streams: Mapping[str, Metadata] = field(default_factory=dict)
     sizing: Sizing | None = None
 
@@ -117,8 +118,8 @@ def parse(section: Mapping[str, Any]) -> Options:
 
     Args:
         section: ``capacity``; ``ingest``; ``options``: method, quiet, and by their names the knobs of the method and
-            of the outlook; ``season`` for forecasts by what was a season ago, else ``alpha`` and ``gamma`` of Holt's;
-            ``streams``: what is told of streams, by id; ``sizing``: the costs of
+            of the outlook; ``season`` for forecasts by what was a season ago, or what Holt's model takes,
+            else horizon has the best of several; ``streams``: what is told of streams, by id; ``sizing``: the costs of
             :class:`optimizers.drfm.sizing.Costs`, ``headroom`` and ``latency_s``.
 
     Raises:
@@ -145,7 +146,7 @@ def parse(section: Mapping[str, Any]) -> Options:
         strategy=StrategyOptions(**({} if method == HORIZON else ours)),
         # the paper's strategies know what they are told, and no more
         outlook=OutlookOptions(**{"learns": method == HORIZON, **outlook}),
-        forecaster=forecasts(**forecaster),
+        forecaster=forecasts(**forecaster) if forecaster or method != HORIZON else Best(),
         streams=parse_streams(section.get("streams") or {}),
         sizing=_sizing(section.get("sizing")),
         **own,

@@ -7,7 +7,7 @@ import pytest
 
 from include.contracts.codec import from_json, to_json
 from include.contracts.decision import Action, Decision, Memory, Outcome, Proposal, Reconfiguration
-from include.contracts.deployment import Deployment
+from include.contracts.deployment import Change, Deployment
 from include.contracts.errors import MillraceError, NotReady
 from include.contracts.protocols import Cursor
 from include.contracts.signals import Signals
@@ -381,7 +381,7 @@ def test_look_when_the_telemetry_is_of_an_older_version_then_holds(w: World, mon
     seen = w.loop.observe()
     current = DeploymentStore(w.lake).latest(NAME)
     assert current is not None
-    DeploymentStore(w.lake).commit(current, 1)
+    DeploymentStore(w.lake).commit(current.with_changes((Change(NAME, "slots", 2, 3),)), 1)
     decision = w.loop.decide(seen)
     assert (decision.action, decision.reason_code) == (Action.HOLD, "not_running_yet")
 
