@@ -10,7 +10,7 @@ from include.contracts.decision import Outcome, Reconfiguration
 from include.demo.chart import chart
 from include.demo.checks import Check, passed
 from include.demo.figures import Figures
-from include.demo.profiling import advises
+from include.demo.profiling import planned
 from include.demo.timeline import Look, Timeline
 from include.demo.wording import clock, slots_text
 from include.pipelines.spec import PipelineSpec
@@ -76,7 +76,7 @@ def page(spec: PipelineSpec, line: Timeline, figures: Figures, checks: tuple[Che
 <h2>Decisions that changed something</h2>{_decisions([k for k in line.looks if k.changes], numbered=True)}
 <details><summary>The other {sum(not k.changes for k in line.looks)} looks</summary>
 {_decisions([k for k in line.looks if not k.changes], numbered=False)}</details>
-<h2>Advice</h2>{_decisions([k for k in line.looks if advises(k.decision)], numbered=False)}
+<h2>Advice</h2>{_decisions([k for k in line.looks if planned(k.decision)], numbered=False)}
 <h2>Reconfigurations</h2>{_reconfigurations(line)}
 <footer>{_how(spec, figures)}</footer>
 </main></body></html>

@@ -93,7 +93,7 @@ class Demo:
             problem = self._watch(view, spec, source, reader, cleaning)
             ended = datetime.now(UTC)
             if problem is None and spec.profile is not None:
-                problem = profiled(view, api, reader, PIPELINE)
+                problem = profiled(view, api, reader, spec)
             if not self._options.keep:
                 view.step("Stopping the job at a batch boundary")
                 api.wait_for_run(f"launch_{PIPELINE}", api.trigger(f"launch_{PIPELINE}", {"running": False}))
