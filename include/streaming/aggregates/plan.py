@@ -13,6 +13,7 @@ from pyspark.sql import functions as sf
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import (
     ArrayType,
+    DecimalType,
     MapType,
     StructField,
     StructType,
@@ -22,6 +23,7 @@ from pyspark.sql.types import (
 from include.contracts.errors import MillraceError
 from include.streaming.aggregates import fold
 from include.streaming.aggregates.aggregate import Aggregate
+from include.streaming.aggregates.part import Sum
 
 NESTED = (ArrayType, MapType, StructType, VariantType)
 """Types of columns that rows are not grouped by: Arrow cannot, and Python cannot hash their values."""
@@ -127,7 +129,13 @@ class Plan:
             group: What is grouped by beside the keys, under names.
             at: When the rows of a partial happened.
         """
-        parts = [part.merge(sf.col(_part(i)), at).alias(_part(i)) for i, (part, _, _) in enumerate(self._parts)]
+        parts = []
+        for i, (part, _, _) in enumerate(self._parts):
+            kind = partials.schema[_part(i)].dataType
+            merge = part.merge(sf.col(_part(i)), at)
+            # a sum of sums would be ten digits wider than Spark's sum, which costs a mean as many of its last ones
+            narrow = isinstance(part, Sum) and isinstance(kind, DecimalType)
+            parts.append((merge.cast(kind) if narrow else merge).alias(_part(i)))
         merged = partials.groupBy(*group, *(sf.col(k) for k in self._keys)).agg(*parts)
         others = merged.columns[: len(group)]
         keys = [sf.col(k).alias(n) for k, n in zip(self._keys, self.key_names, strict=True)]

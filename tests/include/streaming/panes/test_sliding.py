@@ -49,7 +49,7 @@ def rows(spark: Any, n: int = 600, step_s: int = 11) -> Any:
         sf.when(i % 7 != 0, (i % 4).cast("string")).alias("s"),
         sf.when(i % 53 == 0, sf.lit(float("nan"))).when(i % 11 != 0, i * 0.37 + 1e6).alias("v"),
         sf.when(i % 13 != 0, (i - 300).cast("int")).alias("i"),
-        sf.when(i % 3 != 0, (i * 0.07).cast("decimal(9,2)")).alias("d"),
+        sf.when(i % 3 != 0, (i * 0.07 / 3).cast("decimal(18,9)")).alias("d"),
     )
 
 
