@@ -25,8 +25,8 @@ STAGES = {
     "airflow": "airflow and not e2e",
     "e2e": "e2e",
 }
-SIDE_BY_SIDE = {"unit": ("-n", "2", "--dist", "loadfile")}
-"""Stages whose files run in two processes; the others start Spark or Airflow, which take all processors anyway."""
+SIDE_BY_SIDE = {stage: ("-n", "2", "--dist", "loadfile") for stage in ("unit", "spark")}
+"""Stages whose files run in two processes; the others start Airflow, which takes all processors anyway."""
 CHECKS = {
     "style": ("ruff", "check", "."),
     "types": ("mypy",),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import socket
 
 HOST = "127.0.0.1"
-USUAL = {"airflow": 8080, "mlflow": 5000}
+USUAL = {"airflow": 8080, "execution": 8081, "mlflow": 5000}
 
 
 def is_free(port: int) -> bool:

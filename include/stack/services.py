@@ -45,6 +45,11 @@ def airflow_url(ports: Mapping[str, int]) -> str:
     return f"http://{HOST}:{ports['airflow']}"
 
 
+def execution_url(ports: Mapping[str, int]) -> str:
+    """Give the address that Airflow's tasks report to."""
+    return f"http://{HOST}:{ports['execution']}/execution/"
+
+
 def mlflow_url(ports: Mapping[str, int]) -> str:
     """Give the address of MLflow's page."""
     return f"http://{HOST}:{ports['mlflow']}"
@@ -75,7 +80,6 @@ def airflow_env(home: Home, secrets: Secrets, ports: Mapping[str, int]) -> dict[
         secrets: The stack's secrets.
         ports: Chosen port by service.
     """
-    url = airflow_url(ports)
     config = {
         "CORE__DAGS_FOLDER": REPO / "dags",
         "CORE__PLUGINS_FOLDER": REPO / "plugins",
@@ -83,13 +87,13 @@ def airflow_env(home: Home, secrets: Secrets, ports: Mapping[str, int]) -> dict[
         "CORE__EXECUTOR": "LocalExecutor",
         "CORE__PARALLELISM": 4,
         "CORE__FERNET_KEY": secrets.fernet_key,
-        "CORE__EXECUTION_API_SERVER_URL": f"{url}/execution/",
+        "CORE__EXECUTION_API_SERVER_URL": execution_url(ports),
         "CORE__SIMPLE_AUTH_MANAGER_USERS": f"{ADMIN}:admin",
         "CORE__SIMPLE_AUTH_MANAGER_PASSWORDS_FILE": home.secrets / "airflow_passwords.json",
         # writers wait for each other; SQLite's own 5 s are short for a busy machine
         "DATABASE__SQL_ALCHEMY_CONN": f"sqlite:///{_airflow_database(home)}?timeout={DATABASE_PATIENCE_S}",
         "LOGGING__BASE_LOG_FOLDER": home.logs / "airflow",
-        "API__BASE_URL": url,
+        "API__BASE_URL": airflow_url(ports),
         "API__HOST": HOST,
         "API__PORT": ports["airflow"],
         "API__WORKERS": 1,
@@ -171,6 +175,7 @@ def stack_services(home: Home, secrets: Secrets, ports: Mapping[str, int]) -> tu
     env = airflow_env(home, secrets, ports)
     monitor = f"{airflow_url(ports)}/api/v2/monitor/health"
     airflow = (sys.executable, "-m", "airflow")
+    server = (*airflow, "api-server", f"--host={HOST}", "--workers=1")
     # the scheduler forks the tasks: what it has imported they need not import
     scheduler_env = {**env, "PYTHONPATH": f"{REPO}:{LOCAL_SETTINGS}"}
     mlflow = (
@@ -190,10 +195,15 @@ def stack_services(home: Home, secrets: Secrets, ports: Mapping[str, int]) -> tu
         Service("migrate", (*airflow, "db", "migrate"), env),
         Service("mlflow", mlflow, mlflow_env(home, secrets), answers(f"{mlflow_url(ports)}/health")),
         Service(
-            "api-server",
-            (*airflow, "api-server", f"--host={HOST}", f"--port={ports['airflow']}", "--workers=1"),
+            "api-server", (*server, "--apps=core", f"--port={ports['airflow']}"), env, answers(monitor), ("migrate",)
+        ),
+        # A process of its own: Airflow logs what a person does from within its event loop. Where a task's report holds
+        # the database's lock just then, and needs the same loop to give it back, both would wait for a minute.
+        Service(
+            "execution-api",
+            (*server, "--apps=execution", f"--port={ports['execution']}"),
             env,
-            answers(monitor),
+            answers(f"{execution_url(ports)}health"),
             ("migrate",),
         ),
         Service(
@@ -201,7 +211,7 @@ def stack_services(home: Home, secrets: Secrets, ports: Mapping[str, int]) -> tu
             (*airflow, "scheduler", "--skip-serve-logs"),
             scheduler_env,
             heartbeat(monitor, "scheduler"),
-            ("api-server",),
+            ("api-server", "execution-api"),
         ),
         Service(
             "dag-processor", (*airflow, "dag-processor"), env, heartbeat(monitor, "dag_processor"), ("api-server",)

@@ -81,7 +81,7 @@ def test_status_when_up_then_every_service_is_healthy(home: Home) -> None:
     assert told["healthy"] is True
     states = {name: s["state"] for name, s in told["services"].items()}
     assert states.pop("migrate") == "done"
-    assert set(states) == {"mlflow", "api-server", "scheduler", "dag-processor", "triggerer"}
+    assert set(states) == {"mlflow", "api-server", "execution-api", "scheduler", "dag-processor", "triggerer"}
     assert set(states.values()) == {"healthy"}
 
 
