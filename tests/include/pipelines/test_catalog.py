@@ -290,3 +290,12 @@ def test_config_hash_when_any_value_changes_then_changes(folder: Path) -> None:
     plain = load(written(folder, GOOD))
     assert plain.config_hash == load(written(folder, GOOD)).config_hash
     assert plain.config_hash != load(written(folder, {**GOOD, "period_s": 61})).config_hash
+
+
+def test_examples_when_loaded_then_are_whole_and_drfm_owns_where_streams_enter(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MILLRACE_HOME", "/somewhere")
+    folder = Path(__file__).resolve().parents[3] / "include" / "pipelines" / "examples"
+    spec = load(folder / "departures.yaml")
+    assert Path(spec.script).is_file()
+    assert spec.field_owners["ingest"] == "drfm" and spec.stream_period_s == 10
+    assert problems([spec]) == [] and set(all_of(spec)) == {"flow", "drfm"}
