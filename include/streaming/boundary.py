@@ -11,6 +11,7 @@ import time
 from collections.abc import Sequence
 from typing import Any
 
+from include.streaming.offsets import newest
 from include.streaming.telemetry.positions import Positions
 
 NOTHING_TO_DO = "Waiting for data to arrive"
@@ -87,13 +88,7 @@ def _moved_on(query: Any, last: int) -> bool:
 
 
 def _batch(query: Any) -> tuple[int, list[Any]]:
-    """Return number and end offsets of the newest batch, -1 before the first."""
-    newest = query._jsq.streamingQuery().offsetLog().getLatest()
-    if newest.isEmpty():
-        return -1, []
-    offsets = newest.get()._2().offsets()
-    ends = [offsets.apply(n) for n in range(offsets.size())]
-    return int(newest.get()._1()), [json.loads(end.get().json()) if end.isDefined() else None for end in ends]
+    return newest(query._jsq.streamingQuery())
 
 
 def _tell(query: Any) -> None:

@@ -21,6 +21,7 @@ from pyspark.sql.streaming.listener import (
 
 from include.contracts.telemetry import BatchMetrics
 from include.streaming.identity import AppIdentity
+from include.streaming.offsets import descriptions, newest
 from include.streaming.telemetry import progress as events
 from include.streaming.telemetry.host import HostCpu
 from include.streaming.telemetry.operators import operators
@@ -99,6 +100,8 @@ class TelemetryListener(StreamingQueryListener):  # type: ignore[misc]
 
     def _idle(self, query_id: str, run_id: str) -> None:
         run = self._run(query_id, run_id)
+        if run.last is None:
+            self._resume(run, query_id)
         if run.last is None or time.monotonic() - run.marked_at < self._writer.interval_s:
             return
         position = run.positions.of([{**s, "startOffset": None} for s in run.sources])
@@ -118,6 +121,19 @@ class TelemetryListener(StreamingQueryListener):  # type: ignore[misc]
         )
         run.marked_at = time.monotonic()
         self._writer.add(Entry(marker, f"{query_id}/idle", int(now.timestamp() * 1000)))
+
+    def _resume(self, run: _Run, query_id: str) -> None:
+        """Take a query's place from its log: one that starts on a silent source has no batch that tells it."""
+        query = self._spark._jsparkSession.streams().get(query_id)
+        if query is None:
+            return
+        number, ends = newest(query.streamingQuery())
+        if number < 0:
+            return
+        named = zip(descriptions(query.streamingQuery()), ends, strict=True)
+        run.sources = tuple({"description": source, "endOffset": end} for source, end in named)
+        facts = {"id": query_id, "name": query.name(), "batchId": number, "timestamp": datetime.now(UTC).isoformat()}
+        run.last = events.batch(facts, self._identity, run.positions.of(run.sources), (), None)
 
     def _run(self, query_id: str, run_id: str) -> _Run:
         if run_id not in self._runs:

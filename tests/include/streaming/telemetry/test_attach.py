@@ -226,3 +226,24 @@ def test_marker_when_nothing_arrives_then_says_that_nothing_waits(
     query.stop()
     assert (markers[0].rows_in, markers[0].backlog_rows, markers[0].source_end) == (0, 0, 20)
     assert markers[0].batch_id == max(b.batch_id for b in found if b.durations_ms)
+
+
+def test_marker_when_a_successor_starts_on_a_silent_source_then_says_so_without_a_batch(
+    spark: Any, tmp_path: Path, feed: Feed, start: Callable[..., Any]
+) -> None:
+    feed.append(20, files=2)
+    start(generation=1)
+    drain(stream(spark, tmp_path, 4), tmp_path)
+    lake = tmp_path / "lake of the successor"
+    telemetry = start(generation=2, lake=lake)
+    writer = stream(spark, tmp_path, 4).writeStream.format("noop").queryName("q").outputMode("update")
+    query = writer.option("checkpointLocation", str(tmp_path / "checkpoint-q")).start()
+    deadline = time.monotonic() + PATIENCE_S
+    while not (found := batches(lake)) and time.monotonic() < deadline:
+        assert query.exception() is None
+        telemetry.flush()
+        time.sleep(0.3)
+    query.stop()
+    (marker,) = found[:1]
+    assert (marker.rows_in, marker.backlog_rows, marker.source_end, marker.durations_ms) == (0, 0, 20, {})
+    assert (marker.generation, marker.batch_id) == (2, 0)
