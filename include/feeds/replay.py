@@ -126,6 +126,6 @@ def _lay(clock: Clock, flights: pd.DataFrame) -> tuple[pd.DataFrame, pa.Table]:
     copies = np.diff(np.floor(np.arange(len(laid) + 1) * clock.rate_scale)).astype(np.int64)
     laid = laid.loc[laid.index.repeat(copies)].drop(columns="departed")
     laid.insert(0, "row_id", np.arange(1, len(laid) + 1))
-    end = FIRST_DAY + pd.Timedelta(days=clock.days, hours=clock.start_hour)
+    end = (FIRST_DAY + pd.Timedelta(days=clock.days, hours=clock.start_hour)).round("s")  # a part of a day is no ns
     last = flights.iloc[[0]].assign(event_time=(end + CLOSING_GAP).tz_localize("UTC"), row_id=len(laid) + 1)
     return laid, pa.Table.from_pandas(last[SCHEMA.names], schema=SCHEMA, preserve_index=False)

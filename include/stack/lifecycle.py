@@ -23,6 +23,8 @@ POLL_S = 0.2
 GIVE_UP_AFTER_RESTARTS = 3
 STOP_S = 60.0
 
+FOLDERS = "MILLRACE_PIPELINES"
+"""Names folders of specs."""
 Watch = Callable[[StackRecord], None]
 
 
@@ -168,9 +170,25 @@ def _spawn(home: Home, until_pid: int | None) -> subprocess.Popen[bytes]:
             stdout=log,
             stderr=subprocess.STDOUT,
             cwd=REPO,
-            env={**os.environ, "MILLRACE_HOME": str(home.root), "PYTHONPATH": str(REPO)},
+            env=environment(home),
             start_new_session=True,
         )
+
+
+def environment(home: Home) -> dict[str, str]:
+    """Return what a stack is started with: the caller's variables, with paths that hold in any folder.
+
+    Args:
+        home: Whose stack.
+    """
+    folders = os.environ.get(FOLDERS, "").split(os.pathsep)
+    named = os.pathsep.join(str(Path(folder).expanduser().resolve()) for folder in folders if folder)
+    return {
+        **os.environ,
+        "MILLRACE_HOME": str(home.root),
+        "PYTHONPATH": str(REPO),
+        **({FOLDERS: named} if named else {}),
+    }
 
 
 def _raise_if_hopeless(home: Home, record: StackRecord) -> None:

@@ -109,3 +109,12 @@ def test_clock_when_a_setting_is_out_of_range_then_error_names_it(key: str, valu
     with pytest.raises(MillraceError) as raised:
         Clock(**{key: value})
     assert raised.value.key == key
+
+
+def test_replay_when_it_is_a_part_of_a_day_then_closes_all_the_same(all_flights: pd.DataFrame) -> None:
+    replay = Replay(Clock(fold_days=7, days=0.7, day_s=30, start_hour=4), all_flights)
+    assert _whole(replay).num_rows == replay.rows
+    assert (
+        replay.tick(replay.clock.ticks)["event_time"][0].as_py()
+        > replay.tick(replay.clock.ticks - 1)["event_time"][-1].as_py()
+    )
