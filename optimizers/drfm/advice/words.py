@@ -40,6 +40,8 @@ def _steps(told: AdmissionPlan) -> str:
 
 
 def _bound(told: AdmissionPlan) -> str:
+    if not told.holds:  # with too few nodes, nothing is said by there being no fewer
+        return ""
     if told.optimal or told.split <= told.least_nodes:
         return ", the fewest possible"
     return f" (no plan needs fewer than {told.least_nodes})" if told.least_nodes else ""

@@ -58,3 +58,11 @@ def test_changes_when_made_then_lead_to_the_plan_and_a_second_look_starts_there(
     again, _ = adviser.propose(look(later), after, json.loads(to_json(memory)))
     if again.admission is not None:
         assert again.admission.before == tuple(after.ingest.get(s, NOWHERE) for s in again.admission.stream)
+
+
+def test_sentence_when_streams_bring_more_than_all_tables_take_then_claims_no_fewest() -> None:
+    adviser = admission({"capacity": 1.0, "ingest": ["t0", "t1"]})
+    rows = {name: [3000] * 4 for name in "abcd"}
+    proposal, _ = adviser.propose(look(counts(rows)), deployment(2), {})
+    assert proposal.admission is not None and proposal.admission.holds == 0
+    assert "fewest possible" not in proposal.sentence and "fits for 0 of the next" in proposal.sentence
