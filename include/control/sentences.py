@@ -55,7 +55,7 @@ def _steps(changes: Iterable[Change]) -> list[str]:
 
 
 def _advised(wishes: Wishes) -> list[str]:
-    """Return the plans that are advised: key groups and streams cannot be moved between running apps yet."""
+    """Return the plans that nobody carries out but a person."""
     return [f"Advice by {p.optimizer}: {_sentence(p.sentence)}" for p in wishes.proposals if p.advises]
 
 

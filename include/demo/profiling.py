@@ -12,8 +12,6 @@ from include.stack.airflow_api import AirflowApi
 
 PATIENCE_S = 180.0
 LOOK_EVERY_S = 0.5
-
-
 PLANS = ("placement", "admission")
 """What is planned on a profile: sections of a spec, and what proposals bring."""
 

@@ -42,11 +42,9 @@ class Intake:
     def shares(self, course: Course) -> list[pa.Table]:
         """Return what each table gets in a course's tick: what waited first."""
         now = {s: t for s, t in course.entry.items() if s not in course.waiting}
-        ticks = [(tick, self._waited(course, now, tick)) for tick in self._buffered(course)]
-        ticks.append((course.tick, now))
-        return [
-            pa.concat_tables(self._of(tick, entry, table) for tick, entry in ticks) for table in range(len(self.tables))
-        ]
+        parts = [self._split(tick, self._waited(course, now, tick)) for tick in self._buffered(course)]
+        parts.append(self._split(course.tick, now))
+        return [pa.concat_tables(share) for share in zip(*parts, strict=True)]
 
     def report(self, log: CourseLog, ticks: range) -> Iterator[dict[str, Any]]:
         """Yield what each stream brought in a span of ticks, as rows of ``telemetry/streams`` but for the pipeline.
@@ -74,9 +72,14 @@ class Intake:
                 "latency_ms": delays[stream] * clock.tick_s * 1000 if stream in delays else None,
             }
 
-    def _of(self, tick: int, entry: dict[str, int], table: int) -> pa.Table:
-        rows, here = self.replay.tick(tick), [s for s, t in entry.items() if t == table]
-        return rows.filter(pc.is_in(self.streams(tick), value_set=pa.array(here, pa.string())))
+    def _split(self, tick: int, entry: dict[str, int]) -> list[pa.Table]:
+        """Return each table's rows of a tick; those of streams without an entry are left out."""
+        rows, ids = self.replay.tick(tick), self.streams(tick)
+        found = []
+        for table in range(len(self.tables)):
+            here = pa.array([s for s, t in entry.items() if t == table], pa.string())
+            found.append(rows.filter(pc.is_in(ids, value_set=here)))
+        return found
 
     def _buffered(self, course: Course) -> range:
         return range(min(course.resumed.values(), default=course.tick), course.tick)

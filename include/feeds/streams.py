@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -139,8 +140,8 @@ def main(
         with CourseLog(log or ingest[0].parent / f"{pipeline}.courses.jsonl", datetime.now(UTC)) as courses:
             tables = [SourceTable(folder, SCHEMA, f"{clock.content}, a share of it") for folder in ingest]
             reporter = Reporter(found, pipeline, max(1, round(report_s / clock.tick_s)))
-            say = lambda line: print(line, flush=True)  # noqa: E731
-            run(intake, tables, courses, Wishes(found, pipeline).read, reporter, parts, wait, say)
+            wished = Wishes(found, pipeline).read
+            run(intake, tables, courses, wished, reporter, parts, wait, partial(print, flush=True))
     except Conflict:
         sys.exit(f"error: another replay is filling {', '.join(map(str, ingest))}: stop one of the two")
     except MillraceError as error:

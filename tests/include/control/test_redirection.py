@@ -94,19 +94,22 @@ def look(w: World, batches: Iterator[int], more: int = 19) -> Decision:
     return decision
 
 
+def look_at(w: World, batches: Iterator[int], first: int, rows: Mapping[str, int]) -> Decision:
+    """The look after three periods of these rows each."""
+    report(w.lake, first, *[rows] * 3)
+    w.clock.wait(60)
+    return look(w, batches)
+
+
 def test_streams_when_a_table_gets_too_much_then_some_are_redirected_by_a_version_of_the_deployment(
     tmp_path: Path, batches: Iterator[int]
 ) -> None:
     w = feeding(tmp_path)
-    report(w.lake, 0, *[{"a": 500, "b": 300}] * 3)
-    w.clock.wait(60)
-    first = look(w, batches)
+    first = look_at(w, batches, 0, {"a": 500, "b": 300})
     assert (first.action, first.reason_code) == (Action.APPLY, "streams_to_admit")
     assert first.sentence.startswith("delays: 2 streams to other ingest tables: admit 2 streams on 1 ingest node")
     assert dict(latest(w.lake).ingest) == {"a": 0, "b": 0}
-    report(w.lake, 3, *[{"a": 900, "b": 800}] * 3)
-    w.clock.wait(60)
-    second = look(w, batches)
+    second = look_at(w, batches, 3, {"a": 900, "b": 800})
     assert (second.action, second.reason_code) == (Action.APPLY, "streams_to_redirect"), second.sentence
     assert sorted(latest(w.lake).ingest.values()) == [0, 1]
     assert latest(w.lake).apps == DeploymentStore(w.lake).get(NAME, 1).apps  # type: ignore[union-attr]
@@ -117,12 +120,8 @@ def test_streams_when_they_stay_then_no_version_is_made_and_no_plan_is_advised(
     tmp_path: Path, batches: Iterator[int]
 ) -> None:
     w = feeding(tmp_path)
-    report(w.lake, 0, *[{"a": 500, "b": 300}] * 3)
-    w.clock.wait(60)
-    look(w, batches)
-    report(w.lake, 3, *[{"a": 500, "b": 300}] * 3)
-    w.clock.wait(60)
-    held = look(w, batches)
+    look_at(w, batches, 0, {"a": 500, "b": 300})
+    held = look_at(w, batches, 3, {"a": 500, "b": 300})
     assert (held.action, latest(w.lake).version) == (Action.HOLD, 2), "an app that did not change is measured already"
     assert "Streams stay: 2 on 1 ingest node" in held.sentence and "Advice" not in held.sentence
     assert not any(p.planned for p in held.proposals), "nothing for MLflow"
@@ -132,14 +131,10 @@ def test_streams_when_a_person_rolls_back_then_the_next_look_starts_from_there(
     tmp_path: Path, batches: Iterator[int]
 ) -> None:
     w = feeding(tmp_path)
-    report(w.lake, 0, *[{"a": 500, "b": 300}] * 3)
-    w.clock.wait(60)
-    look(w, batches)
+    look_at(w, batches, 0, {"a": 500, "b": 300})
     roll_back(w.lake, NAME, 1, "ann", w.clock.now)
     assert dict(latest(w.lake).ingest) == {}
-    report(w.lake, 3, *[{"a": 500, "b": 300}] * 3)
-    w.clock.wait(60)
-    again = look(w, batches)
+    again = look_at(w, batches, 3, {"a": 500, "b": 300})
     assert again.reason_code == "streams_to_admit"
     assert dict(latest(w.lake).ingest) == {"a": 0, "b": 0}
 

@@ -77,12 +77,18 @@ def _in_batch(query: Any) -> bool:
     return bool(query.status["message"].startswith("Processing"))
 
 
-def test_end_when_last_rows_are_in_the_running_batch_then_what_they_close_is_emitted(folders: Folders) -> None:
+def _shut_after_three_rows(folders: Folders) -> Any:
+    """A query that has processed three rows, and is held in its next batch."""
     folders.add(1, 2, 3)
     folders.open.touch()
     query = folders.start()
     _await(lambda: folders.processed(query) == 3 and not _in_batch(query), query)
     folders.open.unlink()
+    return query
+
+
+def test_end_when_last_rows_are_in_the_running_batch_then_what_they_close_is_emitted(folders: Folders) -> None:
+    query = _shut_after_three_rows(folders)
     folders.add(MINUTES_OF_CLOSING)
     _await(lambda: _in_batch(query), query)
     folders.open.touch()
@@ -92,11 +98,7 @@ def test_end_when_last_rows_are_in_the_running_batch_then_what_they_close_is_emi
 
 
 def test_end_when_more_rows_wait_then_no_other_batch_begins(folders: Folders) -> None:
-    folders.add(1, 2, 3)
-    folders.open.touch()
-    query = folders.start()
-    _await(lambda: folders.processed(query) == 3 and not _in_batch(query), query)
-    folders.open.unlink()
+    query = _shut_after_three_rows(folders)
     for minute in (70, 71, MINUTES_OF_CLOSING):
         folders.add(minute)
     _await(lambda: _in_batch(query), query)
