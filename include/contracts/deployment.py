@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 
 from include.contracts.errors import MillraceError
+from include.contracts.join import JoinSettings
 
 
 @dataclass(frozen=True)
@@ -41,7 +42,7 @@ class AppDeployment:
     def changed(self, change: Change) -> AppDeployment:
         """Return the app with a change made."""
         if change.field == PARALLELISM:
-            return replace(self, parallelism={**self.parallelism, change.operator or "": change.value})
+            return replace(self, parallelism={**self.parallelism, change.operator or "": int(change.value)})
         return replace(self, **{change.field: change.value})  # type: ignore[arg-type]
 
 
@@ -60,6 +61,7 @@ class Deployment:
         decision_id: The Decision it comes from; None for a launch or a person's change.
         reason: One sentence.
         ingest: Number of the ingest table that each input stream enters at, by stream; empty where its feed decides.
+        join: Settings of its stream join; None without one.
     """
 
     pipeline: str
@@ -70,14 +72,17 @@ class Deployment:
     decision_id: str | None = None
     reason: str = ""
     ingest: Mapping[str, int] = field(default_factory=dict)
+    join: JoinSettings | None = None
 
     @property
     def content(self) -> tuple[object, ...]:
         """All that changes can change: two versions of equal content differ by number and history only."""
-        return self.apps, self.ingest
+        return self.apps, self.ingest, self.join
 
-    def value(self, change: Change) -> int | None:
+    def value(self, change: Change) -> float | None:
         """Return what a change's field is set to: -1 for a stream that has no table, None for what does not exist."""
+        if change.field in JOIN_FIELDS:
+            return None if self.join is None else getattr(self.join, JOIN_FIELDS[change.field])
         if change.field == INGEST:
             return self.ingest.get(change.stream or "", NOWHERE)
         return self.apps[change.app].value(change) if change.app in self.apps else None
@@ -88,21 +93,26 @@ class Deployment:
         Raises:
             MillraceError: If a change names an app, a field or an operator that does not exist.
         """
-        apps, ingest = dict(self.apps), dict(self.ingest)
+        apps, ingest, join = dict(self.apps), dict(self.ingest), self.join
         for change in changes:
             if change.app not in apps:
                 raise MillraceError("change.app", change.app, ", ".join(sorted(apps)), "Name an app of the pipeline.")
             if change.field not in CHANGEABLE:
                 raise MillraceError("change.field", change.field, ", ".join(CHANGEABLE), "Name a changeable field.")
             if change.field == INGEST:
-                ingest[change.stream or ""] = change.value
+                ingest[change.stream or ""] = int(change.value)
+                continue
+            if change.field in JOIN_FIELDS:
+                if join is None:
+                    raise MillraceError("change.field", change.field, "a pipeline with a join", "Name another field.")
+                join = replace(join, **{JOIN_FIELDS[change.field]: change.value})  # type: ignore[arg-type]
                 continue
             if apps[change.app].value(change) is None:
                 allowed = ", ".join(sorted(apps[change.app].parallelism)) or "none"
                 raise MillraceError("change.operator", change.operator, allowed, "Name an operator with its own p.")
             apps[change.app] = apps[change.app].changed(change)
         entered = {stream: table for stream, table in ingest.items() if table != NOWHERE}
-        return replace(self, apps=MappingProxyType(apps), ingest=MappingProxyType(entered))
+        return replace(self, apps=MappingProxyType(apps), ingest=MappingProxyType(entered), join=join)
 
 
 @dataclass(frozen=True)
@@ -120,13 +130,16 @@ class Change:
 
     app: str
     field: str
-    before: int
-    value: int
+    before: int | float
+    value: int | float
     operator: str | None = None
     stream: str | None = None
 
 
 NOWHERE = -1
 SLOTS, PARALLELISM, INGEST = "slots", "parallelism", "ingest"
-CHANGEABLE = (SLOTS, "memory_mb", PARALLELISM, INGEST)
+JOIN_WORKERS, BLOCK_SIZE, SHED_RATIO = "join_workers", "block_size", "shed_ratio"
+JOIN_FIELDS = {JOIN_WORKERS: "workers", BLOCK_SIZE: "block", SHED_RATIO: "shed"}
+"""Fields of a join's settings, by what changes call them."""
+CHANGEABLE = (SLOTS, "memory_mb", PARALLELISM, INGEST, *JOIN_FIELDS)
 """Fields of a Deployment that an optimizer may own."""

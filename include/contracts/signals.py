@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from include.contracts.admission import StreamCounts
+from include.contracts.join import JoinSignals
 from include.contracts.placement import KeyGroups
 
 
@@ -198,6 +199,7 @@ class Signals:
         settling: True while the last reconfiguration has not been verified yet.
         key_groups: What the key groups brought, where they were measured anew since the last look; else None.
         streams: What the input streams brought that nobody has taken in yet, where they were measured anew; else None.
+        join: What its stream join measured, where it has one; else None.
     """
 
     pipeline: str
@@ -213,3 +215,4 @@ class Signals:
     settling: bool = False
     key_groups: KeyGroups | None = None
     streams: StreamCounts | None = None
+    join: JoinSignals | None = None

@@ -39,7 +39,7 @@ def _scaling(change: Reconfiguration, decision: Decision | None) -> Scaling | No
         return None
     return Scaling(
         app=change.app,
-        before=step.before,
+        before=int(step.before),
         after=decision.target.apps[change.app].slots,
         ended=change.ended,
         capacity_before=app.capacity.rows_per_s,

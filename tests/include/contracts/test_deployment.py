@@ -56,7 +56,11 @@ def test_with_changes_when_streams_are_redirected_then_only_they_move_and_those_
         (Change("a", "parallelism", 2, 4, "rank"), "change.operator", "map, sink"),
         (Change("a", "parallelism", 2, 4), "change.operator", "map, sink"),
         (Change("b", "parallelism", 4, 5, "map"), "change.operator", "none"),
-        (Change("a", "script", 1, 2), "change.field", "slots, memory_mb, parallelism, ingest"),
+        (
+            Change("a", "script", 1, 2),
+            "change.field",
+            "slots, memory_mb, parallelism, ingest, join_workers, block_size, shed_ratio",
+        ),
         (Change("c", "slots", 1, 2), "change.app", "a, b"),
     ],
 )

@@ -1,0 +1,137 @@
+"""A windowed stream join: what it joins, how it is set, and what one period measured of it.
+
+The workers of a join share the window of its streams: each keeps a part of it, and every new tuple meets all parts.
+A **task** is one join predicate; all tasks of a join share its streams, which are read and passed on once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+
+
+@dataclass(frozen=True)
+class JoinStream:
+    """One input stream of a join.
+
+    Attributes:
+        name: Its name, for example ``flights``.
+        source: Folder of its Delta table.
+        time: Column of its event time.
+        columns: SQL expression of each column that tasks use or results show, by column name.
+        late_s: How much later than newer tuples of the stream a tuple may come, seconds of event time, >= 0. What
+            comes later still is dropped and counted.
+    """
+
+    name: str
+    source: str
+    time: str
+    columns: Mapping[str, str]
+    late_s: float = 0.0
+
+
+@dataclass(frozen=True)
+class JoinTask:
+    """One join predicate over two of the streams, or over one stream twice.
+
+    A pair matches if the columns of ``on`` are equal and not null, both sides meet their condition, and
+    ``after_s <= time of the right - time of the left <= before_s``.
+
+    Attributes:
+        name: Its name, which its results table has too.
+        left: Name of a stream.
+        right: Name of a stream.
+        on: Pairs (column of the left, column of the right); may be empty.
+        after_s: Least distance in event time, seconds; negative where the right may come first.
+        before_s: Greatest distance.
+        left_where: SQL condition on the left's columns; empty for all tuples.
+        right_where: The same of the right.
+    """
+
+    name: str
+    left: str
+    right: str
+    on: tuple[tuple[str, str], ...]
+    after_s: float
+    before_s: float
+    left_where: str = ""
+    right_where: str = ""
+
+
+@dataclass(frozen=True)
+class JoinDefinition:
+    """All that a join's job is told when it starts.
+
+    Attributes:
+        streams: Its streams.
+        tasks: Its tasks.
+        results: Folder under which each task has its results table.
+        checkpoint: Folder of the query's checkpoint.
+        capacity: W, tuples of the window that a worker is to keep at most, >= 2.
+    """
+
+    streams: tuple[JoinStream, ...]
+    tasks: tuple[JoinTask, ...]
+    results: str
+    checkpoint: str
+    capacity: int
+
+    def window_s(self, stream: str) -> float:
+        """Return how long a tuple of a stream can still find partners, seconds of event time, >= 0."""
+        ahead = [task.before_s for task in self.tasks if task.left == stream]
+        behind = [-task.after_s for task in self.tasks if task.right == stream]
+        return max(0.0, *ahead, *behind) if ahead or behind else 0.0
+
+
+@dataclass(frozen=True)
+class JoinSettings:
+    """What a job obeys between two batches (part of a Deployment, tier T0).
+
+    Attributes:
+        workers: m, workers that new tuples are kept by, >= 1.
+        block: Tuples of a block, >= 1.
+        shed: Share of the new tuples that is dropped, 0..1.
+    """
+
+    workers: int = 1
+    block: int = 1
+    shed: float = 0.0
+
+
+@dataclass(frozen=True)
+class JoinSignals:
+    """What one period measured of a join.
+
+    Attributes:
+        workers: m in force at the period's end.
+        block: Block size in force.
+        shed: Shed ratio in force.
+        capacity: W.
+        window_s: phi, how long the streams' tuples stay in the window at most, seconds of event time.
+        window_tuples: Tuples that each worker keeps at the end of the period, of workers on their way out too; None
+            where the telemetry lost it.
+        offered: Tuples that the whole window would hold had nothing been shed; None if unknown.
+        offered_before: The same at the end of the period before; None if unknown.
+        arrived: Tuples that came in the period, by stream, what was shed included.
+        dropped: Tuples that were shed in the period, by stream.
+        messages: Blocks that workers received in the period.
+        bytes: Their size.
+        until: End of the period (UTC).
+        period_s: Its length, seconds.
+    """
+
+    workers: int
+    block: int
+    shed: float
+    capacity: int
+    window_s: float
+    window_tuples: tuple[int | None, ...]
+    offered: int | None
+    until: datetime
+    period_s: float
+    offered_before: int | None = None
+    arrived: Mapping[str, int] = field(default_factory=dict)
+    dropped: Mapping[str, int] = field(default_factory=dict)
+    messages: int = 0
+    bytes: int = 0
