@@ -1,0 +1,8 @@
+"""MP-2PF: two-phase forwarding of tuple blocks along a chain of join workers, as a state machine without I/O.
+
+R enters at the first worker and flows right, S enters at the last and flows left; each pair meets where it crosses.
+One event in, changed state, messages and met pairs out: whoever holds the chain decides which event comes next.
+
+Reference:
+    .. [ESJ-C] ESJ, "Saving Communication Cost": MP-2PF, reducing serialization, eliminating stream duplication.
+"""
