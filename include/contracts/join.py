@@ -10,6 +10,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 
+ADVISER = "esj"
+"""Name of the optimizer that sets joins."""
+
 
 @dataclass(frozen=True)
 class JoinStream:

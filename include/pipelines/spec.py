@@ -7,21 +7,29 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
+from pydantic import ConfigDict, Field, field_validator, model_validator
 from pydantic_core import PydanticCustomError
 
 from include.contracts.admission import ADVISER
-from include.contracts.deployment import CHANGEABLE, INGEST, PARALLELISM, SLOTS, AppDeployment, Deployment
+from include.contracts.codec import to_json
+from include.contracts.deployment import (
+    CHANGEABLE,
+    INGEST,
+    JOIN_FIELDS,
+    PARALLELISM,
+    SLOTS,
+    AppDeployment,
+    Deployment,
+)
+from include.contracts.join import ADVISER as JOIN_ADVISER
+from include.contracts.join import JoinDefinition
 from include.contracts.signals import Bounds, Objective
+from include.pipelines.joins import Join
+from include.pipelines.section import NAME, Strict
 
-NAME = r"^[a-z][a-z0-9_]{0,62}$"
 CLOCK = r"(([01]\d|2[0-3]):[0-5]\d|24:00)"
-
-
-class Strict(BaseModel):
-    """Base of all sections: unknown keys are errors, values never change after loading."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
+STREAM_JOIN = Path(__file__).resolve().parents[2] / "jobs" / "stream_join.py"
+"""The script of a pipeline that is a join."""
 
 
 class Mode(StrEnum):
@@ -217,14 +225,23 @@ class Admission(Strict):
     options: dict[str, Any] = Field(default_factory=dict, description="Options of the optimizer drfm")
 
 
+def _needs_a_script_or_a_join(schema: dict[str, Any]) -> None:
+    schema["required"].remove("script")
+    schema["anyOf"] = [{"required": ["script"]}, {"required": ["join"]}]
+
+
 class PipelineSpec(Strict):
     """A pipeline: one script run by Millrace, and how it may be adapted."""
 
+    model_config = ConfigDict(json_schema_extra=_needs_a_script_or_a_join)
+
     name: Annotated[str, Field(pattern=NAME)]
     description: str = ""
-    script: str = Field(description="The PySpark script, relative to the spec's folder or absolute")
+    script: str = Field(
+        description="The PySpark script, relative to the spec's folder or absolute; a join has one by default"
+    )
     args: tuple[str, ...] = Field((), description="Its arguments; ${MILLRACE_HOME} is replaced")
-    level: Literal[0, 1, 2] = 0
+    level: Literal[0, 1, 2] = Field(0, description="What Millrace can change; with a join at least 1, the default then")
     submit: Submit = Submit()
     slots: Slots = Slots()
     memory_mb: Annotated[int, Field(ge=512)] = 1024
@@ -245,6 +262,14 @@ class PipelineSpec(Strict):
     profile: Profile | None = None
     placement: Placement | None = None
     admission: Admission | None = None
+    join: Join | None = None
+
+    @model_validator(mode="before")
+    @classmethod
+    def _joins_have_a_script_and_level(cls, told: Any) -> Any:
+        if isinstance(told, dict) and told.get("join") is not None:
+            return {"script": str(STREAM_JOIN), "level": 1, **told}
+        return told
 
     @model_validator(mode="after")
     def _owned_fields_exist(self) -> Self:
@@ -272,6 +297,19 @@ class PipelineSpec(Strict):
             raise ValueError("admission: ingest names a table twice")
         return self
 
+    @model_validator(mode="after")
+    def _joins_can_run(self) -> Self:
+        if self.join is None:
+            return self
+        if self.level < 1:
+            raise ValueError("level: with a join 1 or 2, as its job obeys changes between batches")
+        if self.join.workers.max > self.max_parallelism:
+            most = f"max_parallelism, {self.max_parallelism}"
+            raise ValueError(f"join.workers.max: at most {most}, as each worker has its own shuffle partition")
+        if self.admission is not None or (self.profile is not None and self.profile.stream):
+            raise ValueError("join: its job counts the streams itself; leave admission and profile.stream out")
+        return self
+
     @property
     def app(self) -> str:
         """Name of the pipeline's one app (L0 and L1 have one)."""
@@ -283,6 +321,8 @@ class PipelineSpec(Strict):
         owners = {SLOTS: self.tuner.name, PARALLELISM: self.tuner.name}
         if self.admission is not None and self.admission.ingest:
             owners[INGEST] = ADVISER
+        if self.join is not None:
+            owners |= dict.fromkeys(JOIN_FIELDS, JOIN_ADVISER)
         return {**owners, **self.owners}
 
     @property
@@ -313,6 +353,24 @@ class PipelineSpec(Strict):
         return told
 
     @property
+    def join_definition(self) -> JoinDefinition | None:
+        """Return what the job of a join is told; None without one."""
+        return None if self.join is None else self.join.definition
+
+    @property
+    def join_options(self) -> dict[str, Any] | None:
+        """Return what the optimizer of joins is told; None without one."""
+        if self.join is None:
+            return None
+        return {
+            "capacity": self.join.capacity,
+            "window_s": self.join.window_s,
+            "workers": {"min": self.join.workers.min, "max": self.join.workers.max},
+            "expected_rows_per_s": self.join.expected_rows_per_s,
+            "options": self.join.options,
+        }
+
+    @property
     def stream_period_s(self) -> int | None:
         """Length of the periods that input streams are counted in, seconds; None where nobody counts them."""
         if self.admission is not None and self.admission.ingest:
@@ -320,16 +378,24 @@ class PipelineSpec(Strict):
         return self.profile.period_s if self.profile is not None and self.profile.stream else None
 
     def first_deployment(self) -> Deployment:
-        """Return the content of the pipeline's first version."""
+        """Return the content of the pipeline's first version; that of a join holds its definition as an argument."""
+        args = self.args if self.join is None else (*self.args, f"--join={to_json(self.join.definition)}")
         app = AppDeployment(
             script=self.script,
-            args=self.args,
+            args=args,
             slots=self.slots.start,
             memory_mb=self.memory_mb,
             max_parallelism=self.max_parallelism,
             submit=self.submit.model_dump(mode="json"),
         )
-        return Deployment(pipeline=self.name, version=1, running=True, apps={self.app: app}, reason="first launch")
+        return Deployment(
+            pipeline=self.name,
+            version=1,
+            running=True,
+            apps={self.app: app},
+            reason="first launch",
+            join=None if self.join is None else self.join.first,
+        )
 
     def objective_contract(self) -> Objective:
         """Return the objective as the optimizers see it."""
