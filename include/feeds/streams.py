@@ -24,8 +24,8 @@ from include.feeds.flights import TRANSACTION, clock_options, stoppable
 from include.feeds.intake import Intake
 from include.feeds.nycflights import flights
 from include.feeds.replay import SCHEMA, Clock, Replay
-from include.feeds.wishes import Wishes
 from include.lake.appended import committed
+from include.lake.deployments import FollowedDeployment
 from include.lake.source import SourceTable
 from include.lake.store import Lake
 
@@ -116,6 +116,11 @@ def run(
     return True
 
 
+def _wished(followed: FollowedDeployment) -> Mapping[str, int]:
+    newest = followed.read()
+    return newest.ingest if newest else {}
+
+
 @click.command()
 @click.option("--ingest", type=click.Path(path_type=Path), multiple=True, required=True, help="Folder of a table.")
 @click.option("--pipeline", required=True, help="Whose Deployment says which stream enters where.")
@@ -140,8 +145,8 @@ def main(
         with CourseLog(log or ingest[0].parent / f"{pipeline}.courses.jsonl", datetime.now(UTC)) as courses:
             tables = [SourceTable(folder, SCHEMA, f"{clock.content}, a share of it") for folder in ingest]
             reporter = Reporter(found, pipeline, max(1, round(report_s / clock.tick_s)))
-            wished = Wishes(found, pipeline).read
-            run(intake, tables, courses, wished, reporter, parts, wait, partial(print, flush=True))
+            followed = FollowedDeployment(found, pipeline)
+            run(intake, tables, courses, lambda: _wished(followed), reporter, parts, wait, partial(print, flush=True))
     except Conflict:
         sys.exit(f"error: another replay is filling {', '.join(map(str, ingest))}: stop one of the two")
     except MillraceError as error:

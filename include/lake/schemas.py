@@ -108,6 +108,7 @@ TABLES: dict[str, TableSchema] = {
         ("messages", pa.int64()),
         ("bytes", pa.int64()),
         ("shed", pa.int64()),
+        ("late", pa.int64()),
         ("workers", pa.int32()),
         ("block", pa.int64()),
         ("shed_ratio", pa.float64()),

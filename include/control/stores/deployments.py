@@ -8,9 +8,8 @@ from datetime import UTC, datetime
 from include.contracts.codec import from_json, to_json
 from include.contracts.deployment import Deployment
 from include.contracts.errors import Conflict
+from include.lake.deployments import TABLE, newest
 from include.lake.store import Lake, literal
-
-TABLE = "control/deployments"
 
 
 @dataclass(frozen=True)
@@ -21,7 +20,7 @@ class DeploymentStore:
 
     def latest(self, pipeline: str) -> Deployment | None:
         """Return the newest version of a pipeline, None before its first launch."""
-        return self._one(f"pipeline = {literal(pipeline)} order by version desc limit 1")
+        return newest(self.lake, pipeline)
 
     def get(self, pipeline: str, version: int) -> Deployment | None:
         """Return one version of a pipeline."""

@@ -1,5 +1,7 @@
 """Where blocks come to rest."""
 
+from itertools import pairwise
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -11,7 +13,7 @@ SIDES = st.sampled_from(["left", "right"])
 
 
 def apart(sizes):
-    return max((abs(a - b) for a, b in zip(sizes, sizes[1:], strict=False)), default=0)
+    return max((abs(a - b) for a, b in pairwise(sizes)), default=0)
 
 
 @given(st.integers(1, 6), st.integers(1, 5), st.lists(SIDES, max_size=60))
@@ -48,5 +50,5 @@ def test_resting_place_when_the_chain_is_empty_then_is_the_far_end():
 
 @pytest.mark.parametrize(("sizes", "block"), [([], 1), ([1, -1], 1), ([1], 0)])
 def test_resting_place_when_asked_nonsense_then_names_it(sizes, block):
-    with pytest.raises(MillraceError, match="sizes|block"):
+    with pytest.raises(MillraceError, match=r"sizes|block"):
         resting_place(sizes, "left", block)

@@ -1,0 +1,230 @@
+"""The join's Spark job against Spark's own stream-stream join, on the same flights and weather in one run.
+
+Flights of 2013 meet the weather of their airport within an hour; the second task, a delayed flight with the same plane's
+next departures, makes a second query of Spark's and a second copy of the flights. Processor time is that of the whole
+tree of processes, drivers, JVM and Python workers, over all micro-batches but the first, in which the JVM compiles.
+Rivals take turns, so that none has the warmer JVM.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import median
+from typing import TYPE_CHECKING, Any
+
+import pandas as pd
+import psutil
+
+from benchmarks.drfm.session import SLOTS, spark_session
+from benchmarks.record import Record
+from include.contracts.join import JoinDefinition, JoinSettings, JoinStream, JoinTask
+from include.feeds.nycflights import data_folder, flights
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+WEATHER = JoinTask("weather", "flights", "weather", (("origin", "origin"),), -3600, 3600)
+NEXT_LEG = JoinTask("next_leg", "flights", "flights", (("tailnum", "tailnum"),), 60, 43_200, "delay >= 15")
+COLUMNS: Mapping[str, tuple[str, ...]] = {
+    "flights": ("id", "origin", "tailnum", "delay"),
+    "weather": ("id", "origin", "temp", "wind_speed"),
+}
+WORKERS, BLOCK = SLOTS, 1_000
+LATE = "0 seconds"
+
+
+@dataclass(frozen=True)
+class Size:
+    """How much is measured.
+
+    Attributes:
+        flights: Rows of the flights.
+        batches: Micro-batches of a run, the first of which is not counted.
+        runs: Runs of each method.
+    """
+
+    flights: int
+    batches: int
+    runs: int
+
+
+FULL = (Size(336_776, 12, 3), Size(60_000, 12, 3))
+QUICK = (Size(60_000, 4, 1),)
+
+
+def records(quick: bool) -> Iterator[Record]:
+    """Measure both joins.
+
+    Args:
+        quick: Fewer rows and batches, and one run.
+    """
+    with spark_session() as spark, tempfile.TemporaryDirectory(prefix="millrace-join-") as scratch:
+        for size in QUICK if quick else FULL:
+            for tasks in ((WEATHER,), (WEATHER, NEXT_LEG)):
+                folder = Path(scratch) / f"{size.flights}-{len(tasks)}"
+                write_source(folder / "source", size)
+                yield from _measured(spark, folder, size, tasks)
+
+
+def write_source(folder: Path, size: Size) -> None:
+    """Write both streams as files, in the order of their time, two a micro-batch."""
+    for name, rows in _streams(size.flights).items():
+        (folder / name).mkdir(parents=True)
+        for i in range(2 * size.batches):
+            part = rows.iloc[len(rows) * i // (2 * size.batches) : len(rows) * (i + 1) // (2 * size.batches)]
+            part.to_parquet(folder / name / f"{i:04d}.parquet", index=False)
+
+
+def _streams(count: int) -> dict[str, pd.DataFrame]:
+    told = flights()
+    flown = pd.DataFrame(
+        {
+            "time": told["departed"].dt.tz_localize("UTC").astype("datetime64[us, UTC]"),
+            "origin": told["origin"],
+            "tailnum": told["tailnum"],
+            "delay": pd.to_numeric(told["dep_delay"], errors="coerce"),
+        }
+    ).sort_values("time", kind="stable")[:count]
+    csv = pd.read_csv(data_folder() / "weather.csv")
+    hour = pd.to_datetime(csv[["year", "month", "day", "hour"]]).dt.tz_localize("UTC").astype("datetime64[us, UTC]")
+    weather = csv.assign(time=hour)[["time", "origin", "temp", "wind_speed"]].sort_values("time", kind="stable")
+    weather = weather[weather["time"] <= flown["time"].max()]
+    found = {"flights": flown, "weather": weather}
+    for rows in found.values():
+        rows.insert(0, "id", range(len(rows)))
+    return found
+
+
+def _measured(spark: SparkSession, folder: Path, size: Size, tasks: tuple[JoinTask, ...]) -> Iterator[Record]:
+    scenario = f"spark_join_{size.flights // 1000}k_{len(tasks)}_task{'s' * (len(tasks) > 1)}"
+    methods: dict[str, Callable[[Path], list[Any]]] = {
+        "ours": lambda at: [_ours(spark, folder / "source", at, tasks)],
+        "spark_join": lambda at: [_sparks(spark, folder / "source", at, task) for task in tasks],
+    }
+    spent: dict[str, list[float]] = {name: [] for name in methods}
+    for run in range(size.runs):
+        for name, method in methods.items():
+            at = folder / f"{name}-{run}"
+            spent[name].append(sum(_cpu_us_per_tuple(query, size) for query in method(at)))
+    yield Record("esj", scenario, "source", "rows", float(_rows(spark, folder / "source")), "rows")
+    for name, values in spent.items():
+        low, high = (min(values), max(values)) if len(values) > 1 else (None, None)
+        judged: Any = (None, None)
+        if name == "ours":
+            limit = median(spent["spark_join"])
+            judged = (f"<{limit:.4g}", median(values) < limit)
+        yield Record("esj", scenario, name, "cpu_us_per_tuple", median(values), "us", low, high, len(values), *judged)
+        for task in tasks:
+            wrong = _different(spark, folder, folder / f"{name}-{size.runs - 1}", task)
+            yield Record(
+                "esj", scenario, name, f"matches_different_{task.name}", wrong, "pairs", target="<=0", holds=wrong == 0
+            )
+
+
+class _Meter:
+    """Processor time of the process tree at the end of each batch of a stream of so many rows."""
+
+    def __init__(self, rows: int) -> None:
+        self.rows, self.at = rows, list[float]()
+
+    def note(self) -> None:
+        self.at.append(_cpu_s())
+
+
+def _cpu_s() -> float:
+    total = 0.0
+    own = psutil.Process()
+    for process in (own, *own.children(recursive=True)):
+        try:
+            times = process.cpu_times()
+        except psutil.NoSuchProcess:
+            continue
+        # Python workers that have ended count with their daemon
+        total += times.user + times.system + (times.children_user + times.children_system) * (process != own)
+    return total
+
+
+def _cpu_us_per_tuple(meter: _Meter, size: Size) -> float:
+    counted = meter.rows * (size.batches - 1) / size.batches
+    return 1e6 * (meter.at[size.batches - 1] - meter.at[0]) / counted
+
+
+def _read(spark: SparkSession, source: Path, stream: str) -> DataFrame:
+    schema = spark.read.parquet(str(source / stream)).schema
+    return spark.readStream.schema(schema).option("maxFilesPerTrigger", 2).parquet(str(source / stream))
+
+
+def _ours(spark: SparkSession, source: Path, at: Path, tasks: tuple[JoinTask, ...]) -> _Meter:
+    from include.streaming.joins.query import start
+
+    streams = tuple(
+        JoinStream(name, "", "time", {column: column for column in columns}) for name, columns in COLUMNS.items()
+    )
+    definition = JoinDefinition(streams, tasks, str(at / "results"), str(at / "checkpoint"), 1_000_000)
+    meter = _Meter(_rows(spark, source))
+    query = start(
+        spark,
+        definition,
+        lambda: JoinSettings(WORKERS, BLOCK, 0.0),
+        lambda *told: meter.note(),
+        source=lambda stream: _read(spark, source, stream.name),
+        available_now=True,
+    )
+    query.awaitTermination()
+    return meter
+
+
+def _sparks(spark: SparkSession, source: Path, at: Path, task: JoinTask) -> _Meter:
+    left = _side(spark, source, task.left, "left")
+    right = _side(spark, source, task.right, "right")
+    joined = left.join(right, _condition(task))
+    meter = _Meter(_rows(spark, source))
+
+    def write(rows: DataFrame, batch_id: int) -> None:
+        rows.write.mode("overwrite").parquet(
+            str(at / "results" / task.name / f"batch={batch_id}")
+        )  # cheaper than Delta
+        meter.note()
+
+    writer = joined.writeStream.foreachBatch(write).option("checkpointLocation", str(at / "checkpoint" / task.name))
+    writer.trigger(availableNow=True).start().awaitTermination()
+    return meter
+
+
+def _rows(spark: SparkSession, source: Path) -> int:
+    return sum(spark.read.parquet(str(source / stream)).count() for stream in COLUMNS)
+
+
+def _side(spark: SparkSession, source: Path, stream: str, side: str, *, batch: bool = False) -> DataFrame:
+    from pyspark.sql import functions as sf
+
+    read = spark.read.parquet(str(source / stream)) if batch else _read(spark, source, stream)
+    rows = read.select(*(sf.col(c).alias(f"{side}_{c}") for c in ("time", *COLUMNS[stream])))
+    return rows if batch else rows.withWatermark(f"{side}_time", LATE)
+
+
+def _condition(task: JoinTask) -> Any:
+    from pyspark.sql import functions as sf
+
+    words = [f"left_{a} = right_{b}" for a, b in task.on]
+    after, before = f"interval {task.after_s:g} seconds", f"interval {task.before_s:g} seconds"
+    words.append(f"right_time between left_time + {after} and left_time + {before}")
+    if task.left_where:
+        words.append(f"left_{task.left_where}")
+    return sf.expr(" and ".join(words))
+
+
+def _different(spark: SparkSession, folder: Path, found: Path, task: JoinTask) -> int:
+    """Return how many pairs only the stream or only a batch join has, or has another number of times."""
+    sides = [
+        _side(spark, folder / "source", of, side, batch=True)
+        for of, side in ((task.left, "left"), (task.right, "right"))
+    ]
+    expected = sides[0].join(sides[1], _condition(task)).select("left_id", "right_id")
+    # read as it was written: ours is a Delta table that nothing was deleted from
+    got = spark.read.option("recursiveFileLookup", True).parquet(str(found / "results" / task.name))
+    got = got.select("left_id", "right_id")
+    return int(got.exceptAll(expected).count() + expected.exceptAll(got).count())

@@ -1,0 +1,62 @@
+"""A windowed stream join: the script of every pipeline whose spec has a section ``join``.
+
+Run by Millrace it obeys the pipeline's newest Deployment between two micro-batches and tells the lake what its workers
+did. By itself, it runs as it is told on the command line, on a Spark that has Delta.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+# run as a script this folder comes first on the path, and a file in it hides the standard library's module ``profile``
+sys.path[:] = [*(p for p in sys.path if Path(p).resolve() != HERE), str(HERE.parent)]
+
+from include.contracts.codec import from_json  # noqa: E402
+from include.contracts.errors import MillraceError  # noqa: E402
+from include.contracts.join import JoinDefinition, JoinSettings  # noqa: E402
+from include.drivers.arguments import recognise  # noqa: E402
+from include.lake.store import Lake  # noqa: E402
+from include.streaming.joins.query import start  # noqa: E402
+from include.streaming.joins.settings import DeployedSettings  # noqa: E402
+from include.streaming.joins.telemetry import JoinTelemetry  # noqa: E402
+
+
+def main() -> None:
+    """Run until stopped."""
+    from pyspark.sql import SparkSession
+
+    parser = argparse.ArgumentParser(prog="stream_join.py", description=__doc__.splitlines()[0], allow_abbrev=False)
+    parser.add_argument("--join", required=True, help="the join as JSON: include.contracts.join.JoinDefinition")
+    parser.add_argument("--workers", type=int, default=1, help="workers that keep the window")
+    parser.add_argument("--block", type=int, default=1000, help="tuples of a block")
+    parser.add_argument("--shed", type=float, default=0.0, help="share of the tuples that is dropped")
+    given = parser.parse_args()
+    try:
+        definition = _definition(given.join)
+        first = JoinSettings(given.workers, given.block, given.shed)
+        spark = SparkSession.builder.appName("stream_join").getOrCreate()
+        driver = recognise(sys.orig_argv)
+        if driver is None:
+            start(spark, definition, lambda: first).awaitTermination()
+        else:
+            lake = Lake(driver.lake)
+            wanted = DeployedSettings(lake, driver.pipeline, first)
+            tell = JoinTelemetry(lake, driver.pipeline, driver.app, driver.generation, definition.capacity)
+            start(spark, definition, wanted, tell, name=driver.pipeline).awaitTermination()
+    except MillraceError as error:
+        sys.exit(str(error))
+
+
+def _definition(text: str) -> JoinDefinition:
+    try:
+        return from_json(JoinDefinition, text)
+    except (ValueError, TypeError, KeyError) as error:
+        remedy = f"Let a pipeline's spec write it ({error})."
+        raise MillraceError("--join", text, "a JoinDefinition as JSON", remedy) from error
+
+
+if __name__ == "__main__":
+    main()
