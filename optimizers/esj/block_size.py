@@ -1,0 +1,111 @@
+"""How many tuples a block holds that one worker passes to the next.
+
+Large blocks are serialised less often; a worker may hold a block more than its neighbour, and so be full early.
+
+Symbols:
+    x       rate phi / m: tuples of the window that a worker keeps
+    W       tuples that a worker can keep
+    alpha   weight of imbalance against serialisation, (0, 0.8)
+    b       tuples of a block
+
+    ST = x / b    IF = b / x    J(b) = (1 - alpha) ST + alpha IF        least at b = k x, k = sqrt(1 / alpha - 1)
+    1 <= b <= W / 2,    b + x <= W
+
+``literal`` is the theorem's closed form, in x instead of the rate (beta1 is x = W / (2 k), beta2 is x = W):
+
+    floor(k x)                            0 < x <= W / (2 k)
+    floor(x / ceil(x / (W - x)))          W / (2 k) < x <= W
+    1                                     x > W
+
+Its gaps, all of them kept: case 1 forgets b + x <= W (for alpha > 1/2, by up to half of W); small x give b = 0; x = W
+divides by zero, where the limit from below is b = 0; the last case has no block that fits at all. That ST is a natural
+number holds in case 2 only; ``optimum`` leaves it out too, as windows do not consist of whole blocks.
+
+``optimum``: J is convex in b, so its least value over whole numbers is at floor(k x) or ceil(k x), each brought into
+[1, min(floor(W / 2), floor(W - x))]. Where that is empty, blocks of 1 are the least that can be done.
+
+Reference: [ESJ-C] Theorem 1 and its appendix, Definitions 1 to 3.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from optimizers.ranges import JOIN, NOT_NEGATIVE, Range, check
+
+OPTIMUM, LITERAL = "optimum", "literal"
+METHODS = (OPTIMUM, LITERAL)
+ALPHA = Range(0, 0.8, low_open=True, high_open=True)
+CAPACITY = Range(2, math.inf, high_open=True)
+
+
+@dataclass(frozen=True)
+class Block:
+    """A block size.
+
+    Attributes:
+        tuples: b; the literal form may give 0.
+        feasible: Whether it meets all bounds; the rate is more than the workers can serve where ``optimum``'s does not.
+    """
+
+    tuples: int
+    feasible: bool
+
+
+def block_size(held: float, capacity: int, alpha: float, method: str = OPTIMUM) -> Block:
+    """Return the block size for what a worker keeps.
+
+    Args:
+        held: x, tuples of the window a worker, >= 0.
+        capacity: W, >= 2.
+        alpha: (0, 0.8).
+        method: One of :data:`METHODS`.
+
+    Raises:
+        MillraceError: If a value is out of range.
+    """
+    check("held", held, NOT_NEGATIVE, "join")
+    check("capacity", capacity, CAPACITY, "join")
+    check("alpha", alpha, ALPHA, JOIN)
+    found = FORMS[method](held, capacity, alpha)
+    return Block(found, fits(found, held, capacity))
+
+
+def fits(block: int, held: float, capacity: int) -> bool:
+    """Say whether a block size meets the bounds, given x and W."""
+    return 1 <= block <= capacity / 2 and block + held <= capacity
+
+
+def cost(block: int, held: float, alpha: float) -> float:
+    """Return J of a block size; without load, imbalance is all there is to weigh.
+
+    Args:
+        block: b, >= 1.
+        held: x, tuples of the window a worker, >= 0.
+        alpha: (0, 0.8).
+    """
+    if not held:
+        return float(block)
+    return (1 - alpha) * held / block + alpha * block / held
+
+
+def _literal(held: float, capacity: int, alpha: float) -> int:
+    free = math.sqrt(1 / alpha - 1) * held
+    if free <= capacity / 2:
+        return math.floor(free)
+    if held > capacity:
+        return 1
+    return math.floor(held / math.ceil(held / (capacity - held))) if held < capacity else 0
+
+
+def _optimum(held: float, capacity: int, alpha: float) -> int:
+    most = max(1, min(capacity // 2, math.floor(capacity - held)))
+    free = math.sqrt(1 / alpha - 1) * held
+    # beyond W the clamp gives the same, and a rate without end has no floor
+    near = {min(most, max(1, math.floor(free))), min(most, max(1, math.ceil(free)))}
+    return min(sorted(near), key=lambda block: cost(block, held, alpha))
+
+
+FORMS: Mapping[str, Callable[[float, int, float], int]] = {OPTIMUM: _optimum, LITERAL: _literal}

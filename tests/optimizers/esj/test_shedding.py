@@ -1,0 +1,66 @@
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from optimizers.esj.shedding import FORMS, shed_factor, stepped
+
+BEGINS = st.floats(0.01, 0.99)
+SHARES = st.floats(0, 1)
+STEPS = st.floats(0.001, 0.5)
+
+
+@given(st.floats(0, 3), BEGINS, SHARES, st.sampled_from(FORMS))
+def test_factor_when_utilisation_is_anything_then_is_a_share_and_starts_at_tau2(
+    utilisation: float, begin: float, base: float, form: str
+) -> None:
+    found = shed_factor(utilisation, begin, base, form)
+    assert 0 <= found <= 1
+    assert found == 0 if utilisation < begin else found >= base
+    assert utilisation < 1 or found == 1
+
+
+@given(st.lists(st.floats(0, 1.2), min_size=2, max_size=2), BEGINS, SHARES, st.sampled_from(FORMS))
+def test_factor_when_utilisation_rises_then_never_falls(
+    pair: list[float], begin: float, base: float, form: str
+) -> None:
+    low, high = sorted(pair)
+    assert shed_factor(low, begin, base, form) <= shed_factor(high, begin, base, form)
+
+
+@given(st.floats(0, 1), BEGINS, SHARES)
+def test_factor_when_quadratic_then_sheds_no_more_than_the_linear_one(
+    utilisation: float, begin: float, base: float
+) -> None:
+    linear, quadratic = (shed_factor(utilisation, begin, base, form) for form in FORMS)
+    assert quadratic <= linear
+
+
+@pytest.mark.parametrize(
+    ("form", "utilisation", "factor"),
+    [("linear", 0.8, 0.1), ("linear", 0.9, 0.55), ("quadratic", 0.8, 0.1), ("quadratic", 0.9, 0.325)],
+)
+def test_factor_when_calculated_by_hand_then_is_the_same(form: str, utilisation: float, factor: float) -> None:
+    assert shed_factor(utilisation, 0.8, 0.1, form) == pytest.approx(factor)
+
+
+@given(SHARES, SHARES, STEPS)
+def test_step_when_taken_then_lies_within_one_of_the_factor_and_stays_there(
+    factor: float, current: float, step: float
+) -> None:
+    found = stepped(factor, current, step)
+    assert 0 <= found <= 1
+    assert abs(found - factor) <= step + 1e-9
+    assert stepped(factor, found, step) == found
+
+
+@given(SHARES, STEPS)
+def test_step_when_nothing_or_everything_is_to_be_shed_then_is_exactly_that(current: float, step: float) -> None:
+    assert stepped(0.0, current, step) == 0.0
+    assert stepped(1.0, current, step) == 1.0
+
+
+def test_step_when_the_factor_moves_by_less_then_nothing_changes() -> None:
+    assert [stepped(factor, 0.3, 0.05) for factor in (0.26, 0.3, 0.34)] == [0.3] * 3
+    assert stepped(0.36, 0.3, 0.05) == 0.4
