@@ -1,0 +1,75 @@
+"""esj in the loop: how many workers a join has, what it sheds, and how large its blocks are."""
+
+from __future__ import annotations
+
+from include.contracts.decision import Memory, Proposal
+from include.contracts.deployment import Deployment
+from include.contracts.errors import MillraceError
+from include.contracts.join import ADVISER, JoinSettings, JoinSignals
+from include.contracts.signals import Signals
+from optimizers.esj import lasting
+from optimizers.esj.choice import chosen
+from optimizers.esj.load import checked, load, missing
+from optimizers.esj.look import Look
+from optimizers.esj.options import Setting
+from optimizers.esj.scaling import wanted
+from optimizers.esj.words import sentence
+
+NO_JOIN, STOPPED, UNMEASURED, BAD_SIGNALS = "no_join", "join_stopped", "join_unmeasured", "bad_signals"
+STAY = "Workers, block size and shed ratio stay"
+
+
+class Adviser:
+    """Adapts a stream join to its load.
+
+    Args:
+        setting: The policy, its bounds, and what is known of the join beforehand.
+    """
+
+    def __init__(self, setting: Setting) -> None:
+        self.setting = setting
+
+    def propose(self, signals: Signals, current: Deployment, memory: Memory) -> tuple[Proposal, Memory]:
+        """Say how the join should be set and why, and remember what has lasted."""
+        seen, join = signals.join, current.join
+        if seen is None or join is None:
+            return Proposal(ADVISER, (), NO_JOIN, ""), memory
+        before = lasting.read(memory)
+        app = next((measured.app for measured in signals.apps if measured.app in current.apps), None)
+        held = self._held(seen, running=app is not None and current.running)
+        if held is not None or app is None:
+            return held or Proposal(ADVISER, (), STOPPED, ""), lasting.write(lasting.interrupted(before))
+        look = self._look(signals, seen, join, current.apps[app].slots, before)
+        predicted = {
+            "join_offered_tuples": look.load.tuples,
+            "join_utilisation_ratio": look.utilisation,
+            "join_shed_ratio": look.after.shed,
+        }
+        told = Proposal(ADVISER, look.changes(app), look.reason, sentence(look), predicted)
+        return told, lasting.write(look.lasting)
+
+    def _held(self, seen: JoinSignals, *, running: bool) -> Proposal | None:
+        """Return why nothing can be decided; None if it can."""
+        if not running:
+            return Proposal(ADVISER, (), STOPPED, f"{STAY}: the join's app does not run.")
+        try:
+            checked(seen)
+        except MillraceError as error:
+            return Proposal(ADVISER, (), BAD_SIGNALS, f"{STAY}: {error}")
+        lost = missing(seen, self.setting.options)
+        if lost is not None:
+            return Proposal(ADVISER, (), UNMEASURED, f"{STAY}: the telemetry does not tell {lost}.")
+        return None
+
+    def _look(
+        self, signals: Signals, seen: JoinSignals, join: JoinSettings, slots: int, before: lasting.Lasting | None
+    ) -> Look:
+        options = self.setting.options
+        found = load(seen, options)
+        now = lasting.until(signals.until.timestamp(), seen, found.tuples, options.thresholds, before)
+        # workers that are not in force yet do not show whether they are enough
+        moving = signals.settling or seen.workers != join.workers
+        workers = join.workers if moving else wanted(now, found.tuples, seen.capacity, self.setting)
+        cores = slots if signals.settling else max(slots, min(workers, signals.bounds.max_slots))
+        after = chosen(found, join, workers, seen.capacity, options)
+        return Look(self.setting, seen.capacity, found, now, moving, join, after, (slots, cores))

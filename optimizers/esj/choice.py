@@ -1,0 +1,34 @@
+"""From the load of a join to how its blocks and its shedding should be set."""
+
+from __future__ import annotations
+
+from include.contracts.join import JoinSettings
+from optimizers.esj.block_size import block_size, cost, fits
+from optimizers.esj.load import Load
+from optimizers.esj.options import Options
+from optimizers.esj.shedding import shed_factor, stepped
+
+
+def chosen(load: Load, join: JoinSettings, workers: int, capacity: int, options: Options) -> JoinSettings:
+    """Return the settings of a join that is to have so many workers.
+
+    Args:
+        load: What was measured.
+        join: The settings so far.
+        workers: m that is wanted, >= 1.
+        capacity: W, >= 2.
+        options: The policy.
+    """
+    # by the workers in force: those that are wanted may never come
+    factor = shed_factor(load.shed_by, options.thresholds.tau2, options.base, options.shedding)
+    block = _block(load.kept / workers, join.block, capacity, options)
+    return JoinSettings(workers, block, stepped(factor, join.shed, options.shed_step))
+
+
+def _block(held: float, before: int, capacity: int, options: Options) -> int:
+    """Return the best block size, or the one so far where it fits and is nearly as good."""
+    best = max(1, block_size(held, capacity, options.alpha, options.block_size).tuples)
+    if not fits(before, held, capacity):
+        return best
+    gain = cost(before, held, options.alpha) / cost(best, held, options.alpha) - 1
+    return best if gain > options.block_margin else before

@@ -1,0 +1,71 @@
+"""Looks at a join for tests: 1000 tuples a worker, a look each 10 s, nothing lost unless told otherwise."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from datetime import timedelta
+from typing import Any
+
+from include.contracts.decision import Memory, Proposal
+from include.contracts.deployment import Deployment
+from include.contracts.join import JoinSettings, JoinSignals
+from include.contracts.signals import Bounds, Signals
+from optimizers.esj.adviser import Adviser
+from optimizers.esj.options import parse
+from tests.optimizers.builders import APP, NOON, app_signals, deployment, signals
+
+W = 1000
+PERIOD_S = 10.0
+
+
+def adviser(workers: Mapping[str, int] | None = None, expected: float | None = None, **options: Any) -> Adviser:
+    bounds = workers or {"min": 1, "max": 8}
+    section = {"capacity": W, "window_s": 60.0, "workers": bounds, "expected_rows_per_s": expected}
+    return Adviser(parse({**section, "options": options}))
+
+
+def measured(m: int, offered: int | None, **changes: Any) -> JoinSignals:
+    """A join whose workers keep what is offered, as evenly as can be."""
+    each = () if offered is None else tuple(offered // m + (i < offered % m) for i in range(m))
+    values: dict[str, Any] = {
+        "workers": m,
+        "block": 100,
+        "shed": 0.0,
+        "capacity": W,
+        "window_s": 60.0,
+        "window_tuples": each,
+        "offered": offered,
+        "until": NOON,
+        "period_s": PERIOD_S,
+        "offered_before": offered,
+    }
+    return JoinSignals(**(values | changes))
+
+
+def look(join: JoinSignals | None, at: int = 0, slots: int = 8, bounds: Bounds | None = None) -> Signals:
+    """Signals of the look number ``at``."""
+    until = NOON + timedelta(seconds=PERIOD_S * at)
+    seen = signals(app_signals(slots, 1.0, None), bounds=bounds or Bounds(1, 8), until=until)
+    return replace(seen, join=None if join is None else replace(join, until=until))
+
+
+def deployed(m: int, block: int = 100, shed: float = 0.0, slots: int = 8, *, running: bool = True) -> Deployment:
+    return replace(deployment(slots, running=running), join=JoinSettings(m, block, shed))
+
+
+def wanted(proposal: Proposal) -> dict[str, float]:
+    """What a proposal changes, by field."""
+    assert {change.app for change in proposal.changes} <= {APP}
+    return {change.field: change.value for change in proposal.changes}
+
+
+def follow(policy: Adviser, current: Deployment, *joins: JoinSignals) -> tuple[list[Proposal], Memory]:
+    """Look at one after another, nothing being changed."""
+    memory: Memory = {}
+    told = []
+    for at, join in enumerate(joins):
+        slots = current.apps[APP].slots
+        proposal, memory = policy.propose(look(join, at, slots), current, memory)
+        told.append(proposal)
+    return told, memory
