@@ -2,7 +2,7 @@
 
 How parallel each operator is to be: ``flow`` is the default; ``conttune`` (the paper's, literal and strong), ``ds2``,
 ``dhalion``, ``random`` and ``dragster`` are its rivals, all usable live. Where key groups are to sit: ``albic``. Where
-input streams are to enter: ``drfm``.
+input streams are to enter: ``drfm``. How a stream join is to be set: ``esj``.
 
 To add one: a package of its own beside ``conttune`` that implements ``include.contracts.protocols.Optimizer``, a
 maker here that imports it inside the function, and a subclass of the conformance suite
@@ -14,7 +14,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Protocol
 
-from include.contracts.admission import ADVISER
+from include.contracts import admission as admissions
+from include.contracts import join as joins
 from include.contracts.errors import MillraceError
 from include.contracts.protocols import Optimizer
 
@@ -66,6 +67,21 @@ def admission(section: Options) -> Optimizer:
     return Adviser(parse(section))
 
 
+def join(section: Options) -> Optimizer:
+    """Return ``esj``, the optimizer that says how many workers a stream join has, what it sheds, and its block size.
+
+    Args:
+        section: The spec's section ``join``: capacity, window_s, workers, expected_rows_per_s, options.
+
+    Raises:
+        MillraceError: If an option or a value is unknown, or thresholds are out of order.
+    """
+    from optimizers.esj.adviser import Adviser
+    from optimizers.esj.options import parse
+
+    return Adviser(parse(section))
+
+
 class Wanted(Protocol):
     """What a pipeline's spec says of its optimizers."""
 
@@ -89,6 +105,11 @@ class Wanted(Protocol):
         """What :func:`admission` takes; None without it."""
         ...
 
+    @property
+    def join_options(self) -> Options | None:
+        """What :func:`join` takes; None without it."""
+        ...
+
 
 def all_of(spec: Wanted) -> dict[str, Optimizer]:
     """Return the optimizers that a spec asks for, by the names that decisions know them by.
@@ -101,7 +122,9 @@ def all_of(spec: Wanted) -> dict[str, Optimizer]:
     if spec.placement_options is not None:
         found["albic"] = placement(spec.placement_options)
     if spec.admission_options is not None:
-        found[ADVISER] = admission(spec.admission_options)
+        found[admissions.ADVISER] = admission(spec.admission_options)
+    if spec.join_options is not None:
+        found[joins.ADVISER] = join(spec.join_options)
     return found
 
 

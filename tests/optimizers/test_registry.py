@@ -28,8 +28,8 @@ def test_create_when_an_option_is_unknown_then_says_so() -> None:
 
 def test_create_when_called_then_loads_no_heavy_library() -> None:
     code = (
-        "import sys; from optimizers.registry import admission, create, names, placement; "
-        "[create(name, {}) for name in names()]; placement({}); admission({'capacity': 1.0}); "
+        "import sys; from optimizers.registry import admission, create, join, names, placement; "
+        "[create(name, {}) for name in names()]; placement({}); admission({'capacity': 1.0}); join({'capacity': 2}); "
         "print(*(m for m in ('skopt', 'sklearn', 'pandas', 'mlflow', 'ortools') if m in sys.modules))"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
