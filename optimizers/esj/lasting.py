@@ -20,23 +20,29 @@ class Lasting:
     Attributes:
         seen: When it was looked last.
         workers: m at that look.
-        over_since: Since when utilisation is tau3 or more; None if it is not.
+        full_since: Since when utilisation is tau2 or more; None if it is not.
+        over_since: Since when it is tau3 or more; None if it is not.
         under_since: Since when it is tau0 or less; None if it is not.
         most: Most tuples of the whole window since then.
     """
 
     seen: float
     workers: int
+    full_since: float | None = None
     over_since: float | None = None
     under_since: float | None = None
     most: float = 0.0
 
+    def full(self, at_least_s: float) -> bool:
+        """Say whether utilisation has been tau2 or more for so long."""
+        return self.full_since is not None and self.seen - self.full_since >= at_least_s
+
     def over(self, at_least_s: float) -> bool:
-        """Say whether utilisation has been high for so long."""
+        """Say whether utilisation has been tau3 or more for so long."""
         return self.over_since is not None and self.seen - self.over_since >= at_least_s
 
     def under(self, at_least_s: float) -> bool:
-        """Say whether utilisation has been low for so long."""
+        """Say whether utilisation has been tau0 or less for so long."""
         return self.under_since is not None and self.seen - self.under_since >= at_least_s
 
 
@@ -68,16 +74,17 @@ def until(at: float, seen: JoinSignals, tuples: float, limits: Thresholds, befor
         at: Time of the look, seconds since 1970-01-01 UTC.
         seen: What it measured.
         tuples: Load of the whole window.
-        limits: tau0 and tau3.
+        limits: tau0, tau2 and tau3.
         before: What had lasted at the look before; None at the first.
     """
     m = seen.workers
     if before is None or before.workers != m or not 0 <= at - before.seen <= STALE * seen.period_s:
         before = Lasting(at, m)
     utilisation = tuples / (m * seen.capacity)
+    full = _since(before.full_since, at) if utilisation >= limits.tau2 else None
     over = _since(before.over_since, at) if utilisation >= limits.tau3 else None
     under = _since(before.under_since, at) if utilisation <= limits.tau0 else None
-    return Lasting(at, m, over, under, 0.0 if under is None else max(tuples, before.most))
+    return Lasting(at, m, full, over, under, 0.0 if under is None else max(tuples, before.most))
 
 
 def _since(before: float | None, at: float) -> float:

@@ -9,6 +9,7 @@ from include.contracts.join import JoinSettings
 from optimizers.esj.lasting import Lasting
 from optimizers.esj.load import Load
 from optimizers.esj.options import Setting
+from optimizers.esj.scaling import overloaded
 
 OVERLOADED, EXHAUSTED, OVERSIZED = "join_overloaded", "join_exhausted", "join_oversized"
 STARTS, CHANGING, SHEDS, FITS = "join_starts", "join_changing", "join_sheds", "join_fits"
@@ -48,7 +49,7 @@ class Look:
             return STARTS
         if after.workers != before.workers:
             return OVERLOADED if after.workers > before.workers else OVERSIZED
-        if self.lasting.over(self.setting.options.lasts_s):
+        if overloaded(self.lasting, self.setting.options):
             return EXHAUSTED
         return SHEDS if after.shed else FITS
 

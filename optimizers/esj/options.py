@@ -29,6 +29,8 @@ class Options:
             shed, or soon will; ``window`` is the fullest worker, as the paper has it.
         ahead: Periods that the offered load is projected ahead by what it grew in the last one, >= 0; 0 projects none.
         lasts_s: How long utilisation must have been tau3 or more before workers are added, seconds, >= 0.
+        sheds_s: How long it must have been tau2 or more, with the trigger ``offered``, seconds, >= 0: what must be shed
+            for longer than that is no burst.
         cool_s: How long it must have been tau0 or less before workers are taken away, and the least time from any
             change of their number to that, seconds, >= 0.
         alpha: Weight of imbalance against serialisation where the block size is chosen, (0, 0.8).
@@ -43,6 +45,7 @@ class Options:
     trigger: str = OFFERED
     ahead: float = 2.0
     lasts_s: float = 15.0
+    sheds_s: float = 30.0
     cool_s: float = 300.0
     alpha: float = 0.5
     block_size: str = block_size.OPTIMUM
@@ -112,6 +115,7 @@ ALLOWED: Mapping[str, Any] = {
     "trigger": (OFFERED, WINDOW),
     "ahead": NOT_NEGATIVE,
     "lasts_s": NOT_NEGATIVE,
+    "sheds_s": NOT_NEGATIVE,
     "cool_s": NOT_NEGATIVE,
     "alpha": block_size.ALPHA,
     "block_size": block_size.METHODS,

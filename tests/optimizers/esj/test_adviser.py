@@ -57,6 +57,13 @@ def test_workers_when_load_was_high_in_between_only_then_stay() -> None:
     assert all("join_workers" not in wanted(t) for t in told)
 
 
+def test_workers_when_shedding_lasts_below_tau3_then_are_added_by_ours_only() -> None:
+    between = [measured(2, 1700, block=200)] * 4
+    for trigger, added in (("offered", [False, False, True, True]), ("window", [False] * 4)):
+        told, _ = follow(adviser(trigger=trigger, lasts_s=0, sheds_s=20), deployed(2, 200), *between)
+        assert ["join_workers" in wanted(t) for t in told] == added
+
+
 def test_workers_when_load_is_about_to_be_high_then_are_added_for_what_comes() -> None:
     rising = measured(2, 1400, offered_before=1100)
     ahead = wanted(adviser(lasts_s=0, ahead=2).propose(look(rising), deployed(2), {})[0])
@@ -341,7 +348,9 @@ JUNK = st.recursive(
 )
 
 
-@given(st.dictionaries(st.sampled_from(["seen", "workers", "over_since", "under_since", "most", "x"]), JUNK))
+@given(
+    st.dictionaries(st.sampled_from(["seen", "workers", "full_since", "over_since", "under_since", "most", "x"]), JUNK)
+)
 @settings(deadline=None)
 def test_memory_when_it_holds_anything_then_is_survived(junk: dict[str, Any]) -> None:
     told, memory = adviser().propose(look(measured(2, 1900)), deployed(2), junk)

@@ -31,6 +31,12 @@ def test_over_when_utilisation_stays_high_then_lasts_since_the_first_look() -> N
     assert found.over(20) and not found.over(20.1)
 
 
+def test_full_when_utilisation_stays_between_tau2_and_tau3_then_lasts_too() -> None:
+    found = course((0, 500), (10, 1600), (20, 1950), (30, 1700))
+    assert (found.full_since, found.over_since) == (10, None)
+    assert found.full(20) and not found.full(20.1)
+
+
 def test_over_when_a_look_in_between_is_lower_then_begins_anew() -> None:
     assert course((10, 1900), (20, 1899), (30, 1900)).over_since == 30
 
@@ -63,17 +69,17 @@ def test_interruption_when_it_happens_then_only_what_was_low_is_forgotten() -> N
     assert lasting.interrupted(None) is None
 
 
-@given(st.builds(Lasting, TIMES, st.integers(1, 99), st.none() | TIMES, st.none() | TIMES, TIMES))
+@given(st.builds(Lasting, TIMES, st.integers(1, 99), *[st.none() | TIMES] * 3, TIMES))
 def test_memory_when_stored_as_json_then_is_read_as_it_was(kept: Lasting) -> None:
     assert lasting.read(json.loads(json.dumps(lasting.write(kept), allow_nan=False))) == kept
 
 
 @given(
-    st.sampled_from(["seen", "workers", "over_since", "under_since", "most"]),
+    st.sampled_from(["seen", "workers", "full_since", "over_since", "under_since", "most"]),
     st.sampled_from(["x", [], {}, True, float("nan"), float("inf")]),
 )
 def test_memory_when_a_value_is_garbage_then_is_as_if_empty(name: str, junk: Any) -> None:
-    memory = {**lasting.write(Lasting(1.0, 2, 1.0, None, 3.0)), name: junk}
+    memory = {**lasting.write(Lasting(1.0, 2, 1.0, 1.0, None, 3.0)), name: junk}
     assert lasting.read(memory) is None
 
 
