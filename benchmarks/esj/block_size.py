@@ -1,0 +1,77 @@
+"""Block sizes of both methods against every block size that there is, on random joins.
+
+A mismatch is a case in which a method's size costs more than the best that fits, or does not fit though one does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from benchmarks.record import Record
+from optimizers.esj.block_size import block_size, cost, fits
+
+BENCH, SCENARIO = "esj", "block_size"
+CASES, QUICK_CASES = 200_000, 20_000
+CAPACITY = 500
+"""W at most: every size up to half of it is tried."""
+ROUNDING = 1e-12
+METHODS = {"literal": "literal", "ours": "optimum"}
+
+
+@dataclass(frozen=True)
+class Case:
+    """A join: x and W in tuples, alpha."""
+
+    held: float
+    capacity: int
+    alpha: float
+
+
+def cases(count: int, seed: int = 0) -> Iterator[Case]:
+    """Yield random joins, from nearly idle to a tenth more than can be served."""
+    rng = np.random.default_rng(seed)
+    capacity = rng.integers(2, CAPACITY, count, endpoint=True)
+    held, alpha = rng.uniform(0, 1.1, count) * capacity, rng.uniform(0.01, 0.79, count)
+    for values in zip(held.tolist(), capacity.tolist(), alpha.tolist(), strict=True):
+        yield Case(*values)
+
+
+def brute_force(case: Case) -> float | None:
+    """Return the least cost of all block sizes that fit; None if none does."""
+    x, w, alpha = case.held, case.capacity, case.alpha
+    sizes = np.arange(1, w + 1)
+    sizes = sizes[(sizes <= w / 2) & (sizes + x <= w)]
+    return float(((1 - alpha) * x / sizes + alpha * sizes / x).min()) if len(sizes) else None
+
+
+def records(quick: bool) -> Iterator[Record]:
+    """Count the mismatches of each method, and how often what it gives does not fit.
+
+    Args:
+        quick: Fewer cases.
+    """
+    drawn = list(cases(QUICK_CASES if quick else CASES))
+    best = [brute_force(case) for case in drawn]
+    served = sum(found is not None for found in best)
+    yield Record(BENCH, SCENARIO, "brute_force", "runs", len(drawn), "cases")
+    yield Record(BENCH, SCENARIO, "brute_force", "infeasible_ratio", 1 - served / len(drawn), "ratio", n=len(drawn))
+    for name, method in METHODS.items():
+        sizes = [block_size(case.held, case.capacity, case.alpha, method).tuples for case in drawn]
+        wrong = sum(_differs(case, size, least) for case, size, least in zip(drawn, sizes, best, strict=True))
+        unfit = sum(
+            least is not None and not fits(size, case.held, case.capacity)
+            for case, size, least in zip(drawn, sizes, best, strict=True)
+        )
+        yield Record(BENCH, SCENARIO, name, "mismatches", wrong, "cases", n=len(drawn))
+        yield Record(BENCH, SCENARIO, name, "infeasible_ratio", unfit / served, "ratio", n=served)
+
+
+def _differs(case: Case, size: int, least: float | None) -> bool:
+    if least is None:  # nothing fits, and the least that can be done is defined
+        return size != 1
+    if not fits(size, case.held, case.capacity):
+        return True
+    return cost(size, case.held, case.alpha) > least * (1 + ROUNDING)

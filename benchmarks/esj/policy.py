@@ -1,0 +1,58 @@
+"""The paper's policy and ours on the same loads: what they shed, how often they scale, how long tuples wait."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from benchmarks.esj.course import follow
+from benchmarks.record import Record, median
+from include.simulation.join import JoinCluster, JoinScore
+from include.simulation.join_workloads import RATE, WORKLOADS, arrivals
+from optimizers.esj.options import Setting, parse
+
+BENCH = "esj"
+SEEDS, QUICK_SEEDS = 20, 5
+WORKERS = {"min": 1, "max": 16}
+FIGURES = {
+    "shed_ratio": "ratio",
+    "scale_events": "events",
+    "latency_ms": "ms",
+    "fullest_ratio": "ratio",
+    "worker_s": "worker-s",
+}
+METHODS: Mapping[str, Mapping[str, Any]] = {"literal": {"trigger": "window", "block_size": "literal"}, "ours": {}}
+"""Options of each; thresholds, base of shedding and times are the defaults of both."""
+
+
+def setting(method: str, cluster: JoinCluster) -> Setting:
+    """Return the policy of a method."""
+    return parse(
+        {
+            "capacity": cluster.capacity,
+            "window_s": cluster.window_s,
+            "workers": WORKERS,
+            "expected_rows_per_s": RATE,
+            "options": METHODS[method],
+        }
+    )
+
+
+def scores(scenario: str, method: str, seeds: int) -> list[JoinScore]:
+    """Run a method on a load, once a seed."""
+    cluster = JoinCluster()
+    policy = setting(method, cluster)
+    return [follow(arrivals(scenario, seed), policy, cluster).score() for seed in range(seeds)]
+
+
+def records(quick: bool) -> Iterator[Record]:
+    """Run both methods on every load.
+
+    Args:
+        quick: Fewer seeds.
+    """
+    for scenario in WORKLOADS:
+        for method in METHODS:
+            found = scores(scenario, method, QUICK_SEEDS if quick else SEEDS)
+            for figure, unit in FIGURES.items():
+                yield median(BENCH, scenario, method, figure, [getattr(s, figure) for s in found], unit)

@@ -1,0 +1,17 @@
+"""What is aimed at."""
+
+from __future__ import annotations
+
+from benchmarks.targets import Target
+
+BURST_EVENTS = 2
+"""Once up when bursts begin, and once down after they end. A policy that flaps scales with each of the nine."""
+DIURNAL_EVENTS = 4
+"""Up and down again on each of two days."""
+
+TARGETS = (
+    Target("block_size", "ours", "mismatches", 0),
+    Target("ramp6", "ours", "shed_ratio", 0.01),
+    Target("burst", "ours", "scale_events", BURST_EVENTS),
+    Target("diurnal", "ours", "scale_events", DIURNAL_EVENTS),
+)

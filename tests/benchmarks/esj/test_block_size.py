@@ -1,0 +1,35 @@
+import pytest
+
+from benchmarks.esj import block_size
+from benchmarks.esj.block_size import Case, brute_force, cases
+
+
+@pytest.fixture(scope="module")
+def found():
+    block_size.QUICK_CASES, kept = 2000, block_size.QUICK_CASES
+    yield {(r.method, r.figure): r.value for r in block_size.records(quick=True)}
+    block_size.QUICK_CASES = kept
+
+
+def test_ours_when_compared_with_brute_force_then_never_differs(found):
+    assert found["brute_force", "runs"] == 2000
+    assert found["ours", "mismatches"] == found["ours", "infeasible_ratio"] == 0
+
+
+def test_literal_when_compared_with_brute_force_then_differs_and_sometimes_does_not_fit(found):
+    assert found["literal", "mismatches"] > 1000
+    assert 0 < found["literal", "infeasible_ratio"] < 0.2
+
+
+def test_brute_force_when_done_by_hand_then_is_the_same():
+    # a block of 4 is the largest that fits beside 6 of 10 tuples
+    assert brute_force(Case(6.0, 10, 0.5)) == pytest.approx(min(0.5 * 6 / b + 0.5 * b / 6 for b in (1, 2, 3, 4)))
+    assert brute_force(Case(9.5, 10, 0.5)) is None
+
+
+def test_cases_when_drawn_then_cover_loads_that_cannot_be_served():
+    drawn = list(cases(1000))
+
+    assert drawn == list(cases(1000))
+    assert {case.held > case.capacity for case in drawn} == {True, False}
+    assert all(case.held >= 0 and 2 <= case.capacity <= 500 for case in drawn)
