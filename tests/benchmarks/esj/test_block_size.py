@@ -19,6 +19,7 @@ def test_ours_when_compared_with_brute_force_then_never_differs(found):
 def test_literal_when_compared_with_brute_force_then_differs_and_sometimes_does_not_fit(found):
     assert found["literal", "mismatches"] > 1000
     assert 0 < found["literal", "infeasible_ratio"] < 0.2
+    assert found["literal", "cost_above_best_ratio"] > 0.05 > 1e-12 > found["ours", "cost_above_best_ratio"]
 
 
 def test_brute_force_when_done_by_hand_then_is_the_same():
