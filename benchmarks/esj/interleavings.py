@@ -1,0 +1,143 @@
+"""Random interleavings of MP-2PF: pairs lost and doubled, and workload differences at quiescence.
+
+Ours meets links that lose, double and reorder, workers that come and go and blocks that change in size. The letter of
+the paper knows none of that, and no end of a stream: it gets links that are perfect, and still fails.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import astuple, dataclass, replace
+from functools import partial
+from multiprocessing import get_context
+
+from benchmarks.esj.schedule import play, random_course
+from benchmarks.record import Record
+from include.streaming.joins.mp2pf.rules import Rules
+
+BENCH, SCENARIO = "esj", "interleavings"
+RUNS, QUICK_RUNS = 102_000, 3_000
+RIVAL_RUNS, QUICK_RIVAL_RUNS = 10_000, 600
+CHUNK = 1_000
+PROCESSES = 2
+TUPLES = 30
+"""Of both streams together, at most."""
+WINDOWS = (0, 1, 3, 8, 1000)
+
+
+@dataclass(frozen=True)
+class Method:
+    """A reading of the protocol.
+
+    Attributes:
+        rules: Of its workers; windows are drawn anew for each run.
+        disturbed: Messages may be lost, doubled and overtaken, workers may come and go.
+        flush: Both streams end with a punctuation.
+    """
+
+    rules: Rules
+    disturbed: bool = False
+    flush: bool = True
+
+
+LITERAL = Rules(0, 0, copies="both streams", sizes="reported")
+METHODS = {
+    "ours": Method(Rules(0, 0), disturbed=True),
+    "literal": Method(LITERAL, flush=False),
+    "literal_flushed": Method(LITERAL),
+    "literal_no_copies": Method(replace(LITERAL, copies="no stream")),
+}
+
+
+@dataclass(frozen=True)
+class Tally:
+    """Sums over runs.
+
+    Attributes:
+        pairs: Within the windows.
+        lost: Of them, those that never met.
+        doubled: Meetings beyond a pair's first.
+        over: Highest excess of a workload difference over the block at quiescence.
+        left: Tuples that stayed though both streams ended.
+        stuck: Runs that did not come to rest.
+        quiescent: How often differences were looked at.
+    """
+
+    pairs: int = 0
+    lost: int = 0
+    doubled: int = 0
+    over: int = 0
+    left: int = 0
+    stuck: int = 0
+    quiescent: int = 0
+
+    def plus(self, other: Tally) -> Tally:
+        """Return the sums of both."""
+        added = Tally(*(a + b for a, b in zip(astuple(self), astuple(other), strict=True)))
+        return replace(added, over=max(self.over, other.over))
+
+
+def records(quick: bool) -> Iterator[Record]:
+    """Run every method.
+
+    Args:
+        quick: Fewer runs.
+    """
+    for name, method in METHODS.items():
+        ours = name == "ours"
+        runs = (QUICK_RUNS if quick else RUNS) if ours else QUICK_RIVAL_RUNS if quick else RIVAL_RUNS
+        total = tally(method, runs)
+        figures = {
+            "runs": (runs, "runs"),
+            "pairs": (total.pairs, "pairs"),
+            "pairs_lost": (total.lost, "pairs"),
+            "pairs_doubled": (total.doubled, "pairs"),
+            "workload_difference_over_block": (total.over, "tuples"),
+            "quiescent_points": (total.quiescent, "points"),
+            "runs_stuck": (total.stuck, "runs"),
+        }
+        if method.flush:
+            figures["tuples_left"] = (total.left, "tuples")
+        for figure, (value, unit) in figures.items():
+            yield Record(BENCH, SCENARIO, name, figure, value, unit, n=runs)
+
+
+def tally(method: Method, runs: int) -> Tally:
+    """Return what a method's runs add up to.
+
+    Args:
+        method: A reading of the protocol.
+        runs: How many; the first run has seed 0.
+    """
+    chunks = [range(at, min(at + CHUNK, runs)) for at in range(0, runs, CHUNK)]
+    total = Tally()
+    # a fork of a process that has threads may hang: these start afresh
+    with ProcessPoolExecutor(PROCESSES, mp_context=get_context("spawn")) as pool:
+        for part in pool.map(partial(run_chunk, method), chunks):
+            total = total.plus(part)
+    return total
+
+
+def run_chunk(method: Method, seeds: range) -> Tally:
+    """Return what some runs add up to.
+
+    Args:
+        method: A reading of the protocol.
+        seeds: One a run.
+    """
+    total = Tally()
+    for seed in seeds:
+        uniform = random.Random(seed).random
+
+        def choose(n: int, uniform=uniform) -> int:
+            return int(uniform() * n)
+
+        rules = replace(method.rules, window_r=WINDOWS[choose(5)], window_s=WINDOWS[choose(5)])
+        course = replace(random_course(choose, TUPLES, disturbed=method.disturbed), flush=method.flush)
+        found = play(course, rules, choose)
+        total = total.plus(
+            Tally(found.pairs, found.lost, found.doubled, found.over, found.left, found.stuck, found.quiescent)
+        )
+    return total
