@@ -19,7 +19,8 @@ TASKS, QUICK_TASKS = (1, 2, 4, 8, 16, 32, 64), (1, 4, 16, 64)
 WORKERS, BLOCK = 4, 16
 WINDOW, QUICK_WINDOW = 160, 40
 WINDOWS_FED = 4
-Pair = tuple[Row, Row]
+Wanted = Mapping[str, Counter[tuple[Row, Row]]]
+"""How often each pair is a result, by task."""
 
 
 def records(quick: bool) -> Iterator[Record]:
@@ -72,14 +73,14 @@ def _cost(scenario: str, method: str, chains: Sequence[Fed]) -> Iterator[Record]
     yield Record(BENCH, scenario, method, "serialising_us_per_tuple", value, "us", n=len(chains))
 
 
-def _wanted(task: Task, both: Streams) -> Counter[Pair]:
+def _wanted(task: Task, both: Streams) -> Counter[tuple[Row, Row]]:
     # times are positions: what a window cannot reach need not be tried
     reach = int(max(task.before, -task.after)) + 1
     near = ((r, s) for r in both[0] for s in both[1][max(0, int(r[0]) - reach) : int(r[0]) + reach])
     return Counter((r, s) for r, s in near if task.wants(r, s))
 
 
-def _results(scenario: str, every: Sequence[Task], shared: Fed, wanted: Mapping[str, Counter[Pair]]) -> Iterator[Record]:
+def _results(scenario: str, every: Sequence[Task], shared: Fed, wanted: Wanted) -> Iterator[Record]:
     found = {name: Counter(pairs) for name, pairs in results(every, shared.met).items()}
     # counted, so that what is found twice differs too
     different = sum(((found[t.name] - wanted[t.name]) + (wanted[t.name] - found[t.name])).total() for t in every)

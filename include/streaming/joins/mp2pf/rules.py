@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Literal
 
@@ -16,7 +17,7 @@ class Rules:
     """Windows, and which reading of the protocol holds.
 
     Attributes:
-        window_r: How much newer than a tuple of R its partners may be, event time, >= 0.
+        window_r: How much newer than a tuple of R its partners may be, event time, >= 0, finite.
         window_s: The same of a tuple of S.
         copies: Who may join with copies of blocks that are not acknowledged: arriving tuples of ``one stream`` (R, with
             copies of S: every pair meets once), ``both streams`` or ``no stream`` (pairs that cross on a link meet
@@ -25,7 +26,7 @@ class Rules:
             letter of [ESJ-C], as the last ``reported`` by SIZE_CHG, which comes only after copies were deleted.
 
     Raises:
-        MillraceError: If a window is negative or a word unknown.
+        MillraceError: If a window is negative or has no end, or a word unknown.
     """
 
     window_r: float
@@ -35,8 +36,10 @@ class Rules:
 
     def __post_init__(self) -> None:
         for name in ("window_r", "window_s"):
-            if not getattr(self, name) >= 0:
-                raise MillraceError(name, getattr(self, name), "a number >= 0", "Set how far apart partners may be.")
+            value = getattr(self, name)
+            # without an end a flush could not tell that a tuple is due
+            if not 0 <= value < math.inf:
+                raise MillraceError(name, value, "a finite number >= 0", "Set how far apart partners may be.")
         for name, words in (("copies", COPIES), ("sizes", SIZES)):
             if getattr(self, name) not in words:
                 raise MillraceError(name, getattr(self, name), ", ".join(words), "Choose one of these.")
