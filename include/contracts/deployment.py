@@ -141,5 +141,7 @@ SLOTS, PARALLELISM, INGEST = "slots", "parallelism", "ingest"
 JOIN_WORKERS, BLOCK_SIZE, SHED_RATIO = "join_workers", "block_size", "shed_ratio"
 JOIN_FIELDS = {JOIN_WORKERS: "workers", BLOCK_SIZE: "block", SHED_RATIO: "shed"}
 """Fields of a join's settings, by what changes call them."""
+LIVE = (INGEST, *JOIN_FIELDS)
+"""Fields whose changes start no driver: a feed or the running job obeys them (tier T0)."""
 CHANGEABLE = (SLOTS, "memory_mb", PARALLELISM, INGEST, *JOIN_FIELDS)
 """Fields of a Deployment that an optimizer may own."""

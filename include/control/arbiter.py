@@ -10,12 +10,12 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from include.contracts.decision import Proposal
-from include.contracts.deployment import Change, Deployment
+from include.contracts.deployment import JOIN_FIELDS, Change, Deployment
 
 ORDER = ("drfm", "albic", "esj")
 """Optimizers in the order they are asked; any other is a tuner, sizes what remains and comes last."""
 
-NEEDS_LEVEL = {"slots": 0, "memory_mb": 0, "parallelism": 1, "ingest": 0}
+NEEDS_LEVEL = {"slots": 0, "memory_mb": 0, "parallelism": 1, "ingest": 0, **dict.fromkeys(JOIN_FIELDS, 1)}
 """Least level of a pipeline at which Millrace can change a field."""
 
 OUT_OF_REACH = 3
@@ -86,6 +86,8 @@ def _objection(
     if owner != optimizer:
         return f"{change.field} belongs to {owner}" if owner else f"{change.field} is changed by hand only"
     found = current.value(change)
+    if found is None and change.field in JOIN_FIELDS:
+        return f"{current.pipeline} has no join"
     if found is None:
         return f"{change.app} has no operator {change.operator} with a p of its own"
     if found != change.before:

@@ -157,7 +157,7 @@ class Replay:
             signals=signals,
             base_version=current.version,
         )
-        obstacle = not_running_yet(signals, current)
+        obstacle = not_running_yet(signals, current, self.recording.deployments.get(signals.deployment_version))
         if obstacle is not None:
             return replace(blank, reason_code=obstacle[0], sentence=obstacle[1])
         wishes = ask({self.name: self.optimizer}, signals, current, {self.name: self.memory}, self._owners)

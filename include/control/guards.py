@@ -15,6 +15,7 @@ from include.contracts.decision import GuardOutcome, Outcome, Reconfiguration
 from include.contracts.deployment import Deployment
 from include.contracts.signals import Bounds
 from include.control.quality.result import GateResult
+from include.pipelines.joins import Join
 from include.pipelines.spec import GuardsSpec
 
 EFFECTIVE_SHARE = 0.1
@@ -67,6 +68,7 @@ class Case:
         forced: True if a person demands the change.
         failed: Reconfigurations towards this very content that failed, newest first.
         open_at_most_s: An open Reconfiguration older than this was left behind by a killed reconciler, seconds.
+        join: The spec's join; None without one.
     """
 
     now: datetime
@@ -82,6 +84,12 @@ class Case:
     forced: bool = False
     failed: Sequence[Reconfiguration] = ()
     open_at_most_s: float = 600.0
+    join: Join | None = None
+
+    @property
+    def restarts(self) -> bool:
+        """Whether the change starts a driver anew; what is obeyed without that needs no rest, nor a share of them."""
+        return self.target.apps != self.current.apps
 
 
 Guard = Callable[[Case], str | None]
@@ -111,13 +119,26 @@ def data_quality(case: Case) -> str | None:
 
 
 def bounds(case: Case) -> str | None:
-    """Hold slots within the spec's bounds and memory above Spark's least."""
+    """Hold slots and a join's settings within the spec's bounds, and memory above Spark's least."""
     for name, app in sorted(case.target.apps.items()):
         low, high = case.bounds.min_slots, case.bounds.max_slots
         if not low <= app.slots <= high:
             return f"{name}: {app.slots} slots; allowed: {low} to {high}"
         if app.memory_mb < MIN_MEMORY_MB:
             return f"{name}: {app.memory_mb} MB of memory; allowed: {MIN_MEMORY_MB} or more"
+    return _join_out_of_bounds(case)
+
+
+def _join_out_of_bounds(case: Case) -> str | None:
+    found, allowed = case.target.join, case.join
+    if found is None or allowed is None:
+        return None
+    if not allowed.workers.min <= found.workers <= allowed.workers.max:
+        return f"{found.workers} join workers; allowed: {allowed.workers.min} to {allowed.workers.max}"
+    if not 1 <= found.block <= allowed.capacity // 2:
+        return f"blocks of {found.block} tuples; allowed: 1 to {allowed.capacity // 2}"
+    if not 0.0 <= found.shed <= 1.0:
+        return f"a shed ratio of {found.shed:g}; allowed: 0 to 1"
     return None
 
 
@@ -127,6 +148,8 @@ def cool_down(case: Case) -> str | None:
     for change in case.history:
         if change.ended is None and change.outcome is Outcome.OPEN and change.started > oldest:
             return f"{change.app}: the reconfiguration of {_clock(change.started)} is still under way"
+    if not case.restarts:
+        return None
     if (why := _backing_off(case)) is not None:
         return why
     ended = max((change.ended for change in case.history if change.ended), default=None)
@@ -153,6 +176,8 @@ def _backing_off(case: Case) -> str | None:
 
 def changes_per_hour(case: Case) -> str | None:
     """Hold the number of decided changes in the last hour; launches and healing do not count."""
+    if not case.restarts:
+        return None
     recent = [c for c in case.history if c.decision_id and c.started > case.now - timedelta(hours=1)]
     made = len({c.decision_id for c in recent})
     if made < case.max_per_hour:

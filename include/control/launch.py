@@ -49,7 +49,8 @@ def launch(
     if latest is None and not running:
         raise MillraceError("running", running, "a pipeline that was launched", f"Launch {spec.name} first.")
     wanted = replace(_content(spec, latest, slots), running=running, author=author)
-    if latest is not None and (latest.running, latest.apps) == (wanted.running, wanted.apps) and _met(lake, latest):
+    same = latest is not None and (latest.running, latest.content) == (wanted.running, wanted.content)
+    if latest is not None and same and _met(lake, latest):
         return latest
     return store.commit(wanted, None if latest is None else latest.version)
 
@@ -74,4 +75,5 @@ def _content(spec: PipelineSpec, latest: Deployment | None, slots: int | None) -
     app = replace(first.apps[spec.app], slots=kept if slots is None else slots)
     if latest is None:
         return replace(first, apps={spec.app: app})
-    return replace(first, apps={spec.app: app}, reason="launched again", ingest=latest.ingest)
+    join = first.join if spec.join is None or latest.join is None else spec.join.kept(latest.join)
+    return replace(first, apps={spec.app: app}, reason="launched again", ingest=latest.ingest, join=join)

@@ -282,7 +282,11 @@ class AppReconciler:
         if old is None:
             return False
         reason = f"Version {deployment.version} failed ({trouble.error}); back to the content of version {back}."
-        again = replace(old, running=True, author=AUTHOR, decision_id=None, reason=reason, ingest=deployment.ingest)
+        # what is obeyed without a restart did not fail
+        join = old.join and (deployment.join or old.join)
+        again = replace(
+            old, running=True, author=AUTHOR, decision_id=None, reason=reason, ingest=deployment.ingest, join=join
+        )
         with suppress(Conflict):  # somebody else has moved on: their version counts
             self.fleet.deployments.commit(again, deployment.version)
         return True

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
-from include.contracts.decision import Action, Decision, Outcome, Reconfiguration
+from include.contracts.decision import Action, Decision, GuardOutcome, Outcome, Reconfiguration
 from include.contracts.deployment import Deployment
 from include.contracts.signals import Bounds, Signals
 from include.control.circuit import BROKEN
@@ -17,7 +17,7 @@ from include.control.guards import Case, first_veto, judge
 from include.control.look import Request
 from include.control.quality.result import GateResult
 from include.control.scalings import last_scalings
-from include.control.sentences import change_sentence, hold_sentence
+from include.control.sentences import change_sentence, hold_sentence, put_off_sentence
 from include.control.wishes import FAILED, Wishes
 from include.pipelines.spec import PipelineSpec
 
@@ -70,6 +70,7 @@ class Circumstances:
             forced=request.forced_slots is not None,
             failed=[c for c in self.history if c.outcome in FELL and self._leads_to(c, target)],
             open_at_most_s=spec.ready_deadline_s + spec.stop_deadline_s,
+            join=spec.join,
         )
 
     def _leads_to(self, change: Reconfiguration, target: Deployment) -> bool:
@@ -125,14 +126,16 @@ def ruled(
         # who sizes comes last, and has a word on every look
         code = reason or advised or next((p.reason_code for p in reversed(wishes.proposals)), "nothing_proposed")
         return replace(decision, action=held, reason_code=code, sentence=hold_sentence(wishes, request))
-    trace = judge(case(wishes.content))
+    wishes, trace, put_off = _passing(wishes, case)
     veto = first_veto(trace)
     action = Action.VETO if veto else action
     if action is Action.AWAIT and (known := answer(decision, wishes.content)) is not None:
         return replace(decision, reason_code=known[0], sentence=known[1], guards=trace)
-    objection = f"{veto.guard}: {veto.reason}" if veto else ""
-    sentence = change_sentence(action, wishes, blank.signals, objection)
-    decision = replace(decision, action=action, sentence=sentence, reason_code=reason or "", guards=trace)
+    words = change_sentence(action, wishes, blank.signals, _objection(veto))
+    sentence = " ".join(filter(None, (words, put_off)))
+    decision = replace(
+        decision, action=action, sentence=sentence, reason_code=reason or "", guards=trace, predicted=wishes.predicted
+    )
     if veto is not None:
         return replace(decision, reason_code=veto.guard.replace(" ", "_").replace("-", "_"))
     if action is Action.ADVISE:
@@ -140,3 +143,26 @@ def ruled(
     author = (request.requested_by or "person") if request.forced_slots is not None else "decision"
     target = replace(wishes.content, author=author, decision_id=blank.decision_id, reason=sentence)
     return replace(decision, target=target)
+
+
+def _passing(wishes: Wishes, case: Callable[[Deployment], Case]) -> tuple[Wishes, tuple[GuardOutcome, ...], str]:
+    """Return the wishes to go on with, their trace, and the sentence on what was left out of them.
+
+    A shed ratio must not wait until slots may change: where the guards veto all together, what starts no driver is
+    judged by itself.
+    """
+    asked = case(wishes.content)
+    trace = judge(asked)
+    veto = first_veto(trace)
+    live = wishes.live(asked.current)
+    if veto is None or not live.changes or live.changes == wishes.changes:
+        return wishes, trace, ""
+    again = judge(case(live.content))
+    if first_veto(again) is not None:
+        return wishes, trace, ""
+    left_out = [change for change in wishes.changes if change not in live.changes]
+    return live, again, put_off_sentence(left_out, _objection(veto))
+
+
+def _objection(veto: GuardOutcome | None) -> str:
+    return f"{veto.guard}: {veto.reason}" if veto else ""

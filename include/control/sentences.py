@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from itertools import groupby
 
 from include.contracts.decision import Action
-from include.contracts.deployment import INGEST, Change
+from include.contracts.deployment import INGEST, JOIN_FIELDS, LIVE, Change
 from include.contracts.signals import AppSignals, Signals
 from include.control.look import Request
 from include.control.scalings import ABILITY
@@ -45,13 +46,29 @@ def hold_sentence(wishes: Wishes, request: Request) -> str:
     return " ".join(filter(None, words)) or "No optimizer proposed anything."
 
 
+def put_off_sentence(changes: Iterable[Change], objection: str) -> str:
+    """Return for a person what a change leaves out, and which guard wants it so."""
+    return f"Not now: {', '.join(_steps(changes))} ({objection})."
+
+
 def _steps(changes: Iterable[Change]) -> list[str]:
-    """Return each change in short; streams are only counted, as there may be many."""
-    found = [f"{c.app}: {c.field} {c.before} -> {c.value}" for c in changes if c.field != INGEST]
+    """Return each change in short, those of a join as one; streams are only counted, as there may be many."""
+    changes = list(changes)
+    found = [f"{c.app}: {_step(c)}" for c in changes if c.field not in LIVE]
+    for app, of_join in groupby((c for c in changes if c.field in JOIN_FIELDS), key=lambda c: c.app):
+        found.append(f"{app}: {', '.join(map(_step, of_join))}")
     streams = [c for c in changes if c.field == INGEST]
     if streams:
         found.append(f"{streams[0].app}: {len(streams)} stream{'s' * (len(streams) != 1)} to other ingest tables")
     return found
+
+
+def _step(change: Change) -> str:
+    return f"{change.field} {_short(change.before)} -> {_short(change.value)}"
+
+
+def _short(value: float) -> str:
+    return f"{value:.3g}" if isinstance(value, float) else str(value)
 
 
 def _advised(wishes: Wishes) -> list[str]:

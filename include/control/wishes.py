@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import traceback
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from include.contracts.decision import Memory, Proposal
-from include.contracts.deployment import Change, Deployment
+from include.contracts.deployment import LIVE, Change, Deployment
 from include.contracts.protocols import Optimizer
 from include.contracts.signals import Signals
 from include.control.arbiter import Advice, in_order, rule
@@ -37,6 +37,15 @@ class Wishes:
     advice: tuple[Advice, ...] = ()
     memories: Mapping[str, Memory] = field(default_factory=dict)
     failure: str | None = None
+
+    def live(self, current: Deployment) -> Wishes:
+        """Return the wishes without the changes that start a driver anew, to be made on ``current``."""
+        changes = tuple(change for change in self.changes if change.field in LIVE)
+        predicted: dict[str, float] = {}
+        for proposal in self.proposals:
+            if any(change in changes for change in proposal.changes):
+                predicted |= proposal.predicted
+        return replace(self, content=current.with_changes(changes), changes=changes, predicted=predicted)
 
 
 def ask(

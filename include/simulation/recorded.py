@@ -187,7 +187,8 @@ class RecordedPlant:
     def _rejoins(self, signals: Signals) -> bool:
         """Say whether the replay has come to where the recording is: same slots at rest, about as many rows waiting."""
         recorded, base = _signals(self.recorded), self._base(self._index)
-        if signals.settling or recorded.deployment_version != base.version:
+        ran = self._deployments.get(recorded.deployment_version)
+        if signals.settling or ran is None or ran.apps != base.apps:
             return False
         if _wanted(base) != _wanted(self._deployment):
             return False

@@ -1,0 +1,249 @@
+"""A join's workers, block size and shed ratio: changed by looks, obeyed without a restart, kept and rolled back."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from include.contracts.decision import Action, Memory, Outcome, Proposal, Reconfiguration
+from include.contracts.deployment import (
+    BLOCK_SIZE,
+    JOIN_FIELDS,
+    JOIN_WORKERS,
+    SHED_RATIO,
+    SLOTS,
+    AppDeployment,
+    Change,
+    Deployment,
+)
+from include.contracts.join import JoinSettings
+from include.contracts.signals import Bounds, Signals
+from include.control.applying import roll_back
+from include.control.arbiter import rule
+from include.control.guards import Case, judge
+from include.control.launch import launch
+from include.control.quality.docs import DataDocs
+from include.control.quality.result import GateResult
+from include.control.sentences import change_sentence
+from include.control.stores.deployments import DeploymentStore
+from include.control.stores.reconfigurations import ReconfigurationStore
+from include.control.wishes import Wishes
+from include.lake.store import Lake
+from include.pipelines.spec import GuardsSpec, PipelineSpec
+from tests.include.control.looks import NAME, NOON, MemoryPlant, World, spec, world
+from tests.include.control.plant_of_doubles import DoublesPlant
+
+JOIN: dict[str, Any] = {
+    "streams": {"a": {"source": "a", "time": "t", "columns": ["k"]}},
+    "tasks": {"pairs": {"left": "a", "right": "a", "on": ["k"], "within_s": 60}},
+    "results": "r",
+    "checkpoint": "c",
+    "capacity": 100,
+    "workers": {"min": 1, "max": 6, "start": 2},
+    "block": 10,
+}
+OWNERS = {"slots": "flow", **dict.fromkeys(JOIN_FIELDS, "esj")}
+CURRENT = Deployment(NAME, 3, True, {NAME: AppDeployment("x", (), 2, 1024, 8)}, join=JoinSettings(2, 10, 0.2))
+
+
+def joined(**changes: Any) -> PipelineSpec:
+    return spec(join={**JOIN, **changes})
+
+
+def settings(lake: Lake) -> JoinSettings | None:
+    return latest(lake).join
+
+
+def latest(lake: Lake) -> Deployment:
+    found = DeploymentStore(lake).latest(NAME)
+    assert found is not None
+    return found
+
+
+@pytest.fixture(autouse=True)
+def _no_pages(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(DataDocs, "keep", lambda *_: None)
+
+
+class Scripted:
+    """Wants one list of settings after another."""
+
+    def __init__(self, name: str, *wanted: Mapping[str, float]) -> None:
+        self.name, self.wanted = name, list(wanted)
+
+    def propose(self, signals: Signals, current: Deployment, memory: Memory) -> tuple[Proposal, Memory]:
+        changes = []
+        for field, value in (self.wanted.pop(0) if self.wanted else {}).items():
+            before = current.value(Change(NAME, field, 0, value))
+            assert before is not None
+            changes.append(Change(NAME, field, before, value))
+        predicted = {f"{self.name}_ratio": 0.5}
+        return Proposal(self.name, tuple(changes), "wants", f"{self.name} wants it so", predicted), memory
+
+
+def running(home: Path, *wanted: Mapping[str, float], tuner: Scripted | None = None, **changes: Any) -> World:
+    w = world(home, join=JOIN, **changes)
+    w.loop.optimizers = {"flow": tuner or Scripted("flow"), "esj": Scripted("esj", *wanted)}
+    w.plant = MeasuringPlant(w.lake, w.clock)
+    w.loop.plant = w.plant
+    w.run()
+    return w
+
+
+class MeasuringPlant(MemoryPlant):
+    """An app of level 1 that goes on as its first version."""
+
+    def observe(self, since: Any) -> Signals:
+        return replace(super().observe(since), level=1, deployment_version=1)
+
+
+def look(w: World, number: int) -> Any:
+    w.clock.wait(1)
+    w.report(number, number)
+    decision = w.loop.decide(w.loop.observe())
+    w.loop.apply(decision.decision_id)
+    return decision
+
+
+def test_rule_when_a_join_is_changed_then_its_owner_level_and_existence_count() -> None:
+    wanted = (Change(NAME, JOIN_WORKERS, 2, 5), Change(NAME, BLOCK_SIZE, 10, 20), Change(NAME, SHED_RATIO, 0.2, 0.0))
+    proposal = Proposal("esj", wanted, "r", "s")
+    assert rule(proposal, CURRENT, OWNERS, 1).accepted == wanted
+    assert [a.why for a in rule(proposal, CURRENT, OWNERS, 0).advice] == [
+        f"{field} cannot be changed in a pipeline of level L0" for field in JOIN_FIELDS
+    ]
+    assert {a.why for a in rule(proposal, replace(CURRENT, join=None), OWNERS, 1).advice} == {f"{NAME} has no join"}
+    other = rule(replace(proposal, optimizer="flow"), CURRENT, OWNERS, 1)
+    assert [a.why for a in other.advice] == [f"{field} belongs to esj" for field in JOIN_FIELDS]
+    stale = rule(Proposal("esj", (Change(NAME, SHED_RATIO, 0.1, 0.0),), "r", "s"), CURRENT, OWNERS, 1)
+    assert stale.advice[0].why == "it counted on 0.1, and 0.2 is set"
+
+
+def test_sentence_when_a_join_is_changed_then_its_settings_stand_together_and_short() -> None:
+    changes = (
+        Change(NAME, JOIN_WORKERS, 2, 5), Change(NAME, SHED_RATIO, 0.2, 0.0), Change(NAME, SLOTS, 2, 4),
+    )  # fmt: skip
+    wishes = Wishes(CURRENT.with_changes(changes), (Proposal("esj", changes, "r", "it is full"),), changes)
+    told = change_sentence(Action.APPLY, wishes, None)
+    assert told == "delays: slots 2 -> 4, delays: join_workers 2 -> 5, shed_ratio 0.2 -> 0: it is full."
+    third = Wishes(CURRENT, changes=(Change(NAME, SHED_RATIO, 1 / 3, 2 / 3),))
+    assert "shed_ratio 0.333 -> 0.667" in change_sentence(Action.APPLY, third, None)
+
+
+def case(target: Deployment, **changes: Any) -> Case:
+    plain: dict[str, Any] = {
+        "now": NOON, "current": CURRENT, "target": target, "gate": GateResult(True), "bounds": Bounds(1, 8),
+        "limits": GuardsSpec(cool_down_s=60), "max_per_hour": 1, "join": joined().join,
+    }  # fmt: skip
+    return Case(**{**plain, **changes})
+
+
+def restarted(ended_ago_s: float | None) -> Reconfiguration:
+    ended = None if ended_ago_s is None else NOON - timedelta(seconds=ended_ago_s)
+    begun = (ended or NOON) - timedelta(seconds=5)
+    outcome = Outcome.OPEN if ended is None else Outcome.READY
+    return Reconfiguration(NAME, NAME, "d", "T2", 1, 2, 2, begun, ended, 5.0, outcome)
+
+
+def vetoes(c: Case) -> list[str]:
+    return [outcome.guard for outcome in judge(c) if not outcome.passed]
+
+
+@given(st.integers(0, 8), st.integers(0, 60), st.floats(-0.5, 1.5), st.floats(0, 3000))
+def test_guards_when_a_join_alone_changes_then_only_its_bounds_count(
+    workers: int, block: int, shed: float, ended_ago_s: float
+) -> None:
+    target = replace(CURRENT, join=JoinSettings(workers, block, shed))
+    inside = 1 <= workers <= 6 and 1 <= block <= 50 and 0 <= shed <= 1
+    assert vetoes(case(target, history=[restarted(ended_ago_s)])) == ([] if inside else ["bounds"])
+
+
+def test_guards_when_a_driver_is_being_replaced_or_hours_are_quiet_then_a_join_waits_too() -> None:
+    target = replace(CURRENT, join=JoinSettings(3, 10, 0.0))
+    assert vetoes(case(target, history=[restarted(None)])) == ["cool-down"]
+    assert vetoes(case(target, limits=GuardsSpec(quiet_hours=("11:00-13:00",)))) == ["quiet hours"]
+
+
+def test_look_when_a_join_is_overloaded_then_changes_at_every_look_and_nothing_restarts(tmp_path: Path) -> None:
+    wanted = [{SHED_RATIO: 0.3, JOIN_WORKERS: 3}, {SHED_RATIO: 0.1, BLOCK_SIZE: 4}, {}, {SHED_RATIO: 0.0}]
+    w = running(tmp_path, *wanted, guards={"cool_down_s": 600}, objective={"max_reconfigurations_per_hour": 0})
+    ReconfigurationStore(w.lake).record(replace(restarted(1), started=w.clock.now, ended=w.clock.now))
+    actions = [look(w, number).action for number in range(31, 35)]
+    assert actions == [Action.APPLY, Action.APPLY, Action.HOLD, Action.APPLY]
+    history = [made.join for _, made in DeploymentStore(w.lake).history()]
+    assert history == [
+        JoinSettings(2, 10, 0.0), JoinSettings(3, 10, 0.3), JoinSettings(3, 4, 0.1), JoinSettings(3, 4, 0.0)
+    ]  # fmt: skip
+    assert latest(w.lake).apps == DeploymentStore(w.lake).get(NAME, 1).apps  # type: ignore[union-attr]
+
+
+def test_look_when_slots_must_wait_then_the_join_is_changed_all_the_same(tmp_path: Path) -> None:
+    tuner = Scripted("flow", {SLOTS: 4}, {SLOTS: 4})
+    w = running(tmp_path, {SHED_RATIO: 0.3}, tuner=tuner, guards={"cool_down_s": 600})
+    ReconfigurationStore(w.lake).record(replace(restarted(1), started=w.clock.now, ended=w.clock.now))
+    decision = look(w, 31)
+    assert (decision.action, settings(w.lake)) == (Action.APPLY, JoinSettings(2, 10, 0.3))
+    assert latest(w.lake).apps[NAME].slots == 2
+    assert "delays: shed_ratio 0 -> 0.3" in decision.sentence
+    assert "Not now: delays: slots 2 -> 4 (cool-down: the last reconfiguration ended 1 s ago" in decision.sentence
+    assert set(decision.predicted) == {"esj_ratio"}, "what was put off brings nothing"
+    assert all(outcome.passed for outcome in decision.guards)
+    held = look(w, 32)
+    assert (held.action, held.reason_code) == (Action.VETO, "cool_down")
+
+
+def test_look_when_the_join_is_out_of_bounds_then_nothing_is_changed(tmp_path: Path) -> None:
+    w = running(tmp_path, {JOIN_WORKERS: 7}, tuner=Scripted("flow", {SLOTS: 4}))
+    decision = look(w, 31)
+    assert (decision.action, decision.reason_code) == (Action.VETO, "bounds")
+    assert "7 join workers; allowed: 1 to 6" in decision.sentence and latest(w.lake).version == 1
+
+
+def test_roll_back_when_a_join_was_changed_then_its_settings_return(tmp_path: Path) -> None:
+    w = running(tmp_path, {SHED_RATIO: 0.3, JOIN_WORKERS: 3})
+    look(w, 31)
+    roll_back(w.lake, NAME, 1, "ann", w.clock.now)
+    assert (latest(w.lake).version, settings(w.lake)) == (3, JoinSettings(2, 10, 0.0))
+
+
+def test_launch_when_a_join_was_adapted_since_then_keeps_what_was_found_within_the_bounds(tmp_path: Path) -> None:
+    lake = Lake(tmp_path)
+    first = launch(joined(), lake)
+    assert first.join == JoinSettings(2, 10, 0.0)
+    found = replace(first, join=JoinSettings(6, 40, 0.25))
+    DeploymentStore(lake).commit(found, 1)
+    assert launch(joined(), lake).version == 2, "it is what is wished already"
+    again = launch(joined(capacity=60, workers={"min": 1, "max": 4, "start": 1}), lake)
+    assert (again.version, again.join) == (3, JoinSettings(4, 30, 0.25))
+    assert launch(spec(), lake).join is None
+    assert launch(joined(), lake).join == JoinSettings(2, 10, 0.0)
+
+
+def test_reconcile_when_only_the_join_changed_then_no_driver_starts_and_a_failure_keeps_the_settings(
+    tmp_path: Path,
+) -> None:
+    plant = DoublesPlant(tmp_path, ready_s=10.0)
+    try:
+        store = plant.deployments
+        first = plant.deploy()
+        made = store.commit(replace(first, join=JoinSettings(2, 10, 0.0)), first.version)
+        plant.reconciler().reconcile()
+        for shed in (0.2, 0.4):
+            made = store.commit(replace(made, join=JoinSettings(3, 10, shed)), made.version)
+            assert plant.reconciler().reconcile() == ()
+        assert plant.versions() == [(1, 2)]
+        app = made.apps["p"]
+        store.commit(replace(made, apps={"p": replace(app, script=str(tmp_path / "gone.py"))}), made.version)
+        assert [c.outcome for c in plant.reconciler().reconcile()] == [Outcome.ROLLED_BACK]
+        back = store.latest("p")
+        assert back is not None and back.apps == made.apps and back.join == JoinSettings(3, 10, 0.4)
+        assert plant.versions() == [(1, 2)]
+    finally:
+        plant.close()
