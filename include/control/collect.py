@@ -14,6 +14,7 @@ from include.contracts.telemetry import BatchMetrics, OperatorBatch
 from include.control.capacity import fit, heaviest, ran_at, typical_parallelism
 from include.control.health import healthy, is_idle_marker
 from include.control.history import TABLE, History, main_query, read
+from include.control.joins import join_signals
 from include.control.key_groups import key_groups
 from include.control.rates import backpressured_ratio, batch_rows_limit, rates, restart_lag_rows
 from include.control.stores.deployments import DeploymentStore
@@ -71,6 +72,7 @@ def collect(spec: PipelineSpec, lake: Lake, cursor: Cursor, now: datetime) -> Si
         settling=_settling(history, counted, changes, now - timedelta(seconds=open_at_most_s)),
         key_groups=key_groups(spec, lake, cursor.until),
         streams=stream_counts(spec, lake, cursor.until, now),
+        join=join_signals(spec, lake, history.since, history.until),
     )
 
 

@@ -307,3 +307,23 @@ def test_collect_when_one_batch_alone_left_much_behind_then_no_limit_is_told(tmp
     first, *others = App(rows_per_s=3000).run(60, 900)
     waited = replace(others[0], backlog_rows=10 * others[0].rows_in)
     assert of(look(lake_of(tmp_path, [first, waited, *others[1:]]))).batch_rows_limit is None
+
+
+def test_collect_when_the_pipeline_is_a_join_then_its_signals_come_with_the_look(tmp_path: Path) -> None:
+    lake = lake_of(tmp_path, App().run(60, 300.0))
+    section = {
+        "streams": {"a": {"source": "a", "time": "t", "columns": ["k"]}},
+        "tasks": {"pairs": {"left": "a", "right": "a", "on": ["k"], "within_s": 60}},
+        "results": "r", "checkpoint": "c", "capacity": 100,
+    }  # fmt: skip
+    row = {
+        "pipeline": "delays", "app": "delays", "time": START + timedelta(seconds=30), "generation": 1, "batch_id": 1,
+        "worker": 0, "window_tuples": 7, "capacity": 100, "offered": 9, "messages": 1, "bytes": 10, "shed": 2,
+        "workers": 1, "block": 5, "shed_ratio": 0.5,
+    }  # fmt: skip
+    lake.append("telemetry/workers", [row])
+    now = START + timedelta(minutes=10)
+    seen = collect(spec(join=section), lake, NOWHERE, now)
+    assert seen.join is not None and (seen.join.offered, seen.join.until) == (9, seen.until)
+    assert seen.join.period_s == (seen.until - seen.since).total_seconds()
+    assert collect(spec(), lake, NOWHERE, now).join is None
