@@ -11,6 +11,7 @@ from include.contracts.codec import to_plain
 from include.contracts.decision import Decision, Proposal
 from include.tracking.client import connect, experiment, line, metrics, params
 from include.tracking.figure import curve_figure, rate_to_serve
+from include.tracking.joins import join_metrics, log_join
 from include.tracking.models import Fit, model_name, register
 from include.tracking.plans import log_plans, plan_metrics, plan_params
 
@@ -119,6 +120,7 @@ class Tracker:
             if figure is not None:
                 client.log_figure(run_id, figure, f"curve-{proposal.optimizer}.png")
         log_plans(client, run_id, decision.proposals)
+        log_join(client, run_id, decision)
 
     def _register(self, client: MlflowClient, run_id: str, decision: Decision) -> dict[str, str]:
         models: dict[str, str] = {}
@@ -170,6 +172,7 @@ def change_metrics(decision: Decision) -> dict[str, float | None]:
         if ability and app.arrival_rows_per_s is not None:
             found[f"{prefix}utilisation_ratio"] = app.arrival_rows_per_s / ability
     found |= plan_metrics(decision.proposals)
+    found |= join_metrics(decision)
     return found
 
 

@@ -135,6 +135,12 @@ def test_signals_when_a_row_is_not_told_right_then_nothing_is_believed(tmp_path:
     assert read(lake) is None
 
 
+def test_signals_when_a_worker_is_told_twice_then_nothing_is_believed(tmp_path: Path) -> None:
+    lake = Lake(tmp_path)
+    lake.append("telemetry/workers", [worker(0, 1, 10), worker(1, 1, 10), worker(1, 1, 10)])
+    assert read(lake) is None
+
+
 def test_signals_when_workers_contradict_each_other_then_nothing_is_believed(tmp_path: Path) -> None:
     lake = Lake(tmp_path)
     lake.append("telemetry/workers", [worker(0, 1, 10, block=9), worker(1, 1, 10)])
