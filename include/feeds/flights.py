@@ -5,11 +5,7 @@ The rate follows the real hours of the day: nearly nothing by night, two humps b
 
 from __future__ import annotations
 
-import os
-import signal
 import sys
-import threading
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -18,6 +14,7 @@ import click
 
 from include.contracts.errors import Conflict, MillraceError
 from include.feeds.nycflights import flights
+from include.feeds.pace import due, stoppable
 from include.feeds.replay import SCHEMA, Clock, Replay
 from include.lake.source import SourceTable
 
@@ -40,16 +37,15 @@ def run(
         True if the replay came to its end, False if it was stopped.
     """
     clock, first = replay.clock, table.last(TRANSACTION) + 1
-    begun = time.monotonic() - first * clock.tick_s
-    for number in range(first, clock.ticks + 1):
-        if wait(max(0.0, begun + number * clock.tick_s - time.monotonic())):
-            say(f"stopped before tick {number} of {clock.ticks}; the same command goes on from there")
-            return False
+    number = first - 1
+    for number in due(clock, first, wait, say):
         rows = replay.tick(number)
         if rows.num_rows:  # a tick without flights needs no commit: to repeat it after a kill changes nothing
             table.append(rows, parts, TRANSACTION, number)
         if int(clock.hour(number)) != int(clock.hour(number - 1)) or number == first:
             say(f"{int(clock.hour(number)):02d}:00, {rows.num_rows / clock.tick_s:.0f} rows/s")
+    if number < clock.ticks:
+        return False
     say(f"done: {replay.rows} rows")
     return True
 
@@ -71,18 +67,6 @@ def clock_options(command: Callable[..., None]) -> Callable[..., None]:
     for option in reversed(OPTIONS):
         command = option(command)
     return command
-
-
-def stoppable(with_parent: bool) -> Callable[[float], bool]:
-    """Return a wait that ends early, and says True, once the process is asked to stop.
-
-    Args:
-        with_parent: Also stop when the process that started this one has ended.
-    """
-    stop, parent = threading.Event(), os.getppid()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda *_: stop.set())
-    return lambda seconds: stop.wait(seconds) or (with_parent and os.getppid() != parent)
 
 
 @click.command()

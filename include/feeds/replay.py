@@ -1,4 +1,4 @@
-"""Lay many days of flights over one clock and cut it into ticks: the same settings always give the same rows."""
+"""Lay many days of rows over one clock and cut it into ticks: the same settings always give the same rows."""
 
 from __future__ import annotations
 
@@ -31,6 +31,41 @@ SCHEMA = pa.schema(
         ("distance", pa.string()),
     ]
 )
+WEATHER_SCHEMA = pa.schema(
+    [
+        ("row_id", pa.int64()),
+        ("event_time", pa.timestamp("us", "UTC")),
+        *(
+            (name, pa.string())
+            for name in (
+                *("flight_date", "origin", "temp", "dewp", "humid", "wind_dir", "wind_speed", "wind_gust"),
+                *("precip", "pressure", "visib"),
+            )
+        ),
+    ]
+)
+
+
+@dataclass(frozen=True)
+class Kind:
+    """What the rows of a replay are.
+
+    Attributes:
+        schema: Their columns, ``row_id`` and ``event_time`` first.
+        moment: Column of when they came, in local time.
+        order: Columns that order rows of one moment.
+        scaled: Whether the clock's ``rate_scale`` is theirs.
+    """
+
+    schema: pa.Schema
+    moment: str
+    order: tuple[str, ...]
+    scaled: bool
+
+
+FLIGHTS = Kind(SCHEMA, "departed", ("flight_date", "carrier", "flight", "origin", "dest"), scaled=True)
+WEATHER = Kind(WEATHER_SCHEMA, "measured", ("flight_date", "origin"), scaled=False)
+"""Scaled, it would leave flights without weather, or give them several."""
 
 
 @dataclass(frozen=True)
@@ -85,15 +120,16 @@ class Replay:
 
     Args:
         clock: The settings.
-        flights: As :func:`include.feeds.nycflights.flights` returns them.
+        rows: As :mod:`include.feeds.nycflights` returns them.
+        kind: What they are.
     """
 
-    def __init__(self, clock: Clock, flights: pd.DataFrame) -> None:
+    def __init__(self, clock: Clock, rows: pd.DataFrame, kind: Kind = FLIGHTS) -> None:
         self.clock = clock
-        laid, self._closing = _lay(clock, flights)
+        laid, self._closing = _lay(clock, rows, kind)
         of_tick = (laid.pop("clock_s").to_numpy() / (DAY_S / clock.day_s * clock.tick_s)).astype(np.int64)
         self._bounds = np.searchsorted(of_tick, np.arange(clock.ticks + 1))
-        self._rows = pa.Table.from_pandas(laid, schema=SCHEMA, preserve_index=False)
+        self._rows = pa.Table.from_pandas(laid, schema=kind.schema, preserve_index=False)
 
     @property
     def rows(self) -> int:
@@ -103,7 +139,7 @@ class Replay:
     def tick(self, number: int) -> pa.Table:
         """Return the rows of one tick, 0..``clock.ticks``, in order of event time.
 
-        The last one is the closing flight alone, a day later than all others: it moves the watermark of whoever
+        The last one is the closing row alone, a day later than all others: it moves the watermark of whoever
         aggregates over event time past every window before it, so that the results become complete.
         """
         if number == self.clock.ticks:
@@ -111,21 +147,28 @@ class Replay:
         start, end = int(self._bounds[number]), int(self._bounds[number + 1])
         return self._rows.slice(start, end - start)
 
+    def next(self, number: int) -> int:
+        """Return the first tick with rows after one that is given, -1 for the very first; past the end without one."""
+        if number >= self.clock.ticks:
+            return self.clock.ticks + 1
+        return int(np.searchsorted(self._bounds, self._bounds[number + 1], side="right")) - 1
+
     def __iter__(self) -> Iterator[pa.Table]:
         return (self.tick(n) for n in range(self.clock.ticks + 1))
 
 
-def _lay(clock: Clock, flights: pd.DataFrame) -> tuple[pd.DataFrame, pa.Table]:
-    since = flights["departed"] - FIRST_DAY
+def _lay(clock: Clock, rows: pd.DataFrame, kind: Kind) -> tuple[pd.DataFrame, pa.Table]:
+    since = rows[kind.moment] - FIRST_DAY
     replayed_day = since.dt.days // clock.fold_days
     moment = pd.to_timedelta(replayed_day, unit="D") + (since - pd.to_timedelta(since.dt.days, unit="D"))
     clock_s = moment.dt.total_seconds() - clock.start_hour * 3600
-    laid = flights.assign(event_time=(FIRST_DAY + moment).dt.tz_localize("UTC"), clock_s=clock_s)
+    laid = rows.assign(event_time=(FIRST_DAY + moment).dt.tz_localize("UTC"), clock_s=clock_s)
     laid = laid[(laid["clock_s"] >= 0) & (laid["clock_s"] < clock.days * DAY_S)]
-    laid = laid.sort_values(["clock_s", "flight_date", "carrier", "flight", "origin", "dest"], kind="stable")
-    copies = np.diff(np.floor(np.arange(len(laid) + 1) * clock.rate_scale)).astype(np.int64)
-    laid = laid.loc[laid.index.repeat(copies)].drop(columns="departed")
+    laid = laid.sort_values(["clock_s", *kind.order], kind="stable")
+    rate_scale = clock.rate_scale if kind.scaled else 1.0
+    copies = np.diff(np.floor(np.arange(len(laid) + 1) * rate_scale)).astype(np.int64)
+    laid = laid.loc[laid.index.repeat(copies)].drop(columns=kind.moment)
     laid.insert(0, "row_id", np.arange(1, len(laid) + 1))
     end = (FIRST_DAY + pd.Timedelta(days=clock.days, hours=clock.start_hour)).round("s")  # a part of a day is no ns
-    last = flights.iloc[[0]].assign(event_time=(end + CLOSING_GAP).tz_localize("UTC"), row_id=len(laid) + 1)
-    return laid, pa.Table.from_pandas(last[SCHEMA.names], schema=SCHEMA, preserve_index=False)
+    last = rows.iloc[[0]].assign(event_time=(end + CLOSING_GAP).tz_localize("UTC"), row_id=len(laid) + 1)
+    return laid, pa.Table.from_pandas(last[kind.schema.names], schema=kind.schema, preserve_index=False)

@@ -7,7 +7,6 @@ names. What streams brought goes to ``telemetry/streams``.
 from __future__ import annotations
 
 import sys
-import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -20,9 +19,10 @@ import click
 from include.contracts.errors import Conflict, MillraceError
 from include.feeds.course import Course, steer
 from include.feeds.course_log import CourseLog
-from include.feeds.flights import TRANSACTION, clock_options, stoppable
+from include.feeds.flights import TRANSACTION, clock_options
 from include.feeds.intake import Intake
 from include.feeds.nycflights import flights
+from include.feeds.pace import due, stoppable
 from include.feeds.replay import SCHEMA, Clock, Replay
 from include.lake.appended import committed
 from include.lake.deployments import FollowedDeployment
@@ -90,11 +90,8 @@ def run(
     first, taken = min(last) + 1, max(*last, log.last)
     course = log.at(first - 1) if first else Course(-1)
     present = dict.fromkeys(course.entry, first - 1)
-    begun = time.monotonic() - first * clock.tick_s
-    for number in range(first, clock.ticks + 1):
-        if wait(max(0.0, begun + number * clock.tick_s - time.monotonic())):
-            say(f"stopped before tick {number} of {clock.ticks}; the same command goes on from there")
-            return False
+    number = first - 1
+    for number in due(clock, first, wait, say):
         present |= dict.fromkeys(intake.streams(number).unique().to_pylist(), number)
         here = {s: t for s, t in present.items() if (number - t) * clock.tick_s < KEPT_S}
         before = course
@@ -112,6 +109,8 @@ def run(
             at = intake.tables[course.entry[stream]]
             if course.entry[stream] != before.entry[stream]:
                 say(f"{stream} was redirected to {at} in {(number - course.resumed[stream]) * clock.tick_s:g} s")
+    if number < clock.ticks:
+        return False
     say(f"done: {intake.replay.rows} rows")
     return True
 
