@@ -130,10 +130,7 @@ class Chain:
             side: 0 to set it on the left, 1 on the right.
         """
         worker = self.workers[at]
-        behind, far = worker.ends[side], worker.ends[1 - side]
-        near, new_near = self._end(), self._end()
-        near.clock = new_near.told_clock = behind.clock
-        new_near.clock = near.told_clock = far.clock
+        behind, near, new_near = worker.ends[side], self._end(), self._end()
         new_near.peer_size = near.told = len(worker.rests[side])
         worker.ends[side] = near
         ends = (new_near, behind) if side else (behind, new_near)

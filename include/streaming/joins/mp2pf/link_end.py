@@ -26,7 +26,7 @@ class LinkEnd:
         acknowledged: Number of the last block taken that a message has acknowledged.
         told: Workload last told to the other end by a message that is certain to be heard.
         told_clock: Clock that it told.
-        peer_size: Workload last heard, which counts blocks up to ``peer_taken``.
+        peer_size: Workload last heard; the message that told it acknowledged all blocks that it counts.
     """
 
     __slots__ = (
@@ -39,7 +39,6 @@ class LinkEnd:
         "literal_sizes",
         "outside",
         "peer_size",
-        "peer_taken",
         "sent",
         "taken",
         "told",
@@ -50,7 +49,7 @@ class LinkEnd:
     def __init__(self, outside: bool = False, literal_sizes: bool = False) -> None:
         self.outside, self.literal_sizes = outside, literal_sizes
         self.sent = self.taken = self.version = self.heard = self.announced = self.confirmed = 0
-        self.acknowledged = self.told = self.peer_size = self.peer_taken = 0
+        self.acknowledged = self.told = self.peer_size = 0
         self.clock = self.told_clock = BEFORE_ALL
         self.copies: list[Message] = []
 
@@ -93,7 +92,7 @@ class LinkEnd:
         if message.version > self.heard:
             self.heard = message.version
             if not self.literal_sizes or message.kind == "SIZE_CHG":
-                self.peer_size, self.peer_taken = message.size, message.taken
+                self.peer_size = message.size
         if message.seen > self.confirmed:
             self.confirmed = message.seen
         if message.clock > self.clock:
@@ -108,11 +107,7 @@ class LinkEnd:
         """Return the other end's workload once it has taken all that is under way to it; never below the truth."""
         if self.literal_sizes:
             return self.peer_size
-        size = self.peer_size
-        for copy in self.copies:
-            if copy.number > self.peer_taken:
-                size += len(copy.rows)
-        return size
+        return self.peer_size + sum(len(copy.rows) for copy in self.copies)
 
     @property
     def owed(self) -> bool:
@@ -126,7 +121,3 @@ class LinkEnd:
             setattr(made, name, getattr(self, name))
         made.copies = list(self.copies)
         return made
-
-    def state(self) -> tuple[object, ...]:
-        """Return what two ends have in common exactly if they behave alike."""
-        return (*(getattr(self, name) for name in LinkEnd.__slots__ if name != "copies"), tuple(self.copies))

@@ -186,7 +186,7 @@ def link_state(chain: Chain, i: int):
     found = []
     for sender, receiver in ((0, 1), (1, 0)):
         end, own, its = ends[sender], ranks[sender], ranks[receiver]
-        plain = (end.sent, end.taken, end.acknowledged, end.told, end.peer_size, end.peer_taken)
+        plain = (end.sent, end.taken, end.acknowledged, end.told, end.peer_size)
         clocks = (end.clock, end.told_clock)
         versions = (own[end.announced], own[end.confirmed], its[end.heard])
         messages = [

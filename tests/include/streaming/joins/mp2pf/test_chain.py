@@ -151,6 +151,18 @@ def test_worker_when_added_while_blocks_are_under_way_then_shares_the_load_and_p
     assert numbers(chain.met) == [(r, s) for r in range(12) for s in range(12)]
 
 
+def test_worker_when_new_and_empty_then_knows_at_once_what_its_neighbour_has():
+    chain = Chain(ALWAYS, 1, 1)
+    chain.feed(S, rows(*range(10)), 9)
+    settle(chain)
+
+    chain.add(0, 1)
+    chain.feed(S, rows(10, start=10), 10)
+    chain.deliver(2, 1)
+
+    assert chain.sizes(S) == [10, 1]
+
+
 def test_block_size_when_halved_then_differences_follow():
     chain = Chain(ALWAYS, 2, 8)
     chain.feed(R, rows(*range(13)), 13)
