@@ -15,9 +15,9 @@ from include.streaming.joins.mp2pf.rules import Rules
 BENCH = "esj"
 BLOCKS, QUICK_BLOCKS = (4, 16, 64, 256), (4, 16, 64)
 WORKERS = 4
-WINDOW, QUICK_WINDOW = 1000, 250
+WINDOW, QUICK_WINDOW = 1000, 160
 """Event time that partners may be apart; one tuple of each stream comes a unit."""
-WINDOWS_FED = 4
+WINDOWS_FED = 7
 
 
 def records(quick: bool) -> Iterator[Record]:

@@ -13,7 +13,7 @@ from include.streaming.joins.mp2pf.rules import Rules
 Choose = Callable[[int], int]
 """Picks one of the numbers 0..n-1."""
 MOST_WORKERS = 5
-MOST_STEPS = 100_000
+MOST_STEPS = 20_000
 """Events after which a course that still has not come to rest is said to make no progress."""
 
 
