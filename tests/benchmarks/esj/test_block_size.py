@@ -2,6 +2,8 @@ import pytest
 
 from benchmarks.esj import block_size
 from benchmarks.esj.block_size import Case, brute_force, cases
+from optimizers.esj.block_size import block_size as block_size_of
+from optimizers.esj.block_size import cost, fits
 
 
 @pytest.fixture(scope="module")
@@ -20,6 +22,16 @@ def test_literal_when_compared_with_brute_force_then_differs_and_sometimes_does_
     assert found["literal", "mismatches"] > 1000
     assert 0 < found["literal", "infeasible_ratio"] < 0.2
     assert found["literal", "cost_above_best_ratio"] > 0.05 > 1e-12 > found["ours", "cost_above_best_ratio"]
+
+
+def test_mismatches_when_counted_then_are_the_cases_in_which_a_size_does_not_fit_or_costs_more(found):
+    def is_best(case):
+        size, least = block_size_of(case.held, case.capacity, case.alpha, "literal").tuples, brute_force(case)
+        if least is None:
+            return size == 1
+        return fits(size, case.held, case.capacity) and cost(size, case.held, case.alpha) == pytest.approx(least, 1e-12)
+
+    assert found["literal", "mismatches"] == sum(not is_best(case) for case in cases(2000))
 
 
 def test_brute_force_when_done_by_hand_then_is_the_same():

@@ -139,6 +139,12 @@ def test_slots_when_workers_exceed_them_then_are_raised_within_bounds(
     assert wanted(told).get("slots") == wanted_slots
 
 
+def test_slots_when_the_app_settles_then_wait_for_it() -> None:
+    for settling, expected in ((True, None), (False, 5)):
+        seen = replace(look(measured(5, 1000), slots=2), settling=settling)
+        assert wanted(adviser().propose(seen, deployed(5, slots=2), {})[0]).get("slots") == expected
+
+
 def test_slots_when_bounds_keep_them_below_the_workers_then_it_is_said() -> None:
     seen = look(measured(2, 1900), slots=2, bounds=Bounds(1, 2))
     assert (

@@ -45,6 +45,11 @@ def test_factor_when_calculated_by_hand_then_is_the_same(form: str, utilisation:
     assert shed_factor(utilisation, 0.8, 0.1, form) == pytest.approx(factor)
 
 
+@pytest.mark.parametrize("form", FORMS)
+def test_factor_when_utilisation_is_beyond_all_bounds_then_is_one(form: str) -> None:
+    assert shed_factor(1e300, 0.8, 0.1, form) == 1
+
+
 @given(SHARES, SHARES, STEPS)
 def test_step_when_taken_then_lies_within_one_of_the_factor_and_stays_there(
     factor: float, current: float, step: float
