@@ -7,7 +7,7 @@ from include.contracts.deployment import Deployment
 from include.contracts.errors import MillraceError
 from include.contracts.join import ADVISER, JoinSettings, JoinSignals
 from include.contracts.signals import Signals
-from optimizers.esj import lasting
+from optimizers.esj import lasting, slots
 from optimizers.esj.choice import chosen
 from optimizers.esj.load import checked, load, missing
 from optimizers.esj.look import Look
@@ -16,6 +16,7 @@ from optimizers.esj.scaling import wanted
 from optimizers.esj.words import sentence
 
 NO_JOIN, STOPPED, UNMEASURED, BAD_SIGNALS = "no_join", "join_stopped", "join_unmeasured", "bad_signals"
+Remembered = tuple[lasting.Lasting | None, slots.Raised | None]
 STAY = "Workers, block size and shed ratio stay"
 
 
@@ -34,19 +35,20 @@ class Adviser:
         seen, join = signals.join, current.join
         if seen is None or join is None:
             return Proposal(ADVISER, (), NO_JOIN, ""), memory
-        before = lasting.read(memory)
+        before, raised = lasting.read(memory), slots.read(memory)
         app = next((measured.app for measured in signals.apps if measured.app in current.apps), None)
         held = self._held(seen, running=app is not None and current.running)
         if held is not None or app is None:
-            return held or Proposal(ADVISER, (), STOPPED, ""), lasting.write(lasting.interrupted(before))
-        look = self._look(signals, seen, join, current.apps[app].slots, before)
+            told = held or Proposal(ADVISER, (), STOPPED, "")
+            return told, {**lasting.write(lasting.interrupted(before)), **slots.write(raised)}
+        look = self._look(signals, seen, current.apps[app].slots, join, (before, raised))
         predicted = {
             "join_offered_tuples": look.load.tuples,
             "join_utilisation_ratio": look.utilisation,
             "join_shed_ratio": look.after.shed,
         }
         told = Proposal(ADVISER, look.changes(app), look.reason, sentence(look), predicted)
-        return told, lasting.write(look.lasting)
+        return told, {**lasting.write(look.lasting), **slots.write(look.raised)}
 
     def _held(self, seen: JoinSignals, *, running: bool) -> Proposal | None:
         """Return why nothing can be decided; None if it can."""
@@ -61,15 +63,15 @@ class Adviser:
             return Proposal(ADVISER, (), UNMEASURED, f"{STAY}: the telemetry does not tell {lost}.")
         return None
 
-    def _look(
-        self, signals: Signals, seen: JoinSignals, join: JoinSettings, slots: int, before: lasting.Lasting | None
-    ) -> Look:
-        options = self.setting.options
+    def _look(self, signals: Signals, seen: JoinSignals, cores: int, join: JoinSettings, memory: Remembered) -> Look:
+        options, (before, raised) = self.setting.options, memory
         found = load(seen, options)
         now = lasting.until(signals.until.timestamp(), seen, found.tuples, options.thresholds, before)
         # workers that are not in force yet do not show whether they are enough
         moving = signals.settling or seen.workers != join.workers
         workers = join.workers if moving else wanted(now, found.tuples, seen.capacity, self.setting)
-        cores = slots if signals.settling else max(slots, min(workers, signals.bounds.max_slots))
+        wanted_cores = cores
+        if not signals.settling:
+            wanted_cores, raised = slots.slots_for(workers, cores, signals.bounds, raised)
         after = chosen(found, join, workers, seen.capacity, options)
-        return Look(self.setting, seen.capacity, found, now, moving, join, after, (slots, cores))
+        return Look(self.setting, seen.capacity, found, now, moving, join, after, (cores, wanted_cores), raised)

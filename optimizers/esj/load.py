@@ -26,11 +26,13 @@ class Load:
         tuples: What workers are added and taken away by, tuples, >= 0.
         kept: Tuples that the workers keep, >= 0.
         shed_by: Utilisation that shedding goes by, >= 0.
+        grows: Whether ``tuples`` are those to come.
     """
 
     tuples: float
     kept: int
     shed_by: float
+    grows: bool = False
 
 
 def missing(seen: JoinSignals, options: Options) -> str | None:
@@ -72,5 +74,6 @@ def load(seen: JoinSignals, options: Options) -> Load:
         fullest = max(each)
         return Load(float(fullest * m), kept, fullest / seen.capacity)
     offered = float(seen.offered or 0)
-    grown = offered - (offered if seen.offered_before is None else seen.offered_before)
-    return Load(max(offered, offered + options.ahead * grown), kept, kept / (m * seen.capacity))
+    before = offered if seen.offered_before is None else seen.offered_before
+    soon = offered + options.ahead * (offered - before)
+    return Load(max(offered, soon), kept, kept / (m * seen.capacity), soon > offered)

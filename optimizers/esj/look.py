@@ -10,9 +10,11 @@ from optimizers.esj.lasting import Lasting
 from optimizers.esj.load import Load
 from optimizers.esj.options import Setting
 from optimizers.esj.scaling import overloaded
+from optimizers.esj.slots import Raised
 
 OVERLOADED, EXHAUSTED, OVERSIZED = "join_overloaded", "join_exhausted", "join_oversized"
-STARTS, CHANGING, SHEDS, FITS = "join_starts", "join_changing", "join_sheds", "join_fits"
+STARTS, TOO_MANY, CHANGING = "join_starts", "join_beyond_bounds", "join_changing"
+SHEDS, FITS = "join_sheds", "join_fits"
 
 
 @dataclass(frozen=True)
@@ -28,6 +30,7 @@ class Look:
         before: How the join is set.
         after: How it is to be set.
         slots: Cores of its app before and after.
+        raised: What is to be remembered of them.
     """
 
     setting: Setting
@@ -38,6 +41,7 @@ class Look:
     before: JoinSettings
     after: JoinSettings
     slots: tuple[int, int]
+    raised: Raised | None
 
     @property
     def reason(self) -> str:
@@ -47,6 +51,8 @@ class Look:
             return CHANGING
         if before.workers < self.setting.start:
             return STARTS
+        if before.workers > self.setting.most:
+            return TOO_MANY
         if after.workers != before.workers:
             return OVERLOADED if after.workers > before.workers else OVERSIZED
         if overloaded(self.lasting, self.setting.options):

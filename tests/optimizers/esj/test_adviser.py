@@ -120,10 +120,11 @@ def test_workers_when_a_change_is_not_in_force_yet_then_stay() -> None:
     assert "join_workers" not in wanted(adviser(lasts_s=0).propose(settling, deployed(2), {})[0])
 
 
-@pytest.mark.parametrize(("m", "inside"), [(1, 2), (9, 6)])
-def test_workers_when_out_of_bounds_then_are_brought_inside(m: int, inside: int) -> None:
+@pytest.mark.parametrize(("m", "inside", "reason"), [(1, 2, "join_starts"), (9, 6, "join_beyond_bounds")])
+def test_workers_when_out_of_bounds_then_are_brought_inside(m: int, inside: int, reason: str) -> None:
     told, _ = adviser({"min": 2, "max": 6}).propose(look(measured(m, 300 * m)), deployed(m), {})
     assert wanted(told)["join_workers"] == inside
+    assert told.reason_code == reason
 
 
 # ---- slots
@@ -143,6 +144,17 @@ def test_slots_when_the_app_settles_then_wait_for_it() -> None:
     for settling, expected in ((True, None), (False, 5)):
         seen = replace(look(measured(5, 1000), slots=2), settling=settling)
         assert wanted(adviser().propose(seen, deployed(5, slots=2), {})[0]).get("slots") == expected
+
+
+def test_slots_when_workers_go_then_are_given_back_but_not_below_what_they_were() -> None:
+    policy, slots, m = adviser(lasts_s=0, cool_s=0, ahead=0, tau0=0.2), 2, 2
+    memory: Any = {}
+    course = []
+    for at, offered in enumerate((1900, 1900, 900, None, 900, 300)):
+        told, memory = policy.propose(look(measured(m, offered), at, slots), deployed(m, slots=slots), memory)
+        m, slots = (int(wanted(told).get(name, old)) for name, old in (("join_workers", m), ("slots", slots)))
+        course.append((m, slots))
+    assert course == [(5, 5), (5, 5), (3, 3), (3, 3), (3, 3), (1, 2)]
 
 
 def test_slots_when_bounds_keep_them_below_the_workers_then_it_is_said() -> None:
@@ -349,14 +361,13 @@ def test_memory_when_stored_as_json_between_looks_then_gives_the_same_proposals(
         stored = json.loads(json.dumps(memory, allow_nan=False))
 
 
+MEMORY = ("seen", "workers", "full_since", "over_since", "under_since", "most", "slots_from", "slots_to", "x")
 JUNK = st.recursive(
     st.none() | st.booleans() | st.floats() | st.text(max_size=3), lambda inner: st.lists(inner, max_size=3)
 )
 
 
-@given(
-    st.dictionaries(st.sampled_from(["seen", "workers", "full_since", "over_since", "under_since", "most", "x"]), JUNK)
-)
+@given(st.dictionaries(st.sampled_from(MEMORY), JUNK))
 @settings(deadline=None)
 def test_memory_when_it_holds_anything_then_is_survived(junk: dict[str, Any]) -> None:
     told, memory = adviser().propose(look(measured(2, 1900)), deployed(2), junk)
