@@ -73,5 +73,5 @@ class Adviser:
         wanted_cores = cores
         if not signals.settling:
             wanted_cores, raised = slots.slots_for(workers, cores, signals.bounds, raised)
-        after = chosen(found, join, workers, seen.capacity, options)
+        after = chosen(found, join, workers, seen.workers, seen.capacity, options)
         return Look(self.setting, seen.capacity, found, now, moving, join, after, (cores, wanted_cores), raised)

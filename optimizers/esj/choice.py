@@ -9,19 +9,20 @@ from optimizers.esj.options import Options
 from optimizers.esj.shedding import shed_factor, stepped
 
 
-def chosen(load: Load, join: JoinSettings, workers: int, capacity: int, options: Options) -> JoinSettings:
+def chosen(load: Load, join: JoinSettings, workers: int, present: int, capacity: int, options: Options) -> JoinSettings:
     """Return the settings of a join that is to have so many workers.
 
     Args:
         load: What was measured.
         join: The settings so far.
         workers: m that is wanted, >= 1.
+        present: m in force, >= 1.
         capacity: W, >= 2.
         options: The policy.
     """
-    # by the workers in force: those that are wanted may never come
+    # those that are wanted may never come, and those in force may leave: both have to keep what is there
+    block = _block(load.kept / min(workers, present), join.block, capacity, options)
     factor = shed_factor(load.shed_by, options.thresholds.tau2, options.base, options.shedding)
-    block = _block(load.kept / workers, join.block, capacity, options)
     return JoinSettings(workers, block, stepped(factor, join.shed, options.shed_step))
 
 

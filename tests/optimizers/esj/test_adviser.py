@@ -212,6 +212,13 @@ def test_block_when_it_no_longer_fits_then_changes_whatever_it_costs() -> None:
     assert wanted(told)["block_size"] == 300
 
 
+def test_block_when_workers_come_or_go_then_fits_beside_what_the_fewer_of_them_keep() -> None:
+    coming, _ = adviser(lasts_s=0).propose(look(measured(2, 1900)), deployed(2), {})
+    assert (wanted(coming)["join_workers"], wanted(coming)["block_size"]) == (5, 50)
+    going, _ = adviser(cool_s=0, tau0=0.2).propose(look(measured(5, 950, block=190)), deployed(5, 190), {})
+    assert (wanted(going)["join_workers"], wanted(going)["block_size"]) == (3, 317)
+
+
 def test_block_when_literal_then_is_at_least_1() -> None:
     told, _ = adviser(block_size="literal").propose(look(measured(2, 1)), deployed(2), {})
     assert wanted(told)["block_size"] == 1
