@@ -33,14 +33,18 @@ class Adviser:
     def propose(self, signals: Signals, current: Deployment, memory: Memory) -> tuple[Proposal, Memory]:
         """Say how the join should be set and why, and remember what has lasted."""
         seen, join = signals.join, current.join
-        if seen is None or join is None:
+        if join is None:
             return Proposal(ADVISER, (), NO_JOIN, ""), memory
         before, raised = lasting.read(memory), slots.read(memory)
         app = next((measured.app for measured in signals.apps if measured.app in current.apps), None)
-        held = self._held(seen, running=app is not None and current.running)
-        if held is not None or app is None:
-            told = held or Proposal(ADVISER, (), STOPPED, "")
-            return told, {**lasting.write(lasting.interrupted(before)), **slots.write(raised)}
+        unknown = {**lasting.write(lasting.interrupted(before)), **slots.write(raised)}
+        if app is None or not current.running:
+            return Proposal(ADVISER, (), STOPPED, f"{STAY}: the join's app does not run."), unknown
+        if seen is None:
+            return Proposal(ADVISER, (), UNMEASURED, ""), unknown
+        problem = self._problem(seen)
+        if problem is not None:
+            return problem, unknown
         look = self._look(signals, seen, current.apps[app].slots, join, (before, raised))
         predicted = {
             "join_offered_tuples": look.load.tuples,
@@ -50,18 +54,16 @@ class Adviser:
         told = Proposal(ADVISER, look.changes(app), look.reason, sentence(look), predicted)
         return told, {**lasting.write(look.lasting), **slots.write(look.raised)}
 
-    def _held(self, seen: JoinSignals, *, running: bool) -> Proposal | None:
-        """Return why nothing can be decided; None if it can."""
-        if not running:
-            return Proposal(ADVISER, (), STOPPED, f"{STAY}: the join's app does not run.")
+    def _problem(self, seen: JoinSignals) -> Proposal | None:
+        """Return why what was measured decides nothing; None if it does."""
         try:
             checked(seen)
         except MillraceError as error:
             return Proposal(ADVISER, (), BAD_SIGNALS, f"{STAY}: {error}")
         lost = missing(seen, self.setting.options)
-        if lost is not None:
-            return Proposal(ADVISER, (), UNMEASURED, f"{STAY}: the telemetry does not tell {lost}.")
-        return None
+        return (
+            None if lost is None else Proposal(ADVISER, (), UNMEASURED, f"{STAY}: the telemetry does not tell {lost}.")
+        )
 
     def _look(self, signals: Signals, seen: JoinSignals, cores: int, join: JoinSettings, memory: Remembered) -> Look:
         options, (before, raised) = self.setting.options, memory

@@ -19,9 +19,17 @@ from tests.optimizers.esj.looks import W, adviser, deployed, follow, look, measu
 
 
 def test_join_when_there_is_none_then_nothing_is_said_and_memory_stays() -> None:
-    told, memory = adviser().propose(look(None), deployed(2), {"kept": 1})
+    without = replace(deployed(2), join=None)
+    told, memory = adviser().propose(look(measured(2, 100)), without, {"kept": 1})
     assert (told.changes, told.reason_code, told.sentence, memory) == ((), "no_join", "", {"kept": 1})
-    assert adviser().propose(look(measured(2, 100)), replace(deployed(2), join=None), {})[0].reason_code == "no_join"
+
+
+def test_join_when_it_was_not_measured_then_nothing_is_said_and_low_load_begins_anew() -> None:
+    policy = adviser(cool_s=10)
+    _, memory = follow(policy, deployed(6), measured(6, 100))
+    told, memory = policy.propose(look(None, 1), deployed(6), memory)
+    assert (told.changes, told.reason_code, told.sentence) == ((), "join_unmeasured", "")
+    assert "join_workers" not in wanted(policy.propose(look(measured(6, 100), 2), deployed(6), memory)[0])
 
 
 def test_join_when_it_fits_then_nothing_changes_and_the_load_is_told() -> None:
