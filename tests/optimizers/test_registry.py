@@ -2,11 +2,13 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 from include.contracts.errors import MillraceError
-from optimizers.registry import create, names
+from optimizers.registry import all_of, create, names, problems
 
 
 def test_create_when_name_is_known_then_gives_its_optimizer() -> None:
@@ -24,6 +26,23 @@ def test_create_when_name_is_unknown_then_says_which_are_known() -> None:
 def test_create_when_an_option_is_unknown_then_says_so() -> None:
     with pytest.raises(MillraceError, match=r"tuner\.options\.alfa: got 3; allowed: .*alpha"):
         create("conttune", {"alfa": 3})
+
+
+def wanted(join: dict[str, Any] | None) -> Any:
+    return SimpleNamespace(
+        name="p", tuner_options=("flow", {}), placement_options=None, admission_options=None, join_options=join
+    )
+
+
+def test_all_of_when_a_spec_has_a_join_then_asks_its_optimizer_too() -> None:
+    assert set(all_of(wanted({"capacity": 100, "window_s": 60.0}))) == {"flow", "esj"}
+    assert set(all_of(wanted(None))) == {"flow"}
+
+
+def test_problems_when_thresholds_are_out_of_order_then_name_the_pipeline_and_them() -> None:
+    wrong = {"capacity": 100, "window_s": 60.0, "options": {"tau1": 0.9}}
+    (found,) = problems([wanted(wrong), wanted(None)])
+    assert found.key == "p: join.options.tau0..tau3"
 
 
 def test_create_when_called_then_loads_no_heavy_library() -> None:
