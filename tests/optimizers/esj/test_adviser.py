@@ -76,6 +76,8 @@ def test_workers_when_load_is_about_to_be_high_then_are_added_for_what_comes() -
     rising = measured(2, 1400, offered_before=1100)
     ahead = wanted(adviser(lasts_s=0, ahead=2).propose(look(rising), deployed(2), {})[0])
     assert ahead["join_workers"] == workers_for(2000, W, 0.4)
+    told, _ = adviser(ahead=2).propose(look(rising), deployed(2), {})
+    assert told.sentence.startswith("Streams will soon offer 100 % of what 2 workers can keep")
     assert "join_workers" not in wanted(adviser(lasts_s=0, ahead=0).propose(look(rising), deployed(2), {})[0])
 
 

@@ -47,6 +47,14 @@ def test_slots_when_carried_out_then_stay_and_what_they_were_is_still_known(
     assert back == (raised.least if raised and raised.least <= slots <= raised.most else slots)
 
 
+@given(COUNTS, COUNTS, COUNTS, RAISED)
+def test_slots_when_nobody_carries_them_out_then_are_wanted_again(
+    workers: int, slots: int, most: int, raised: Raised | None
+) -> None:
+    wanted, after = slots_for(workers, slots, Bounds(1, most), raised)
+    assert slots_for(workers, slots, Bounds(1, most), after)[0] == wanted
+
+
 @given(RAISED)
 def test_memory_when_stored_as_json_then_is_read_as_it_was(raised: Raised | None) -> None:
     assert read(json.loads(json.dumps(write(raised)))) == raised
