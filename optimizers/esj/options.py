@@ -43,7 +43,7 @@ class Options:
     base: float = 0.1
     shedding: str = shedding.LINEAR
     trigger: str = OFFERED
-    ahead: float = 2.0
+    ahead: float = 4.0
     lasts_s: float = 15.0
     sheds_s: float = 30.0
     cool_s: float = 300.0
