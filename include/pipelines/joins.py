@@ -68,6 +68,12 @@ class TaskOfJoin(Strict):
     left_where: str = Field("", description="SQL condition on the left's columns")
     right_where: str = Field("", description="SQL condition on the right's columns")
 
+    @model_validator(mode="before")
+    @classmethod
+    def _on_is_a_word(cls, told: Any) -> Any:
+        """Take the key that YAML 1.1 reads as true for what stands there."""
+        return {"on" if key is True else key: value for key, value in told.items()} if isinstance(told, dict) else told
+
     @model_validator(mode="after")
     def _is_a_span(self) -> Self:
         after, before = self.within_s

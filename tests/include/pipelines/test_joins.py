@@ -201,7 +201,9 @@ def test_load_when_home_is_named_then_it_is_replaced_in_the_join(
     job.write_text("")
     monkeypatch.setattr(specs, "STREAM_JOIN", job)
     path = tmp_path / "air.yaml"
-    path.write_text(yaml.safe_dump({"name": "air", "join": GOOD}), encoding="utf-8")
+    text = yaml.safe_dump({"name": "air", "join": GOOD}).replace("'on':", "on:")
+    assert True in yaml.safe_load(text)["join"]["tasks"]["weather"], "YAML 1.1 takes a plain `on` for true"
+    path.write_text(text, encoding="utf-8")
     made = load(path, {"MILLRACE_HOME": "/somewhere"})
     definition = made.join_definition
     assert definition is not None and definition.results == "/somewhere/results"

@@ -1,0 +1,90 @@
+"""The example of a join: its spec, and that it finds in the replay what it is to find."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import jsonschema
+import pandas as pd
+import pyarrow as pa
+import pytest
+import yaml
+
+from include.contracts.join import JoinDefinition, JoinTask
+from include.feeds.nycflights import flights, weather
+from include.feeds.replay import FLIGHTS, WEATHER, Clock, Kind, Replay
+from include.pipelines import spec as specs
+from include.pipelines.catalog import load
+from include.pipelines.schema import FILE
+from include.pipelines.spec import PipelineSpec
+from optimizers.registry import problems
+
+EXAMPLE = Path(__file__).resolve().parents[3] / "include" / "pipelines" / "examples" / "flight_weather.yaml"
+CLOCK = Clock(days=1)
+
+
+@pytest.fixture
+def spec(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> PipelineSpec:
+    job = tmp_path / "stream_join.py"
+    job.touch()
+    monkeypatch.setattr(specs, "STREAM_JOIN", job)
+    return load(EXAMPLE, {"MILLRACE_HOME": "/somewhere"})
+
+
+def definition(spec: PipelineSpec) -> JoinDefinition:
+    assert spec.join is not None
+    return spec.join.definition
+
+
+def replayed(rows: pd.DataFrame, kind: Kind) -> pd.DataFrame:
+    replay = Replay(CLOCK, rows, kind)
+    return pa.concat_tables([replay.tick(n) for n in range(CLOCK.ticks)]).to_pandas()
+
+
+def pairs(task: JoinTask, left: pd.DataFrame, right: pd.DataFrame) -> pd.DataFrame:
+    on = [name for name, _ in task.on]
+    met = left.merge(right, on=on, suffixes=("", "_right"))
+    apart_s = (met["event_time_right"] - met["event_time"]).dt.total_seconds()
+    return met[apart_s.between(task.after_s, task.before_s)]
+
+
+def test_example_when_loaded_then_is_whole_and_esj_owns_the_join_and_the_slots(spec: PipelineSpec) -> None:
+    assert (spec.level, spec.mode) == (1, "auto")
+    owners = spec.field_owners
+    assert {owners[name] for name in ("slots", "join_workers", "block_size", "shed_ratio")} == {"esj"}
+    assert problems([spec]) == []
+    raw = yaml.safe_load(EXAMPLE.read_text(encoding="utf-8").replace(" on:", ' "on":'))  # an editor knows YAML 1.2
+    jsonschema.validate(raw, json.loads(FILE.read_text("utf-8")))
+    told = definition(spec)
+    assert told.window_s("flights") == 21_600 and told.window_s("weather") == 3_599
+    assert all(stream.source.startswith("/somewhere/data/joined/") for stream in told.streams)
+
+
+def test_example_when_the_replay_is_joined_then_nearly_every_flight_has_one_weather_and_planes_meet_their_next_leg(
+    spec: PipelineSpec,
+) -> None:
+    came, hours = replayed(flights(), FLIGHTS), replayed(weather(), WEATHER)
+    of_weather, next_leg = definition(spec).tasks
+    met = pairs(of_weather, came, hours)
+    assert not met["row_id"].duplicated().any()
+    assert len(met) > 0.99 * len(came)
+    known = came[came["tailnum"] != "NA"]
+    late = known[pd.to_numeric(known["dep_delay"], errors="coerce") >= 15]
+    legs = pairs(next_leg, late, known)
+    assert len(legs) > 100 and (legs["row_id"] != legs["row_id_right"]).all()
+
+
+def test_example_when_the_replay_runs_then_the_window_needs_one_worker_by_night_and_several_by_day(
+    spec: PipelineSpec,
+) -> None:
+    assert spec.join is not None
+    told, workers = definition(spec), spec.join.workers
+    came = {"flights": replayed(flights(), FLIGHTS), "weather": replayed(weather(), WEATHER)}
+    at = pd.date_range("2013-01-01 01:00", "2013-01-02", freq="h", tz="UTC")
+    window = pd.Series(0, index=at)
+    for name, rows in came.items():
+        span = pd.Timedelta(seconds=told.window_s(name))
+        window += [rows["event_time"].between(time - span, time).sum() for time in at]
+    assert window.min() < 0.2 * told.capacity, "by night a part of a worker"
+    assert 3 * told.capacity < window.max() < workers.max * told.capacity, "by day several, and all of them suffice"
