@@ -79,6 +79,7 @@ def as_plain(status: PipelineStatus) -> dict[str, Any]:
         "running": status.wanted.running,
         "version": status.wanted.version,
         "slots": {name: app.slots for name, app in status.wanted.apps.items()},
+        "join": to_plain(status.wanted.join),
         "drivers": [to_plain(d) for d in status.drivers],
         "last_reconfiguration": to_plain(status.change) if status.change else None,
         "last_decision": to_plain(status.decision) if status.decision else None,
@@ -90,7 +91,8 @@ def cells(status: PipelineStatus, now: datetime | None = None) -> list[str]:
     """Return a status as a table's row: pipeline, wanted, driver, last batch, last decision."""
     now = now or datetime.now(UTC)
     slots = ", ".join(str(app.slots) for app in status.wanted.apps.values())
-    wanted = f"{slots} slots, version {status.wanted.version}" if status.wanted.running else "stopped"
+    join = f", {status.wanted.join.workers} join workers" if status.wanted.join else ""
+    wanted = f"{slots} slots{join}, version {status.wanted.version}" if status.wanted.running else "stopped"
     drivers = ", ".join(f"{d.state.value} on {d.slots}" for d in status.drivers if d.state not in ENDED) or "none"
     commits = [d.last_commit_at for d in status.drivers if d.last_commit_at]
     last = f"{max(0, int((now - max(commits)).total_seconds()))} s ago" if commits else ""

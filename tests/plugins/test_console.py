@@ -1,5 +1,6 @@
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -7,6 +8,7 @@ import pytest
 from fastapi.testclient import TestClient
 
 from include.contracts.decision import Action, Decision, Outcome, Reconfiguration
+from include.contracts.join import JoinSettings
 from include.control.stores.decisions import DecisionStore
 from include.control.stores.deployments import DeploymentStore
 from include.control.stores.reconfigurations import ReconfigurationStore
@@ -96,6 +98,16 @@ def test_page_when_everything_is_recorded_then_shows_it(
     for expected in ("2 -&gt; 4 slots", "abc123", "version 1, running", "1.5 s", "rate 3", "first launch"):
         assert expected in words
     assert "#/runs/" not in text
+
+
+def test_page_when_the_pipeline_is_a_join_then_shows_its_settings(
+    api: TestClient, lake: Lake, login: dict[str, str]
+) -> None:
+    first = DeploymentStore(lake).commit(replace(find("tiny").first_deployment(), join=JoinSettings(3, 50, 0.25)), None)
+    DeploymentStore(lake).commit(replace(first, join=JoinSettings(4, 50, 0.0)), 1)
+    words = re.sub(r"<[^>]+>", " ", api.get("/millrace/", params={"pipeline": "tiny"}, headers=login).text)
+    assert words.count("4 join workers, blocks of 50, 0 % shed") == 2, "wanted, and the newest version"
+    assert words.count("3 join workers, blocks of 50, 25 % shed") == 1
 
 
 def test_page_when_nothing_was_ever_recorded_then_still_shows_the_pipeline(

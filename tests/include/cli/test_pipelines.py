@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -10,9 +11,11 @@ from click.testing import CliRunner, Result
 
 from include.cli.commands import millrace
 from include.cli.pipelines import conf_for
-from include.cli.status_pipelines import cells, pipeline_statuses
+from include.cli.status_pipelines import as_plain, cells, pipeline_statuses
 from include.contracts.decision import Outcome
 from include.contracts.errors import MillraceError
+from include.contracts.join import JoinSettings
+from include.control.stores.deployments import DeploymentStore
 from include.drivers import record as driver_records
 from include.drivers.discovery import this_process
 from include.drivers.record import DriverRecord, DriverState
@@ -138,6 +141,16 @@ def test_status_when_driver_runs_then_shows_it_and_nothing_needs_attention(run: 
     (status,) = pipeline_statuses(run.lake, home / "run" / "drivers")
     assert status.problem is None
     assert cells(status, at(40))[1:4] == ["1 slots, version 1", "running on 1", "10 s ago"]
+
+
+def test_status_when_the_pipeline_is_a_join_then_shows_its_workers(run: Run, home: Path) -> None:
+    run.launch(0, 4, 1)
+    made = DeploymentStore(run.lake).latest("delays")
+    assert made is not None
+    DeploymentStore(run.lake).commit(replace(made, join=JoinSettings(3, 50, 0.25)), made.version)
+    (status,) = pipeline_statuses(run.lake, home / "run" / "drivers")
+    assert cells(status, at(40))[1] == "1 slots, 3 join workers, version 2"
+    assert as_plain(status)["join"] == {"workers": 3, "block": 50, "shed": 0.25}
 
 
 def test_status_when_driver_failed_then_its_error_is_the_problem(run: Run, home: Path) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 from datetime import timedelta
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from include import wiring
+from include.contracts.backtest import Backtest
 from include.contracts.decision import Action, Memory, Outcome, Proposal, Reconfiguration
 from include.contracts.deployment import (
     BLOCK_SIZE,
@@ -24,12 +27,13 @@ from include.contracts.deployment import (
     Deployment,
 )
 from include.contracts.join import JoinSettings
+from include.contracts.protocols import Cursor
 from include.contracts.signals import Bounds, Signals
+from include.control import cycle
 from include.control.applying import roll_back
 from include.control.arbiter import rule
 from include.control.guards import Case, judge
 from include.control.launch import launch
-from include.control.quality.docs import DataDocs
 from include.control.quality.result import GateResult
 from include.control.sentences import change_sentence
 from include.control.stores.deployments import DeploymentStore
@@ -39,6 +43,7 @@ from include.lake.store import Lake
 from include.pipelines.spec import GuardsSpec, PipelineSpec
 from tests.include.control.looks import NAME, NOON, MemoryPlant, World, spec, world
 from tests.include.control.plant_of_doubles import DoublesPlant
+from tests.include.control.recorded_run import DAY, App, Steady, launched, spec_of
 
 JOIN: dict[str, Any] = {
     "streams": {"a": {"source": "a", "time": "t", "columns": ["k"]}},
@@ -68,8 +73,9 @@ def latest(lake: Lake) -> Deployment:
 
 
 @pytest.fixture(autouse=True)
-def _no_pages(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(DataDocs, "keep", lambda *_: None)
+def _sound(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The gate is not asked: what it says of telemetry is not of a join."""
+    monkeypatch.setattr(cycle, "check", lambda *_: GateResult(True, read_to=Cursor(10**6, NOON)))
 
 
 class Scripted:
@@ -100,7 +106,7 @@ def running(home: Path, *wanted: Mapping[str, float], tuner: Scripted | None = N
 class MeasuringPlant(MemoryPlant):
     """An app of level 1 that goes on as its first version."""
 
-    def observe(self, since: Any) -> Signals:
+    def observe(self, since: Cursor) -> Signals:
         return replace(super().observe(since), level=1, deployment_version=1)
 
 
@@ -204,6 +210,7 @@ def test_look_when_the_join_is_out_of_bounds_then_nothing_is_changed(tmp_path: P
     decision = look(w, 31)
     assert (decision.action, decision.reason_code) == (Action.VETO, "bounds")
     assert "7 join workers; allowed: 1 to 6" in decision.sentence and latest(w.lake).version == 1
+    assert "Not now" not in decision.sentence, "nothing was left out: all was refused"
 
 
 def test_roll_back_when_a_join_was_changed_then_its_settings_return(tmp_path: Path) -> None:
@@ -222,6 +229,8 @@ def test_launch_when_a_join_was_adapted_since_then_keeps_what_was_found_within_t
     assert launch(joined(), lake).version == 2, "it is what is wished already"
     again = launch(joined(capacity=60, workers={"min": 1, "max": 4, "start": 1}), lake)
     assert (again.version, again.join) == (3, JoinSettings(4, 30, 0.25))
+    narrow = launch(joined(capacity=60, workers={"min": 1, "max": 3, "start": 1}), lake)
+    assert (narrow.version, narrow.apps, narrow.join) == (4, again.apps, JoinSettings(3, 30, 0.25))
     assert launch(spec(), lake).join is None
     assert launch(joined(), lake).join == JoinSettings(2, 10, 0.0)
 
@@ -247,3 +256,35 @@ def test_reconcile_when_only_the_join_changed_then_no_driver_starts_and_a_failur
         assert plant.versions() == [(1, 2)]
     finally:
         plant.close()
+
+
+class LiveApp(App):
+    """An app of level 1 that goes on where only its join is set anew."""
+
+    def observe(self, since: Cursor) -> Signals:
+        return replace(super().observe(since), level=1)
+
+    def apply(self, target: Deployment) -> tuple[Reconfiguration, ...]:
+        ran = DeploymentStore(self.lake).get(NAME, self.version)
+        assert ran is not None
+        return () if target.apps == ran.apps else super().apply(target)
+
+
+def test_replay_when_the_join_changed_at_every_look_then_the_tuner_is_replayed_all_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = launched(tmp_path, monkeypatch, Steady(), spec_of(join=JOIN))
+    run.app = LiveApp(run.spec, run.lake, run.clock, DAY)
+    ratios = [{SHED_RATIO: 0.1 + 0.1 * (look % 2)} for look in range(len(DAY))]
+    run.loop.plant, run.loop.optimizers = run.app, {"steady": Steady(), "esj": Scripted("esj", *ratios)}
+    recorded = run.day()
+    assert latest(run.lake).version == len(DAY) + 1 and any(len(d.proposals[1].changes) for d in recorded)
+
+    def replayed(tuner: Steady) -> Backtest:
+        return wiring.replay(run.spec, run.lake, "steady", {}, lambda *_: tuner, None, run.clock.now)
+
+    same = replayed(Steady())
+    assert (same.agreed, same.modelled) == (len(DAY), 0)
+    assert {k.replayed.reason_code for k in same.looks} == {d.proposals[1].reason_code for d in recorded}
+    slow = replayed(Steady(patience=2)).looks
+    assert any(before.modelled and not after.modelled for before, after in pairwise(slow)), "it comes back to it"
