@@ -14,21 +14,17 @@ import yaml
 from include.contracts.join import JoinDefinition, JoinTask
 from include.feeds.nycflights import flights, weather
 from include.feeds.replay import FLIGHTS, WEATHER, Clock, Kind, Replay
-from include.pipelines import spec as specs
 from include.pipelines.catalog import load
 from include.pipelines.schema import FILE
 from include.pipelines.spec import PipelineSpec
-from optimizers.registry import problems
+from optimizers.registry import all_of, problems
 
 EXAMPLE = Path(__file__).resolve().parents[3] / "include" / "pipelines" / "examples" / "flight_weather.yaml"
 CLOCK = Clock(days=1)
 
 
 @pytest.fixture
-def spec(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> PipelineSpec:
-    job = tmp_path / "stream_join.py"
-    job.touch()
-    monkeypatch.setattr(specs, "STREAM_JOIN", job)
+def spec() -> PipelineSpec:
     return load(EXAMPLE, {"MILLRACE_HOME": "/somewhere"})
 
 
@@ -50,10 +46,10 @@ def pairs(task: JoinTask, left: pd.DataFrame, right: pd.DataFrame) -> pd.DataFra
 
 
 def test_example_when_loaded_then_is_whole_and_esj_owns_the_join_and_the_slots(spec: PipelineSpec) -> None:
-    assert (spec.level, spec.mode) == (1, "auto")
+    assert (spec.level, spec.mode, Path(spec.script).name) == (1, "auto", "stream_join.py")
     owners = spec.field_owners
     assert {owners[name] for name in ("slots", "join_workers", "block_size", "shed_ratio")} == {"esj"}
-    assert problems([spec]) == []
+    assert problems([spec]) == [] and set(all_of(spec)) == {"flow", "esj"}
     raw = yaml.safe_load(EXAMPLE.read_text(encoding="utf-8").replace(" on:", ' "on":'))  # an editor knows YAML 1.2
     jsonschema.validate(raw, json.loads(FILE.read_text("utf-8")))
     told = definition(spec)
