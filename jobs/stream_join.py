@@ -10,18 +10,16 @@ import argparse
 import sys
 from pathlib import Path
 
-HERE = Path(__file__).resolve().parent
-# run as a script this folder comes first on the path, and a file in it hides the standard library's module ``profile``
-sys.path[:] = [*(p for p in sys.path if Path(p).resolve() != HERE), str(HERE.parent)]
+sys.path.append(str(Path(__file__).resolve().parents[1]))
 
-from include.contracts.codec import from_json  # noqa: E402
-from include.contracts.errors import MillraceError  # noqa: E402
-from include.contracts.join import JoinDefinition, JoinSettings  # noqa: E402
-from include.drivers.arguments import recognise  # noqa: E402
-from include.lake.store import Lake  # noqa: E402
-from include.streaming.joins.query import start  # noqa: E402
-from include.streaming.joins.settings import DeployedSettings  # noqa: E402
-from include.streaming.joins.telemetry import JoinTelemetry  # noqa: E402
+from include.contracts.codec import from_json
+from include.contracts.errors import MillraceError
+from include.contracts.join import JoinDefinition, JoinSettings
+from include.drivers.arguments import recognise
+from include.lake.store import Lake
+from include.streaming.joins.query import start
+from include.streaming.joins.settings import DeployedSettings
+from include.streaming.joins.telemetry import JoinTelemetry
 
 
 def main() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -117,3 +118,8 @@ def test_pure_rooms_when_imported_then_need_no_clock_no_files_no_other_library(r
 def test_files_when_listed_then_none_is_called_utils() -> None:
     names = {p.stem for p in _sources()}
     assert not names & {"utils", "util", "helpers", "common", "misc"}
+
+
+def test_jobs_when_spark_puts_their_folder_on_every_workers_path_then_they_hide_no_module_of_pythons() -> None:
+    hidden = {file.stem for file in (ROOT / "jobs").glob("*.py")} & set(sys.stdlib_module_names)
+    assert not hidden

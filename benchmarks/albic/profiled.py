@@ -113,7 +113,7 @@ def _command(lake: Path, source: Path) -> list[str]:
     return [
         *(str(spark_submit()), "--master", "local[2]", "--driver-memory", "1g"),
         *conf_words(conf),
-        str(REPO / "jobs" / "profile.py"),
+        str(REPO / "jobs" / "profile_source.py"),
         *(str(word) for key, value in options.items() for word in (f"--{key}", value)),
         *("--operators", json.dumps(operators)),
     ]

@@ -33,7 +33,7 @@ def build(spec: PipelineSpec, profile: Profile) -> DAG:
         SparkSubmitOperator(
             task_id="profile",
             name=f"profile_{spec.name}",
-            application=str(REPO / "jobs" / "profile.py"),
+            application=str(REPO / "jobs" / "profile_source.py"),
             application_args=_arguments(spec, profile),
             pre_execute=_with_delta,
             driver_memory="1g",

@@ -12,13 +12,11 @@ from typing import Any
 
 from filelock import FileLock, Timeout
 
-HERE = Path(__file__).resolve().parent
-# run as a script this folder comes first on the path, and this file hides the standard library's module ``profile``
-sys.path[:] = [*(p for p in sys.path if Path(p).resolve() != HERE), str(HERE.parent)]
+sys.path.append(str(Path(__file__).resolve().parents[1]))
 
-from include.contracts.errors import Conflict, MillraceError  # noqa: E402
-from include.lake.store import Lake  # noqa: E402
-from include.streaming.profile import Operator, Profile, run  # noqa: E402
+from include.contracts.errors import Conflict, MillraceError
+from include.lake.store import Lake
+from include.streaming.profile import Operator, Profile, run
 
 DELTA = {
     "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
@@ -31,7 +29,7 @@ DELTA = {
 
 def parse(argv: Sequence[str]) -> argparse.Namespace:
     """Return the arguments; ends the process with a usage line where they are wrong."""
-    parser = argparse.ArgumentParser(prog="profile.py", description=__doc__, allow_abbrev=False)
+    parser = argparse.ArgumentParser(prog="profile_source.py", description=__doc__, allow_abbrev=False)
     parser.add_argument("--pipeline", required=True)
     parser.add_argument("--lake", type=Path, required=True)
     parser.add_argument("--source", type=Path, required=True, help="folder of the Delta source table")

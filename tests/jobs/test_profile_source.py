@@ -15,9 +15,9 @@ from filelock import FileLock
 
 from include.contracts.submit import conf_words
 from include.lake.store import Lake
-from jobs.profile import main
+from jobs.profile_source import main
 
-JOB = Path(__file__).resolve().parents[2] / "jobs" / "profile.py"
+JOB = Path(__file__).resolve().parents[2] / "jobs" / "profile_source.py"
 OPERATORS = json.dumps([{"name": "plane", "key": ["plane"], "key_groups": 8}])
 
 

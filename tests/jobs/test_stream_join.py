@@ -1,0 +1,133 @@
+"""The join's driver under Millrace: killed at the worst moment and set anew while it runs, it loses nothing."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from include.contracts.codec import to_json
+from include.contracts.deployment import AppDeployment, Deployment
+from include.contracts.join import JoinDefinition, JoinSettings, JoinStream, JoinTask
+from include.control.stores.deployments import DeploymentStore
+from include.drivers.record import DriverState
+from include.lake.source import SourceTable, is_table, query
+from include.lake.store import Lake
+from tests.jobs.driving import Driving, until
+
+pytestmark = pytest.mark.spark
+
+JOB = Path(__file__).resolve().parents[2] / "jobs" / "stream_join.py"
+SCHEMA = pa.schema([("id", pa.int64()), ("key", pa.string()), ("at", pa.timestamp("us", "UTC"))])
+TASK = JoinTask("near", "r", "s", (("key", "key"),), -30, 30)
+COMMITS, ROWS = 8, 60
+
+
+class Feed:
+    """Two source tables, and all that was fed."""
+
+    def __init__(self, root: Path) -> None:
+        draw = np.random.default_rng(11)
+        seconds = {s: np.sort(draw.integers(0, 900, COMMITS * ROWS)) for s in "rs"}
+        self.rows = {s: [(i, f"k{i % 4}", int(t)) for i, t in enumerate(seconds[s])] for s in "rs"}
+        self.tables = {s: SourceTable(root / "data" / s, SCHEMA, "test") for s in "rs"}
+        self.fed = 0
+
+    def commits(self, count: int) -> None:
+        """Feed the next commits to both tables."""
+        for number in range(self.fed, self.fed + count):
+            for stream, table in self.tables.items():
+                part = self.rows[stream][number * ROWS : (number + 1) * ROWS]
+                ids, keys, seconds = zip(*part, strict=True)
+                times = pa.array([s * 1_000_000 for s in seconds], pa.timestamp("us", "UTC"))
+                table.append(pa.table([ids, keys, times], schema=SCHEMA), 2, "feed", number)
+        self.fed += count
+
+    def expected(self) -> Counter[tuple[int, int]]:
+        fed = {stream: rows[: self.fed * ROWS] for stream, rows in self.rows.items()}
+        near = ((a, b) for a in fed["r"] for b in fed["s"] if a[1] == b[1] and abs(a[2] - b[2]) <= 30)
+        return Counter((a[0], b[0]) for a, b in near)
+
+
+@pytest.fixture
+def drivers() -> Iterator[list[Driving]]:
+    found: list[Driving] = []
+    yield found
+    for driver in found:
+        driver.process.kill()
+        driver.process.wait()
+
+
+def count(root: Path, table: str, sql: str) -> int:
+    """Return a sum over a table of the lake."""
+    rows = Lake(root / "lake").rows(f"select {sql} as n from {table.split('/')[1]}", table)
+    return int(rows[0]["n"] or 0) if rows else 0
+
+
+def test_driver_when_killed_after_results_and_before_the_commit_then_restarts_to_exact_matches(
+    drivers, tmp_path: Path
+) -> None:
+    streams = tuple(JoinStream(s, str(tmp_path / "data" / s), "at", {"id": "id", "key": "key"}) for s in "rs")
+    checkpoint, results = tmp_path / "checkpoint", tmp_path / "results"
+    definition = JoinDefinition(streams, (TASK,), str(results), str(checkpoint), 1000)
+    feed, store = Feed(tmp_path), DeploymentStore(Lake(tmp_path / "lake"))
+    version = 0
+
+    def deploy(settings: JoinSettings) -> None:
+        nonlocal version
+        app = AppDeployment(str(JOB), (), 2, 1024, 2)
+        version = store.commit(Deployment("p", 1, True, {"a": app}, join=settings), version or None).version
+
+    def drive() -> Driving:
+        drivers.append(Driving(tmp_path, str(JOB), f"--join={to_json(definition)}"))
+        return drivers[-1]
+
+    def committed() -> int:
+        return sum(f.name.isdigit() for f in (checkpoint / "commits").glob("*"))
+
+    def written() -> int:
+        log = results / TASK.name / "_delta_log"
+        return len(list(log.glob("*.json"))) - 1 if is_table(results / TASK.name) else 0
+
+    def reached(rows: int) -> bool:
+        return count(tmp_path, "telemetry/streams", "sum(rows)") == rows
+
+    deploy(JoinSettings(1, 10))
+    driver = drive()
+    feed.commits(2)
+    driver.until(lambda r: r.last_commit_at, "a first batch")
+    deploy(JoinSettings(2, 25))
+    for _ in range(2):
+        before = committed()
+        feed.commits(1)
+        until(lambda before=before: committed() > before, "a batch with what is deployed now")
+        feed.commits(1)
+        until(lambda: written() > committed(), "results that Spark has not committed yet")
+        record = driver.record()
+        assert record is not None
+        os.kill(driver.process.pid, signal.SIGKILL)
+        os.kill(record.pid, signal.SIGKILL)
+        driver.process.wait()
+        driver = drive()
+    feed.commits(COMMITS - feed.fed)
+    try:
+        until(lambda: reached(2 * COMMITS * ROWS), "all rows joined")
+    except AssertionError as error:
+        raise AssertionError(f"{error}\n{driver.log.read_text()[-3000:]}") from None
+    record = driver.record()
+    assert record is not None
+    os.kill(record.pid, signal.SIGTERM)
+    assert driver.process.wait() == 0
+    found = query("select left_id, right_id from results", results=results / TASK.name).to_pylist()
+    assert Counter((row["left_id"], row["right_id"]) for row in found) == feed.expected()
+    assert driver.record().state is DriverState.STOPPED  # type: ignore[union-attr]
+    # figures of a batch are there once, though it ran twice
+    assert count(tmp_path, "telemetry/workers", "count(*) - count(distinct batch_id * 100 + worker)") == 0
+    assert count(tmp_path, "telemetry/workers", "max(workers)") == 2
+    assert count(tmp_path, "telemetry/streams", "sum(shed_rows)") == 0
