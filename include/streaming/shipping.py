@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import zipfile
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -22,3 +23,6 @@ def ship(context: SparkContext) -> None:
         for module in sorted(PACKAGE.rglob("*.py")):
             modules.write(module, module.relative_to(PACKAGE.parent))
     context.addPyFile(str(archive))
+    # a worker that Spark starts beside the driver, to prepare a stateful operator, is not given the file
+    before = context.environment.get("PYTHONPATH")
+    context.environment["PYTHONPATH"] = os.pathsep.join(filter(None, [str(archive), before]))
