@@ -13,6 +13,9 @@ Column = Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")]
 Name = Annotated[str, Field(pattern=NAME)]
 Text = Annotated[str, Field(min_length=1)]
 
+BLOCKS = 40
+"""Blocks that fill a worker, where a spec does not say how large they are."""
+
 
 def _columns(told: Any) -> Any:
     """Take a list of names as columns that are shown as they are."""
@@ -105,7 +108,9 @@ class Join(Strict):
     checkpoint: Text = Field(description="Folder of the query's checkpoint; ${MILLRACE_HOME} is replaced")
     capacity: Annotated[int, Field(ge=2)] = Field(description="Tuples of the window that a worker is to keep at most")
     workers: Workers = Workers()
-    block: Annotated[int, Field(ge=1)] = Field(1, description="Tuples of a block at the first start")
+    block: Annotated[int, Field(ge=1)] | None = Field(
+        None, description="Tuples of a block at the first start; a 40th of capacity by default"
+    )
     expected_rows_per_s: Annotated[float, Field(gt=0)] | None = Field(
         None, description="Rows a second of event time of all streams together, as far as it is known beforehand"
     )
@@ -129,7 +134,7 @@ class Join(Strict):
 
     @model_validator(mode="after")
     def _blocks_fit(self) -> Self:
-        if 2 * self.block > self.capacity:
+        if self.block is not None and 2 * self.block > self.capacity:
             raise ValueError(f"block: at most half of capacity, {self.capacity // 2}, got {self.block}")
         return self
 
@@ -153,7 +158,7 @@ class Join(Strict):
     @property
     def first(self) -> JoinSettings:
         """Settings of the first start."""
-        return JoinSettings(self.workers.start, self.block)
+        return JoinSettings(self.workers.start, self.block or max(1, self.capacity // BLOCKS))
 
     def kept(self, found: JoinSettings) -> JoinSettings:
         """Return settings that adaptation has found, within these bounds."""

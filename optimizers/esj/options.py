@@ -49,7 +49,7 @@ class Options:
     cool_s: float = 300.0
     alpha: float = 0.5
     block_size: str = block_size.OPTIMUM
-    block_margin: float = 0.1
+    block_margin: float = 0.5
     shed_step: float = 0.05
     thresholds: Thresholds = field(default_factory=Thresholds)
 

@@ -225,7 +225,7 @@ def test_block_when_it_no_longer_fits_then_changes_whatever_it_costs() -> None:
 def test_block_when_workers_come_or_go_then_fits_beside_what_the_fewer_of_them_keep() -> None:
     coming, _ = adviser(lasts_s=0).propose(look(measured(2, 1900)), deployed(2), {})
     assert (wanted(coming)["join_workers"], wanted(coming)["block_size"]) == (5, 50)
-    going, _ = adviser(cool_s=0, tau0=0.2).propose(look(measured(5, 950, block=190)), deployed(5, 190), {})
+    going, _ = adviser(cool_s=0, tau0=0.2).propose(look(measured(5, 950, block=60)), deployed(5, 60), {})
     assert (wanted(going)["join_workers"], wanted(going)["block_size"]) == (3, 317)
 
 
