@@ -5,7 +5,10 @@ from __future__ import annotations
 import re
 
 LIMIT = 500
-_EXCEPTION_LINE = re.compile(r"^\s*([A-Za-z_][\w.]*(?:Error|Exception|Exit|Interrupt|Warning|Iteration))(?::\s*(.*))?$")
+_EXCEPTION_LINE = re.compile(r"^[A-Za-z_][\w.]*(?::\s.*)?$")
+"""How a traceback ends; exceptions may be called anything."""
+_PLAN = "=== Streaming Query ==="
+"""What Spark says behind this is the query's plan and nothing of the cause."""
 
 
 def describe(error: BaseException) -> str:
@@ -14,7 +17,7 @@ def describe(error: BaseException) -> str:
     A failed batch reaches Python as a StreamingQueryException whose text holds the stages' traceback: the cause
     is the last line there that names an exception of the script's own code.
     """
-    name, text = type(error).__name__, str(error)
+    name, text = type(error).__name__, str(error).partition(_PLAN)[0]
     if name in ("StreamingQueryException", "PythonException", "Py4JJavaError"):
         inner = _python_cause(text) or _java_cause(text)
         if inner:

@@ -50,6 +50,7 @@ class Sink:
         for task, (schema, table) in self._results.items():
             found = [unpack(row["content"], schema) for row in told if (row["kind"], row["task"]) == (PAIRS, task)]
             if found:
+                table.refresh()  # a driver that took over opened it while its predecessor still wrote
                 table.append(pa.concat_tables(found).combine_chunks(), 1, f"join/{query}", batch_id)
         reports = [from_json(Report, row["content"].decode()) for row in told if row["kind"] == REPORT]
         handed = [(row["worker"], HandOver.read(row["content"])) for row in told if row["kind"] == HANDED]

@@ -26,6 +26,24 @@ def test_describe_when_a_batch_failed_in_a_worker_then_names_the_scripts_own_exc
     assert describe(StreamingQueryException(WORKER)) == "mine.LookupError: no such route: ü"
 
 
+SINK = """[STREAM_FAILED] Query [id = 1, runId = 2] terminated with exception: [FOREACH_BATCH_USER_FUNCTION_ERROR] Reason:
+Traceback (most recent call last):
+  File "/x/clientserver.py", line 644, in _call_proxy
+    return_value = getattr(self.pool[obj_id], method)(*params)
+include.contracts.errors.Conflict: results: 30 was committed by another writer
+ SQLSTATE: 39000 SQLSTATE: XXKST
+=== Streaming Query ===
+Logical Plan:
++- LocalRelation <empty>"""
+
+
+def test_describe_when_a_batch_failed_in_the_driver_then_names_its_exception_and_not_the_plan() -> None:
+    expected = "include.contracts.errors.Conflict: results: 30 was committed by another writer"
+    assert describe(StreamingQueryException(SINK)) == expected
+    without = SINK[: SINK.index("Traceback")] + SINK[SINK.index("=== ") :]
+    assert describe(StreamingQueryException(without)).endswith("Reason:")
+
+
 def test_describe_when_the_engine_failed_then_names_the_last_cause() -> None:
     text = "An error\n: java.lang.RuntimeException: outer\n\tat x\nCaused by: java.io.IOException: disk full\n\tat y"
     assert describe(StreamingQueryException(text)) == "java.io.IOException: disk full"
