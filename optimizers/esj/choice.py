@@ -27,9 +27,12 @@ def chosen(load: Load, join: JoinSettings, workers: int, present: int, capacity:
 
 
 def _block(held: float, before: int, capacity: int, options: Options) -> int:
-    """Return the best block size, or the one so far where it fits and is nearly as good."""
+    """Return the best block size, or the one so far where it fits and is nearly as good.
+
+    One that a growing load has no room for any more gives way to half of what fits, or it would have to at each look.
+    """
     best = max(1, block_size(held, capacity, options.alpha, options.block_size).tuples)
     if not fits(before, held, capacity):
-        return best
+        return max(1, best // 2)
     gain = cost(before, held, options.alpha) / cost(best, held, options.alpha) - 1
     return best if gain > options.block_margin else before

@@ -26,7 +26,7 @@ def test_describe_when_a_batch_failed_in_a_worker_then_names_the_scripts_own_exc
     assert describe(StreamingQueryException(WORKER)) == "mine.LookupError: no such route: ü"
 
 
-SINK = """[STREAM_FAILED] Query [id = 1, runId = 2] terminated with exception: [FOREACH_BATCH_USER_FUNCTION_ERROR] Reason:
+SINK = """[STREAM_FAILED] Query [id = 1, runId = 2] terminated with exception: [FOREACH_BATCH_ERROR] Reason:
 Traceback (most recent call last):
   File "/x/clientserver.py", line 644, in _call_proxy
     return_value = getattr(self.pool[obj_id], method)(*params)
