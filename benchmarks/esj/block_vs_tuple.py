@@ -14,6 +14,8 @@ from include.streaming.joins.mp2pf.rules import Rules
 
 BENCH = "esj"
 BLOCKS, QUICK_BLOCKS = (4, 16, 64, 256), (4, 16, 64)
+MAIN = 64
+"""The size that the rival is set against by name; the others have theirs in the scenario's."""
 WORKERS = 4
 WINDOW, QUICK_WINDOW = 1000, 160
 """Event time that partners may be apart; one tuple of each stream comes a unit."""
@@ -31,7 +33,8 @@ def records(quick: bool) -> Iterator[Record]:
     rules = Rules(window, window)
     yield from costs("block_vs_tuple", "tuple_at_a_time", feed(both, rules, WORKERS, 1))
     for block in QUICK_BLOCKS if quick else BLOCKS:
-        yield from costs(f"block_vs_tuple_{block}", "ours", feed(both, rules, WORKERS, block), block)
+        scenario = "block_vs_tuple" if block == MAIN else f"block_vs_tuple_{block}"
+        yield from costs(scenario, "ours", feed(both, rules, WORKERS, block), block)
 
 
 def costs(scenario: str, method: str, fed: Fed, block: int = 1) -> Iterator[Record]:

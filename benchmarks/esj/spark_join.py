@@ -42,32 +42,39 @@ class Size:
     """How much is measured.
 
     Attributes:
+        scenario: What it is called.
         flights: Rows of the flights.
         batches: Micro-batches of a run, the first of which is not counted.
         runs: Runs of each method.
+        tasks: What is joined.
     """
 
+    scenario: str
     flights: int
     batches: int
     runs: int
+    tasks: tuple[JoinTask, ...] = (WEATHER,)
 
 
-FULL = (Size(336_776, 12, 3), Size(60_000, 12, 3))
-QUICK = (Size(60_000, 4, 1),)
+FULL = (
+    Size("spark_join", 336_776, 8, 3),
+    Size("spark_join_small_batches", 40_000, 8, 3),
+    Size("spark_join_two_tasks", 336_776, 8, 3, (WEATHER, NEXT_LEG)),
+)
+QUICK = (Size("spark_join", 60_000, 4, 1),)
 
 
 def records(quick: bool) -> Iterator[Record]:
     """Measure both joins.
 
     Args:
-        quick: Fewer rows and batches, and one run.
+        quick: Fewer rows and batches, one run and one task.
     """
     with spark_session() as spark, tempfile.TemporaryDirectory(prefix="millrace-join-") as scratch:
         for size in QUICK if quick else FULL:
-            for tasks in ((WEATHER,), (WEATHER, NEXT_LEG)):
-                folder = Path(scratch) / f"{size.flights}-{len(tasks)}"
-                write_source(folder / "source", size)
-                yield from _measured(spark, folder, size, tasks)
+            folder = Path(scratch) / size.scenario
+            write_source(folder / "source", size)
+            yield from _measured(spark, folder, size)
 
 
 def write_source(folder: Path, size: Size) -> None:
@@ -99,30 +106,31 @@ def _streams(count: int) -> dict[str, pd.DataFrame]:
     return found
 
 
-def _measured(spark: SparkSession, folder: Path, size: Size, tasks: tuple[JoinTask, ...]) -> Iterator[Record]:
-    scenario = f"spark_join_{size.flights // 1000}k_{len(tasks)}_task{'s' * (len(tasks) > 1)}"
-    methods: dict[str, Callable[[Path], list[Any]]] = {
-        "ours": lambda at: [_ours(spark, folder / "source", at, tasks)],
-        "spark_join": lambda at: [_sparks(spark, folder / "source", at, task) for task in tasks],
+def _measured(spark: SparkSession, folder: Path, size: Size) -> Iterator[Record]:
+    source = folder / "source"
+    methods: dict[str, Callable[[Path], list[_Meter]]] = {
+        "ours": lambda at: [_ours(spark, source, at, size.tasks)],
+        "spark_join": lambda at: [_sparks(spark, source, at, task) for task in size.tasks],
     }
     spent: dict[str, list[float]] = {name: [] for name in methods}
     for run in range(size.runs):
         for name, method in methods.items():
-            at = folder / f"{name}-{run}"
-            spent[name].append(sum(_cpu_us_per_tuple(query, size) for query in method(at)))
-    yield Record("esj", scenario, "source", "rows", float(_rows(spark, folder / "source")), "rows")
+            meters = method(folder / f"{name}-{run}")
+            spent[name].append(sum(_cpu_us_per_tuple(meter, size) for meter in meters))
+    yield Record("esj", size.scenario, "source", "rows", float(_rows(spark, source)), "rows")
     for name, values in spent.items():
         low, high = (min(values), max(values)) if len(values) > 1 else (None, None)
-        judged: Any = (None, None)
+        target = holds = None
         if name == "ours":
             limit = median(spent["spark_join"])
-            judged = (f"<{limit:.4g}", median(values) < limit)
-        yield Record("esj", scenario, name, "cpu_us_per_tuple", median(values), "us", low, high, len(values), *judged)
-        for task in tasks:
-            wrong = _different(spark, folder, folder / f"{name}-{size.runs - 1}", task)
-            yield Record(
-                "esj", scenario, name, f"matches_different_{task.name}", wrong, "pairs", target="<=0", holds=wrong == 0
-            )
+            target, holds = f"<{limit:.4g}", median(values) < limit
+        figure, n = "cpu_us_per_tuple", len(values)
+        yield Record("esj", size.scenario, name, figure, median(values), "us", low, high, n, target, holds)
+        wrong = sum(
+            _different(spark, source, folder / f"{name}-{run}", task) for run in range(size.runs) for task in size.tasks
+        )
+        target, holds = ("<=0", wrong == 0) if name == "ours" else (None, None)
+        yield Record("esj", size.scenario, name, "matches_different", wrong, "pairs", None, None, n, target, holds)
 
 
 class _Meter:
@@ -218,12 +226,9 @@ def _condition(task: JoinTask) -> Any:
     return sf.expr(" and ".join(words))
 
 
-def _different(spark: SparkSession, folder: Path, found: Path, task: JoinTask) -> int:
+def _different(spark: SparkSession, source: Path, found: Path, task: JoinTask) -> int:
     """Return how many pairs only the stream or only a batch join has, or has another number of times."""
-    sides = [
-        _side(spark, folder / "source", of, side, batch=True)
-        for of, side in ((task.left, "left"), (task.right, "right"))
-    ]
+    sides = [_side(spark, source, of, side, batch=True) for of, side in ((task.left, "left"), (task.right, "right"))]
     expected = sides[0].join(sides[1], _condition(task)).select("left_id", "right_id")
     # read as it was written: ours is a Delta table that nothing was deleted from
     got = spark.read.option("recursiveFileLookup", True).parquet(str(found / "results" / task.name))
