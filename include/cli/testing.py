@@ -25,8 +25,9 @@ STAGES = {
     "airflow": "airflow and not e2e",
     "e2e": "e2e",
 }
-SIDE_BY_SIDE = {stage: ("-n", "2", "--dist", "loadfile") for stage in ("unit", "spark")}
-"""Stages whose files run in two processes; the others start Airflow, which takes all processors anyway."""
+SIDE_BY_SIDE = {"unit": ("-n", "2", "--dist", "loadfile"), "spark": ("-n", "2", "--dist", "worksteal")}
+"""Stages that run in two processes; the others start Airflow, which takes all processors anyway. Spark's tests take so
+unlike times that whole files would leave one process idle for minutes."""
 CHECKS = {
     "style": ("ruff", "check", "."),
     "types": ("mypy",),
