@@ -121,7 +121,8 @@ class JoinWorker(StatefulProcessor):  # type: ignore[misc]
             if target == worker:
                 given.append(unpack_kept(folder.handed(terms.batch_id, target, source), self._schemas))
         for stream in {stream for kept in given for stream in kept}:
-            window.add(stream, 2 * terms.batch_id + 1, merged([kept[stream] for kept in given if stream in kept]))
+            # the number between those of the last batch's sets and of this one's: known to who planned the moves
+            window.add(stream, 2 * terms.batch_id - 1, merged([kept[stream] for kept in given if stream in kept]))
 
     def _tuples(self, blocks: Sequence[Block], chosen: Sequence[bool]) -> dict[int, Kept]:
         found: dict[int, list[Kept]] = {number: [] for number in self._schemas}
