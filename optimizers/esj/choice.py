@@ -5,7 +5,7 @@ from __future__ import annotations
 from include.contracts.join import JoinSettings
 from optimizers.esj.block_size import block_size, cost, fits
 from optimizers.esj.load import Load
-from optimizers.esj.options import Options
+from optimizers.esj.options import OFFERED, Options
 from optimizers.esj.shedding import shed_factor, stepped
 
 
@@ -22,7 +22,9 @@ def chosen(load: Load, join: JoinSettings, workers: int, present: int, capacity:
     """
     # those that are wanted may never come, and those in force may leave: both have to keep what is there
     block = _block(load.kept / min(workers, present), join.block, capacity, options)
-    factor = shed_factor(load.shed_by, options.thresholds.tau2, options.base, options.shedding)
+    # added workers keep the very next tuples: to shed beside that would lose some for nothing until the next look
+    relief = min(1.0, present / workers) if options.trigger == OFFERED else 1.0
+    factor = shed_factor(load.shed_by * relief, options.thresholds.tau2, options.base, options.shedding)
     return JoinSettings(workers, block, stepped(factor, join.shed, options.shed_step))
 
 

@@ -187,6 +187,14 @@ def test_shed_ratio_when_workers_fill_up_then_follows_the_shed_factor_in_steps()
     assert wanted(quadratic)["shed_ratio"] == 0.35
 
 
+def test_shed_ratio_when_workers_are_added_at_the_same_look_then_ours_sheds_nothing_and_the_paper_does() -> None:
+    seen = look(measured(2, 1900, window_tuples=(950, 950)))
+    ours = wanted(adviser(lasts_s=0).propose(seen, deployed(2), {})[0])
+    assert ours["join_workers"] == 5 and "shed_ratio" not in ours
+    papers = wanted(adviser(lasts_s=0, trigger="window").propose(seen, deployed(2), {})[0])
+    assert papers["join_workers"] == 5 and papers["shed_ratio"] > 0.5
+
+
 def test_shed_ratio_when_utilisation_wavers_then_stays() -> None:
     for tuples in (1785, 1800, 1815):
         seen = measured(2, 1800, window_tuples=(tuples // 2, tuples // 2), shed=0.55)
