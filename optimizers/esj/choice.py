@@ -32,9 +32,12 @@ def _block(held: float, before: int, capacity: int, options: Options) -> int:
     """Return the best block size, or the one so far where it fits and is nearly as good.
 
     One that a growing load has no room for any more gives way to half of what fits, or it would have to at each look.
+    A load that all but goes away leaves it as it is: few messages are saved, and more come when the load comes back.
     """
     best = max(1, block_size(held, capacity, options.alpha, options.block_size).tuples)
     if not fits(before, held, capacity):
         return max(1, best // 2)
+    if best < before and held <= options.thresholds.tau0 * capacity:
+        return before
     gain = cost(before, held, options.alpha) / cost(best, held, options.alpha) - 1
     return best if gain > options.block_margin else before

@@ -225,6 +225,11 @@ def test_block_when_another_is_much_better_then_changes_and_then_stays() -> None
         assert wanted(adviser().propose(look(measured(2, offered)), deployed(2, 400), {})[0]) == {}
 
 
+def test_block_when_the_load_goes_away_then_stays_for_its_return() -> None:
+    for offered in (0, 2, 40):
+        assert wanted(adviser().propose(look(measured(2, offered, block=400)), deployed(2, 400), {})[0]) == {}
+
+
 def test_block_when_it_no_longer_fits_then_changes_whatever_it_costs() -> None:
     told, _ = adviser().propose(look(measured(2, 1400, block=400)), deployed(2, 400), {})
     assert wanted(told)["block_size"] == 150  # half of the room, as the load may grow on
@@ -238,7 +243,7 @@ def test_block_when_workers_come_or_go_then_fits_beside_what_the_fewer_of_them_k
 
 
 def test_block_when_literal_then_is_at_least_1() -> None:
-    told, _ = adviser(block_size="literal").propose(look(measured(2, 1)), deployed(2), {})
+    told, _ = adviser(block_size="literal").propose(look(measured(2, 2000)), deployed(2), {})
     assert wanted(told)["block_size"] == 1
 
 
