@@ -9,7 +9,7 @@ from pathlib import Path
 import pyarrow as pa
 
 from include.contracts.errors import MillraceError
-from include.contracts.join import JoinDefinition, JoinTask
+from include.contracts.join import JoinDefinition, JoinSettings, JoinTask
 
 LEFT, RIGHT = "left", "right"
 
@@ -38,6 +38,12 @@ class Plan:
     def names(self) -> tuple[str, ...]:
         """Names of the streams, by their numbers."""
         return tuple(self.numbers)
+
+    def bounded(self, settings: JoinSettings) -> JoinSettings:
+        """Return settings that the query can obey: it has a partition of state for so many workers and no more."""
+        workers = min(max(settings.workers, 1), len(self.keys))
+        block = min(max(settings.block, 1), max(1, self.definition.capacity // 2))
+        return JoinSettings(workers, block, min(max(settings.shed, 0.0), 1.0))
 
     def expires(self, clocks: Mapping[str, int]) -> dict[str, int | None]:
         """Return the oldest event time of each stream that can still find partners; None where all can.

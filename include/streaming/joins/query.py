@@ -16,7 +16,7 @@ from include.streaming.joins.matching import TIME, condition
 from include.streaming.joins.plan import Plan, check
 from include.streaming.joins.router import HASH, router
 from include.streaming.joins.sink import Sink, Tell
-from include.streaming.joins.terms import TermsFolder
+from include.streaming.joins.terms import TermsFolder, write_whole
 from include.streaming.joins.worker import OUTPUT, JoinWorker
 from include.streaming.shipping import ship
 
@@ -56,7 +56,7 @@ def start(
     ship(spark.sparkContext)
     rows = {s.name: _rows(definition, s, source or _delta(spark)) for s in definition.streams}
     plan = _plan(spark, definition, rows)
-    TermsFolder(plan.folder).begin(wanted())
+    TermsFolder(plan.folder).begin(plan.bounded(wanted()))
     blocks = [frame.mapInArrow(router(plan, stream), BLOCK) for stream, frame in rows.items()]
     joined = (
         reduce(lambda a, b: a.union(b), blocks)
@@ -133,8 +133,7 @@ def _plan(spark: SparkSession, definition: JoinDefinition, rows: dict[str, DataF
     plan = Plan(definition, schemas, folder, tuple(keys))
     check(plan)
     if not facts.exists():
-        folder.mkdir(parents=True, exist_ok=True)
-        facts.write_text(json.dumps({"streams": shapes, "keys": keys}), encoding="utf-8")
+        write_whole(facts, json.dumps({"streams": shapes, "keys": keys}).encode())
     return plan
 
 

@@ -58,7 +58,7 @@ class Sink:
         self._tell(query, terms, sorted(reports, key=lambda report: report.worker))
 
     def _next(self, terms: Terms, reports: Sequence[Report], handed: Sequence[tuple[int, HandOver]]) -> Terms:
-        settings = self._bounded(self._wanted())
+        settings = self._plan.bounded(self._wanted())
         sizes, clocks = [0] * len(self._plan.keys), dict(terms.clocks)
         for report in reports:
             sizes[report.worker] = report.tuples
@@ -69,12 +69,6 @@ class Sink:
         made = moves(sizes, settings.workers, settings.block)
         pairs = tuple(sorted((target, over.source) for target, over in handed))
         return Terms(terms.batch_id + 1, settings, clocks, moved(sizes, made), made, pairs)
-
-    def _bounded(self, settings: JoinSettings) -> JoinSettings:
-        """Return settings that the query can obey: it has a partition of state for so many workers and no more."""
-        workers = min(max(settings.workers, 1), len(self._plan.keys))
-        block = min(max(settings.block, 1), max(1, self._plan.definition.capacity // 2))
-        return JoinSettings(workers, block, min(max(settings.shed, 0.0), 1.0))
 
     def _table(self, name: str) -> tuple[pa.Schema, SourceTable]:
         task = next(task for task in self._plan.definition.tasks if task.name == name)

@@ -81,7 +81,7 @@ class TermsFolder:
 
     def write(self, terms: Terms) -> None:
         """Store the terms of the next batch; a repeated batch may write them again, as the next has not begun."""
-        _replace(self._file(terms.batch_id), to_json(terms).encode())
+        write_whole(self._file(terms.batch_id), to_json(terms).encode())
         for kind in ("terms", "handed"):
             for old in self.path.glob(f"{kind}-*"):
                 if int(old.name.split("-")[1]) < terms.batch_id - KEPT:
@@ -94,7 +94,7 @@ class TermsFolder:
 
     def hand(self, batch_id: int, target: int, source: int, tuples: bytes) -> None:
         """Keep what a worker gets from another at the begin of a batch."""
-        _replace(self._handed(batch_id, target, source), tuples)
+        write_whole(self._handed(batch_id, target, source), tuples)
 
     def handed(self, batch_id: int, target: int, source: int) -> bytes:
         """Return what a worker gets from another at the begin of a batch."""
@@ -107,7 +107,8 @@ class TermsFolder:
         return self.path / f"handed-{batch_id:09d}-{target}-{source}"
 
 
-def _replace(file: Path, content: bytes) -> None:
+def write_whole(file: Path, content: bytes) -> None:
+    """Write a file so that whoever reads it finds all of it, or what was there before."""
     file.parent.mkdir(parents=True, exist_ok=True)
     fresh = file.with_name(f".{file.name}.{os.getpid()}")
     with fresh.open("wb") as output:

@@ -95,13 +95,13 @@ def test_join_when_workers_and_blocks_change_in_each_batch_then_pairs_are_those_
     spark, partitions, coming, tmp_path
 ) -> None:
     settings = iter(
-        [JoinSettings(m, block) for m, block in ((2, 20), (4, 7), (1, 50), (3, 1), (9, 30), (2, 500), (1, 1))]
+        [JoinSettings(m, block) for m, block in ((9, 20), (4, 7), (1, 50), (3, 1), (9, 30), (2, 500), (1, 1))]
     )
     told = joined(spark, tmp_path, coming, lambda: next(settings), WEATHER, NEXT)
     rows = {stream: every(batches) for stream, batches in coming.items()}
     assert found(tmp_path, WEATHER) == expected(WEATHER, rows["r"], rows["s"])
     assert found(tmp_path, NEXT) == expected(NEXT, rows["r"], rows["r"])
-    assert [terms.settings.workers for terms, _ in told] == [2, 4, 1, 3, 4, 2]  # as many as there are partitions
+    assert [terms.settings.workers for terms, _ in told] == [4, 4, 1, 3, 4, 2]  # as many as there are partitions
     for terms, reports in told:
         assert reports[0].arrived == {"r": ROWS, "s": ROWS} and sum(r.late + r.shed for r in reports) == 0
         kept = {report.worker: report.tuples for report in reports}
