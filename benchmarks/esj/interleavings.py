@@ -9,11 +9,11 @@ from __future__ import annotations
 import random
 from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import astuple, dataclass, replace
+from dataclasses import dataclass, replace
 from functools import partial
 from multiprocessing import get_context
 
-from benchmarks.esj.schedule import play, random_course
+from benchmarks.esj.schedule import Outcome, play, random_course
 from benchmarks.record import Record
 from include.streaming.joins.mp2pf.rules import Rules
 
@@ -51,34 +51,6 @@ METHODS = {
 }
 
 
-@dataclass(frozen=True)
-class Tally:
-    """Sums over runs.
-
-    Attributes:
-        pairs: Within the windows.
-        lost: Of them, those that never met.
-        doubled: Meetings beyond a pair's first.
-        over: Highest excess of a workload difference over the block at quiescence.
-        left: Tuples that stayed though both streams ended.
-        stuck: Runs that did not come to rest.
-        quiescent: How often differences were looked at.
-    """
-
-    pairs: int = 0
-    lost: int = 0
-    doubled: int = 0
-    over: int = 0
-    left: int = 0
-    stuck: int = 0
-    quiescent: int = 0
-
-    def plus(self, other: Tally) -> Tally:
-        """Return the sums of both."""
-        added = Tally(*(a + b for a, b in zip(astuple(self), astuple(other), strict=True)))
-        return replace(added, over=max(self.over, other.over))
-
-
 def records(quick: bool) -> Iterator[Record]:
     """Run every method.
 
@@ -104,7 +76,7 @@ def records(quick: bool) -> Iterator[Record]:
             yield Record(BENCH, SCENARIO, name, figure, value, unit, n=runs)
 
 
-def tally(method: Method, runs: int) -> Tally:
+def tally(method: Method, runs: int) -> Outcome:
     """Return what a method's runs add up to.
 
     Args:
@@ -112,7 +84,7 @@ def tally(method: Method, runs: int) -> Tally:
         runs: How many; the first run has seed 0.
     """
     chunks = [range(at, min(at + CHUNK, runs)) for at in range(0, runs, CHUNK)]
-    total = Tally()
+    total = Outcome()
     # a fork of a process that has threads may hang: these start afresh
     with ProcessPoolExecutor(PROCESSES, mp_context=get_context("spawn")) as pool:
         for part in pool.map(partial(run_chunk, method), chunks):
@@ -120,14 +92,14 @@ def tally(method: Method, runs: int) -> Tally:
     return total
 
 
-def run_chunk(method: Method, seeds: range) -> Tally:
+def run_chunk(method: Method, seeds: range) -> Outcome:
     """Return what some runs add up to.
 
     Args:
         method: A reading of the protocol.
         seeds: One a run.
     """
-    total = Tally()
+    total = Outcome()
     for seed in seeds:
         uniform = random.Random(seed).random  # noqa: S311 - draws, no secrets
 
@@ -137,7 +109,5 @@ def run_chunk(method: Method, seeds: range) -> Tally:
         rules = replace(method.rules, window_r=WINDOWS[choose(5)], window_s=WINDOWS[choose(5)])
         course = replace(random_course(choose, TUPLES, disturbed=method.disturbed), flush=method.flush)
         found = play(course, rules, choose)
-        total = total.plus(
-            Tally(found.pairs, found.lost, found.doubled, found.over, found.left, found.stuck, found.quiescent)
-        )
+        total = total.plus(found)
     return total

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import astuple, dataclass, field, replace
 from itertools import pairwise
 
 from include.streaming.joins.mp2pf.chain import Chain
@@ -44,7 +44,7 @@ class Course:
 
 @dataclass
 class Outcome:
-    """What came of a course.
+    """What came of a course, or of several.
 
     Attributes:
         pairs: Pairs within the windows.
@@ -52,7 +52,7 @@ class Outcome:
         doubled: Meetings beyond a pair's first, and those of no pair.
         over: Highest excess of a workload difference over the block at quiescence, >= 0.
         left: Tuples that never left the chain though both streams ended.
-        stuck: The chain did not come to rest.
+        stuck: Courses whose chain did not come to rest.
         quiescent: How often differences were looked at.
     """
 
@@ -61,8 +61,13 @@ class Outcome:
     doubled: int = 0
     over: int = 0
     left: int = 0
-    stuck: bool = False
+    stuck: int = 0
     quiescent: int = 0
+
+    def plus(self, other: Outcome) -> Outcome:
+        """Return the sums of both, and the higher excess."""
+        added = Outcome(*(a + b for a, b in zip(astuple(self), astuple(other), strict=True)))
+        return replace(added, over=max(self.over, other.over))
 
 
 @dataclass
@@ -155,7 +160,7 @@ class _Player:
         steps = 0
         while not self.chain.quiet():
             if not self._step() or steps > MOST_STEPS:
-                self.outcome.stuck = True
+                self.outcome.stuck = 1
                 return
             steps += 1
         self.outcome.quiescent += 1

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Self
 from pydantic import BeforeValidator, Field, model_validator
 
 from include.contracts.join import JoinDefinition, JoinSettings, JoinStream, JoinTask
-from include.pipelines.section import NAME, Strict
+from include.pipelines.section import NAME, Adapted, Strict
 
 Column = Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")]
 Name = Annotated[str, Field(pattern=NAME)]
@@ -85,18 +85,8 @@ class TaskOfJoin(Strict):
         return self
 
 
-class Workers(Strict):
+class Workers(Adapted):
     """Bounds of a join's workers, and the workers of its first start."""
-
-    min: Annotated[int, Field(ge=1, le=4096)] = 1
-    max: Annotated[int, Field(ge=1, le=4096)] = 8
-    start: Annotated[int, Field(ge=1, le=4096)] = 1
-
-    @model_validator(mode="after")
-    def _ordered(self) -> Self:
-        if not self.min <= self.start <= self.max:
-            raise ValueError(f"min <= start <= max must hold, got {self.min}, {self.start}, {self.max}")
-        return self
 
 
 class Join(Strict):

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
-from pydantic import BaseModel, ConfigDict
+from typing import Annotated, Self
+
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+Count = Annotated[int, Field(ge=1, le=4096)]
 
 NAME = r"^[a-z][a-z0-9_]{0,62}$"
 
@@ -11,3 +15,17 @@ class Strict(BaseModel):
     """Base of all sections: unknown keys are errors, values never change after loading."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
+
+
+class Adapted(Strict):
+    """Bounds of a number that adaptation finds, and what it is at the first start."""
+
+    min: Count = 1
+    max: Count = 8
+    start: Count = 1
+
+    @model_validator(mode="after")
+    def _ordered(self) -> Self:
+        if not self.min <= self.start <= self.max:
+            raise ValueError(f"min <= start <= max must hold, got {self.min}, {self.start}, {self.max}")
+        return self

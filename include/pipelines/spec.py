@@ -25,7 +25,7 @@ from include.contracts.join import ADVISER as JOIN_ADVISER
 from include.contracts.join import JoinDefinition
 from include.contracts.signals import Bounds, Objective
 from include.pipelines.joins import Join
-from include.pipelines.section import NAME, Strict
+from include.pipelines.section import NAME, Adapted, Strict
 
 CLOCK = r"(([01]\d|2[0-3]):[0-5]\d|24:00)"
 STREAM_JOIN = Path(__file__).resolve().parents[2] / "jobs" / "stream_join.py"
@@ -57,18 +57,8 @@ class Submit(Strict):
     python: str | None = Field(None, description="Python interpreter of driver and workers")
 
 
-class Slots(Strict):
+class Slots(Adapted):
     """Bounds of an app's slots, and the slots of its first start."""
-
-    min: Annotated[int, Field(ge=1, le=4096)] = 1
-    max: Annotated[int, Field(ge=1, le=4096)] = 8
-    start: Annotated[int, Field(ge=1, le=4096)] = 1
-
-    @model_validator(mode="after")
-    def _ordered(self) -> Self:
-        if not self.min <= self.start <= self.max:
-            raise ValueError(f"min <= start <= max must hold, got {self.min}, {self.start}, {self.max}")
-        return self
 
 
 class ObjectiveSpec(Strict):

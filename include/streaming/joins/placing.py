@@ -3,27 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Literal, Protocol
+from typing import Literal
 
+from include.streaming.joins.blocks import Block
 from include.streaming.joins.mp2pf.forwarding import resting_place
 from include.streaming.joins.terms import Move, Terms
 
 
-class Routed(Protocol):
-    """What placing needs to know of a block."""
-
-    @property
-    def stream(self) -> int:
-        """Number of its stream."""
-        ...
-
-    @property
-    def rows(self) -> int:
-        """Its tuples."""
-        ...
-
-
-def place(blocks: Sequence[Routed], terms: Terms) -> list[int]:
+def place(blocks: Sequence[Block], terms: Terms) -> list[int]:
     """Return the worker that keeps each block, by the forwarding condition of MP-2PF.
 
     All workers of a batch work this out for themselves, from the same blocks in the same order. The first stream

@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from include.streaming.joins.blocks import ARROW, NEVER, pack, pack_times
 from include.streaming.joins.matching import TIME
-from include.streaming.joins.plan import Plan
+from include.streaming.joins.plan import Plan, micros
 from include.streaming.joins.terms import Terms, TermsFolder
 
 HASH = "_hash"
@@ -36,7 +36,7 @@ def sheds(hashes: npt.NDArray[np.int64], batch_id: int, share: float) -> Bools:
 
 def router(plan: Plan, stream: str) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
     """Return the function that Spark maps over a stream's rows."""
-    late_us = next(round(s.late_s * 1_000_000) for s in plan.definition.streams if s.name == stream)
+    late_us = next(micros(s.late_s) for s in plan.definition.streams if s.name == stream)
 
     def route(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         from pyspark import TaskContext

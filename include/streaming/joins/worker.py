@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from itertools import compress
 from typing import Any
 
 import pyarrow as pa
@@ -92,7 +93,8 @@ class JoinWorker(StatefulProcessor):  # type: ignore[misc]
         mine = [home == worker for home in place(blocks, terms)]
         window = Window(self._state, self._schemas)
         self._receive(window, worker, terms)
-        new, kept = self._tuples(blocks, [True] * len(blocks)), self._tuples(blocks, mine)
+        sets = [(block.stream, self._kept(block)) for block in blocks]
+        new, kept = self._by_stream(sets), self._by_stream(list(compress(sets, mine)))
         for task in self._plan.definition.tasks:
             left, right = self._plan.numbers[task.left], self._plan.numbers[task.right]
             older = window.tuples(right)
@@ -124,14 +126,12 @@ class JoinWorker(StatefulProcessor):  # type: ignore[misc]
             # the number between those of the last batch's sets and of this one's: known to who planned the moves
             window.add(stream, 2 * terms.batch_id - 1, merged([kept[stream] for kept in given if stream in kept]))
 
-    def _tuples(self, blocks: Sequence[Block], chosen: Sequence[bool]) -> dict[int, Kept]:
-        found: dict[int, list[Kept]] = {number: [] for number in self._schemas}
-        for block, wanted in zip(blocks, chosen, strict=True):
-            if wanted:
-                tuples = unpack(block.tuples, self._schemas[block.stream])
-                found[block.stream].append(Kept(tuples, unpack_times(block.shed)))
+    def _kept(self, block: Block) -> Kept:
+        return Kept(unpack(block.tuples, self._schemas[block.stream]), unpack_times(block.shed))
+
+    def _by_stream(self, sets: Sequence[tuple[int, Kept]]) -> dict[int, Kept]:
         none = {number: Kept(schema.empty_table(), unpack_times(b"")) for number, schema in self._schemas.items()}
-        return {number: merged([none[number], *parts]) for number, parts in found.items()}
+        return {number: merged([none[number], *(kept for of, kept in sets if of == number)]) for number in none}
 
     def _pairs(self, task: JoinTask, left: pa.Table, right: pa.Table) -> Iterator[Row]:
         schema = output_schema(self._plan, task)
@@ -159,7 +159,7 @@ class JoinWorker(StatefulProcessor):  # type: ignore[misc]
     def _report(
         self, worker: int, window: Window, blocks: Sequence[Block], mine: Sequence[bool], clocks: Mapping[str, int]
     ) -> Report:
-        own = [block for block, kept in zip(blocks, mine, strict=True) if kept]
+        own = list(compress(blocks, mine))
         names = self._plan.names
         of = {name: [b for b in blocks if names[b.stream] == name] for name in names}
         return Report(

@@ -5,6 +5,7 @@ import pytest
 from benchmarks.esj import block_vs_tuple, interleavings, sharing
 from benchmarks.esj.feeding import feed, streams
 from benchmarks.esj.protocol_targets import TARGETS
+from benchmarks.esj.schedule import Outcome
 from benchmarks.esj.wire import decode, encode
 from benchmarks.targets import judged
 from include.streaming.joins.mp2pf.messages import AFTER_ALL, Message
@@ -31,9 +32,9 @@ def test_interleavings_when_few_are_run_then_ours_is_exact_and_the_letter_is_not
 
 
 def test_tally_when_added_then_keeps_the_highest_excess():
-    both = interleavings.Tally(over=3, lost=1).plus(interleavings.Tally(over=2, lost=4))
+    both = Outcome(over=3, lost=1).plus(Outcome(over=2, lost=4))
 
-    assert both == interleavings.Tally(over=3, lost=5)
+    assert both == Outcome(over=3, lost=5)
 
 
 def test_sharing_when_tasks_double_then_only_copies_cost_more(monkeypatch):
