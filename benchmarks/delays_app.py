@@ -20,7 +20,7 @@ from include.contracts.telemetry import BatchMetrics
 from include.control.history import main_query, read
 from include.control.submit import start
 from include.drivers.arguments import DriverArguments
-from include.drivers.discovery import ProcessId
+from include.drivers.discovery import python_driver
 from include.drivers.generation import allot
 from include.drivers.record import app_dir
 from include.drivers.record import read as read_record
@@ -131,8 +131,9 @@ class DelaysApp:
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
         record = read_record(self.root / "run", NAME, NAME, self._arguments.generation)
-        if record is not None:
-            ProcessId(record.pid, record.process_started).signal(signal.SIGTERM)
+        python = python_driver(record)
+        if python is not None:
+            python.signal(signal.SIGTERM)
         else:
             self._process.terminate()
         self._process.wait(120)

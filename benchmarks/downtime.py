@@ -15,7 +15,8 @@ from benchmarks.delays_app import Feed, flight_rows
 from benchmarks.record import Record, at_most
 from include.contracts.decision import Outcome
 from include.contracts.deployment import Deployment
-from include.control.reconciler import Method, Reconciler
+from include.control.app_reconciler import Method
+from include.control.reconciler import Reconciler
 from include.control.stores.deployments import DeploymentStore
 from include.lake.store import Lake
 from include.pipelines.catalog import BUILT_IN, load

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from datetime import datetime, timedelta
+from datetime import datetime
 from pathlib import Path
 
 from include.contracts.codec import from_json, to_json
@@ -17,6 +17,8 @@ AUTHOR = "reconciler"
 FAILURES_TO_OPEN = 2
 FIRST_DELAY_S = 10.0
 LONGEST_DELAY_S = 300.0
+HALF_OPEN_DELAYS_S = (300.0, 900.0, 3600.0)
+"""Waits between tries while the circuit is open, the last one for ever: a source that was away may come back."""
 STEADY_S = 300.0
 """A driver that served this long was healthy: what happens to it later is news."""
 KEPT_CONTENTS = 20
@@ -42,12 +44,14 @@ class Trouble:
 
     @property
     def open(self) -> bool:
-        """Whether the circuit is open: no more starts until a person or a decision makes a new version."""
+        """Whether the circuit is open: starts are tried now and then only, until one of them becomes steady."""
         return self.failures >= FAILURES_TO_OPEN
 
     @property
     def delay_s(self) -> float:
         """Time to wait after the last trouble; a first death is healed at once."""
+        if self.open:
+            return HALF_OPEN_DELAYS_S[min(self.failures - FAILURES_TO_OPEN, len(HALF_OPEN_DELAYS_S) - 1)]
         steps = self.failures + max(0, self.deaths - 1)
         return 0.0 if steps == 0 else min(LONGEST_DELAY_S, FIRST_DELAY_S * 2 ** min(steps - 1, 16))
 
@@ -82,16 +86,21 @@ class AppTroubles:
         """Return the state after a content has run long enough to be trusted again."""
         return replace(self, contents={k: v for k, v in self.contents.items() if k != content})
 
-    def may_start(self, content: str, deployment: Deployment, now: datetime) -> bool:
-        """Say whether a content may be started now.
+    def wait_s(self, content: str, deployment: Deployment, now: datetime) -> float:
+        """Return how long a content has to wait until it may be started, seconds; 0 for now.
 
         A version that a person or a decision made after the last trouble is tried at once; with an open circuit
-        one more failure closes the door again.
+        one more failure closes the door again. Where the clock was set back before the trouble, nobody waits.
         """
         trouble = self.contents.get(content)
         if trouble is None or (deployment.version > trouble.version and deployment.author != AUTHOR):
-            return True
-        return not trouble.open and now >= trouble.last + timedelta(seconds=trouble.delay_s)
+            return 0.0
+        since_s = (now - trouble.last).total_seconds()
+        return 0.0 if since_s < 0 else max(0.0, trouble.delay_s - since_s)
+
+    def forgive_others(self, content: str) -> AppTroubles:
+        """Return the state in which all other contents are as good as new: this one fails as they did."""
+        return replace(self, contents={k: v for k, v in self.contents.items() if k == content})
 
     def _with(self, content: str, trouble: Trouble) -> AppTroubles:
         newest = sorted({**self.contents, content: trouble}.items(), key=lambda item: item[1].last)[-KEPT_CONTENTS:]

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from pathlib import Path
 
+from include.contracts.deployment import Deployment
 from include.control import backoff, driver_log
 from include.control.backoff import AppTroubles, fingerprint
 from include.control.stores.deployments import DeploymentStore
@@ -16,6 +17,15 @@ from include.drivers.discovery import LiveDriver, find, python_driver
 from include.drivers.record import ENDED, DriverRecord, DriverState
 
 ON_THE_WAY = frozenset({DriverState.STARTING, DriverState.WAITING})
+
+
+@dataclass(frozen=True)
+class Failure:
+    """A driver that failed by its content's own doing: its generation, the version it ran, and the error."""
+
+    generation: int
+    version: int
+    error: str
 
 
 @dataclass(frozen=True)
@@ -69,7 +79,9 @@ class Fleet:
 
     def current(self, drivers: Sequence[LiveDriver], content: str) -> LiveDriver | None:
         """Return the driver to keep: the newest of the right content that serves, or still may."""
-        newest, settled = generation.newest(self.folder), self.troubles().settled
+        # a lost counter starts anew below the drivers that live on
+        newest = max([generation.newest(self.folder), *(d.generation for d in drivers)])
+        settled = self.troubles().settled
         for driver in drivers:
             record = self.record(driver.generation)
             python = python_driver(record)
@@ -104,13 +116,43 @@ class Fleet:
         """Note, before some drivers are told to end, that their end is no trouble."""
         self.keep(self.troubles().settle(*(d.generation for d in drivers)))
 
-    def settle(self, now: datetime) -> None:
-        """Account for every generation that has ended by itself since the last look."""
-        troubles, alive = self.troubles(), {d.generation for d in self.live()}
+    def settle(self, now: datetime) -> list[Failure]:
+        """Account for every generation that has ended by itself since the last call; return those that failed."""
+        troubles, alive, failures = self.troubles(), {d.generation for d in self.live()}, []
         for record in reversed(self.records()):
             if record.generation not in troubles.settled and record.generation not in alive:
-                troubles = self._account(troubles, record, now).settle(record.generation)
+                troubles, error = self._account(troubles, record, now)
+                troubles = troubles.settle(record.generation)
+                if error is not None:
+                    failures.append(Failure(record.generation, record.version, error))
         self.keep(troubles)
+        return failures
+
+    def problem(self, deployment: Deployment, now: datetime) -> str | None:
+        """Say why what a Deployment wants of the app does not run, or what runs on unwanted; None if all is well.
+
+        Args:
+            deployment: The pipeline's newest Deployment.
+            now: The present (UTC).
+        """
+        drivers, wanted = self.live(), deployment.apps.get(self.app) if deployment.running else None
+        if wanted is None:
+            pids = ", ".join(str(process.pid) for driver in drivers for process in driver.processes)
+            return f"{self.app} was stopped, but its driver still runs (pid {pids})." if drivers else None
+        content = fingerprint(wanted)
+        if self.current(drivers, content) is not None or self.completed(deployment.version):
+            return None
+        return f"{self.app} does not run: {self._why_not(content, deployment, now)}"
+
+    def _why_not(self, content: str, deployment: Deployment, now: datetime) -> str:
+        trouble, wait_s = self.troubles().contents.get(content), self.troubles().wait_s(content, deployment, now)
+        if trouble is None:
+            return "its driver is gone, or was not started yet; the next reconcile starts it."
+        failed = f"it failed {_times(trouble.failures)}" if trouble.failures else "its driver was killed"
+        error = f", the last time with {trouble.error}" if trouble.error else ""
+        again = f"in {_duration(wait_s)}" if wait_s > 0 else "at the next reconcile"
+        remedy = f" `./millrace trigger {self.pipeline}` tries at once." if wait_s > 0 else ""
+        return f"{failed}{error}. It is tried again {again}.{remedy}"
 
     def status(self) -> list[DriverRecord]:
         """Return the records of live drivers, of the newest one, and of the last failure that is not forgiven."""
@@ -130,16 +172,17 @@ class Fleet:
         records.prune(self.run_dir, self.pipeline, self.app)
         driver_log.prune(self.log_dir, self.pipeline, self.app, generation.newest(self.folder))
 
-    def _account(self, troubles: AppTroubles, record: DriverRecord, now: datetime) -> AppTroubles:
+    def _account(self, troubles: AppTroubles, record: DriverRecord, now: datetime) -> tuple[AppTroubles, str | None]:
+        """Return the state after a driver's end, and by which error it failed; None if by no doing of its own."""
         if record.state in (DriverState.STOPPING, DriverState.STOPPED, DriverState.COMPLETED):
-            return troubles
+            return troubles, None
         content = self.content(record.version)
         if was_steady(record, record.last_commit_at):
             troubles = troubles.steady(content)
         if record.state is not DriverState.FAILED and record.ready_at is not None:
-            return troubles.died(content, record.version, now)
+            return troubles.died(content, record.version, now), None
         error = record.error or self.last_words(record.generation) or "ended before it was ready"
-        return troubles.failed(content, record.version, error, now)
+        return troubles.failed(content, record.version, error, now), error
 
 
 def was_steady(record: DriverRecord, until: datetime | None) -> bool:
@@ -147,6 +190,14 @@ def was_steady(record: DriverRecord, until: datetime | None) -> bool:
     if record.ready_at is None or until is None:
         return False
     return until - record.ready_at >= timedelta(seconds=backoff.STEADY_S)
+
+
+def _times(number: int) -> str:
+    return "once" if number == 1 else f"{number} times"
+
+
+def _duration(seconds: float) -> str:
+    return f"{seconds:.0f} s" if seconds < 120 else f"{seconds / 60:.0f} min"
 
 
 def _gone(record: DriverRecord) -> DriverRecord:

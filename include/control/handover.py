@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import signal
 import time
 from collections.abc import Callable, Sequence
@@ -19,28 +20,49 @@ GONE_S = 10.0
 
 
 @dataclass(frozen=True)
+class Wait:
+    """How waiting for a driver ended.
+
+    Attributes:
+        pending: True if the driver's work goes on, and the caller could not wait any longer.
+        error: What went wrong; None if nothing did.
+    """
+
+    pending: bool = False
+    error: str | None = None
+
+    @property
+    def reached(self) -> bool:
+        """True if the driver got to where it was awaited."""
+        return not self.pending and self.error is None
+
+
+@dataclass(frozen=True)
 class HandOver:
     """Moves an app between drivers.
 
     Attributes:
         run_dir: Folder of records and locks.
         pipeline: Name of the pipeline.
-        ready_deadline_s: From a start to the gate, and from the freed lock to the first commit.
+        ready_deadline_s: Longest time in which the work of a driver that is not ready may stand still. A start that
+            goes on may take any time: a first batch under backlog, or one that loads much state, is not cut.
         stop_deadline_s: From TERM to kill -9.
+        leave_at_s: Time of the monotonic clock from which nobody waits any longer for a start that goes on.
     """
 
     run_dir: Path
     pipeline: str
     ready_deadline_s: float
     stop_deadline_s: float
+    leave_at_s: float = math.inf
 
-    def await_gate(self, driver: LiveDriver) -> str | None:
-        """Wait until a driver waits at its gate or is past it; return what went wrong instead."""
+    def await_gate(self, driver: LiveDriver) -> Wait:
+        """Wait until a driver waits at its gate or is past it."""
         past = (DriverState.WAITING, DriverState.RUNNING, DriverState.COMPLETED)
         return self._await(driver, "at its gate", lambda r: r.state in past)
 
-    def await_ready(self, driver: LiveDriver) -> str | None:
-        """Wait for a driver's first commit, or its first idle trigger; return what went wrong instead."""
+    def await_ready(self, driver: LiveDriver) -> Wait:
+        """Wait for a driver's first commit, or its first idle trigger."""
         return self._await(driver, "ready", is_ready)
 
     def end(self, drivers: Sequence[LiveDriver]) -> None:
@@ -57,7 +79,7 @@ class HandOver:
             time.sleep(POLL_S)
 
     def kill(self, drivers: Sequence[LiveDriver]) -> None:
-        """End every process of some drivers at once and wait until they are gone."""
+        """End every process of some drivers at once and wait until they are gone, or for :data:`GONE_S`."""
         ended = {(d.arguments.app, d.generation) for d in drivers}
         give_up = time.monotonic() + GONE_S
         while time.monotonic() < give_up:
@@ -69,19 +91,20 @@ class HandOver:
                 process.signal(signal.SIGKILL)
             time.sleep(POLL_S)
 
-    def _await(self, driver: LiveDriver, what: str, reached: Callable[[DriverRecord], bool]) -> str | None:
-        give_up = time.monotonic() + self.ready_deadline_s
+    def _await(self, driver: LiveDriver, what: str, reached: Callable[[DriverRecord], bool]) -> Wait:
         while True:
             gone = not driver.alive()  # asked before the record is read: a last word counts
             record = self._record(driver)
             if record is not None and reached(record):
-                return None
+                return Wait()
             if record is not None and record.state in ENDED:
-                return record.error or f"ended before it was {what}"
+                return Wait(error=record.error or f"ended before it was {what}")
             if gone:
-                return f"ended before it was {what}"
-            if time.monotonic() > give_up:
-                return f"not {what} within {self.ready_deadline_s:g} s"
+                return Wait(error=f"ended before it was {what}")
+            if driver.still_s(record) > self.ready_deadline_s:
+                return Wait(error=f"not {what}: nothing went on for {self.ready_deadline_s:g} s")
+            if time.monotonic() > self.leave_at_s:
+                return Wait(pending=True)
             time.sleep(POLL_S)
 
     def _record(self, driver: LiveDriver) -> DriverRecord | None:

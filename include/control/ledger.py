@@ -8,9 +8,13 @@ from datetime import datetime
 
 from include.contracts.decision import Outcome, Reconfiguration
 from include.contracts.deployment import Deployment
+from include.control.fleet import Failure
 from include.control.stores.reconfigurations import ReconfigurationStore
+from include.drivers import generation
+from include.lake.appended import committed
 
 TIER = "T2"
+TELEMETRY = "telemetry/batches"
 
 
 @dataclass(frozen=True)
@@ -29,15 +33,15 @@ class Ledger:
     store: ReconfigurationStore
     clock: Callable[[], datetime]
 
-    def begin(self, deployment: Deployment, generation: int | None, before: int | None) -> Reconfiguration:
+    def begin(self, deployment: Deployment, number: int | None, before: int | None) -> Reconfiguration:
         """Record that a driver is about to be started (or, without a generation, stopped).
 
         Args:
             deployment: What it is done for.
-            generation: Generation of the driver to be started.
+            number: Generation of the driver to be started.
             before: The version that served until now; None without one.
         """
-        version = None if generation is None else deployment.version
+        version = None if number is None else deployment.version
         entry = Reconfiguration(
             pipeline=self.pipeline,
             app=self.app,
@@ -45,7 +49,7 @@ class Ledger:
             tier=TIER,
             from_version=before,
             to_version=version,
-            generation=generation,
+            generation=number,
             started=self.clock(),
             ended=None,
             downtime_s=None,
@@ -61,6 +65,31 @@ class Ledger:
         ended = replace(entry, ended=self.clock(), outcome=outcome, error=error, downtime_s=downtime_s)
         self.store.record(ended)
         return ended
+
+    def record_failure(self, failure: Failure, outcome: Outcome) -> Reconfiguration:
+        """Record that a driver which ran failed by itself, or was ended because it hung, and return the entry."""
+        now = self.clock()
+        entry = Reconfiguration(
+            pipeline=self.pipeline,
+            app=self.app,
+            decision_id=None,
+            tier=TIER,
+            from_version=failure.version,
+            to_version=failure.version,
+            generation=failure.generation,
+            started=now,
+            ended=now,
+            downtime_s=None,
+            outcome=outcome,
+            error=failure.error,
+        )
+        self.store.record(entry)
+        return entry
+
+    def newest_generation(self) -> int:
+        """Return the highest generation that the lake has seen, recorded or at work, 0 before the first."""
+        recorded = self.store.newest_generation(self.pipeline, self.app)
+        return max(recorded, committed(self.store.lake, TELEMETRY, generation.fence(self.pipeline, self.app)))
 
     def open_entries(self) -> list[Reconfiguration]:
         """Return entries without an end, newest first."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
-import signal
+import time
 from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -14,39 +14,7 @@ import psutil
 
 from include.drivers.arguments import DriverArguments, recognise
 from include.drivers.record import DriverRecord
-
-CLOCK_TOLERANCE_S = 1.0
-"""A process's start time is derived from the boot time, which a clock correction may shift a little."""
-
-
-@dataclass(frozen=True)
-class ProcessId:
-    """A process that cannot be mistaken for a later one of the same pid: pid and start, seconds since 1970."""
-
-    pid: int
-    started: float
-
-    def alive(self) -> bool:
-        """Say whether this very process still runs."""
-        return self._process() is not None
-
-    def signal(self, number: signal.Signals) -> bool:
-        """Send a signal to this very process; return False if it has gone."""
-        process = self._process()
-        if process is None:
-            return False
-        with contextlib.suppress(psutil.NoSuchProcess):
-            process.send_signal(number)
-            return True
-        return False
-
-    def _process(self) -> psutil.Process | None:
-        with contextlib.suppress(psutil.Error):
-            process = psutil.Process(self.pid)
-            same = abs(process.create_time() - self.started) <= CLOCK_TOLERANCE_S
-            if same and process.status() != psutil.STATUS_ZOMBIE:
-                return process
-        return None
+from include.process import ProcessId
 
 
 @dataclass(frozen=True)
@@ -70,6 +38,16 @@ class LiveDriver:
         """Say whether any of its processes still runs."""
         return any(p.alive() for p in self.processes)
 
+    def still_s(self, record: DriverRecord | None) -> float:
+        """Return how long ago its work last went on, seconds; since its start where it has not told of any.
+
+        Args:
+            record: What it says of itself; None before its first word.
+        """
+        if record is None or record.advanced_s is None:
+            return max((process.age_s() for process in self.processes), default=0.0)
+        return time.monotonic() - record.advanced_s
+
 
 def find(run_dir: Path, pipeline: str) -> tuple[LiveDriver, ...]:
     """Return a pipeline's live drivers, newest generation first, whoever started them."""
@@ -83,12 +61,9 @@ def find(run_dir: Path, pipeline: str) -> tuple[LiveDriver, ...]:
 
 def python_driver(record: DriverRecord | None) -> ProcessId | None:
     """Return the process that a graceful stop must signal, None before the driver has told its pid."""
-    return None if record is None else ProcessId(record.pid, record.process_started)
-
-
-def this_process() -> ProcessId:
-    """Return the calling process."""
-    return ProcessId(os.getpid(), psutil.Process().create_time())
+    if record is None:
+        return None
+    return ProcessId(record.pid, record.process_started, record.boot_id, record.start_ticks)
 
 
 def _drivers() -> Iterable[tuple[DriverArguments, ProcessId]]:
@@ -96,7 +71,7 @@ def _drivers() -> Iterable[tuple[DriverArguments, ProcessId]]:
         with contextlib.suppress(psutil.Error):
             arguments = recognise(process.cmdline())
             if arguments is not None:
-                yield arguments, ProcessId(process.pid, process.create_time())
+                yield arguments, ProcessId.of(process.pid)
 
 
 def _same(left: Path, right: Path) -> bool:

@@ -12,11 +12,17 @@ from include.drivers.record import write_text
 FILE = "generation"
 
 
-def allot(folder: Path) -> int:
+def fence(pipeline: str, app: str) -> str:
+    """Return the transaction id under which an app's drivers commit their generation to the lake."""
+    return f"{pipeline}/{app}/generation"
+
+
+def allot(folder: Path, above: int = 0) -> int:
     """Return a number higher than any allotted before, on disk before it is returned.
 
     Args:
         folder: The app's folder under the run folder.
+        above: Highest number known from elsewhere: the folder may have been lost.
 
     Raises:
         MillraceError: If the folder cannot be written or its counter is not a number.
@@ -24,7 +30,7 @@ def allot(folder: Path) -> int:
     try:
         folder.mkdir(parents=True, exist_ok=True)
         with FileLock(folder / f"{FILE}.lock"):
-            number = newest(folder) + 1
+            number = max(newest(folder), above) + 1
             write_text(folder / FILE, str(number))
     except OSError as error:
         raise MillraceError("run folder", str(folder), "a writable folder with free space", str(error)) from error

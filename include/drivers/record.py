@@ -42,7 +42,7 @@ class DriverRecord:
         version: The Deployment version it runs.
         slots: Its cores.
         pid: Process id of the *Python* driver: a signal to the JVM, its parent, would cut a batch.
-        process_started: The process's start, seconds since 1970 as psutil tells it; guards against a reused pid.
+        process_started: The process's start, seconds since 1970.
         state: Where it is in its life; ``completed`` is a script that ended by itself without being asked.
         since: When it came into this state (UTC).
         ready_at: When it was ready: end of its first committed batch, or its first idle trigger (UTC).
@@ -50,6 +50,9 @@ class DriverRecord:
         served_until: End of its service, known once it has ended: its last commit, or where it was idle when
             it was stopped, that moment (UTC).
         error: The exception's type and last line; None unless failed.
+        boot_id: Id of the boot that the process runs in; None in records of releases up to 0.1, as what follows.
+        start_ticks: The process's start in clock ticks since that boot.
+        advanced_s: When its work last went on, seconds of the boot's monotonic clock, which nobody sets.
     """
 
     pipeline: str
@@ -65,6 +68,9 @@ class DriverRecord:
     last_commit_at: datetime | None = None
     served_until: datetime | None = None
     error: str | None = None
+    boot_id: str | None = None
+    start_ticks: int | None = None
+    advanced_s: float | None = None
 
 
 def app_dir(run_dir: Path, pipeline: str, app: str) -> Path:

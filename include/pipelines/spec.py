@@ -247,8 +247,15 @@ class PipelineSpec(Strict):
     period_s: Annotated[float, Field(ge=1)] = 60.0
     guards: GuardsSpec = GuardsSpec()
     quality: Quality = Quality()
-    ready_deadline_s: Annotated[float, Field(gt=0)] = 120.0
-    stop_deadline_s: Annotated[float, Field(gt=0)] = 60.0
+    ready_deadline_s: Annotated[float, Field(gt=0)] = Field(
+        120.0, description="Longest time in which a driver that is not ready yet may stand still, seconds"
+    )
+    stop_deadline_s: Annotated[float, Field(gt=0)] = Field(
+        60.0, description="From asking a driver to stop until it is killed, seconds"
+    )
+    hang_deadline_s: Annotated[float, Field(gt=0)] = Field(
+        300.0, description="Time without any progress after which a running driver is restarted, seconds"
+    )
     profile: Profile | None = None
     placement: Placement | None = None
     admission: Admission | None = None

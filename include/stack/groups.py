@@ -12,7 +12,7 @@ from pathlib import Path
 
 import psutil
 
-from include.stack.record import Process
+from include.process import ProcessId
 from include.stack.services import Service
 
 MARK = "MILLRACE_STACK"
@@ -43,7 +43,7 @@ def start(service: Service, home: Path, log: Path) -> subprocess.Popen[bytes]:
         )
 
 
-def members(leader: Process, home: Path) -> list[psutil.Process]:
+def members(leader: ProcessId, home: Path) -> list[psutil.Process]:
     """Find the living processes of a service's session, its leader gone or not.
 
     A session outlives its leader, and its number is not given to another while it has members. The
@@ -56,13 +56,13 @@ def members(leader: Process, home: Path) -> list[psutil.Process]:
     found = []
     for process in psutil.process_iter():
         with suppress(psutil.Error, OSError):
-            in_session = os.getsid(process.pid) == leader.pid and process.create_time() >= leader.created - 1.0
+            in_session = os.getsid(process.pid) == leader.pid and leader.precedes(process.pid)
             if in_session and process.status() != psutil.STATUS_ZOMBIE and _marked(process, leader, home):
                 found.append(process)
     return found
 
 
-def _marked(process: psutil.Process, leader: Process, home: Path) -> bool:
+def _marked(process: psutil.Process, leader: ProcessId, home: Path) -> bool:
     if process.pid == leader.pid:
         return leader.alive()
     mark = process.environ().get(MARK)
@@ -71,7 +71,7 @@ def _marked(process: psutil.Process, leader: Process, home: Path) -> bool:
     return mark == str(home)
 
 
-def stop(leaders: Iterable[Process], home: Path, grace_s: float = GRACE_S) -> int:
+def stop(leaders: Iterable[ProcessId], home: Path, grace_s: float = GRACE_S) -> int:
     """Stop whole sessions: TERM, then KILL for what is left after a grace.
 
     Args:

@@ -3,45 +3,15 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
+from typing import Any
 
-import psutil
-
+from include.process import ProcessId
 from include.stack.files import write_atomically
 
 STATES = ("waiting", "starting", "healthy", "unhealthy", "done", "backing off", "stopped")
-
-
-@dataclass
-class Process:
-    """A process, told apart from a later one with the same number by its start time.
-
-    Args:
-        pid: Its number.
-        created: Its start time, as psutil gives it (Unix seconds).
-    """
-
-    pid: int
-    created: float
-
-    @classmethod
-    def of(cls, pid: int) -> Process:
-        """Take down a running process.
-
-        Raises:
-            psutil.NoSuchProcess: It has ended.
-        """
-        return cls(pid, psutil.Process(pid).create_time())
-
-    def alive(self) -> bool:
-        """Whether this very process still runs; a zombie does not."""
-        try:
-            found = psutil.Process(self.pid)
-            # psutil derives the time from the boot time, which may be corrected by fractions of a second
-            return abs(found.create_time() - self.created) < 1.0 and found.status() != psutil.STATUS_ZOMBIE
-        except psutil.NoSuchProcess:
-            return False
 
 
 @dataclass
@@ -57,7 +27,7 @@ class ServiceRecord:
 
     state: str = "waiting"
     since: float = 0.0
-    process: Process | None = None
+    process: ProcessId | None = None
     restarts: int = 0
 
 
@@ -73,7 +43,7 @@ class StackRecord:
         healthy_s: Seconds from start until all were healthy, None before.
     """
 
-    supervisor: Process
+    supervisor: ProcessId
     started: float
     ports: dict[str, int] = field(default_factory=dict)
     services: dict[str, ServiceRecord] = field(default_factory=dict)
@@ -106,9 +76,14 @@ class StackRecord:
         try:
             content = json.loads(path.read_text(encoding="utf-8"))
             services = {
-                name: ServiceRecord(**{**one, "process": Process(**one["process"]) if one["process"] else None})
+                name: ServiceRecord(**{**one, "process": _process(one["process"]) if one["process"] else None})
                 for name, one in content.pop("services").items()
             }
-            return cls(**{**content, "supervisor": Process(**content["supervisor"]), "services": services})
+            return cls(**{**content, "supervisor": _process(content["supervisor"]), "services": services})
         except (OSError, ValueError, TypeError, KeyError, AttributeError):
             return None
+
+
+def _process(content: Mapping[str, Any]) -> ProcessId:
+    # releases up to 0.1 wrote the start as ``created``, and nothing else of it
+    return ProcessId(**{"started" if key == "created" else key: value for key, value in content.items()})

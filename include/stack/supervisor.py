@@ -17,10 +17,11 @@ from pathlib import Path
 from types import FrameType
 from typing import IO
 
+from include.process import ProcessId
 from include.stack import groups, secrets
 from include.stack.home import Home
 from include.stack.ports import choose
-from include.stack.record import Process, ServiceRecord, StackRecord
+from include.stack.record import ServiceRecord, StackRecord
 from include.stack.services import Service, stack_services, write_config
 
 POLL_S = 0.25
@@ -59,7 +60,7 @@ class Supervisor:
         services: Sequence[Service],
         home: Home,
         ports: Mapping[str, int],
-        until: Process | None = None,
+        until: ProcessId | None = None,
         back_off_s: Sequence[float] = BACK_OFF_S,
         grace_s: float = groups.GRACE_S,
     ) -> None:
@@ -73,7 +74,7 @@ class Supervisor:
         self._stopping = False
         now = time.time()
         records = {name: ServiceRecord(since=now) for name in self._services}
-        self.record = StackRecord(Process.of(os.getpid()), now, dict(ports), records)
+        self.record = StackRecord(ProcessId.of(os.getpid()), now, dict(ports), records)
 
     def stop(self, _number: int = 0, _frame: FrameType | None = None) -> None:
         """Ask the loop to end; a signal handler."""
@@ -107,7 +108,7 @@ class Supervisor:
     def _start(self, service: Service) -> None:
         child = groups.start(service, self._home.root, self._home.logs / f"{service.name}.log")
         self._children[service.name] = child
-        self.record.services[service.name].process = Process.of(child.pid)
+        self.record.services[service.name].process = ProcessId.of(child.pid)
         self._set(service, "starting")
 
     def _watch(self, service: Service, record: ServiceRecord) -> None:
@@ -116,7 +117,7 @@ class Supervisor:
             self._ended(service, record, code)
         elif service.health and record.process and time.monotonic() >= self._next_check(service, record):
             self._checked[service.name] = time.monotonic()
-            if service.health(record.process.created):
+            if service.health(record.process.started):
                 self._set(service, "healthy")
             elif record.state == "healthy":
                 self._set(service, "unhealthy")
@@ -131,7 +132,7 @@ class Supervisor:
         if service.health is None and code == 0:
             self._set(service, "done")
             return
-        if record.process and time.time() - record.process.created > STEADY_S:
+        if record.process and time.time() - record.process.started > STEADY_S:
             self._failures[service.name] = 0
         delay_s = self._back_off_s[min(self._failures[service.name], len(self._back_off_s) - 1)]
         self._failures[service.name] += 1
@@ -215,7 +216,7 @@ def main(args: Sequence[str]) -> int:
         stop_orphans(home)
         write_config(home, values)
         ports = choose()
-        until = Process.of(options.until) if options.until else None
+        until = ProcessId.of(options.until) if options.until else None
         Supervisor(stack_services(home, values, ports), home, ports, until).run()
     return 0
 

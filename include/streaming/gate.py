@@ -113,11 +113,12 @@ class Gate:
             while not acquired():
                 if self._shut:
                     raise Closed(0)
+                self._journal.advanced()  # it waits for another driver, not for itself
                 if time.monotonic() > give_up:
                     self._journal.move(DriverState.STOPPED, f"waited {limit_s:g} s for the lock of the app")
                     raise Closed(0)
                 time.sleep(POLL_S)
-        if newest(self._folder) != self._arguments.generation:
+        if newest(self._folder) > self._arguments.generation:
             self._journal.move(DriverState.STOPPED, "superseded by a later generation")
             raise Closed(0)
         self._journal.move(DriverState.RUNNING)

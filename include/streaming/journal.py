@@ -11,8 +11,8 @@ from typing import Any
 
 from include.drivers import record as records
 from include.drivers.arguments import DriverArguments
-from include.drivers.discovery import this_process
 from include.drivers.record import ENDED, DriverRecord, DriverState
+from include.process import this_process
 
 COMMIT_INTERVAL_S = 1.0
 """Commits later than the first are written at most this often: each write is synced to the disk."""
@@ -39,8 +39,11 @@ class Journal:
             slots=arguments.slots,
             pid=process.pid,
             process_started=process.started,
+            boot_id=process.boot_id,
+            start_ticks=process.start_ticks,
             state=DriverState.STARTING,
             since=datetime.now(UTC),
+            advanced_s=time.monotonic(),
         )
         records.write(self._run_dir, self.record)
 
@@ -66,6 +69,11 @@ class Journal:
             self._idle = True
             self._note(urgent=self.record.ready_at is None, ready_at=self.record.ready_at or at)
 
+    def advanced(self) -> None:
+        """Note that the driver's work went on."""
+        with self._mutex:
+            self._note(urgent=False)
+
     def _served_until(self, now: datetime) -> datetime | None:
         if self.record.ready_at is None:
             return None
@@ -75,9 +83,9 @@ class Journal:
         if urgent or time.monotonic() - self._written_s >= COMMIT_INTERVAL_S:
             self._write(**fields)
         else:  # written with the next change
-            self.record = replace(self.record, **fields)
+            self.record = replace(self.record, advanced_s=time.monotonic(), **fields)
 
     def _write(self, **fields: Any) -> None:
-        self.record = replace(self.record, **fields)
+        self.record = replace(self.record, advanced_s=time.monotonic(), **fields)
         records.write(self._run_dir, self.record)
         self._written_s = time.monotonic()

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from include.drivers.arguments import DriverArguments
 from include.drivers.record import DriverState
 from include.streaming import session
+from include.streaming.advance import AdvanceWatch
 from include.streaming.boundary import end_at_boundary, running
 from include.streaming.failure import describe
 from include.streaming.gate import Closed, Gate
@@ -77,6 +78,7 @@ class Driver:
         a = self.arguments
         identity = AppIdentity(a.pipeline, a.app, a.generation, a.version, a.slots, a.epoch)
         self._telemetry = attach(spark, identity, a.lake, a.period_s)
+        AdvanceWatch(spark, self._gate.queries, self.journal, self._telemetry.host).start()
         context: Any = spark.sparkContext
         stop = context.stop
 

@@ -26,6 +26,12 @@ class ReconfigurationStore:
         """Store the present state of a Reconfiguration."""
         self.lake.append(TABLE, [reconfiguration_row(change)])
 
+    def newest_generation(self, pipeline: str, app: str) -> int:
+        """Return the highest generation of an app that was ever recorded, 0 before the first."""
+        where = f"pipeline = {literal(pipeline)} and app = {literal(app)}"
+        rows = self.lake.rows(f"select max(generation) as newest from reconfigurations where {where}", TABLE)  # noqa: S608 - literal()
+        return int(rows[0]["newest"] or 0) if rows else 0
+
     def recent(self, pipeline: str, limit: int = 50, since: datetime | None = None) -> list[Reconfiguration]:
         """Return the newest Reconfigurations of a pipeline, newest first, each in its last known state."""
         newer = f"and started >= {literal(since)}" if since else ""

@@ -20,6 +20,9 @@ EVENTS_TIMEOUT_MS = 5000
 class Telemetry:
     """The telemetry of one driver.
 
+    Attributes:
+        host: Processor time of the host and of the driver's processes.
+
     Args:
         spark: The session whose queries are measured.
         identity: The app.
@@ -28,7 +31,7 @@ class Telemetry:
     """
 
     def __init__(self, spark: SparkSession, identity: AppIdentity, lake_root: Path, period_s: float) -> None:
-        host = HostCpu()
+        self.host = host = HostCpu()
         self._spark = spark
         self._writer = Writer(Lake(lake_root), identity, period_s, host)
         self._listener = TelemetryListener(spark, identity, self._writer, host)

@@ -47,6 +47,11 @@ class HostCpu:
         """Seconds since the driver started."""
         return max(0.0, time.time() - float(self._root.create_time()))
 
+    @property
+    def own_s(self) -> float:
+        """Processor seconds that the driver's tree has used since the first sample, as of the last one."""
+        return self._own_s
+
     def sample(self, newer_than_s: float = 0.0) -> None:
         """Take a sample unless one of the last ``newer_than_s`` seconds is there."""
         with self._mutex:

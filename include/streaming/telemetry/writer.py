@@ -12,6 +12,7 @@ from datetime import UTC, datetime
 
 from include.contracts.errors import Conflict, MillraceError
 from include.contracts.telemetry import AppMetrics, BatchMetrics
+from include.drivers import generation
 from include.lake.fenced import Fenced, FencedTable
 from include.lake.records import app_row, batch_row
 from include.lake.store import Lake
@@ -55,7 +56,8 @@ class Writer:
         self._lake, self._identity, self._host = lake, identity, host
         self.interval_s = max(SHORTEST_INTERVAL_S, period_s / 3)
         prefix = f"{identity.pipeline}/{identity.app}"
-        self._table = FencedTable(lake, "telemetry/batches", f"{prefix}/generation", identity.generation)
+        fence = generation.fence(identity.pipeline, identity.app)
+        self._table = FencedTable(lake, "telemetry/batches", fence, identity.generation)
         # a waiting successor tells of itself beside its predecessor
         self._apps_id = f"{prefix}/apps/{identity.generation}"
         self._buffer: deque[Entry] = deque(maxlen=BUFFER_BATCHES)

@@ -41,16 +41,16 @@ def main() -> None:
     lock = AppLock(folder)
     while not lock.try_acquire():
         journal.move(DriverState.WAITING)
+        journal.advanced()
         if stop:
             journal.move(DriverState.STOPPED)
             os._exit(0)
         time.sleep(TICK_S)
-    if newest(folder) != arguments.generation:
+    if newest(folder) > arguments.generation:
         journal.move(DriverState.STOPPED, "superseded by a later generation")
         os._exit(0)
     journal.move(DriverState.RUNNING)
-    while "mute" in behaviour:
-        time.sleep(TICK_S)
+    begin_first_batch(behaviour, journal)
     if "batch" in behaviour:
         journal.move(DriverState.COMPLETED)
         os._exit(0)
@@ -66,6 +66,15 @@ def main() -> None:
     journal.move(DriverState.STOPPING)
     journal.move(DriverState.STOPPED)
     os._exit(0)
+
+
+def begin_first_batch(behaviour: tuple[str, ...], journal: Journal) -> None:
+    """Stand still for ever, or work on without an end until a file is there, where that is the behaviour."""
+    while "mute" in behaviour or ("mute-if" in behaviour and Path(behaviour[-1]).exists()):
+        time.sleep(TICK_S)
+    while "slow" in behaviour and not Path(behaviour[-1]).exists():
+        journal.advanced()
+        time.sleep(TICK_S)
 
 
 def commit(rows: Path) -> None:

@@ -12,7 +12,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from include.contracts.deployment import Deployment
-from include.control.reconciler import Method, Reconciler
+from include.control.app_reconciler import Method
+from include.control.reconciler import Reconciler
 from include.control.stores.deployments import DeploymentStore
 from include.control.stores.reconfigurations import ReconfigurationStore
 from include.control.submit import SubmitOptions

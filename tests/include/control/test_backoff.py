@@ -21,8 +21,8 @@ def _version(number: int, author: str = "person") -> Deployment:
     return Deployment("p", number, True, {"a": APP}, author)
 
 
-def test_may_start_when_nothing_went_wrong_then_at_once() -> None:
-    assert AppTroubles().may_start("c", _version(1), NOW)
+def test_wait_when_nothing_went_wrong_then_at_once() -> None:
+    assert AppTroubles().wait_s("c", _version(1), NOW) == 0
 
 
 @given(st.integers(1, 200))
@@ -32,23 +32,40 @@ def test_delay_when_deaths_add_up_then_grows_to_its_bound_and_never_opens_the_ci
         troubles = troubles.died("c", 1, NOW)
         delays.append(troubles.contents["c"].delay_s)
     assert delays == sorted(delays) and delays[0] == 0 and delays[-1] <= LONGEST_DELAY_S
-    assert troubles.may_start("c", _version(1), NOW + timedelta(seconds=LONGEST_DELAY_S))
+    assert troubles.wait_s("c", _version(1), NOW + timedelta(seconds=LONGEST_DELAY_S)) == 0
 
 
-def test_may_start_when_a_content_failed_once_then_after_the_delay_and_other_contents_at_once() -> None:
+def test_wait_when_a_content_failed_once_then_after_the_delay_and_other_contents_at_once() -> None:
     troubles = AppTroubles().failed("c", 1, "ValueError: x", NOW)
-    assert not troubles.may_start("c", _version(1), NOW + timedelta(seconds=9))
-    assert troubles.may_start("c", _version(1), NOW + timedelta(seconds=10))
-    assert troubles.may_start("other", _version(1), NOW)
+    assert troubles.wait_s("c", _version(1), NOW + timedelta(seconds=9)) == 1
+    assert troubles.wait_s("c", _version(1), NOW + timedelta(seconds=10)) == 0
+    assert troubles.wait_s("other", _version(1), NOW) == 0
 
 
-@pytest.mark.parametrize(("author", "allowed"), [("person", True), ("decision", True), ("reconciler", False)])
-def test_may_start_when_the_circuit_is_open_then_only_a_new_version_of_somebody_else(author, allowed) -> None:
+def test_wait_when_the_clock_was_set_back_then_nobody_waits_for_it_to_catch_up() -> None:
+    troubles = AppTroubles().failed("c", 1, "ValueError: x", NOW)
+    assert troubles.wait_s("c", _version(1), NOW - timedelta(hours=1)) == 0
+
+
+@pytest.mark.parametrize(("author", "wait_s"), [("person", 0), ("decision", 0), ("reconciler", 300)])
+def test_wait_when_the_circuit_is_open_then_a_new_version_of_somebody_else_is_tried_at_once(author, wait_s) -> None:
     troubles = AppTroubles().failed("c", 1, "x", NOW).failed("c", 1, "x", NOW)
-    later = NOW + timedelta(days=9)
-    assert not troubles.may_start("c", _version(1, author), later)
-    assert troubles.may_start("c", _version(2, author), later) is allowed
-    assert not troubles.failed("c", 2, "x", later).may_start("c", _version(2, author), later + timedelta(days=9))
+    assert troubles.wait_s("c", _version(1, author), NOW) == 300
+    assert troubles.wait_s("c", _version(2, author), NOW) == wait_s
+    assert troubles.failed("c", 2, "x", NOW).wait_s("c", _version(2, author), NOW) == 900
+
+
+@given(st.integers(2, 100))
+def test_delay_when_the_circuit_is_open_then_grows_to_an_hour_and_never_beyond(failures: int) -> None:
+    troubles = AppTroubles()
+    for _ in range(failures):
+        troubles = troubles.failed("c", 1, "x", NOW)
+    assert troubles.contents["c"].delay_s == {2: 300, 3: 900}.get(failures, 3600)
+
+
+def test_forgive_others_when_the_old_content_fails_too_then_only_its_own_troubles_count() -> None:
+    troubles = AppTroubles().failed("new", 2, "x", NOW).failed("old", 3, "x", NOW)
+    assert set(troubles.forgive_others("old").contents) == {"old"}
 
 
 def test_steady_when_a_content_served_long_enough_then_is_forgiven() -> None:

@@ -20,7 +20,7 @@ from include.drivers.record import DriverState
 from tests.include.control.plant_of_doubles import NAME, ROOT, DoublesPlant
 
 KILLED = Path(__file__).with_name("killed_reconciler.py")
-RECONCILER = "include.control.reconciler:AppReconciler"
+RECONCILER = "include.control.app_reconciler:AppReconciler"
 HAND_OVER = "include.control.handover:HandOver"
 STAGES = [
     ("include.drivers.generation", "allot", "after"),
@@ -184,7 +184,11 @@ def test_reconcile_when_a_successor_fails_then_the_last_ready_version_is_back_as
         plant.spec = plant.spec.model_copy(update={"ready_deadline_s": 2.0})
     changes = plant.reconciler().reconcile()
     assert (changes[0].outcome, changes[0].to_version) == (Outcome.ROLLED_BACK, 2)
-    words = {"import-error": "ModuleNotFoundError", "stillborn": "OutOfMemoryError", "mute": "not ready within 2 s"}
+    words = {
+        "import-error": "ModuleNotFoundError",
+        "stillborn": "OutOfMemoryError",
+        "mute": "nothing went on for 2 s",
+    }
     assert words[behaviour] in changes[0].error
     latest = plant.deployments.latest(NAME)
     assert (latest.version, latest.author, latest.apps[NAME].args) == (3, "reconciler", (str(plant.rows),))
@@ -209,7 +213,9 @@ def test_reconcile_when_the_last_one_was_killed_mid_roll_back_then_the_old_conte
     assert plant.reconciler().reconcile() == ()
 
 
-def test_reconcile_when_the_same_content_fails_twice_then_the_circuit_opens_until_a_person_comes(plant) -> None:
+def test_reconcile_when_the_same_content_fails_twice_then_it_is_tried_ever_less_often_until_a_person_comes(
+    plant: DoublesPlant,
+) -> None:
     plant.deploy("import-error")
     now = [datetime.now(UTC)]
     reconciler = plant.reconciler(clock=lambda: now[0])
@@ -217,12 +223,17 @@ def test_reconcile_when_the_same_content_fails_twice_then_the_circuit_opens_unti
     assert reconciler.reconcile() == ()  # not yet: no storm
     now[0] += timedelta(seconds=10)
     assert [c.outcome for c in reconciler.reconcile()] == [Outcome.CIRCUIT_OPEN]
-    now[0] += timedelta(days=1)
-    assert reconciler.reconcile() == () and plant.live() == ()
-    (shown,) = reconciler.status()
+    for wait in (timedelta(minutes=5), timedelta(minutes=15), timedelta(hours=1), timedelta(hours=1)):
+        now[0] += wait - timedelta(seconds=1)
+        assert reconciler.reconcile() == () and plant.live() == ()
+        assert "ModuleNotFoundError" in reconciler.problem() and "again in 1 s" in reconciler.problem()
+        now[0] += timedelta(seconds=1)
+        assert [c.outcome for c in reconciler.reconcile()] == [Outcome.CIRCUIT_OPEN]
+    shown = reconciler.status()[0]
     assert shown.state is DriverState.FAILED and shown.error == "ModuleNotFoundError: No module named 'nowhere'"
     plant.deploy()
     assert [c.outcome for c in reconciler.reconcile()] == [Outcome.READY]
+    assert reconciler.problem() is None
 
 
 def test_reconcile_when_an_optimizer_wants_a_failed_content_again_then_the_circuit_opens_and_old_content_runs(
@@ -250,12 +261,18 @@ def test_reconcile_when_a_ready_script_throws_in_its_batches_then_heals_with_bac
     reconciler = plant.reconciler(clock=lambda: now[0])
     reconciler.reconcile()
     plant.until(lambda: not plant.live())
+    now[0] += timedelta(seconds=1)
+    assert [(c.outcome, c.error) for c in reconciler.reconcile()] == [(Outcome.FAILED, "ValueError: poison")]
     assert reconciler.reconcile() == ()
     now[0] += timedelta(seconds=10)
-    reconciler.reconcile()
+    assert [c.outcome for c in reconciler.reconcile()] == [Outcome.READY]
     plant.until(lambda: not plant.live())
-    now[0] += timedelta(days=1)
+    now[0] += timedelta(seconds=1)
+    assert [c.outcome for c in reconciler.reconcile()] == [Outcome.CIRCUIT_OPEN]
+    assert plant.history()[0].outcome is Outcome.CIRCUIT_OPEN
     assert reconciler.reconcile() == () and plant.live() == ()
+    now[0] += timedelta(minutes=5)
+    assert [c.outcome for c in reconciler.reconcile()] == [Outcome.READY]
     assert plant.deployments.latest(NAME).version == 2
     assert reconciler.status()[0].error == "ValueError: poison"
 

@@ -15,7 +15,7 @@ import psutil
 import pytest
 
 from include.drivers.arguments import DriverArguments
-from include.drivers.discovery import ProcessId, find, this_process
+from include.drivers.discovery import find
 
 ARGUMENTS = DriverArguments("p", "a", 1, 1, 1, 0, Path("/run"), Path("/lake"), 60.0, 120.0, 60.0, Path("/s.py"))
 
@@ -64,17 +64,3 @@ def test_find_when_a_driver_is_dead_but_not_yet_reaped_then_is_gone(tmp_path, st
     assert _await(lambda: psutil.Process(child.pid).status() == psutil.STATUS_ZOMBIE)
     assert find(tmp_path, "p") == ()
     assert not driver.alive()
-
-
-def test_signal_when_the_pid_now_belongs_to_another_process_then_is_not_sent(start) -> None:
-    child = start()
-    started = psutil.Process(child.pid).create_time()
-    assert not ProcessId(child.pid, started - 5).signal(signal.SIGKILL)
-    assert child.poll() is None
-    assert ProcessId(child.pid, started).signal(signal.SIGKILL)
-    assert child.wait() == -signal.SIGKILL
-    assert not ProcessId(child.pid, started).alive()
-
-
-def test_this_process_when_asked_then_is_alive() -> None:
-    assert this_process().alive()

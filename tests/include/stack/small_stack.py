@@ -5,10 +5,10 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
+from include.process import ProcessId
 from include.stack.health import answers
 from include.stack.home import Home
 from include.stack.ports import HOST, any_free
-from include.stack.record import Process
 from include.stack.services import Service
 from include.stack.supervisor import Supervisor, record_path, stop_orphans
 
@@ -37,7 +37,7 @@ def main() -> None:
             "worker", (sys.executable, "-c", STUBBORN, str(ready)), health=lambda _: ready.exists(), after=("web",)
         ),
     )
-    until = Process.of(int(sys.argv[2])) if len(sys.argv) > 2 else None
+    until = ProcessId.of(int(sys.argv[2])) if len(sys.argv) > 2 else None
     Supervisor(services, home, {"web": port}, until, back_off_s=(0.1,), grace_s=0.5).run()
     assert not record_path(home).exists()
 

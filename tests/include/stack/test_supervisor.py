@@ -13,9 +13,10 @@ from pathlib import Path
 import psutil
 import pytest
 
+from include.process import ProcessId
 from include.stack import groups, lifecycle
 from include.stack.home import REPO, Home
-from include.stack.record import Process, StackRecord
+from include.stack.record import StackRecord
 from include.stack.services import Service
 from include.stack.supervisor import record_path
 
@@ -165,7 +166,7 @@ def test_stop_when_a_worker_gave_itself_a_title_and_its_leader_is_gone_then_it_i
     told = home.scratch / "worker"
     service = Service("scheduler", (sys.executable, "-c", TITLED, str(told)))
     started = groups.start(service, home.root, home.scratch / "log")
-    leader = Process.of(started.pid)
+    leader = ProcessId.of(started.pid)
     await_(lambda: told.exists() and told.read_text().isdigit(), "the worker runs")
     worker = psutil.Process(int(told.read_text()))
     assert groups.MARK not in worker.environ(), "the title was to take the environment's place"
@@ -199,8 +200,8 @@ def test_stop_when_a_record_names_a_process_of_somebody_else_then_leaves_it_alon
 def _written(home: Home, pid: int, created: float) -> Path:
     from include.stack.record import ServiceRecord
 
-    service = ServiceRecord("healthy", created, Process(pid, created))
-    StackRecord(Process(pid, created), created, {}, {"web": service}).write(record_path(home))
+    service = ServiceRecord("healthy", created, ProcessId(pid, created))
+    StackRecord(ProcessId(pid, created), created, {}, {"web": service}).write(record_path(home))
     return record_path(home)
 
 

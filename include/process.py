@@ -1,0 +1,116 @@
+"""Which process is meant: a pid alone may belong to another process later, and clocks are set while processes run."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import time
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+import psutil
+
+CLOCK_TOLERANCE_S = 1.0
+"""How far a start time may drift for a process whose ticks were not noted."""
+START_TICKS_FIELD = 19
+"""Place of ``starttime`` (field 22, proc_pid_stat(5)) behind the command's closing parenthesis, field 2."""
+
+
+@dataclass(frozen=True)
+class ProcessId:
+    """A process that cannot be mistaken for a later one of the same pid.
+
+    The kernel counts a process's start in ticks since boot: together with the boot's id they name it whatever is done
+    to the wall clock. The start time is derived from that clock, so it decides only for processes that were noted
+    without ticks (by releases up to 0.1).
+
+    Attributes:
+        pid: Process id.
+        started: Start, seconds since 1970.
+        boot_id: Id of the boot it runs in; None where it was not noted.
+        start_ticks: Start in clock ticks since that boot; None where it was not noted.
+    """
+
+    pid: int
+    started: float
+    boot_id: str | None = None
+    start_ticks: int | None = None
+
+    @classmethod
+    def of(cls, pid: int) -> ProcessId:
+        """Identify a process that runs now.
+
+        Raises:
+            psutil.NoSuchProcess: If it has ended.
+        """
+        started = psutil.Process(pid).create_time()
+        return cls(pid, started, boot_id(), start_ticks(pid))
+
+    def process(self) -> psutil.Process | None:
+        """Return this very process; None once it has ended, a zombie included."""
+        with contextlib.suppress(psutil.Error):
+            process = psutil.Process(self.pid)
+            if self._is(process) and process.status() != psutil.STATUS_ZOMBIE:
+                return process
+        return None
+
+    def alive(self) -> bool:
+        """Say whether this very process still runs."""
+        return self.process() is not None
+
+    def signal(self, number: signal.Signals) -> bool:
+        """Send a signal to this very process; return False if it has gone."""
+        if self.process() is None:
+            return False
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(self.pid, number)
+            return True
+        return False
+
+    def age_s(self) -> float:
+        """Return how long ago it started, seconds; 0 where its ticks were not noted."""
+        if self.start_ticks is None:
+            return 0.0
+        return time.clock_gettime(time.CLOCK_BOOTTIME) - self.start_ticks / os.sysconf("SC_CLK_TCK")
+
+    def precedes(self, pid: int) -> bool:
+        """Say whether a running process started no earlier than this one.
+
+        Raises:
+            psutil.NoSuchProcess: If it has ended.
+        """
+        if self.boot_id is None or self.start_ticks is None:
+            return bool(psutil.Process(pid).create_time() >= self.started - CLOCK_TOLERANCE_S)
+        return self.boot_id == boot_id() and start_ticks(pid) >= self.start_ticks
+
+    def _is(self, process: psutil.Process) -> bool:
+        if self.boot_id is None or self.start_ticks is None:
+            return abs(process.create_time() - self.started) <= CLOCK_TOLERANCE_S
+        return self.boot_id == boot_id() and self.start_ticks == start_ticks(self.pid)
+
+
+def this_process() -> ProcessId:
+    """Return the calling process."""
+    return ProcessId.of(os.getpid())
+
+
+@cache
+def boot_id() -> str:
+    """Return the id of the running boot."""
+    return Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
+
+
+def start_ticks(pid: int) -> int:
+    """Return a process's start in clock ticks since boot.
+
+    Raises:
+        psutil.NoSuchProcess: If it has ended.
+    """
+    try:
+        stat = Path(f"/proc/{pid}/stat").read_bytes()
+    except (FileNotFoundError, ProcessLookupError):
+        raise psutil.NoSuchProcess(pid) from None
+    # the command may hold spaces and parentheses itself
+    return int(stat.rpartition(b")")[2].split()[START_TICKS_FIELD])

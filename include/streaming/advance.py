@@ -1,0 +1,108 @@
+"""Tells from inside a driver whether its work goes on, so that a slow batch is never taken for a hung one.
+
+Work goes on while tasks end or read rows, while the driver's processes use the processor (loading state shows nowhere
+else), and while no trigger is active: a query that waits for its next trigger, or for rows, has nothing to do.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
+
+from include.streaming.journal import Journal
+from include.streaming.telemetry.host import HostCpu
+
+LOG = logging.getLogger(__name__)
+POLL_S = 2.0
+BUSY_CORES = 0.1
+"""Processor seconds a second from which a driver counts as at work: one that waits for ever needs about .02."""
+
+Sign = tuple[object, ...]
+T = TypeVar("T")
+
+
+class AdvanceWatch:
+    """Notes in the journal, every few seconds, that the driver's work went on.
+
+    Args:
+        spark: The driver's session.
+        queries: The script's queries, as they are started.
+        journal: The driver's record.
+        host: Processor time of the driver's processes.
+    """
+
+    def __init__(self, spark: Any, queries: Sequence[Any], journal: Journal, host: HostCpu) -> None:
+        self._context, self._queries = spark.sparkContext._jsc.sc(), queries
+        self._journal, self._host = journal, host
+        self._last: Sign = ()
+        self._busy_s, self._polled_s = host.own_s, time.monotonic()
+
+    def start(self) -> None:
+        """Watch from now on, in a thread of its own."""
+        threading.Thread(target=self._run, name="millrace-advance", daemon=True).start()
+
+    def advanced(self) -> bool:
+        """Say whether work went on since the last call."""
+        return any([self._busy(), self._moved(), self._waits()])
+
+    def _run(self) -> None:
+        while True:
+            time.sleep(POLL_S)
+            if self.advanced():
+                self._journal.advanced()
+
+    def _busy(self) -> bool:
+        self._host.sample(POLL_S / 2)
+        busy_s, polled_s = self._host.own_s, time.monotonic()
+        cores = (busy_s - self._busy_s) / max(polled_s - self._polled_s, POLL_S / 2)
+        self._busy_s, self._polled_s = busy_s, polled_s
+        return cores >= BUSY_CORES
+
+    def _moved(self) -> bool:
+        before = self._last
+        self._last = self._ask(lambda: task_sign(self._context), before)
+        return self._last != before
+
+    def _waits(self) -> bool:
+        started = list(self._queries)
+        return bool(started) and self._ask(lambda: not any(_triggers(query) for query in started), False)
+
+    def _ask(self, question: Callable[[], T], otherwise: T) -> T:
+        try:
+            return question()
+        except Exception as error:  # a script may stop its session at any moment
+            LOG.debug("The session does not answer: %s", error)
+            return otherwise
+
+
+def task_sign(context: Any) -> Sign:
+    """Return a value that changes whenever a task ends, or has read or written rows.
+
+    Running tasks report what they read with their executor's heartbeat, every 10 s by default.
+
+    Args:
+        context: The JVM's SparkContext.
+    """
+    stages = context.statusStore().activeStages()
+    return tuple(_stage_sign(stages.apply(i)) for i in range(stages.size()))
+
+
+def _stage_sign(stage: Any) -> Sign:
+    return (
+        stage.stageId(),
+        stage.attemptId(),
+        stage.numCompleteTasks(),
+        stage.numFailedTasks(),
+        stage.inputRecords(),
+        stage.shuffleReadRecords(),
+        stage.shuffleWriteRecords(),
+        stage.outputRecords(),
+        stage.memoryBytesSpilled(),
+    )
+
+
+def _triggers(query: Any) -> bool:
+    return bool(query._jsq.isActive() and query._jsq.status().isTriggerActive())
