@@ -11,8 +11,11 @@ from plugins.outcomes import as_airflow
 
 DOC = """
 Compares what runs of each launched pipeline with its newest Deployment, and starts or stops what differs.
-It is idempotent and keeps its own back-off, so a failed run needs nobody: the next minute tries again.
+It is idempotent and keeps its own back-off. A task is red for as long as something that is wanted does not run, and
+its log says why.
 """
+PATIENCE_S = 30.0
+"""How long one pipeline's start may keep the next healing of all others waiting."""
 
 with DAG(
     dag_id="reconcile",
@@ -40,10 +43,12 @@ with DAG(
     def reconcile(pipeline: str) -> list[str]:
         """Make one pipeline what its newest Deployment says."""
         from plugins.loop import reconciler_for
-        from plugins.reconciliation import told
+        from plugins.reconciliation import report
 
         with as_airflow():
-            # who is at work on this pipeline does what is needed
-            return told(reconciler_for(pipeline).reconcile(wait_s=0))
+            reconciler = reconciler_for(pipeline)
+            # who is at work on this pipeline does what is needed; a start that goes on is looked at again in a minute
+            changes = reconciler.reconcile(wait_s=0, patience_s=PATIENCE_S)
+            return report(changes, reconciler.problem())
 
     reconcile.expand(pipeline=launched())

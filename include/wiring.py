@@ -6,14 +6,15 @@ Imports are inside the functions: whoever parses DAGs or shows a command's help 
 from __future__ import annotations
 
 import os
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
-    from datetime import datetime
     from typing import Any
 
     from include.contracts.backtest import Backtest
+    from include.contracts.deployment import Deployment
     from include.contracts.protocols import Optimizer
     from include.control.delegate import DelegatedReconciler
     from include.control.reconciler import Reconciler
@@ -50,6 +51,19 @@ def own_reconciler(spec: PipelineSpec, tables: Lake) -> Reconciler:
 
     home = Home.from_env()
     return Reconciler(spec, tables, home.run / "drivers", home.logs / "drivers", submit_options())
+
+
+def problem(deployment: Deployment, tables: Lake) -> str | None:
+    """Say why what a pipeline's newest Deployment wants does not run; None if all is well."""
+    from include.control.delegate import read_word
+    from include.control.fleet import problem
+    from include.control.stores.deployments import DeploymentStore
+    from include.stack.home import Home
+
+    run_dir = Home.from_env().run / "drivers"
+    if os.environ.get(RUNNER_VARIABLE):  # its drivers are in the process table of another container
+        return read_word(run_dir, deployment.pipeline).get("problem")
+    return problem(run_dir, deployment, DeploymentStore(tables), datetime.now(UTC))
 
 
 def replay(

@@ -51,7 +51,7 @@ def _content(pipeline: str | None) -> dict[str, Any]:
     from include.control.stores.deployments import DeploymentStore
     from include.control.stores.reconfigurations import ReconfigurationStore
     from include.pipelines.catalog import load_all
-    from include.wiring import lake
+    from include.wiring import lake, problem
 
     tables = lake()
     specs, problems = load_all()
@@ -66,6 +66,7 @@ def _content(pipeline: str | None) -> dict[str, Any]:
         "spec": specs.get(chosen),
         "spec_problems": [str(problem) for problem in problems],
         "current": launched.get(chosen),
+        "not_running": None if chosen not in launched else problem(launched[chosen], tables),
         "decisions": DecisionStore(tables).recent(chosen, ROWS),
         "deployments": _deployments(tables, chosen),
         "reconfigurations": ReconfigurationStore(tables).recent(chosen, ROWS),
@@ -86,7 +87,7 @@ def _deployments(tables: Lake, pipeline: str) -> list[Deployment]:
 
 
 def _nothing(pipeline: str | None) -> dict[str, Any]:
-    empty: dict[str, Any] = dict.fromkeys(("spec", "current"))
+    empty: dict[str, Any] = dict.fromkeys(("spec", "current", "not_running"))
     lists: dict[str, Any] = {
         name: [] for name in ("names", "spec_problems", "decisions", "deployments", "reconfigurations")
     }

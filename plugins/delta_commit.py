@@ -1,4 +1,4 @@
-"""Fires an Asset when a pipeline's app commits to a Delta table: event-driven looks, without opening the table.
+"""Fires an Asset when a pipeline's app commits to a Delta table, or has been silent for long: event-driven looks.
 
 A commit belongs to a pipeline if it carries an application transaction (``txn`` action) whose ``appId`` starts with
 ``<pipeline>/``. Maintenance and other pipelines' commits to the same table carry none, and wake nobody.
@@ -22,6 +22,9 @@ NOTHING = -1
 class DeltaCommitTrigger(BaseEventTrigger):
     """Fires at start if the table has any commit, and then after a pipeline's commits, at most once a period.
 
+    While the pipeline is to run and nothing of it was committed for ``silence_s``, it fires as well: what hangs commits
+    nothing, and that has to be looked at too.
+
     Whatever was committed while the triggerer was down or within a period is covered by the next event: the look
     that it starts reads from its own cursor, so events say "look", never "what is new".
 
@@ -30,11 +33,23 @@ class DeltaCommitTrigger(BaseEventTrigger):
         pipeline: Name of the pipeline whose commits count.
         period_s: Least time between two events, seconds, >= 0.
         poll_s: Time between two looks at the folder, seconds, > 0.
+        lake: The lake that says whether the pipeline is to run.
+        silence_s: Time without an event after which it fires all the same, seconds, > 0; None for never.
     """
 
-    def __init__(self, log_folder: str, pipeline: str, period_s: float, poll_s: float = 0.5) -> None:
+    def __init__(
+        self,
+        log_folder: str,
+        pipeline: str,
+        period_s: float,
+        poll_s: float = 0.5,
+        lake: str = "",
+        silence_s: float | None = None,
+    ) -> None:
         super().__init__()
         self.log_folder = log_folder
+        self.lake = lake
+        self.silence_s = silence_s
         self.pipeline = pipeline
         self.period_s = period_s
         self.poll_s = poll_s
@@ -49,6 +64,8 @@ class DeltaCommitTrigger(BaseEventTrigger):
                 "pipeline": self.pipeline,
                 "period_s": self.period_s,
                 "poll_s": self.poll_s,
+                "lake": self.lake,
+                "silence_s": self.silence_s,
             },
         )
 
@@ -56,16 +73,34 @@ class DeltaCommitTrigger(BaseEventTrigger):
         """Yield one event a period while there are commits."""
         log = CommitLog(Path(self.log_folder), self.pipeline)
         pending, due = False, monotonic()
+        fired = due
         while True:
             try:
                 if await asyncio.to_thread(log.advance):
                     pending = True
             except OSError as error:  # an unreadable folder may become readable; a dead trigger stays dead
                 self.log.warning("%s: %s", self.log_folder, error)
+            silent = self.silence_s is not None and monotonic() - fired >= self.silence_s
+            if silent:
+                fired = monotonic()
+                pending |= await asyncio.to_thread(self._is_wanted)
             if pending and monotonic() >= due:
-                pending, due = False, monotonic() + self.period_s
+                pending, fired = False, monotonic()
+                due = fired + self.period_s
                 yield TriggerEvent({"pipeline": self.pipeline, "version": log.version})
             await asyncio.sleep(self.poll_s)
+
+    def _is_wanted(self) -> bool:
+        """Say whether the pipeline is to run; what cannot be read has to be looked at."""
+        from include.contracts.errors import MillraceError
+        from include.lake.deployments import newest
+        from include.lake.store import Lake
+
+        try:
+            deployment = newest(Lake(self.lake), self.pipeline)
+        except MillraceError:
+            return True
+        return deployment is not None and deployment.running
 
 
 class CommitLog:

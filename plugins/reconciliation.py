@@ -9,28 +9,43 @@ from airflow.sdk.exceptions import AirflowFailException
 
 from include.contracts.decision import Outcome, Reconfiguration
 
-FAILED = frozenset({Outcome.FAILED, Outcome.ROLLED_BACK, Outcome.CIRCUIT_OPEN})
-
 log = logging.getLogger(__name__)
 
 
-def told(changes: Iterable[Reconfiguration]) -> list[str]:
+def report(changes: Iterable[Reconfiguration], problem: str | None) -> list[str]:
     """Log each change and return it as a sentence.
 
+    Args:
+        changes: What was changed.
+        problem: What is wanted and does not run after it; None if all is well.
+
     Raises:
-        AirflowFailException: If a change failed. Not retried: the reconciler has its own back-off.
+        AirflowFailException: If something does not run, or a version was given up. Not retried: the reconciler has
+            its own back-off.
     """
     changes = list(changes)
     sentences = [_sentence(change) for change in changes]
     for sentence in sentences or ["nothing differed"]:
         log.info("%s", sentence)
-    if any(change.outcome in FAILED for change in changes):
+    if problem is not None:
+        raise AirflowFailException(problem)
+    if any(_given_up(change) for change in changes) or _ended_badly(changes):
         raise AirflowFailException("; ".join(sentences))
     return sentences
+
+
+def _given_up(change: Reconfiguration) -> bool:
+    return change.outcome in (Outcome.ROLLED_BACK, Outcome.CIRCUIT_OPEN)
+
+
+def _ended_badly(changes: list[Reconfiguration]) -> bool:
+    """Say whether an app's last change failed: a driver that hung and was started again is well."""
+    return any(change.outcome is Outcome.FAILED for change in {change.app: change for change in changes}.values())
 
 
 def _sentence(change: Reconfiguration) -> str:
     versions = f"version {change.from_version or '-'} -> {change.to_version or '-'}"
     downtime = "" if change.downtime_s is None else f", {change.downtime_s:.1f} s without a batch"
     error = f": {change.error}" if change.error else ""
-    return f"{change.pipeline}/{change.app} {change.tier} {versions}: {change.outcome.value}{downtime}{error}"
+    outcome = "under way" if change.outcome is Outcome.OPEN else change.outcome.value
+    return f"{change.pipeline}/{change.app} {change.tier} {versions}: {outcome}{downtime}{error}"

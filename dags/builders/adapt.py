@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from include.control.look import Request
 
 DOC = """
-Looks at `{name}` when its telemetry is committed, at most once in {period:g} s, and records one Decision a look.
+Looks at `{name}` when it commits telemetry, at most once in {period:g} s, and when it is silent for {silence:g} s.
 In mode `{mode}` a change {then}.
 """
 THEN = {
@@ -73,11 +73,11 @@ def build(spec: PipelineSpec) -> DAG:
 
         @task(execution_timeout=apply_timeout, retries=2)
         def apply(decision_id: str) -> list[str]:
-            from plugins.loop import loop_for
-            from plugins.reconciliation import told
+            from plugins.loop import loop_for, reconciler_for
+            from plugins.reconciliation import report
 
             with as_airflow():
-                return told(loop_for(spec.name).apply(decision_id))
+                return report(loop_for(spec.name).apply(decision_id), reconciler_for(spec.name).problem())
 
         decided = decide(observe())
         decided >> apply(decided["decision_id"])
@@ -100,11 +100,22 @@ def _request(params: dict[str, Any], dag_run: Any) -> Request:
 
 def _doc(spec: PipelineSpec) -> str:
     then = THEN[spec.mode].format(name=spec.name)
-    return DOC.format(name=spec.name, period=spec.period_s, mode=spec.mode, then=then)
+    return DOC.format(name=spec.name, period=spec.period_s, silence=_silence_s(spec), mode=spec.mode, then=then)
+
+
+def _silence_s(spec: PipelineSpec) -> float:
+    """Return how long telemetry may be late before that is looked at: the quality gate holds on it then."""
+    return spec.quality.max_age_s + spec.period_s
 
 
 def _telemetry(spec: PipelineSpec) -> Asset:
-    """Return the pipeline's telemetry as an Asset whose events are commits."""
-    log_folder = Home.from_env().lake / "telemetry" / "batches" / "_delta_log"
-    trigger = DeltaCommitTrigger(str(log_folder), spec.name, spec.period_s)
+    """Return the pipeline's telemetry as an Asset whose events are commits, or that none came for long."""
+    lake = Home.from_env().lake
+    trigger = DeltaCommitTrigger(
+        str(lake / "telemetry" / "batches" / "_delta_log"),
+        spec.name,
+        spec.period_s,
+        lake=str(lake),
+        silence_s=_silence_s(spec),
+    )
     return Asset(f"telemetry_{spec.name}", watchers=[AssetWatcher(f"commits_{spec.name}", trigger)])

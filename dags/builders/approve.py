@@ -53,11 +53,11 @@ def build(spec: PipelineSpec) -> DAG:
 
         @task(execution_timeout=longest_change(spec), retries=2)
         def apply(params: dict[str, Any]) -> list[str]:
-            from plugins.loop import loop_for
-            from plugins.reconciliation import told
+            from plugins.loop import loop_for, reconciler_for
+            from plugins.reconciliation import report
 
             with as_airflow():
-                return told(loop_for(spec.name).apply(params["decision_id"]))
+                return report(loop_for(spec.name).apply(params["decision_id"]), reconciler_for(spec.name).problem())
 
         @task
         def refuse(answer: dict[str, Any], params: dict[str, Any]) -> str:

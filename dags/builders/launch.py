@@ -12,7 +12,7 @@ from plugins.outcomes import as_airflow
 
 DOC = """
 Makes the wish in the form the newest Deployment of `{name}` and lets the reconciler start or stop what differs.
-Running it again with the same wish changes nothing.
+Running it again with the same wish changes nothing while a driver runs, and starts one where none does.
 """
 
 
@@ -37,19 +37,21 @@ def build(spec: PipelineSpec) -> DAG:
         @task
         def deploy(params: dict[str, Any], dag_run: Any) -> int:
             from include.control.launch import launch
-            from include.wiring import lake
+            from include.wiring import lake, reconciler_for
 
             with as_airflow():
-                author = dag_run.triggering_user_name or "person"
-                return launch(spec, lake(), **params, author=author).version
+                author, tables = dag_run.triggering_user_name or "person", lake()
+                alive = reconciler_for(spec, tables).running()
+                return launch(spec, tables, **params, author=author, alive=alive).version
 
         @task(execution_timeout=longest_change(spec))
         def reconcile(version: int) -> list[str]:
             from plugins.loop import reconciler_for
-            from plugins.reconciliation import told
+            from plugins.reconciliation import report
 
             with as_airflow():
-                return told(reconciler_for(spec.name).reconcile())
+                reconciler = reconciler_for(spec.name)
+                return report(reconciler.reconcile(), reconciler.problem())
 
         reconcile(deploy())
     return dag

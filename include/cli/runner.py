@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from include.contracts.decision import Outcome
 from include.contracts.errors import Conflict, MillraceError, NotReady
 
 if TYPE_CHECKING:
@@ -68,10 +69,15 @@ class Rounds:
     def _round(self, name: str, version: int) -> None:
         from include.control.delegate import leave_word
 
-        problem = None
+        problem, running = None, False
         try:
-            for change in self._reconciler(name).reconcile(wait_s=0):
+            reconciler = self._reconciler(name)
+            changes = reconciler.reconcile(wait_s=0)
+            for change in changes:
                 log.info("%s version %s: %s %s", name, change.to_version, change.outcome.value, change.error or "")
+            if any(change.outcome is Outcome.OPEN for change in changes):
+                return  # its start goes on
+            problem, running = reconciler.problem(), reconciler.running()
         except (NotReady, Conflict) as outcome:
             log.info("%s", outcome)
             return
@@ -81,7 +87,7 @@ class Rounds:
         except Exception as error:
             problem = f"{type(error).__name__}: {error}"
             log.exception("%s", name)
-        leave_word(self._run_dir, name, version, problem)
+        leave_word(self._run_dir, name, version, problem, running=running)
 
     def _reconciler(self, name: str) -> Reconciler:
         """Return the pipeline's reconciler, kept between rounds: it waits for the processes it started."""

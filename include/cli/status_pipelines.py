@@ -7,8 +7,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from include import wiring
 from include.contracts.codec import to_plain
-from include.contracts.decision import Outcome, Reconfiguration
+from include.contracts.decision import Reconfiguration
 from include.contracts.deployment import Deployment
 from include.drivers import record as driver_records
 from include.drivers.discovery import python_driver
@@ -26,6 +27,7 @@ class PipelineStatus:
         drivers: Drivers that are alive, newest first; else the last one that was.
         change: Its newest reconfiguration.
         decision: Time, action and sentence of its newest Decision; None before the first.
+        problem: What is wanted and does not run, and why; None if all is well.
     """
 
     name: str
@@ -33,17 +35,7 @@ class PipelineStatus:
     drivers: tuple[DriverRecord, ...]
     change: Reconfiguration | None
     decision: dict[str, Any] | None
-
-    @property
-    def problem(self) -> str | None:
-        """Say what needs attention, None if nothing does."""
-        if self.change and self.change.outcome is Outcome.CIRCUIT_OPEN:
-            return f"does not start: {self.change.error or 'it failed twice'}"
-        alive = [d for d in self.drivers if d.state not in ENDED]
-        if self.wanted.running and not alive:
-            last = next((d.error for d in self.drivers if d.error), None)
-            return f"is not running{f': {last}' if last else ''}"
-        return None
+    problem: str | None
 
 
 def pipeline_statuses(lake: Lake, run_dir: Path) -> list[PipelineStatus]:
@@ -63,7 +55,9 @@ def pipeline_statuses(lake: Lake, run_dir: Path) -> list[PipelineStatus]:
         last = DecisionStore(lake).last(wanted.pipeline)
         decision = {"time": last.time, "action": last.action.value, "sentence": last.sentence} if last else None
         records = [r for app in wanted.apps for r in driver_records.all_of(run_dir, wanted.pipeline, app)]
-        found.append(PipelineStatus(wanted.pipeline, wanted, _living(records), change, decision))
+        found.append(
+            PipelineStatus(wanted.pipeline, wanted, _living(records), change, decision, wiring.problem(wanted, lake))
+        )
     return found
 
 

@@ -12,8 +12,9 @@ from collections.abc import Callable
 from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
-from include.contracts.decision import Reconfiguration
+from include.contracts.decision import Outcome, Reconfiguration
 from include.contracts.errors import MillraceError, NotReady
 from include.control.stores.deployments import DeploymentStore
 from include.control.stores.reconfigurations import ReconfigurationStore
@@ -27,17 +28,26 @@ RUNNER_SLACK_S = 30.0
 WORD = "reconciled.json"
 
 
-def leave_word(run_dir: Path, pipeline: str, version: int, problem: str | None = None) -> None:
-    """Say, as the runner, that a pipeline's version has been reconciled, or why it could not be.
+def leave_word(run_dir: Path, pipeline: str, version: int, problem: str | None = None, *, running: bool = True) -> None:
+    """Say, as the runner, that a pipeline's version has been reconciled, or why it does not run.
 
     Args:
         run_dir: The shared run folder.
         pipeline: Name of the pipeline.
         version: The Deployment version that was reconciled.
         problem: What went wrong; None if nothing did.
+        running: Whether a driver of the pipeline is alive.
     """
-    word = {"version": version, "problem": problem}
+    word = {"version": version, "problem": problem, "running": running}
     records.write_text(run_dir / pipeline / WORD, json.dumps(word))
+
+
+def read_word(run_dir: Path, pipeline: str) -> dict[str, Any]:
+    """Return what the runner last said of a pipeline, empty before its first word."""
+    with suppress(FileNotFoundError, json.JSONDecodeError):
+        word: dict[str, Any] = json.loads((run_dir / pipeline / WORD).read_text(encoding="utf-8"))
+        return word
+    return {}
 
 
 class DelegatedReconciler:
@@ -55,11 +65,12 @@ class DelegatedReconciler:
     ) -> None:
         self._spec, self._lake, self._run_dir, self._sleep = spec, lake, run_dir, sleep
 
-    def reconcile(self, wait_s: float | None = None) -> tuple[Reconfiguration, ...]:
+    def reconcile(self, wait_s: float | None = None, patience_s: float | None = None) -> tuple[Reconfiguration, ...]:
         """Wait for the runner and return what it had to change since this call.
 
         Args:
             wait_s: How long to wait; by default as long as a hand-over may take.
+            patience_s: Left to the runner, which has its own.
 
         Raises:
             NotReady: Quietly, if ``wait_s`` was given and the runner has not come round yet.
@@ -75,20 +86,34 @@ class DelegatedReconciler:
             if time.monotonic() >= deadline:
                 if wait_s is not None:
                     raise NotReady(f"{self._spec.name}: the runner has not come round to version {latest.version}")
+                if under_way := self._under_way(latest.version):
+                    return under_way
                 remedy = "See that the runner is up (`./millrace runner`) and shares this home."
                 raise MillraceError("runner", "no answer", f"version {latest.version} in {limit_s:.0f} s", remedy)
             self._sleep(POLL_S)
         return tuple(ReconfigurationStore(self._lake).recent(self._spec.name, since=began))
 
+    def running(self) -> bool:
+        """Say whether a driver of the pipeline is alive, as far as the runner has said."""
+        return bool(read_word(self._run_dir, self._spec.name).get("running"))
+
+    def problem(self) -> str | None:
+        """Say what is wanted and does not run, and why, as far as the runner has said; None if all is well."""
+        return read_word(self._run_dir, self._spec.name).get("problem")
+
     def status(self) -> tuple[DriverRecord, ...]:
         """Return the newest driver's record as the runner's drivers wrote it."""
         return records.all_of(self._run_dir, self._spec.name, self._spec.app)[:1]
 
+    def _under_way(self, version: int) -> tuple[Reconfiguration, ...]:
+        """Return what the runner has begun for a version and not brought to its end."""
+        changes = ReconfigurationStore(self._lake).recent(self._spec.name)
+        return tuple(c for c in changes if c.outcome is Outcome.OPEN and c.to_version == version)
+
     def _done(self, version: int) -> bool:
-        with suppress(FileNotFoundError, json.JSONDecodeError):
-            word = json.loads((self._run_dir / self._spec.name / WORD).read_text(encoding="utf-8"))
-            if word["version"] >= version:
-                if word["problem"]:
-                    raise MillraceError("runner", self._spec.name, "a pipeline it can run", word["problem"])
-                return True
-        return False
+        word = read_word(self._run_dir, self._spec.name)
+        if word.get("version", 0) < version:
+            return False
+        if word["problem"]:
+            raise MillraceError("runner", self._spec.name, "a pipeline it can run", word["problem"])
+        return True

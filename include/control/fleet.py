@@ -34,17 +34,17 @@ class Fleet:
 
     Attributes:
         run_dir: Folder of records, locks and generations.
-        log_dir: Folder of the drivers' logs.
         pipeline: Name of the pipeline.
         app: Name of the app.
         deployments: Where a version's content is looked up.
+        log_dir: Folder of the drivers' logs; None where nobody asks for their last words.
     """
 
     run_dir: Path
-    log_dir: Path
     pipeline: str
     app: str
     deployments: DeploymentStore
+    log_dir: Path | None = None
     _contents: dict[int, str] = field(default_factory=dict)
 
     @property
@@ -165,12 +165,15 @@ class Fleet:
 
     def last_words(self, number: int) -> str | None:
         """Return the last line of a driver's log that names an error."""
+        if self.log_dir is None:
+            return None
         return driver_log.last_error(driver_log.path(self.log_dir, self.pipeline, self.app, number))
 
     def prune(self) -> None:
         """Delete records and logs of long past generations."""
         records.prune(self.run_dir, self.pipeline, self.app)
-        driver_log.prune(self.log_dir, self.pipeline, self.app, generation.newest(self.folder))
+        if self.log_dir is not None:
+            driver_log.prune(self.log_dir, self.pipeline, self.app, generation.newest(self.folder))
 
     def _account(self, troubles: AppTroubles, record: DriverRecord, now: datetime) -> tuple[AppTroubles, str | None]:
         """Return the state after a driver's end, and by which error it failed; None if by no doing of its own."""
@@ -183,6 +186,21 @@ class Fleet:
             return troubles.died(content, record.version, now), None
         error = record.error or self.last_words(record.generation) or "ended before it was ready"
         return troubles.failed(content, record.version, error, now), error
+
+
+def problem(run_dir: Path, deployment: Deployment, deployments: DeploymentStore, now: datetime) -> str | None:
+    """Say what a Deployment wants and does not run, and why, or what runs on unwanted; None if all is well.
+
+    Args:
+        run_dir: Folder of records, locks and generations.
+        deployment: A pipeline's newest Deployment.
+        deployments: Where a version's content is looked up.
+        now: The present (UTC).
+    """
+    name = deployment.pipeline
+    apps = sorted({d.arguments.app for d in find(run_dir, name)} | set(deployment.apps))
+    problems = (Fleet(run_dir, name, app, deployments).problem(deployment, now) for app in apps)
+    return next((found for found in problems if found is not None), None)
 
 
 def was_steady(record: DriverRecord, until: datetime | None) -> bool:

@@ -22,11 +22,12 @@ def launch(
     slots: int | None = None,
     roll_back_to: int | None = None,
     author: str = "person",
+    alive: bool = True,
 ) -> Deployment:
     """Make a person's wish the pipeline's newest Deployment; safe to repeat, a wish already met makes no version.
 
-    A content that was given up is not met by being there: launched again it becomes a new version, which closes the
-    circuit and is tried at once.
+    A content that does not run is not met by being there: launched again it becomes a new version, which is tried at
+    once, whatever failed before.
 
     Args:
         spec: The pipeline; script, arguments, memory and submit settings are taken from it as they are now.
@@ -35,6 +36,7 @@ def launch(
         slots: Slots of its app, within the spec's bounds; None keeps those of the newest version.
         roll_back_to: A former version that is wanted again as it was, running or not, instead of all the above.
         author: Who wishes it.
+        alive: Whether a driver of the pipeline is alive.
 
     Raises:
         Conflict: If somebody else made a version at the same moment.
@@ -50,7 +52,7 @@ def launch(
         raise MillraceError("running", running, "a pipeline that was launched", f"Launch {spec.name} first.")
     wanted = replace(_content(spec, latest, slots), running=running, author=author)
     same = latest is not None and (latest.running, latest.content) == (wanted.running, wanted.content)
-    if latest is not None and same and _met(lake, latest):
+    if latest is not None and same and _met(lake, latest, alive):
         return latest
     return store.commit(wanted, None if latest is None else latest.version)
 
@@ -63,8 +65,8 @@ def _check(spec: PipelineSpec, slots: int | None, roll_back_to: int | None) -> N
         raise MillraceError("roll_back_to", roll_back_to, "given without slots", "A roll-back restores the slots too.")
 
 
-def _met(lake: Lake, latest: Deployment) -> bool:
-    return not latest.running or given_up(lake, latest) is None
+def _met(lake: Lake, latest: Deployment, alive: bool) -> bool:
+    return not latest.running or (alive and given_up(lake, latest) is None)
 
 
 def _content(spec: PipelineSpec, latest: Deployment | None, slots: int | None) -> Deployment:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import subprocess
 import time
 from collections.abc import Callable
@@ -18,7 +17,7 @@ from include.contracts.deployment import AppDeployment, Deployment
 from include.contracts.errors import MillraceError, NotReady
 from include.control import driver_log, submit
 from include.control.app_reconciler import AppReconciler, Method
-from include.control.fleet import Fleet
+from include.control.fleet import Fleet, problem
 from include.control.handover import HandOver
 from include.control.ledger import Ledger
 from include.control.stores.deployments import DeploymentStore
@@ -65,25 +64,26 @@ class Reconciler:
         self._deployments = DeploymentStore(lake)
         self._children: list[subprocess.Popen[bytes]] = []
 
-    def reconcile(self, wait_s: float | None = None, patience_s: float = math.inf) -> tuple[Reconfiguration, ...]:
+    def reconcile(self, wait_s: float | None = None, patience_s: float | None = None) -> tuple[Reconfiguration, ...]:
         """Make the pipeline run its latest Deployment and return what had to be changed.
 
         Args:
             wait_s: How long to wait for another call at work on the same pipeline; by default as long as a
                 hand-over may take.
-            patience_s: How long to wait for a driver whose start goes on; what is not ready by then is returned
-                open, and a later call brings it to its end.
+            patience_s: How long to wait for a driver whose start goes on, by default both deadlines together; what
+                is not ready by then is returned open, and a later call brings it to its end.
 
         Raises:
             NotReady: Quietly, if the other call is still at work then.
             MillraceError: If the run folder or the lake cannot be written.
         """
         folder = self._run_dir / self._spec.name
-        limit_s = self._spec.ready_deadline_s * 2 + self._spec.stop_deadline_s + LOCK_SLACK_S
+        usual_s = self._spec.ready_deadline_s + self._spec.stop_deadline_s
+        limit_s = self._spec.ready_deadline_s + usual_s + LOCK_SLACK_S
         try:
             folder.mkdir(parents=True, exist_ok=True)
             with FileLock(folder / "reconcile.lock", timeout=limit_s if wait_s is None else wait_s):
-                return self._steps(time.monotonic() + patience_s)
+                return self._steps(time.monotonic() + (usual_s if patience_s is None else patience_s))
         except Timeout:
             raise NotReady(f"{self._spec.name}: another reconcile is at work") from None
         except OSError as error:
@@ -95,11 +95,8 @@ class Reconciler:
 
     def problem(self) -> str | None:
         """Say what is wanted and does not run, and why, or what runs on unwanted; None if all is well."""
-        deployment, now = self._deployments.latest(self._spec.name), self._clock()
-        if deployment is None:
-            return None
-        problems = (self._fleet(app).problem(deployment, now) for app in self._apps(deployment))
-        return next((problem for problem in problems if problem is not None), None)
+        deployment = self._deployments.latest(self._spec.name)
+        return None if deployment is None else problem(self._run_dir, deployment, self._deployments, self._clock())
 
     def status(self) -> tuple[DriverRecord, ...]:
         """Return each app's live drivers, its newest one, and its last failure that is not forgiven; newest first.
@@ -127,7 +124,7 @@ class Reconciler:
         return sorted(running | set(deployment.apps if deployment else [self._spec.app]))
 
     def _fleet(self, app: str) -> Fleet:
-        return Fleet(self._run_dir, self._log_dir, self._spec.name, app, self._deployments)
+        return Fleet(self._run_dir, self._spec.name, app, self._deployments, self._log_dir)
 
     def _app(self, app: str, leave_at_s: float) -> AppReconciler:
         spec = self._spec
@@ -158,6 +155,7 @@ class Reconciler:
             stop_deadline_s=self._spec.stop_deadline_s,
             script=submit.script_path(app),
             args=app.args,
+            batch_deadline_s=self._spec.batch_deadline_s,
         )
         child = submit.start(
             self._options, app, arguments, driver_log.path(self._log_dir, self._spec.name, name, number)

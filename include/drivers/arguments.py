@@ -33,6 +33,7 @@ class DriverArguments:
         stop_deadline_s: Time from TERM to a forced end; the last third of it is left for the script's own end.
         script: The user's script.
         args: The script's arguments, untouched.
+        batch_deadline_s: Longest time in which a running batch may show no progress, seconds.
     """
 
     pipeline: str
@@ -48,6 +49,7 @@ class DriverArguments:
     stop_deadline_s: float
     script: Path
     args: tuple[str, ...] = ()
+    batch_deadline_s: float = 3600.0
 
     def argv(self) -> list[str]:
         """Return the arguments as they follow ``run_script.py``."""
@@ -63,6 +65,7 @@ class DriverArguments:
             "--period", repr(self.period_s),
             "--ready-deadline", repr(self.ready_deadline_s),
             "--stop-deadline", repr(self.stop_deadline_s),
+            "--batch-deadline", repr(self.batch_deadline_s),
             SEPARATOR, str(self.script), *self.args,
         ]  # fmt: skip
 
@@ -107,6 +110,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--period", dest="period_s", type=float, default=60.0)
     parser.add_argument("--ready-deadline", dest="ready_deadline_s", type=float, default=120.0)
     parser.add_argument("--stop-deadline", dest="stop_deadline_s", type=float, default=60.0)
+    parser.add_argument("--batch-deadline", dest="batch_deadline_s", type=float, default=3600.0)
     return parser
 
 

@@ -254,7 +254,10 @@ class PipelineSpec(Strict):
         60.0, description="From asking a driver to stop until it is killed, seconds"
     )
     hang_deadline_s: Annotated[float, Field(gt=0)] = Field(
-        300.0, description="Time without any progress after which a running driver is restarted, seconds"
+        300.0, description="Time after which a driver that does not answer, or stands still, is restarted, seconds"
+    )
+    batch_deadline_s: Annotated[float, Field(gt=0)] = Field(
+        3600.0, description="Longest time that a running batch may show no progress before it counts as standing still"
     )
     profile: Profile | None = None
     placement: Placement | None = None

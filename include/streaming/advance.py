@@ -1,7 +1,9 @@
 """Tells from inside a driver whether its work goes on, so that a slow batch is never taken for a hung one.
 
 Work goes on while tasks end or read rows, while the driver's processes use the processor (loading state shows nowhere
-else), and while no trigger is active: a query that waits for its next trigger, or for rows, has nothing to do.
+else), and while no trigger is active: a query that waits for its next trigger, or for rows, has nothing to do. A batch
+that waits for something outside shows nothing of that; it gets a deadline of its own, which is a long one. Whoever
+watches the driver learns from its silence that it does not answer at all.
 """
 
 from __future__ import annotations
@@ -32,21 +34,32 @@ class AdvanceWatch:
         queries: The script's queries, as they are started.
         journal: The driver's record.
         host: Processor time of the driver's processes.
+        batch_deadline_s: Longest time in which a running batch may show no progress, seconds.
     """
 
-    def __init__(self, spark: Any, queries: Sequence[Any], journal: Journal, host: HostCpu) -> None:
+    def __init__(
+        self, spark: Any, queries: Sequence[Any], journal: Journal, host: HostCpu, batch_deadline_s: float
+    ) -> None:
         self._context, self._queries = spark.sparkContext._jsc.sc(), queries
         self._journal, self._host = journal, host
+        self._batch_deadline_s = batch_deadline_s
         self._last: Sign = ()
         self._busy_s, self._polled_s = host.own_s, time.monotonic()
+        self._moved_s = self._polled_s
 
     def start(self) -> None:
         """Watch from now on, in a thread of its own."""
         threading.Thread(target=self._run, name="millrace-advance", daemon=True).start()
 
     def advanced(self) -> bool:
-        """Say whether work went on since the last call."""
-        return any([self._busy(), self._moved(), self._waits()])
+        """Say whether work went on since the last call, or a batch runs that may still take its time."""
+        unknown: list[bool] = []
+        triggers = self._ask(lambda: [_triggers(query) for query in list(self._queries)], unknown)
+        if any([self._busy(), self._moved(), bool(triggers) and not any(triggers)]):
+            self._moved_s = time.monotonic()
+            return True
+        in_batch = any(triggers) or bool(self._last)
+        return in_batch and time.monotonic() - self._moved_s < self._batch_deadline_s
 
     def _run(self) -> None:
         while True:
@@ -65,10 +78,6 @@ class AdvanceWatch:
         before = self._last
         self._last = self._ask(lambda: task_sign(self._context), before)
         return self._last != before
-
-    def _waits(self) -> bool:
-        started = list(self._queries)
-        return bool(started) and self._ask(lambda: not any(_triggers(query) for query in started), False)
 
     def _ask(self, question: Callable[[], T], otherwise: T) -> T:
         try:

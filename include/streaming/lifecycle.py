@@ -78,7 +78,8 @@ class Driver:
         a = self.arguments
         identity = AppIdentity(a.pipeline, a.app, a.generation, a.version, a.slots, a.epoch)
         self._telemetry = attach(spark, identity, a.lake, a.period_s)
-        AdvanceWatch(spark, self._gate.queries, self.journal, self._telemetry.host).start()
+        host = self._telemetry.host
+        AdvanceWatch(spark, self._gate.queries, self.journal, host, a.batch_deadline_s).start()
         context: Any = spark.sparkContext
         stop = context.stop
 

@@ -1,9 +1,11 @@
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
 from deltalake import DeltaTable
 
+from include.control.stores.deployments import DeploymentStore
 from include.lake.store import Lake
 from tests.dags.runs import launched, run
 
@@ -31,6 +33,15 @@ def test_reconcile_when_the_spec_of_a_running_pipeline_is_gone_then_that_is_seen
     launched(lake, running=True)
     (tmp_path / "specs" / "tiny.yaml").unlink()
     assert run("reconcile") == ("failed", {"launched": "success", "reconcile[tiny]": "failed"})
+
+
+def test_reconcile_when_what_is_wanted_does_not_start_then_every_run_is_red_until_it_does(lake: Lake) -> None:
+    first = launched(lake, running=True)
+    app = replace(first.apps["tiny"], script="/nowhere/tiny.py")
+    DeploymentStore(lake).commit(replace(first, apps={"tiny": app}), 1)
+    red = ("failed", {"launched": "success", "reconcile[tiny]": "failed"})
+    assert run("reconcile") == red
+    assert run("reconcile") == red, "it waits for its next try, and does not run meanwhile"
 
 
 def test_maintain_when_run_then_keeps_every_table_that_exists(lake: Lake) -> None:

@@ -8,6 +8,8 @@ import pytest
 from airflow.triggers.base import TriggerEvent
 from deltalake import DeltaTable
 
+from include.contracts.deployment import AppDeployment, Deployment
+from include.control.stores.deployments import DeploymentStore
 from include.lake.store import Lake
 from plugins import delta_commit
 from plugins.delta_commit import NOTHING, CommitLog, DeltaCommitTrigger
@@ -158,7 +160,7 @@ def test_serialize_when_made_again_then_is_the_same_trigger() -> None:
     from airflow._shared.module_loading import import_string
     from airflow.serialization.encoders import encode_trigger
 
-    trigger = DeltaCommitTrigger("/lake/telemetry/batches/_delta_log", "tiny", 60.0, 0.25)
+    trigger = DeltaCommitTrigger("/lake/telemetry/batches/_delta_log", "tiny", 60.0, 0.25, "/lake", 180.0)
     path, arguments = trigger.serialize()
     again = import_string(path)(**arguments)
     assert isinstance(again, DeltaCommitTrigger)
@@ -217,8 +219,47 @@ def polls(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     return done
 
 
-def trigger(lake: Lake, period_s: float = 60.0) -> DeltaCommitTrigger:
-    return DeltaCommitTrigger(str(log_folder(lake)), "tiny", period_s, 0.001)
+def trigger(lake: Lake, period_s: float = 60.0, silence_s: float | None = None) -> DeltaCommitTrigger:
+    return DeltaCommitTrigger(str(log_folder(lake)), "tiny", period_s, 0.001, str(lake.root), silence_s)
+
+
+def deploy(lake: Lake, version: int, *, running: bool) -> None:
+    app = AppDeployment("tiny.py", (), 2, 1024, 8)
+    DeploymentStore(lake).commit(Deployment("tiny", version, running, {"tiny": app}, "person"), version - 1 or None)
+
+
+def test_run_when_what_is_to_run_commits_nothing_for_long_then_fires_again_and_again(
+    lake: Lake, clock: Clock, polls: list[int]
+) -> None:
+    deploy(lake, 1, running=True)
+    commit(lake, "tiny", 0)
+
+    async def story(watched: Watch) -> None:
+        await watched.event()
+        clock.now_s += 179
+        await watched.quiet_after_polls(5, polls)
+        for _ in range(3):
+            clock.now_s += 180
+            assert (await watched.event()).payload["pipeline"] == "tiny"
+            await watched.quiet_after_polls(5, polls)
+
+    watch(trigger(lake, silence_s=180.0), story)
+
+
+def test_run_when_the_pipeline_was_stopped_or_never_launched_then_silence_wakes_nobody(
+    lake: Lake, clock: Clock, polls: list[int]
+) -> None:
+    async def story(watched: Watch) -> None:
+        clock.now_s += 600
+        await watched.quiet_after_polls(5, polls)
+        deploy(lake, 1, running=False)
+        clock.now_s += 600
+        await watched.quiet_after_polls(5, polls)
+        deploy(lake, 2, running=True)
+        clock.now_s += 600
+        await watched.event()
+
+    watch(trigger(lake, silence_s=180.0), story)
 
 
 def test_run_when_commits_come_within_a_period_then_fires_once_when_it_is_over(

@@ -3,23 +3,30 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
+from collections.abc import Iterator
 from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
 
+import psutil
 import pytest
 from click.testing import CliRunner, Result
 
 from include.cli.commands import millrace
 from include.cli.pipelines import conf_for
 from include.cli.status_pipelines import as_plain, cells, pipeline_statuses
-from include.contracts.decision import Outcome
 from include.contracts.errors import MillraceError
 from include.contracts.join import JoinSettings
+from include.control import backoff
+from include.control.backoff import AppTroubles, fingerprint
 from include.control.stores.deployments import DeploymentStore
 from include.drivers import record as driver_records
-from include.drivers.discovery import this_process
+from include.drivers.arguments import DriverArguments
 from include.drivers.record import DriverRecord, DriverState
 from include.lake.store import Lake
+from include.process import ProcessId
 from tests.include.demo.synthetic import Run, at, spec_of
 
 NOTHING = {"--slots": None, "--dry-run": False, "--stop": False, "--roll-back-to": None}
@@ -128,16 +135,34 @@ def test_decisions_when_json_then_all_that_was_stored_and_limited(run: Run) -> N
     assert found[0]["signals"]["apps"][0]["arrival_rows_per_s"] == 20
 
 
-def _driver(generation: int, state: DriverState, error: str | None = None) -> DriverRecord:
-    me = this_process()
-    return DriverRecord(
-        "delays", "delays", generation, 1, 1, me.pid, me.started, state, at(0), last_commit_at=at(30), error=error
+@pytest.fixture
+def driver(home: Path, tmp_path: Path) -> Iterator[subprocess.Popen[bytes]]:
+    """A process that looks like the driver of version 1."""
+    script, run_dir = tmp_path / "run_script.py", home / "run" / "drivers"
+    script.write_text("import time\ntime.sleep(600)\n")
+    arguments = DriverArguments("delays", "delays", 1, 1, 1, 0, run_dir, home / "lake", 60.0, 120.0, 60.0, script)
+    process = subprocess.Popen([sys.executable, str(script), *arguments.argv()])
+    yield process
+    process.kill()
+    process.wait()
+
+
+def _record(home: Path, pid: int, state: DriverState, error: str | None = None) -> None:
+    try:
+        found = ProcessId.of(pid)
+    except psutil.NoSuchProcess:
+        found = ProcessId(pid, 1.0)
+    record = DriverRecord(
+        "delays", "delays", 1, 1, 1, pid, found.started, state, at(0), last_commit_at=at(30), error=error
     )
+    driver_records.write(home / "run" / "drivers", record)
 
 
-def test_status_when_driver_runs_then_shows_it_and_nothing_needs_attention(run: Run, home: Path) -> None:
+def test_status_when_driver_runs_then_shows_it_and_nothing_needs_attention(
+    run: Run, home: Path, driver: subprocess.Popen[bytes]
+) -> None:
     run.launch(0, 4, 1)
-    driver_records.write(home / "run" / "drivers", _driver(1, DriverState.RUNNING))
+    _record(home, driver.pid, DriverState.RUNNING)
     (status,) = pipeline_statuses(run.lake, home / "run" / "drivers")
     assert status.problem is None
     assert cells(status, at(40))[1:4] == ["1 slots, version 1", "running on 1", "10 s ago"]
@@ -153,24 +178,30 @@ def test_status_when_the_pipeline_is_a_join_then_shows_its_workers(run: Run, hom
     assert as_plain(status)["join"] == {"workers": 3, "block": 50, "shed": 0.25}
 
 
-def test_status_when_driver_failed_then_its_error_is_the_problem(run: Run, home: Path) -> None:
+def test_status_when_the_process_is_gone_then_says_so_whatever_its_record_says(
+    run: Run, home: Path, driver: subprocess.Popen[bytes]
+) -> None:
     run.launch(0, 4, 1)
-    driver_records.write(home / "run" / "drivers", _driver(1, DriverState.FAILED, "ImportError: no x"))
+    _record(home, driver.pid, DriverState.RUNNING)
+    driver.kill()
+    driver.wait()
     (status,) = pipeline_statuses(run.lake, home / "run" / "drivers")
-    assert status.problem == "is not running: ImportError: no x"
+    assert status.problem == (
+        "delays does not run: its driver is gone, or was not started yet; the next reconcile starts it."
+    )
 
 
-def test_status_when_record_says_running_but_the_process_is_gone_then_not_running(run: Run, home: Path) -> None:
+def test_status_when_the_circuit_is_open_then_says_why_and_when_it_is_tried_again_and_exit_code_tells(
+    run: Run, home: Path
+) -> None:
     run.launch(0, 4, 1)
-    gone = _driver(1, DriverState.RUNNING)
-    driver_records.write(home / "run" / "drivers", DriverRecord(**{**gone.__dict__, "process_started": 1.0}))
-    (status,) = pipeline_statuses(run.lake, home / "run" / "drivers")
-    assert status.problem == "is not running"
-
-
-def test_status_when_circuit_is_open_then_says_why_and_exit_code_tells(run: Run, home: Path) -> None:
-    run.launch(0, 4, 1)
-    run._changed(1, 2, 2, 10, 12, Outcome.CIRCUIT_OPEN, None)
+    made = DeploymentStore(run.lake).latest("delays")
+    assert made is not None
+    content, now = fingerprint(made.apps["delays"]), datetime.now(UTC)
+    troubles = AppTroubles().failed(content, 1, "ImportError: no x", now).failed(content, 1, "ImportError: no x", now)
+    backoff.save(home / "run" / "drivers" / "delays" / "delays", troubles)
     result = _call("status", "--json")
     assert result.return_value == 1
-    assert json.loads(result.output)["pipelines"]["delays"]["problem"].startswith("does not start")
+    problem = json.loads(result.output)["pipelines"]["delays"]["problem"]
+    assert problem.startswith("delays does not run: it failed 2 times, the last time with ImportError: no x.")
+    assert "It is tried again in 5 min. `./millrace trigger delays` tries at once." in problem

@@ -90,6 +90,15 @@ def test_launch_when_the_newest_version_was_not_given_up_then_the_same_wish_make
     assert launch(spec(), lake) == first
 
 
+def test_launch_when_nothing_runs_then_the_same_wish_is_a_new_version_that_is_tried_at_once(lake: Lake) -> None:
+    first = launch(spec(), lake)
+    ended(lake, first.version, Outcome.READY)
+    again = launch(spec(), lake, alive=False)
+    assert (again.version, again.apps) == (2, first.apps)
+    stopped = launch(spec(), lake, running=False, alive=False)
+    assert launch(spec(), lake, running=False, alive=False) == stopped
+
+
 def test_launch_when_what_was_given_up_is_to_stop_then_one_version_does_it(lake: Lake) -> None:
     first = launch(spec(), lake)
     ended(lake, first.version, Outcome.CIRCUIT_OPEN)

@@ -1,0 +1,68 @@
+"""Real drivers: a slow batch tells that it goes on, a driver that is frozen tells nothing."""
+
+from __future__ import annotations
+
+import signal
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import psutil
+import pytest
+
+from include.drivers.record import DriverRecord
+from tests.jobs.driving import Driving
+
+pytestmark = pytest.mark.spark
+
+
+@pytest.fixture
+def drive(tmp_path: Path) -> Iterator[Callable[..., Driving]]:
+    drivers: list[Driving] = []
+
+    def start(where: str, **options: object) -> Driving:
+        drivers.append(Driving(tmp_path, "slow.py", where, str(tmp_path), **options))
+        return drivers[-1]
+
+    yield start
+    for driver in drivers:
+        driver.process.kill()
+        driver.process.wait()
+
+
+def _advances(driver: Driving, times: int) -> None:
+    """Wait until the driver has told so often that its work goes on."""
+    for _ in range(times):
+        last = driver.record()
+        assert last is not None and last.advanced_s is not None
+        before = last.advanced_s
+        driver.until(lambda r, before=before: r.advanced_s > before, "its work goes on")
+
+
+@pytest.mark.parametrize("where", ["task", "sink"])
+def test_driver_when_its_first_batch_is_slow_then_tells_that_it_goes_on_until_it_is_ready(
+    drive, tmp_path: Path, where: str
+) -> None:
+    driver = drive(where)
+    driver.until(lambda _: (tmp_path / "begun").exists(), "the first batch")
+    _advances(driver, 4)
+    assert driver.record().ready_at is None
+    (tmp_path / "done").touch()
+    driver.until(lambda r: r.ready_at is not None, "ready")
+    _advances(driver, 2)
+
+
+@pytest.mark.parametrize("victim", ["python", "jvm"])
+def test_driver_when_frozen_then_tells_nothing_any_more(drive, tmp_path: Path, victim: str) -> None:
+    (tmp_path / "done").touch()
+    driver = drive("task")
+    ready: DriverRecord = driver.until(lambda r: r.ready_at is not None, "ready")
+    process = psutil.Process(ready.pid)
+    frozen = process if victim == "python" else process.parent()
+    frozen.send_signal(signal.SIGSTOP)
+    try:
+        # what was under way at that moment may still be written
+        driver.until(lambda r: time.monotonic() - r.advanced_s > 10, "silence")
+    finally:
+        frozen.send_signal(signal.SIGCONT)
+    _advances(driver, 2)
