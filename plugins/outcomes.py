@@ -7,15 +7,15 @@ from contextlib import contextmanager
 
 from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
 
-from include.contracts.errors import MillraceError, NotReady
+from include.contracts.errors import MillraceError, NotReady, Settled
 
 
 @contextmanager
 def as_airflow() -> Iterator[None]:
-    """Skip the task on ``NotReady``; fail it at once, without retries, on what only a person can mend."""
+    """Skip the task where there is nothing to do; fail it at once, without retries, on what only a person can mend."""
     try:
         yield
-    except NotReady as outcome:
+    except (NotReady, Settled) as outcome:
         raise AirflowSkipException(str(outcome)) from outcome
     except MillraceError as problem:
         raise AirflowFailException(str(problem)) from problem

@@ -15,7 +15,8 @@ from plugins.outcomes import as_airflow
 
 DOC = """
 Shows one Decision of `{name}` under *Required Actions* and applies it if a person agrees within {expires:g} s.
-A refusal or an expiry is recorded as a veto; a Decision that the pipeline has moved on from is not applied.
+The guards judge it again then: one agreed to within quiet hours, or beyond what the quota leaves, is vetoed.
+A refusal, an expiry or a guard's veto is final: the tasks of a run that is cleared or triggered anew are skipped.
 """
 
 
@@ -34,11 +35,11 @@ def build(spec: PipelineSpec) -> DAG:
 
         @task
         def present(params: dict[str, Any]) -> str:
-            from include.control.approval import awaiting
+            from include.control.approval import question
             from include.wiring import lake
 
             with as_airflow():
-                return awaiting(lake(), spec.name, params["decision_id"]).sentence
+                return question(lake(), spec.name, params["decision_id"])
 
         presented = present()
         ask = AnsweredBranchOperator(

@@ -75,6 +75,11 @@ class Deployment:
     join: JoinSettings | None = None
 
     @property
+    def slots(self) -> int:
+        """Slots that it holds: none where it is stopped."""
+        return sum(app.slots for app in self.apps.values()) if self.running else 0
+
+    @property
     def content(self) -> tuple[object, ...]:
         """All that changes can change: two versions of equal content differ by number and history only."""
         return self.apps, self.ingest, self.join

@@ -24,3 +24,7 @@ class NotReady(Exception):  # noqa: N818 - an outcome, not an error: "look again
 
 class Conflict(Exception):  # noqa: N818 - an outcome: somebody else was first
     """Another writer made this version first; read again and decide anew."""
+
+
+class Settled(Exception):  # noqa: N818 - an outcome: there is nothing left to do
+    """A Decision has ended already, as a version or as a veto, and nothing more comes of it."""

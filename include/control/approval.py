@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from datetime import datetime
 
 from include.contracts.decision import Action, Decision
-from include.contracts.errors import MillraceError
-from include.control.stores.decisions import DecisionStore, veto_id
+from include.contracts.errors import MillraceError, Settled
+from include.control.stores.decisions import DecisionStore
+from include.control.stores.deployments import DeploymentStore
+from include.control.veto import record_veto, veto_of
 from include.lake.store import Lake
 
 
 def awaiting(lake: Lake, pipeline: str, decision_id: str) -> Decision:
-    """Return the Decision that waits.
+    """Return a Decision that was put before a person.
 
     Raises:
         MillraceError: If the pipeline has no such Decision, or it does not wait for anybody.
@@ -27,6 +28,22 @@ def awaiting(lake: Lake, pipeline: str, decision_id: str) -> Decision:
     return decision
 
 
+def question(lake: Lake, pipeline: str, decision_id: str) -> str:
+    """Return the sentence that a person is asked to agree to.
+
+    Raises:
+        Settled: Quietly, if the Decision has been applied or vetoed already.
+        MillraceError: If the pipeline has no such Decision, or it does not wait for anybody.
+    """
+    decision = awaiting(lake, pipeline, decision_id)
+    made, veto = DeploymentStore(lake).made_by(pipeline, decision_id), veto_of(lake, decision)
+    if made is not None:
+        raise Settled(f"Decision {decision_id} has been applied already, as version {made.version}.")
+    if veto is not None:
+        raise Settled(f"Decision {decision_id} is not to be applied any more: {veto.sentence}")
+    return decision.sentence
+
+
 def refuse(lake: Lake, pipeline: str, decision_id: str, by: str | None, now: datetime) -> Decision:
     """Record that a waiting Decision will not be applied; safe to repeat.
 
@@ -38,23 +55,15 @@ def refuse(lake: Lake, pipeline: str, decision_id: str, by: str | None, now: dat
         now: When (UTC).
 
     Returns:
-        The veto: reason ``rejected`` or ``expired``.
+        The veto: reason ``rejected`` or ``expired``, or the one that was first.
 
     Raises:
-        MillraceError: If there is no such Decision, or it does not wait for anybody.
+        MillraceError: If there is no such Decision, it does not wait for anybody, or it has been applied already.
     """
     asked = awaiting(lake, pipeline, decision_id)
-    what = "Nobody agreed in time to" if by is None else f"{by} rejected"
-    veto = replace(
-        asked,
-        decision_id=veto_id(asked),
-        time=now,
-        action=Action.VETO,
-        reason_code="expired" if by is None else "rejected",
-        sentence=f"{what} {decision_id}: {asked.sentence}",
-        target=None,
-        cursor_version=None,
-        cursor_until=None,
-    )
-    store = DecisionStore(lake)
-    return veto if store.record(veto) else store.get(veto.decision_id) or veto
+    code, what = ("expired", "Nobody agreed in time to") if by is None else ("rejected", f"{by} rejected")
+    try:
+        return record_veto(lake, asked, code, f"{what} {decision_id}: {asked.sentence}", now)
+    except Settled as outcome:
+        remedy = f"{outcome} Undo it with `millrace trigger {pipeline} --roll-back-to {asked.base_version}`."
+        raise MillraceError("decision_id", decision_id, "a Decision that still waits", remedy) from outcome

@@ -14,16 +14,17 @@ from include.contracts.protocols import Cursor, Optimizer, Plant
 from include.contracts.signals import Signals
 from include.control.applying import Applying
 from include.control.circuit import BROKEN, given_up
+from include.control.circumstances import read_circumstances
 from include.control.look import Observed, Request
 from include.control.observations import new_observations
 from include.control.quality import GateResult, check
-from include.control.ruling import JUDGED_BY, PLAIN, Circumstances, not_running_yet, ruled
-from include.control.stores.decisions import DecisionStore, new_decision_id, veto_id
+from include.control.ruling import PLAIN, Circumstances, not_running_yet, ruled
+from include.control.stores.decisions import DecisionStore, new_decision_id
 from include.control.stores.deployments import DeploymentStore
 from include.control.stores.memories import MemoryStore
 from include.control.stores.observations import ObservationStore
-from include.control.stores.reconfigurations import ReconfigurationStore
 from include.control.verify import verify
+from include.control.veto import veto_of
 from include.control.wishes import Wishes, ask, forced
 from include.lake.store import Lake
 from include.pipelines.spec import Mode, PipelineSpec
@@ -165,7 +166,9 @@ class Loop:
         decision = ruled(
             blank,
             wishes,
-            lambda content: self._circumstances(observed).case(self.spec, current, content, request),
+            lambda content: self._circumstances(observed).case(
+                self.spec, current, content, forced=request.forced_slots is not None
+            ),
             self._action(request),
             request,
             self._answer,
@@ -206,7 +209,7 @@ class Loop:
         for asked in store.awaiting(self.spec.name, decision.time - expiry):
             if asked.base_version != decision.base_version or asked.target is None:
                 continue
-            veto = store.get(veto_id(asked))
+            veto = veto_of(self.lake, asked)
             if veto is None:
                 return "awaiting_approval", f"Decision {asked.decision_id} still waits for a person: {asked.sentence}"
             if veto.reason_code == "rejected" and asked.target.content == content.content:
@@ -214,17 +217,8 @@ class Loop:
         return None
 
     def _circumstances(self, observed: Observed) -> Circumstances:
-        now, name = self.clock(), self.spec.name
-        return Circumstances(
-            now=now,
-            gate=observed.gate,
-            bounds=self.spec.bounds_contract(),
-            max_per_hour=self.spec.objective.max_reconfigurations_per_hour,
-            history=ReconfigurationStore(self.lake).recent(name, 500, since=now - JUDGED_BY),
-            others=[d for d in DeploymentStore(self.lake).all_latest() if d.pipeline != name],
-            decision=DecisionStore(self.lake).get,
-            deployment=lambda version: DeploymentStore(self.lake).get(name, version),
-        )
+        others = DeploymentStore(self.lake).slots_in_use().others(self.spec.name)
+        return read_circumstances(self.spec, self.lake, self.clock(), observed.gate, others)
 
     def _remember(self, decision: Decision, memories: Mapping[str, Memory]) -> None:
         """Store what the look learned. The Decision comes after it: until it is there, a retry begins anew."""

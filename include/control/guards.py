@@ -15,6 +15,7 @@ from include.contracts.decision import GuardOutcome, Outcome, Reconfiguration
 from include.contracts.deployment import Deployment
 from include.contracts.signals import Bounds
 from include.control.quality.result import GateResult
+from include.control.quota import slots_elsewhere, slots_left
 from include.pipelines.joins import Join
 from include.pipelines.spec import GuardsSpec
 
@@ -104,6 +105,11 @@ def judge(case: Case) -> tuple[GuardOutcome, ...]:
 def first_veto(trace: Sequence[GuardOutcome]) -> GuardOutcome | None:
     """Return the veto that decides: the first in the order."""
     return next((outcome for outcome in trace if not outcome.passed), None)
+
+
+def reason_code(veto: GuardOutcome) -> str:
+    """Return the reason code of a guard's veto, for example ``cool_down``."""
+    return veto.guard.replace(" ", "_").replace("-", "_")
 
 
 def _ask(name: str, guard: Guard, case: Case) -> GuardOutcome:
@@ -215,19 +221,11 @@ def ineffective_scaling(case: Case) -> str | None:
 
 def quota(case: Case) -> str | None:
     """Hold the slots of all running pipelines together; giving slots back is always allowed."""
-    allowed = case.limits.max_total_slots
-    wanted, held = total_slots(case.target), total_slots(case.current)
-    if allowed is None or wanted <= held:
-        return None
-    elsewhere = sum(total_slots(d) for d in case.others if d.pipeline != case.target.pipeline)
-    if wanted + elsewhere <= allowed:
+    allowed, wanted = case.limits.max_total_slots, case.target.slots
+    elsewhere = slots_elsewhere(case.target.pipeline, case.others)
+    if allowed is None or wanted <= slots_left(allowed, case.current.slots, elsewhere):
         return None
     return f"{wanted} slots here and {elsewhere} in other pipelines; the quota is {allowed}"
-
-
-def total_slots(deployment: Deployment) -> int:
-    """Return the slots a Deployment holds: none where it is stopped."""
-    return sum(app.slots for app in deployment.apps.values()) if deployment.running else 0
 
 
 CHAIN: tuple[tuple[str, Guard], ...] = (

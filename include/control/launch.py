@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime
 
 from include.contracts.deployment import Deployment
-from include.contracts.errors import MillraceError
+from include.contracts.errors import Conflict, MillraceError
 from include.control.applying import roll_back
 from include.control.circuit import given_up
-from include.control.stores.deployments import DeploymentStore
+from include.control.quota import check_quota
+from include.control.stores.deployments import OUTRUN, DeploymentStore
 from include.lake.store import Lake
 from include.pipelines.spec import PipelineSpec
 
@@ -39,22 +41,26 @@ def launch(
         alive: Whether a driver of the pipeline is alive.
 
     Raises:
-        Conflict: If somebody else made a version at the same moment.
-        MillraceError: If slots are out of bounds, the version does not exist, both are given, or a pipeline that
-            was never launched is to be stopped.
+        Conflict: If other changes kept coming first; try again.
+        MillraceError: If slots are out of bounds or beyond what the quota leaves, the version does not exist, both
+            are given, or a pipeline that was never launched is to be stopped.
     """
     _check(spec, slots, roll_back_to)
+    quota = spec.guards.max_total_slots
     if roll_back_to is not None:
-        return roll_back(lake, spec.name, roll_back_to, author, datetime.now(UTC))
+        return roll_back(lake, spec.name, roll_back_to, author, datetime.now(UTC), quota)
     store = DeploymentStore(lake)
-    latest = store.latest(spec.name)
-    if latest is None and not running:
-        raise MillraceError("running", running, "a pipeline that was launched", f"Launch {spec.name} first.")
-    wanted = replace(_content(spec, latest, slots), running=running, author=author)
-    same = latest is not None and (latest.running, latest.content) == (wanted.running, wanted.content)
-    if latest is not None and same and _met(lake, latest, alive):
-        return latest
-    return store.commit(wanted, None if latest is None else latest.version)
+    for in_use in store.attempts():
+        latest = in_use.latest(spec.name)
+        if latest is None and not running:
+            raise MillraceError("running", running, "a pipeline that was launched", f"Launch {spec.name} first.")
+        wanted = replace(_content(spec, latest, slots), running=running, author=author)
+        if latest is not None and _is_met(lake, wanted, latest, alive):
+            return latest
+        check_quota(wanted, in_use, quota)
+        with suppress(Conflict):
+            return store.commit(wanted, None if latest is None else latest.version, in_use)
+    raise Conflict(OUTRUN)
 
 
 def _check(spec: PipelineSpec, slots: int | None, roll_back_to: int | None) -> None:
@@ -65,7 +71,9 @@ def _check(spec: PipelineSpec, slots: int | None, roll_back_to: int | None) -> N
         raise MillraceError("roll_back_to", roll_back_to, "given without slots", "A roll-back restores the slots too.")
 
 
-def _met(lake: Lake, latest: Deployment, alive: bool) -> bool:
+def _is_met(lake: Lake, wanted: Deployment, latest: Deployment, alive: bool) -> bool:
+    if (latest.running, latest.content) != (wanted.running, wanted.content):
+        return False
     return not latest.running or (alive and given_up(lake, latest) is None)
 
 

@@ -13,7 +13,7 @@ from include.contracts.decision import Action, Decision, GuardOutcome, Outcome, 
 from include.contracts.deployment import Deployment
 from include.contracts.signals import Bounds, Signals
 from include.control.circuit import BROKEN
-from include.control.guards import Case, first_veto, judge
+from include.control.guards import Case, first_veto, judge, reason_code
 from include.control.look import Request
 from include.control.quality.result import GateResult
 from include.control.scalings import last_scalings
@@ -54,8 +54,8 @@ class Circumstances:
     decision: Callable[[str], Decision | None]
     deployment: Callable[[int], Deployment | None]
 
-    def case(self, spec: PipelineSpec, current: Deployment, target: Deployment, request: Request = PLAIN) -> Case:
-        """Return the guards' case of a change from one content to another."""
+    def case(self, spec: PipelineSpec, current: Deployment, target: Deployment, *, forced: bool = False) -> Case:
+        """Return the guards' case of a change from one content to another, demanded by a person where it is forced."""
         return Case(
             now=self.now,
             current=current,
@@ -67,7 +67,7 @@ class Circumstances:
             history=self.history,
             scalings=last_scalings(self.history, self.decision),
             others=self.others,
-            forced=request.forced_slots is not None,
+            forced=forced,
             failed=[c for c in self.history if c.outcome in FELL and self._leads_to(c, target)],
             open_at_most_s=spec.ready_deadline_s + spec.stop_deadline_s,
             join=spec.join,
@@ -137,7 +137,7 @@ def ruled(
         decision, action=action, sentence=sentence, reason_code=reason or "", guards=trace, predicted=wishes.predicted
     )
     if veto is not None:
-        return replace(decision, reason_code=veto.guard.replace(" ", "_").replace("-", "_"))
+        return replace(decision, reason_code=reason_code(veto))
     if action is Action.ADVISE:
         return decision
     author = (request.requested_by or "person") if request.forced_slots is not None else "decision"

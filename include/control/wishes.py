@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import traceback
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 from include.contracts.decision import Memory, Proposal
@@ -14,6 +14,7 @@ from include.control.arbiter import Advice, in_order, rule
 from include.control.look import Request
 
 FAILED = "optimizer_failed"
+PERSON = "person"
 
 
 @dataclass(frozen=True)
@@ -98,8 +99,13 @@ def forced(request: Request, app: str, current: Deployment) -> Wishes:
     change = Change(app, "slots", before, wanted)
     changes = (change,) if wanted != before else ()
     sentence = f"{request.requested_by or 'a person'} asked for {wanted} slots"
-    proposal = Proposal("person", changes, "forced", sentence)
+    proposal = Proposal(PERSON, changes, "forced", sentence)
     return Wishes(current.with_changes(changes), (proposal,), changes)
+
+
+def is_forced(proposals: Iterable[Proposal]) -> bool:
+    """Say whether a Decision's proposals are a person's own."""
+    return any(proposal.optimizer == PERSON for proposal in proposals)
 
 
 def _where(error: Exception) -> str:

@@ -65,6 +65,11 @@ class Lake:
             return None
         return datetime.fromtimestamp(handle.history(1)[0]["timestamp"] / 1000, UTC)
 
+    def transaction(self, table: str, app_id: str) -> int:
+        """Return the number that an application transaction was last committed with, 0 if it never was."""
+        handle = self._handle(table, create=False)
+        return 0 if handle is None else handle.transaction_version(app_id) or 0
+
     def append(
         self,
         table: str,

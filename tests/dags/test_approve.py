@@ -11,6 +11,7 @@ from fastapi.testclient import TestClient
 from sqlalchemy import select
 
 from include.contracts.decision import Action, Decision
+from include.control.approval import refuse
 from include.control.stores.decisions import DecisionStore, veto_id
 from include.control.stores.deployments import DeploymentStore
 from include.lake.store import Lake
@@ -140,11 +141,72 @@ def test_approve_when_the_pipeline_has_moved_on_then_agreeing_changes_nothing(ap
     decision = waiting(lake, base)
     moved = DeploymentStore(lake).commit(base, base.version)
     state, tasks, _ = approve(api, decision, "Approve")
-    assert (state, tasks["apply"]) == ("success", "success")
+    assert (state, tasks["apply"]) == ("success", "skipped")
     veto = DecisionStore(lake).get(veto_id(decision))
     assert veto is not None
     assert veto.reason_code == "base_version_moved"
     assert DeploymentStore(lake).latest("tiny") == moved
+
+
+def test_approve_when_it_was_refused_and_is_run_again_then_nobody_is_asked_and_nothing_changes(
+    api: TestClient, lake: Lake
+) -> None:
+    base = launched(lake, running=False)
+    decision = waiting(lake, base)
+    approve(api, decision, "Reject")
+    state, tasks = run("approve_tiny", {"decision_id": decision.decision_id})
+    assert (state, set(tasks.values())) == ("success", {"skipped"})
+    assert DeploymentStore(lake).latest("tiny") == base
+
+
+def test_approve_when_it_was_applied_and_is_run_again_then_nobody_is_asked_and_the_version_stays(
+    api: TestClient, lake: Lake
+) -> None:
+    decision = waiting(lake, launched(lake, running=False))
+    approve(api, decision, "Approve")
+    state, tasks = run("approve_tiny", {"decision_id": decision.decision_id})
+    assert (state, set(tasks.values())) == ("success", {"skipped"})
+    newest = DeploymentStore(lake).latest("tiny")
+    assert newest is not None and (newest.version, newest.decision_id) == (2, decision.decision_id)
+
+
+def test_approve_when_refused_elsewhere_while_it_waits_then_agreeing_changes_nothing(
+    api: TestClient, lake: Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    base = launched(lake, running=False)
+    decision = waiting(lake, base)
+    patch = api.patch
+
+    def refused_first(*args: Any, **kwargs: Any) -> Any:
+        refuse(lake, "tiny", decision.decision_id, "bob", decision.time)
+        return patch(*args, **kwargs)
+
+    monkeypatch.setattr(api, "patch", refused_first)
+    state, tasks, _ = approve(api, decision, "Approve")
+    assert (state, tasks["apply"], tasks["refuse"]) == ("success", "skipped", "skipped")
+    assert DeploymentStore(lake).latest("tiny") == base
+    veto = DecisionStore(lake).get(veto_id(decision))
+    assert veto is not None and veto.sentence.startswith("bob rejected")
+
+
+def test_approve_when_applied_elsewhere_while_it_waits_then_refusing_fails_and_the_version_stays(
+    api: TestClient, lake: Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    base = launched(lake, running=False)
+    decision = waiting(lake, base)
+    patch = api.patch
+
+    def applied_first(*args: Any, **kwargs: Any) -> Any:
+        assert decision.target is not None
+        DeploymentStore(lake).commit(decision.target, base.version)
+        return patch(*args, **kwargs)
+
+    monkeypatch.setattr(api, "patch", applied_first)
+    state, tasks, _ = approve(api, decision, "Reject")
+    assert (state, tasks["apply"], tasks["refuse"]) == ("failed", "skipped", "failed")
+    assert DecisionStore(lake).get(veto_id(decision)) is None
+    newest = DeploymentStore(lake).latest("tiny")
+    assert newest is not None and newest.decision_id == decision.decision_id
 
 
 def test_approve_when_applying_fails_then_the_run_fails_and_no_refusal_is_recorded(

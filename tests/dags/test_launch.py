@@ -44,6 +44,13 @@ def test_launch_when_params_are_bad_then_there_is_no_run(lake: Lake, conf: dict[
     assert DeploymentStore(lake).latest("tiny") is None
 
 
+def test_launch_when_beyond_the_quota_then_fails_at_once_and_changes_nothing(lake: Lake, tmp_path: Path) -> None:
+    spec = tmp_path / "specs" / "tiny.yaml"
+    spec.write_text(spec.read_text() + "guards: {max_total_slots: 1}\n")
+    assert run("launch_tiny") == ("failed", {"deploy": "failed", "reconcile": "upstream_failed"})
+    assert DeploymentStore(lake).latest("tiny") is None
+
+
 def test_launch_when_version_to_roll_back_to_does_not_exist_then_fails_and_changes_nothing(lake: Lake) -> None:
     base = launched(lake, running=False)
     assert run("launch_tiny", {"roll_back_to": 7})[0] == "failed"

@@ -160,7 +160,7 @@ def test_replay_when_others_hold_the_quota_then_the_guard_knows_them_as_of_then(
 ) -> None:
     spec = spec_of(guards={"max_total_slots": 9, "cool_down_s": 0})
     run = launched(tmp_path, monkeypatch, Steady(), spec, DAY[:4])
-    other = spec.model_copy(update={"name": "other"})
+    other = spec_of().model_copy(update={"name": "other"})
     made = run.day()
     launch(other, run.lake, slots=8)  # long after the recorded looks
     again = replayed(run, Steady())

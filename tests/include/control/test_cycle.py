@@ -8,7 +8,7 @@ import pytest
 from include.contracts.codec import from_json, to_json
 from include.contracts.decision import Action, Decision, Memory, Outcome, Proposal, Reconfiguration
 from include.contracts.deployment import Change, Deployment
-from include.contracts.errors import MillraceError, NotReady
+from include.contracts.errors import MillraceError, NotReady, Settled
 from include.contracts.protocols import Cursor
 from include.contracts.signals import Signals
 from include.control.applying import roll_back
@@ -141,7 +141,9 @@ def test_apply_when_the_base_version_has_moved_then_vetoes_once_and_changes_noth
     current = DeploymentStore(w.lake).latest(NAME)
     assert current is not None
     DeploymentStore(w.lake).commit(replace(current, author="alice"), 1)
-    assert w.loop.apply(decision.decision_id) == () == w.loop.apply(decision.decision_id)
+    for _ in range(2):
+        with pytest.raises(Settled):
+            w.loop.apply(decision.decision_id)
     vetoes = [d for d in DecisionStore(w.lake).recent(NAME) if d.action is Action.VETO]
     assert [(v.decision_id, v.reason_code) for v in vetoes] == [(veto_id(decision), "base_version_moved")]
     assert "version 1" in vetoes[0].sentence and "newest is 2" in vetoes[0].sentence
@@ -151,7 +153,7 @@ def test_apply_when_the_base_version_has_moved_then_vetoes_once_and_changes_noth
 def test_apply_when_another_version_replaced_its_own_then_does_not_bring_it_back(w: World) -> None:
     decision = look(w)
     w.loop.apply(decision.decision_id)
-    roll_back(w.lake, NAME, 1, "alice", w.clock())
+    roll_back(w.lake, NAME, 1, "alice", w.clock(), None)
     assert w.loop.apply(decision.decision_id) == ()
     assert w.plant.applied == [2] and slots(w) == 2
 
@@ -206,7 +208,8 @@ def test_approval_when_it_comes_too_late_then_vetoes(tmp_path: Path) -> None:
     w.run()
     asked = look(w)
     w.clock.wait(61)
-    assert w.loop.apply(asked.decision_id) == ()
+    with pytest.raises(Settled, match="its approval came 1 s too late"):
+        w.loop.apply(asked.decision_id)
     last = DecisionStore(w.lake).last(NAME)
     assert last is not None and last.reason_code == "approval_expired" and slots(w) == 2
 
@@ -366,7 +369,7 @@ def test_look_when_the_same_content_failed_lately_then_backs_off_with_the_error(
     w.loop.apply(first.decision_id)
     failed = Reconfiguration(NAME, NAME, first.decision_id, "T2", 1, 2, 2, NOON, NOON, None, Outcome.ROLLED_BACK, "OOM")
     ReconfigurationStore(w.lake).record(failed)
-    roll_back(w.lake, NAME, 1, "reconciler", w.clock())
+    roll_back(w.lake, NAME, 1, "reconciler", w.clock(), None)
     w.clock.wait(60)
     w.report(31, 89)
     again = look(w)
@@ -410,10 +413,10 @@ def test_decisions_when_listed_then_their_ids_sort_by_time(w: World) -> None:
 
 def test_roll_back_when_asked_then_is_a_new_version_with_old_content_and_a_decision(w: World) -> None:
     w.loop.apply(look(w).decision_id)
-    made = roll_back(w.lake, NAME, 1, "alice", w.clock())
+    made = roll_back(w.lake, NAME, 1, "alice", w.clock(), None)
     assert (made.version, made.apps[NAME].slots, made.author) == (3, 2, "alice")
-    assert roll_back(w.lake, NAME, 1, "alice", w.clock()) == made
+    assert roll_back(w.lake, NAME, 1, "alice", w.clock(), None) == made
     last = DecisionStore(w.lake).get(made.decision_id or "")
     assert last is not None and last.action is Action.ROLL_BACK and last.target == made
     with pytest.raises(MillraceError, match="to_version: got 9; allowed: 1 to 3"):
-        roll_back(w.lake, NAME, 9, "alice", w.clock())
+        roll_back(w.lake, NAME, 9, "alice", w.clock(), None)

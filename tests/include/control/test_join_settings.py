@@ -216,7 +216,7 @@ def test_look_when_the_join_is_out_of_bounds_then_nothing_is_changed(tmp_path: P
 def test_roll_back_when_a_join_was_changed_then_its_settings_return(tmp_path: Path) -> None:
     w = running(tmp_path, {SHED_RATIO: 0.3, JOIN_WORKERS: 3})
     look(w, 31)
-    roll_back(w.lake, NAME, 1, "ann", w.clock.now)
+    roll_back(w.lake, NAME, 1, "ann", w.clock.now, None)
     assert (latest(w.lake).version, settings(w.lake)) == (3, JoinSettings(2, 10, 0.0))
 
 

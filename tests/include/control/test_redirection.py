@@ -132,7 +132,7 @@ def test_streams_when_a_person_rolls_back_then_the_next_look_starts_from_there(
 ) -> None:
     w = feeding(tmp_path)
     look_at(w, batches, 0, {"a": 500, "b": 300})
-    roll_back(w.lake, NAME, 1, "ann", w.clock.now)
+    roll_back(w.lake, NAME, 1, "ann", w.clock.now, None)
     assert dict(latest(w.lake).ingest) == {}
     again = look_at(w, batches, 3, {"a": 500, "b": 300})
     assert again.reason_code == "streams_to_admit"

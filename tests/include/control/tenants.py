@@ -1,0 +1,79 @@
+"""Several pipelines on one lake, each with a loop of its own, for what they take from each other."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from include.contracts.decision import Decision, Reconfiguration
+from include.contracts.deployment import Deployment
+from include.contracts.protocols import Cursor
+from include.contracts.signals import Signals
+from include.control.cycle import Loop, Observed, Request
+from include.control.launch import launch
+from include.control.quality import GateResult
+from include.control.stores.deployments import DeploymentStore
+from include.lake.store import Lake
+from include.pipelines.spec import PipelineSpec
+from include.tracking.tracker import Tracker
+from tests.include.control.looks import Clock
+
+
+def spec(name: str, quota: int | None = 6, **changes: Any) -> PipelineSpec:
+    plain = {"name": name, "script": f"{name}.py", "slots": {"min": 1, "max": 6, "start": 1}, "mode": "auto"}
+    return PipelineSpec.model_validate({**plain, "guards": {"max_total_slots": quota}, **changes})
+
+
+@dataclass
+class NothingRuns:
+    """A plant that only remembers which versions it was to run."""
+
+    versions: list[int] = field(default_factory=list)
+
+    def observe(self, since: Cursor) -> Signals:
+        raise NotImplementedError
+
+    def apply(self, target: Deployment) -> tuple[Reconfiguration, ...]:
+        self.versions.append(target.version)
+        return ()
+
+
+@dataclass
+class Tenant:
+    """One pipeline, as a process of its own sees it: with its own handles on the lake's tables."""
+
+    spec: PipelineSpec
+    lake: Lake
+    clock: Clock = field(default_factory=Clock)
+    plant: NothingRuns = field(default_factory=NothingRuns)
+
+    @property
+    def loop(self) -> Loop:
+        return Loop(self.spec, self.lake, self.plant, {}, Tracker(None), self.clock)
+
+    def launch(self, **wish: Any) -> Deployment:
+        return launch(self.spec, self.lake, **wish)
+
+    def decide(self, slots: int) -> Decision:
+        """Have a person force so many slots: bounds and quota judge it."""
+        self.clock.wait(1)
+        seen = Observed(self.spec.name, None, GateResult(True), Cursor(), time=self.clock(), until=Cursor())
+        return self.loop.decide(seen, Request(forced_slots=slots, requested_by="ada"))
+
+    @property
+    def slots(self) -> int:
+        latest = DeploymentStore(self.lake).latest(self.spec.name)
+        return latest.slots if latest else 0
+
+
+def tenants(root: Path, *names: str, quota: int | None = 6, start: int = 1) -> list[Tenant]:
+    """Launch some pipelines with so many slots each."""
+    made = [Tenant(spec(name, quota), Lake(root)) for name in names]
+    for tenant in made:
+        tenant.launch(slots=start)
+    return made
+
+
+def slots_in_all(lake: Lake) -> int:
+    return sum(deployment.slots for deployment in DeploymentStore(lake).all_latest())
