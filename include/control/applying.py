@@ -40,6 +40,9 @@ class Objection:
     guards: tuple[GuardOutcome, ...] = ()
 
 
+REFUSED = Objection("refused", "it was refused before")
+
+
 @dataclass(frozen=True)
 class Applying:
     """Makes Decisions real.
@@ -83,10 +86,12 @@ class Applying:
         """Return the version that the Decision became, by this call or an earlier one."""
         store = DeploymentStore(self.lake)
         for in_use in store.attempts():
+            # asked before the version is looked for, so that one that is made in between is no refusal
+            settled = store.is_settled(decision.decision_id) or veto_of(self.lake, decision) is not None
             made = store.made_by(self.spec.name, decision.decision_id)
             if made is not None:
                 return made
-            objection = self._objection(decision, target, in_use)
+            objection = REFUSED if settled else self._objection(decision, target, in_use)
             if objection is not None:
                 raise self._vetoed(decision, objection)
             with suppress(Conflict):
@@ -94,19 +99,17 @@ class Applying:
         raise Conflict(OUTRUN)
 
     def _objection(self, decision: Decision, target: Deployment, in_use: SlotsInUse) -> Objection | None:
-        if DeploymentStore(self.lake).is_settled(decision.decision_id) or veto_of(self.lake, decision) is not None:
-            return Objection("refused", "it was refused before")
+        late_s = (self.clock() - decision.time).total_seconds() - self.spec.approval_expires_s
+        if decision.action is Action.AWAIT and late_s > 0:
+            return Objection("approval_expired", f"its approval came {late_s:.0f} s too late")
         current = in_use.latest(self.spec.name)
         if current is None or current.version != decision.base_version:
             newest = current.version if current else "none"
             why = f"it was made on version {decision.base_version}, and the newest is {newest}"
             return Objection("base_version_moved", why)
-        late_s = (self.clock() - decision.time).total_seconds() - self.spec.approval_expires_s
-        if decision.action is Action.AWAIT and late_s > 0:
-            return Objection("approval_expired", f"its approval came {late_s:.0f} s too late")
-        return self._guards(decision, target, current, in_use)
+        return self._guards_objection(decision, target, current, in_use)
 
-    def _guards(
+    def _guards_objection(
         self, decision: Decision, target: Deployment, current: Deployment, in_use: SlotsInUse
     ) -> Objection | None:
         others = in_use.others(self.spec.name)

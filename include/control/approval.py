@@ -36,11 +36,12 @@ def question(lake: Lake, pipeline: str, decision_id: str) -> str:
         MillraceError: If the pipeline has no such Decision, or it does not wait for anybody.
     """
     decision = awaiting(lake, pipeline, decision_id)
-    made, veto = DeploymentStore(lake).made_by(pipeline, decision_id), veto_of(lake, decision)
+    store, veto = DeploymentStore(lake), veto_of(lake, decision)
+    made = store.made_by(pipeline, decision_id)
     if made is not None:
         raise Settled(f"Decision {decision_id} has been applied already, as version {made.version}.")
-    if veto is not None:
-        raise Settled(f"Decision {decision_id} is not to be applied any more: {veto.sentence}")
+    if veto is not None or store.is_settled(decision_id):
+        raise Settled(veto.sentence if veto else f"Decision {decision_id} was refused before.")
     return decision.sentence
 
 

@@ -7,7 +7,7 @@ A change that a person forces passes ``bounds`` and ``quota`` only; the others a
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 
@@ -15,7 +15,6 @@ from include.contracts.decision import GuardOutcome, Outcome, Reconfiguration
 from include.contracts.deployment import Deployment
 from include.contracts.signals import Bounds
 from include.control.quality.result import GateResult
-from include.control.quota import slots_elsewhere, slots_left
 from include.pipelines.joins import Join
 from include.pipelines.spec import GuardsSpec
 
@@ -226,6 +225,22 @@ def quota(case: Case) -> str | None:
     if allowed is None or wanted <= slots_left(allowed, case.current.slots, elsewhere):
         return None
     return f"{wanted} slots here and {elsewhere} in other pipelines; the quota is {allowed}"
+
+
+def slots_elsewhere(pipeline: str, deployments: Iterable[Deployment]) -> int:
+    """Return the slots that pipelines other than ``pipeline`` hold."""
+    return sum(d.slots for d in deployments if d.pipeline != pipeline)
+
+
+def slots_left(quota: int, held: int, elsewhere: int) -> int:
+    """Return the most slots that a pipeline may have; what it holds it may keep.
+
+    Args:
+        quota: Slots of all pipelines together.
+        held: Slots of the pipeline's newest version.
+        elsewhere: Slots of the other pipelines.
+    """
+    return max(quota - elsewhere, held)
 
 
 CHAIN: tuple[tuple[str, Guard], ...] = (

@@ -1,33 +1,14 @@
-"""The quota over all pipelines' slots: what it leaves to one of them.
-
-It is the spec's ``guards.max_total_slots``. What a pipeline holds it may keep, and giving slots back is always allowed.
-"""
+"""The quota over all pipelines' slots where no Decision is made: a person's wish, and the way back after a failure."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import replace
 
 from include.contracts.deployment import AppDeployment, Deployment
 from include.contracts.errors import Conflict, MillraceError
+from include.control.guards import slots_elsewhere, slots_left
 from include.control.stores.deployments import OUTRUN, DeploymentStore, SlotsInUse
-
-
-def slots_elsewhere(pipeline: str, deployments: Iterable[Deployment]) -> int:
-    """Return the slots that pipelines other than ``pipeline`` hold."""
-    return sum(d.slots for d in deployments if d.pipeline != pipeline)
-
-
-def slots_left(quota: int, held: int, elsewhere: int) -> int:
-    """Return the most slots that a pipeline may have.
-
-    Args:
-        quota: Slots of all pipelines together.
-        held: Slots of the pipeline's newest version.
-        elsewhere: Slots of the other pipelines.
-    """
-    return max(quota - elsewhere, held)
 
 
 def check_quota(content: Deployment, in_use: SlotsInUse, quota: int | None) -> None:

@@ -163,6 +163,8 @@ def test_apply_when_a_veto_was_interrupted_before_it_was_recorded_then_it_is_fin
         dying.setattr(DecisionStore, "record", die)
         with pytest.raises(OSError, match="killed"):
             refuse(w.lake, NAME, decision.decision_id, "ada", w.clock())
+    with pytest.raises(Settled, match="was refused before"):
+        question(w.lake, NAME, decision.decision_id)
     with pytest.raises(Settled, match="it was refused before"):
         w.loop.apply(decision.decision_id)
     assert version(w) == 1 and [v.reason_code for v in vetoes(w)] == ["refused"]

@@ -192,7 +192,7 @@ def test_quota_when_decisions_and_applies_interleave_then_it_is_never_exceeded(s
 
 
 def climb(root: str, name: str, begin: datetime = NOON) -> int:
-    """Ask for one slot more until the quota says no, giving one back now and then; return the raises that passed."""
+    """Force one slot more until the quota says no, giving one back now and then; return the raises that passed."""
     tenant, dice, raises = Tenant(spec(name, QUOTA), Lake(root), Clock(begin)), random.Random(name), 0
     while True:
         decision = tenant.decide(tenant.slots + 1)
@@ -206,10 +206,22 @@ def climb(root: str, name: str, begin: datetime = NOON) -> int:
             tenant.loop.apply(tenant.decide(tenant.slots - 1).decision_id)
 
 
+def launch_higher(root: str, name: str) -> int:
+    """Launch with one slot more, and again, until the quota says no; return the raises that passed."""
+    tenant, raises = Tenant(spec(name, QUOTA), Lake(root)), 0
+    with suppress(MillraceError):
+        while True:
+            tenant.launch(slots=tenant.slots + 1)
+            raises += 1
+            assert slots_in_all(tenant.lake) <= QUOTA
+    return raises
+
+
 def test_quota_when_processes_race_for_it_then_it_is_reached_and_never_exceeded(tmp_path: Path) -> None:
     tenants(tmp_path, *NAMES)
     with multiprocessing.get_context("spawn").Pool(len(NAMES)) as pool:
-        jobs: list[Any] = [pool.apply_async(climb, (str(tmp_path), name)) for name in NAMES]
+        ways = (climb, climb, climb, launch_higher)
+        jobs: list[Any] = [pool.apply_async(way, (str(tmp_path), name)) for way, name in zip(ways, NAMES, strict=True)]
         raises = [job.get() for job in jobs]
     assert sum(raises) >= QUOTA - len(NAMES)
     climb(str(tmp_path), "a", NOON + timedelta(hours=1))  # whoever gave a slot back last may have left it free
@@ -257,8 +269,8 @@ def test_answers_when_yes_and_no_come_at_once_then_exactly_one_of_them_counts(tm
     (tenant,) = tenants(tmp_path, "a")
     context = multiprocessing.get_context("spawn")
     with context.Pool(2) as pool:
-        for slots in (2, 3, 4, 5, 6, 5, 4, 3):
-            asked = replace(tenant.decide(slots), action=Action.AWAIT)
+        for _ in range(8):
+            asked = replace(tenant.decide(tenant.slots % QUOTA + 1), action=Action.AWAIT)
             asked = replace(asked, decision_id=f"{asked.decision_id[:-1]}x")
             assert asked.target is not None
             asked = replace(asked, target=replace(asked.target, decision_id=asked.decision_id))
