@@ -16,6 +16,7 @@ from include.control.backoff import AUTHOR, fingerprint
 from include.control.fleet import ON_THE_WAY, Failure, Fleet, was_steady
 from include.control.handover import HandOver, downtime_s, is_ready
 from include.control.ledger import Ledger
+from include.control.quota import restore
 from include.drivers import generation
 from include.drivers import record as records
 from include.drivers.discovery import LiveDriver
@@ -45,6 +46,7 @@ class AppReconciler:
         ledger: The app's entries in ``control/reconfigurations``.
         hand_over: How an app moves between drivers.
         method: ``hand-over`` or ``plain``.
+        quota: Slots that all pipelines together may hold; None for any number.
         hang_deadline_s: Longest time in which the work of a ready driver may stand still.
         clock: The time (UTC).
         spawn: Starts a driver: content, app's name, version, generation.
@@ -54,6 +56,7 @@ class AppReconciler:
     ledger: Ledger
     hand_over: HandOver
     method: Method
+    quota: int | None
     hang_deadline_s: float
     clock: Callable[[], datetime]
     spawn: Callable[[AppDeployment, str, int, int], LiveDriver]
@@ -200,7 +203,7 @@ class AppReconciler:
             old, running=True, author=AUTHOR, decision_id=None, reason=reason, ingest=deployment.ingest, join=join
         )
         with suppress(Conflict):  # somebody else has moved on: their version counts
-            self.fleet.deployments.commit(again, deployment.version)
+            restore(self.fleet.deployments, again, deployment, self.quota)
         return True
 
     def _is_way_back(self, version: int) -> bool:

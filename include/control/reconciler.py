@@ -135,6 +135,7 @@ class Reconciler:
             ledger=ledger,
             hand_over=hand_over,
             method=self._method,
+            quota=spec.guards.max_total_slots,
             hang_deadline_s=spec.hang_deadline_s,
             clock=self._clock,
             spawn=self._spawn,

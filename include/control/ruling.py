@@ -68,7 +68,7 @@ class Circumstances:
             scalings=last_scalings(self.history, self.decision),
             others=self.others,
             forced=forced,
-            failed=[c for c in self.history if c.outcome in FELL and self._leads_to(c, target)],
+            failed=[c for c in blamed(self.history) if self._leads_to(c, target)],
             open_at_most_s=spec.ready_deadline_s + spec.stop_deadline_s,
             join=spec.join,
         )
@@ -76,6 +76,26 @@ class Circumstances:
     def _leads_to(self, change: Reconfiguration, target: Deployment) -> bool:
         tried = self.deployment(change.to_version or 0)
         return tried is not None and tried.apps == target.apps
+
+
+def blamed(history: Sequence[Reconfiguration]) -> list[Reconfiguration]:
+    """Return the changes that failed by what they changed to, newest first.
+
+    A driver that failed while it served did not fail by a change. Nor did a new content where the old one, tried after
+    it, failed too.
+
+    Args:
+        history: Reconfigurations, newest first.
+    """
+    return [
+        change
+        for change, later in zip(history, [None, *history], strict=False)
+        if change.outcome in FELL and change.from_version != change.to_version and not _fails_too(change, later)
+    ]
+
+
+def _fails_too(change: Reconfiguration, later: Reconfiguration | None) -> bool:
+    return later is not None and later.outcome in BROKEN and later.to_version != change.to_version
 
 
 def not_running_yet(signals: Signals, current: Deployment, ran: Deployment | None = None) -> tuple[str, str] | None:

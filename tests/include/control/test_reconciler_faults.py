@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 import signal
 from collections.abc import Iterator
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -62,6 +63,23 @@ def test_reconcile_when_the_old_content_fails_to_start_as_the_new_one_did_then_t
     hang.unlink()
     plant.deploy("mute-if", str(hang), slots=2, author="decision")
     assert [change.outcome for change in reconciler.reconcile()] == [Outcome.READY]
+
+
+def test_reconcile_when_others_took_the_slots_meanwhile_then_the_old_content_comes_back_with_what_the_quota_leaves(
+    plant: DoublesPlant,
+) -> None:
+    plant.deploy(slots=4)
+    plant.reconciler().reconcile()
+    plant.deploy("import-error", slots=2)
+    other = replace(plant.spec.first_deployment(), pipeline="other")
+    app = replace(other.apps[NAME], slots=3)
+    plant.deployments.commit(replace(other, apps={"other": app}), None)
+    limits = plant.spec.guards.model_copy(update={"max_total_slots": 6})
+    plant.spec = plant.spec.model_copy(update={"guards": limits})
+    plant.reconciler().reconcile()
+    latest = plant.deployments.latest(NAME)
+    assert (latest.author, latest.apps[NAME].args, latest.apps[NAME].slots) == ("reconciler", (str(plant.rows),), 3)
+    assert plant.versions()[0][1] == latest.version
 
 
 def test_reconcile_when_a_driver_hangs_then_it_is_killed_and_started_again(plant: DoublesPlant) -> None:
