@@ -1,9 +1,9 @@
 """What is expected of the streams: period by period from their rates, their metadata, and what was learned of them.
 
-Sources, the first that can tell and is believed:
-    1. metadata, as long as they come true (:mod:`metadata.trust`)
-    2. metadata learned from history (:mod:`metadata.learn`), judged in the same way
-    3. a forecast, within the levels that are told
+Of a stream that was not seen yet, what is told is expected, completed by averages over the others. Of one that was
+seen, what is told and what was learned from history (:mod:`metadata.learn`), as far as they come true
+(:mod:`metadata.belief`), or a forecast. Each of these sources has its own error, so that one which is not believed
+makes no stream less certain.
 
 What is measured badly is not used: a rate that is negative, not a number, infinite or beyond all reason counts as not
 seen, and the stream as doing what was expected of it. A stream that leaves is forgotten; one that comes back is new.
@@ -12,17 +12,18 @@ seen, and the stream as doing what was expected of it. A stream that leaves is f
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 
 import numpy as np
 
 from include.contracts.errors import MillraceError
 from optimizers.drfm.forecast.best import Best
 from optimizers.drfm.forecast.forecaster import Forecaster
+from optimizers.drfm.metadata.belief import LEARNED, SOURCES, Belief, Bounds, Source, believe, told_cycles
 from optimizers.drfm.metadata.expectation import cycle, expect
-from optimizers.drfm.metadata.learn import Learning, learn
+from optimizers.drfm.metadata.learn import Hints, Learning, learn
 from optimizers.drfm.metadata.stream import Metadata
-from optimizers.drfm.metadata.table import Table, complete, tabulate, unknown
+from optimizers.drfm.metadata.table import Table, complete, tabulate, told_periods, unknown
 from optimizers.drfm.metadata.trust import Trust
 from optimizers.drfm.problem import Bools, Floats, Ints
 from optimizers.ranges import ADMISSION, POSITIVE, SHARE, Allowed, Range, check_fields
@@ -109,11 +110,11 @@ class Outlook:
         self.now = -1
         none = np.zeros(0)
         self.rate: Floats = none
-        self._rows = _Rows(none, none, none, none, none, none)
+        self._rows = _Rows(none, none, none, np.zeros((SOURCES, 0)), none, none)
         self._state, self._history = self._forecaster.start(none), np.zeros((0, 0))
         self._told, self._learned = unknown(0), unknown(0)
-        self._completed: Table | None = None
-        self._expected = np.zeros((3, 0))
+        self._hints = Hints.none(0)
+        self._expected = np.zeros((1 + SOURCES, 0))
 
     def observe(self, period: int, streams: Sequence[str], rate: Floats) -> None:
         """Take in a period.
@@ -133,35 +134,34 @@ class Outlook:
             self._admit(tuple(streams))
         self.rate = self._clean(np.asarray(rate, dtype=float))
         rows, options = self._rows, self._options
-        rows.trust = options.trust.update(rows.trust, self._told, self._expected[1], self.rate)
-        rows.learned_trust = options.trust.update(rows.learned_trust, self._learned, self._expected[2], self.rate)
-        off = self.rate - self._expected[0]
-        seen = np.isfinite(off)
-        rows.error = np.where(
-            seen, rows.error + options.memory * (np.where(seen, off, 0) ** 2 - rows.error), rows.error
-        )
+        _, told, learned, _ = self._expected
+        rows.trust = options.trust.update(rows.trust, self._told, told, self.rate)
+        rows.learned_trust = options.trust.update(rows.learned_trust, self._learned, learned, self.rate)
+        off = (self.rate - self._expected[1:]) ** 2
+        rows.error = np.where(np.isfinite(off), rows.error + options.memory * (off - rows.error), rows.error)
         first = (rows.seen == 0) & np.isfinite(self.rate)
         begun, going = self._forecaster.start(self.rate), self._forecaster.update(self._state, self.rate)
         self._state = np.where(first, begun, going)
         finite = np.isfinite(self.rate)
         rows.seen = rows.seen + finite
         rows.total = rows.total + np.where(finite, self.rate, 0.0)
-        self._completed = None
         self._learn()
 
     def ahead(self, periods: int) -> tuple[Floats, Floats]:
         """Return mean and variance of the rates of the next periods, shape (periods, S) each."""
-        forecast, table, rows = self._forecast(periods), self._believed(), self._rows
+        rows, bounds = self._rows, self._bounds()
+        forecast, belief = self._forecast(periods, bounds), self._believed(bounds)
+        table, seen = belief.table, rows.seen > 0
         mean, variance = expect(table, self.now, self.rate, forecast)
-        seen = rows.seen > 0
         wider = np.minimum(self._forecaster.spread(self._state, periods), _WIDEST)
         spread = np.where((table.two_level & seen)[None], 1.0, wider)
         # the error of an on-off stream is in its chain already
-        noise = np.where(table.two_level & ~table.cyclic, 0.0, rows.error * spread)
-        self._expected = np.stack([mean[0], cycle(self._told, self.now, 1)[0], cycle(self._learned, self.now, 1)[0]])
-        return mean, variance + noise + self._unsure(mean, table)
+        error = np.where(table.two_level & ~table.cyclic, 0.0, _of(rows.error, belief.source))
+        cycles = (cycle(known, self.now, 1)[0] for known in (self._told, self._learned))
+        self._expected = np.stack([mean[0], *cycles, forecast[0]])
+        return mean, variance + error * spread + self._unsure(mean, table, error)
 
-    def _unsure(self, mean: Floats, table: Table) -> Floats:
+    def _unsure(self, mean: Floats, table: Table, error: Floats) -> Floats:
         """Return the variance that is supposed of streams of which little was seen, shape of ``mean``.
 
         At first a stream is taken to err as others of its kind do, over their means. One of which nothing is known is
@@ -173,7 +173,7 @@ class Outlook:
         found = np.zeros_like(mean)
         for kind in (table.two_level, ~table.two_level):
             size = float((weight * mean[0] ** 2)[kind].sum())
-            share = float(rows.error[kind].sum()) / size if size > 0 else options.noise**2
+            share = float(error[kind].sum()) / size if size > 0 else options.noise**2
             found[:, kind] = (_FADING**rows.seen * share * mean**2)[:, kind]
         apart = self._observed()[rows.seen > 0]
         strange = (rows.seen == 0) & np.isnan(self._told.average) & ~table.two_level
@@ -181,7 +181,7 @@ class Outlook:
 
     def typical(self) -> Floats:
         """Return the last rate of each stream, or what is expected of one that has none, shape (S,)."""
-        return np.where(np.isnan(self.rate), self._forecast(1)[0], self.rate)
+        return np.where(np.isnan(self.rate), self._forecast(1, self._bounds())[0], self.rate)
 
     @property
     def expected(self) -> Floats:
@@ -207,43 +207,49 @@ class Outlook:
         Raises:
             MillraceError: If a column is missing, or not of these streams.
         """
-        streams, columns = len(kept.streams), kept.columns
+        streams, columns = len(kept.streams), _with_sources(kept.columns)
         for name in (*_ROWS, *(_LEARNED + n for n in _TABLE), "rate", "state", "history", "expected"):
             if name not in columns or columns[name].shape[-1:] != (streams,):
                 found = columns[name].shape if name in columns else None
                 raise MillraceError(f"columns.{name}", found, f"a value for each of {streams} streams", "Begin anew.")
         state = self._forecaster.start(np.zeros(streams)).shape
-        if columns["state"].shape != state:
-            raise MillraceError("columns.state", columns["state"].shape, f"shape {state}", "Begin anew.")
+        shapes = {"state": state, "error": (SOURCES, streams), "expected": (1 + SOURCES, streams)}
+        for name, shape in shapes.items():
+            if columns[name].shape != shape:
+                raise MillraceError(f"columns.{name}", columns[name].shape, f"shape {shape}", "Begin anew.")
         self.now, self.streams, self.rate = kept.now, kept.streams, columns["rate"]
         self._rows = _Rows(**{name: columns[name] for name in _ROWS})
         self._learned = Table(**{name: columns[_LEARNED + name] for name in _TABLE})
         self._state, self._history, self._expected = columns["state"], columns["history"], columns["expected"]
-        self._told = tabulate([self._metadata.get(stream) for stream in kept.streams], self._rows.joined)
-        self._completed = None
+        self._tell()
 
-    def _forecast(self, periods: int) -> Floats:
+    def _forecast(self, periods: int, bounds: Bounds) -> Floats:
         rows = self._rows
         found = self._forecaster.forecast(self._state, periods)
-        average = np.nan_to_num(self._complete().average, nan=0.0)
-        return np.where(rows.seen > 0, np.minimum(found, self._options.absurd * self._capacity), average)
-
-    def _complete(self) -> Table:
-        """Return what is told, completed; a look asks several times."""
-        if self._completed is None:
-            self._completed = complete(self._told, self._observed())
-        return self._completed
+        average = np.nan_to_num(complete(self._told, self._observed()).average, nan=0.0)
+        return np.where(rows.seen > 0, np.minimum(found, self._options.absurd * self._capacity), bounds.clip(average))
 
     def _observed(self) -> Floats:
         seen = self._rows.seen
         return np.where(seen > 0, self._rows.total / np.maximum(seen, 1), np.nan)
 
-    def _believed(self) -> Table:
-        trust, rows = self._options.trust, self._rows
-        usable = self._told.told & trust.believed(rows.trust)
-        learned = self._learned.two_level & trust.believed(rows.learned_trust)
-        table = self._complete().choose(self._learned, usable | (rows.seen == 0))
-        return table.choose(unknown(len(self.streams)), usable | learned | (rows.seen == 0))
+    def _bounds(self) -> Bounds:
+        return Bounds.of(self._told, np.vstack([self._history, self.rate]))
+
+    def _believed(self, bounds: Bounds) -> Belief:
+        belief = believe(*self._sources(), self._options.trust, bounds, self.now)
+        table = complete(self._told, self._observed()).choose(belief.table, self._rows.seen == 0)
+        return replace(belief, table=table)
+
+    def _sources(self) -> tuple[Source, Source, Floats]:
+        """Return what is told, what was learned, and the error of forecasts."""
+        rows, (told, learned, forecast) = self._rows, self._rows.error
+        return Source(self._told, rows.trust, told), Source(self._learned, rows.learned_trust, learned), forecast
+
+    def _tell(self) -> None:
+        told = [self._metadata.get(stream) for stream in self.streams]
+        self._told = tabulate(told, self._rows.joined)
+        self._hints = Hints(told_periods(told), self._told.up, self._told.down)
 
     def _clean(self, rate: Floats) -> Floats:
         with np.errstate(invalid="ignore"):
@@ -262,8 +268,8 @@ class Outlook:
         self._history = _columns(self._history, kept, new)
         self._expected = _columns(self._expected, kept, new)
         self._learned = self._learned.take(kept)
-        self._told = tabulate([self._metadata.get(stream) for stream in streams], self._rows.joined)
         self.streams = streams
+        self._tell()
 
     def _learn(self) -> None:
         options = self._options
@@ -275,7 +281,7 @@ class Outlook:
             return
         seen = np.minimum(self._rows.seen.astype(int), len(self._history))
         # what is told and comes true is not asked of history
-        needed = ~(self._told.cyclic & options.trust.believed(self._rows.trust))
+        needed = ~told_cycles(*self._sources(), options.trust)
         for count in np.unique(seen[needed]).tolist():
             self._learn_of(needed & (seen == count), count)
 
@@ -284,15 +290,18 @@ class Outlook:
         if not seen:
             return
         index = np.flatnonzero(streams)
-        found = learn(_filled(self._history[-seen:, index]), self.now, self._options.learning)
+        history, hints = _filled(self._history[-seen:, index]), self._hints.take(index)
+        found = learn(history, self.now, self._options.learning, hints)
         back = np.full(len(streams), -1, dtype=np.intp)
         back[index] = np.arange(len(index))
         whole = found.take(back)
         news = streams & whole.two_level
         self._rows.learned_trust = np.where(news & ~self._learned.two_level, 1.0, self._rows.learned_trust)
         # what was off before the cycle was known says nothing about the errors from now on
-        fresh = news & ~self._learned.cyclic & whole.cyclic & ~self._told.told
-        self._rows.error = np.where(fresh, (self._options.noise * whole.average) ** 2, self._rows.error)
+        fresh = news & ~self._learned.cyclic & whole.cyclic
+        self._rows.error[LEARNED] = np.where(
+            fresh, (self._options.noise * whole.average) ** 2, self._rows.error[LEARNED]
+        )
         self._learned = whole.choose(self._learned, streams)
 
 
@@ -304,7 +313,7 @@ _FADING = 0.5
 
 @dataclass
 class _Rows:
-    """What is kept of each stream, shape (S,) each."""
+    """What is kept of each stream, shape (S,) each; of ``error`` a row for each source, shape (SOURCES, S)."""
 
     joined: Floats
     seen: Floats
@@ -315,7 +324,7 @@ class _Rows:
 
     def take(self, kept: Ints, new: Bools, now: int) -> _Rows:
         def column(values: Floats, first: float) -> Floats:
-            found: Floats = np.where(new, first, values[kept] if len(values) else first)
+            found: Floats = np.where(new, first, values[..., kept] if values.shape[-1] else first)
             return found
 
         return _Rows(
@@ -331,6 +340,21 @@ class _Rows:
 _ROWS = tuple(f.name for f in fields(_Rows))
 _TABLE = tuple(f.name for f in fields(Table))
 _LEARNED = "learned."
+
+
+def _with_sources(columns: Mapping[str, Floats]) -> Mapping[str, Floats]:
+    """Return the columns of a snapshot; one that was made before each source had its own error gets them."""
+    error, expected = (columns.get(name, np.zeros(0)) for name in ("error", "expected"))
+    if error.ndim != 1 or expected.shape != (SOURCES, len(error)):
+        return columns
+    forecast = np.full((1, len(error)), np.nan)
+    return {**columns, "error": np.tile(error, (SOURCES, 1)), "expected": np.concatenate([expected, forecast])}
+
+
+def _of(values: Floats, source: Ints) -> Floats:
+    """Return the value of each stream's source, shape (S,), of values of shape (SOURCES, S)."""
+    found: Floats = np.take_along_axis(values, source[None], axis=0)[0]
+    return found
 
 
 def _columns(values: Floats, kept: Ints, new: Bools) -> Floats:

@@ -4,7 +4,7 @@ Three cases, by what is known of a stream:
     levels, durations and phase     the cycle itself
     levels and durations            a two-state chain that leaves high after ``up`` periods and low after ``down`` on
                                     average; where it is now is seen from its last rate
-    less                            a forecast, kept within the known levels
+    less                            a forecast
 
 Symbols: H periods ahead, S streams. For the chain, with q = 1/up, r = 1/down, a = 1 - q - r, share of high
 s = r / (q + r): P(high in h | high) = s + (1 - s) a^h, P(high in h | low) = s - s a^h.
@@ -64,8 +64,7 @@ def expect(table: Table, now: float, rate: Floats, forecast: Floats) -> tuple[Fl
     """
     periods = len(forecast)
     on_off, variance = chain(table, rate, periods)
-    within = np.fmin(np.fmax(forecast, table.low), table.high)
-    mean = np.where(table.cyclic, cycle(table, now, periods), np.where(table.two_level, on_off, within))
+    mean = np.where(table.cyclic, cycle(table, now, periods), np.where(table.two_level, on_off, forecast))
     variance = np.where(table.two_level & ~table.cyclic, variance, 0.0)
     gone = now + np.arange(1.0, periods + 1)[:, None] >= table.ends
     return np.where(gone, 0.0, mean), np.where(gone, 0.0, variance)

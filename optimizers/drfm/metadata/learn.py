@@ -1,11 +1,13 @@
 """Metadata learned from what a stream did.
 
-1. The period is the first peak of the autocorrelation behind its first crossing of 0.
+1. The period is the first peak of the autocorrelation behind its first crossing of 0, or the one that is told if that
+   fits better in the end.
 2. Levels are outer quantiles; durations and phase follow from when the stream is above their middle; how long it is
    between them tells a jump from a trend.
 3. The cycle is shifted and its parts varied a little, each time with the levels that fit best by least squares, and the
    best fit is kept if it explains enough of the variance.
-4. A stream without a cycle that is nearly always at one of two levels has levels and durations, but no phase.
+4. A stream without a cycle that is nearly always at one of two levels has levels and durations, but no phase. Durations
+   that are told hold until it has shown some.
 
 Symbols: T periods of history, S streams, R^2 the share of a stream's variance that the cycle explains.
 
@@ -39,8 +41,10 @@ NEARBY = tuple(product((-0.5, 0.0, 0.5), repeat=3))
 STEPS = 3
 """Times that they are tried at most."""
 ROUNDING = 1e-9
+CYCLES = 1.5
+"""Cycles that must have been seen for a period that is told to be tried; one that is not told shows after two."""
 SWITCHES = 2
-"""Rises that an on-off stream must have shown."""
+"""Rises that an on-off stream must have shown; one whose durations are told must have shown both levels."""
 
 
 @dataclass(frozen=True)
@@ -65,15 +69,40 @@ class Learning:
         check("between", self.between, Range(0, 1, high_open=True), ADMISSION)
 
 
-def learn(history: Floats, last: float, options: Learning | None = None) -> Table:
+@dataclass(frozen=True)
+class Hints:
+    """What is told that helps to learn, each of shape (S,) and > 0; NaN for what is not told.
+
+    Attributes:
+        period: Periods of a cycle.
+        up: Periods that a stream is high, on average.
+        down: Periods that it is low.
+    """
+
+    period: Floats
+    up: Floats
+    down: Floats
+
+    @classmethod
+    def none(cls, streams: int) -> Hints:
+        """Return hints of streams of which nothing is told."""
+        return cls(*np.full((3, streams), np.nan))
+
+    def take(self, streams: Ints) -> Hints:
+        """Return the hints of some of the streams."""
+        return Hints(self.period[streams], self.up[streams], self.down[streams])
+
+
+def learn(history: Floats, last: float, options: Learning | None = None, hints: Hints | None = None) -> Table:
     """Return what a history tells of its streams; NaN where it tells nothing.
 
     Args:
         history: Rates, shape (T, S), >= 0, the newest last; NaN where a stream was not seen.
         last: Number of the newest period.
         options: When to believe.
+        hints: What is told of them.
     """
-    options = options or Learning()
+    options, hints = options or Learning(), hints or Hints.none(history.shape[1])
     whole = ~np.isnan(history).any(axis=0)
     found = unknown(history.shape[1])
     if len(history) < LEAST or not whole.any():
@@ -86,8 +115,9 @@ def learn(history: Floats, last: float, options: Learning | None = None) -> Tabl
         return found
     columns, rates = columns[moving], rates[:, moving]
     bands = _Bands.of(rates, low[moving], high[moving])
-    cyclic, fits = _cycles(rates, bands, last)
-    on_off, is_on_off = _on_off(bands, options.between)
+    hints = hints.take(columns)
+    cyclic, fits = _best_cycles(rates, bands, last, hints.period)
+    on_off, is_on_off = _on_off(bands, options.between, hints)
     good = fits >= options.explains
     learned = cyclic.choose(on_off, good).choose(unknown(len(columns)), good | is_on_off)
     back = np.full(history.shape[1], -1, dtype=np.intp)
@@ -137,10 +167,20 @@ def _mean(rates: Floats, mask: Bools, otherwise: Floats) -> Floats:
     return np.where(count > 0, (rates * mask).sum(axis=0) / np.maximum(count, 1), otherwise)
 
 
-def _cycles(rates: Floats, bands: _Bands, last: float) -> tuple[Table, Floats]:
-    """Return the cycle of each stream and its R^2, shape (S,); that of a stream without a period is below 0."""
+def _best_cycles(rates: Floats, bands: _Bands, last: float, told: Floats) -> tuple[Table, Floats]:
+    """Return the cycle of each stream and its R^2, shape (S,), of the period that is seen or the one that is told."""
+    seen, fits = _cycles(rates, bands, last, periods(rates))
+    short = CYCLES * told <= len(rates)
+    if not short.any():
+        return seen, fits
+    other, theirs = _cycles(rates, bands, last, np.where(short, told, 0.0))
+    better = theirs > fits
+    return other.choose(seen, better), np.where(better, theirs, fits)
+
+
+def _cycles(rates: Floats, bands: _Bands, last: float, period: Floats | Ints) -> tuple[Table, Floats]:
+    """Return the cycle of each stream with a period and its R^2, shape (S,), below 0 without a period."""
     count = len(rates)
-    period = periods(rates)
     length = np.maximum(period, 2).astype(float)
     full = count - np.mod(count, length)
     numbers = last - count + 1 + np.arange(count)
@@ -208,17 +248,19 @@ def _levelled(table: Table, rates: Floats, last: float) -> tuple[Table, Floats]:
     return replace(table, low=low, high=high), left
 
 
-def _on_off(bands: _Bands, most_between: float) -> tuple[Table, Bools]:
+def _on_off(bands: _Bands, most_between: float, hints: Hints) -> tuple[Table, Bools]:
     """Return levels and durations of streams, and which of them are on-off streams, shape (S,)."""
     rises = (bands.above[1:] & ~bands.above[:-1]).sum(axis=0)
     falls = (~bands.above[1:] & bands.above[:-1]).sum(axis=0)
     high = bands.above.sum(axis=0)
+    told, enough = np.isfinite(hints.up + hints.down), rises >= SWITCHES
+    up, down = high / np.maximum(falls, 1), (len(bands.above) - high) / np.maximum(rises, 1)
     found = replace(
         unknown(len(high)),
         low=bands.low,
         high=bands.high,
-        up=np.maximum(high / np.maximum(falls, 1), 1.0),
-        down=np.maximum((len(bands.above) - high) / np.maximum(rises, 1), 1.0),
+        up=np.maximum(np.where(told & ~enough, hints.up, up), 1.0),
+        down=np.maximum(np.where(told & ~enough, hints.down, down), 1.0),
         ramp=np.zeros(len(high)),
     )
-    return found, (rises >= SWITCHES) & (bands.between.mean(axis=0) <= most_between)
+    return found, (told | enough) & (bands.between.mean(axis=0) <= most_between)

@@ -101,6 +101,11 @@ def tabulate(streams: Sequence[Metadata | None], joined: Floats) -> Table:
     )
 
 
+def told_periods(streams: Sequence[Metadata | None]) -> Floats:
+    """Return the period that is told of each stream, shape (S,); NaN without."""
+    return np.array([np.nan if m is None or m.period is None else m.period for m in streams], dtype=float)
+
+
 def complete(table: Table, observed: Floats) -> Table:
     """Fill what is not told of streams by averages over the others.
 

@@ -68,6 +68,65 @@ def test_outlook_when_a_cycle_was_just_learned_then_forgets_the_errors_made_befo
     assert np.sqrt(outlook.ahead(12)[1].max()) < 10
 
 
+@pytest.mark.parametrize(
+    "told",
+    [
+        Metadata(maximum=400.0),
+        Metadata(maximum=400.0, period=12, transition="jump"),
+        Metadata(maximum=280.0, period=9, transition="jump"),
+        Metadata(maximum=520.0, period=16, transition="jump"),
+        replace(JUMPS, phase=None),
+    ],
+    ids=["maximum", "papers", "low_and_short", "high_and_long", "no_phase"],
+)
+def test_outlook_when_a_part_is_told_right_or_wrong_then_learns_as_well(told):
+    assert off(fed(Outlook(C, {"a": told}), 32, truth), truth) <= 5.0
+
+
+def test_outlook_when_only_the_maximum_is_told_then_foresees_what_it_would_without():
+    rng = np.random.default_rng(4)
+    jitter = rng.normal(0, 10, 60)
+    told, untold = (fed(Outlook(C, known), 60, lambda t: truth(t) + jitter[t]) for known in ({"a": told_maximum()}, {}))
+
+    for mine, theirs in zip(told.ahead(12), untold.ahead(12), strict=True):
+        assert mine == pytest.approx(theirs)
+
+
+def told_maximum():
+    return Metadata(maximum=400.0)
+
+
+def test_outlook_when_the_period_is_told_then_learns_after_a_cycle_and_a_half():
+    told = fed(Outlook(C, {"a": Metadata(period=12)}), 22, truth)
+
+    assert off(told, truth) <= 5.0
+    assert off(fed(Outlook(C), 22, truth), truth) > 100
+
+
+def test_outlook_when_levels_of_others_are_told_then_a_stream_that_was_seen_is_not_taken_to_have_them():
+    outlook = Outlook(C, {"a": replace(JUMPS, phase=None), "b": Metadata(maximum=900.0)})
+    for t in range(6):
+        outlook.observe(t, ["a", "b"], np.array([truth(t), 50.0]))
+        outlook.ahead(4)
+
+    mean, variance = outlook.ahead(4)
+
+    assert mean[:, 1] == pytest.approx([50.0] * 4)
+    assert np.sqrt(variance[:, 1].max()) < 25
+
+
+def test_outlook_when_a_wrong_cycle_is_told_then_is_no_more_unsure_than_without():
+    wrong, nothing = (fed(Outlook(C, told), 18, truth) for told in ({"a": replace(JUMPS, phase=4)}, {}))
+
+    assert wrong.ahead(8)[1].max() <= nothing.ahead(8)[1].max()
+
+
+def test_outlook_when_a_stream_outlives_what_is_told_then_is_expected_to_stay():
+    outlook = fed(Outlook(C, {"a": Metadata(lifetime=4)}), 12, lambda t: 200.0)
+
+    assert outlook.ahead(3)[0][:, 0] == pytest.approx([200.0] * 3)
+
+
 def test_outlook_when_learning_is_off_then_only_forecasts():
     assert off(fed(Outlook(C, options=Options(learns=False)), 60, truth), truth) > 100
 
@@ -157,7 +216,7 @@ def test_outlook_when_a_forecast_runs_away_then_stays_within_reason():
 
 
 def test_outlook_when_a_stream_is_on_and_off_then_is_as_unsure_as_its_chain():
-    outlook = fed(Outlook(C, {"a": replace(JUMPS, phase=None)}), 41, truth)
+    outlook = fed(Outlook(C, {"a": replace(JUMPS, phase=None)}, options=Options(learns=False)), 41, truth)
 
     mean, variance = outlook.ahead(1)
 
@@ -248,9 +307,25 @@ def test_outlook_when_restored_then_goes_on_as_the_old_one_would_have(forecaster
         assert np.array_equal(whole.expected, part.expected) and np.array_equal(part.expected, part.ahead(1)[0][0])
 
 
+def test_outlook_when_restored_from_a_snapshot_without_errors_of_each_source_then_goes_on():
+    old = fed(Outlook(C), 40, truth)
+    kept = old.snapshot()
+    columns = {**kept.columns, "error": kept.columns["error"][1], "expected": kept.columns["expected"][:3]}
+
+    outlook = Outlook(C)
+    outlook.restore(replace(kept, columns=columns))
+    for each in (old, outlook):
+        each.observe(39, ["a"], np.array([truth(39)]))
+
+    assert off(outlook, truth) <= 5.0
+    assert outlook.ahead(12)[1] == pytest.approx(old.ahead(12)[1])
+
+
 @pytest.mark.parametrize(
     ("change", "key"),
     [
+        ({"error": np.zeros((2, 1))}, "columns.error"),
+        ({"expected": np.zeros((2, 1))}, "columns.expected"),
         ({"rate": np.zeros(2)}, "columns.rate"),
         ({"state": np.zeros((5, 1))}, "columns.state"),
         ({"learned.low": np.zeros((2, 2))}, "columns.learned.low"),

@@ -61,14 +61,6 @@ def test_chain_when_the_stream_was_not_seen_yet_then_is_its_long_run():
     assert mean[:, 0] == pytest.approx([4.0, 4.0, 4.0])
 
 
-def test_expect_when_only_levels_are_known_then_keeps_forecasts_within():
-    told = table(Metadata(minimum=3.0, maximum=5.0), Metadata(maximum=5.0), Metadata())
-
-    mean, _ = expect(told, 0, np.full(3, 4.0), np.array([[1.0, 1.0, 1.0], [9.0, 9.0, 9.0]]))
-
-    assert mean.tolist() == [[3.0, 1.0, 1.0], [5.0, 5.0, 9.0]]
-
-
 def test_expect_when_a_lifetime_ends_then_expects_nothing_more():
     told = table(Metadata(lifetime=3.0), joined=10.0)
 
