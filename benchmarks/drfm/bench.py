@@ -12,7 +12,7 @@ from rich.text import Text
 
 from benchmarks import record
 from benchmarks.data import folder
-from benchmarks.drfm import adaptivity, gps, pane_rate_skew, panes, partitions, scale, scenarios
+from benchmarks.drfm import adaptivity, gps, metadata_levels, pane_rate_skew, panes, partitions, scale, scenarios
 from benchmarks.drfm.targets import TARGETS
 from benchmarks.record import Record
 from benchmarks.targets import judged
@@ -22,6 +22,7 @@ from include.stack.progress import step
 PARTS: dict[str, Callable[[bool], Iterator[Record]]] = {
     "workloads": scenarios.records,
     "no metadata": scenarios.without_metadata,
+    "metadata": metadata_levels.records,
     "frontier": scenarios.frontier,
     "levels": scenarios.levels,
     "adaptivity": adaptivity.records,

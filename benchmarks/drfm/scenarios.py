@@ -6,9 +6,10 @@ safety with nodes and no single point says much.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cache
+from typing import Any
 
 import numpy as np
 
@@ -16,10 +17,13 @@ from benchmarks.drfm.course import Course, follow
 from benchmarks.drfm.methods import METHODS, Method, ours, paper
 from benchmarks.record import Record, median
 from include.simulation.admission import Score, SplitNodes
-from include.simulation.admission_workloads import DURATIONS, WORKLOADS, Size
+from include.simulation.admission_workloads import DURATIONS, WORKLOADS, Size, StreamLoad
 from optimizers.drfm.horizon.options import Options as HorizonOptions
 from optimizers.drfm.strategies.options import Options as StrategyOptions
 
+Characteristics = Mapping[str, Any]
+Tell = Callable[[Characteristics], Characteristics]
+"""Makes of all that is true of a stream what is told of it."""
 BENCH = "drfm"
 SEEDS, QUICK_SEEDS = 5, 1
 SIZE, QUICK_SIZE = Size(), Size(periods=130)
@@ -47,7 +51,7 @@ def records(quick: bool) -> Iterator[Record]:
     """
     for scenario in WORKLOADS:
         for method, make in METHODS.items():
-            courses = told_runs(scenario, quick) if method == "horizon" else runs(scenario, make(), quick)
+            courses = our_runs(scenario, quick) if method == "horizon" else runs(scenario, make(), quick)
             yield from summary(scenario, method, courses)
 
 
@@ -58,7 +62,7 @@ def without_metadata(quick: bool) -> Iterator[Record]:
         quick: One seed, fewer periods.
     """
     for scenario in ("psfcw", "ptfcw", "sfvar", "tfvar"):
-        both = (told_runs(scenario, quick), runs(scenario, ours(told=False), quick))
+        both = (our_runs(scenario, quick), our_runs(scenario, quick, told=False))
         late = [[c.score(CYCLES) for c in courses] for courses in both]
         yield from _records("no_metadata", f"horizon_{scenario}", late[1])
         over = [b.above_optimum_ratio - a.above_optimum_ratio for a, b in zip(*late, strict=True)]
@@ -92,17 +96,20 @@ def _point(scores: Sequence[Score]) -> np.ndarray:
 
 
 @cache
-def told_runs(scenario: str, quick: bool) -> list[Course]:
-    """Run ours with metadata; both parts that ask get the same runs.
+def our_runs(scenario: str, quick: bool, *, told: bool = True) -> list[Course]:
+    """Run ours with all metadata or without; all parts that ask get the same runs.
 
     Args:
         scenario: The workload.
         quick: One seed, fewer periods.
+        told: With all metadata.
     """
-    return runs(scenario, ours(), quick)
+    return runs(scenario, ours(told=told), quick)
 
 
-def runs(scenario: str, method: Method, quick: bool, size: Size | None = None) -> list[Course]:
+def runs(
+    scenario: str, method: Method, quick: bool, size: Size | None = None, tell: Tell | None = None
+) -> list[Course]:
     """Run a method on a workload, once a seed.
 
     Args:
@@ -110,10 +117,16 @@ def runs(scenario: str, method: Method, quick: bool, size: Size | None = None) -
         method: Who assigns.
         quick: One seed, fewer periods.
         size: Another size.
+        tell: Makes of all that is true of a stream what is told of it; all of it without.
     """
     size = size or (QUICK_SIZE if quick else SIZE)
     cluster = SplitNodes(size.capacity, size.period_s)
-    return [follow(WORKLOADS[scenario](size, s), method, cluster) for s in range(QUICK_SEEDS if quick else SEEDS)]
+    loads = (WORKLOADS[scenario](size, seed) for seed in range(QUICK_SEEDS if quick else SEEDS))
+    return [follow(_telling(load, tell) if tell else load, method, cluster) for load in loads]
+
+
+def _telling(load: StreamLoad, tell: Tell) -> StreamLoad:
+    return replace(load, metadata={stream: tell(true) for stream, true in load.metadata.items()})
 
 
 def summary(scenario: str, method: str, courses: Sequence[Course]) -> Iterator[Record]:

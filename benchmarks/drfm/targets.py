@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from benchmarks.drfm.adaptivity import LATENCY_S
+from benchmarks.drfm.metadata_levels import PARTIAL, SPANS
 from benchmarks.targets import Target
+from include.simulation.admission_workloads import WORKLOADS
 
 CPSAT = ("cpsat", "cpsat_fewest_nodes")
 PAIRS, VARYING = ("psfcw", "ptfcw"), ("sfvar", "tfvar")
@@ -15,6 +17,12 @@ TARGETS = (
     *(Target(s, "horizon", "redirections_per_period", 2.0) for s in VARYING),
     *(Target(s, "horizon", "overloaded_ratio", 0.0) for s in (*PAIRS, *VARYING, "constw")),
     *(Target("no_metadata", f"horizon_{s}", "above_told_ratio", 0.03) for s in (*PAIRS, *VARYING)),
+    *(
+        Target(f"metadata_{workload}{ending}", level, "above_nothing_worst", 0.01)
+        for workload in WORKLOADS
+        for ending in SPANS
+        for level in (*PARTIAL, "all", "wrong_30")
+    ),
     Target("bursty_frontier", "horizon", "undominated_ratio", 0.0),
     Target("adaptivity", "horizon", "latency_p95_s", LATENCY_S),
     Target("scale_1m", "drf", "seconds", 0.5),

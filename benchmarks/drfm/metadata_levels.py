@@ -1,0 +1,119 @@
+"""What it is worth to tell of streams: ours on the same streams, with more or less told of them, right and wrong.
+
+Levels:
+    nothing     streams are learned from what they do
+    maximum     the highest rate of each
+    paper       what [DRFM] told DRF-M in Section 6.2, "peak-rates, trend of rates and burstiness period": of the ten
+                characteristics the maximum, transition and slope duration, and the period; neither lower levels nor
+                durations of the parts nor a phase
+    no_phase    all but the phase
+    all         all, as the headline has it
+    wrong_30    all, with rates, durations or the phase off by 30 %, up and down; each figure is that of the direction
+                that is worst in it
+
+``above_nothing_ratio`` is how much further from the optimum of nodes a level ends than ``nothing`` does on the same
+seed, ``above_nothing_worst`` that of the worst seed. Scenarios ``metadata_<workload>`` judge whole runs, scenarios
+``metadata_<workload>_late`` what comes after two of the longest cycles.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+import numpy as np
+
+from benchmarks.drfm.course import Course
+from benchmarks.drfm.methods import ours
+from benchmarks.drfm.scenarios import BENCH, CYCLES, Characteristics, Tell, our_runs, runs
+from benchmarks.record import Record, median
+from include.simulation.admission import Score
+from include.simulation.admission_workloads import WORKLOADS
+
+OFF = 0.3
+PAPER = ("maximum", "transition", "slope_duration", "period")
+RATES = ("minimum", "maximum", "average")
+DURATIONS = ("high_duration", "low_duration", "slope_duration")
+FIGURES = {"above_optimum_ratio": "ratio", "overloaded_ratio": "ratio", "redirections_per_period": "streams"}
+SPANS = {"": 0, "_late": CYCLES}
+"""Endings of scenarios and the period from which they judge."""
+
+
+def only(*names: str) -> Tell:
+    """Return what tells these characteristics alone."""
+    return lambda stream: {name: value for name, value in _with_period(stream).items() if name in names}
+
+
+def without(*names: str) -> Tell:
+    """Return what tells all but these characteristics."""
+    return lambda stream: {name: value for name, value in stream.items() if name not in names}
+
+
+def scaled(names: Sequence[str], factor: float) -> Tell:
+    """Return what tells all, some of it as a multiple of the truth."""
+    return lambda stream: {name: value * factor if name in names else value for name, value in stream.items()}
+
+
+def shifted(cycles: float) -> Tell:
+    """Return what tells all, with a cycle that begins later by a share of itself."""
+
+    def tell(stream: Characteristics) -> Characteristics:
+        if "phase" not in stream:
+            return stream
+        period = _with_period(stream)["period"]
+        return {**stream, "phase": (stream["phase"] + cycles * period) % period}
+
+    return tell
+
+
+def _with_period(stream: Characteristics) -> Characteristics:
+    if "high_duration" not in stream:
+        return stream
+    return {**stream, "period": stream["high_duration"] + stream["low_duration"]}
+
+
+PARTIAL: Mapping[str, Tell] = {
+    "maximum": only("maximum"),
+    "paper": only(*PAPER),
+    "no_phase": without("phase"),
+}
+WRONG: Mapping[str, Tell] = {
+    "rates_high": scaled(RATES, 1 + OFF),
+    "rates_low": scaled(RATES, 1 - OFF),
+    "durations_long": scaled(DURATIONS, 1 + OFF),
+    "durations_short": scaled(DURATIONS, 1 - OFF),
+    "phase_late": shifted(OFF),
+    "phase_early": shifted(-OFF),
+}
+
+
+def records(quick: bool) -> Iterator[Record]:
+    """Run every level on every workload.
+
+    Args:
+        quick: One seed, fewer periods.
+    """
+    for workload in WORKLOADS:
+        courses = {
+            "nothing": [our_runs(workload, quick, told=False)],
+            **{level: [runs(workload, ours(), quick, tell=tell)] for level, tell in PARTIAL.items()},
+            "all": [our_runs(workload, quick)],
+            "wrong_30": [runs(workload, ours(), quick, tell=tell) for tell in WRONG.values()],
+        }
+        for ending, since in SPANS.items():
+            nothing = [course.score(since) for course in courses["nothing"][0]]
+            for level, directions in courses.items():
+                yield from _judged(f"metadata_{workload}{ending}", level, directions, nothing, since)
+
+
+def _judged(
+    scenario: str, level: str, directions: Sequence[Sequence[Course]], nothing: Sequence[Score], since: int
+) -> Iterator[Record]:
+    scores = [[course.score(since) for course in courses] for courses in directions]
+    worst = {name: np.max([[getattr(s, name) for s in row] for row in scores], axis=0) for name in FIGURES}
+    for figure, unit in FIGURES.items():
+        yield median(BENCH, scenario, level, figure, worst[figure].tolist(), unit)
+    if level == "nothing":
+        return
+    above = (worst["above_optimum_ratio"] - [score.above_optimum_ratio for score in nothing]).tolist()
+    yield median(BENCH, scenario, level, "above_nothing_ratio", above, "ratio")
+    yield Record(BENCH, scenario, level, "above_nothing_worst", max(above), "ratio", n=len(above))
