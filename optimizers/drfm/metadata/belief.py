@@ -3,7 +3,7 @@
 Of each stream, the first of these that came true lately (:mod:`metadata.trust`):
     1. the cycle that is told, unless a learned one came true more often, or a forecast errs less
     2. what was learned: a cycle, or levels and durations
-    3. levels and durations that are told without a phase, until some were seen
+    3. levels and durations that are told without a phase, until both levels were seen
     4. nothing: a forecast
 
 Bounds hold for learned levels, and for what is expected of a stream before it was seen; a forecast follows what was

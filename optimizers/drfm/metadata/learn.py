@@ -7,7 +7,7 @@
 3. The cycle is shifted and its parts varied a little, each time with the levels that fit best by least squares, and the
    best fit is kept if it explains enough of the variance.
 4. A stream without a cycle that is nearly always at one of two levels has levels and durations, but no phase. Durations
-   that are told hold until it has shown some.
+   that are told hold: it would take dozens of switches to know better.
 
 Symbols: T periods of history, S streams, R^2 the share of a stream's variance that the cycle explains.
 
@@ -253,14 +253,14 @@ def _on_off(bands: _Bands, most_between: float, hints: Hints) -> tuple[Table, Bo
     rises = (bands.above[1:] & ~bands.above[:-1]).sum(axis=0)
     falls = (~bands.above[1:] & bands.above[:-1]).sum(axis=0)
     high = bands.above.sum(axis=0)
-    told, enough = np.isfinite(hints.up + hints.down), rises >= SWITCHES
+    told = np.isfinite(hints.up + hints.down)
     up, down = high / np.maximum(falls, 1), (len(bands.above) - high) / np.maximum(rises, 1)
     found = replace(
         unknown(len(high)),
         low=bands.low,
         high=bands.high,
-        up=np.maximum(np.where(told & ~enough, hints.up, up), 1.0),
-        down=np.maximum(np.where(told & ~enough, hints.down, down), 1.0),
+        up=np.maximum(np.where(told, hints.up, up), 1.0),
+        down=np.maximum(np.where(told, hints.down, down), 1.0),
         ramp=np.zeros(len(high)),
     )
-    return found, (told | enough) & (bands.between.mean(axis=0) <= most_between)
+    return found, (told | (rises >= SWITCHES)) & (bands.between.mean(axis=0) <= most_between)
