@@ -112,6 +112,7 @@ class Decision:
         cursor_version: Version of ``telemetry/batches`` the look read up to, where the next one goes on; None
             for a decision that was no look (a veto of a stale apply, a roll-back).
         cursor_until: Time the look read up to (UTC).
+        cursor_table: Id of the table that ``cursor_version`` is a version of; None in looks that did not note it.
     """
 
     decision_id: str
@@ -131,6 +132,7 @@ class Decision:
     mlflow_run_id: str | None = None
     cursor_version: int | None = None
     cursor_until: datetime | None = None
+    cursor_table: str | None = None
 
 
 @dataclass(frozen=True)

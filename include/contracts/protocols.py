@@ -14,10 +14,17 @@ from include.contracts.signals import Signals
 
 @dataclass(frozen=True)
 class Cursor:
-    """Where the last look stopped reading: a version of ``telemetry/batches`` (-1: nothing yet) and its time."""
+    """Where the last look stopped reading.
+
+    Attributes:
+        telemetry_version: Version of ``telemetry/batches``; -1 for nothing yet.
+        until: Its time (UTC).
+        table_id: Id of the table that the version is one of; None if it was not noted.
+    """
 
     telemetry_version: int = -1
     until: datetime | None = None
+    table_id: str | None = None
 
 
 class Optimizer(Protocol):

@@ -16,9 +16,9 @@ from include.control.health import healthy, is_idle_marker
 from include.control.history import TABLE, History, main_query, read
 from include.control.joins import join_signals
 from include.control.key_groups import key_groups
+from include.control.observations import known_observations
 from include.control.rates import backpressured_ratio, batch_rows_limit, rates, restart_lag_rows
 from include.control.stores.deployments import DeploymentStore
-from include.control.stores.observations import ObservationStore
 from include.control.stores.reconfigurations import ReconfigurationStore
 from include.control.streams import stream_counts
 from include.lake.store import Lake
@@ -66,7 +66,7 @@ def collect(spec: PipelineSpec, lake: Lake, cursor: Cursor, now: datetime) -> Si
         deployment_version=_version_that_ran(history, changes, current.version),
         level=spec.level,
         apps=(_app(spec, history, counted, changes),),
-        observations=ObservationStore(lake).recent(spec.name),
+        observations=known_observations(lake, spec.name),
         objective=spec.objective_contract(),
         bounds=spec.bounds_contract(),
         settling=_settling(history, counted, changes, now - timedelta(seconds=open_at_most_s)),

@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 from include.contracts.codec import to_json
 from include.contracts.decision import Action, Decision, GuardOutcome, Memory, Outcome, Reconfiguration
 from include.contracts.deployment import Deployment
-from include.contracts.errors import NotReady
+from include.contracts.errors import MillraceError, NotReady
 from include.contracts.protocols import Cursor, Optimizer, Plant
 from include.contracts.signals import Signals
 from include.control.applying import Applying
@@ -18,6 +18,7 @@ from include.control.circumstances import read_circumstances
 from include.control.look import Observed, Request
 from include.control.observations import new_observations
 from include.control.quality import GateResult, check
+from include.control.reading import UNREADABLE, refused, sentence, starting_point, untold_files
 from include.control.ruling import PLAIN, Circumstances, not_running_yet, ruled
 from include.control.stores.decisions import DecisionStore, new_decision_id
 from include.control.stores.deployments import DeploymentStore
@@ -65,8 +66,8 @@ class Loop:
         Raises:
             NotReady: Quietly, if there is nothing new to look at.
         """
-        since = DecisionStore(self.lake).cursor(self.spec.name)
-        seen = Observed(self.spec.name, None, NOT_JUDGED, since, time=self.clock(), until=since)
+        since, note = starting_point(self.lake, DecisionStore(self.lake).cursor(self.spec.name))
+        seen = Observed(self.spec.name, None, NOT_JUDGED, since, time=self.clock(), until=since, note=note)
         code, problem = self._problem()
         if problem is not None:
             return replace(seen, problem=problem, reason_code=code)
@@ -90,6 +91,8 @@ class Loop:
         if done is not None:
             return done
         decision, memories = self._decision(decision_id, observed, request)
+        if observed.note:
+            decision = replace(decision, sentence=f"{decision.sentence} {observed.note}")
         if decision.action in (Action.APPLY, Action.AWAIT) or any(p.planned for p in decision.proposals):
             run_id, models = self.tracker.log_change(self.spec, decision)
             decision = replace(decision, mlflow_run_id=run_id, models=models)
@@ -118,21 +121,37 @@ class Loop:
 
     def _collected(self, seen: Observed) -> Observed:
         gate = check(self.spec, self.lake, seen.since, self.clock())
+        seen = replace(seen, note=" ".join(filter(None, (seen.note, gate.note))))
+        if (broken := self._unreadable(seen, gate)) is not None:
+            return broken
         if not gate.passed:
             return replace(seen, gate=gate, until=gate.read_to)
         try:
             signals = self.plant.observe(seen.since)
             if signals.telemetry_version > gate.read_to.telemetry_version:  # rows came in between: judge them too
                 gate = check(self.spec, self.lake, seen.since, self.clock())
+            if (broken := self._unreadable(seen, gate)) is not None:
+                return broken
             self._verify(signals)
         except NotReady:
+            if (broken := self._unreadable(seen, gate)) is not None:
+                return broken
             raise
         except Exception as error:
             problem = f"The telemetry could not be read: {type(error).__name__}: {' '.join(str(error).split())[:300]}"
             return replace(seen, gate=gate, problem=problem, reason_code="collect_failed", until=gate.read_to)
         if not gate.passed:
             return replace(seen, gate=gate, until=gate.read_to)
-        return replace(seen, signals=signals, gate=gate, until=Cursor(signals.telemetry_version, signals.until))
+        until = Cursor(signals.telemetry_version, signals.until, seen.since.table_id)
+        return replace(seen, signals=signals, gate=gate, until=until)
+
+    def _unreadable(self, seen: Observed, gate: GateResult) -> Observed | None:
+        """Return a look that ends with files which it needed and could not read; None if all such were told before."""
+        files = untold_files(self.lake, self.spec.name, self.clock())
+        if not files:
+            return None
+        told = sentence(files, gate)
+        return replace(seen, gate=refused(gate, files), problem=told, reason_code=UNREADABLE, until=gate.read_to)
 
     def _verify(self, signals: Signals) -> None:
         for change in verify(self.spec, self.lake, signals):
@@ -157,12 +176,16 @@ class Loop:
             config_hash=self.spec.config_hash,
             cursor_version=cursor.telemetry_version,
             cursor_until=cursor.until,
+            cursor_table=cursor.table_id,
         )
         code, why = self._obstacle(observed, current, request)
         if why is not None or current is None:
             trace = () if observed.gate.passed else (GuardOutcome("data quality", False, observed.gate.sentence),)
             return replace(blank, reason_code=code, sentence=why or "", guards=trace), {}
-        wishes = self._wishes(decision_id, observed, current, request)
+        try:
+            wishes = self._wishes(decision_id, observed, current, request)
+        except MillraceError as error:
+            return replace(blank, reason_code="memory_unreadable", sentence=f"Nothing is changed: {error}"), {}
         decision = ruled(
             blank,
             wishes,
@@ -224,6 +247,8 @@ class Loop:
         """Store what the look learned. The Decision comes after it: until it is there, a retry begins anew."""
         if decision.signals is not None:
             found, number = new_observations(decision.signals), decision.signals.telemetry_version
-            ObservationStore(self.lake).add(self.spec.name, found, "looks", number)
+            # a table made anew counts its versions from 0 again
+            looks = f"looks/{decision.cursor_table}" if decision.cursor_table else "looks"
+            ObservationStore(self.lake).add(self.spec.name, found, looks, number)
         for name, memory in memories.items():
             MemoryStore(self.lake).record(self.spec.name, name, decision.decision_id, decision.time, memory)

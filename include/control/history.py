@@ -9,8 +9,9 @@ from functools import cached_property
 
 from include.contracts.telemetry import BatchMetrics
 from include.control.health import is_idle_marker, order, sound, span
+from include.lake.recent import Wanted, read_recent
 from include.lake.records import batch_from_row
-from include.lake.store import Lake, literal
+from include.lake.store import Lake
 
 TABLE = "telemetry/batches"
 
@@ -18,9 +19,7 @@ HISTORY = timedelta(minutes=30)
 """How far back a look reads. Long enough for tens of batches at the present level and for the levels just left, short
 enough that the cost of a row is still the same; older levels are remembered as observations."""
 
-REQUIRED = " and ".join(
-    f"{column} is not null" for column in ("query", "generation", "epoch", "batch_id", "slots", "rows_in")
-)
+REQUIRED = ("query", "generation", "epoch", "batch_id", "slots", "rows_in")
 
 MAX_ROWS = 3000
 """Rows that a look reads at most, for a bounded time: half an hour of batches of 0.6 s."""
@@ -87,14 +86,11 @@ def read(lake: Lake, pipeline: str, app: str, now: datetime) -> tuple[BatchMetri
     until they are old.
     """
     oldest = now - HISTORY
-    sql = f"""
-        select * from batches
-        where pipeline = {literal(pipeline)} and app = {literal(app)} and {REQUIRED}
-            and time between {literal(oldest)} and {literal(now)}
-            and date >= cast({literal(f"{oldest:%Y-%m-%d}")} as date)
-        order by time desc limit {MAX_ROWS}
-    """  # noqa: S608 - values pass through literal()
-    return tuple(batch_from_row(row) for row in lake.rows(sql, TABLE))
+    found = read_recent(lake, Wanted(TABLE, pipeline, MAX_ROWS, not_before=oldest)).rows
+    if not {"app", "time", *REQUIRED} <= set(found.column_names):
+        return ()
+    rows = (row for row in found.to_pylist() if row["app"] == app and row["time"] and oldest <= row["time"] <= now)
+    return tuple(batch_from_row(row) for row in rows if all(row[column] is not None for column in REQUIRED))
 
 
 def main_query(rows: Sequence[BatchMetrics], since: datetime) -> tuple[BatchMetrics, ...]:

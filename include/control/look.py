@@ -38,6 +38,7 @@ class Observed:
         reason_code: The same, machine-readable.
         time: When the look was taken (UTC).
         until: Where the next look goes on.
+        note: What a person must know besides what is decided; empty if nothing.
     """
 
     pipeline: str
@@ -48,3 +49,4 @@ class Observed:
     reason_code: str = ""
     time: datetime | None = None
     until: Cursor | None = None
+    note: str = ""

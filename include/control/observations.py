@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Sequence
 
 from include.contracts.signals import AppSignals, Observation, Signals
-from include.control.stores.observations import KEEP_PER_LEVEL
+from include.control.stores.decisions import DecisionStore
+from include.control.stores.observations import KEEP_PER_LEVEL, ObservationStore, newest_of_each
+from include.lake.store import Lake
 
 
 def new_observations(signals: Signals) -> tuple[Observation, ...]:
@@ -31,13 +32,22 @@ def remembered(
         signals: What it measured.
         per_level: Points of each (operator, p) that are kept, >= 1.
     """
-    counts: Counter[tuple[str, int]] = Counter()
-    kept: list[Observation] = []
-    for point in reversed((*known, *new_observations(signals))):
-        counts[point.operator, point.parallelism] += 1
-        if counts[point.operator, point.parallelism] <= per_level:
-            kept.append(point)
-    return tuple(reversed(kept))
+    return newest_of_each((*known, *new_observations(signals)), per_level)
+
+
+def known_observations(lake: Lake, pipeline: str) -> tuple[Observation, ...]:
+    """Return the most recent points of every (operator, p), oldest first, as ``control/observations`` has them.
+
+    The last look was given those before it, and measured its own: reading it is reading them all.
+
+    Args:
+        lake: The control tables.
+        pipeline: Whose.
+    """
+    last = DecisionStore(lake).last_measured(pipeline)
+    if last is None or last.signals is None:
+        return ObservationStore(lake).recent(pipeline)
+    return remembered(last.signals.observations, last.signals)
 
 
 def _point(signals: Signals, app: AppSignals) -> Observation | None:

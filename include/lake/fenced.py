@@ -10,12 +10,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
+from deltalake import DeltaTable, Transaction
 from deltalake.exceptions import CommitFailedError, DeltaError
 
 from include.contracts.errors import Conflict
 from include.lake.schemas import TABLES
-from include.lake.store import MAX_COMMIT_RETRIES, Lake, _arrow, _unwritable
+from include.lake.store import Lake, _arrow, _unwritable, append_rows, is_stale
 
 
 class Fenced(Exception):  # noqa: N818 - an outcome: a newer generation writes now
@@ -58,20 +58,19 @@ class FencedTable:
             transactions: Number reached by each transaction id with this commit.
 
         Raises:
-            Conflict: If another writer committed one of the ids in between; ask ``committed`` again.
+            Conflict: If another writer committed one of the ids in between, or maintenance changed the table's
+                partitions; ask ``committed`` again.
             MillraceError: If the lake cannot be written.
         """
         handle = self._handle if self._handle is not None else self._fresh()
         marks = [Transaction(self._fence, self._generation), *(Transaction(k, v) for k, v in transactions.items())]
-        properties = CommitProperties(app_transactions=marks, max_commit_retries=MAX_COMMIT_RETRIES)
         try:
-            write_deltalake(handle, _arrow(rows, TABLES[self._table]), mode="append", commit_properties=properties)
+            return append_rows(handle, _arrow(rows, TABLES[self._table]), marks)
         except (OSError, DeltaError) as error:
             self._handle = None
-            if isinstance(error, CommitFailedError) and "oncurrent transaction" in str(error):
+            if isinstance(error, CommitFailedError) and ("oncurrent transaction" in str(error) or is_stale(error)):
                 raise Conflict(f"{self._table}: {self._fence} was committed by another writer") from error
             raise _unwritable(self._lake.path(self._table), error) from error
-        return int(handle.version())
 
     def _fresh(self) -> DeltaTable:
         try:

@@ -9,8 +9,10 @@ from typing import Any
 from include.contracts.codec import from_plain, to_json, to_plain
 from include.contracts.decision import Decision, Reconfiguration
 from include.contracts.signals import Observation
-from include.contracts.telemetry import AppMetrics, BatchMetrics
+from include.contracts.telemetry import AppMetrics, BatchMetrics, OperatorBatch
 
+_BATCH_COLUMNS = tuple(f.name for f in dataclasses.fields(BatchMetrics))
+_OPERATOR_COLUMNS = tuple(f.name for f in dataclasses.fields(OperatorBatch))
 _DECISION_JSON = ("signals", "proposals", "predicted", "guards", "target", "models")
 
 
@@ -24,11 +26,15 @@ def batch_row(batch: BatchMetrics) -> dict[str, Any]:
 
 def batch_from_row(row: Mapping[str, Any]) -> BatchMetrics:
     """Return a row of ``telemetry/batches`` as a batch; null lists and maps become empty ones."""
-    plain = {k: v for k, v in row.items() if k not in ("date", "time")}
+    plain = {name: row[name] for name in _BATCH_COLUMNS if name in row}
     plain["durations_ms"] = dict(row.get("durations_ms") or {})
-    plain["operators"] = row.get("operators") or []
-    batch: BatchMetrics = from_plain(BatchMetrics, {**plain, "time": row["time"].isoformat()})
-    return batch
+    plain["operators"] = tuple(_operator(o) for o in row.get("operators") or ())
+    return BatchMetrics(**plain)
+
+
+def _operator(row: Mapping[str, Any]) -> OperatorBatch:
+    values: dict[str, Any] = {name: row.get(name) for name in _OPERATOR_COLUMNS}
+    return OperatorBatch(**values)
 
 
 def app_row(app: AppMetrics) -> dict[str, Any]:

@@ -27,11 +27,16 @@ class TableSchema:
 
     Attributes:
         columns: Arrow schema, ``pipeline`` and ``time`` first; ``date`` last where the table is partitioned.
-        growing: True for tables that grow with time: partitioned by ``date`` and compacted by ``maintain``.
+        growing: True for tables that grow with time.
     """
 
     columns: pa.Schema
     growing: bool
+
+    @property
+    def partition_by(self) -> tuple[str, ...]:
+        """Columns that the table is partitioned by: a read of one pipeline's days opens no other files."""
+        return ("pipeline", "date") if self.growing else ()
 
 
 def _table(*columns: tuple[str, pa.DataType], growing: bool) -> TableSchema:
@@ -137,6 +142,7 @@ TABLES: dict[str, TableSchema] = {
         ("mlflow_run_id", pa.string()),
         ("cursor_version", pa.int64()),
         ("cursor_until", TIME),
+        ("cursor_table", pa.string()),
         growing=True,
     ),
     "control/reconfigurations": _table(

@@ -3,25 +3,19 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
-from pathlib import Path
-from urllib.parse import unquote
 
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
-from deltalake import DeltaTable, QueryBuilder, Schema
-from deltalake.exceptions import DeltaError
+from deltalake import Schema
 
-from include.contracts.errors import MillraceError
+from include.lake.recent import Recent, Wanted, read_recent
 from include.lake.schemas import TABLES
-from include.lake.store import Lake, literal
+from include.lake.store import Lake
 
-FIRST_LOOK_ROWS = 5000
-"""Newest rows that count as new where no version was read before."""
+CATCH_UP_ROWS = 2000
+"""Newest rows that count as new at most: where nothing was read before, and after a long pause."""
 
 
 @dataclass(frozen=True)
@@ -31,19 +25,23 @@ class Since:
     Attributes:
         version: The version read up to; -1 if there is no table.
         rows: One pipeline's rows committed after the version asked for, columns as found.
-        before: Its newest rows up to that version, columns as found.
-        types: Type of each column as found, in Delta's words.
+        before: Its newest rows up to that version, columns as found; none where new rows were left out.
+        types: Type of each column as found, in Delta's words; empty if no row was found.
+        whole: False if more rows were committed than are returned: they are the newest.
+        unreadable: Data files whose rows are missing because they cannot be read.
     """
 
     version: int
     rows: pa.Table
     before: pa.Table
     types: dict[str, str]
+    whole: bool = True
+    unreadable: tuple[str, ...] = ()
 
 
 def expected_types(table: str) -> dict[str, str]:
     """Return the type of each column of a lake table, in Delta's words."""
-    return _types(Schema.from_arrow(TABLES[table].columns))
+    return _types(TABLES[table].columns)
 
 
 def read_since(lake: Lake, table: str, pipeline: str, version: int, before_rows: int = 200) -> Since:
@@ -57,25 +55,20 @@ def read_since(lake: Lake, table: str, pipeline: str, version: int, before_rows:
         before_rows: How many rows up to ``version`` to return beside the new ones.
 
     Raises:
-        MillraceError: If the table cannot be read.
+        MillraceError: If the table's log cannot be read.
     """
-    path = lake.path(table)
-    with _told(table, path):
-        if not DeltaTable.is_deltatable(str(path)):
-            return Since(-1, pa.table({}), pa.table({}), {})
-        handle = DeltaTable(str(path))
-        newest = handle.version()
-        files = _added(path, version, newest)
-        types = _types(handle.schema())
-        if files is None:
-            return Since(newest, _newest(handle, pipeline, FIRST_LOOK_ROWS), pa.table({}), types)
-        rows = _of_pipeline([pq.read_table(f, partitioning=None) for f in files], pipeline)
-        before = _newest(DeltaTable(str(path), version=min(version, newest)), pipeline, before_rows)
-        return Since(newest, rows, before, types)
+    newest = lake.version(table)
+    new = read_recent(lake, Wanted(table, pipeline, CATCH_UP_ROWS, after=version))
+    before = Recent(pa.table({}), True)
+    if new.whole and version >= 0:
+        before = read_recent(lake, Wanted(table, pipeline, before_rows, through=version))
+    unreadable = (*new.unreadable, *before.unreadable)
+    whole = new.whole or version < 0
+    return Since(newest, new.rows, before.rows, _found(new.rows, before.rows), whole, unreadable)
 
 
 def read_span(lake: Lake, table: str, pipeline: str, after: datetime | None, until: datetime) -> Since:
-    """Return a pipeline's rows by their times: new ones within (``after``, ``until``], and the newest before.
+    """Return a pipeline's rows by their times: new ones within (``after``, ``until``], or else its newest one before.
 
     Args:
         lake: The lake.
@@ -85,64 +78,32 @@ def read_span(lake: Lake, table: str, pipeline: str, after: datetime | None, unt
         until: Where it ends (UTC).
 
     Raises:
-        MillraceError: If the table cannot be read.
+        MillraceError: If the table's log cannot be read.
     """
-    with _told(table, lake.path(table)):
-        path = str(lake.path(table))
-        if not DeltaTable.is_deltatable(path):
-            return Since(-1, pa.table({}), pa.table({}), {})
-        handle = DeltaTable(path)
-        types = _types(handle.schema())
-        if types.get("time") != expected_types(table)["time"]:
-            return Since(handle.version(), pa.table({}), pa.table({}), types)
-        end = f"time <= {literal(until)}"
-        if after is None:
-            return Since(handle.version(), _newest(handle, pipeline, FIRST_LOOK_ROWS, end), pa.table({}), types)
-        rows = _newest(handle, pipeline, FIRST_LOOK_ROWS, f"{end} and time > {literal(after)}")
-        return Since(handle.version(), rows, _newest(handle, pipeline, 1, f"time <= {literal(after)}"), types)
+    newest = lake.version(table)
+    read = read_recent(lake, Wanted(table, pipeline, CATCH_UP_ROWS, not_before=after))
+    rows, before = _within(read.rows, after, until), read.rows.slice(0, 0)
+    unreadable = read.unreadable
+    if not len(rows) and after is not None:
+        last = read_recent(lake, Wanted(table, pipeline, 1))
+        before, unreadable = last.rows, (*unreadable, *last.unreadable)
+    return Since(newest, rows, before, _found(read.rows, before), True, unreadable)
 
 
-@contextmanager
-def _told(table: str, path: Path) -> Iterator[None]:
-    try:
-        yield
-    except (OSError, DeltaError, pa.ArrowException) as error:
-        reason = " ".join(str(error).split())[:300]
-        raise MillraceError(table, str(path), "a readable Delta table", f"Check its files ({reason}).") from error
+def _within(rows: pa.Table, after: datetime | None, until: datetime) -> pa.Table:
+    if "time" not in rows.column_names or not pa.types.is_timestamp(rows.schema.field("time").type):
+        return rows.slice(0, 0)
+    kind = rows.schema.field("time").type
+    inside = pc.less_equal(rows["time"], pa.scalar(until, kind))
+    if after is not None:
+        inside = pc.and_(inside, pc.greater(rows["time"], pa.scalar(after, kind)))
+    return rows.filter(inside)
 
 
-def _added(path: Path, version: int, newest: int) -> list[Path] | None:
-    """Return the data files added after ``version``; None if the log or a file of it is gone."""
-    if version < 0:
-        return None
-    files: list[Path] = []
-    for number in range(version + 1, newest + 1):
-        entry = path / "_delta_log" / f"{number:020d}.json"
-        if not entry.exists():
-            return None
-        for line in entry.read_text(encoding="utf-8").splitlines():
-            add = json.loads(line).get("add")
-            if add and add.get("dataChange", True):
-                files.append(path / unquote(add["path"]))
-    return files if all(f.exists() for f in files) else None
+def _found(*parts: pa.Table) -> dict[str, str]:
+    return {name: kind for part in reversed(parts) for name, kind in _types(part.schema).items()}
 
 
-def _newest(handle: DeltaTable, pipeline: str, limit: int, where: str = "true") -> pa.Table:
-    columns = {field.name for field in handle.schema().fields}
-    if not {"pipeline", "time"} <= columns:
-        return pa.table({})
-    builder = QueryBuilder().register("rows", handle)
-    of = f"pipeline = {literal(pipeline)} and {where}"
-    sql = f"select * from rows where {of} order by time desc nulls first limit {int(limit)}"  # noqa: S608 - literals
-    return pa.table(builder.execute(sql).read_all())
-
-
-def _of_pipeline(tables: list[pa.Table], pipeline: str) -> pa.Table:
-    if not tables:
-        return pa.table({})
-    table = pa.concat_tables(tables, promote_options="permissive")
-    return table.filter(pc.equal(table["pipeline"], pipeline)) if "pipeline" in table.column_names else table
-
-
-def _types(schema: Schema) -> dict[str, str]:
-    return {field.name: json.dumps(json.loads(field.type.to_json()), sort_keys=True) for field in schema.fields}
+def _types(schema: pa.Schema) -> dict[str, str]:
+    fields = Schema.from_arrow(schema).fields
+    return {field.name: json.dumps(json.loads(field.type.to_json()), sort_keys=True) for field in fields}

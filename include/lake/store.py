@@ -13,6 +13,8 @@ from deltalake import CommitProperties, DeltaTable, QueryBuilder, Transaction, w
 from deltalake.exceptions import CommitFailedError, DeltaError
 
 from include.contracts.errors import Conflict, MillraceError
+from include.lake.files import DataFiles
+from include.lake.log import DeltaLog
 from include.lake.schemas import TABLES, TableSchema
 
 CONFIGURATION = {
@@ -24,16 +26,29 @@ MAX_COMMIT_RETRIES = 50
 """Appends of several writers conflict only in the log; deltalake's default of 15 is reached by four in a tight loop."""
 
 
+STALE_RETRIES = 5
+"""Tries of an append with a fresh handle each, where the table's columns or partitions change under it."""
+
+
 class Lake:
     """The tables under one folder. Handles are kept open: reopening replays the log at every append.
 
     Args:
         root: The lake's folder; created with its first table.
+
+    Attributes:
+        root: The same.
+        files: What was read of data files.
+        unreadable: Data files that could not be read, relative to the lake, with the reason: their rows are missing
+            in what was read.
     """
 
     def __init__(self, root: str | Path) -> None:
         self.root = Path(root)
+        self.files = DataFiles()
+        self.unreadable: dict[str, str] = {}
         self._handles: dict[str, DeltaTable] = {}
+        self._logs: dict[str, DeltaLog] = {}
 
     def path(self, table: str) -> Path:
         """Return the folder of ``table``.
@@ -48,6 +63,12 @@ class Lake:
         """Say whether ``table`` has been created."""
         return bool(DeltaTable.is_deltatable(str(self.path(table))))
 
+    def log(self, table: str) -> DeltaLog:
+        """Return the log of ``table``."""
+        if table not in self._logs:
+            self._logs[table] = DeltaLog(self.path(table))
+        return self._logs[table]
+
     def create(self, *tables: str) -> None:
         """Create tables that do not exist yet, all of them by default; safe to repeat and to race."""
         for table in tables or TABLES:
@@ -55,15 +76,13 @@ class Lake:
 
     def version(self, table: str) -> int:
         """Return the newest version of ``table``, -1 if it does not exist."""
-        handle = self._handle(table, create=False)
-        return -1 if handle is None else handle.version()
+        return self.log(table).newest()
 
     def committed_at(self, table: str) -> datetime | None:
         """Return when the newest version of ``table`` was committed (UTC); None if it does not exist."""
-        handle = self._handle(table, create=False)
-        if handle is None:
-            return None
-        return datetime.fromtimestamp(handle.history(1)[0]["timestamp"] / 1000, UTC)
+        newest = self.log(table).newest()
+        commit = self.log(table).commit(newest) if newest >= 0 else None
+        return None if commit is None else commit.time
 
     def transaction(self, table: str, app_id: str) -> int:
         """Return the number that an application transaction was last committed with, 0 if it never was."""
@@ -88,29 +107,25 @@ class Lake:
             Conflict: If another writer committed one of ``transactions`` at the same moment.
             MillraceError: If the lake cannot be written.
         """
-        handle = self._handle(table, create=True)
-        if handle is None:
-            raise _unwritable(self.path(table), FileNotFoundError(str(self.path(table))))
-        for app_id, number in (transactions or {}).items():
-            committed = handle.transaction_version(app_id)
-            if committed is not None and committed >= number:
+        data, marks = _arrow(rows, _schema(table)), [Transaction(k, v) for k, v in (transactions or {}).items()]
+        for attempt in range(STALE_RETRIES):
+            handle = self._handle(table, create=True)
+            if handle is None:
+                raise _unwritable(self.path(table), FileNotFoundError(str(self.path(table))))
+            if _committed(handle, transactions or {}):
                 return None
-        data = _arrow(rows, _schema(table))
-        properties = CommitProperties(
-            app_transactions=[Transaction(k, v) for k, v in (transactions or {}).items()] or None,
-            max_commit_retries=MAX_COMMIT_RETRIES,
-        )
-        try:
-            write_deltalake(handle, data, mode="append", commit_properties=properties)
-        except CommitFailedError as error:
-            self._handles.pop(table, None)
-            if transactions and "oncurrent transaction" in str(error):
-                raise Conflict(f"{table}: {transactions} was committed by another writer") from error
-            raise _unwritable(self.path(table), error) from error
-        except (OSError, DeltaError) as error:
-            self._handles.pop(table, None)
-            raise _unwritable(self.path(table), error) from error
-        return int(handle.version())
+            try:
+                return append_rows(handle, data, marks)
+            except CommitFailedError as error:
+                self._handles.pop(table, None)
+                if transactions and "oncurrent transaction" in str(error):
+                    raise Conflict(f"{table}: {transactions} was committed by another writer") from error
+                if not is_stale(error) or attempt + 1 == STALE_RETRIES:
+                    raise _unwritable(self.path(table), error) from error
+            except (OSError, DeltaError) as error:
+                self._handles.pop(table, None)
+                raise _unwritable(self.path(table), error) from error
+        raise AssertionError("unreachable")
 
     def query(self, sql: str, *tables: str) -> pa.Table:
         """Run a SELECT (DataFusion SQL) over tables; ``telemetry/batches`` is called ``batches`` in the query.
@@ -156,7 +171,7 @@ class Lake:
                     path,
                     schema=schema.columns,
                     mode="ignore",
-                    partition_by=["date"] if schema.growing else None,
+                    partition_by=list(schema.partition_by) or None,
                     configuration=CONFIGURATION,
                 )
             else:
@@ -171,6 +186,37 @@ class Lake:
 
     def _log_file(self, table: str, version: int) -> Path:
         return self.path(table) / "_delta_log" / f"{version:020d}.json"
+
+
+def append_rows(handle: DeltaTable, rows: pa.Table, transactions: Sequence[Transaction]) -> int:
+    """Commit rows on a table's handle as it is and return the version; columns that the table lacks are added to it.
+
+    Args:
+        handle: The table.
+        rows: Rows; columns that only the table has are null.
+        transactions: Application transactions of the commit.
+
+    Raises:
+        CommitFailedError: If another writer committed one of ``transactions`` since the handle was read, or changed
+            the table's columns or partitions (:func:`is_stale`).
+        DeltaError: If the table cannot be written.
+    """
+    properties = CommitProperties(app_transactions=list(transactions) or None, max_commit_retries=MAX_COMMIT_RETRIES)
+    same = {field.name for field in handle.schema().fields} == set(rows.column_names)
+    mode = None if same else "merge"
+    write_deltalake(handle, rows, mode="append", schema_mode=mode, commit_properties=properties)
+    return int(handle.version())
+
+
+def is_stale(error: CommitFailedError) -> bool:
+    """Say whether a commit failed because the table was given other columns or partitions: a fresh handle can do it."""
+    return "etadata changed" in str(error)
+
+
+def _committed(handle: DeltaTable, transactions: Mapping[str, int]) -> bool:
+    """Say whether any of some transactions was committed with its number or a higher one."""
+    last = ((handle.transaction_version(app_id), number) for app_id, number in transactions.items())
+    return any(committed is not None and committed >= number for committed, number in last)
 
 
 def literal(value: str | int | float | datetime) -> str:

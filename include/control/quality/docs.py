@@ -11,13 +11,15 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from include.control.quality.expectations import suite as suite_of
+
 if TYPE_CHECKING:
-    from include.control.quality.gate import Part
+    from include.control.quality.measures import Part
 
 LOG = logging.getLogger(__name__)
 
-EVERY_S = 600.0
-"""Least time between two builds without news: a build takes ten times as long as judging."""
+EVERY_S = 6 * 3600.0
+"""Least time between two builds without news: a build takes twenty times as long as judging."""
 
 KEEP_RUNS = 40
 """Results a suite that are kept: the index is built from all of them."""
@@ -79,7 +81,7 @@ class DataDocs:
             name = part.name.replace("/", "_")
             asset = source.add_dataframe_asset(name)
             rows = asset.add_batch_definition_whole_dataframe("since the last look")
-            suite = context.suites.add_or_update(gx.ExpectationSuite(name=name, expectations=list(part.suite)))
+            suite = context.suites.add_or_update(suite_of(name, part.suite))
             definition = gx.ValidationDefinition(name=name, data=rows, suite=suite)
             checkpoint = gx.Checkpoint(
                 name=name,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from include.control.quality.frames import BATCH_KEY, CLOCK_TOLERANCE, OPERATOR_MEASURES
@@ -36,76 +38,133 @@ APP_RANGES: dict[str, tuple[float | None, float | None]] = {
 }
 
 
-def tables_suite(quality: Quality, running: bool) -> list[Expectation]:
-    """Return what holds for the tables: they are there and, while the pipeline runs, fresh."""
-    import great_expectations.expectations as gxe
+@dataclass(frozen=True)
+class Check:
+    """One thing that holds for a frame, as plain data: what it costs to make an expectation of it is paid if it fails.
 
-    there = gxe.ExpectColumnValuesToBeInSet(
-        column="rows", value_set=[True], meta={"words": "{row} is missing or has no row of this pipeline"}
-    )
+    Attributes:
+        words: How its failure is told; ``{row}`` and ``{value}`` are filled in.
+        columns: The column; of rows that must be unique, those that tell them apart.
+    """
+
+    words: str
+    columns: tuple[str, ...]
+
+    def expectation(self) -> Expectation:
+        """Return it as an expectation on the frame itself."""
+        raise NotImplementedError
+
+
+@dataclass(frozen=True)
+class Required(Check):
+    """No value is null."""
+
+    def expectation(self) -> Expectation:
+        """Return it as an expectation on the frame itself."""
+        import great_expectations.expectations as gxe
+
+        return gxe.ExpectColumnValuesToNotBeNull(column=self.columns[0], meta={"words": self.words})
+
+
+@dataclass(frozen=True)
+class Between(Check):
+    """Every value that is not null lies within ``low`` and ``high``; None for no limit."""
+
+    low: float | None = None
+    high: float | None = None
+
+    def expectation(self) -> Expectation:
+        """Return it as an expectation on the frame itself."""
+        import great_expectations.expectations as gxe
+
+        return gxe.ExpectColumnValuesToBeBetween(
+            column=self.columns[0], min_value=self.low, max_value=self.high, meta={"words": self.words}
+        )
+
+
+@dataclass(frozen=True)
+class Always(Check):
+    """Every value is ``truth``."""
+
+    truth: bool = True
+
+    def expectation(self) -> Expectation:
+        """Return it as an expectation on the frame itself."""
+        import great_expectations.expectations as gxe
+
+        return gxe.ExpectColumnValuesToBeInSet(
+            column=self.columns[0], value_set=[self.truth], meta={"words": self.words}
+        )
+
+
+@dataclass(frozen=True)
+class Unique(Check):
+    """No two rows have the same values."""
+
+    def expectation(self) -> Expectation:
+        """Return it as an expectation on the frame itself."""
+        import great_expectations.expectations as gxe
+
+        return gxe.ExpectCompoundColumnsToBeUnique(column_list=list(self.columns), meta={"words": self.words})
+
+
+def suite(name: str, checks: Sequence[Check]) -> Any:
+    """Return checks as an expectation suite."""
+    import great_expectations as gx
+
+    return gx.ExpectationSuite(name=name, expectations=[check.expectation() for check in checks])
+
+
+def tables_suite(quality: Quality, running: bool) -> list[Check]:
+    """Return what holds for the tables: they are there and, while the pipeline runs, fresh."""
+    there = Always("{row} is missing or has no row of this pipeline", ("rows",))
     words = f"the newest row of {{row}} is {{value}} s old; at most {quality.max_age_s:g} s while the pipeline runs"
-    fresh = gxe.ExpectColumnValuesToBeBetween(column="age_s", max_value=quality.max_age_s, meta={"words": words})
+    fresh = Between(words, ("age_s",), None, quality.max_age_s)
     return [there, fresh] if running else []
 
 
-def columns_suite() -> list[Expectation]:
+def columns_suite() -> list[Check]:
     """Return what holds for a table's columns: each is there and has its type."""
-    import great_expectations.expectations as gxe
-
     return [
-        gxe.ExpectColumnValuesToNotBeNull(column="found", meta={"words": "column {row} is missing"}),
-        gxe.ExpectColumnValuesToBeInSet(
-            column="agrees", value_set=[True], meta={"words": "column {row} has another type than the lake's schema"}
-        ),
+        Required("column {row} is missing", ("found",)),
+        Always("column {row} has another type than the lake's schema", ("agrees",)),
     ]
 
 
-def batches_suite(quality: Quality) -> list[Expectation]:
+def batches_suite(quality: Quality) -> list[Check]:
     """Return what holds for the rows of ``telemetry/batches``."""
-    import great_expectations.expectations as gxe
-
     return [
         *(_required(c) for c in BATCH_REQUIRED),
         *(_between(c, *limits) for c, limits in BATCH_RANGES.items()),
-        gxe.ExpectColumnValuesToBeInSet(
-            column="missing_duration", value_set=[False], meta={"words": "{row} has no duration"}
-        ),
-        gxe.ExpectCompoundColumnsToBeUnique(column_list=BATCH_KEY, meta={"words": "{row} is there more than once"}),
+        Always("{row} has no duration", ("missing_duration",), truth=False),
+        Unique("{row} is there more than once", tuple(BATCH_KEY)),
         _not_ahead(),
-        _derived("time_step_s", 0, None, "{row} is out of order: it ended {value} s after the batch before it"),
-        _derived("source_step_rows", 0, None, "{row}: source_end went back ({value} rows)"),
-        _derived(
-            "silent_s",
+        Between("{row} is out of order: it ended {value} s after the batch before it", ("time_step_s",), 0),
+        Between("{row}: source_end went back ({value} rows)", ("source_step_rows",), 0),
+        Between(
+            f"before {{row}} there is a gap of {{value}} s while rows were coming; at most {quality.max_gap_s:g} s",
+            ("silent_s",),
             None,
             quality.max_gap_s,
-            f"before {{row}} there is a gap of {{value}} s while rows were coming; at most {quality.max_gap_s:g} s",
         ),
-        _derived("unread_rows", None, 0, "{row} reads 0 rows while {value} rows are known to have come"),
+        Between("{row} reads 0 rows while {value} rows are known to have come", ("unread_rows",), None, 0),
     ]
 
 
-def apps_suite() -> list[Expectation]:
+def apps_suite() -> list[Check]:
     """Return what holds for the rows of ``telemetry/apps``."""
     ranges = (_between(c, *limits) for c, limits in APP_RANGES.items())
     return [*(_required(c) for c in APP_REQUIRED), *ranges, _not_ahead()]
 
 
-def _required(column: str) -> Expectation:
-    import great_expectations.expectations as gxe
-
-    return gxe.ExpectColumnValuesToNotBeNull(column=column, meta={"words": f"{column} of {{row}} is missing"})
+def _required(column: str) -> Check:
+    return Required(f"{column} of {{row}} is missing", (column,))
 
 
-def _between(column: str, low: float | None, high: float | None) -> Expectation:
+def _between(column: str, low: float | None, high: float | None) -> Check:
     allowed = f"{low:g} or more" if high is None else f"{low:g} to {high:g}"
-    return _derived(column, low, high, f"{column} of {{row}} is {{value}}; allowed: {allowed}")
+    return Between(f"{column} of {{row}} is {{value}}; allowed: {allowed}", (column,), low, high)
 
 
-def _not_ahead() -> Expectation:
-    return _derived("ahead_s", None, CLOCK_TOLERANCE.total_seconds(), "{row} lies {value} s in the future")
-
-
-def _derived(column: str, low: float | None, high: float | None, words: str) -> Any:
-    import great_expectations.expectations as gxe
-
-    return gxe.ExpectColumnValuesToBeBetween(column=column, min_value=low, max_value=high, meta={"words": words})
+def _not_ahead() -> Check:
+    return Between("{row} lies {value} s in the future", ("ahead_s",), None, CLOCK_TOLERANCE.total_seconds())

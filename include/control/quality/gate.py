@@ -4,39 +4,26 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from include.contracts.errors import MillraceError
 from include.contracts.protocols import Cursor
 from include.control.quality import expectations, frames
 from include.control.quality.docs import DataDocs, without_bars
+from include.control.quality.measures import Part, sound
 from include.control.quality.result import BadRow, Failure, GateResult
 from include.control.stores.deployments import DeploymentStore
 from include.control.stores.reconfigurations import ReconfigurationStore
-from include.lake.since import Since, read_since, read_span
+from include.lake.since import CATCH_UP_ROWS, Since, read_since, read_span
 from include.lake.store import Lake
 from include.pipelines.spec import PipelineSpec
 
-if TYPE_CHECKING:
-    import pandas as pd
-    from great_expectations.expectations.expectation import Expectation
-
 BATCHES, APPS = "telemetry/batches", "telemetry/apps"
+SKIPPED = f"So much telemetry had come since the last look that only its newest {CATCH_UP_ROWS} rows were read."
 ROWS_TOLD = 3
 """Offending rows that a failure carries."""
-
-
-@dataclass(frozen=True)
-class Part:
-    """One frame and what must hold for it; ``key`` names its rows."""
-
-    name: str
-    frame: pd.DataFrame
-    suite: Sequence[Expectation]
-    key: tuple[str, ...]
 
 
 def check(spec: PipelineSpec, lake: Lake, cursor: Cursor, now: datetime, folder: Path | None = None) -> GateResult:
@@ -61,9 +48,11 @@ def check(spec: PipelineSpec, lake: Lake, cursor: Cursor, now: datetime, folder:
         failure = Failure("readable", error.key, (BadRow(str(error.value), ""),), str(error))
         return GateResult(False, (failure,), _told((failure,)), docs.address, cursor)
     failures = _validate(parts)
-    read_to = Cursor(max(seen[BATCHES].version, cursor.telemetry_version), _until(seen, cursor, now))
+    version = max(seen[BATCHES].version, cursor.telemetry_version)
+    read_to = Cursor(version, _until(seen, cursor, now), cursor.table_id)
     address = docs.keep(parts, [f.sentence for f in failures], now)
-    return GateResult(not failures, failures, _told(failures), address, read_to)
+    note = "" if seen[BATCHES].whole else SKIPPED
+    return GateResult(not failures, failures, _told(failures), address, read_to, note)
 
 
 def _parts(spec: PipelineSpec, lake: Lake, seen: Mapping[str, Since], now: datetime) -> list[Part]:
@@ -92,6 +81,8 @@ def _validate(parts: Sequence[Part]) -> tuple[Failure, ...]:
     """Return all failures, judged in an ephemeral context: nothing is written."""
     import great_expectations as gx
 
+    if sound(parts):
+        return ()
     source = without_bars(gx.get_context(mode="ephemeral")).data_sources.add_pandas("lake")
     failures: list[Failure] = []
     for part in parts:
@@ -99,21 +90,19 @@ def _validate(parts: Sequence[Part]) -> tuple[Failure, ...]:
         batch = rows.get_batch({"dataframe": part.frame})
         # naming the rows doubles the time: only for what failed
         refused = {_words(result) for result in _results(batch, part, part.suite, "BOOLEAN_ONLY")}
-        suite = [expectation for expectation in part.suite if expectation.meta["words"] in refused]
+        suite = [check for check in part.suite if check.words in refused]
         failures += [_failure(part, result) for result in _results(batch, part, suite, "COMPLETE")]
     return tuple(failures)
 
 
-def _results(batch: Any, part: Part, suite: Sequence[Expectation], detail: str) -> list[Any]:
+def _results(batch: Any, part: Part, checks: Sequence[expectations.Check], detail: str) -> list[Any]:
     """Return what failed of a suite; ``detail`` says whether the rows are named."""
-    import great_expectations as gx
-
-    if not suite:
+    if not checks:
         return []
     wanted: dict[str, Any] = {"result_format": detail}
     if detail == "COMPLETE":
         wanted["unexpected_index_column_names"] = list(part.key)
-    found = batch.validate(gx.ExpectationSuite(name=part.name, expectations=list(suite)), result_format=wanted)
+    found = batch.validate(expectations.suite(part.name, checks), result_format=wanted)
     return [result for result in found.results if not result.success]
 
 

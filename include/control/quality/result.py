@@ -42,6 +42,7 @@ class GateResult:
         sentence: The result for a person, one sentence.
         docs: Address of the Data Docs; None before they were first built.
         read_to: Where the gate stopped reading: a refused row is judged once, the next look goes on behind it.
+        note: What a person must know besides; empty if nothing.
     """
 
     passed: bool
@@ -49,3 +50,4 @@ class GateResult:
     sentence: str = ""
     docs: str | None = None
     read_to: Cursor = field(default_factory=Cursor)
+    note: str = ""

@@ -4,16 +4,22 @@ from __future__ import annotations
 
 import hashlib
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime
+
+import pyarrow.compute as pc
 
 from include.contracts.decision import Action, Decision
 from include.contracts.protocols import Cursor
+from include.lake.recent import Wanted, read_recent
 from include.lake.records import decision_from_row, decision_row
 from include.lake.store import Lake, literal
 
 TABLE = "control/decisions"
 MOST_LOOKS = 100_000
 """More looks than two months of one a minute."""
+ID_TIME = "%Y%m%dT%H%M%S"
+LOOKS_TRIED = 3
+"""Looks of which one is taken for no dry run: several in a row are rare."""
 
 
 def new_decision_id(time: datetime, *what: str) -> str:
@@ -26,7 +32,7 @@ def new_decision_id(time: datetime, *what: str) -> str:
         what: What tells this Decision from others of the same second: the pipeline, the request.
     """
     digest = hashlib.sha256("\0".join([time.isoformat(), *what]).encode()).hexdigest()
-    return f"{time:%Y%m%dT%H%M%S}-{digest[:8]}"
+    return f"{time.strftime(ID_TIME)}-{digest[:8]}"
 
 
 def veto_id(decision: Decision) -> str:
@@ -42,13 +48,16 @@ class DecisionStore:
 
     def record(self, decision: Decision) -> bool:
         """Store a Decision once; return False if it had been stored before (a retried task)."""
-        done = self.lake.append(TABLE, [decision_row(decision)], {f"decision/{decision.decision_id}": 1})
+        done = self.lake.append(TABLE, [decision_row(decision)], {_transaction(decision.decision_id): 1})
         return done is not None
 
     def get(self, decision_id: str) -> Decision | None:
         """Return one Decision."""
-        found = self._select(f"decision_id = {literal(decision_id)}", 1)
-        return found[0] if found else None
+        wanted = Wanted(
+            TABLE, None, 1, not_before=_not_before(decision_id), equal={"decision_id": decision_id},
+            transaction=_transaction(decision_id),
+        )  # fmt: skip
+        return next(iter(self._read(wanted)), None)
 
     def last(self, pipeline: str) -> Decision | None:
         """Return a pipeline's newest Decision."""
@@ -57,15 +66,27 @@ class DecisionStore:
 
     def cursor(self, pipeline: str) -> Cursor:
         """Return where a pipeline's last look stopped reading."""
-        looks = self._select(f"pipeline = {literal(pipeline)} and cursor_version is not null", 1)
+        looks = self._read(Wanted(TABLE, pipeline, 1, where=pc.field("cursor_version").is_valid()))
         if not looks or looks[0].cursor_version is None:
             return Cursor()
-        return Cursor(looks[0].cursor_version, looks[0].cursor_until)
+        return Cursor(looks[0].cursor_version, looks[0].cursor_until, looks[0].cursor_table)
+
+    def last_measured(self, pipeline: str) -> Decision | None:
+        """Return a pipeline's newest look that measured something and was no dry run."""
+        same = pc.field("cursor_version").is_valid() & pc.field("signals").is_valid()
+        rows = read_recent(self.lake, Wanted(TABLE, pipeline, LOOKS_TRIED, where=same)).rows.to_pylist()
+        looks = (decision_from_row(row) for row in reversed(rows))
+        return next((look for look in looks if _counts(look)), None)
 
     def awaiting(self, pipeline: str, since: datetime) -> list[Decision]:
         """Return a pipeline's Decisions since a time that were put before a person, newest first."""
-        where = f"pipeline = {literal(pipeline)} and action = {literal(Action.AWAIT.value)} and time > {literal(since)}"
-        return self._select(where, 100)
+        found = self._read(Wanted(TABLE, pipeline, 100, not_before=since, equal={"action": Action.AWAIT.value}))
+        return [decision for decision in found if decision.time > since]
+
+    def of_reason(self, pipeline: str, reason_code: str, since: datetime) -> list[Decision]:
+        """Return a pipeline's Decisions of one reason since a time, newest first, 100 at most."""
+        found = self._read(Wanted(TABLE, pipeline, 100, not_before=since, equal={"reason_code": reason_code}))
+        return [decision for decision in found if decision.time >= since]
 
     def looks(self, pipeline: str, since: datetime | None, until: datetime) -> list[Decision]:
         """Return the looks of a pipeline that measured something, oldest first.
@@ -80,18 +101,37 @@ class DecisionStore:
         where = f"pipeline = {literal(pipeline)} and cursor_version is not null and time <= {literal(until)}"
         if since is not None:
             where += f" and time >= {literal(since)} and date >= cast({literal(f'{since:%Y-%m-%d}')} as date)"
-        found = self._select(f"{where} and signals is not null", MOST_LOOKS)
-        return [d for d in reversed(found) if d.signals and d.signals.telemetry_version == d.cursor_version]
+        sql = f"select * from decisions where {where} and signals is not null order by time limit {MOST_LOOKS}"  # noqa: S608 - values pass through literal()
+        found = [decision_from_row(row) for row in self.lake.rows(sql, TABLE)]
+        return [decision for decision in found if _counts(decision)]
 
     def last_look(self, pipeline: str, until: datetime) -> Decision | None:
         """Return the newest look of a pipeline up to a time (UTC) that measured something."""
-        where = f"pipeline = {literal(pipeline)} and signals is not null and time <= {literal(until)}"
-        return next(iter(self._select(f"{where} and cursor_version is not null", 1)), None)
+        measured = pc.field("cursor_version").is_valid() & pc.field("signals").is_valid()
+        found = self._read(Wanted(TABLE, pipeline, 1, where=measured & (pc.field("time") <= until)))
+        return next(iter(found), None)
 
     def recent(self, pipeline: str | None = None, limit: int = 50) -> list[Decision]:
         """Return the newest Decisions, newest first, of one pipeline or of all."""
-        return self._select("true" if pipeline is None else f"pipeline = {literal(pipeline)}", limit)
+        return self._read(Wanted(TABLE, pipeline, limit))
 
-    def _select(self, where: str, limit: int) -> list[Decision]:
-        sql = f"select * from decisions where {where} order by time desc limit {int(limit)}"  # noqa: S608 - values pass through literal()
-        return [decision_from_row(row) for row in self.lake.rows(sql, TABLE)]
+    def _read(self, wanted: Wanted) -> list[Decision]:
+        """Return Decisions, newest first."""
+        return [decision_from_row(row) for row in reversed(read_recent(self.lake, wanted).rows.to_pylist())]
+
+
+def _counts(look: Decision) -> bool:
+    """Say whether a look is one that the next goes on from."""
+    return look.signals is not None and look.signals.telemetry_version == look.cursor_version
+
+
+def _transaction(decision_id: str) -> str:
+    return f"decision/{decision_id}"
+
+
+def _not_before(decision_id: str) -> datetime | None:
+    """Return when a Decision was taken at the earliest (UTC); None if its id does not tell."""
+    try:
+        return datetime.strptime(decision_id.partition("-")[0], ID_TIME).replace(tzinfo=UTC)
+    except ValueError:
+        return None

@@ -6,9 +6,12 @@ import json
 from dataclasses import dataclass
 from datetime import datetime
 
+import pyarrow.compute as pc
+
 from include.contracts.codec import to_json
 from include.contracts.decision import Memory
-from include.lake.store import Lake, literal
+from include.lake.recent import Wanted, read_recent
+from include.lake.store import Lake
 
 TABLE = "control/memory"
 
@@ -28,14 +31,11 @@ class MemoryStore:
             besides: A Decision whose memory does not count: the one that a retried task is making again.
             before: Only memories of Decisions made before this time (UTC) count; None for all.
         """
-        where = (
-            f"pipeline = {literal(pipeline)} and optimizer = {literal(optimizer)} and decision_id <> {literal(besides)}"
-        )
+        where = pc.field("decision_id") != besides
         if before is not None:
-            where += f" and time < {literal(before)}"
-        sql = f"select value from memory where {where} order by time desc limit 1"  # noqa: S608 - literals
-        rows = self.lake.rows(sql, TABLE)
-        return json.loads(rows[0]["value"]) if rows else {}
+            where &= pc.field("time") < before
+        found = read_recent(self.lake, Wanted(TABLE, pipeline, 1, equal={"optimizer": optimizer}, where=where))
+        return json.loads(found.rows["value"][0].as_py()) if len(found.rows) else {}
 
     def record(self, pipeline: str, optimizer: str, decision_id: str, time: datetime, value: Memory) -> None:
         """Store an optimizer's memory once a decision."""

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from include.contracts.signals import Observation
+from include.lake.recent import Wanted, read_recent
 from include.lake.records import observation_from_row, observation_row
-from include.lake.store import Lake, literal
+from include.lake.store import Lake
 
 TABLE = "control/observations"
 KEEP_PER_LEVEL = 20
 """Most recent points of each (operator, p) that a look carries; Top-K (ContTune, Section 7) keeps fewer of them."""
+MOST_POINTS = 50_000
+"""Newest points among which they are looked for: a month of one a minute."""
 
 
 @dataclass(frozen=True)
@@ -35,10 +39,21 @@ class ObservationStore:
 
     def recent(self, pipeline: str, per_level: int = KEEP_PER_LEVEL) -> tuple[Observation, ...]:
         """Return the most recent points of every (operator, p), oldest first."""
-        sql = f"""
-            select operator, parallelism, processing_ability, noise, batches, time from (
-                select *, row_number() over (partition by operator, parallelism order by time desc) as age
-                from observations where pipeline = {literal(pipeline)}
-            ) where age <= {int(per_level)} order by time
-        """  # noqa: S608 - values pass through literal()
-        return tuple(observation_from_row(row) for row in self.lake.rows(sql, TABLE))
+        newest = read_recent(self.lake, Wanted(TABLE, pipeline, MOST_POINTS)).rows
+        return newest_of_each([observation_from_row(row) for row in newest.to_pylist()], per_level)
+
+
+def newest_of_each(points: Sequence[Observation], per_level: int = KEEP_PER_LEVEL) -> tuple[Observation, ...]:
+    """Return the newest points of every (operator, p), oldest first.
+
+    Args:
+        points: Points, oldest first.
+        per_level: How many of each are kept, >= 1.
+    """
+    counts: Counter[tuple[str, int]] = Counter()
+    kept: list[Observation] = []
+    for point in reversed(points):
+        counts[point.operator, point.parallelism] += 1
+        if counts[point.operator, point.parallelism] <= per_level:
+            kept.append(point)
+    return tuple(reversed(kept))

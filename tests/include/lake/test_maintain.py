@@ -63,7 +63,7 @@ def test_maintain_when_done_then_replayed_transactions_are_still_refused(tmp_pat
 def test_maintain_when_files_are_unreferenced_then_only_those_of_more_than_a_day_are_removed(tmp_path: Path) -> None:
     lake = Lake(tmp_path)
     append(lake, 0)
-    folder = next(lake.path(TABLE).glob("date=*"))
+    folder = next(lake.path(TABLE).glob("pipeline=*/date=*"))
     fresh, old = folder / "part-of-a-writer-at-work.parquet", folder / "part-of-a-killed-writer.parquet"
     for file in (fresh, old):
         file.write_bytes(b"PAR1")

@@ -202,11 +202,11 @@ def test_gate_when_a_column_is_missing_or_of_another_type_then_names_it(
     assert any("telemetry/batches.rows_in has another type" in f.sentence for f in result.failures)
 
 
-def test_gate_when_a_data_file_is_broken_then_refuses_with_the_table(w: World) -> None:
+def test_gate_when_the_log_is_broken_then_refuses_with_the_table(w: World) -> None:
     read_to = gate(w).read_to
     write(w.lake, *new_rows())
-    newest = max(w.lake.path("telemetry/batches").rglob("*.parquet"), key=lambda f: f.stat().st_mtime)
-    newest.write_bytes(b"no parquet")
+    newest = w.lake.path("telemetry/batches") / "_delta_log" / f"{w.lake.version('telemetry/batches'):020d}.json"
+    newest.write_text("{broken")
     result = gate(w, read_to)
     assert not result.passed and "telemetry/batches" in result.sentence
 

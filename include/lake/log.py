@@ -1,0 +1,237 @@
+"""A Delta table's log, one commit at a time: what the newest version is and which files each commit brought.
+
+Opening a table through ``deltalake`` loads all of its files' names and statistics, whatever is asked. Here only the
+entries that are asked for are opened, so that the last half hour costs the same however long the table has grown.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+from urllib.parse import unquote
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from include.contracts.errors import MillraceError
+
+NOTHING = -1
+"""Version of a table that is not there."""
+_TIMESTAMP = re.compile(rb'"commitInfo":\{[^{}]*?"timestamp":(\d+)')
+
+
+@dataclass(frozen=True)
+class AddedFile:
+    """A data file that a commit brought.
+
+    Attributes:
+        path: Relative to the table's folder.
+        partition: Values of its partition columns as text; null for a missing value.
+        least: Least value of each column, as the writer's statistics tell; empty if they do not.
+        greatest: Greatest value of each column.
+        nulls: Missing values of each column.
+    """
+
+    path: str
+    partition: Mapping[str, str | None]
+    least: Mapping[str, Any]
+    greatest: Mapping[str, Any]
+    nulls: Mapping[str, Any]
+
+    def may_hold(self, pipeline: str) -> bool:
+        """Say whether rows of a pipeline can be in it."""
+        if "pipeline" in self.partition:
+            return self.partition["pipeline"] == pipeline
+        return self.may_have("pipeline", pipeline)
+
+    def may_have(self, column: str, text: str) -> bool:
+        """Say whether a column of text can have a value."""
+        least, greatest = self.least.get(column), self.greatest.get(column)
+        if not isinstance(least, str) or not isinstance(greatest, str):
+            return True
+        return least <= text <= greatest
+
+    def has_only(self, column: str, text: str) -> bool:
+        """Say whether all rows have one value in a column of text, as far as is told."""
+        if column in self.partition:
+            return self.partition[column] == text
+        return self.least.get(column) == text == self.greatest.get(column) and not self.nulls.get(column, 1)
+
+    @property
+    def newest_time(self) -> datetime | None:
+        """Time of its newest row to within a millisecond; None if the statistics do not tell."""
+        told = self.greatest.get("time")
+        try:
+            time = datetime.fromisoformat(told) if isinstance(told, str) else told
+        except ValueError:
+            return None
+        if not isinstance(time, datetime):
+            return None
+        return time if time.tzinfo else time.replace(tzinfo=UTC)
+
+
+@dataclass(frozen=True)
+class Commit:
+    """One entry of the log.
+
+    Attributes:
+        version: Its version.
+        time: When it was made (UTC); None if it does not say.
+        added: Files with rows that are new to the table.
+        removed: Paths of files whose rows it took away.
+        rewritten: Paths of files whose rows other files hold since: they may be gone from the folder.
+    """
+
+    version: int
+    time: datetime | None
+    added: tuple[AddedFile, ...] = ()
+    removed: frozenset[str] = frozenset()
+    rewritten: frozenset[str] = frozenset()
+
+
+class DeltaLog:
+    """Reads the log of one table on a local disk.
+
+    Args:
+        path: The table's folder; it need not exist.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.folder = path / "_delta_log"
+        self._newest = NOTHING
+
+    def newest(self) -> int:
+        """Return the newest version, -1 without a table; the folder is listed only where nothing else leads to it."""
+        known = next((v for v in (self._newest, self._checkpoint(), 0) if v >= 0 and self._exists(v)), None)
+        self._newest = self._listed() if known is None else self._last_from(known)
+        return self._newest
+
+    def commit(self, version: int, pipeline: str | None = None, transaction: str | None = None) -> Commit | None:
+        """Return an entry of the log; None if it was cleaned from it.
+
+        Args:
+            version: Its version.
+            pipeline: Only files that can hold rows of this pipeline are wanted; None for all.
+            transaction: Only files of commits with this application transaction are wanted; None for all.
+
+        Raises:
+            MillraceError: If it cannot be read.
+        """
+        file = self._file(version)
+        try:
+            text = file.read_bytes()
+        except FileNotFoundError:
+            return None
+        except OSError as error:
+            raise _unreadable(file, error) from error
+        if b'"remove":' not in text and (_of_others(text, pipeline) or _without(text, transaction)):
+            told = _TIMESTAMP.search(text)
+            return Commit(version, _time(int(told[1])) if told else None)
+        try:
+            return _parsed(version, [json.loads(line) for line in text.splitlines() if line])
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
+            raise _unreadable(file, error) from error
+
+    def table_id(self) -> str | None:
+        """Return the id that a table keeps for life, another one if it was made anew; None without a table.
+
+        Raises:
+            MillraceError: If the log cannot be read.
+        """
+        first = self._file(0)
+        try:
+            if first.exists():
+                actions = (json.loads(line) for line in first.read_text("utf-8").splitlines() if line)
+                found = next((a["metaData"]["id"] for a in actions if "metaData" in a), None)
+                return None if found is None else str(found)
+            return self._id_in_checkpoint()
+        except (OSError, ValueError, KeyError, TypeError, pa.ArrowException) as error:
+            raise _unreadable(first, error) from error
+
+    def _id_in_checkpoint(self) -> str | None:
+        for file in sorted(self.folder.glob("*.checkpoint*.parquet"), reverse=True):
+            column = pq.ParquetFile(file).read(columns=["metaData.id"])["metaData"].combine_chunks()
+            ids = pc.struct_field(column.drop_null(), "id").drop_null()
+            if len(ids):
+                return str(ids[0].as_py())
+        return None
+
+    def _file(self, version: int) -> Path:
+        return self.folder / f"{version:020d}.json"
+
+    def _exists(self, version: int) -> bool:
+        return self._file(version).exists()
+
+    def _checkpoint(self) -> int:
+        try:
+            return int(json.loads((self.folder / "_last_checkpoint").read_bytes())["version"])
+        except (OSError, ValueError, KeyError, TypeError):
+            return NOTHING
+
+    def _last_from(self, version: int) -> int:
+        """Return the last version that there is from one that there is: entries follow each other without a gap."""
+        step = 1
+        while self._exists(version + step):
+            version, step = version + step, 2 * step
+        while step > 1:
+            step //= 2
+            if self._exists(version + step):
+                version += step
+        return version
+
+    def _listed(self) -> int:
+        try:
+            names = [file.name for file in self.folder.iterdir()]
+        except FileNotFoundError:
+            return NOTHING
+        except OSError as error:
+            raise _unreadable(self.folder, error) from error
+        versions = [n[:20] for n in names if n[20:] == ".json" or n[20:].startswith(".checkpoint.")]
+        return max((int(v) for v in versions if v.isdecimal()), default=NOTHING)
+
+
+def _of_others(text: bytes, pipeline: str | None) -> bool:
+    """Say whether an entry names partitions of pipelines, and this one is not among them."""
+    if pipeline is None or b'"pipeline":"' not in text:
+        return False
+    return f'"pipeline":{json.dumps(pipeline)}'.encode() not in text
+
+
+def _without(text: bytes, transaction: str | None) -> bool:
+    return transaction is not None and f'"appId":{json.dumps(transaction)}'.encode() not in text
+
+
+def _parsed(version: int, actions: list[dict[str, Any]]) -> Commit:
+    info: dict[str, Any] = next((a["commitInfo"] for a in actions if "commitInfo" in a), {})
+    adds = [a["add"] for a in actions if "add" in a]
+    removes = [a["remove"] for a in actions if "remove" in a]
+    gone = {unquote(r["path"]): r.get("dataChange", True) for r in removes}
+    return Commit(
+        version,
+        _time(info["timestamp"]) if "timestamp" in info else None,
+        tuple(_added(add) for add in adds if add.get("dataChange", True)),
+        frozenset(path for path, changed in gone.items() if changed),
+        frozenset(path for path, changed in gone.items() if not changed),
+    )
+
+
+def _added(add: Mapping[str, Any]) -> AddedFile:
+    stats = json.loads(add.get("stats") or "{}")
+    least, greatest, nulls = (stats.get(name) or {} for name in ("minValues", "maxValues", "nullCount"))
+    return AddedFile(unquote(add["path"]), add.get("partitionValues") or {}, least, greatest, nulls)
+
+
+def _time(at_ms: int) -> datetime:
+    return datetime.fromtimestamp(at_ms / 1000, UTC)
+
+
+def _unreadable(file: Path, error: Exception) -> MillraceError:
+    reason = " ".join(str(error).split())[:200]
+    remedy = f"Restore it, or check its permissions ({reason})."
+    return MillraceError("lake", str(file), "readable Delta tables", remedy)

@@ -1,0 +1,122 @@
+from __future__ import annotations
+
+import json
+import shutil
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+from deltalake import DeltaTable
+
+from include.contracts.errors import MillraceError
+from include.lake.log import DeltaLog
+from include.lake.store import Lake
+
+NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
+TABLE = "telemetry/apps"
+
+
+def append(lake: Lake, pipeline: str = "a", count: int = 1) -> None:
+    for _ in range(count):
+        lake.append(TABLE, [{"pipeline": pipeline, "time": NOW, "app": pipeline}])
+
+
+@pytest.fixture
+def lake(tmp_path: Path) -> Lake:
+    return Lake(tmp_path)
+
+
+def log(lake: Lake) -> DeltaLog:
+    return DeltaLog(lake.path(TABLE))
+
+
+def test_newest_when_the_table_grows_then_follows_it(lake: Lake) -> None:
+    seen = log(lake)
+    assert seen.newest() == -1
+    for count in (1, 2, 7, 45, 60):
+        append(lake, count=count)
+        assert seen.newest() == log(lake).newest() == DeltaTable(str(lake.path(TABLE))).version()
+
+
+@pytest.mark.parametrize("left", ["checkpoint", "nothing", "garbage", "another table's"])
+def test_newest_when_the_log_was_cleaned_then_is_the_same_whatever_leads_to_it(lake: Lake, left: str) -> None:
+    append(lake, count=60)
+    folder = lake.path(TABLE) / "_delta_log"
+    for version in range(40):
+        (folder / f"{version:020d}.json").unlink()
+    hint = folder / "_last_checkpoint"
+    if left != "checkpoint":
+        hint.unlink()
+    if left == "garbage":
+        hint.write_text("{")
+    if left == "another table's":
+        hint.write_text(json.dumps({"version": 900}))
+    assert log(lake).newest() == 60
+
+
+def test_newest_when_the_table_is_made_anew_then_begins_anew(lake: Lake) -> None:
+    append(lake, count=20)
+    seen = log(lake)
+    assert seen.newest() == 20
+    shutil.rmtree(lake.path(TABLE))
+    append(lake, count=3)
+    assert seen.newest() == 3
+
+
+def test_table_id_when_the_log_was_cleaned_then_is_read_from_the_checkpoint(lake: Lake) -> None:
+    assert log(lake).table_id() is None
+    append(lake, count=3)
+    before = log(lake).table_id()
+    assert before == str(DeltaTable(str(lake.path(TABLE))).metadata().id)
+    DeltaTable(str(lake.path(TABLE))).create_checkpoint()
+    for version in range(3):
+        (lake.path(TABLE) / "_delta_log" / f"{version:020d}.json").unlink()
+    assert log(lake).table_id() == before
+    shutil.rmtree(lake.path(TABLE))
+    append(lake)
+    assert log(lake).table_id() != before
+
+
+def test_commit_when_it_is_of_another_pipeline_then_brings_no_files(lake: Lake) -> None:
+    append(lake, "a")
+    append(lake, "b")
+    versions = {1: "a", 2: "b"}
+    for version, pipeline in versions.items():
+        for asked in ("a", "b"):
+            commit = log(lake).commit(version, asked)
+            assert commit is not None and commit.time is not None
+            assert [f.partition["pipeline"] for f in commit.added] == ([pipeline] if asked == pipeline else [])
+    assert log(lake).commit(3) is None
+
+
+def test_commit_when_read_then_tells_files_rows_and_times(lake: Lake) -> None:
+    append(lake, "a")
+    commit = log(lake).commit(1, "a")
+    assert commit is not None
+    (file,) = commit.added
+    assert (lake.path(TABLE) / file.path).is_file()
+    assert file.newest_time == NOW and file.has_only("app", "a") and not file.may_have("app", "b")
+    assert abs(datetime.now(UTC) - (commit.time or NOW)) < timedelta(minutes=5)
+
+
+def test_commit_when_files_were_compacted_then_they_are_rewritten_and_nothing_is_added(lake: Lake) -> None:
+    append(lake, "a", 3)
+    DeltaTable(str(lake.path(TABLE))).optimize.compact()
+    commit = log(lake).commit(4, "a")
+    assert commit is not None
+    assert (commit.added, commit.removed, len(commit.rewritten)) == ((), frozenset(), 3)
+
+
+def test_commit_when_rows_were_deleted_then_their_files_are_removed(lake: Lake) -> None:
+    append(lake, "a")
+    append(lake, "b")
+    DeltaTable(str(lake.path(TABLE))).delete("pipeline = 'a'")
+    commit = log(lake).commit(3, "b")
+    assert commit is not None and len(commit.removed) == 1
+
+
+def test_commit_when_an_entry_is_garbage_then_names_it(lake: Lake) -> None:
+    append(lake, "a")
+    (lake.path(TABLE) / "_delta_log" / f"{1:020d}.json").write_text("{broken")
+    with pytest.raises(MillraceError, match=r"00000000000000000001\.json"):
+        log(lake).commit(1, "a")

@@ -1,0 +1,178 @@
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pyarrow.compute as pc
+import pytest
+from deltalake import DeltaTable
+
+from include.contracts.errors import MillraceError
+from include.lake.recent import COMMITS_OF_ROWS, Recent, Wanted, read_recent
+from include.lake.schemas import TABLES
+from include.lake.since import CATCH_UP_ROWS, read_since, read_span
+from include.lake.store import CONFIGURATION, Lake
+
+NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
+TABLE = "telemetry/apps"
+
+
+def row(number: int, pipeline: str = "a", **more: Any) -> dict[str, Any]:
+    time = NOW + timedelta(seconds=number)
+    return {"pipeline": pipeline, "time": time, "app": pipeline, "generation": number, **more}
+
+
+def made(lake: Lake, partitions: list[str]) -> Lake:
+    """Make the table as it is now, or as older versions made it."""
+    DeltaTable.create(
+        str(lake.path(TABLE)),
+        schema=TABLES[TABLE].columns,
+        partition_by=partitions or None,
+        configuration=CONFIGURATION,
+    )
+    return lake
+
+
+@pytest.fixture(params=[["pipeline", "date"], ["date"], []], ids=["pipelines", "days", "none"])
+def lake(request: pytest.FixtureRequest, tmp_path: Path) -> Lake:
+    (tmp_path / TABLE).mkdir(parents=True)
+    return made(Lake(tmp_path), request.param)
+
+
+def fill(lake: Lake, count: int, first: int = 0) -> None:
+    for number in range(first, first + count):
+        lake.append(TABLE, [row(number, "ab"[number % 2])])
+
+
+def numbers(found: Recent) -> list[int]:
+    return found.rows["generation"].to_pylist() if len(found.rows) else []
+
+
+def wanted(limit: int = 100, **more: Any) -> Wanted:
+    return Wanted(TABLE, "a", limit, **more)
+
+
+def test_recent_when_rows_are_asked_for_then_the_newest_of_the_pipeline_come_oldest_first(lake: Lake) -> None:
+    fill(lake, 20)
+    assert numbers(read_recent(lake, wanted())) == list(range(0, 20, 2))
+    found = read_recent(lake, wanted(3))
+    assert (numbers(found), found.whole) == ([14, 16, 18], False)
+    assert set(found.rows.column_names) == set(TABLES[TABLE].columns.names)
+    assert read_recent(lake, Wanted(TABLE, None, 2)).rows["generation"].to_pylist() == [18, 19]
+    assert numbers(read_recent(lake, Wanted(TABLE, "nobody", 5))) == []
+
+
+def test_recent_when_versions_or_conditions_bound_it_then_only_those_rows_come(lake: Lake) -> None:
+    fill(lake, 20)
+    assert numbers(read_recent(lake, wanted(after=15))) == [16, 18]
+    assert numbers(read_recent(lake, wanted(2, through=11))) == [8, 10]
+    assert numbers(read_recent(lake, wanted(1, where=pc.field("generation") < 10))) == [8]
+    assert numbers(read_recent(lake, wanted(equal={"app": "b"}))) == []
+
+
+def test_recent_when_a_time_bounds_it_then_older_files_are_not_opened(lake: Lake) -> None:
+    fill(lake, 40)
+    for file in sorted(lake.path(TABLE).rglob("*.parquet"), key=lambda f: f.stat().st_mtime_ns)[:30]:
+        file.write_bytes(b"no parquet")
+    found = read_recent(lake, wanted(not_before=NOW + timedelta(seconds=30)))
+    assert numbers(found) == [30, 32, 34, 36, 38]
+    assert found.whole and not found.unreadable
+
+
+def test_recent_when_one_commit_came_late_then_what_came_before_it_is_read(lake: Lake) -> None:
+    fill(lake, 10)
+    lake.append(TABLE, [row(-5000)])
+    fill(lake, 2, first=10)
+    found = read_recent(lake, wanted(not_before=NOW))
+    assert numbers(found) == [0, 2, 4, 6, 8, 10]
+
+
+@pytest.mark.parametrize("how", ["garbage", "missing"])
+def test_recent_when_a_file_cannot_be_read_then_it_is_named_and_the_rest_comes(lake: Lake, how: str) -> None:
+    fill(lake, 8)
+    spoiled = max(lake.path(TABLE).rglob("*.parquet"), key=lambda f: f.stat().st_mtime_ns)
+    spoiled.unlink()
+    if how == "garbage":
+        spoiled.write_bytes(b"no parquet")
+    found = read_recent(lake, Wanted(TABLE, None, 3))
+    assert numbers(found) == [4, 5, 6]
+    assert found.unreadable == (str(spoiled.relative_to(lake.root)),) == tuple(lake.unreadable)
+
+
+def test_recent_when_files_were_compacted_and_vacuumed_then_the_rows_are_the_same(lake: Lake) -> None:
+    fill(lake, 20)
+    before = [numbers(read_recent(lake, w)) for w in (wanted(), wanted(3), wanted(not_before=NOW))]
+    table = DeltaTable(str(lake.path(TABLE)))
+    table.optimize.compact()
+    fresh = Lake(lake.root)
+    assert [numbers(read_recent(fresh, w)) for w in (wanted(), wanted(3), wanted(not_before=NOW))] == before
+    table.vacuum(0, dry_run=False, enforce_retention_duration=False)
+    fresh = Lake(lake.root)
+    assert [numbers(read_recent(fresh, w)) for w in (wanted(), wanted(3), wanted(not_before=NOW))] == before
+    assert not fresh.unreadable
+    fill(lake, 4, first=20)
+    assert numbers(read_recent(Lake(lake.root), wanted(4))) == [16, 18, 20, 22]
+
+
+def test_recent_when_the_log_was_cleaned_then_the_rows_are_the_same(lake: Lake) -> None:
+    fill(lake, 20)
+    DeltaTable(str(lake.path(TABLE))).create_checkpoint()
+    for entry in sorted((lake.path(TABLE) / "_delta_log").glob("*.json"))[:-2]:
+        entry.unlink()
+    fresh = Lake(lake.root)
+    assert numbers(read_recent(fresh, wanted())) == list(range(0, 20, 2))
+    found = read_recent(fresh, wanted(3))
+    assert (numbers(found), found.whole) == ([14, 16, 18], False)
+
+
+def test_recent_when_rows_were_deleted_then_they_do_not_come_back(lake: Lake) -> None:
+    fill(lake, 6)
+    DeltaTable(str(lake.path(TABLE))).delete("generation = 4")
+    fill(lake, 2, first=6)
+    assert 4 not in numbers(read_recent(Lake(lake.root), wanted()))
+
+
+def test_recent_when_a_pipeline_is_silent_for_very_many_commits_then_its_last_row_is_found(tmp_path: Path) -> None:
+    lake = Lake(tmp_path)
+    lake.append(TABLE, [row(1, "quiet")])
+    log = lake.path(TABLE) / "_delta_log"
+    entry = (log / f"{1:020d}.json").read_text().replace("quiet", "other")
+    for version in range(2, COMMITS_OF_ROWS + 10):
+        (log / f"{version:020d}.json").write_text(entry)
+    assert numbers(read_recent(lake, Wanted(TABLE, "quiet", 1))) == [1]
+
+
+def test_recent_when_the_table_is_missing_then_is_empty_and_a_broken_log_is_told(tmp_path: Path) -> None:
+    lake = Lake(tmp_path)
+    assert len(read_recent(lake, wanted()).rows) == 0
+    fill(lake, 2)
+    (lake.path(TABLE) / "_delta_log" / f"{1:020d}.json").write_text("{broken")
+    with pytest.raises(MillraceError):
+        read_recent(lake, wanted())
+
+
+def test_since_when_rows_came_then_they_and_the_newest_before_are_told_apart(lake: Lake) -> None:
+    fill(lake, 20)
+    found = read_since(lake, TABLE, "a", 15, before_rows=2)
+    assert found.version == 20 and found.whole
+    assert found.rows["generation"].to_pylist() == [16, 18]
+    assert found.before["generation"].to_pylist() == [12, 14]
+
+
+def test_since_when_more_came_than_one_look_reads_then_the_newest_come_alone(tmp_path: Path) -> None:
+    lake = Lake(tmp_path)
+    lake.append(TABLE, [row(0)])
+    lake.append(TABLE, [row(n) for n in range(1, CATCH_UP_ROWS + 10)])
+    found = read_since(lake, TABLE, "a", 1)
+    assert (len(found.rows), len(found.before), found.whole) == (CATCH_UP_ROWS, 0, False)
+    assert found.rows["generation"][-1].as_py() == CATCH_UP_ROWS + 9
+
+
+def test_span_when_nothing_came_then_the_last_row_before_is_there(lake: Lake) -> None:
+    fill(lake, 6)
+    later = NOW + timedelta(hours=2)
+    found = read_span(lake, TABLE, "a", later, later + timedelta(minutes=1))
+    assert (len(found.rows), found.before["generation"].to_pylist()) == (0, [4])
+    found = read_span(lake, TABLE, "a", NOW + timedelta(seconds=1), NOW + timedelta(seconds=3))
+    assert found.rows["generation"].to_pylist() == [2]
