@@ -1,4 +1,4 @@
-"""``maintain``: keeps the lake's tables small and quick to open, every night."""
+"""``compact`` and ``maintain``: keep the lake's tables small and quick to open, every hour and every night."""
 
 from __future__ import annotations
 
@@ -9,10 +9,55 @@ from airflow.sdk import DAG, task
 from dags.builders.house_style import dag_settings
 from plugins.outcomes import as_airflow
 
+DOC_COMPACT = """
+Compacts small files, table by table, so that what a look and a writer pay for the table's age is an hour's files.
+Tables with few files are left alone. A table that somebody else is rewriting is left to the next hour.
+"""
 DOC = """
 Compacts small files, removes files and log entries past their retention, and writes a checkpoint, table by table.
-Apps and looks go on writing meanwhile.
+A table of an older version is moved over to the present partitions. Apps and looks go on writing meanwhile.
 """
+
+
+@task
+def tables() -> list[str]:
+    """Name the tables that exist."""
+    from include.lake.schemas import TABLES
+    from include.wiring import lake
+
+    with as_airflow():
+        return [table for table in TABLES if lake().exists(table)]
+
+
+with DAG(
+    dag_id="compact",
+    description="Compact the lake's small files",
+    doc_md=DOC_COMPACT,
+    schedule="47 0-2,4-23 * * *",  # at night maintain compacts
+    max_active_runs=1,
+    **dag_settings("compact"),
+):
+
+    @task(
+        execution_timeout=timedelta(minutes=10),
+        max_active_tis_per_dagrun=1,  # looks come first: they share the machine
+        map_index_template="{{ task.op_kwargs['table'] }}",
+    )
+    def compact(table: str) -> int:
+        """Compact one table, and say how many files fewer it has."""
+        from airflow.sdk.timezone import utcnow
+
+        from include.contracts.errors import Conflict, NotReady
+        from include.lake.maintain import compact
+        from include.wiring import lake
+
+        with as_airflow():
+            try:
+                return compact(lake(), table, utcnow().date())
+            except Conflict as outcome:
+                raise NotReady(f"left to the next hour: {outcome}") from outcome
+
+    compact.expand(table=tables())
 
 with DAG(
     dag_id="maintain",
@@ -22,15 +67,6 @@ with DAG(
     max_active_runs=1,
     **dag_settings("maintain"),
 ):
-
-    @task
-    def tables() -> list[str]:
-        """Name the tables that exist."""
-        from include.lake.schemas import TABLES
-        from include.wiring import lake
-
-        with as_airflow():
-            return [table for table in TABLES if lake().exists(table)]
 
     @task(
         execution_timeout=timedelta(minutes=30),
@@ -44,10 +80,14 @@ with DAG(
 
         from airflow.sdk.timezone import utcnow
 
+        from include.contracts.errors import Conflict, NotReady
         from include.lake.maintain import maintain
         from include.wiring import lake
 
         with as_airflow():
-            return asdict(maintain(lake(), table, utcnow().date()))
+            try:
+                return asdict(maintain(lake(), table, utcnow().date()))
+            except Conflict as outcome:
+                raise NotReady(f"left to the next night: {outcome}") from outcome
 
     maintain.expand(table=tables())

@@ -24,7 +24,7 @@ def bag(millrace_home: Path) -> DagBag:
 def test_dags_when_parsed_then_all_are_there_and_none_else(bag: DagBag) -> None:
     assert not bag.import_errors
     of_pipelines = {f"{kind}_{name}" for kind in KINDS for name in ("tiny", "delays")}
-    assert set(bag.dags) == of_pipelines | {"reconcile", "maintain"}
+    assert set(bag.dags) == of_pipelines | {"reconcile", "maintain", "compact"}
 
 
 def test_dags_when_parsed_then_each_is_told_and_kept_in_bounds(bag: DagBag) -> None:

@@ -62,3 +62,13 @@ def test_maintain_when_the_lake_is_empty_then_there_is_nothing_to_do(lake: Lake)
     state, tasks = run("maintain")
     assert state == "success"
     assert "failed" not in tasks.values()
+
+
+def test_compact_when_run_then_many_files_become_few_and_the_old_ones_stay_for_their_readers(lake: Lake) -> None:
+    row = {"pipeline": "tiny", "time": datetime.now(UTC), "app": "tiny", "generation": 1}
+    for number in range(40):
+        lake.append("telemetry/apps", [row], {"tiny/tiny": number})
+    state, tasks = run("compact")
+    assert state == "success" and set(tasks) == {"tables", "compact[telemetry/apps]"}
+    assert len(DeltaTable(str(lake.path("telemetry/apps"))).file_uris()) == 1
+    assert len(list(lake.path("telemetry/apps").rglob("part-*.parquet"))) == 41

@@ -1,0 +1,197 @@
+"""Tables of older versions: other partitions, fewer columns."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import threading
+import time
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from deltalake import DeltaTable, write_deltalake
+
+from include.contracts.errors import MillraceError
+from include.lake.fenced import FencedTable
+from include.lake.maintain import compact, maintain
+from include.lake.recent import Wanted, read_recent
+from include.lake.repartition import repartition
+from include.lake.schemas import TABLES
+from include.lake.store import CONFIGURATION, Lake
+
+NOW = datetime(2026, 3, 3, 12, tzinfo=UTC)
+TABLE = "telemetry/apps"
+
+
+def row(pipeline: str, number: int, time: datetime = NOW) -> dict[str, Any]:
+    return {"pipeline": pipeline, "time": time, "app": "a", "generation": number}
+
+
+def rows(root: Path) -> list[tuple[str, int]]:
+    found = Lake(root).rows("select pipeline, generation from apps order by pipeline, generation", TABLE)
+    return [(r["pipeline"], r["generation"]) for r in found]
+
+
+def partitions(root: Path) -> list[str]:
+    return list(DeltaTable(str(root / TABLE)).metadata().partition_columns)
+
+
+def old_table(root: Path, partition_by: list[str], lacking: tuple[str, ...] = (), table: str = TABLE) -> Lake:
+    lake = Lake(root)
+    lake.path(table).mkdir(parents=True)
+    schema = TABLES[table].columns
+    for name in lacking:
+        schema = schema.remove(schema.get_field_index(name))
+    DeltaTable.create(
+        str(lake.path(table)), schema=schema, partition_by=partition_by or None, configuration=CONFIGURATION
+    )
+    return lake
+
+
+@pytest.fixture(params=[["date"], []], ids=["days", "none"])
+def lake(request: pytest.FixtureRequest, tmp_path: Path) -> Lake:
+    return old_table(tmp_path, request.param)
+
+
+def fill(lake: Lake, count: int = 30) -> list[tuple[str, int]]:
+    for n in range(count):
+        lake.append(TABLE, [row("ab"[n % 2], n, NOW - timedelta(days=n % 3))], {f"app/{'ab'[n % 2]}": n})
+    return sorted(("ab"[n % 2], n) for n in range(count))
+
+
+def test_repartition_when_a_table_is_of_an_older_version_then_its_rows_move_each_once(lake: Lake) -> None:
+    expected = fill(lake)
+    assert repartition(lake, TABLE)
+    assert partitions(lake.root) == ["pipeline", "date"]
+    assert rows(lake.root) == expected
+    assert not repartition(lake, TABLE)
+    assert len(DeltaTable(str(lake.path(TABLE))).file_uris()) == 6  # two pipelines, three days
+
+
+def test_repartition_when_done_then_ids_transactions_and_readers_go_on(lake: Lake) -> None:
+    fill(lake)
+    before, version = lake.log(TABLE).table_id(), lake.version(TABLE)
+    newest = read_recent(lake, Wanted(TABLE, "a", 5)).rows["generation"]
+    repartition(lake, TABLE)
+    fresh = Lake(lake.root)
+    assert (fresh.log(TABLE).table_id(), fresh.version(TABLE)) == (before, version + 1)
+    assert fresh.append(TABLE, [row("a", 4)], {"app/a": 4}) is None
+    assert len(read_recent(fresh, Wanted(TABLE, "a", 5, after=version)).rows) == 0
+    assert read_recent(fresh, Wanted(TABLE, "a", 5)).rows["generation"].to_pylist() == newest.to_pylist()
+
+
+def test_maintain_when_a_table_is_of_an_older_version_then_moves_it_and_what_lay_there_is_deleted_later(
+    lake: Lake,
+) -> None:
+    expected = fill(lake)
+    maintain(lake, TABLE, NOW.date())
+    assert (partitions(lake.root), rows(lake.root)) == (["pipeline", "date"], expected)
+    days_ago = time.time() - 3 * 86400
+    for file in lake.path(TABLE).rglob("*.parquet"):
+        os.utime(file, (days_ago, days_ago))
+    maintain(lake, TABLE, NOW.date())
+    assert rows(lake.root) == expected
+
+
+def test_append_when_its_handle_is_older_than_the_move_then_tries_again_with_a_fresh_one(lake: Lake) -> None:
+    expected = fill(lake)
+    fenced = FencedTable(Lake(lake.root), TABLE, "p/a/generation", 1)
+    fenced.committed([])
+    repartition(Lake(lake.root), TABLE)
+    assert lake.append(TABLE, [row("late", 1)], {"late": 1}) is not None
+    assert fenced.committed(["x"]) == {}
+    fenced.append([row("late", 2)], {"x": 2})
+    assert rows(lake.root) == [*expected, ("late", 1), ("late", 2)]
+
+
+def test_repartition_when_writers_append_meanwhile_then_no_row_is_lost_or_doubled(lake: Lake) -> None:
+    expected, errors, done = fill(lake), [], threading.Event()
+    counts = dict.fromkeys("xyz", 0)
+
+    def write(pipeline: str) -> None:
+        try:
+            own = Lake(lake.root)
+            while not done.is_set() or counts[pipeline] < 5:
+                own.append(TABLE, [row(pipeline, counts[pipeline])], {pipeline: counts[pipeline]})
+                counts[pipeline] += 1
+        except Exception as error:
+            errors.append(error)
+
+    threads = [threading.Thread(target=write, args=(p,)) for p in counts]
+    for thread in threads:
+        thread.start()
+    try:
+        assert repartition(Lake(lake.root), TABLE)
+        maintain(Lake(lake.root), TABLE, NOW.date())
+    finally:
+        done.set()
+        for thread in threads:
+            thread.join()
+    assert not errors
+    assert rows(lake.root) == sorted([*expected, *((p, n) for p, count in counts.items() for n in range(count))])
+
+
+def move(root: str) -> None:
+    repartition(Lake(root), TABLE)
+
+
+def test_repartition_when_killed_then_the_table_is_whole_and_the_next_one_ends_it(tmp_path: Path) -> None:
+    lake = old_table(tmp_path, ["date"])
+    expected = fill(lake, 60)
+    written = set(lake.path(TABLE).rglob("*.parquet"))
+    mover = multiprocessing.get_context("spawn").Process(target=move, args=(str(tmp_path),))
+    mover.start()
+    while mover.is_alive() and not set(lake.path(TABLE).rglob("*.parquet")) - written:
+        time.sleep(0.001)  # until the first copy is there
+    mover.kill()
+    mover.join()
+    assert rows(tmp_path) == expected
+    repartition(lake, TABLE)
+    assert (partitions(tmp_path), rows(tmp_path)) == (["pipeline", "date"], expected)
+
+
+def test_repartition_when_a_data_file_is_broken_then_names_it_and_the_table_stays(lake: Lake) -> None:
+    fill(lake, 4)
+    broken = next(lake.path(TABLE).rglob("*.parquet"))
+    broken.write_bytes(b"no parquet")
+    with pytest.raises(MillraceError, match=broken.name):
+        repartition(lake, TABLE)
+    assert "pipeline" not in partitions(lake.root)
+
+
+@pytest.mark.parametrize("older", [True, False])
+def test_compact_when_hourly_then_only_what_has_many_files_is_rewritten(tmp_path: Path, older: bool) -> None:
+    lake = old_table(tmp_path, ["date"]) if older else Lake(tmp_path)
+    expected = fill(lake, 12)
+    assert compact(lake, TABLE, (NOW - timedelta(days=3)).date()) == 0  # all is of the present or later
+    assert compact(lake, TABLE, NOW.date()) > 0
+    assert rows(lake.root) == expected
+    assert compact(lake, TABLE, NOW.date()) == 0
+
+
+def test_append_when_the_table_lacks_a_column_then_it_is_added_and_old_rows_have_none(tmp_path: Path) -> None:
+    table = "control/decisions"
+    lake = old_table(tmp_path, ["date"], lacking=("cursor_table",), table=table)
+    plain = {"pipeline": "p", "time": NOW, "action": "hold"}
+    old = TABLES[table].columns.remove(TABLES[table].columns.get_field_index("cursor_table"))
+    write_deltalake(
+        str(lake.path(table)), pa.Table.from_pylist([{**plain, "decision_id": "1", "date": NOW.date()}], old),
+        mode="append",
+    )  # fmt: skip
+    other = Lake(tmp_path)
+    assert other.version(table) == 1 and other.rows("select decision_id from decisions", table)
+    lake.append(table, [{**plain, "decision_id": "2", "cursor_table": "t"}], {"d": 2})
+    other.append(table, [{**plain, "decision_id": "3", "cursor_table": "t"}], {"d": 3})
+    found = read_recent(lake, Wanted(table, "p", 9)).rows.sort_by("decision_id")
+    assert found["cursor_table"].to_pylist() == [None, "t", "t"]
+
+
+def test_append_when_the_table_has_a_column_more_then_it_is_null(tmp_path: Path) -> None:
+    lake, schema = Lake(tmp_path), TABLES[TABLE].columns.append(pa.field("of_a_later_version", pa.string()))
+    lake.path(TABLE).mkdir(parents=True)
+    DeltaTable.create(str(lake.path(TABLE)), schema=schema, partition_by=["pipeline", "date"])
+    lake.append(TABLE, [row("a", 1)])
+    assert rows(tmp_path) == [("a", 1)]
