@@ -58,11 +58,14 @@ class Recent:
         rows: They, in the order in which they were committed, oldest first; columns as the files have them.
         whole: True if there are no more that were asked for: none was left out for its number or its distance.
         unreadable: Files that could not be read, relative to the lake, newest first.
+        by_version: False if the newest version's files were read: rows of commits that were not asked for are among
+            these, as files do not tell when their rows were committed.
     """
 
     rows: pa.Table
     whole: bool
     unreadable: tuple[str, ...] = ()
+    by_version: bool = True
 
 
 @dataclass(frozen=True)
@@ -125,6 +128,7 @@ class _Reading:
     unreadable: list[str] = field(default_factory=list)
     count: int = 0
     whole: bool = True
+    by_version: bool = True
 
     def take(self, file: AddedFile) -> None:
         """Read a file and keep what is wanted of it; one that cannot be read is only named."""
@@ -156,10 +160,11 @@ class _Reading:
     def result(self) -> Recent:
         """Return what was read."""
         if not self.pieces:
-            return Recent(pa.table({}), self.whole, tuple(self.unreadable))
+            return Recent(pa.table({}), self.whole, tuple(self.unreadable), self.by_version)
         rows = pa.concat_tables(reversed(self.pieces), promote_options="permissive")
         whole = self.whole and self.count <= self.wanted.limit
-        return Recent(rows.slice(max(0, len(rows) - self.wanted.limit)), whole, tuple(self.unreadable))
+        newest = rows.slice(max(0, len(rows) - self.wanted.limit))
+        return Recent(newest, whole, tuple(self.unreadable), self.by_version)
 
 
 def read_recent(lake: Lake, wanted: Wanted) -> Recent:
@@ -179,7 +184,7 @@ def read_recent(lake: Lake, wanted: Wanted) -> Recent:
     try:
         _walk(reading, newest)
     except _LogEndsError:
-        reading = _Reading(lake, wanted, whole=wanted.after < 0)
+        reading = _Reading(lake, wanted, whole=wanted.after < 0, by_version=False)
         _read_snapshot(reading)
     return reading.result()
 

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
-from datetime import datetime
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
 
 import pyarrow as pa
 import pyarrow.compute as pc
 from deltalake import Schema
 
 from include.lake.recent import Recent, Wanted, read_recent
-from include.lake.schemas import TABLES
+from include.lake.schemas import TABLES, TIME
 from include.lake.store import Lake
+
+NEAR = timedelta(minutes=30)
+"""How far before the new rows those that they are compared with may lie, as long as there are any."""
 
 CATCH_UP_ROWS = 2000
 """Newest rows that count as new at most: where nothing was read before, and after a long pause."""
@@ -61,10 +64,36 @@ def read_since(lake: Lake, table: str, pipeline: str, version: int, before_rows:
     new = read_recent(lake, Wanted(table, pipeline, CATCH_UP_ROWS, after=version))
     before = Recent(pa.table({}), True)
     if new.whole and version >= 0:
-        before = read_recent(lake, Wanted(table, pipeline, before_rows, through=version))
+        before = _before(lake, Wanted(table, pipeline, before_rows, through=version), new.rows)
     unreadable = (*new.unreadable, *before.unreadable)
     whole = new.whole or version < 0
     return Since(newest, new.rows, before.rows, _found(new.rows, before.rows), whole, unreadable)
+
+
+def _before(lake: Lake, wanted: Wanted, new: pa.Table) -> Recent:
+    """Return the rows that new ones are compared with; where none is near, the last one however old it is."""
+    begin = _least_time(new)
+    if begin is None:
+        return read_recent(lake, replace(wanted, limit=1))
+    found = Recent(pa.table({}), True)
+    for asked in (replace(wanted, not_before=begin - NEAR), replace(wanted, limit=1), wanted):
+        found = read_recent(lake, asked)
+        if not found.by_version and len(found.rows):
+            found = replace(found, rows=found.rows.filter(pc.less(found.rows["time"], pa.scalar(begin, TIME))))
+        if len(found.rows):
+            break
+    return found
+
+
+def _least_time(rows: pa.Table) -> datetime | None:
+    if not _has_times(rows):
+        return None
+    least: datetime | None = pc.min(rows["time"]).as_py()
+    return least
+
+
+def _has_times(rows: pa.Table) -> bool:
+    return "time" in rows.column_names and pa.types.is_timestamp(rows.schema.field("time").type)
 
 
 def read_span(lake: Lake, table: str, pipeline: str, after: datetime | None, until: datetime) -> Since:
@@ -91,7 +120,7 @@ def read_span(lake: Lake, table: str, pipeline: str, after: datetime | None, unt
 
 
 def _within(rows: pa.Table, after: datetime | None, until: datetime) -> pa.Table:
-    if "time" not in rows.column_names or not pa.types.is_timestamp(rows.schema.field("time").type):
+    if not _has_times(rows):
         return rows.slice(0, 0)
     kind = rows.schema.field("time").type
     inside = pc.less_equal(rows["time"], pa.scalar(until, kind))

@@ -18,9 +18,9 @@ from include.contracts.signals import AppSignals, Capacity, Signals
 from include.control import cycle
 from include.control.cycle import Loop
 from include.control.look import Request
+from include.control.observations import known_observations
 from include.control.quality import GateResult
 from include.control.stores.deployments import DeploymentStore
-from include.control.stores.observations import ObservationStore
 from include.control.stores.reconfigurations import ReconfigurationStore
 from include.lake.store import Lake
 from include.pipelines.spec import PipelineSpec
@@ -115,7 +115,7 @@ class App:
         )  # fmt: skip
         return Signals(
             NAME, now - timedelta(seconds=PERIOD_S), now, self.look, self.version, 0, (app,),
-            ObservationStore(self.lake).recent(NAME), self.spec.objective_contract(), self.spec.bounds_contract(),
+            known_observations(self.lake, NAME), self.spec.objective_contract(), self.spec.bounds_contract(),
         )  # fmt: skip
 
     def apply(self, target: Deployment) -> tuple[Reconfiguration, ...]:

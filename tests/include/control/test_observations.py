@@ -9,9 +9,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from include.contracts.signals import AppSignals, Capacity, Observation, Signals
-from include.control.observations import new_observations, remembered
+from include.control.look import Request
+from include.control.observations import known_observations, new_observations, remembered
+from include.control.stores.decisions import DecisionStore
 from include.control.stores.observations import KEEP_PER_LEVEL, ObservationStore
 from include.lake.store import Lake
+from tests.include.control.looks import NAME
+from tests.include.control.recorded_run import DAY, Steady, launched
 
 NOON = datetime(2013, 1, 1, 12, tzinfo=UTC)
 APP = AppSignals("a", 4, 4, False, 210.0, 210.0, 0, 0.0, 10, 9, 1.0, 0.0, 0.5, Capacity(4, 1.0, 300.0, 9.0, 9))
@@ -52,3 +56,21 @@ def test_remembered_when_compared_with_the_store_then_is_the_same(tmp_path: Path
         known = remembered(known, signals)
     assert known == store.recent("a")
     assert len([o for o in known if o.parallelism == 4]) == KEEP_PER_LEVEL
+
+
+def test_known_observations_when_looks_of_every_kind_are_taken_then_are_those_of_the_table(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = launched(tmp_path, monkeypatch, Steady(), arrivals=3 * DAY)
+    assert known_observations(run.lake, NAME) == ()
+    requests = [Request(), Request(), Request(dry_run=True), Request(forced_slots=3, requested_by="me"), Request()]
+    for number in range(2 * len(DAY)):
+        run.look(requests[number % len(requests)])
+        if number % 7 == 0:  # one that measures nothing, and one that is no look
+            last = DecisionStore(run.lake).last(NAME)
+            assert last is not None
+            hold = replace(last, decision_id=f"hold-{number}", signals=None)
+            DecisionStore(run.lake).record(hold)
+            DecisionStore(run.lake).record(replace(last, decision_id=f"veto-{number}", cursor_version=None))
+        assert known_observations(run.lake, NAME) == ObservationStore(run.lake).recent(NAME)
+    assert len(known_observations(run.lake, NAME)) > KEEP_PER_LEVEL // 2

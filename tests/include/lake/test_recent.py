@@ -160,6 +160,29 @@ def test_since_when_rows_came_then_they_and_the_newest_before_are_told_apart(lak
     assert found.before["generation"].to_pylist() == [12, 14]
 
 
+@pytest.mark.parametrize("new", [True, False])
+def test_since_when_the_log_was_cleaned_before_it_then_new_rows_are_not_among_those_before(
+    tmp_path: Path, new: bool
+) -> None:
+    lake = Lake(tmp_path)
+    for number in range(6):
+        lake.append(TABLE, [row(number)])
+    DeltaTable(str(lake.path(TABLE))).create_checkpoint()
+    for entry in sorted((lake.path(TABLE) / "_delta_log").glob("*.json"))[:-2]:
+        entry.unlink()
+    found = read_since(lake, TABLE, "a", 5 if new else 6)
+    assert (found.rows["generation"].to_pylist() if new else len(found.rows)) == ([5] if new else 0)
+    assert found.before["generation"].to_pylist() == ([0, 1, 2, 3, 4] if new else [5])
+
+
+def test_since_when_the_rows_before_are_long_ago_then_the_last_of_them_is_there(lake: Lake) -> None:
+    fill(lake, 4)
+    lake.append(TABLE, [row(86_400)])
+    found = read_since(lake, TABLE, "a", 4)
+    assert found.rows["generation"].to_pylist() == [86_400]
+    assert found.before["generation"].to_pylist() == [2]
+
+
 def test_since_when_more_came_than_one_look_reads_then_the_newest_come_alone(tmp_path: Path) -> None:
     lake = Lake(tmp_path)
     lake.append(TABLE, [row(0)])
