@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections import OrderedDict
 from collections.abc import Mapping
 from pathlib import Path
@@ -35,10 +36,12 @@ class DataFiles:
         """
         rows = self._kept.get(file)
         if rows is None:
-            rows = pq.ParquetFile(pa.BufferReader(file.read_bytes())).read(use_threads=False)
+            content = pa.BufferReader(file.read_bytes())
+            rows = pq.ParquetFile(content, pre_buffer=False).read(use_threads=False)
             for name, value in partition.items():
                 if name not in rows.column_names:
-                    rows = rows.append_column(name, _constant(value, len(rows), schema, name))
+                    kind = schema.field(name).type if name in schema.names else pa.string()
+                    rows = rows.append_column(name, _constant(value, len(rows), kind))
             self._kept[file] = rows
             if len(self._kept) > KEPT_FILES:
                 self._kept.popitem(last=False)
@@ -46,8 +49,8 @@ class DataFiles:
         return rows
 
 
-def _constant(value: str | None, count: int, schema: pa.Schema, name: str) -> pa.Array:
-    kind = schema.field(name).type if name in schema.names else pa.string()
+@functools.lru_cache(maxsize=256)
+def _constant(value: str | None, count: int, kind: pa.DataType) -> pa.Array:
     if value is None:
         return pa.nulls(count, kind)
     return pa.repeat(pc.cast(pa.scalar(value), kind), count)

@@ -11,6 +11,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
@@ -33,16 +34,30 @@ class AddedFile:
     Attributes:
         path: Relative to the table's folder.
         partition: Values of its partition columns as text; null for a missing value.
-        least: Least value of each column, as the writer's statistics tell; empty if they do not.
-        greatest: Greatest value of each column.
-        nulls: Missing values of each column.
+        stats: The writer's statistics of its columns, as JSON.
     """
 
     path: str
     partition: Mapping[str, str | None]
-    least: Mapping[str, Any]
-    greatest: Mapping[str, Any]
-    nulls: Mapping[str, Any]
+    stats: str = "{}"
+
+    @cached_property
+    def least(self) -> Mapping[str, Any]:
+        """Least value of each column, as far as is told."""
+        return self._told.get("minValues") or {}
+
+    @cached_property
+    def greatest(self) -> Mapping[str, Any]:
+        """Greatest value of each column, as far as is told."""
+        return self._told.get("maxValues") or {}
+
+    @cached_property
+    def _told(self) -> Mapping[str, Any]:
+        try:
+            told = json.loads(self.stats)
+        except ValueError:
+            return {}
+        return told if isinstance(told, dict) else {}
 
     def may_hold(self, pipeline: str) -> bool:
         """Say whether rows of a pipeline can be in it."""
@@ -61,17 +76,18 @@ class AddedFile:
         """Say whether all rows have one value in a column of text, as far as is told."""
         if column in self.partition:
             return self.partition[column] == text
-        return self.least.get(column) == text == self.greatest.get(column) and not self.nulls.get(column, 1)
+        nulls = (self._told.get("nullCount") or {}).get(column, 1)
+        return self.least.get(column) == text == self.greatest.get(column) and not nulls
 
-    @property
+    @cached_property
     def newest_time(self) -> datetime | None:
         """Time of its newest row to within a millisecond; None if the statistics do not tell."""
         told = self.greatest.get("time")
         try:
-            time = datetime.fromisoformat(told) if isinstance(told, str) else told
+            time = datetime.fromisoformat(told) if isinstance(told, str) else None
         except ValueError:
             return None
-        if not isinstance(time, datetime):
+        if time is None:
             return None
         return time if time.tzinfo else time.replace(tzinfo=UTC)
 
@@ -130,11 +146,12 @@ class DeltaLog:
             return None
         except OSError as error:
             raise _unreadable(file, error) from error
+        told = _TIMESTAMP.search(text)
+        time = datetime.fromtimestamp(int(told[1]) / 1000, UTC) if told else None
         if b'"remove":' not in text and (_of_others(text, pipeline) or _without(text, transaction)):
-            told = _TIMESTAMP.search(text)
-            return Commit(version, _time(int(told[1])) if told else None)
+            return Commit(version, time)
         try:
-            return _parsed(version, [json.loads(line) for line in text.splitlines() if line])
+            return _parsed(version, time, text)
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             raise _unreadable(file, error) from error
 
@@ -207,14 +224,17 @@ def _without(text: bytes, transaction: str | None) -> bool:
     return transaction is not None and f'"appId":{json.dumps(transaction)}'.encode() not in text
 
 
-def _parsed(version: int, actions: list[dict[str, Any]]) -> Commit:
-    info: dict[str, Any] = next((a["commitInfo"] for a in actions if "commitInfo" in a), {})
-    adds = [a["add"] for a in actions if "add" in a]
-    removes = [a["remove"] for a in actions if "remove" in a]
+def _parsed(version: int, time: datetime | None, text: bytes) -> Commit:
+    adds, removes = [], []
+    for line in text.splitlines():
+        if not line.startswith((b'{"commitInfo":', b'{"txn":')):  # much of the text, and nothing of files
+            action = json.loads(line)
+            adds += [action["add"]] if "add" in action else []
+            removes += [action["remove"]] if "remove" in action else []
     gone = {unquote(r["path"]): r.get("dataChange", True) for r in removes}
     return Commit(
         version,
-        _time(info["timestamp"]) if "timestamp" in info else None,
+        time,
         tuple(_added(add) for add in adds if add.get("dataChange", True)),
         frozenset(path for path, changed in gone.items() if changed),
         frozenset(path for path, changed in gone.items() if not changed),
@@ -222,13 +242,7 @@ def _parsed(version: int, actions: list[dict[str, Any]]) -> Commit:
 
 
 def _added(add: Mapping[str, Any]) -> AddedFile:
-    stats = json.loads(add.get("stats") or "{}")
-    least, greatest, nulls = (stats.get(name) or {} for name in ("minValues", "maxValues", "nullCount"))
-    return AddedFile(unquote(add["path"]), add.get("partitionValues") or {}, least, greatest, nulls)
-
-
-def _time(at_ms: int) -> datetime:
-    return datetime.fromtimestamp(at_ms / 1000, UTC)
+    return AddedFile(unquote(add["path"]), add.get("partitionValues") or {}, add.get("stats") or "{}")
 
 
 def _unreadable(file: Path, error: Exception) -> MillraceError:

@@ -9,6 +9,7 @@ A file that cannot be read is left out and named: its rows count as missing.
 
 from __future__ import annotations
 
+import json
 import logging
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -266,12 +267,13 @@ class _Old:
     def commit(self, commit: Commit) -> bool:
         """Say whether a commit was made too long ago to bring rows that are needed.
 
-        That can only be told if the committers' clock is the one that the bound comes from: some commit is within it.
+        That can only be told if the committers' clock is the one that the bound comes from: some commit is near it.
         """
         if self._not_before is None or commit.time is None:
             return False
         self._newest = self._newest or commit.time
-        return self._newest >= self._not_before and commit.time < self._not_before - CLOCK_MARGIN
+        oldest = self._not_before - CLOCK_MARGIN
+        return self._newest >= oldest and commit.time < oldest
 
     def file(self, file: AddedFile) -> bool:
         """Say whether a file's statistics tell that it has only old rows."""
@@ -313,4 +315,6 @@ def _snapshot(lake: Lake, wanted: Wanted) -> list[AddedFile]:
 
 def _active(action: dict[str, Any]) -> AddedFile:
     partition = {k: None if v is None else str(v) for k, v in (action.get("partition") or {}).items()}
-    return AddedFile(unquote(action["path"]), partition, action.get("min") or {}, action.get("max") or {}, {})
+    told = {"minValues": action.get("min") or {}, "maxValues": action.get("max") or {}}
+    texts = {name: {c: v for c, v in of.items() if isinstance(v, str | datetime)} for name, of in told.items()}
+    return AddedFile(unquote(action["path"]), partition, json.dumps(texts, default=datetime.isoformat))

@@ -80,12 +80,14 @@ def batches_frame(since: Since, now: datetime) -> pd.DataFrame:
     ``silent_s`` (time between the two batches while rows were waiting or batches are missing) and
     ``unread_rows`` (rows known to wait, or to have come, that a batch of 0 rows left unread).
     """
+    import numpy as np
     import pandas as pd
 
-    parts = [_flat(part).assign(new=new) for part, new in ((since.before, False), (since.rows, True)) if part.num_rows]
+    parts = [part for part in (since.before, since.rows) if part.num_rows]
     if not parts:
         return pd.DataFrame()
-    frame = pd.concat(parts, ignore_index=True) if len(parts) > 1 else parts[0]
+    frame = _flat(pa.concat_tables(parts, promote_options="permissive"))
+    frame["new"] = np.arange(len(frame)) >= since.before.num_rows
     frame["ahead_s"] = (frame["time"] - now).dt.total_seconds()
     frame = frame[frame["new"] | (frame["ahead_s"] <= CLOCK_TOLERANCE.total_seconds())]
     idle = (frame["rows_in"] == 0) & ~(frame["duration_s"].abs() > 0)
