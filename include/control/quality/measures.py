@@ -1,6 +1,6 @@
-"""All that is checked as one frame with four expectations: Great Expectations is paid by the expectation, not the row.
+"""All that is checked as one frame with three expectations: Great Expectations is paid by the expectation, not the row.
 
-Each value that a check is about is a row: the value, its limits, whether it is there where it must be, and a number
+Each value that a check is about is a row: the value beside its limit, whether it is there where it must be, or a number
 that only one row may have. Only what is refused here is judged again frame by frame, to name its rows.
 """
 
@@ -16,7 +16,7 @@ from include.control.quality.expectations import Always, Between, Check, Require
 if TYPE_CHECKING:
     import pandas as pd
 
-COLUMNS = ("value", "low", "high", "given", "identity")
+COLUMNS = ("larger", "smaller", "given", "identity")
 
 
 @dataclass(frozen=True)
@@ -40,23 +40,20 @@ def sound(parts: Sequence[Part]) -> bool:
     within: Mapping[str, Any] = {"or_equal": True, "ignore_row_if": "either_value_is_missing"}
     expected = [
         gxe.ExpectColumnValuesToNotBeNull(column="given"),
-        gxe.ExpectColumnPairValuesAToBeGreaterThanB(column_A="value", column_B="low", **within),
-        gxe.ExpectColumnPairValuesAToBeGreaterThanB(column_A="high", column_B="value", **within),
+        gxe.ExpectColumnPairValuesAToBeGreaterThanB(column_A="larger", column_B="smaller", **within),
         gxe.ExpectColumnValuesToBeUnique(column="identity"),
     ]
-    source = without_bars(gx.get_context(mode="ephemeral")).data_sources.add_pandas("lake")
-    rows = source.add_dataframe_asset("measures").add_batch_definition_whole_dataframe("since the last look")
+    rows = without_bars(gx.get_context(mode="ephemeral")).data_sources.pandas_default.read_dataframe(values)
     suite = gx.ExpectationSuite(name="measures", expectations=expected)
-    judged = rows.get_batch({"dataframe": values}).validate(suite, result_format={"result_format": "BOOLEAN_ONLY"})
-    return bool(judged.success)
+    return bool(rows.validate(suite, result_format={"result_format": "BOOLEAN_ONLY"}).success)
 
 
 def measures(parts: Sequence[Part]) -> pd.DataFrame:
     """Return a row a value that is checked.
 
     Returns:
-        Columns ``value``, ``low`` and ``high`` (NaN for no value and no limit), ``given`` (NaN where a value that is
-        required is null) and ``identity`` (NaN, or a number that a row of the same values has too).
+        Columns ``larger`` and ``smaller`` (a value and its limit, or NaN), ``given`` (NaN where a required value is
+        null) and ``identity`` (NaN, or a number that a row of the same values has too).
     """
     import numpy as np
     import pandas as pd
@@ -72,7 +69,7 @@ def measures(parts: Sequence[Part]) -> pd.DataFrame:
     return pd.DataFrame(whole)
 
 
-_ELSE = {"value": float("nan"), "low": float("nan"), "high": float("nan"), "given": 1.0, "identity": float("nan")}
+_ELSE = {"larger": float("nan"), "smaller": float("nan"), "given": 1.0, "identity": float("nan")}
 
 
 def _columns(part: Part, first: int) -> Iterator[Mapping[str, Any]]:
@@ -83,14 +80,19 @@ def _columns(part: Part, first: int) -> Iterator[Mapping[str, Any]]:
             case Required():
                 yield {"given": np.where(part.frame[check.columns[0]].isna(), np.nan, 1.0)}
             case Between():
-                limits = {"low": check.low, "high": check.high}
-                told = {name: limit for name, limit in limits.items() if limit is not None}
-                yield {"value": part.frame[check.columns[0]].to_numpy(dtype="float64"), **told}
+                yield from _within(part.frame[check.columns[0]], check.low, check.high)
             case Always():
-                truth = part.frame[check.columns[0]].to_numpy(dtype="float64")
-                yield {"value": truth, "low": float(check.truth), "high": float(check.truth)}
+                yield from _within(part.frame[check.columns[0]], float(check.truth), float(check.truth))
             case Unique():
                 number = part.frame.groupby(list(check.columns), dropna=False, sort=False).ngroup()
                 yield {"identity": number.to_numpy(dtype="float64") + first + place * len(part.frame)}
             case _:
                 raise NotImplementedError(type(check).__name__)
+
+
+def _within(column: pd.Series[Any], low: float | None, high: float | None) -> Iterator[Mapping[str, Any]]:
+    values = column.to_numpy(dtype="float64")
+    if low is not None:
+        yield {"larger": values, "smaller": low}
+    if high is not None:
+        yield {"larger": high, "smaller": values}
