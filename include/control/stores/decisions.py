@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 import pyarrow.compute as pc
 
@@ -18,6 +18,8 @@ TABLE = "control/decisions"
 MOST_LOOKS = 100_000
 """More looks than two months of one a minute."""
 ID_TIME = "%Y%m%dT%H%M%S"
+CLOCK_SET_BACK = timedelta(hours=1)
+"""How far the clock may have been set back between a Decision and what is recorded under an id of its time."""
 LOOKS_TRIED = 3
 """Looks of which one is taken for no dry run: several in a row are rare."""
 
@@ -130,8 +132,8 @@ def _transaction(decision_id: str) -> str:
 
 
 def _not_before(decision_id: str) -> datetime | None:
-    """Return when a Decision was taken at the earliest (UTC); None if its id does not tell."""
+    """Return the earliest time under which a Decision can be recorded (UTC); None if its id does not tell."""
     try:
-        return datetime.strptime(decision_id.partition("-")[0], ID_TIME).replace(tzinfo=UTC)
+        return datetime.strptime(decision_id.partition("-")[0], ID_TIME).replace(tzinfo=UTC) - CLOCK_SET_BACK
     except ValueError:
         return None
