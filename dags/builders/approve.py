@@ -15,8 +15,7 @@ from plugins.outcomes import as_airflow
 
 DOC = """
 Shows one Decision of `{name}` under *Required Actions* and applies it if a person agrees within {expires:g} s.
-The guards judge it again then: one agreed to within quiet hours, or beyond what the quota leaves, is vetoed.
-A refusal, an expiry or a guard's veto is final: the tasks of a run that is cleared or triggered anew are skipped.
+The guards judge it again then. A refusal, an expiry or a guard's veto is final: a run made anew is skipped.
 """
 
 

@@ -115,7 +115,7 @@ class Loop:
             return "stopped", f"{name} is stopped; trigger launch_{name} to start it."
         last = given_up(self.lake, current)
         if last is not None:
-            what = "was given up after repeated failures" if last.outcome is Outcome.CIRCUIT_OPEN else "failed"
+            what = "fails again and again" if last.outcome is Outcome.CIRCUIT_OPEN else "failed"
             return BROKEN[last.outcome], f"{last.app} does not run: its driver {what}: {last.error or 'no error told'}"
         return "", None
 

@@ -149,7 +149,7 @@ class Fleet:
         if trouble is None:
             return "its driver is gone, or was not started yet; the next reconcile starts it."
         failed = f"it failed {_times(trouble.failures)}" if trouble.failures else "its driver was killed"
-        error = f", the last time with {trouble.error}" if trouble.error else ""
+        error = f", the last time with {trouble.error.rstrip('. ')}" if trouble.error else ""
         again = f"in {_duration(wait_s)}" if wait_s > 0 else "at the next reconcile"
         remedy = f" `./millrace trigger {self.pipeline}` tries at once." if wait_s > 0 else ""
         return f"{failed}{error}. It is tried again {again}.{remedy}"
