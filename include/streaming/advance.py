@@ -4,6 +4,9 @@ Work goes on while tasks end or read rows, while the driver's processes use the 
 else), and while no trigger is active: a query that waits for its next trigger, or for rows, has nothing to do. A batch
 that waits for something outside shows nothing of that; it gets a deadline of its own, which is a long one. Whoever
 watches the driver learns from its silence that it does not answer at all.
+
+Spark's triggers in intervals go by the wall clock. Where it was set back, the next trigger waits until it has caught
+up: one that is long overdue is no wait that counts.
 """
 
 from __future__ import annotations
@@ -21,6 +24,9 @@ LOG = logging.getLogger(__name__)
 POLL_S = 2.0
 BUSY_CORES = 0.1
 """Processor seconds a second from which a driver counts as at work: one that waits for ever needs about .02."""
+
+OVERDUE_S = 60.0
+"""How late Spark may tell of a trigger, beyond twice its interval."""
 
 Sign = tuple[object, ...]
 T = TypeVar("T")
@@ -40,7 +46,7 @@ class AdvanceWatch:
     def __init__(
         self, spark: Any, queries: Sequence[Any], journal: Journal, host: HostCpu, batch_deadline_s: float
     ) -> None:
-        self._context, self._queries = spark.sparkContext._jsc.sc(), queries
+        self._spark, self._context, self._queries = spark, spark.sparkContext._jsc.sc(), queries
         self._journal, self._host = journal, host
         self._batch_deadline_s = batch_deadline_s
         self._last: Sign = ()
@@ -55,7 +61,8 @@ class AdvanceWatch:
         """Say whether work went on since the last call, or a batch runs that may still take its time."""
         unknown: list[bool] = []
         triggers = self._ask(lambda: [_triggers(query) for query in list(self._queries)], unknown)
-        if any([self._busy(), self._moved(), bool(triggers) and not any(triggers)]):
+        waits = bool(triggers) and not any(triggers) and not self._overdue()
+        if any([self._busy(), self._moved(), waits]):
             self._moved_s = time.monotonic()
             return True
         in_batch = any(triggers) or bool(self._last)
@@ -78,6 +85,15 @@ class AdvanceWatch:
         before = self._last
         self._last = self._ask(lambda: task_sign(self._context), before)
         return self._last != before
+
+    def _overdue(self) -> bool:
+        """Say whether a trigger should have come by now that has not."""
+        if self._journal.triggered_s is None:
+            return False
+        interval_s = self._ask(lambda: max(map(_interval_s, list(self._queries)), default=0.0), 0.0)
+        silent_s = self._ask(lambda: _idle_event_interval_s(self._spark), 0.0)
+        late_s = time.monotonic() - self._journal.triggered_s
+        return interval_s > 0 and late_s > 2 * interval_s + silent_s + OVERDUE_S
 
     def _ask(self, question: Callable[[], T], otherwise: T) -> T:
         try:
@@ -115,3 +131,18 @@ def _stage_sign(stage: Any) -> Sign:
 
 def _triggers(query: Any) -> bool:
     return bool(query._jsq.isActive() and query._jsq.status().isTriggerActive())
+
+
+def _interval_s(query: Any) -> float:
+    """Return the interval of a query's trigger, 0 for one that goes by no clock."""
+    if not query._jsq.isActive():
+        return 0.0
+    trigger = query._jsq.streamingQuery().trigger()
+    if trigger.getClass().getSimpleName() != "ProcessingTimeTrigger":
+        return 0.0
+    return float(trigger.intervalMs()) / 1000
+
+
+def _idle_event_interval_s(spark: Any) -> float:
+    """Return how long Spark may keep to itself that a query is idle."""
+    return float(spark._jsparkSession.sessionState().conf().streamingNoDataProgressEventInterval()) / 1000

@@ -23,6 +23,10 @@ class Journal:
 
     Args:
         arguments: What the driver was told.
+
+    Attributes:
+        record: What is written, or will be with the next change.
+        triggered_s: When Spark last told of a trigger, by the monotonic clock; None before the first.
     """
 
     def __init__(self, arguments: DriverArguments) -> None:
@@ -30,6 +34,7 @@ class Journal:
         self._mutex = threading.Lock()
         self._written_s = 0.0
         self._idle = False
+        self.triggered_s: float | None = None
         process = this_process()
         self.record = DriverRecord(
             pipeline=arguments.pipeline,
@@ -60,6 +65,7 @@ class Journal:
         """Note a committed batch that ended at ``at``; the first one makes the driver ready."""
         with self._mutex:
             self._idle = False
+            self.triggered_s = time.monotonic()
             first = self.record.ready_at is None
             self._note(urgent=first, ready_at=self.record.ready_at or at, last_commit_at=at)
 
@@ -67,6 +73,7 @@ class Journal:
         """Note a trigger without new rows: a query that runs and has nothing to do is ready too."""
         with self._mutex:
             self._idle = True
+            self.triggered_s = time.monotonic()
             self._note(urgent=self.record.ready_at is None, ready_at=self.record.ready_at or at)
 
     def advanced(self) -> None:
