@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -145,7 +145,8 @@ class Fleet:
         return f"{self.app} does not run: {self._why_not(content, deployment, now)}"
 
     def _why_not(self, content: str, deployment: Deployment, now: datetime) -> str:
-        trouble, wait_s = self.troubles().contents.get(content), self.troubles().wait_s(content, deployment, now)
+        troubles = self.troubles()
+        trouble, wait_s = troubles.contents.get(content), troubles.wait_s(content, deployment, now)
         if trouble is None:
             return "its driver is gone, or was not started yet; the next reconcile starts it."
         failed = f"it failed {_times(trouble.failures)}" if trouble.failures else "its driver was killed"
@@ -188,6 +189,11 @@ class Fleet:
         return troubles.failed(content, record.version, error, now), error
 
 
+def apps_of(run_dir: Path, pipeline: str, wanted: Iterable[str]) -> list[str]:
+    """Return the apps of a pipeline that are wanted or have a live driver, by name."""
+    return sorted({d.arguments.app for d in find(run_dir, pipeline)} | set(wanted))
+
+
 def problem(run_dir: Path, deployment: Deployment, deployments: DeploymentStore, now: datetime) -> str | None:
     """Say what a Deployment wants and does not run, and why, or what runs on unwanted; None if all is well.
 
@@ -198,7 +204,7 @@ def problem(run_dir: Path, deployment: Deployment, deployments: DeploymentStore,
         now: The present (UTC).
     """
     name = deployment.pipeline
-    apps = sorted({d.arguments.app for d in find(run_dir, name)} | set(deployment.apps))
+    apps = apps_of(run_dir, name, deployment.apps)
     problems = (Fleet(run_dir, name, app, deployments).problem(deployment, now) for app in apps)
     return next((found for found in problems if found is not None), None)
 

@@ -17,7 +17,7 @@ from include.contracts.deployment import AppDeployment, Deployment
 from include.contracts.errors import MillraceError, NotReady
 from include.control import driver_log, submit
 from include.control.app_reconciler import AppReconciler, Method
-from include.control.fleet import Fleet, problem
+from include.control.fleet import Fleet, apps_of, problem
 from include.control.handover import HandOver
 from include.control.ledger import Ledger
 from include.control.stores.deployments import DeploymentStore
@@ -120,8 +120,7 @@ class Reconciler:
         return tuple(changes)
 
     def _apps(self, deployment: Deployment | None) -> list[str]:
-        running = {d.arguments.app for d in find(self._run_dir, self._spec.name)}
-        return sorted(running | set(deployment.apps if deployment else [self._spec.app]))
+        return apps_of(self._run_dir, self._spec.name, deployment.apps if deployment else [self._spec.app])
 
     def _fleet(self, app: str) -> Fleet:
         return Fleet(self._run_dir, self._spec.name, app, self._deployments, self._log_dir)

@@ -67,11 +67,11 @@ def _parts(spec: PipelineSpec, lake: Lake, seen: Mapping[str, Since], now: datet
     columns = {table: frames.columns_frame(table, seen[table]) for table in there}
     if there:
         parts.append(Part("columns", pd.concat(columns.values()), expectations.columns_suite(), ("column",)))
-    sound = [table for table in there if columns[table]["sound"].all() and seen[table].rows.num_rows]
-    if BATCHES in sound:
+    judged = [table for table in there if columns[table]["sound"].all() and seen[table].rows.num_rows]
+    if BATCHES in judged:
         suite = expectations.batches_suite(spec.quality)
         parts.append(Part(BATCHES, frames.batches_frame(seen[BATCHES], now), suite, ("app", "batch_id", "generation")))
-    if APPS in sound:
+    if APPS in judged:
         suite = expectations.apps_suite()
         parts.append(Part(APPS, frames.apps_frame(seen[APPS], now), suite, ("app", "generation", "time")))
     return [part for part in parts if part.suite]
