@@ -23,10 +23,10 @@ import pyarrow as pa
 
 from benchmarks.delays_app import PARTITIONS, DelaysApp, Feed, flight_rows
 from benchmarks.record import Record
-from include.contracts.signals import Capacity
-from include.contracts.telemetry import BatchMetrics
 from include.control.capacity import fit, heaviest, typical_parallelism
 from include.control.health import healthy
+from include.model.signals import Capacity
+from include.model.telemetry import BatchMetrics
 
 LEVELS = (1, 2, 4, 8)
 WAIT_MS = 20

@@ -25,16 +25,16 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from deltalake import DeltaTable
 
-from include.contracts.codec import to_json
-from include.contracts.decision import Action, Decision, Outcome, Proposal, Reconfiguration
-from include.contracts.signals import AppSignals, Bounds, Capacity, Objective, Observation, OperatorSignals, Signals
-from include.contracts.telemetry import AppMetrics, BatchMetrics, OperatorBatch
-from include.control.stores.deployments import DeploymentStore
-from include.control.stores.reconfigurations import ReconfigurationStore
+from include.lake.deployments import DeploymentStore
+from include.lake.reconfigurations import ReconfigurationStore
 from include.lake.records import app_row, batch_row, decision_row, observation_row
 from include.lake.schemas import TABLES
 from include.lake.store import Lake, _arrow
-from include.pipelines.spec import PipelineSpec
+from include.model.codec import to_json
+from include.model.decision import Action, Decision, Outcome, Proposal, Reconfiguration
+from include.model.signals import AppSignals, Bounds, Capacity, Objective, Observation, OperatorSignals, Signals
+from include.model.spec import PipelineSpec
+from include.model.telemetry import AppMetrics, BatchMetrics, OperatorBatch
 
 COMMIT_S, BATCH_S, EVALUATION_S = 20, 5, 60
 CHECKPOINT_EVERY = 50

@@ -22,21 +22,21 @@ import numpy as np
 from benchmarks.control_lake import TUNER, build, names, spec
 from benchmarks.record import Record, median
 from benchmarks.targets import Target, judged
-from include.contracts.decision import Reconfiguration
-from include.contracts.signals import Observation
 from include.control.collect import collect
 from include.control.cycle import Loop
 from include.control.quality import check
 from include.control.spark_plant import SparkPlant
-from include.control.stores.decisions import DecisionStore, new_decision_id
-from include.control.stores.deployments import DeploymentStore
-from include.control.stores.memories import MemoryStore
-from include.control.stores.observations import ObservationStore
-from include.control.stores.reconfigurations import ReconfigurationStore
+from include.lake.decisions import DecisionStore, new_decision_id
+from include.lake.deployments import DeploymentStore
 from include.lake.maintain import maintain
+from include.lake.memories import MemoryStore
+from include.lake.observations import ObservationStore
+from include.lake.reconfigurations import ReconfigurationStore
 from include.lake.schemas import TABLES
 from include.lake.store import Lake
-from include.tracking.tracker import Tracker
+from include.model.decision import Reconfiguration
+from include.model.signals import Observation
+from include.reporting.tracker import MlflowTracker
 
 PIPELINES, QUICK_PIPELINES = (1, 5, 20), (1, 5)
 REPETITIONS, QUICK_REPETITIONS = 20, 7
@@ -128,7 +128,7 @@ def _circumstances(lake: Lake, name: str, now: datetime) -> None:
 def _loop(root: Path, now: datetime) -> Loop:
     asked, lake = spec(names(1)[0]), Lake(root)
     plant = SparkPlant(asked, lake, NoReconciler(), lambda: now)
-    return Loop(asked, lake, plant, {}, Tracker(None), lambda: now)
+    return Loop(asked, lake, plant, {}, MlflowTracker(None), lambda: now)
 
 
 def _append(root: Path, at: datetime) -> None:

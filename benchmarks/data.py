@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from include.stack.home import REPO
+from include.local.stack.home import REPO
 
 
 def folder() -> Path:

@@ -15,20 +15,20 @@ from typing import Any
 
 import pyarrow as pa
 
-from include.contracts.deployment import AppDeployment
-from include.contracts.telemetry import BatchMetrics
 from include.control.history import main_query, read
-from include.control.submit import start
-from include.drivers.arguments import DriverArguments
-from include.drivers.discovery import python_driver
-from include.drivers.generation import allot
-from include.drivers.record import app_dir
-from include.drivers.record import read as read_record
-from include.feeds.nycflights import flights
-from include.feeds.replay import SCHEMA, Clock, Replay
+from include.drivers.submit import start
 from include.lake.source import SourceTable
 from include.lake.store import Lake
-from include.stack.spark_env import submit_options
+from include.local.feeds.nycflights import flights
+from include.local.feeds.replay import SCHEMA, Clock, Replay
+from include.local.stack.spark_env import submit_options
+from include.model.deployment import AppDeployment
+from include.model.telemetry import BatchMetrics
+from include.run_folder.arguments import DriverArguments
+from include.run_folder.discovery import python_driver
+from include.run_folder.generation import allot
+from include.run_folder.record import app_dir
+from include.run_folder.record import read as read_record
 
 NAME = "delays"
 SCRIPT = Path(__file__).resolve().parents[1] / "include" / "pipelines" / "scripts" / "delays.py"

@@ -13,15 +13,15 @@ import numpy as np
 
 from benchmarks.delays_app import Feed, flight_rows
 from benchmarks.record import Record, at_most
-from include.contracts.decision import Outcome
-from include.contracts.deployment import Deployment
-from include.control.app_reconciler import Method
-from include.control.reconciler import Reconciler
-from include.control.stores.deployments import DeploymentStore
+from include.drivers.app_reconciler import Method
+from include.drivers.reconciler import Reconciler
+from include.lake.deployments import DeploymentStore
 from include.lake.store import Lake
+from include.local.stack.spark_env import submit_options
+from include.model.decision import Outcome
+from include.model.deployment import Deployment
+from include.model.spec import PipelineSpec
 from include.pipelines.catalog import BUILT_IN, load
-from include.pipelines.spec import PipelineSpec
-from include.stack.spark_env import submit_options
 
 METHODS: tuple[Method, ...] = ("hand-over", "plain")
 RATE_ROWS_PER_S = 20.0

@@ -17,15 +17,15 @@ from pathlib import Path
 
 from benchmarks.delays_app import Feed, flight_rows
 from benchmarks.record import Record, median
-from include.contracts.errors import Conflict, NotReady
-from include.control.reconciler import Reconciler
-from include.control.stores.deployments import DeploymentStore
-from include.drivers.discovery import find, python_driver
-from include.drivers.record import DriverRecord
+from include.drivers.reconciler import Reconciler
+from include.lake.deployments import DeploymentStore
 from include.lake.store import Lake
+from include.local.stack.progress import step
+from include.local.stack.spark_env import submit_options
+from include.model.errors import Conflict, NotReady
 from include.pipelines.catalog import BUILT_IN, load
-from include.stack.progress import step
-from include.stack.spark_env import submit_options
+from include.run_folder.discovery import find, python_driver
+from include.run_folder.record import DriverRecord
 
 BENCH = "faults"
 RATE_ROWS_PER_S = 20.0

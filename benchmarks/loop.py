@@ -15,12 +15,12 @@ import psutil
 from numpy.typing import NDArray
 
 from benchmarks.record import Record, at_most
-from include.contracts.decision import Action, Outcome
-from include.control.stores.decisions import DecisionStore
-from include.control.stores.reconfigurations import ReconfigurationStore
+from include.lake.decisions import DecisionStore
+from include.lake.reconfigurations import ReconfigurationStore
 from include.lake.source import arrivals
 from include.lake.store import Lake
-from include.stack.home import REPO
+from include.local.stack.home import REPO
+from include.model.decision import Action, Outcome
 
 PIPELINE = "delays"
 SAMPLE_EVERY_S = 5.0
@@ -47,7 +47,7 @@ def loop(quick: bool) -> list[Record]:
 def _run_demo(home: Path, options: Sequence[str]) -> float:
     """Run the demo to its end and return the most memory that it took, GiB."""
     most, env = 0.0, {**os.environ, "MILLRACE_HOME": str(home)}
-    argv = [sys.executable, "-m", "include.cli", "demo", *options]
+    argv = [sys.executable, "-m", "include.local.cli", "demo", *options]
     log = home / "output.log"
     with log.open("wb") as out:
         demo = subprocess.Popen(argv, cwd=REPO, env=env, stdout=out, stderr=subprocess.STDOUT)

@@ -16,9 +16,9 @@ import psutil
 from benchmarks.downtime import downtime
 from benchmarks.loop import loop
 from benchmarks.record import Record, at_most
-from include.stack import groups, lifecycle
-from include.stack.home import REPO, Home
-from include.stack.record import StackRecord
+from include.local.stack import groups, lifecycle
+from include.local.stack.home import REPO, Home
+from include.local.stack.record import StackRecord
 
 HEALTHY_LIMIT_S = 45.0
 MEMORY_LIMIT_GB = 3.0

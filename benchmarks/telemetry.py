@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks.record import Record, at_most
-from include.contracts.submit import conf_words
+from include.model.submit import conf_words
 
 BENCH = "telemetry"
 SCENARIO = "stateful backlog, 2 slots"
@@ -41,7 +41,7 @@ def run(quick: bool) -> list[Record]:
     Raises:
         RuntimeError: If the driver ends with an error.
     """
-    from include.stack.spark_env import driver_submit_conf, environment, spark_submit
+    from include.local.stack.spark_env import driver_submit_conf, environment, spark_submit
 
     pairs, batches = (3, 8) if quick else (8, 16)
     with tempfile.TemporaryDirectory(prefix="millrace-bench-") as folder:
@@ -111,10 +111,10 @@ def _drive(folder: Path, pairs: int) -> None:
     """Drain in turn with and without telemetry; the first turn of each only warms up."""
     from pyspark.sql import SparkSession
 
-    from include.streaming.identity import AppIdentity
-    from include.streaming.telemetry import attach
-    from include.streaming.telemetry.host import HostCpu
-    from include.streaming.telemetry.listener import TelemetryListener
+    from include.runtime.identity import AppIdentity
+    from include.runtime.telemetry import attach
+    from include.runtime.telemetry.host import HostCpu
+    from include.runtime.telemetry.listener import TelemetryListener
 
     spark = SparkSession.builder.getOrCreate()
     spark.sparkContext.setLogLevel("ERROR")

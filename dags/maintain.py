@@ -6,7 +6,7 @@ from datetime import timedelta
 
 from airflow.sdk import DAG, task
 
-from dags.builders.house_style import dag_settings
+from dags.builders.dag_defaults import dag_settings
 from plugins.outcomes import as_airflow
 
 DOC_COMPACT = """
@@ -47,8 +47,8 @@ with DAG(
         """Compact one table, and say how many files fewer it has."""
         from airflow.sdk.timezone import utcnow
 
-        from include.contracts.errors import Conflict, NotReady
         from include.lake.maintain import compact
+        from include.model.errors import Conflict, NotReady
         from include.wiring import lake
 
         with as_airflow():
@@ -80,8 +80,8 @@ with DAG(
 
         from airflow.sdk.timezone import utcnow
 
-        from include.contracts.errors import Conflict, NotReady
         from include.lake.maintain import maintain
+        from include.model.errors import Conflict, NotReady
         from include.wiring import lake
 
         with as_airflow():

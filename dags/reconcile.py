@@ -6,7 +6,7 @@ from datetime import timedelta
 
 from airflow.sdk import DAG, task
 
-from dags.builders.house_style import dag_settings
+from dags.builders.dag_defaults import dag_settings
 from plugins.outcomes import as_airflow
 
 DOC = """
@@ -29,7 +29,7 @@ with DAG(
     @task(retries=0)
     def launched() -> list[str]:
         """Name the pipelines whose state somebody has asked for."""
-        from include.control.stores.deployments import DeploymentStore
+        from include.lake.deployments import DeploymentStore
         from include.pipelines.catalog import load_all
         from include.wiring import lake
 

@@ -13,13 +13,13 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from typing import Any
 
-    from include.contracts.backtest import Backtest
-    from include.contracts.deployment import Deployment
-    from include.contracts.protocols import Optimizer
-    from include.control.delegate import DelegatedReconciler
-    from include.control.reconciler import Reconciler
+    from include.drivers.delegate import DelegatedReconciler
+    from include.drivers.reconciler import Reconciler
     from include.lake.store import Lake
-    from include.pipelines.spec import PipelineSpec
+    from include.model.backtest import Backtest
+    from include.model.deployment import Deployment
+    from include.model.protocols import Optimizer
+    from include.model.spec import PipelineSpec
 
 RUNNER_VARIABLE = "MILLRACE_RUNNER"
 """Set where a runner owns the drivers (docker-compose.yaml): nobody else starts or stops one."""
@@ -28,7 +28,7 @@ RUNNER_VARIABLE = "MILLRACE_RUNNER"
 def lake() -> Lake:
     """Return the lake of the home that ``MILLRACE_HOME`` names."""
     from include.lake.store import Lake
-    from include.stack.home import Home
+    from include.local.stack.home import Home
 
     return Lake(Home.from_env().lake)
 
@@ -36,8 +36,8 @@ def lake() -> Lake:
 def reconciler_for(spec: PipelineSpec, tables: Lake) -> Reconciler | DelegatedReconciler:
     """Return what makes a pipeline run its latest Deployment here."""
     if os.environ.get(RUNNER_VARIABLE):
-        from include.control.delegate import DelegatedReconciler
-        from include.stack.home import Home
+        from include.drivers.delegate import DelegatedReconciler
+        from include.local.stack.home import Home
 
         return DelegatedReconciler(spec, tables, Home.from_env().run / "drivers")
     return own_reconciler(spec, tables)
@@ -45,9 +45,9 @@ def reconciler_for(spec: PipelineSpec, tables: Lake) -> Reconciler | DelegatedRe
 
 def own_reconciler(spec: PipelineSpec, tables: Lake) -> Reconciler:
     """Return the reconciler that starts and stops drivers as processes of this machine."""
-    from include.control.reconciler import Reconciler
-    from include.stack.home import Home
-    from include.stack.spark_env import submit_options
+    from include.drivers.reconciler import Reconciler
+    from include.local.stack.home import Home
+    from include.local.stack.spark_env import submit_options
 
     home = Home.from_env()
     return Reconciler(spec, tables, home.run / "drivers", home.logs / "drivers", submit_options())
@@ -55,10 +55,10 @@ def own_reconciler(spec: PipelineSpec, tables: Lake) -> Reconciler:
 
 def problem(deployment: Deployment, tables: Lake) -> str | None:
     """Say why what a pipeline's newest Deployment wants does not run; None if all is well."""
-    from include.control.delegate import read_word
-    from include.control.fleet import problem
-    from include.control.stores.deployments import DeploymentStore
-    from include.stack.home import Home
+    from include.drivers.delegate import read_word
+    from include.drivers.fleet import problem
+    from include.lake.deployments import DeploymentStore
+    from include.local.stack.home import Home
 
     run_dir = Home.from_env().run / "drivers"
     if os.environ.get(RUNNER_VARIABLE):  # its drivers are in the process table of another container
@@ -89,11 +89,11 @@ def replay(
     Raises:
         MillraceError: If the tuner or an option is unknown, or nothing was recorded in that time.
     """
-    from include.control.backtest import Replay
     from include.control.observations import remembered
-    from include.control.recording import read_recording
-    from include.control.stores.memories import MemoryStore
-    from include.simulation.recorded import RecordedPlant
+    from include.lake.memories import MemoryStore
+    from include.reporting.backtest import Replay
+    from include.reporting.recorded import RecordedPlant
+    from include.reporting.recording import read_recording
 
     whole = {**(spec.tuner.options if name == spec.tuner.name else {}), **options}
     optimizer = create(name, whole)

@@ -14,9 +14,9 @@ from filelock import FileLock, Timeout
 
 sys.path.append(str(Path(__file__).resolve().parents[1]))
 
-from include.contracts.errors import Conflict, MillraceError
 from include.lake.store import Lake
-from include.streaming.profile import Operator, Profile, run
+from include.model.errors import Conflict, MillraceError
+from include.runtime.profile import Operator, Profile, run
 
 DELTA = {
     "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",

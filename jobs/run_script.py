@@ -8,9 +8,9 @@ from pathlib import Path
 # this folder's modules must hide nobody else's, and a user's modules win over ours of the same name
 sys.path[:] = [*sys.path[1:], str(Path(__file__).resolve().parents[1])]
 
-from include.contracts.errors import MillraceError  # noqa: E402
-from include.drivers.arguments import parse  # noqa: E402
-from include.streaming.lifecycle import Driver  # noqa: E402
+from include.model.errors import MillraceError  # noqa: E402
+from include.run_folder.arguments import parse  # noqa: E402
+from include.runtime.lifecycle import Driver  # noqa: E402
 
 if __name__ == "__main__":
     try:

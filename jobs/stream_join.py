@@ -12,14 +12,14 @@ from pathlib import Path
 
 sys.path.append(str(Path(__file__).resolve().parents[1]))
 
-from include.contracts.codec import from_json
-from include.contracts.errors import MillraceError
-from include.contracts.join import JoinDefinition, JoinSettings
-from include.drivers.arguments import recognise
+from include.joins.query import start
+from include.joins.settings import DeployedSettings
+from include.joins.telemetry import JoinTelemetry
 from include.lake.store import Lake
-from include.streaming.joins.query import start
-from include.streaming.joins.settings import DeployedSettings
-from include.streaming.joins.telemetry import JoinTelemetry
+from include.model.codec import from_json
+from include.model.errors import MillraceError
+from include.model.join import JoinDefinition, JoinSettings
+from include.run_folder.arguments import recognise
 
 
 def main() -> None:
@@ -27,7 +27,7 @@ def main() -> None:
     from pyspark.sql import SparkSession
 
     parser = argparse.ArgumentParser(prog="stream_join.py", description=__doc__.splitlines()[0], allow_abbrev=False)
-    parser.add_argument("--join", required=True, help="the join as JSON: include.contracts.join.JoinDefinition")
+    parser.add_argument("--join", required=True, help="the join as JSON: include.model.join.JoinDefinition")
     parser.add_argument("--workers", type=int, default=1, help="workers that keep the window")
     parser.add_argument("--block", type=int, default=1000, help="tuples of a block")
     parser.add_argument("--shed", type=float, default=0.0, help="share of the tuples that is dropped")

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import Any, TypeVar
 
-from include.contracts.errors import MillraceError
+from include.model.errors import MillraceError
 
 T = TypeVar("T")
 

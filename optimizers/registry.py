@@ -4,7 +4,7 @@ How parallel each operator is to be: ``flow`` is the default; ``conttune`` (the 
 ``dhalion``, ``random`` and ``dragster`` are its rivals, all usable live. Where key groups are to sit: ``albic``. Where
 input streams are to enter: ``drfm``. How a stream join is to be set: ``esj``.
 
-To add one: a package of its own beside ``conttune`` that implements ``include.contracts.protocols.Optimizer``, a
+To add one: a package of its own beside ``conttune`` that implements ``include.model.protocols.Optimizer``, a
 maker here that imports it inside the function, and a subclass of the conformance suite
 (``tests/optimizers/conformance.py``).
 """
@@ -14,10 +14,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Protocol
 
-from include.contracts import admission as admissions
-from include.contracts import join as joins
-from include.contracts.errors import MillraceError
-from include.contracts.protocols import Optimizer
+from include.model import admission as admissions
+from include.model import join as joins
+from include.model.errors import MillraceError
+from include.model.protocols import Optimizer
 
 Options = Mapping[str, Any]
 
@@ -159,25 +159,25 @@ def _flow(options: Options) -> Optimizer:
 
 
 def _ds2(options: Options) -> Optimizer:
-    from optimizers.conttune.baselines.ds2 import Ds2, parse
+    from optimizers.conttune.rivals.ds2 import Ds2, parse
 
     return Ds2(parse(options))
 
 
 def _dhalion(options: Options) -> Optimizer:
-    from optimizers.conttune.baselines.dhalion import Dhalion, parse
+    from optimizers.conttune.rivals.dhalion import Dhalion, parse
 
     return Dhalion(parse(options))
 
 
 def _random(options: Options) -> Optimizer:
-    from optimizers.conttune.baselines.random_search import RandomSearch, parse
+    from optimizers.conttune.rivals.random_search import RandomSearch, parse
 
     return RandomSearch(parse(options))
 
 
 def _dragster(options: Options) -> Optimizer:
-    from optimizers.conttune.baselines.dragster import Dragster, parse
+    from optimizers.conttune.rivals.dragster import Dragster, parse
 
     return Dragster(parse(options))
 

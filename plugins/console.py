@@ -14,8 +14,8 @@ from fastapi.responses import HTMLResponse
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 if TYPE_CHECKING:
-    from include.contracts.deployment import Deployment
     from include.lake.store import Lake
+    from include.model.deployment import Deployment
 
 ROWS = 50
 SECURITY_HEADERS = {
@@ -37,7 +37,7 @@ app = FastAPI(title="Millrace", dependencies=[Depends(get_user)], docs_url=None,
 @app.get("/", response_class=HTMLResponse)
 def overview(pipeline: Annotated[str | None, Query(max_length=63)] = None) -> HTMLResponse:
     """Return the page of one pipeline, by default the first."""
-    from include.contracts.errors import MillraceError
+    from include.model.errors import MillraceError
 
     try:
         content, status = _content(pipeline), 200
@@ -47,9 +47,9 @@ def overview(pipeline: Annotated[str | None, Query(max_length=63)] = None) -> HT
 
 
 def _content(pipeline: str | None) -> dict[str, Any]:
-    from include.control.stores.decisions import DecisionStore
-    from include.control.stores.deployments import DeploymentStore
-    from include.control.stores.reconfigurations import ReconfigurationStore
+    from include.lake.decisions import DecisionStore
+    from include.lake.deployments import DeploymentStore
+    from include.lake.reconfigurations import ReconfigurationStore
     from include.pipelines.catalog import load_all
     from include.wiring import lake, problem
 
@@ -76,10 +76,10 @@ def _content(pipeline: str | None) -> dict[str, Any]:
 
 
 def _deployments(tables: Lake, pipeline: str) -> list[Deployment]:
-    from include.contracts.codec import from_json
-    from include.contracts.deployment import Deployment
-    from include.control.stores.deployments import TABLE
+    from include.lake.deployments import TABLE
     from include.lake.store import literal
+    from include.model.codec import from_json
+    from include.model.deployment import Deployment
 
     where = f"pipeline = {literal(pipeline)} order by version desc limit {ROWS}"
     sql = f"select content from deployments where {where}"  # noqa: S608 - values pass through literal()

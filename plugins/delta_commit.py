@@ -92,9 +92,9 @@ class DeltaCommitTrigger(BaseEventTrigger):
 
     def _is_wanted(self) -> bool:
         """Say whether the pipeline is to run; what cannot be read has to be looked at."""
-        from include.contracts.errors import MillraceError
-        from include.lake.deployments import newest
+        from include.lake.deployment_follower import newest
         from include.lake.store import Lake
+        from include.model.errors import MillraceError
 
         try:
             deployment = newest(Lake(self.lake), self.pipeline)

@@ -11,8 +11,8 @@ from include import wiring
 
 if TYPE_CHECKING:
     from include.control.cycle import Loop
-    from include.control.delegate import DelegatedReconciler
-    from include.control.reconciler import Reconciler
+    from include.drivers.delegate import DelegatedReconciler
+    from include.drivers.reconciler import Reconciler
 
 
 def loop_for(pipeline: str) -> Loop:
@@ -24,11 +24,11 @@ def loop_for(pipeline: str) -> Loop:
     import os
     from datetime import UTC, datetime
 
-    from include.contracts.protocols import HasModel
     from include.control.cycle import Loop
     from include.control.spark_plant import SparkPlant
+    from include.model.protocols import HasModel
     from include.pipelines.catalog import find
-    from include.tracking.tracker import Tracker
+    from include.reporting.tracker import MlflowTracker
     from optimizers.registry import all_of
 
     spec, tables = find(pipeline), wiring.lake()
@@ -40,7 +40,7 @@ def loop_for(pipeline: str) -> Loop:
         lake=tables,
         plant=SparkPlant(spec, tables, wiring.reconciler_for(spec, tables)),
         optimizers=optimizers,
-        tracker=Tracker(os.environ.get("MLFLOW_TRACKING_URI"), fit),
+        tracker=MlflowTracker(os.environ.get("MLFLOW_TRACKING_URI"), fit),
         clock=lambda: datetime.now(UTC),
     )
 

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 
 from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
 
-from include.contracts.errors import MillraceError, NotReady, Settled
+from include.model.errors import MillraceError, NotReady, Settled
 
 
 @contextmanager

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 from airflow.sdk.exceptions import AirflowFailException
 
-from include.contracts.decision import Outcome, Reconfiguration
+from include.model.decision import Outcome, Reconfiguration
 
 log = logging.getLogger(__name__)
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from include.pipelines.spec import PipelineSpec
+    from include.model.spec import PipelineSpec
 
 
 def replayed(
@@ -29,8 +29,8 @@ def replayed(
 
     from include import wiring
     from include.control.moments import moment
-    from include.tracking.replay_words import summary
-    from include.tracking.replays import log_replay
+    from include.reporting.replay_words import summary
+    from include.reporting.replays import log_replay
     from optimizers.registry import create
 
     now = datetime.now(UTC)

@@ -13,28 +13,20 @@ ROOT = Path(__file__).resolve().parents[1]
 
 # room -> other rooms of the repo that it may import
 MAY_IMPORT = {
-    "include.contracts": set(),
-    "include.lake": {"include.contracts"},
-    "include.process": set(),
-    "include.drivers": {"include.contracts", "include.process"},
-    "include.pipelines": {"include.contracts"},
-    "include.tracking": {"include.contracts"},
-    "include.simulation": {"include.contracts"},
-    "include.stack": {"include.contracts", "include.process"},
-    "include.feeds": {"include.contracts", "include.lake"},
-    "include.streaming": {"include.contracts", "include.lake", "include.drivers", "include.process"},
-    "include.control": {
-        "include.contracts",
-        "include.lake",
-        "include.tracking",
-        "include.pipelines",
-        "include.drivers",
-        "include.process",
-    },
+    "include.model": set(),
+    "include.lake": {"include.model"},
+    "include.run_folder": {"include.model"},
+    "include.pipelines": {"include.model"},
+    "include.windows": {"include.model"},
+    "include.drivers": {"include.model", "include.lake", "include.run_folder"},
+    "include.control": {"include.model", "include.lake", "include.drivers"},
+    "include.runtime": {"include.model", "include.lake", "include.run_folder"},
+    "include.joins": {"include.model", "include.lake", "include.runtime"},
+    "include.reporting": {"include.model", "include.lake", "include.control"},
+    "include.streaming": {"include.windows"},
     "include.wiring": {"include"},
-    "include.demo": {"include", "optimizers"},
-    "include.cli": {"include", "optimizers", "benchmarks"},
-    "optimizers": {"include.contracts"},
+    "include.local": {"include", "optimizers", "benchmarks"},
+    "optimizers": {"include.model"},
     "jobs": {"include"},
     "plugins": {"include", "optimizers"},
     "dags": {"plugins", "include", "optimizers"},
@@ -45,12 +37,15 @@ MAY_IMPORT = {
 RESERVED = {
     "deltalake": {"include.lake"},
     "airflow": {"dags", "plugins"},
-    "mlflow": {"include.tracking"},
+    "mlflow": {"include.reporting"},
     "great_expectations": {"include.control"},
-    "skopt": {"optimizers", "include.tracking"},
-    "pyspark": {"jobs", "include.streaming", "include.pipelines"},
+    "skopt": {"optimizers", "include.reporting"},
+    "pyspark": {"jobs", "include.runtime", "include.joins", "include.windows", "include.pipelines"},
 }
-PURE = {"optimizers": {"numpy", "scipy", "sklearn", "skopt", "ortools", "pymetis"}, "include.contracts": {"numpy"}}
+PURE = {
+    "optimizers": {"numpy", "pydantic", "scipy", "sklearn", "skopt", "ortools", "pymetis"},
+    "include.model": {"numpy", "pydantic"},
+}
 CLOCK_AND_FILES = {"time", "pathlib", "os", "io", "subprocess", "socket", "shutil", "tempfile"}
 
 # built-in pipelines' scripts are users' programs: they know nothing of Millrace

@@ -19,8 +19,8 @@ from benchmarks.albic import flights
 from benchmarks.albic.methods import METHODS, problem_of
 from benchmarks.albic.shapes import MOVE_POINTS, Shape, chained, made_up, paired
 from benchmarks.record import Record, at_most, median
-from include.simulation.placement import Cluster, Outcome, PeriodTraffic, PlacementPlant
-from optimizers.albic.baselines.potc import route
+from benchmarks.simulation.placement import Cluster, Outcome, PeriodTraffic, PlacementPlant
+from optimizers.albic.rivals.potc import route
 
 BENCH = "albic"
 SEEDS = 5

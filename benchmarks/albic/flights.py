@@ -28,8 +28,8 @@ import numpy as np
 
 from benchmarks.albic.profiled import GROUPS, measured
 from benchmarks.albic.shapes import MEAN
-from include.feeds.nycflights import DAYS
-from include.simulation.placement import Floats, Ints, PeriodTraffic
+from benchmarks.simulation.placement import Floats, Ints, PeriodTraffic
+from include.local.feeds.nycflights import DAYS
 
 NODES = 20
 PERIODS = 90

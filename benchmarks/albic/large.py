@@ -10,8 +10,8 @@ import numpy as np
 from benchmarks.albic.instances import Size, instance
 from benchmarks.record import Record
 from optimizers.albic.balance.balancer import balance
-from optimizers.albic.baselines import flux
 from optimizers.albic.problem import Problem
+from optimizers.albic.rivals import flux
 
 BENCH, SCENARIO = "albic", "large"
 

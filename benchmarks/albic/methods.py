@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from include.simulation.placement import PlacementPlant
+from benchmarks.simulation.placement import PlacementPlant
 from optimizers.albic.balance.balancer import balance
-from optimizers.albic.baselines import cola
 from optimizers.albic.joint.search import place as joint
 from optimizers.albic.paper.albic import place as albic
 from optimizers.albic.paper.options import CORRECTED
 from optimizers.albic.plan import Plan
 from optimizers.albic.problem import Flows, Problem
+from optimizers.albic.rivals import cola
 
 Method = Callable[[Problem, int], Plan]
 """A problem and a seed to a plan."""

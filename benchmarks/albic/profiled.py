@@ -20,13 +20,13 @@ import pandas as pd
 import pyarrow as pa
 from deltalake import write_deltalake
 
-from include.contracts.errors import MillraceError
-from include.contracts.submit import conf_words
-from include.feeds.nycflights import DAYS, FIRST_DAY, data_folder, flights
+from benchmarks.simulation.placement import Floats, Ints
 from include.lake.store import Lake
-from include.simulation.placement import Floats, Ints
-from include.stack.home import REPO
-from include.stack.spark_env import driver_submit_conf, environment, spark_submit
+from include.local.feeds.nycflights import DAYS, FIRST_DAY, data_folder, flights
+from include.local.stack.home import REPO
+from include.local.stack.spark_env import driver_submit_conf, environment, spark_submit
+from include.model.errors import MillraceError
+from include.model.submit import conf_words
 
 GROUPS = 100
 KEYS: Mapping[str, Sequence[str]] = {

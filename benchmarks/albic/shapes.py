@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from include.simulation.placement import Cluster, Floats, Ints, PeriodTraffic, PlacementPlant
+from benchmarks.simulation.placement import Cluster, Floats, Ints, PeriodTraffic, PlacementPlant
 
 MEAN = 50.0
 """Points a node before anything is collocated."""

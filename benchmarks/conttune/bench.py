@@ -26,8 +26,8 @@ from benchmarks.flink.autoscaler import FlinkAutoscaler
 from benchmarks.record import Record
 from benchmarks.targets import judged
 from benchmarks.threads import one_thread
-from include.stack.home import Home
-from include.stack.progress import say, step
+from include.local.stack.home import Home
+from include.local.stack.progress import say, step
 from optimizers.registry import create
 
 DIURNAL = ("diurnal", "diurnal_mb")

@@ -11,8 +11,8 @@ from dataclasses import dataclass, replace
 from benchmarks.conttune import published
 from benchmarks.conttune.methods import DS2_FRONTIER, FLINK, FLOW_FRONTIER, FRONTIERS, METHODS
 from benchmarks.data import folder
-from include.simulation.scenario import Scenario
-from include.simulation.scenarios import SUFFIX, scenario
+from benchmarks.simulation.scenario import Scenario
+from benchmarks.simulation.scenarios import SUFFIX, scenario
 
 RECORDED = ("etl", "monitoring")
 """Scenarios that replay published rates."""

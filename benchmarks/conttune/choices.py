@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
-from include.contracts.decision import Memory, Proposal
-from include.contracts.deployment import Deployment
-from include.contracts.signals import Signals
+from include.model.decision import Memory, Proposal
+from include.model.deployment import Deployment
+from include.model.signals import Signals
 from optimizers.conttune.history import columns, nearest
 from optimizers.conttune.job import Operator, job
 from optimizers.conttune.paper import acquisition

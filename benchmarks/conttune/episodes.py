@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from bisect import bisect_left, bisect_right
 
-from include.simulation.plant import SimulatedPlant
-from include.simulation.run import Run, Step
+from benchmarks.simulation.plant import SimulatedPlant
+from benchmarks.simulation.run import Run, Step
 
 EFFECT = 0.2
 """Least share of the linear gain that a step up must truly bring to count as one that has an effect."""

@@ -15,10 +15,10 @@ from typing import Any
 from benchmarks.conttune.wrapped import Planned, Rested
 from benchmarks.flink.autoscaler import FlinkAutoscaler
 from benchmarks.flink.settings import COMPARED
-from include.contracts.protocols import Optimizer
-from include.simulation.oracle import Oracle
-from include.simulation.plant import SimulatedPlant
-from include.simulation.scenario import MICRO_BATCH
+from benchmarks.simulation.oracle import Oracle
+from benchmarks.simulation.plant import SimulatedPlant
+from benchmarks.simulation.scenario import MICRO_BATCH
+from include.model.protocols import Optimizer
 from optimizers.registry import create
 
 Make = Callable[[SimulatedPlant], Optimizer]

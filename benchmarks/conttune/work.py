@@ -16,11 +16,11 @@ from benchmarks.conttune.cases import WARM_OF, Case, made
 from benchmarks.conttune.episodes import ineffective, recovery
 from benchmarks.conttune.methods import METHODS
 from benchmarks.conttune.wrapped import Timed
+from benchmarks.simulation.plant import SimulatedPlant
+from benchmarks.simulation.run import drive
+from benchmarks.simulation.scenarios import WARM
+from benchmarks.simulation.score import score
 from benchmarks.threads import one_thread
-from include.simulation.plant import SimulatedPlant
-from include.simulation.run import drive
-from include.simulation.scenarios import WARM
-from include.simulation.score import score
 
 
 @dataclass(frozen=True)

@@ -6,10 +6,10 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
-from include.contracts.decision import Memory, Proposal
-from include.contracts.deployment import Deployment
-from include.contracts.protocols import Optimizer
-from include.contracts.signals import Signals
+from include.model.decision import Memory, Proposal
+from include.model.deployment import Deployment
+from include.model.protocols import Optimizer
+from include.model.signals import Signals
 
 
 @dataclass(frozen=True)

@@ -16,8 +16,8 @@ from benchmarks.drfm.course import follow
 from benchmarks.drfm.methods import Method, ours, paper
 from benchmarks.drfm.scenarios import summary
 from benchmarks.record import Record
-from include.simulation.admission import SplitNodes
-from include.simulation.admission_workloads import FILLED, Size, StreamLoad, surge
+from benchmarks.simulation.admission import SplitNodes
+from benchmarks.simulation.admission_workloads import FILLED, Size, StreamLoad, surge
 from optimizers.drfm.problem import Plan, Problem, oversized
 
 SIZE = Size(streams=320, level=32, periods=240)

@@ -17,7 +17,7 @@ from benchmarks.drfm.targets import TARGETS
 from benchmarks.record import Record
 from benchmarks.targets import judged
 from benchmarks.threads import one_thread
-from include.stack.progress import step
+from include.local.stack.progress import step
 
 PARTS: dict[str, Callable[[bool], Iterator[Record]]] = {
     "workloads": scenarios.records,

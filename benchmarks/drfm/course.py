@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from benchmarks.drfm.methods import Method
-from include.simulation.admission import AdmissionPlant, Outcome, Score, SplitNodes, score
-from include.simulation.admission_workloads import StreamLoad
+from benchmarks.simulation.admission import AdmissionPlant, Outcome, Score, SplitNodes, score
+from benchmarks.simulation.admission_workloads import StreamLoad
 
 
 @dataclass(frozen=True)

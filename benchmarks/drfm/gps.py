@@ -18,8 +18,8 @@ from benchmarks.drfm.course import follow
 from benchmarks.drfm.methods import METHODS
 from benchmarks.drfm.scenarios import summary
 from benchmarks.record import Record
-from include.simulation.admission import SplitNodes
-from include.simulation.admission_workloads import StreamLoad
+from benchmarks.simulation.admission import SplitNodes
+from benchmarks.simulation.admission_workloads import StreamLoad
 
 FILE = "gps_sf_mon_tue.parquet"
 FOLD_S, PERIOD_S = 7200, 60

@@ -26,8 +26,8 @@ from benchmarks.drfm.course import Course
 from benchmarks.drfm.methods import ours
 from benchmarks.drfm.scenarios import BENCH, CYCLES, Characteristics, Tell, our_runs, runs
 from benchmarks.record import Record, median
-from include.simulation.admission import Score
-from include.simulation.admission_workloads import WORKLOADS
+from benchmarks.simulation.admission import Score
+from benchmarks.simulation.admission_workloads import WORKLOADS
 
 OFF = 0.3
 PAPER = ("maximum", "transition", "slope_duration", "period")

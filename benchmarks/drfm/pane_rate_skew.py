@@ -12,7 +12,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from benchmarks.record import Record
-from include.streaming.panes.assignment import RECENT, least_loaded, paper_rule, plain
+from include.windows.panes.assignment import RECENT, least_loaded, paper_rule, plain
 
 WORKERS = 16
 PANES_PER_S = 4

@@ -16,8 +16,8 @@ import numpy as np
 from benchmarks.drfm.course import Course, follow
 from benchmarks.drfm.methods import METHODS, Method, ours, paper
 from benchmarks.record import Record, median
-from include.simulation.admission import Score, SplitNodes
-from include.simulation.admission_workloads import DURATIONS, WORKLOADS, Size, StreamLoad
+from benchmarks.simulation.admission import Score, SplitNodes
+from benchmarks.simulation.admission_workloads import DURATIONS, WORKLOADS, Size, StreamLoad
 from optimizers.drfm.horizon.options import Options as HorizonOptions
 from optimizers.drfm.strategies.options import Options as StrategyOptions
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from benchmarks.drfm.adaptivity import LATENCY_S
 from benchmarks.drfm.metadata_levels import PARTIAL, SPANS
+from benchmarks.simulation.admission_workloads import WORKLOADS
 from benchmarks.targets import Target
-from include.simulation.admission_workloads import WORKLOADS
 
 CPSAT = ("cpsat", "cpsat_fewest_nodes")
 PAIRS, VARYING = ("psfcw", "ptfcw"), ("sfvar", "tfvar")

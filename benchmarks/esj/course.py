@@ -7,11 +7,11 @@ from datetime import timedelta
 import numpy as np
 from numpy.typing import NDArray
 
-from include.contracts.decision import Memory
-from include.contracts.deployment import AppDeployment, Deployment
-from include.contracts.join import JoinSettings, JoinSignals
-from include.contracts.signals import AppSignals, Signals
-from include.simulation.join import JoinCluster, JoinPlant
+from benchmarks.simulation.join import JoinCluster, JoinPlant
+from include.model.decision import Memory
+from include.model.deployment import AppDeployment, Deployment
+from include.model.join import JoinSettings, JoinSignals
+from include.model.signals import AppSignals, Signals
 from optimizers.esj.adviser import Adviser
 from optimizers.esj.options import Setting
 

@@ -15,7 +15,7 @@ from multiprocessing import get_context
 
 from benchmarks.esj.schedule import Outcome, play, random_course
 from benchmarks.record import Record
-from include.streaming.joins.mp2pf.rules import Rules
+from include.joins.mp2pf.rules import Rules
 
 BENCH, SCENARIO = "esj", "interleavings"
 RUNS, QUICK_RUNS = 102_000, 3_000

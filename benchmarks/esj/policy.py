@@ -7,8 +7,8 @@ from typing import Any
 
 from benchmarks.esj.course import follow
 from benchmarks.record import Record, median
-from include.simulation.join import JoinCluster, JoinScore
-from include.simulation.join_workloads import RATE, WORKLOADS, arrivals
+from benchmarks.simulation.join import JoinCluster, JoinScore
+from benchmarks.simulation.join_workloads import RATE, WORKLOADS, arrivals
 from optimizers.esj.options import Setting, parse
 
 BENCH = "esj"

@@ -11,8 +11,8 @@ from pathlib import Path
 from benchmarks.flink import jars
 from benchmarks.flink.programs import run
 from benchmarks.flink.unavailable import Unavailable
-from include.stack import java
-from include.stack.spark_env import SHARE
+from include.local.stack import java
+from include.local.stack.spark_env import SHARE
 
 FOLDER = SHARE / "flink"
 SOURCES = Path(__file__).with_name("java")

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any
 from airflow.providers.standard.operators.trigger_dagrun import TriggerDagRunOperator
 from airflow.sdk import DAG, Asset, AssetWatcher, Param, task
 
-from dags.builders.house_style import dag_settings, longest_change, slots_param
-from include.contracts.codec import from_plain, to_plain
-from include.contracts.decision import Action
-from include.pipelines.spec import PipelineSpec
-from include.stack.home import Home
+from dags.builders.dag_defaults import dag_settings, longest_change, slots_param
+from include.local.stack.home import Home
+from include.model.codec import from_plain, to_plain
+from include.model.decision import Action
+from include.model.spec import PipelineSpec
 from plugins.delta_commit import DeltaCommitTrigger
 from plugins.outcomes import as_airflow
 

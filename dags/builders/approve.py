@@ -8,8 +8,8 @@ from typing import Any
 from airflow.sdk import DAG, Param, task
 from airflow.sdk.timezone import utcnow
 
-from dags.builders.house_style import dag_settings, longest_change
-from include.pipelines.spec import PipelineSpec
+from dags.builders.dag_defaults import dag_settings, longest_change
+from include.model.spec import PipelineSpec
 from plugins.approval import AnsweredBranchOperator
 from plugins.outcomes import as_airflow
 

@@ -6,8 +6,8 @@ from typing import Any
 
 from airflow.sdk import DAG, Param, task
 
-from dags.builders.house_style import dag_settings, longest_change, slots_param
-from include.pipelines.spec import PipelineSpec
+from dags.builders.dag_defaults import dag_settings, longest_change, slots_param
+from include.model.spec import PipelineSpec
 from plugins.outcomes import as_airflow
 
 DOC = """

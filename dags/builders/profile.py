@@ -9,9 +9,9 @@ from typing import Any
 from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
 from airflow.sdk import DAG
 
-from dags.builders.house_style import dag_settings
-from include.pipelines.spec import PipelineSpec, Profile
-from include.stack.home import REPO, Home
+from dags.builders.dag_defaults import dag_settings
+from include.local.stack.home import REPO, Home
+from include.model.spec import PipelineSpec, Profile
 
 DOC = """
 Reads what was added to the source table of `{name}` and writes per period which keys, flows and streams it is made of.
@@ -58,7 +58,7 @@ def _arguments(spec: PipelineSpec, profile: Profile) -> list[str]:
 
 def _with_delta(context: Any) -> None:
     """Complete the operator with what set-up has put on this machine: jars, interpreter, Spark's home."""
-    from include.stack.spark_env import driver_submit_conf, environment
+    from include.local.stack.spark_env import driver_submit_conf, environment
 
     operator = context["task"]
     operator.conf = {**driver_submit_conf(), "spark.ui.enabled": "false"}

@@ -8,9 +8,9 @@ from typing import Any
 
 from airflow.sdk import DAG, Param, task
 
-from dags.builders.house_style import dag_settings
+from dags.builders.dag_defaults import dag_settings
 from include.control.moments import ALLOWED, SHAPE
-from include.pipelines.spec import PipelineSpec
+from include.model.spec import PipelineSpec
 from optimizers.registry import names
 from plugins.outcomes import as_airflow
 

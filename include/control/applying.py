@@ -7,20 +7,20 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import datetime
 
-from include.contracts.decision import Action, Decision, GuardOutcome, Reconfiguration
-from include.contracts.deployment import Deployment
-from include.contracts.errors import Conflict, MillraceError, Settled
-from include.contracts.protocols import Plant
 from include.control.circumstances import read_circumstances
 from include.control.guards import first_veto, judge, reason_code
 from include.control.quality.result import GateResult
-from include.control.quota import check_quota
-from include.control.stores.decisions import DecisionStore, new_decision_id
-from include.control.stores.deployments import OUTRUN, DeploymentStore, SlotsInUse
 from include.control.veto import record_veto, veto_of
 from include.control.wishes import is_forced
+from include.drivers.quota import check_quota
+from include.lake.decisions import DecisionStore, new_decision_id
+from include.lake.deployments import OUTRUN, DeploymentStore, SlotsInUse
 from include.lake.store import Lake
-from include.pipelines.spec import PipelineSpec
+from include.model.decision import Action, Decision, GuardOutcome, Reconfiguration
+from include.model.deployment import Deployment
+from include.model.errors import Conflict, MillraceError, Settled
+from include.model.protocols import Plant
+from include.model.spec import PipelineSpec
 
 SOUND = GateResult(True, sentence="the telemetry was found sound when the change was decided")
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from include.contracts.decision import Action, Decision
-from include.contracts.errors import MillraceError, Settled
-from include.control.stores.decisions import DecisionStore
-from include.control.stores.deployments import DeploymentStore
 from include.control.veto import record_veto, veto_of
+from include.lake.decisions import DecisionStore
+from include.lake.deployments import DeploymentStore
 from include.lake.store import Lake
+from include.model.decision import Action, Decision
+from include.model.errors import MillraceError, Settled
 
 
 def awaiting(lake: Lake, pipeline: str, decision_id: str) -> Decision:

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from include.contracts.decision import Proposal
-from include.contracts.deployment import JOIN_FIELDS, Change, Deployment
+from include.model.decision import Proposal
+from include.model.deployment import JOIN_FIELDS, Change, Deployment
 
 ORDER = ("drfm", "albic", "esj")
 """Optimizers in the order they are asked; any other is a tuner, sizes what remains and comes last."""

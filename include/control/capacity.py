@@ -39,9 +39,9 @@ from statistics import median, median_low
 
 import numpy as np
 
-from include.contracts.signals import Capacity
-from include.contracts.telemetry import STATEFUL, BatchMetrics, OperatorBatch
 from include.control.line import Array, Line, Prior, fit_line, weighted_median
+from include.model.signals import Capacity
+from include.model.telemetry import STATEFUL, BatchMetrics, OperatorBatch
 
 MIN_BATCHES = 3
 """Fewest healthy batches with rows that make a level: two points always lie on a line."""

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import datetime
 
-from include.contracts.deployment import Deployment
 from include.control.quality.result import GateResult
 from include.control.ruling import JUDGED_BY, Circumstances
-from include.control.stores.decisions import DecisionStore
-from include.control.stores.deployments import DeploymentStore
-from include.control.stores.reconfigurations import ReconfigurationStore
+from include.lake.decisions import DecisionStore
+from include.lake.deployments import DeploymentStore
+from include.lake.reconfigurations import ReconfigurationStore
 from include.lake.store import Lake
-from include.pipelines.spec import PipelineSpec
+from include.model.deployment import Deployment
+from include.model.spec import PipelineSpec
 
 
 def read_circumstances(

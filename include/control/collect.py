@@ -6,11 +6,6 @@ from collections.abc import Sequence
 from datetime import datetime, timedelta
 from statistics import median_low
 
-from include.contracts.decision import Reconfiguration
-from include.contracts.errors import NotReady
-from include.contracts.protocols import Cursor
-from include.contracts.signals import AppSignals, OperatorSignals, Signals
-from include.contracts.telemetry import BatchMetrics, OperatorBatch
 from include.control.capacity import fit, heaviest, ran_at, typical_parallelism
 from include.control.health import healthy, is_idle_marker
 from include.control.history import TABLE, History, main_query, read
@@ -18,11 +13,16 @@ from include.control.joins import join_signals
 from include.control.key_groups import key_groups
 from include.control.observations import known_observations
 from include.control.rates import backpressured_ratio, batch_rows_limit, rates, restart_lag_rows
-from include.control.stores.deployments import DeploymentStore
-from include.control.stores.reconfigurations import ReconfigurationStore
 from include.control.streams import stream_counts
+from include.lake.deployments import DeploymentStore
+from include.lake.reconfigurations import ReconfigurationStore
 from include.lake.store import Lake
-from include.pipelines.spec import PipelineSpec
+from include.model.decision import Reconfiguration
+from include.model.errors import NotReady
+from include.model.protocols import Cursor
+from include.model.signals import AppSignals, OperatorSignals, Signals
+from include.model.spec import PipelineSpec
+from include.model.telemetry import BatchMetrics, OperatorBatch
 
 SETTLED_BATCHES = 2
 """Healthy batches after a reconfiguration, its cold first one not counted, before figures are trusted: with fewer

@@ -6,30 +6,29 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
-from include.contracts.codec import to_json
-from include.contracts.decision import Action, Decision, GuardOutcome, Memory, Outcome, Reconfiguration
-from include.contracts.deployment import Deployment
-from include.contracts.errors import MillraceError, NotReady
-from include.contracts.protocols import Cursor, Optimizer, Plant
-from include.contracts.signals import Signals
 from include.control.applying import Applying
-from include.control.circuit import BROKEN, given_up
 from include.control.circumstances import read_circumstances
 from include.control.look import Observed, Request
 from include.control.observations import new_observations
 from include.control.quality import GateResult, check
 from include.control.reading import UNREADABLE, refused, sentence, starting_point, untold_files
 from include.control.ruling import PLAIN, Circumstances, not_running_yet, ruled
-from include.control.stores.decisions import DecisionStore, new_decision_id
-from include.control.stores.deployments import DeploymentStore
-from include.control.stores.memories import MemoryStore
-from include.control.stores.observations import ObservationStore
 from include.control.verify import verify
 from include.control.veto import veto_of
 from include.control.wishes import Wishes, ask, forced
+from include.drivers.circuit import BROKEN, given_up
+from include.lake.decisions import DecisionStore, new_decision_id
+from include.lake.deployments import DeploymentStore
+from include.lake.memories import MemoryStore
+from include.lake.observations import ObservationStore
 from include.lake.store import Lake
-from include.pipelines.spec import Mode, PipelineSpec
-from include.tracking.tracker import Tracker
+from include.model.codec import to_json
+from include.model.decision import Action, Decision, GuardOutcome, Memory, Outcome, Reconfiguration
+from include.model.deployment import Deployment
+from include.model.errors import MillraceError, NotReady
+from include.model.protocols import Cursor, Optimizer, Plant, Tracker
+from include.model.signals import Signals
+from include.model.spec import Mode, PipelineSpec
 
 __all__ = ["Loop", "Observed", "Request"]
 

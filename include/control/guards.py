@@ -7,16 +7,17 @@ A change that a person forces passes ``bounds`` and ``quota`` only; the others a
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 
-from include.contracts.decision import GuardOutcome, Outcome, Reconfiguration
-from include.contracts.deployment import Deployment
-from include.contracts.signals import Bounds
 from include.control.quality.result import GateResult
-from include.pipelines.joins import Join
-from include.pipelines.spec import GuardsSpec
+from include.drivers.quota import slots_elsewhere, slots_left
+from include.model.decision import GuardOutcome, Outcome, Reconfiguration
+from include.model.deployment import Deployment
+from include.model.join_spec import Join
+from include.model.signals import Bounds
+from include.model.spec import GuardsSpec
 
 EFFECTIVE_SHARE = 0.1
 """Least share of the predicted gain that counts as an effect (Flink's autoscaler uses the same default)."""
@@ -225,22 +226,6 @@ def quota(case: Case) -> str | None:
     if allowed is None or wanted <= slots_left(allowed, case.current.slots, elsewhere):
         return None
     return f"{wanted} slots here and {elsewhere} in other pipelines; the quota is {allowed}"
-
-
-def slots_elsewhere(pipeline: str, deployments: Iterable[Deployment]) -> int:
-    """Return the slots that pipelines other than ``pipeline`` hold."""
-    return sum(d.slots for d in deployments if d.pipeline != pipeline)
-
-
-def slots_left(quota: int, held: int, elsewhere: int) -> int:
-    """Return the most slots that a pipeline may have; what it holds it may keep.
-
-    Args:
-        quota: Slots of all pipelines together.
-        held: Slots of the pipeline's newest version.
-        elsewhere: Slots of the other pipelines.
-    """
-    return max(quota - elsewhere, held)
 
 
 CHAIN: tuple[tuple[str, Guard], ...] = (

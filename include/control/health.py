@@ -11,8 +11,8 @@ from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta
 from statistics import median
 
-from include.contracts.decision import Reconfiguration
-from include.contracts.telemetry import BatchMetrics
+from include.model.decision import Reconfiguration
+from include.model.telemetry import BatchMetrics
 
 FOREIGN_CPU_MARGIN = 0.25
 """Share of the host's processors above the usual that makes a batch contaminated.

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import cached_property
 
-from include.contracts.telemetry import BatchMetrics
 from include.control.health import is_idle_marker, order, sound, span
 from include.lake.recent import Wanted, read_recent
 from include.lake.records import batch_from_row
 from include.lake.store import Lake
+from include.model.telemetry import BatchMetrics
 
 TABLE = "telemetry/batches"
 

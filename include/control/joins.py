@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
-from include.contracts.join import JoinSettings, JoinSignals
 from include.lake.store import Lake, literal
-from include.pipelines.spec import PipelineSpec
+from include.model.join import JoinSettings, JoinSignals
+from include.model.spec import PipelineSpec
 
 WORKERS, STREAMS = "telemetry/workers", "telemetry/streams"
 

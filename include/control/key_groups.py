@@ -5,9 +5,9 @@ from __future__ import annotations
 from datetime import datetime, timedelta
 from typing import Any
 
-from include.contracts.placement import KeyGroups
 from include.lake.store import Lake, literal
-from include.pipelines.spec import PipelineSpec
+from include.model.placement import KeyGroups
+from include.model.spec import PipelineSpec
 
 GROUPS, FLOWS = "telemetry/key_groups", "telemetry/flows"
 

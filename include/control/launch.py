@@ -6,14 +6,14 @@ from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime
 
-from include.contracts.deployment import Deployment
-from include.contracts.errors import Conflict, MillraceError
 from include.control.applying import roll_back
-from include.control.circuit import given_up
-from include.control.quota import check_quota
-from include.control.stores.deployments import OUTRUN, DeploymentStore
+from include.drivers.circuit import given_up
+from include.drivers.quota import check_quota
+from include.lake.deployments import OUTRUN, DeploymentStore
 from include.lake.store import Lake
-from include.pipelines.spec import PipelineSpec
+from include.model.deployment import Deployment
+from include.model.errors import Conflict, MillraceError
+from include.model.spec import PipelineSpec
 
 
 def launch(

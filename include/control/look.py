@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime
 
-from include.contracts.protocols import Cursor
-from include.contracts.signals import Signals
 from include.control.quality.result import GateResult
+from include.model.protocols import Cursor
+from include.model.signals import Signals
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from datetime import UTC, datetime, timedelta
 
-from include.contracts.errors import MillraceError
+from include.model.errors import MillraceError
 
 UNITS = {"d": "days", "h": "hours", "m": "minutes", "s": "seconds"}
 DURATION = r"^(\d+[dhms])+$"

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from include.contracts.signals import AppSignals, Observation, Signals
-from include.control.stores.decisions import DecisionStore
-from include.control.stores.observations import KEEP_PER_LEVEL, ObservationStore, newest_of_each
+from include.lake.decisions import DecisionStore
+from include.lake.observations import KEEP_PER_LEVEL, ObservationStore, newest_of_each
 from include.lake.store import Lake
+from include.model.signals import AppSignals, Observation, Signals
 
 
 def new_observations(signals: Signals) -> tuple[Observation, ...]:

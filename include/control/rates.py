@@ -11,11 +11,11 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from itertools import pairwise
 
-from include.contracts.decision import Reconfiguration
-from include.contracts.signals import Objective
-from include.contracts.telemetry import BatchMetrics
 from include.control.health import span
 from include.control.history import History
+from include.model.decision import Reconfiguration
+from include.model.signals import Objective
+from include.model.telemetry import BatchMetrics
 
 BACK_TO_BACK_RATIO = 0.25
 """A batch that followed its predecessor within this share of its own duration ran without a pause."""

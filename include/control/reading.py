@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import datetime, timedelta
 
-from include.contracts.protocols import Cursor
 from include.control.quality.result import BadRow, Failure, GateResult
-from include.control.stores.decisions import DecisionStore
+from include.lake.decisions import DecisionStore
 from include.lake.store import Lake
+from include.model.protocols import Cursor
 
 TELEMETRY = "telemetry/batches"
 UNREADABLE = "unreadable_file"

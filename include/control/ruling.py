@@ -9,17 +9,17 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
-from include.contracts.decision import Action, Decision, GuardOutcome, Outcome, Reconfiguration
-from include.contracts.deployment import Deployment
-from include.contracts.signals import Bounds, Signals
-from include.control.circuit import BROKEN
 from include.control.guards import Case, first_veto, judge, reason_code
 from include.control.look import Request
 from include.control.quality.result import GateResult
 from include.control.scalings import last_scalings
 from include.control.sentences import change_sentence, hold_sentence, put_off_sentence
 from include.control.wishes import FAILED, Wishes
-from include.pipelines.spec import PipelineSpec
+from include.drivers.circuit import BROKEN
+from include.model.decision import Action, Decision, GuardOutcome, Outcome, Reconfiguration
+from include.model.deployment import Deployment
+from include.model.signals import Bounds, Signals
+from include.model.spec import PipelineSpec
 
 PLAIN = Request()
 JUDGED_BY = timedelta(hours=2)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
-from include.contracts.decision import Decision, Reconfiguration
 from include.control.guards import Scaling
+from include.model.decision import Decision, Reconfiguration
 
 ABILITY = "processing_ability_rows_per_s"
 """The key under which a Decision predicts and a Reconfiguration achieves."""

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 from itertools import groupby
 
-from include.contracts.decision import Action
-from include.contracts.deployment import INGEST, JOIN_FIELDS, LIVE, Change
-from include.contracts.signals import AppSignals, Signals
 from include.control.look import Request
 from include.control.scalings import ABILITY
 from include.control.wishes import FAILED, Wishes
+from include.model.decision import Action
+from include.model.deployment import INGEST, JOIN_FIELDS, LIVE, Change
+from include.model.signals import AppSignals, Signals
 
 LEAD = {
     Action.APPLY: "",

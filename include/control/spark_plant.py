@@ -7,15 +7,15 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Protocol
 
-from include.contracts.decision import Reconfiguration
-from include.contracts.deployment import Deployment
-from include.contracts.errors import Conflict
-from include.contracts.protocols import Cursor
-from include.contracts.signals import Signals
 from include.control.collect import collect
-from include.control.stores.deployments import DeploymentStore
+from include.lake.deployments import DeploymentStore
 from include.lake.store import Lake
-from include.pipelines.spec import PipelineSpec
+from include.model.decision import Reconfiguration
+from include.model.deployment import Deployment
+from include.model.errors import Conflict
+from include.model.protocols import Cursor
+from include.model.signals import Signals
+from include.model.spec import PipelineSpec
 
 
 class Reconciles(Protocol):

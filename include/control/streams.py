@@ -8,10 +8,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from include.contracts.admission import ADVISER, TAKEN_IN, StreamCounts
-from include.control.stores.memories import MemoryStore
+from include.lake.memories import MemoryStore
 from include.lake.store import Lake, literal
-from include.pipelines.spec import Admission, PipelineSpec
+from include.model.admission import ADVISER, TAKEN_IN, StreamCounts
+from include.model.spec import Admission, PipelineSpec
 
 STREAMS = "telemetry/streams"
 

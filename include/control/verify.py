@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
-from include.contracts.decision import Decision, Outcome, Reconfiguration
-from include.contracts.signals import AppSignals, Signals
-from include.control.stores.decisions import DecisionStore
-from include.control.stores.reconfigurations import ReconfigurationStore
+from include.lake.decisions import DecisionStore
+from include.lake.reconfigurations import ReconfigurationStore
 from include.lake.store import Lake
-from include.pipelines.spec import PipelineSpec
+from include.model.decision import Decision, Outcome, Reconfiguration
+from include.model.signals import AppSignals, Signals
+from include.model.spec import PipelineSpec
 
 
 def verify(spec: PipelineSpec, lake: Lake, signals: Signals) -> tuple[Reconfiguration, ...]:

@@ -7,11 +7,11 @@ from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime
 
-from include.contracts.decision import Action, Decision, GuardOutcome
-from include.contracts.errors import Conflict, Settled
-from include.control.stores.decisions import DecisionStore, veto_id
-from include.control.stores.deployments import DeploymentStore
+from include.lake.decisions import DecisionStore, veto_id
+from include.lake.deployments import DeploymentStore
 from include.lake.store import Lake
+from include.model.decision import Action, Decision, GuardOutcome
+from include.model.errors import Conflict, Settled
 
 
 def veto_of(lake: Lake, decision: Decision) -> Decision | None:

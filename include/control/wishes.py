@@ -6,12 +6,12 @@ import traceback
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
-from include.contracts.decision import Memory, Proposal
-from include.contracts.deployment import LIVE, Change, Deployment
-from include.contracts.protocols import Optimizer
-from include.contracts.signals import Signals
 from include.control.arbiter import Advice, in_order, rule
 from include.control.look import Request
+from include.model.decision import Memory, Proposal
+from include.model.deployment import LIVE, Change, Deployment
+from include.model.protocols import Optimizer
+from include.model.signals import Signals
 
 FAILED = "optimizer_failed"
 PERSON = "person"

@@ -1,1 +1,0 @@
-"""Drivers as the kernel sees them: their command line, record, app lock and generation."""

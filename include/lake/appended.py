@@ -10,8 +10,8 @@ from urllib.parse import unquote
 from deltalake import DeltaTable
 from deltalake.exceptions import DeltaError
 
-from include.contracts.errors import MillraceError
 from include.lake.store import Lake
+from include.model.errors import MillraceError
 
 
 @dataclass(frozen=True)

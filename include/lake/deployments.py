@@ -1,48 +1,146 @@
-"""The newest Deployment of a pipeline, for processes that follow it while it changes: jobs and feeds."""
+"""Numbered Deployments: two writers can never both make the same version, nor both take the last free slots.
+
+A commit carries Delta transactions, each of which Delta grants to one writer only, over processes and hosts:
+
+- ``deployment/<pipeline>``: the version.
+- ``decision/<id>``: a Decision becomes one version, or none at all once it is ruled out.
+- ``slots``: one more with every commit that raises a pipeline's slots. Whoever judged theirs before it has to read and
+  judge again.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 
-from include.contracts.codec import from_json
-from include.contracts.deployment import Deployment
+from include.lake.deployment_follower import TABLE, newest
 from include.lake.store import Lake, literal
+from include.model.codec import from_json, to_json
+from include.model.deployment import Deployment
+from include.model.errors import Conflict
 
-TABLE = "control/deployments"
-
-
-def newest(lake: Lake, pipeline: str) -> Deployment | None:
-    """Return the newest version of a pipeline, None before its first launch.
-
-    Raises:
-        MillraceError: If the lake cannot be read.
-    """
-    where = f"pipeline = {literal(pipeline)} order by version desc limit 1"
-    rows = lake.rows(f"select content from deployments where {where}", TABLE)  # noqa: S608 - literal()
-    return from_json(Deployment, rows[0]["content"]) if rows else None
+SLOTS = "slots"
+MOST_ATTEMPTS = 100
+"""An attempt is lost to another writer's commit only, so this many fail where a hundred others got through first."""
+OUTRUN = f"{MOST_ATTEMPTS} changes of others came first; try again"
 
 
-@dataclass
-class FollowedDeployment:
-    """Reads a pipeline's Deployments as they come; while there is no new one, only the table's log is looked at.
+@dataclass(frozen=True)
+class SlotsInUse:
+    """The newest Deployments of all pipelines, to judge a change of slots by.
 
     Attributes:
-        lake: Where they are.
-        pipeline: Whose.
+        raises: How often slots had been raised, by anybody, before the Deployments were read.
+        deployments: Each pipeline's newest version.
     """
 
-    lake: Lake
-    pipeline: str
-    _version: int = -1
-    _newest: Deployment | None = field(default=None)
+    raises: int
+    deployments: tuple[Deployment, ...]
 
-    def read(self) -> Deployment | None:
-        """Return the newest version, None before the first launch.
+    def latest(self, pipeline: str) -> Deployment | None:
+        """Return a pipeline's newest version, None before its first launch."""
+        return next((d for d in self.deployments if d.pipeline == pipeline), None)
+
+    def others(self, pipeline: str) -> tuple[Deployment, ...]:
+        """Return the newest versions of the other pipelines."""
+        return tuple(d for d in self.deployments if d.pipeline != pipeline)
+
+
+@dataclass(frozen=True)
+class DeploymentStore:
+    """Deployments of all pipelines in ``control/deployments``."""
+
+    lake: Lake
+
+    def latest(self, pipeline: str) -> Deployment | None:
+        """Return the newest version of a pipeline, None before its first launch."""
+        return newest(self.lake, pipeline)
+
+    def get(self, pipeline: str, version: int) -> Deployment | None:
+        """Return one version of a pipeline."""
+        return self._one(f"pipeline = {literal(pipeline)} and version = {literal(version)}")
+
+    def made_by(self, pipeline: str, decision_id: str) -> Deployment | None:
+        """Return the version that a Decision became, None if it never did."""
+        return self._one(f"pipeline = {literal(pipeline)} and decision_id = {literal(decision_id)}")
+
+    def all_latest(self) -> list[Deployment]:
+        """Return every pipeline's newest version, by name."""
+        sql = """
+            select content from (
+                select pipeline, content, row_number() over (partition by pipeline order by version desc) as age
+                from deployments
+            ) where age = 1 order by pipeline
+        """
+        return [from_json(Deployment, row["content"]) for row in self.lake.rows(sql, TABLE)]
+
+    def history(self) -> list[tuple[datetime, Deployment]]:
+        """Return every version of every pipeline with the time at which it was made (UTC), oldest first."""
+        rows = self.lake.rows("select time, content from deployments order by time, version", TABLE)
+        return [(row["time"], from_json(Deployment, row["content"])) for row in rows]
+
+    def slots_in_use(self) -> SlotsInUse:
+        """Return what to judge a commit by that may raise slots."""
+        raises = self.lake.transaction(TABLE, SLOTS)  # before the rows: a raise in between is then noticed at commit
+        return SlotsInUse(raises, tuple(self.all_latest()))
+
+    def attempts(self) -> Iterator[SlotsInUse]:
+        """Yield what to judge each of :data:`MOST_ATTEMPTS` attempts at a commit by, read anew."""
+        for _ in range(MOST_ATTEMPTS):
+            yield self.slots_in_use()
+
+    def commit(self, content: Deployment, base_version: int | None, in_use: SlotsInUse | None = None) -> Deployment:
+        """Store ``content`` as the version after ``base_version`` and return it numbered.
+
+        Args:
+            content: The desired state; its own version is ignored.
+            base_version: The version it was decided on; None for the first.
+            in_use: What its slots were judged by; None where no quota stands against them.
 
         Raises:
-            MillraceError: If the lake cannot be read.
+            Conflict: If the pipeline has moved on from ``base_version``, the content raises its slots and somebody
+                has raised theirs since ``in_use`` was read, or its Decision has become a version or was ruled out.
         """
-        version = self.lake.version(TABLE)
-        if version != self._version:
-            self._newest, self._version = newest(self.lake, self.pipeline), version
-        return self._newest
+        in_use = in_use or self.slots_in_use()
+        latest = in_use.latest(content.pipeline)
+        version = (base_version or 0) + 1
+        if version != (latest.version if latest else 0) + 1:
+            raise Conflict(f"{content.pipeline}: version {version} does not follow the newest one")
+        numbered = replace(content, version=version)
+        row = {
+            "pipeline": numbered.pipeline,
+            "time": datetime.now(UTC),
+            "version": version,
+            "content": to_json(numbered),
+            "decision_id": numbered.decision_id,
+            "author": numbered.author,
+        }
+        transactions = {f"deployment/{numbered.pipeline}": version}
+        if numbered.decision_id is not None:
+            transactions[_decision(numbered.decision_id)] = 1
+        if numbered.slots > (latest.slots if latest else 0):
+            transactions[SLOTS] = in_use.raises + 1
+        if self.lake.append(TABLE, [row], transactions) is None:
+            raise Conflict(f"{numbered.pipeline}: one of {transactions} was committed before")
+        return numbered
+
+    def rule_out(self, pipeline: str, decision_id: str) -> Deployment | None:
+        """See to it that a Decision never becomes a version; return the one that it has become already."""
+        with suppress(Conflict):  # the other writer has ruled it out too, or made the version that is returned
+            self.lake.append(TABLE, [], {_decision(decision_id): 1})
+        return self.made_by(pipeline, decision_id)
+
+    def is_settled(self, decision_id: str) -> bool:
+        """Say whether a Decision has become a version or was ruled out."""
+        return self.lake.transaction(TABLE, _decision(decision_id)) > 0
+
+    def _one(self, where: str) -> Deployment | None:
+        sql = f"select content from deployments where {where}"  # noqa: S608 - values pass through literal()
+        rows = self.lake.rows(sql, TABLE)
+        return from_json(Deployment, rows[0]["content"]) if rows else None
+
+
+def _decision(decision_id: str) -> str:
+    return f"decision/{decision_id}"

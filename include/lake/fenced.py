@@ -13,9 +13,9 @@ from typing import Any
 from deltalake import DeltaTable, Transaction
 from deltalake.exceptions import CommitFailedError, DeltaError
 
-from include.contracts.errors import Conflict
 from include.lake.schemas import TABLES
 from include.lake.store import Lake, _arrow, _unwritable, append_rows, is_stale
+from include.model.errors import Conflict
 
 
 class Fenced(Exception):  # noqa: N818 - an outcome: a newer generation writes now

@@ -20,7 +20,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from include.contracts.errors import MillraceError
+from include.model.errors import MillraceError
 
 NOTHING = -1
 """Version of a table that is not there."""

@@ -11,9 +11,9 @@ from datetime import date
 from deltalake import DeltaTable
 from deltalake.exceptions import CommitFailedError, DeltaError
 
-from include.contracts.errors import Conflict, MillraceError
 from include.lake.repartition import repartition
 from include.lake.store import Lake
+from include.model.errors import Conflict, MillraceError
 
 MANY_FILES = 32
 """Files of a pipeline's present day (or of a table without days) before compacting them is worth the rewriting."""

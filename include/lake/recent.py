@@ -22,10 +22,10 @@ import pyarrow.compute as pc
 from deltalake import DeltaTable
 from deltalake.exceptions import DeltaError
 
-from include.contracts.errors import MillraceError
 from include.lake.log import AddedFile, Commit
 from include.lake.schemas import TABLES
 from include.lake.store import Lake
+from include.model.errors import MillraceError
 
 LOG = logging.getLogger(__name__)
 

@@ -6,10 +6,10 @@ import dataclasses
 from collections.abc import Mapping
 from typing import Any
 
-from include.contracts.codec import from_plain, to_json, to_plain
-from include.contracts.decision import Decision, Reconfiguration
-from include.contracts.signals import Observation
-from include.contracts.telemetry import AppMetrics, BatchMetrics, OperatorBatch
+from include.model.codec import from_plain, to_json, to_plain
+from include.model.decision import Decision, Reconfiguration
+from include.model.signals import Observation
+from include.model.telemetry import AppMetrics, BatchMetrics, OperatorBatch
 
 _BATCH_COLUMNS = tuple(f.name for f in dataclasses.fields(BatchMetrics))
 _OPERATOR_COLUMNS = tuple(f.name for f in dataclasses.fields(OperatorBatch))

@@ -22,10 +22,10 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from deltalake import DeltaTable
 
-from include.contracts.errors import Conflict, MillraceError
 from include.lake.files import DataFiles
 from include.lake.schemas import TABLES, TableSchema
 from include.lake.store import Lake
+from include.model.errors import Conflict, MillraceError
 
 TRIES = 200
 """Entries by other writers that may come first: each costs the copying of their rows."""

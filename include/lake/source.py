@@ -15,8 +15,8 @@ from deltalake import CommitProperties, DeltaTable, QueryBuilder, Transaction
 from deltalake.exceptions import CommitFailedError, DeltaError
 from deltalake.transaction import AddAction
 
-from include.contracts.errors import Conflict, MillraceError
 from include.lake.store import CONFIGURATION
+from include.model.errors import Conflict, MillraceError
 
 
 class SourceTable:

@@ -12,10 +12,10 @@ import pyarrow as pa
 from deltalake import CommitProperties, DeltaTable, QueryBuilder, Transaction, write_deltalake
 from deltalake.exceptions import CommitFailedError, DeltaError
 
-from include.contracts.errors import Conflict, MillraceError
 from include.lake.files import DataFiles
 from include.lake.log import DeltaLog
 from include.lake.schemas import TABLES, TableSchema
+from include.model.errors import Conflict, MillraceError
 
 CONFIGURATION = {
     "delta.logRetentionDuration": "interval 2 days",

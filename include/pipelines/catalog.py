@@ -11,8 +11,8 @@ from typing import Any
 import yaml
 from pydantic import ValidationError
 
-from include.contracts.errors import MillraceError
-from include.pipelines.spec import PipelineSpec, resolve_script
+from include.model.errors import MillraceError
+from include.model.spec import PipelineSpec, resolve_script
 
 BUILT_IN = Path(__file__).parent / "specs"
 FOLDERS_VARIABLE = "MILLRACE_PIPELINES"

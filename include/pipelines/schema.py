@@ -9,7 +9,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from include.pipelines.spec import PipelineSpec
+from include.model.spec import PipelineSpec
 
 FILE = Path(__file__).with_name("pipeline.schema.json")
 

@@ -21,7 +21,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from include.contracts.errors import MillraceError
+from include.model.errors import MillraceError
 from optimizers.albic.plan import Plan
 from optimizers.albic.problem import Bools, Caps, Ints, Problem
 from optimizers.ranges import POSITIVE, check_fields

@@ -10,7 +10,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from include.contracts.errors import MillraceError
+from include.model.errors import MillraceError
 from optimizers.albic.problem import UNPLACED, Caps, Floats, Flows, Ints, Problem
 
 

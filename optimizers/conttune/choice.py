@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from include.contracts.signals import Bounds
+from include.model.signals import Bounds
 from optimizers.conttune.job import Job, Operator
 from optimizers.conttune.reasons import Reason, number, sentence, slots
 from optimizers.conttune.sizing import Columns, Sizing

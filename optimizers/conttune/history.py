@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from statistics import fmean, stdev
 
-from include.contracts.signals import Capacity, Observation
+from include.model.signals import Capacity, Observation
 from optimizers.conttune.inputs import possible
 from optimizers.conttune.job import Operator
 

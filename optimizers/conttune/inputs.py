@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from include.contracts.deployment import Deployment
-from include.contracts.signals import AppSignals, OperatorSignals, Signals
+from include.model.deployment import Deployment
+from include.model.signals import AppSignals, OperatorSignals, Signals
 from optimizers.conttune.reasons import Reason
 
 Problem = tuple[Reason, Mapping[str, str]]

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from graphlib import CycleError, TopologicalSorter
 
-from include.contracts.deployment import PARALLELISM, SLOTS, Change, Deployment
-from include.contracts.signals import AppSignals, Edge, OperatorSignals
+from include.model.deployment import PARALLELISM, SLOTS, Change, Deployment
+from include.model.signals import AppSignals, Edge, OperatorSignals
 
 
 @dataclass(frozen=True)

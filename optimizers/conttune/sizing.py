@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from include.contracts.decision import Proposal
+from include.model.decision import Proposal
 from optimizers.conttune.job import Operator
 
 Columns = Mapping[str, tuple[float, ...]]

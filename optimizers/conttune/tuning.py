@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
-from include.contracts.decision import Memory, Proposal
-from include.contracts.deployment import Deployment
-from include.contracts.signals import AppSignals, Signals
+from include.model.decision import Memory, Proposal
+from include.model.deployment import Deployment
+from include.model.signals import AppSignals, Signals
 from optimizers.conttune import inputs
 from optimizers.conttune.choice import clamp, told
 from optimizers.conttune.job import Job, job, whole

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field, fields, replace
 
 import numpy as np
 
-from include.contracts.errors import MillraceError
+from include.model.errors import MillraceError
 from optimizers.drfm.forecast.best import Best
 from optimizers.drfm.forecast.forecaster import Forecaster
 from optimizers.drfm.metadata.belief import LEARNED, SOURCES, Belief, Bounds, Source, believe, told_cycles

@@ -22,7 +22,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from include.contracts.errors import MillraceError
+from include.model.errors import MillraceError
 from optimizers.ranges import NOT_NEGATIVE, POSITIVE, Range, check
 
 SECTION = "admission.sizing"

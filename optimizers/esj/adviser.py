@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from include.contracts.decision import Memory, Proposal
-from include.contracts.deployment import Deployment
-from include.contracts.errors import MillraceError
-from include.contracts.join import ADVISER, JoinSettings, JoinSignals
-from include.contracts.signals import Signals
+from include.model.decision import Memory, Proposal
+from include.model.deployment import Deployment
+from include.model.errors import MillraceError
+from include.model.join import ADVISER, JoinSettings, JoinSignals
+from include.model.signals import Signals
 from optimizers.esj import lasting, slots
 from optimizers.esj.choice import chosen
 from optimizers.esj.load import checked, load, missing

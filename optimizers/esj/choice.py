@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from include.contracts.join import JoinSettings
+from include.model.join import JoinSettings
 from optimizers.esj.block_size import block_size, cost, fits
 from optimizers.esj.load import Load
 from optimizers.esj.options import OFFERED, Options

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass, fields, replace
 from math import isfinite
 
-from include.contracts.decision import Memory
-from include.contracts.join import JoinSignals
+from include.model.decision import Memory
+from include.model.join import JoinSignals
 from optimizers.esj.thresholds import Thresholds
 
 STALE = 3

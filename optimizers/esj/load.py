@@ -13,8 +13,8 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from include.contracts.errors import MillraceError
-from include.contracts.join import JoinSignals
+from include.model.errors import MillraceError
+from include.model.join import JoinSignals
 from optimizers.esj.options import WINDOW, Options
 
 

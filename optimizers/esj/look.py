@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from include.contracts.deployment import JOIN_FIELDS, SLOTS, Change
-from include.contracts.join import JoinSettings
+from include.model.deployment import JOIN_FIELDS, SLOTS, Change
+from include.model.join import JoinSettings
 from optimizers.esj.lasting import Lasting
 from optimizers.esj.load import Load
 from optimizers.esj.options import Setting

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
-from include.contracts.errors import MillraceError
+from include.model.errors import MillraceError
 from optimizers.esj import block_size, shedding
 from optimizers.esj.deployment import SECTION, initial_workers
 from optimizers.esj.thresholds import Thresholds, thresholds

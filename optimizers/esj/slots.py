@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from include.contracts.decision import Memory
-from include.contracts.signals import Bounds
+from include.model.decision import Memory
+from include.model.signals import Bounds
 
 FROM, TO = "slots_from", "slots_to"
 

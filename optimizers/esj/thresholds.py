@@ -19,7 +19,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import Any
 
-from include.contracts.errors import MillraceError
+from include.model.errors import MillraceError
 from optimizers.ranges import JOIN, SHARE, check
 
 TAU2 = 0.8

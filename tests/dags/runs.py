@@ -9,13 +9,13 @@ from typing import Any
 from airflow.dag_processing.dagbag import DagBag
 from airflow.models.taskinstance import TaskInstance
 
-from include.contracts.decision import Action, Decision
-from include.contracts.deployment import Change, Deployment
-from include.contracts.telemetry import AppMetrics
-from include.control.stores.decisions import DecisionStore, new_decision_id
-from include.control.stores.deployments import DeploymentStore
+from include.lake.decisions import DecisionStore, new_decision_id
+from include.lake.deployments import DeploymentStore
 from include.lake.records import app_row, batch_row
 from include.lake.store import Lake
+from include.model.decision import Action, Decision
+from include.model.deployment import Change, Deployment
+from include.model.telemetry import AppMetrics
 from include.pipelines.catalog import find
 from tests.airflow_home import ROOT
 from tests.include.control.synthetic import App

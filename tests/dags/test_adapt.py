@@ -6,10 +6,10 @@ from airflow.sdk.exceptions import ParamValidationError
 from airflow.utils.session import create_session
 from sqlalchemy import select
 
-from include.contracts.decision import Action
-from include.control.stores.decisions import DecisionStore
-from include.control.stores.deployments import DeploymentStore
+from include.lake.decisions import DecisionStore
+from include.lake.deployments import DeploymentStore
 from include.lake.store import Lake
+from include.model.decision import Action
 from tests.airflow_home import write_pipeline
 from tests.dags.runs import launched, overloaded, run
 
@@ -81,8 +81,8 @@ def test_adapt_when_it_is_a_dry_run_then_changes_nothing_in_any_mode(lake: Lake)
 def test_adapt_when_apply_fails_then_the_decision_is_kept_and_no_retry_storm_follows(
     lake: Lake, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from include.contracts.errors import MillraceError
     from include.control.cycle import Loop
+    from include.model.errors import MillraceError
 
     calls = []
 

@@ -10,11 +10,11 @@ from airflow.utils.session import create_session
 from fastapi.testclient import TestClient
 from sqlalchemy import select
 
-from include.contracts.decision import Action, Decision
 from include.control.approval import refuse
-from include.control.stores.decisions import DecisionStore, veto_id
-from include.control.stores.deployments import DeploymentStore
+from include.lake.decisions import DecisionStore, veto_id
+from include.lake.deployments import DeploymentStore
 from include.lake.store import Lake
+from include.model.decision import Action, Decision
 from tests.airflow_home import write_pipeline
 from tests.dags.runs import launched, run, waiting
 
@@ -212,8 +212,8 @@ def test_approve_when_applied_elsewhere_while_it_waits_then_refusing_fails_and_t
 def test_approve_when_applying_fails_then_the_run_fails_and_no_refusal_is_recorded(
     api: TestClient, lake: Lake, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from include.contracts.errors import MillraceError
     from include.control.cycle import Loop
+    from include.model.errors import MillraceError
 
     def full(self: Loop, decision_id: str) -> None:
         raise MillraceError("lake", "/lake", "a writable folder", "Free space.")

@@ -4,7 +4,7 @@ from typing import Any
 import pytest
 from airflow.sdk.exceptions import ParamValidationError
 
-from include.control.stores.deployments import DeploymentStore
+from include.lake.deployments import DeploymentStore
 from include.lake.store import Lake
 from tests.dags.runs import launched, run
 

@@ -11,9 +11,9 @@ import pyarrow as pa
 import pytest
 from deltalake import write_deltalake
 
-from include.control.stores.deployments import DeploymentStore
-from include.drivers.discovery import find
+from include.lake.deployments import DeploymentStore
 from include.lake.store import Lake
+from include.run_folder.discovery import find
 from plugins.delta_commit import CommitLog
 from tests.dags.runs import run
 

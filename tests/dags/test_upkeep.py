@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from deltalake import DeltaTable
 
-from include.control.stores.deployments import DeploymentStore
+from include.lake.deployments import DeploymentStore
 from include.lake.store import Lake
 from tests.dags.runs import launched, run
 

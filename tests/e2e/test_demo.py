@@ -11,12 +11,12 @@ from pathlib import Path
 import psutil
 import pytest
 
-from include.contracts.decision import Action, Decision, Outcome
-from include.control.stores.decisions import DecisionStore
-from include.control.stores.deployments import DeploymentStore
-from include.control.stores.reconfigurations import ReconfigurationStore
+from include.lake.decisions import DecisionStore
+from include.lake.deployments import DeploymentStore
+from include.lake.reconfigurations import ReconfigurationStore
 from include.lake.store import Lake
-from include.tracking.tracker import DECISION_TAG
+from include.model.decision import Action, Decision, Outcome
+from include.reporting.tracker import DECISION_TAG
 
 REPO = Path(__file__).resolve().parents[2]
 pytestmark = [pytest.mark.e2e, pytest.mark.slow]
@@ -29,7 +29,7 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     short = ["--day-s=240", "--fold-days=10"]
     env = {**os.environ, "MILLRACE_HOME": str(home), "COLUMNS": "160"}
     done = subprocess.run(
-        [sys.executable, "-m", "include.cli", "demo", *short], cwd=REPO, env=env, capture_output=True, text=True
+        [sys.executable, "-m", "include.local.cli", "demo", *short], cwd=REPO, env=env, capture_output=True, text=True
     )
     assert done.returncode == 0, f"{done.stdout[-6000:]}\n{done.stderr[-2000:]}"
     return home

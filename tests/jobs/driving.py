@@ -7,14 +7,14 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from include.contracts.deployment import AppDeployment
-from include.control import submit
-from include.control.submit import SubmitOptions
-from include.drivers import record as records
-from include.drivers.arguments import DriverArguments
-from include.drivers.generation import allot
-from include.drivers.record import DriverRecord, app_dir
-from include.stack.spark_env import submit_options
+from include.drivers import submit
+from include.drivers.submit import SubmitOptions
+from include.local.stack.spark_env import submit_options
+from include.model.deployment import AppDeployment
+from include.run_folder import record as records
+from include.run_folder.arguments import DriverArguments
+from include.run_folder.generation import allot
+from include.run_folder.record import DriverRecord, app_dir
 
 SCRIPTS = Path(__file__).with_name("scripts")
 LIMIT_S = 240.0

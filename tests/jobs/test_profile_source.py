@@ -13,8 +13,8 @@ import pytest
 from deltalake import write_deltalake
 from filelock import FileLock
 
-from include.contracts.submit import conf_words
 from include.lake.store import Lake
+from include.model.submit import conf_words
 from jobs.profile_source import main
 
 JOB = Path(__file__).resolve().parents[2] / "jobs" / "profile_source.py"
@@ -55,7 +55,7 @@ def test_main_when_another_job_of_the_pipeline_runs_then_waits_for_no_one(
 
 @pytest.mark.spark
 def test_job_when_submitted_then_tables_are_written(tmp_path: Path) -> None:
-    from include.stack.spark_env import driver_submit_conf, environment, spark_submit
+    from include.local.stack.spark_env import driver_submit_conf, environment, spark_submit
 
     start = datetime(2013, 1, 1, tzinfo=UTC)
     rows = pa.table(

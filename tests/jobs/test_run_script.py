@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from include.drivers import lock
-from include.drivers.record import DriverState, app_dir
+from include.run_folder import lock
+from include.run_folder.record import DriverState, app_dir
 from tests.jobs.driving import Driving, until
 
 pytestmark = pytest.mark.spark

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from include.drivers.record import DriverState
-from include.stack import spark_env
+from include.local.stack import spark_env
+from include.run_folder.record import DriverState
 from tests.jobs.driving import Driving, until
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]

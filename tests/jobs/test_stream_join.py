@@ -12,13 +12,13 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from include.contracts.codec import to_json
-from include.contracts.deployment import AppDeployment, Deployment
-from include.contracts.join import JoinDefinition, JoinSettings, JoinStream, JoinTask
-from include.control.stores.deployments import DeploymentStore
-from include.drivers.record import DriverState
+from include.lake.deployments import DeploymentStore
 from include.lake.source import SourceTable, is_table, query
 from include.lake.store import Lake
+from include.model.codec import to_json
+from include.model.deployment import AppDeployment, Deployment
+from include.model.join import JoinDefinition, JoinSettings, JoinStream, JoinTask
+from include.run_folder.record import DriverState
 from tests.jobs.driving import Driving, until
 
 pytestmark = pytest.mark.spark

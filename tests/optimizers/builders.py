@@ -10,8 +10,8 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from include.contracts.deployment import AppDeployment, Deployment
-from include.contracts.signals import (
+from include.model.deployment import AppDeployment, Deployment
+from include.model.signals import (
     AppSignals,
     Bounds,
     Capacity,

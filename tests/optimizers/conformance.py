@@ -16,11 +16,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from include.contracts.codec import from_json, to_json
-from include.contracts.decision import Memory, Proposal
-from include.contracts.deployment import Deployment
-from include.contracts.protocols import Optimizer
-from include.contracts.signals import Bounds, Edge, Objective, OperatorSignals, Signals
+from include.model.codec import from_json, to_json
+from include.model.decision import Memory, Proposal
+from include.model.deployment import Deployment
+from include.model.protocols import Optimizer
+from include.model.signals import Bounds, Edge, Objective, OperatorSignals, Signals
 from tests.optimizers.builders import (
     APP,
     app_signals,

@@ -8,10 +8,10 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
 
-from include.contracts.decision import Memory, Proposal
-from include.contracts.deployment import Deployment
-from include.contracts.protocols import Optimizer
-from include.contracts.signals import Bounds, Capacity, Objective, Observation, Signals
+from include.model.decision import Memory, Proposal
+from include.model.deployment import Deployment
+from include.model.protocols import Optimizer
+from include.model.signals import Bounds, Capacity, Objective, Observation, Signals
 from tests.optimizers.builders import APP, NOON, app_signals, deployment, signals
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from include.contracts.errors import MillraceError
+from include.model.errors import MillraceError
 from optimizers.registry import all_of, create, names, problems
 
 

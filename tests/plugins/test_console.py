@@ -7,12 +7,12 @@ from pathlib import Path
 import pytest
 from fastapi.testclient import TestClient
 
-from include.contracts.decision import Action, Decision, Outcome, Reconfiguration
-from include.contracts.join import JoinSettings
-from include.control.stores.decisions import DecisionStore
-from include.control.stores.deployments import DeploymentStore
-from include.control.stores.reconfigurations import ReconfigurationStore
+from include.lake.decisions import DecisionStore
+from include.lake.deployments import DeploymentStore
+from include.lake.reconfigurations import ReconfigurationStore
 from include.lake.store import Lake
+from include.model.decision import Action, Decision, Outcome, Reconfiguration
+from include.model.join import JoinSettings
 from include.pipelines.catalog import find
 
 pytestmark = pytest.mark.airflow

@@ -8,9 +8,9 @@ import pytest
 from airflow.triggers.base import TriggerEvent
 from deltalake import DeltaTable
 
-from include.contracts.deployment import AppDeployment, Deployment
-from include.control.stores.deployments import DeploymentStore
+from include.lake.deployments import DeploymentStore
 from include.lake.store import Lake
+from include.model.deployment import AppDeployment, Deployment
 from plugins import delta_commit
 from plugins.delta_commit import NOTHING, CommitLog, DeltaCommitTrigger
 

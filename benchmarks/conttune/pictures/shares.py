@@ -12,8 +12,8 @@ from benchmarks.conttune.cases import made
 from benchmarks.conttune.choices import EXPLOITED, Watched
 from benchmarks.conttune.methods import METHODS
 from benchmarks.conttune.pictures.look import COLOURS, plain
-from include.simulation.plant import SimulatedPlant
-from include.simulation.run import drive
+from benchmarks.simulation.plant import SimulatedPlant
+from benchmarks.simulation.run import drive
 from optimizers.conttune.paper.tuner import ContTune
 
 if TYPE_CHECKING:

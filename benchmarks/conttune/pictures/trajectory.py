@@ -10,9 +10,9 @@ import numpy as np
 from benchmarks.conttune.cases import made
 from benchmarks.conttune.methods import METHODS, family
 from benchmarks.conttune.pictures.look import COLOURS, plain
-from include.simulation.plant import SimulatedPlant
-from include.simulation.run import Run, drive
-from include.simulation.segment import Segment
+from benchmarks.simulation.plant import SimulatedPlant
+from benchmarks.simulation.run import Run, drive
+from benchmarks.simulation.segment import Segment
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from include.control.quality.frames import BATCH_KEY, CLOCK_TOLERANCE, OPERATOR_MEASURES
-from include.pipelines.spec import Quality
+from include.model.spec import Quality
 
 if TYPE_CHECKING:
     from great_expectations.expectations.expectation import Expectation

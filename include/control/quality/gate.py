@@ -8,17 +8,17 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from include.contracts.errors import MillraceError
-from include.contracts.protocols import Cursor
 from include.control.quality import expectations, frames
 from include.control.quality.docs import DataDocs, without_bars
 from include.control.quality.measures import Part, sound
 from include.control.quality.result import BadRow, Failure, GateResult
-from include.control.stores.deployments import DeploymentStore
-from include.control.stores.reconfigurations import ReconfigurationStore
+from include.lake.deployments import DeploymentStore
+from include.lake.reconfigurations import ReconfigurationStore
 from include.lake.since import CATCH_UP_ROWS, Since, read_since, read_span
 from include.lake.store import Lake
-from include.pipelines.spec import PipelineSpec
+from include.model.errors import MillraceError
+from include.model.protocols import Cursor
+from include.model.spec import PipelineSpec
 
 BATCHES, APPS = "telemetry/batches", "telemetry/apps"
 SKIPPED = f"So much telemetry had come since the last look that only its newest {CATCH_UP_ROWS} rows were read."

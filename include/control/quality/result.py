@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from include.contracts.protocols import Cursor
+from include.model.protocols import Cursor
 
 
 @dataclass(frozen=True)

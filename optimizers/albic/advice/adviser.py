@@ -10,11 +10,11 @@ from collections.abc import Callable, Mapping
 
 import numpy as np
 
-from include.contracts.decision import Memory, Proposal
-from include.contracts.deployment import Deployment
-from include.contracts.errors import MillraceError
-from include.contracts.placement import KeyGroups, PlacementPlan
-from include.contracts.signals import Signals
+from include.model.decision import Memory, Proposal
+from include.model.deployment import Deployment
+from include.model.errors import MillraceError
+from include.model.placement import KeyGroups, PlacementPlan
+from include.model.signals import Signals
 from optimizers.albic.advice.measured import Measured, keys, measured
 from optimizers.albic.advice.options import STATE, Options
 from optimizers.albic.plan import Plan, effect

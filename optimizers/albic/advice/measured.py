@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from include.contracts.errors import MillraceError
-from include.contracts.placement import KeyGroups
+from include.model.errors import MillraceError
+from include.model.placement import KeyGroups
 from optimizers.albic.advice.options import RESOURCES, STATE, Options
 from optimizers.albic.problem import UNPLACED, Caps, Floats, Flows, Problem
 from optimizers.albic.units import total

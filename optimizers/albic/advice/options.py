@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from include.contracts.errors import MillraceError
+from include.model.errors import MillraceError
 from optimizers.ranges import NOT_NEGATIVE, Allowed, Range, check, check_fields, key, parse_fields
 
 METHODS = ("joint", "albic", "balancer")

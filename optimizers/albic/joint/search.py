@@ -23,7 +23,6 @@ from dataclasses import replace
 import numpy as np
 
 from optimizers.albic.balance.balancer import balance
-from optimizers.albic.baselines import cola
 from optimizers.albic.joint.bound import lower
 from optimizers.albic.joint.climb import Scene, climb, energy, view
 from optimizers.albic.joint.coarse import coarse
@@ -36,6 +35,7 @@ from optimizers.albic.joint.target import Target, aim, binding, weighed
 from optimizers.albic.pairs import heavy
 from optimizers.albic.plan import Plan
 from optimizers.albic.problem import Bools, Floats, Ints, Problem
+from optimizers.albic.rivals import cola
 from optimizers.albic.units import expand
 
 WORK = 190_000

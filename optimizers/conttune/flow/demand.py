@@ -29,7 +29,7 @@ from statistics import fmean
 import numpy as np
 from numpy.typing import NDArray
 
-from include.contracts.signals import AppSignals, Objective
+from include.model.signals import AppSignals, Objective
 from optimizers.conttune.flow.memory import Notes
 from optimizers.conttune.job import Operator
 

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 
-from include.contracts.signals import Observation
+from include.model.signals import Observation
 from optimizers.conttune.flow.levels import LEAST_SCATTER, observed_levels
 from optimizers.conttune.flow.options import Options
 

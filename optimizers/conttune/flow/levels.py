@@ -10,7 +10,7 @@ import math
 from collections.abc import Sequence
 from statistics import median
 
-from include.contracts.signals import Observation
+from include.model.signals import Observation
 from optimizers.conttune.history import MAX_LEVELS, Columns, Level
 
 LEAST_SCATTER = 0.02

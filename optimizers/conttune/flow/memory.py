@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any
 
-from include.contracts.signals import AppSignals
+from include.model.signals import AppSignals
 from optimizers.conttune.flow.drift import Drift, Shift
 from optimizers.conttune.flow.load import Loads, Run
 from optimizers.conttune.flow.rates import Edge, Ratio, Ratios

@@ -10,7 +10,7 @@ from functools import cached_property
 
 from scipy.special import stdtrit
 
-from include.contracts.signals import Bounds, Observation
+from include.model.signals import Bounds, Observation
 from optimizers.conttune.flow.curve import Curve, curve
 from optimizers.conttune.flow.demand import Demand
 from optimizers.conttune.flow.levels import observed_levels, training

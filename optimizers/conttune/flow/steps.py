@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from include.contracts.signals import AppSignals
+from include.model.signals import AppSignals
 from optimizers.conttune.flow.memory import AppNotes
 from optimizers.conttune.flow.options import Options
 from optimizers.conttune.flow.site import Site

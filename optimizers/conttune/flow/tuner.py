@@ -19,9 +19,9 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
-from include.contracts.decision import Memory, Proposal
-from include.contracts.deployment import Deployment
-from include.contracts.signals import Observation, Signals
+from include.model.decision import Memory, Proposal
+from include.model.deployment import Deployment
+from include.model.signals import Observation, Signals
 from optimizers.conttune.choice import held
 from optimizers.conttune.flow import drift
 from optimizers.conttune.flow.arrival import arriving, at_rate

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
-from include.contracts.signals import Bounds, Signals
+from include.model.signals import Bounds, Signals
 from optimizers.conttune.history import Level, known
 from optimizers.conttune.job import Job, Operator
 from optimizers.conttune.paper.flows import means

@@ -17,7 +17,7 @@ from dataclasses import asdict, dataclass, replace
 from types import MappingProxyType
 from typing import Any
 
-from include.contracts.errors import MillraceError
+from include.model.errors import MillraceError
 from optimizers.ranges import NOT_NEGATIVE, SHARE, Allowed, Range, check_fields, key, parse_fields
 
 

@@ -11,9 +11,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from include.contracts.decision import Memory, Proposal
-from include.contracts.deployment import Deployment
-from include.contracts.signals import Signals
+from include.model.decision import Memory, Proposal
+from include.model.deployment import Deployment
+from include.model.signals import Signals
 from optimizers.conttune.choice import clamp, decided, held, percent, told
 from optimizers.conttune.job import Job
 from optimizers.conttune.paper.flows import learned

@@ -13,11 +13,11 @@ from datetime import UTC, datetime
 
 import numpy as np
 
-from include.contracts.admission import ADVISER, AdmissionPlan, StreamCounts
-from include.contracts.decision import Memory, Proposal
-from include.contracts.deployment import INGEST, NOWHERE, Change, Deployment
-from include.contracts.errors import MillraceError
-from include.contracts.signals import Signals
+from include.model.admission import ADVISER, AdmissionPlan, StreamCounts
+from include.model.decision import Memory, Proposal
+from include.model.deployment import INGEST, NOWHERE, Change, Deployment
+from include.model.errors import MillraceError
+from include.model.signals import Signals
 from optimizers.drfm import sizing
 from optimizers.drfm.advice import memory as memories
 from optimizers.drfm.advice.counted import Counted, counted, number

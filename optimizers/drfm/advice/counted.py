@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from include.contracts.admission import StreamCounts
-from include.contracts.errors import MillraceError
+from include.model.admission import StreamCounts
+from include.model.errors import MillraceError
 from optimizers.drfm.problem import Floats, Ints
 
 

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from include.contracts.errors import MillraceError
+from include.model.errors import MillraceError
 from optimizers.drfm.admission import Admission
 from optimizers.drfm.advice.counted import Counted
 from optimizers.drfm.advice.foreseen import Foreseen

@@ -13,8 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from include.contracts.admission import TAKEN_IN
-from include.contracts.decision import Memory
+from include.model.admission import TAKEN_IN
+from include.model.decision import Memory
 from optimizers.drfm.advice.foreseen import Foreseen
 from optimizers.drfm.outlook import Snapshot
 from optimizers.drfm.problem import NEW, Floats, Ints

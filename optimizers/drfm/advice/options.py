@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, fields
 from functools import partial
 from typing import Any
 
-from include.contracts.errors import MillraceError
+from include.model.errors import MillraceError
 from optimizers.drfm import sizing
 from optimizers.drfm.admission import Planner
 from optimizers.drfm.forecast.best import Best

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from include.contracts.errors import MillraceError
+from include.model.errors import MillraceError
 from optimizers.drfm.forecast.forecaster import Forecaster
 from optimizers.drfm.forecast.holt import Holt
 from optimizers.drfm.forecast.level import Level

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from include.contracts.errors import MillraceError
+from include.model.errors import MillraceError
 from optimizers.drfm.forecast.forecaster import Forecaster
 from optimizers.drfm.forecast.holt import Holt
 from optimizers.drfm.problem import Floats

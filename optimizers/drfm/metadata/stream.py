@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from include.contracts.errors import MillraceError
+from include.model.errors import MillraceError
 from optimizers.ranges import NOT_NEGATIVE, POSITIVE, Allowed, check_fields, parse_fields
 
 SECTION = "admission.streams"

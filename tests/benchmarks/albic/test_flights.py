@@ -6,7 +6,7 @@ import pytest
 from benchmarks.albic.flights import JOBS, NODES, PERIODS, operators, traffic
 from benchmarks.albic.profiled import GROUPS
 from benchmarks.albic.shapes import MEAN
-from include.simulation.placement import PeriodTraffic
+from benchmarks.simulation.placement import PeriodTraffic
 
 pytestmark = pytest.mark.spark
 

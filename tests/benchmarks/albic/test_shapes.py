@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from benchmarks.albic.shapes import CHANGE, MEAN, chained, made_up, paired
-from include.simulation.placement import collocation, loads
+from benchmarks.simulation.placement import collocation, loads
 
 
 def test_paired_when_all_is_one_to_one_then_each_group_has_one_partner() -> None:

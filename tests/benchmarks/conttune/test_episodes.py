@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from benchmarks.conttune.episodes import ineffective, recovery
-from include.simulation.drift import Drift, Event
+from benchmarks.simulation.drift import Drift, Event
 
 
 def step(at_s: float, before: int, after: int) -> Any:

@@ -13,9 +13,9 @@ from benchmarks.conttune.pictures.frontiers import frontiers
 from benchmarks.conttune.pictures.trajectory import trajectory
 from benchmarks.conttune.targets import TARGETS
 from benchmarks.record import Record
+from benchmarks.simulation.plant import SimulatedPlant
+from benchmarks.simulation.run import drive
 from benchmarks.targets import judged
-from include.simulation.plant import SimulatedPlant
-from include.simulation.run import drive
 from optimizers.conttune.paper.options import parse
 from optimizers.conttune.paper.tuner import ContTune
 

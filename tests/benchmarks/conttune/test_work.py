@@ -13,8 +13,8 @@ from benchmarks.conttune.cases import Case, made
 from benchmarks.conttune.methods import METHODS, family, room
 from benchmarks.conttune.summary import against_oracle, by_method, records, worst
 from benchmarks.conttune.work import Job, Outcome, execute, outcomes
-from include.simulation.plant import SimulatedPlant
-from include.stack.home import REPO
+from benchmarks.simulation.plant import SimulatedPlant
+from include.local.stack.home import REPO
 
 
 def test_execute_when_the_oracle_drives_then_nothing_is_bad_and_each_change_of_load_is_one_reconfiguration() -> None:
@@ -122,7 +122,7 @@ def test_against_oracle_when_both_ran_then_is_the_ratio_of_means() -> None:
 @pytest.mark.parametrize("name", [m for m in METHODS if not m.startswith("flink")])
 @pytest.mark.parametrize("scenario", ["paper", "paper_mb"])
 def test_methods_when_made_then_can_look_once(name: str, scenario: str) -> None:
-    from include.contracts.protocols import Cursor
+    from include.model.protocols import Cursor
 
     plant = SimulatedPlant(made(scenario, 1), 1)
     proposal, _ = METHODS[name].make(plant).propose(plant.observe(Cursor()), plant.deployment, {})

@@ -7,11 +7,11 @@ import pytest
 
 from benchmarks.conttune.cases import made
 from benchmarks.conttune.wrapped import Planned, Rested, Timed
-from include.contracts.decision import Proposal
-from include.contracts.deployment import Change, Deployment
-from include.contracts.protocols import Cursor
-from include.contracts.signals import Signals
-from include.simulation.plant import SimulatedPlant
+from benchmarks.simulation.plant import SimulatedPlant
+from include.model.decision import Proposal
+from include.model.deployment import Change, Deployment
+from include.model.protocols import Cursor
+from include.model.signals import Signals
 
 
 class Always:

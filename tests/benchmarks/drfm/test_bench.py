@@ -8,9 +8,9 @@ from benchmarks.drfm.course import follow
 from benchmarks.drfm.methods import METHODS, ours
 from benchmarks.drfm.targets import TARGETS
 from benchmarks.record import Record
+from benchmarks.simulation.admission import SplitNodes
+from benchmarks.simulation.admission_workloads import WORKLOADS, Size
 from benchmarks.targets import judged
-from include.simulation.admission import SplitNodes
-from include.simulation.admission_workloads import WORKLOADS, Size
 from tests.optimizers.drfm.instances import problem
 
 SMALL = Size(streams=20, level=2, periods=40)
@@ -97,7 +97,7 @@ def test_gps_when_a_trace_is_there_then_trips_join_send_and_leave(monkeypatch, t
 
 
 def test_bench_when_listed_then_the_launcher_finds_it():
-    from include.cli.bench import names
+    from include.local.cli.bench import names
 
     assert "drfm" in names()
 

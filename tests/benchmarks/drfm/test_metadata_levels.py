@@ -7,7 +7,7 @@ from benchmarks.drfm.metadata_levels import PARTIAL, SPANS, WRONG, records
 from benchmarks.drfm.methods import ours
 from benchmarks.drfm.scenarios import our_runs, runs
 from benchmarks.drfm.targets import TARGETS
-from include.simulation.admission_workloads import Size
+from benchmarks.simulation.admission_workloads import Size
 
 SMALL, LATE = Size(streams=16, level=2, periods=120), 96
 TRUE = {"minimum": 2.0, "maximum": 10.0, "high_duration": 6.0, "low_duration": 4.0, "phase": 8.0, "transition": "jump"}

@@ -5,9 +5,9 @@ from benchmarks.esj import bench, policy
 from benchmarks.esj.course import follow
 from benchmarks.esj.targets import BURST_EVENTS, TARGETS
 from benchmarks.record import Record
+from benchmarks.simulation.join import JoinCluster
+from benchmarks.simulation.join_workloads import RATE, WORKLOADS
 from benchmarks.targets import judged
-from include.simulation.join import JoinCluster
-from include.simulation.join_workloads import RATE, WORKLOADS
 from optimizers.esj.deployment import workers_for
 
 

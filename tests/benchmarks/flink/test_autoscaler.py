@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from benchmarks.flink.autoscaler import FlinkAutoscaler
 from benchmarks.flink.jvm import Jvm
 from benchmarks.flink.settings import COMPARED, FlinkSettings
-from include.contracts.errors import MillraceError
-from include.contracts.protocols import Optimizer
-from include.contracts.signals import Bounds
+from include.model.errors import MillraceError
+from include.model.protocols import Optimizer
+from include.model.signals import Bounds
 from tests.benchmarks.flink.fluid_job import FluidJob, deployed
 
 # the first run on a machine fetches 17 MB

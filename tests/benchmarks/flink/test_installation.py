@@ -9,7 +9,7 @@ import pytest
 from benchmarks.flink import installation, jars
 from benchmarks.flink.autoscaler import FlinkAutoscaler
 from benchmarks.flink.unavailable import Unavailable
-from include.stack import java
+from include.local.stack import java
 
 
 @pytest.fixture

@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 
 from benchmarks.flink.autoscaler import FlinkAutoscaler
-from include.simulation.plant import SimulatedPlant
-from include.simulation.run import drive
-from include.simulation.scenario import Scenario
-from include.simulation.shape import Link, Shape, Vertex
-from include.simulation.workload import stepwise
+from benchmarks.simulation.plant import SimulatedPlant
+from benchmarks.simulation.run import drive
+from benchmarks.simulation.scenario import Scenario
+from benchmarks.simulation.shape import Link, Shape, Vertex
+from benchmarks.simulation.workload import stepwise
 
 # the first run on a machine fetches 17 MB
 pytestmark = pytest.mark.slow

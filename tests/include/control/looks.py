@@ -8,18 +8,18 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from include.contracts.decision import Memory, Outcome, Proposal, Reconfiguration
-from include.contracts.deployment import Change, Deployment
-from include.contracts.errors import NotReady
-from include.contracts.protocols import Cursor
-from include.contracts.signals import AppSignals, Bounds, Capacity, Objective, Signals
-from include.contracts.telemetry import AppMetrics, BatchMetrics, OperatorBatch
 from include.control.cycle import Loop
-from include.control.stores.deployments import DeploymentStore
+from include.lake.deployments import DeploymentStore
 from include.lake.records import app_row, batch_row
 from include.lake.store import Lake
-from include.pipelines.spec import PipelineSpec
-from include.tracking.tracker import Tracker
+from include.model.decision import Memory, Outcome, Proposal, Reconfiguration
+from include.model.deployment import Change, Deployment
+from include.model.errors import NotReady
+from include.model.protocols import Cursor
+from include.model.signals import AppSignals, Bounds, Capacity, Objective, Signals
+from include.model.spec import PipelineSpec
+from include.model.telemetry import AppMetrics, BatchMetrics, OperatorBatch
+from include.reporting.tracker import MlflowTracker
 
 NOON = datetime(2013, 1, 1, 12, tzinfo=UTC)
 NAME = "delays"
@@ -171,10 +171,10 @@ class World:
         write_app(self.lake, self.clock.now - timedelta(seconds=1))
 
 
-def world(home: Path, tracker: Tracker | None = None, **changes: Any) -> World:
+def world(home: Path, tracker: MlflowTracker | None = None, **changes: Any) -> World:
     lake, clock = Lake(home / "lake"), Clock()
     plant = MemoryPlant(lake, clock)
     asked = spec(**changes)
     tuner = Proportional(asked.tuner.name)
-    loop = Loop(asked, lake, plant, {tuner.name: tuner}, tracker or Tracker(None), clock)
+    loop = Loop(asked, lake, plant, {tuner.name: tuner}, tracker or MlflowTracker(None), clock)
     return World(lake, clock, plant, loop)

@@ -10,21 +10,21 @@ from typing import Any
 
 import pytest
 
-from include.contracts.decision import Decision, Memory, Outcome, Proposal, Reconfiguration
-from include.contracts.deployment import Change, Deployment
-from include.contracts.errors import NotReady
-from include.contracts.protocols import Cursor, Optimizer
-from include.contracts.signals import AppSignals, Capacity, Signals
 from include.control import cycle
 from include.control.cycle import Loop
 from include.control.look import Request
 from include.control.observations import known_observations
 from include.control.quality import GateResult
-from include.control.stores.deployments import DeploymentStore
-from include.control.stores.reconfigurations import ReconfigurationStore
+from include.lake.deployments import DeploymentStore
+from include.lake.reconfigurations import ReconfigurationStore
 from include.lake.store import Lake
-from include.pipelines.spec import PipelineSpec
-from include.tracking.tracker import Tracker
+from include.model.decision import Decision, Memory, Outcome, Proposal, Reconfiguration
+from include.model.deployment import Change, Deployment
+from include.model.errors import NotReady
+from include.model.protocols import Cursor, Optimizer
+from include.model.signals import AppSignals, Capacity, Signals
+from include.model.spec import PipelineSpec
+from include.reporting.tracker import MlflowTracker
 from tests.include.control.looks import NAME, NOON, Clock
 
 PERIOD_S, DOWNTIME_S, TAKES_S = 60.0, 6.0, 14.0
@@ -189,4 +189,4 @@ def launched(
     DeploymentStore(lake).commit(spec.first_deployment(), None)
     plant = App(spec, lake, clock, arrivals, **app)
     optimizers: Mapping[str, Optimizer] = {spec.tuner.name: optimizer}
-    return Run(Loop(spec, lake, plant, optimizers, Tracker(None), clock), plant, clock)
+    return Run(Loop(spec, lake, plant, optimizers, MlflowTracker(None), clock), plant, clock)

@@ -8,11 +8,11 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-from include.contracts.telemetry import BatchMetrics, OperatorBatch
-from include.control.stores.deployments import DeploymentStore
+from include.lake.deployments import DeploymentStore
 from include.lake.records import batch_row
 from include.lake.store import Lake
-from include.pipelines.spec import PipelineSpec
+from include.model.spec import PipelineSpec
+from include.model.telemetry import BatchMetrics, OperatorBatch
 
 START = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
 

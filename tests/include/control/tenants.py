@@ -6,17 +6,17 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from include.contracts.decision import Decision, Reconfiguration
-from include.contracts.deployment import Deployment
-from include.contracts.protocols import Cursor
-from include.contracts.signals import Signals
 from include.control.cycle import Loop, Observed, Request
 from include.control.launch import launch
 from include.control.quality import GateResult
-from include.control.stores.deployments import DeploymentStore
+from include.lake.deployments import DeploymentStore
 from include.lake.store import Lake
-from include.pipelines.spec import PipelineSpec
-from include.tracking.tracker import Tracker
+from include.model.decision import Decision, Reconfiguration
+from include.model.deployment import Deployment
+from include.model.protocols import Cursor
+from include.model.signals import Signals
+from include.model.spec import PipelineSpec
+from include.reporting.tracker import MlflowTracker
 from tests.include.control.looks import Clock
 
 
@@ -50,7 +50,7 @@ class Tenant:
 
     @property
     def loop(self) -> Loop:
-        return Loop(self.spec, self.lake, self.plant, {}, Tracker(None), self.clock)
+        return Loop(self.spec, self.lake, self.plant, {}, MlflowTracker(None), self.clock)
 
     def launch(self, **wish: Any) -> Deployment:
         return launch(self.spec, self.lake, **wish)

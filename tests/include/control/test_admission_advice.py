@@ -10,15 +10,15 @@ from typing import Any
 
 import pytest
 
-from include.contracts.decision import Action, Decision, Memory, Proposal
-from include.contracts.deployment import Deployment
-from include.contracts.protocols import Cursor
-from include.contracts.signals import Signals
 from include.control.quality.docs import DataDocs
-from include.control.stores.decisions import DecisionStore
-from include.control.stores.memories import MemoryStore
 from include.control.streams import stream_counts
-from include.tracking.tracker import Tracker
+from include.lake.decisions import DecisionStore
+from include.lake.memories import MemoryStore
+from include.model.decision import Action, Decision, Memory, Proposal
+from include.model.deployment import Deployment
+from include.model.protocols import Cursor
+from include.model.signals import Signals
+from include.reporting.tracker import MlflowTracker
 from optimizers.registry import admission
 from tests.include.control.looks import NAME, MemoryPlant, World, world
 from tests.include.control.test_streams import NOW, PROFILE, profile
@@ -43,7 +43,7 @@ def _no_pages(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(DataDocs, "keep", lambda *_: None)
 
 
-def admitting(home: Path, arrival: float = 400.0, tracker: Tracker | None = None, **changes: Any) -> World:
+def admitting(home: Path, arrival: float = 400.0, tracker: MlflowTracker | None = None, **changes: Any) -> World:
     w = world(home, tracker, profile=PROFILE, admission={**ADMISSION, **changes})
     w.plant.__class__ = Measuring
     w.plant.spec = w.loop.spec  # type: ignore[attr-defined]
@@ -160,7 +160,7 @@ def test_admission_when_advised_then_its_run_has_plan_forecasts_and_picture(tmp_
     from mlflow import MlflowClient
 
     uri = f"sqlite:///{tmp_path / 'mlflow.db'}"
-    w = admitting(tmp_path, tracker=Tracker(uri, artifacts=(tmp_path / "artifacts").as_uri()))
+    w = admitting(tmp_path, tracker=MlflowTracker(uri, artifacts=(tmp_path / "artifacts").as_uri()))
     profile(w.lake, {hour: {"JFK/B6": 2000 + 100 * hour, "EWR/UA": 2000} for hour in range(4)})
     decision = w.loop.decide(w.loop.observe())
     assert decision.mlflow_run_id is not None

@@ -9,14 +9,14 @@ from typing import Any
 
 import pytest
 
-from include.contracts.decision import Action, Decision, Outcome, Reconfiguration
-from include.contracts.errors import MillraceError, Settled
 from include.control.applying import roll_back
 from include.control.approval import question, refuse
 from include.control.quality.docs import DataDocs
-from include.control.stores.decisions import DecisionStore, veto_id
-from include.control.stores.deployments import DeploymentStore
-from include.control.stores.reconfigurations import ReconfigurationStore
+from include.lake.decisions import DecisionStore, veto_id
+from include.lake.deployments import DeploymentStore
+from include.lake.reconfigurations import ReconfigurationStore
+from include.model.decision import Action, Decision, Outcome, Reconfiguration
+from include.model.errors import MillraceError, Settled
 from tests.include.control.looks import NAME, NOON, World, world
 from tests.include.control.tenants import slots_in_all, tenants
 

@@ -3,11 +3,11 @@ from pathlib import Path
 
 import pytest
 
-from include.contracts.decision import Action, Decision
-from include.contracts.errors import MillraceError
 from include.control.approval import awaiting, refuse
-from include.control.stores.decisions import DecisionStore
+from include.lake.decisions import DecisionStore
 from include.lake.store import Lake
+from include.model.decision import Action, Decision
+from include.model.errors import MillraceError
 
 NOW = datetime(2013, 1, 1, 12, tzinfo=UTC)
 ID = "20130101T120000-1f3a9c04"

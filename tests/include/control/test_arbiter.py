@@ -3,9 +3,9 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from include.contracts.decision import Proposal
-from include.contracts.deployment import AppDeployment, Change, Deployment
 from include.control.arbiter import ORDER, in_order, rule
+from include.model.decision import Proposal
+from include.model.deployment import AppDeployment, Change, Deployment
 
 CURRENT = Deployment(
     "delays",

@@ -8,7 +8,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from include.contracts.telemetry import BatchMetrics, OperatorBatch
 from include.control.capacity import (
     STATE_ROW_S,
     STORE_S,
@@ -20,6 +19,7 @@ from include.control.capacity import (
     work,
 )
 from include.control.health import healthy
+from include.model.telemetry import BatchMetrics, OperatorBatch
 from tests.include.control.synthetic import START, App
 
 

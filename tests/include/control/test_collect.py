@@ -6,17 +6,17 @@ from pathlib import Path
 
 import pytest
 
-from include.contracts.decision import Outcome, Reconfiguration
-from include.contracts.errors import NotReady
-from include.contracts.protocols import Cursor
-from include.contracts.signals import AppSignals, Signals
-from include.contracts.telemetry import BatchMetrics
 from include.control.collect import collect
 from include.control.observations import new_observations
-from include.control.stores.deployments import DeploymentStore
-from include.control.stores.observations import ObservationStore
-from include.control.stores.reconfigurations import ReconfigurationStore
+from include.lake.deployments import DeploymentStore
+from include.lake.observations import ObservationStore
+from include.lake.reconfigurations import ReconfigurationStore
 from include.lake.store import Lake
+from include.model.decision import Outcome, Reconfiguration
+from include.model.errors import NotReady
+from include.model.protocols import Cursor
+from include.model.signals import AppSignals, Signals
+from include.model.telemetry import BatchMetrics
 from tests.include.control.synthetic import START, App, add, lake_of, spec
 
 NOWHERE = Cursor()

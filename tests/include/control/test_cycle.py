@@ -5,21 +5,21 @@ from pathlib import Path
 
 import pytest
 
-from include.contracts.codec import from_json, to_json
-from include.contracts.decision import Action, Decision, Memory, Outcome, Proposal, Reconfiguration
-from include.contracts.deployment import Change, Deployment
-from include.contracts.errors import MillraceError, NotReady, Settled
-from include.contracts.protocols import Cursor
-from include.contracts.signals import Signals
 from include.control.applying import roll_back
 from include.control.cycle import Observed, Request
 from include.control.quality.docs import DataDocs
-from include.control.stores.decisions import DecisionStore, veto_id
-from include.control.stores.deployments import DeploymentStore
-from include.control.stores.memories import MemoryStore
-from include.control.stores.observations import ObservationStore
-from include.control.stores.reconfigurations import ReconfigurationStore
+from include.lake.decisions import DecisionStore, veto_id
+from include.lake.deployments import DeploymentStore
+from include.lake.memories import MemoryStore
+from include.lake.observations import ObservationStore
+from include.lake.reconfigurations import ReconfigurationStore
 from include.lake.records import batch_row
+from include.model.codec import from_json, to_json
+from include.model.decision import Action, Decision, Memory, Outcome, Proposal, Reconfiguration
+from include.model.deployment import Change, Deployment
+from include.model.errors import MillraceError, NotReady, Settled
+from include.model.protocols import Cursor
+from include.model.signals import Signals
 from tests.include.control.looks import NAME, NOON, Proportional, World, batch, good_rows, world, write, write_app
 
 

@@ -4,11 +4,11 @@ from pathlib import Path
 
 import pytest
 
-from include.contracts.decision import Action
 from include.control.quality.docs import DataDocs
-from include.control.stores.decisions import DecisionStore
-from include.control.stores.reconfigurations import ReconfigurationStore
-from include.tracking.tracker import Tracker
+from include.lake.decisions import DecisionStore
+from include.lake.reconfigurations import ReconfigurationStore
+from include.model.decision import Action
+from include.reporting.tracker import MlflowTracker
 from tests.include.control.looks import NAME, world
 
 
@@ -23,7 +23,7 @@ def test_change_when_decided_then_decision_and_run_name_each_other_and_the_run_l
     from mlflow import MlflowClient
 
     uri = f"sqlite:///{tmp_path / 'mlflow.db'}"
-    w = world(tmp_path, Tracker(uri, artifacts=(tmp_path / "artifacts").as_uri()))
+    w = world(tmp_path, MlflowTracker(uri, artifacts=(tmp_path / "artifacts").as_uri()))
     w.run()
     decision = w.loop.decide(w.loop.observe())
     stored = DecisionStore(w.lake).get(decision.decision_id)
@@ -46,7 +46,7 @@ def test_change_when_mlflow_is_out_of_reach_then_is_decided_and_applied_all_the_
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "0")
-    w = world(tmp_path, Tracker("http://127.0.0.1:1"))
+    w = world(tmp_path, MlflowTracker("http://127.0.0.1:1"))
     w.run()
     decision = w.loop.decide(w.loop.observe())
     assert (decision.action, decision.mlflow_run_id) == (Action.APPLY, None)
@@ -57,6 +57,6 @@ def test_hold_when_recorded_then_makes_no_run(tmp_path: Path) -> None:
     w = world(tmp_path)
     w.run()
     w.plant.arrival = 400
-    w.loop.tracker = Tracker(f"sqlite:///{tmp_path / 'mlflow.db'}")
+    w.loop.tracker = MlflowTracker(f"sqlite:///{tmp_path / 'mlflow.db'}")
     assert w.loop.decide(w.loop.observe()).mlflow_run_id is None
     assert not (tmp_path / "mlflow.db").exists()

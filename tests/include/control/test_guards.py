@@ -8,12 +8,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from include.contracts.decision import Outcome, Reconfiguration
-from include.contracts.deployment import AppDeployment, Deployment
-from include.contracts.signals import Bounds
 from include.control.guards import CHAIN, Case, Scaling, first_veto, judge
 from include.control.quality.result import GateResult
-from include.pipelines.spec import GuardsSpec
+from include.model.decision import Outcome, Reconfiguration
+from include.model.deployment import AppDeployment, Deployment
+from include.model.signals import Bounds
+from include.model.spec import GuardsSpec
 
 NOW = datetime(2013, 1, 1, 12, tzinfo=UTC)
 ORDER = ["data quality", "bounds", "cool-down", "changes per hour", "quiet hours", "ineffective scaling", "quota"]

@@ -5,9 +5,9 @@ from datetime import timedelta
 
 import pytest
 
-from include.contracts.decision import Outcome, Reconfiguration
-from include.contracts.telemetry import BatchMetrics
 from include.control.health import healthy, sound
+from include.model.decision import Outcome, Reconfiguration
+from include.model.telemetry import BatchMetrics
 from tests.include.control.synthetic import START, App
 
 

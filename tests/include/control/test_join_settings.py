@@ -14,9 +14,20 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from include import wiring
-from include.contracts.backtest import Backtest
-from include.contracts.decision import Action, Memory, Outcome, Proposal, Reconfiguration
-from include.contracts.deployment import (
+from include.control import cycle
+from include.control.applying import roll_back
+from include.control.arbiter import rule
+from include.control.guards import Case, judge
+from include.control.launch import launch
+from include.control.quality.result import GateResult
+from include.control.sentences import change_sentence
+from include.control.wishes import Wishes
+from include.lake.deployments import DeploymentStore
+from include.lake.reconfigurations import ReconfigurationStore
+from include.lake.store import Lake
+from include.model.backtest import Backtest
+from include.model.decision import Action, Memory, Outcome, Proposal, Reconfiguration
+from include.model.deployment import (
     BLOCK_SIZE,
     JOIN_FIELDS,
     JOIN_WORKERS,
@@ -26,24 +37,13 @@ from include.contracts.deployment import (
     Change,
     Deployment,
 )
-from include.contracts.join import JoinSettings
-from include.contracts.protocols import Cursor
-from include.contracts.signals import Bounds, Signals
-from include.control import cycle
-from include.control.applying import roll_back
-from include.control.arbiter import rule
-from include.control.guards import Case, judge
-from include.control.launch import launch
-from include.control.quality.result import GateResult
-from include.control.sentences import change_sentence
-from include.control.stores.deployments import DeploymentStore
-from include.control.stores.reconfigurations import ReconfigurationStore
-from include.control.wishes import Wishes
-from include.lake.store import Lake
-from include.pipelines.spec import GuardsSpec, PipelineSpec
+from include.model.join import JoinSettings
+from include.model.protocols import Cursor
+from include.model.signals import Bounds, Signals
+from include.model.spec import GuardsSpec, PipelineSpec
 from tests.include.control.looks import NAME, NOON, MemoryPlant, World, spec, world
-from tests.include.control.plant_of_doubles import DoublesPlant
 from tests.include.control.recorded_run import DAY, App, Steady, launched, spec_of
+from tests.include.drivers.plant_of_doubles import DoublesPlant
 
 JOIN: dict[str, Any] = {
     "streams": {"a": {"source": "a", "time": "t", "columns": ["k"]}},

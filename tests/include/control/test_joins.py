@@ -10,10 +10,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from include.contracts.codec import from_json, to_json
-from include.contracts.join import JoinSignals
 from include.control.joins import join_signals
 from include.lake.store import Lake
+from include.model.codec import from_json, to_json
+from include.model.join import JoinSignals
 from tests.include.control.looks import NAME, NOON, spec
 
 PERIOD = timedelta(seconds=60)

@@ -8,7 +8,7 @@ import pytest
 
 from include.control.key_groups import key_groups
 from include.lake.store import Lake
-from include.pipelines.spec import PipelineSpec
+from include.model.spec import PipelineSpec
 from tests.include.control.looks import NAME, NOON, spec
 
 HOUR = timedelta(hours=1)

@@ -4,14 +4,14 @@ from pathlib import Path
 
 import pytest
 
-from include.contracts.decision import Action, Outcome, Reconfiguration
-from include.contracts.errors import MillraceError
 from include.control.launch import launch
-from include.control.stores.decisions import DecisionStore
-from include.control.stores.deployments import DeploymentStore
-from include.control.stores.reconfigurations import ReconfigurationStore
+from include.lake.decisions import DecisionStore
+from include.lake.deployments import DeploymentStore
+from include.lake.reconfigurations import ReconfigurationStore
 from include.lake.store import Lake
-from include.pipelines.spec import PipelineSpec
+from include.model.decision import Action, Outcome, Reconfiguration
+from include.model.errors import MillraceError
+from include.model.spec import PipelineSpec
 
 NOON = datetime(2013, 1, 1, 12, tzinfo=UTC)
 

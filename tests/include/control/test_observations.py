@@ -8,12 +8,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from include.contracts.signals import AppSignals, Capacity, Observation, Signals
 from include.control.look import Request
 from include.control.observations import known_observations, new_observations, remembered
-from include.control.stores.decisions import DecisionStore
-from include.control.stores.observations import KEEP_PER_LEVEL, ObservationStore
+from include.lake.decisions import DecisionStore
+from include.lake.observations import KEEP_PER_LEVEL, ObservationStore
 from include.lake.store import Lake
+from include.model.signals import AppSignals, Capacity, Observation, Signals
 from tests.include.control.looks import NAME
 from tests.include.control.recorded_run import DAY, Steady, launched
 

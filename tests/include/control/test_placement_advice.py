@@ -9,14 +9,14 @@ from typing import Any
 
 import pytest
 
-from include.contracts.decision import Action, Memory, Proposal
-from include.contracts.deployment import Deployment
-from include.contracts.placement import PlacementPlan
-from include.contracts.signals import Signals
 from include.control.quality.docs import DataDocs
-from include.control.stores.decisions import DecisionStore
-from include.control.stores.memories import MemoryStore
-from include.tracking.tracker import Tracker
+from include.lake.decisions import DecisionStore
+from include.lake.memories import MemoryStore
+from include.model.decision import Action, Memory, Proposal
+from include.model.deployment import Deployment
+from include.model.placement import PlacementPlan
+from include.model.signals import Signals
+from include.reporting.tracker import MlflowTracker
 from tests.include.control.looks import NAME, World, world
 
 SENTENCE = "move 1 key groups; load distance 25.0 -> 5.0, proven minimum 5.0"
@@ -67,7 +67,7 @@ def _no_pages(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(DataDocs, "keep", lambda *_: None)
 
 
-def placed(home: Path, placer: Placer, arrival: float = 800.0, tracker: Tracker | None = None) -> World:
+def placed(home: Path, placer: Placer, arrival: float = 800.0, tracker: MlflowTracker | None = None) -> World:
     w = world(home, tracker)
     w.loop.optimizers = {**w.loop.optimizers, "albic": placer}
     w.plant.arrival = arrival
@@ -110,7 +110,7 @@ def test_placement_when_advised_then_its_run_has_plan_proof_and_picture(tmp_path
     from mlflow import MlflowClient
 
     uri = f"sqlite:///{tmp_path / 'mlflow.db'}"
-    tracker = Tracker(uri, artifacts=(tmp_path / "artifacts").as_uri())
+    tracker = MlflowTracker(uri, artifacts=(tmp_path / "artifacts").as_uri())
     w = placed(tmp_path, Placer(), arrival=400.0, tracker=tracker)
     decision = w.loop.decide(w.loop.observe())
     assert decision.mlflow_run_id is not None

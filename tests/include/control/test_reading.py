@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from include.contracts.decision import Action, Decision
 from include.control.quality.docs import DataDocs
-from include.control.stores.decisions import DecisionStore
-from include.control.stores.memories import MemoryStore
+from include.lake.decisions import DecisionStore
+from include.lake.memories import MemoryStore
 from include.lake.since import CATCH_UP_ROWS
 from include.lake.store import Lake
+from include.model.decision import Action, Decision
 from tests.include.control.looks import NAME, World, good_rows, world, write, write_app
 
 BATCHES = "telemetry/batches"

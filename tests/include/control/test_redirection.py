@@ -14,19 +14,19 @@ from typing import Any
 
 import pytest
 
-from include.contracts.decision import Action, Decision
-from include.contracts.deployment import Deployment
-from include.contracts.protocols import Cursor
-from include.contracts.signals import Signals
 from include.control.applying import roll_back
 from include.control.quality.docs import DataDocs
-from include.control.stores.deployments import DeploymentStore
 from include.control.streams import stream_counts
-from include.feeds.nycflights import flights
-from include.feeds.replay import Clock, Replay
+from include.lake.deployments import DeploymentStore
 from include.lake.source import query
 from include.lake.store import Lake
-from include.pipelines.spec import PipelineSpec
+from include.local.feeds.nycflights import flights
+from include.local.feeds.replay import Clock, Replay
+from include.model.decision import Action, Decision
+from include.model.deployment import Deployment
+from include.model.protocols import Cursor
+from include.model.signals import Signals
+from include.model.spec import PipelineSpec
 from optimizers.registry import admission
 from tests.include.control.looks import NAME, NOON, MemoryPlant, World, world
 
@@ -145,7 +145,13 @@ def test_streams_of_a_running_replay_when_looks_redirect_them_then_no_row_is_los
     clock = Clock(fold_days=7, days=1, day_s=24, tick_s=0.2)
     w = feeding(tmp_path, datetime.now(UTC), capacity=250.0, report_s=1)
     tables = [tmp_path / "north", tmp_path / "south"]
-    command = [sys.executable, "-m", "include.feeds.streams", *(f"--ingest={t}" for t in tables), f"--pipeline={NAME}"]
+    command = [
+        sys.executable,
+        "-m",
+        "include.local.feeds.streams",
+        *(f"--ingest={t}" for t in tables),
+        f"--pipeline={NAME}",
+    ]
     command += [f"--lake={w.lake.root}", "--fold-days=7", "--day-s=24", "--tick-s=0.2", "--parts=1", "--report-s=1"]
     feed = subprocess.Popen(
         command, cwd=ROOT, env={**os.environ, "PYTHONPATH": str(ROOT)}, text=True,

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 
-from include.contracts.decision import Outcome, Reconfiguration
 from include.control.ruling import blamed
+from include.model.decision import Outcome, Reconfiguration
 
 NOON = datetime(2013, 1, 1, 12, tzinfo=UTC)
 

@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from include.contracts.admission import StreamCounts
-from include.control.stores.memories import MemoryStore
 from include.control.streams import stream_counts
+from include.lake.memories import MemoryStore
 from include.lake.store import Lake
-from include.pipelines.spec import PipelineSpec
+from include.model.admission import StreamCounts
+from include.model.spec import PipelineSpec
 from tests.include.control.looks import NAME, NOON, spec
 
 HOUR = timedelta(hours=1)

@@ -6,16 +6,16 @@ from pathlib import Path
 
 import pytest
 
-from include.contracts.decision import Action, Decision, Outcome, Reconfiguration
-from include.contracts.errors import Conflict
-from include.contracts.protocols import Cursor
-from include.contracts.signals import AppSignals, Capacity, Signals
 from include.control.spark_plant import SparkPlant
-from include.control.stores.decisions import DecisionStore
-from include.control.stores.deployments import DeploymentStore
-from include.control.stores.reconfigurations import ReconfigurationStore
 from include.control.verify import verify
+from include.lake.decisions import DecisionStore
+from include.lake.deployments import DeploymentStore
+from include.lake.reconfigurations import ReconfigurationStore
 from include.lake.store import Lake
+from include.model.decision import Action, Decision, Outcome, Reconfiguration
+from include.model.errors import Conflict
+from include.model.protocols import Cursor
+from include.model.signals import AppSignals, Capacity, Signals
 from tests.include.control.synthetic import START, App, lake_of, spec
 
 PREDICTED = {"processing_ability_rows_per_s": 400.0, "utilisation_ratio": 0.7, "unheard_of": 1.0}

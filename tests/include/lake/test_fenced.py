@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from include.contracts.errors import Conflict, MillraceError
 from include.lake.fenced import Fenced, FencedTable
 from include.lake.store import Lake
+from include.model.errors import Conflict, MillraceError
 
 TABLE = "telemetry/batches"
 

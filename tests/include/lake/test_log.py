@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 from deltalake import DeltaTable
 
-from include.contracts.errors import MillraceError
 from include.lake.log import DeltaLog
 from include.lake.store import Lake
+from include.model.errors import MillraceError
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
 TABLE = "telemetry/apps"

@@ -8,11 +8,11 @@ import pyarrow.compute as pc
 import pytest
 from deltalake import DeltaTable
 
-from include.contracts.errors import MillraceError
 from include.lake.recent import COMMITS_OF_ROWS, Recent, Wanted, read_recent
 from include.lake.schemas import TABLES
 from include.lake.since import CATCH_UP_ROWS, read_since, read_span
 from include.lake.store import CONFIGURATION, Lake
+from include.model.errors import MillraceError
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
 TABLE = "telemetry/apps"

@@ -8,9 +8,6 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from include.contracts.decision import Action, Decision, Outcome, Reconfiguration
-from include.contracts.signals import Observation, Signals
-from include.contracts.telemetry import AppMetrics, BatchMetrics, OperatorBatch
 from include.lake.records import (
     app_row,
     batch_from_row,
@@ -23,6 +20,9 @@ from include.lake.records import (
     reconfiguration_row,
 )
 from include.lake.store import Lake
+from include.model.decision import Action, Decision, Outcome, Reconfiguration
+from include.model.signals import Observation, Signals
+from include.model.telemetry import AppMetrics, BatchMetrics, OperatorBatch
 
 small = st.integers(0, 2**31 - 1)
 long = st.integers(0, 2**60)

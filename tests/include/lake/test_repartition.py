@@ -14,13 +14,13 @@ import pyarrow as pa
 import pytest
 from deltalake import DeltaTable, write_deltalake
 
-from include.contracts.errors import MillraceError
 from include.lake.fenced import FencedTable
 from include.lake.maintain import compact, maintain
 from include.lake.recent import Wanted, read_recent
 from include.lake.repartition import repartition
 from include.lake.schemas import TABLES
 from include.lake.store import CONFIGURATION, Lake
+from include.model.errors import MillraceError
 
 NOW = datetime(2026, 3, 3, 12, tzinfo=UTC)
 TABLE = "telemetry/apps"

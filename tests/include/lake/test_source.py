@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from include.contracts.errors import Conflict, MillraceError
 from include.lake.source import SourceTable, arrivals, is_table, query, split
+from include.model.errors import Conflict, MillraceError
 
 SCHEMA = pa.schema([("n", pa.int64())])
 

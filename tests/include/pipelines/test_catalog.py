@@ -10,9 +10,9 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from include.contracts.errors import MillraceError
+from include.model.errors import MillraceError
+from include.model.spec import PipelineSpec, Slots, StreamMetadata
 from include.pipelines.catalog import FOLDERS_VARIABLE, find, load, load_all
-from include.pipelines.spec import PipelineSpec, Slots, StreamMetadata
 from optimizers.drfm.advice.options import parse
 from optimizers.drfm.metadata.stream import Metadata
 from optimizers.registry import all_of, problems

@@ -12,12 +12,12 @@ from pathlib import Path
 import psutil
 import pytest
 
-from include.contracts.submit import conf_words
-from include.demo.comparison import compare, settled
-from include.feeds.nycflights import flights
-from include.feeds.replay import SCHEMA, Clock, Replay
 from include.lake.source import SourceTable, is_table, query
-from include.stack import spark_env
+from include.local.demo.comparison import compare, settled
+from include.local.feeds.nycflights import flights
+from include.local.feeds.replay import SCHEMA, Clock, Replay
+from include.local.stack import spark_env
+from include.model.submit import conf_words
 
 pytestmark = pytest.mark.spark
 

@@ -11,12 +11,12 @@ import pyarrow as pa
 import pytest
 import yaml
 
-from include.contracts.join import JoinDefinition, JoinTask
-from include.feeds.nycflights import flights, weather
-from include.feeds.replay import FLIGHTS, WEATHER, Clock, Kind, Replay
+from include.local.feeds.nycflights import flights, weather
+from include.local.feeds.replay import FLIGHTS, WEATHER, Clock, Kind, Replay
+from include.model.join import JoinDefinition, JoinTask
+from include.model.spec import PipelineSpec
 from include.pipelines.catalog import load
 from include.pipelines.schema import FILE
-from include.pipelines.spec import PipelineSpec
 from optimizers.registry import all_of, problems
 
 EXAMPLE = Path(__file__).resolve().parents[3] / "include" / "pipelines" / "examples" / "flight_weather.yaml"

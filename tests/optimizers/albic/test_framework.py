@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from include.contracts.errors import MillraceError
+from include.model.errors import MillraceError
 from optimizers.albic.balance.balancer import balance
 from optimizers.albic.framework import NEW, Limits, Sizing, adapt, to_target
 from optimizers.albic.joint.search import place

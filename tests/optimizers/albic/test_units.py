@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 
-from include.contracts.errors import MillraceError
+from include.model.errors import MillraceError
 from optimizers.albic.problem import Caps, Problem
 from optimizers.albic.units import contract, expand, numbered
 from tests.optimizers.albic.jobs import ints, problem, problems

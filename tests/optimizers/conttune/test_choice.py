@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from include.contracts.signals import Bounds
+from include.model.signals import Bounds
 from optimizers.conttune.choice import Choice, decided, held, worthwhile
 from optimizers.conttune.job import Job, job
 from optimizers.conttune.reasons import Reason

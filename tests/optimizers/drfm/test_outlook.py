@@ -3,7 +3,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from include.contracts.errors import MillraceError
+from include.model.errors import MillraceError
 from optimizers.drfm.admission import Admission
 from optimizers.drfm.forecast.holt import Holt
 from optimizers.drfm.forecast.naive import Seasonal

@@ -3,7 +3,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from include.contracts.errors import MillraceError
+from include.model.errors import MillraceError
 from optimizers.drfm.problem import NEW, Plan, oversized
 from tests.optimizers.drfm.instances import problem
 

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from include.contracts.errors import MillraceError
+from include.model.errors import MillraceError
 from optimizers.drfm.sizing import Costs, Workers, fill, split_capacity, workers
 
 COSTS = Costs(query_s=1e-3, merge_s=2e-3, partials=100.0)

@@ -7,10 +7,10 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
-from include.contracts.decision import Memory, Proposal
-from include.contracts.deployment import Deployment
-from include.contracts.join import JoinSettings, JoinSignals
-from include.contracts.signals import Bounds, Signals
+from include.model.decision import Memory, Proposal
+from include.model.deployment import Deployment
+from include.model.join import JoinSettings, JoinSignals
+from include.model.signals import Bounds, Signals
 from optimizers.esj.adviser import Adviser
 from optimizers.esj.options import parse
 from tests.optimizers.builders import APP, NOON, app_signals, deployment, signals

@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from include.contracts.codec import from_json, to_json
-from include.contracts.deployment import JOIN_FIELDS
-from include.contracts.join import JoinSignals
-from include.contracts.signals import Bounds, Signals
+from include.model.codec import from_json, to_json
+from include.model.deployment import JOIN_FIELDS
+from include.model.join import JoinSignals
+from include.model.signals import Bounds, Signals
 from optimizers.esj.deployment import workers_for
 from tests.optimizers.builders import APP
 from tests.optimizers.esj.looks import W, adviser, deployed, follow, look, measured, wanted

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from include.contracts.errors import MillraceError
+from include.model.errors import MillraceError
 from optimizers.esj.block_size import block_size, cost, fits
 
 ALPHAS = st.floats(0.01, 0.79)

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from include.contracts.errors import MillraceError
+from include.model.errors import MillraceError
 from optimizers.esj.options import Options, Setting, parse
 from optimizers.esj.thresholds import Thresholds
 

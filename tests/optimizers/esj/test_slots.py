@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from include.contracts.signals import Bounds
+from include.model.signals import Bounds
 from optimizers.esj.slots import Raised, read, slots_for, write
 
 COUNTS = st.integers(1, 16)

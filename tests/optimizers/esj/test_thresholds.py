@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from include.contracts.errors import MillraceError
+from include.model.errors import MillraceError
 from optimizers.esj.thresholds import Thresholds, thresholds
 
 NAMES = ("tau0", "tau1", "tau2", "tau3")

@@ -12,13 +12,13 @@ from deltalake import write_deltalake
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from include.contracts.decision import Action, Outcome, Reconfiguration
-from include.contracts.protocols import Cursor
 from include.control.quality import GateResult, check
 from include.control.quality.docs import EVERY_S, DataDocs
-from include.control.stores.deployments import DeploymentStore
-from include.control.stores.reconfigurations import ReconfigurationStore
+from include.lake.deployments import DeploymentStore
+from include.lake.reconfigurations import ReconfigurationStore
 from include.lake.records import batch_row
+from include.model.decision import Action, Outcome, Reconfiguration
+from include.model.protocols import Cursor
 from tests.include.control.looks import NAME, NOON, World, batch, good_rows, world, write, write_app
 
 Rows = list[dict[str, Any]]

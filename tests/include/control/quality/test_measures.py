@@ -17,7 +17,7 @@ from include.control.quality.expectations import (
     tables_suite,
 )
 from include.control.quality.measures import Part, sound
-from include.pipelines.spec import Quality
+from include.model.spec import Quality
 
 CHECKS = [*tables_suite(Quality(), True), *columns_suite(), *batches_suite(Quality()), *apps_suite()]
 

@@ -7,8 +7,8 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
-from include.contracts.placement import KeyGroups
-from include.contracts.signals import Signals
+from include.model.placement import KeyGroups
+from include.model.signals import Signals
 from tests.optimizers.builders import NOON, app_signals, signals
 
 

@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from include.contracts.codec import from_json, to_json
-from include.contracts.decision import Memory, Proposal
-from include.contracts.errors import MillraceError
-from include.contracts.placement import KeyGroups
+from include.model.codec import from_json, to_json
+from include.model.decision import Memory, Proposal
+from include.model.errors import MillraceError
+from include.model.placement import KeyGroups
 from optimizers.registry import placement
 from tests.optimizers.albic.advice.groups import groups, look
 from tests.optimizers.builders import deployment

@@ -3,7 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from include.contracts.errors import MillraceError
+from include.model.errors import MillraceError
 from optimizers.albic.advice.measured import keys, measured
 from optimizers.albic.advice.options import Options
 from tests.optimizers.albic.advice.groups import groups

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 
-from include.contracts.errors import MillraceError
+from include.model.errors import MillraceError
 from optimizers.albic.balance.balancer import balance
 from optimizers.albic.joint.options import Options
 from optimizers.albic.joint.search import place

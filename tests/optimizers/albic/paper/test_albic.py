@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 
-from include.contracts.errors import MillraceError
+from include.model.errors import MillraceError
 from optimizers.albic.pairs import heavy
 from optimizers.albic.paper.albic import place
 from optimizers.albic.paper.improve import improve

@@ -6,8 +6,8 @@ from collections.abc import Iterable, Mapping
 from itertools import pairwise
 from typing import Any
 
-from include.contracts.decision import Memory, Proposal
-from include.contracts.signals import AppSignals, Bounds, Capacity, Edge, Objective, Observation, Signals
+from include.model.decision import Memory, Proposal
+from include.model.signals import AppSignals, Bounds, Capacity, Edge, Objective, Observation, Signals
 from optimizers.registry import create
 from tests.optimizers.builders import APP, capacity, dag_signals, deployment, observed, operator, signals, source
 from tests.optimizers.conformance import target

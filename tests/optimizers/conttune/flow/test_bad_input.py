@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from include.contracts.signals import Bounds, Edge, Objective, Observation
+from include.model.signals import Bounds, Edge, Objective, Observation
 from optimizers.registry import create
 from tests.optimizers.builders import APP, NOON, app_signals, capacity, deployment, observed
 from tests.optimizers.conformance import changed, target

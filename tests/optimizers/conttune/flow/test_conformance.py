@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from include.contracts.protocols import Optimizer
+from include.model.protocols import Optimizer
 from optimizers.registry import create
 from tests.optimizers.conformance import Conformance
 

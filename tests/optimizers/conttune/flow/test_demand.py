@@ -8,7 +8,7 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from include.contracts.signals import Capacity, Objective
+from include.model.signals import Capacity, Objective
 from optimizers.conttune.flow.demand import LEAST_UTILISATION, Demand, demand
 from optimizers.conttune.flow.memory import Notes
 from optimizers.conttune.job import job, whole

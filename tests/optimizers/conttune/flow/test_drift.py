@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from include.contracts.signals import Observation
+from include.model.signals import Observation
 from optimizers.conttune.flow.drift import MOST_SHIFTS, Drift, Shift, after, shifted
 from optimizers.conttune.flow.options import Options
 from tests.optimizers.builders import APP, NOON

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from include.contracts.signals import Bounds, Edge, Signals
+from include.model.signals import Bounds, Edge, Signals
 from optimizers.registry import create
 from tests.optimizers.builders import APP, NOON, dag_signals, deployment, operator, source
 from tests.optimizers.conformance import changed

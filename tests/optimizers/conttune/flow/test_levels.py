@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from include.contracts.signals import Observation
+from include.model.signals import Observation
 from optimizers.conttune.flow.levels import LEAST_SCATTER, observed_levels, training
 from optimizers.conttune.history import MAX_LEVELS
 from tests.optimizers.builders import APP, NOON, observed

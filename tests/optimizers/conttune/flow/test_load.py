@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from include.simulation.workload import permutation
+from benchmarks.simulation.workload import permutation
 from optimizers.conttune.flow.load import LEAST_RUNS, LOOKS, MOST_RUNS, NEAR, SAME, Loads, Run, ahead, fluctuation
 
 

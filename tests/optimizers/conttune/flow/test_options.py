@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from include.contracts.errors import MillraceError
+from include.model.errors import MillraceError
 from optimizers.conttune.flow.options import ALLOWED, Options, parse
 
 

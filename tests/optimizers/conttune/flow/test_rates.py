@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from include.contracts.signals import Edge, OperatorSignals
+from include.model.signals import Edge, OperatorSignals
 from optimizers.conttune.flow.rates import FORGET, LOOK_SD, Need, Ratio, Ratios, learned, needs
 from optimizers.conttune.job import Job, job
 from optimizers.conttune.tuning import whole

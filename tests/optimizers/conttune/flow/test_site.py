@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from include.contracts.signals import Bounds, Objective
+from include.model.signals import Bounds, Objective
 from optimizers.conttune.flow.demand import Demand
 from optimizers.conttune.flow.memory import Notes
 from optimizers.conttune.flow.options import Options

@@ -11,21 +11,21 @@ from typing import Any
 
 import pytest
 
-from include.contracts.decision import Memory, Proposal
-from include.contracts.deployment import Deployment
-from include.contracts.protocols import Optimizer
-from include.contracts.signals import Bounds, Objective, Signals
-from include.simulation.ability import plateau, power
-from include.simulation.drift import Drift, Event
-from include.simulation.noise import HEAVY, Noise
-from include.simulation.plant import SimulatedPlant
-from include.simulation.run import Run, Step, drive
-from include.simulation.scenario import Scenario
-from include.simulation.scenarios import scenario
-from include.simulation.score import recoveries, score
-from include.simulation.workload import sliding, stepwise
+from benchmarks.simulation.ability import plateau, power
+from benchmarks.simulation.drift import Drift, Event
+from benchmarks.simulation.noise import HEAVY, Noise
+from benchmarks.simulation.plant import SimulatedPlant
+from benchmarks.simulation.run import Run, Step, drive
+from benchmarks.simulation.scenario import Scenario
+from benchmarks.simulation.scenarios import scenario
+from benchmarks.simulation.score import recoveries, score
+from benchmarks.simulation.workload import sliding, stepwise
+from include.model.decision import Memory, Proposal
+from include.model.deployment import Deployment
+from include.model.protocols import Optimizer
+from include.model.signals import Bounds, Objective, Signals
 from optimizers.registry import create
-from tests.include.simulation.cases import case, chain, micro_batch
+from tests.benchmarks.simulation.cases import case, chain, micro_batch
 
 POWER = power(0.85)
 NOISE = Noise()

@@ -13,9 +13,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from include.contracts.codec import to_json
-from include.contracts.decision import Memory
-from include.contracts.signals import Bounds, Objective, Signals
+from include.model.codec import to_json
+from include.model.decision import Memory
+from include.model.signals import Bounds, Objective, Signals
 from optimizers.conttune.reasons import SENTENCES, Reason
 from optimizers.registry import create
 from tests.optimizers.builders import APP, NOON, app_signals, capacity, deployment, observed, signals

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import math
 
-from include.contracts.protocols import Optimizer
+from include.model.protocols import Optimizer
 from optimizers.registry import create
 from tests.optimizers.conformance import Conformance
 

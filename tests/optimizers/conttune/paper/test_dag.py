@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from include.contracts.decision import Memory, Proposal
-from include.contracts.signals import Bounds, Signals
+from include.model.decision import Memory, Proposal
+from include.model.signals import Bounds, Signals
 from optimizers.registry import create
 from tests.optimizers.builders import APP, dag_signals, deployment, edges, observed, operator, source
 

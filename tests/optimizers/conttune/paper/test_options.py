@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from include.contracts.errors import MillraceError
+from include.model.errors import MillraceError
 from optimizers.conttune.paper.options import LITERAL, STRONG, Options, parse
 
 STRENGTHS = ("known_arrival_rate", "unstick", "stop_rule")

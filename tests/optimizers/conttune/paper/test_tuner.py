@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from include.contracts.decision import Memory, Proposal
-from include.contracts.signals import AppSignals, Bounds, Capacity
+from include.model.decision import Memory, Proposal
+from include.model.signals import AppSignals, Bounds, Capacity
 from optimizers.conttune.reasons import SENTENCES, Reason
 from optimizers.registry import create
 from tests.optimizers.builders import APP, app_signals, capacity, deployment, observed, signals

@@ -9,9 +9,9 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from include.contracts.admission import StreamCounts
-from include.contracts.decision import Memory, Proposal
-from include.contracts.signals import Signals
+from include.model.admission import StreamCounts
+from include.model.decision import Memory, Proposal
+from include.model.signals import Signals
 from optimizers.registry import admission
 from tests.optimizers.builders import app_signals, deployment, signals
 

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from include.contracts.codec import from_json, to_json
-from include.contracts.decision import Memory, Proposal
+from include.model.codec import from_json, to_json
+from include.model.decision import Memory, Proposal
 from tests.optimizers.drfm.advice.counts import advised, counts, histories
 
 METHODS = ("horizon", "par", "ari", "ard", "drf", "drfm")

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from include.contracts.errors import MillraceError
+from include.model.errors import MillraceError
 from optimizers.drfm.advice.counted import counted, number
 from tests.optimizers.drfm.advice.counts import counts
 

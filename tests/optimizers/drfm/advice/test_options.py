@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from include.contracts.errors import MillraceError
+from include.model.errors import MillraceError
 from optimizers.drfm.advice.options import METHODS, parse
 from optimizers.drfm.forecast.holt import Holt
 from optimizers.drfm.forecast.naive import Seasonal

@@ -8,8 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from include.contracts.codec import to_json
-from include.contracts.deployment import NOWHERE
+from include.model.codec import to_json
+from include.model.deployment import NOWHERE
 from optimizers.drfm.advice.tables import onto_tables
 from optimizers.registry import admission
 from tests.optimizers.builders import deployment

@@ -4,7 +4,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from include.contracts.errors import MillraceError
+from include.model.errors import MillraceError
 from optimizers.drfm.forecast.best import Best
 from optimizers.drfm.forecast.fitting import error, fit
 from optimizers.drfm.forecast.holt import Holt

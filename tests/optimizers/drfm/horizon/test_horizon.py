@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 
-from include.contracts.errors import MillraceError
+from include.model.errors import MillraceError
 from optimizers.drfm.horizon.board import Board
 from optimizers.drfm.horizon.options import Options
 from optimizers.drfm.horizon.pairs import pair

@@ -3,7 +3,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from include.contracts.errors import MillraceError
+from include.model.errors import MillraceError
 from optimizers.drfm.metadata.expectation import cycle
 from optimizers.drfm.metadata.learn import Learning, learn, periods
 from optimizers.drfm.metadata.table import Table

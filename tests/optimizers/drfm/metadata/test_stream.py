@@ -1,6 +1,6 @@
 import pytest
 
-from include.contracts.errors import MillraceError
+from include.model.errors import MillraceError
 from optimizers.drfm.metadata.stream import Metadata, parse
 
 

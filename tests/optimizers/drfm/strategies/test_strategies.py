@@ -3,7 +3,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from include.contracts.errors import MillraceError
+from include.model.errors import MillraceError
 from optimizers.drfm.problem import NEW
 from optimizers.drfm.strategies.bfd import pack
 from optimizers.drfm.strategies.compositions import STRATEGIES

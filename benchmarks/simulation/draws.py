@@ -1,0 +1,36 @@
+"""The luck of a run: noise of every look, drawn ahead and by look, so that it is the same for every tuner."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from benchmarks.simulation.noise import Noise, Window
+from benchmarks.simulation.truth import NOISE, WINDOWS, stream
+
+BLOCK = 256
+"""Looks drawn at once."""
+
+
+class Draws:
+    """Factors of a run's measurements.
+
+    Args:
+        seed: Of the run.
+        noise: Of processing ability.
+        units: How many abilities are measured in a look.
+        windows: The window operators.
+    """
+
+    def __init__(self, seed: int, noise: Noise, units: int, windows: tuple[Window, ...]) -> None:
+        self._noise, self._units, self._windows = noise, units, windows
+        self._rngs = stream(seed, NOISE), stream(seed, WINDOWS)
+        self._rows: list[tuple[list[float], list[float]]] = []
+
+    def at(self, look: int) -> tuple[list[float], list[float]]:
+        """Return measured over true ability of each unit, and counted over mean output of each window, in a look."""
+        while look >= len(self._rows):
+            abilities = self._noise.factors(self._rngs[0], (BLOCK, self._units)).tolist()
+            columns = [window.factors(self._rngs[1], BLOCK) for window in self._windows]
+            counted = np.stack(columns, axis=1).tolist() if columns else [[] for _ in range(BLOCK)]
+            self._rows += zip(abilities, counted, strict=True)
+        return self._rows[look]

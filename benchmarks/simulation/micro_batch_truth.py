@@ -1,0 +1,146 @@
+"""Truth of a micro-batch app: its stages take turns on the app's slots, after a fixed cost.
+
+    duration = o(p) + sum_i rows_i / PA_i(p)
+    1 / PA(p) = sum_i (rows of operator i for a row that arrives) / PA_i(p), for the mix of sources as it arrives.
+p is what really runs: min(tasks, slots).
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from benchmarks.simulation.ability import Array
+from benchmarks.simulation.scenario import Scenario
+from benchmarks.simulation.truth import FIXED, KNEE, TOLERANCE, Factors, Levels, Rates, drawn, stream
+
+LEVELS_SPREAD = 0.25
+"""Relative spread of the operators' own levels around the app's."""
+
+
+class MicroBatchTruth:
+    """Abilities of the operators, and of the app that they make together.
+
+    The operators' curves are scaled so that the app takes a drawn number of slots at the peak rate and the target
+    utilisation; an operator's share of the work is as the levels of its vertex are to the others'.
+
+    Args:
+        scenario: The case.
+        seed: Of the run.
+    """
+
+    def __init__(self, scenario: Scenario, seed: int) -> None:
+        shape, options = scenario.shape, scenario.micro_batch
+        self.operators = shape.sizable
+        self._low, self._high = scenario.bounds.min_slots, scenario.bounds.max_slots
+        self._objective, self._options = scenario.measure, options
+        rng = stream(seed, FIXED, shape.name)
+        top = float(rng.uniform(*options.slots))
+        first = float(rng.uniform(*options.fixed_s))
+        self._fixed = [first * (1 + options.fixed_growth * (p - 1)) for p in range(1, self._high + 1)]
+        peak = np.array(scenario.workload.peak)
+        gains: Array = np.array(shape.gains)
+        work = np.array([sum(shape.vertex[name].levels) for name in self.operators])
+        shares = work / work.sum() * self._objective.target_utilisation
+        needs = np.maximum(gains @ peak, TOLERANCE) / shares
+        ranges = dict.fromkeys(self.operators, (top * (1 - LEVELS_SPREAD), top * (1 + LEVELS_SPREAD)))
+        table = drawn(scenario, seed, ranges, dict(zip(self.operators, needs.tolist(), strict=True)))
+        # each meets its own need at a level of its own; together they have to meet it at the app's
+        used = float(np.sum(gains @ peak / table[:, min(self._high, round(top)) - 1]))
+        reach = np.array([scenario.reach.get(name, 1.0) for name in self.operators])
+        self._table: Array = table * reach[:, None] * used / self._objective.target_utilisation
+        self._gains = gains
+        self._units = np.array(tuple(shape.units.values()))
+        self._app = shape.name
+        self._costs: dict[tuple[int, Factors], tuple[float, ...]] = {}
+        self._paces: dict[tuple[Rates, Factors], list[float]] = {}
+        self._minima: dict[tuple[Rates, Factors], Levels] = {}
+        self._abilities: dict[tuple[Rates, Factors], Array] = {}
+
+    def ability(self, unit: str) -> Array:
+        """Return PA(1..p_max) of an operator, or of the app at the unit rates' mix, before any drift, rows a second."""
+        if unit == self._app:
+            return self._app_ability(tuple(self._units.tolist()), (1.0,) * len(self.operators)).copy()
+        abilities: Array = self._table[self.operators.index(unit)]
+        return abilities.copy()
+
+    def ran(self, slots: int) -> int:
+        """Return the p that really runs: min(tasks, slots)."""
+        splits = self._options.source_splits
+        return slots if splits is None else min(slots, splits)
+
+    def fixed_s(self, slots: int) -> float:
+        """Return o(p), seconds."""
+        return self._fixed[self.ran(slots) - 1]
+
+    def s_per_row(self, slots: int, factors: Factors) -> tuple[float, ...]:
+        """Return the seconds of a batch that a row of each source costs."""
+        key = slots, factors
+        if key not in self._costs:
+            abilities = self._table[:, self.ran(slots) - 1] * np.array(factors)
+            self._costs[key] = tuple((self._gains / abilities[:, None]).sum(axis=0).tolist())
+        return self._costs[key]
+
+    def operator_abilities(self, slots: int, factors: Factors) -> list[float]:
+        """Return PA_i of each operator at the p that really runs, rows a second."""
+        found: list[float] = (self._table[:, self.ran(slots) - 1] * np.array(factors)).tolist()
+        return found
+
+    def sustained(self, slots: int, rates: Rates, factors: Factors) -> float:
+        """Return the highest rate that can be processed for good, rows a second; of full batches x / (o + x / PA)."""
+        return self._sustained(rates, factors)[slots - 1]
+
+    def minimum(self, rates: Rates, factors: Factors) -> Levels:
+        """Return the least slots that meet target utilisation and latency goal, or else the knee."""
+        key = rates, factors
+        if key not in self._minima:
+            self._minima[key] = (self._least(rates, factors),)
+        return self._minima[key]
+
+    def adequate(self, levels: Levels, rates: Rates, factors: Factors) -> bool:
+        """Say whether the app sustains what arrives, or nearly as much as any p does."""
+        most = max(self._sustained(rates, factors)[self._low - 1 :])
+        needed = sum(rates) if sum(rates) <= most else KNEE * most
+        return self.sustained(levels[0], rates, factors) >= needed * (1 - TOLERANCE)
+
+    def sustains(self, levels: Levels, rates: Rates, factors: Factors) -> bool:
+        """Say whether the app can process all that arrives for good."""
+        return self.sustained(levels[0], rates, factors) >= sum(rates) * (1 - TOLERANCE)
+
+    def planned_s(self, slots: int) -> float:
+        """Return the longest batch that the objective plans for, seconds: min(max_lag_s, o / (1 - target))."""
+        target, lag = self._objective.target_utilisation, self._objective.max_lag_s
+        return lag if target >= 1 else min(lag, self.fixed_s(slots) / (1 - target))
+
+    def _app_ability(self, rates: Rates, factors: Factors) -> Array:
+        key = rates, factors
+        if key not in self._abilities:
+            mix = np.array(rates) if sum(rates) > 0 else self._units
+            per_row = self._gains @ (mix / mix.sum())
+            cost = (per_row[:, None] / (self._table * np.array(factors)[:, None])).sum(axis=0)
+            p = [self.ran(slots) - 1 for slots in range(1, self._high + 1)]
+            self._abilities[key] = (1 / cost)[p]
+        return self._abilities[key]
+
+    def _sustained(self, rates: Rates, factors: Factors) -> list[float]:
+        key = rates, factors
+        if key not in self._paces:
+            x, of_app = self._options.batch_rows_limit, self._app_ability(rates, factors)
+            fixed = np.array([self.fixed_s(p) for p in range(1, self._high + 1)])
+            self._paces[key] = (of_app if x is None else x / (fixed + x / of_app)).tolist()
+        return self._paces[key]
+
+    def _least(self, rates: Rates, factors: Factors) -> int:
+        rate, objective, limit = sum(rates), self._objective, self._options.batch_rows_limit
+        levels = range(self._low, self._high + 1)
+        ability = self._app_ability(rates, factors)
+        for p in levels:
+            room = 1 - self.fixed_s(p) / objective.max_lag_s
+            fixed = 0.0 if limit is None else rate * self.fixed_s(p) / limit
+            allowed = min(objective.target_utilisation - fixed, room if room > 0 else math.inf)
+            if rate <= allowed * float(ability[p - 1]) * (1 + TOLERANCE):
+                return p
+        sustained = self._sustained(rates, factors)[self._low - 1 :]
+        wanted = max(KNEE * max(sustained), rate if rate <= max(sustained) else 0.0)
+        return next(p for p, s in zip(levels, sustained, strict=True) if s >= wanted * (1 - TOLERANCE))

@@ -1,0 +1,34 @@
+"""The most recent observations of every (operator, level), kept so that a look gets them without a search."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable
+
+from include.model.signals import Observation
+
+PER_LEVEL = 10
+"""Most recent points of each (operator, p) that a look carries."""
+
+
+class Observed:
+    """Points in the order they were measured; the oldest of a level makes room for its newest."""
+
+    def __init__(self) -> None:
+        self._kept: dict[int, Observation] = {}
+        self._numbers: dict[tuple[str, int], deque[int]] = {}
+        self._next = 0
+
+    def add(self, points: Iterable[Observation]) -> None:
+        """Add a look's points."""
+        for point in points:
+            numbers = self._numbers.setdefault((point.operator, point.parallelism), deque())
+            if len(numbers) == PER_LEVEL:
+                del self._kept[numbers.popleft()]
+            numbers.append(self._next)
+            self._kept[self._next] = point
+            self._next += 1
+
+    def recent(self) -> tuple[Observation, ...]:
+        """Return all that is kept, oldest first."""
+        return tuple(self._kept.values())

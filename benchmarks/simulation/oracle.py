@@ -1,0 +1,41 @@
+"""The reactive oracle: an optimizer that knows the true processing abilities, and the present rate, but no future.
+
+What it spends at any moment is the least that suffices, so it is what core-seconds are compared with; and it still pays
+for every change of the rate with a look's delay and a downtime.
+"""
+
+from __future__ import annotations
+
+from benchmarks.simulation.plant import SimulatedPlant
+from benchmarks.simulation.scenario import MICRO_BATCH
+from include.model.decision import Memory, Proposal
+from include.model.deployment import Change, Deployment
+from include.model.signals import Signals
+
+
+class Oracle:
+    """Sets every unit to the smallest p with true PA(p) >= needed rate / target utilisation, in one step.
+
+    Args:
+        plant: The plant that it drives.
+    """
+
+    def __init__(self, plant: SimulatedPlant) -> None:
+        self._plant = plant
+
+    def propose(self, signals: Signals, current: Deployment, memory: Memory) -> tuple[Proposal, Memory]:
+        """Propose the least that suffices for what arrived in the period; no change where that is deployed."""
+        plant = self._plant
+        scenario = plant.scenario
+        wanted = plant.truth.minimum(*plant.present)
+        name = scenario.shape.name
+        whole = scenario.execution == MICRO_BATCH
+        changes = tuple(
+            Change(name, scenario.sizes_by, p, target, None if whole else unit)
+            for unit, p, target in zip(scenario.units, plant.levels, wanted, strict=True)
+            if p != target
+        )
+        if not changes:
+            return Proposal("oracle", (), "sufficient", "What is deployed is the least that suffices."), memory
+        sentence = f"The least that suffices is {sum(wanted)} instead of {sum(plant.levels)} slots."
+        return Proposal("oracle", changes, "least_sufficient", sentence), memory

@@ -1,0 +1,172 @@
+"""A simulated cluster on which key groups are placed: loads and flows that vary by period, and moves that have a price.
+
+Units:
+    points        1/100 of what a node of capacity 1 can do in a period; loads, and what is saved
+    rows a second rates of flows
+    state         size of a group's state, in whatever unit the pause is given a unit of
+
+The load of a group is its full load less what it saves for each partner on its own node. A move pauses its group for
+``pause_s`` a unit of state, and costs both nodes ``move_points`` a unit of state in the period in which it is made:
+that is how a method that moves everything pays for it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from include.model.errors import MillraceError
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.intp]
+
+
+@dataclass(frozen=True)
+class PeriodTraffic:
+    """What happened in one period.
+
+    Attributes:
+        load: Load of each group while none of its partners is near, points, shape (K,), >= 0.
+        producer: Group that emits, shape (E,).
+        consumer: Group that receives, shape (E,).
+        rate: Rows a second, shape (E,), >= 0.
+        saved: Points that each end saves while both are on one node, shape (E,), >= 0.
+    """
+
+    load: Floats
+    producer: Ints
+    consumer: Ints
+    rate: Floats
+    saved: Floats
+
+
+@dataclass(frozen=True)
+class Cluster:
+    """What does not vary.
+
+    Attributes:
+        operator: Operator of each group, shape (K,).
+        node: Node of each group at the beginning, shape (K,).
+        capacity: Capacity of each node, shape (N,), > 0.
+        state: Size of each group's state, shape (K,), > 0.
+        pause_s: Seconds that a group pauses for a unit of its state.
+        move_points: Points that a move costs either node for a unit of state.
+        removed: Nodes that are marked for removal, shape (N,); none without.
+    """
+
+    operator: Ints
+    node: Ints
+    capacity: Floats
+    state: Floats
+    pause_s: float = 2.5
+    move_points: float = 0.0
+    removed: NDArray[np.bool_] = field(default_factory=lambda: np.zeros(0, dtype=bool))
+
+    def __post_init__(self) -> None:
+        """Refuse shapes that do not belong together.
+
+        Raises:
+            MillraceError: With the field, its value, what is allowed and the remedy.
+        """
+        if not len(self.removed):
+            object.__setattr__(self, "removed", np.zeros(len(self.capacity), dtype=bool))
+        groups, nodes = self.node.shape, self.capacity.shape
+        for name, shape, wanted in (
+            ("operator", self.operator.shape, groups),
+            ("state", self.state.shape, groups),
+            ("removed", self.removed.shape, nodes),
+        ):
+            if shape != wanted:
+                raise MillraceError(name, shape, f"shape {wanted}", "Give one value each.")
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How a period went, after its moves.
+
+    Attributes:
+        distance: Load distance right after the moves, points; what they cost is not in it.
+        collocation: Share of rows that stayed within a node, 0..1.
+        load_index: Load of the cluster, moves included, over that of the first period before any move.
+        moves: Groups that were moved.
+        spent: Size of their state together.
+        pause_s: Seconds that they paused together.
+    """
+
+    distance: float
+    collocation: float
+    load_index: float
+    moves: int
+    spent: float
+    pause_s: float
+
+
+class PlacementPlant:
+    """A cluster in a sequence of periods: look at ``traffic``, then :meth:`apply` a placement, which ends the period.
+
+    Args:
+        cluster: What does not vary.
+        traffic: What happens in a period by its number from 0, the same each time it is asked.
+    """
+
+    def __init__(self, cluster: Cluster, traffic: Callable[[int], PeriodTraffic] | Sequence[PeriodTraffic]) -> None:
+        self.cluster = cluster
+        self._of = traffic if callable(traffic) else traffic.__getitem__
+        self.node = cluster.node.copy()
+        self.period = 0
+        self.traffic = self._of(0)
+        self._first = float(loads(self.traffic, self.node, cluster.capacity) @ cluster.capacity)
+
+    def apply(self, node: Ints) -> Outcome:
+        """Move groups to where a placement wants them, and go on to the next period.
+
+        Args:
+            node: Node of each group, shape (K,).
+
+        Raises:
+            MillraceError: If a group has no node of the cluster.
+        """
+        cluster = self.cluster
+        if node.shape != self.node.shape or ((node < 0) | (node >= len(cluster.capacity))).any():
+            allowed = f"{len(self.node)} nodes from 0 to {len(cluster.capacity) - 1}"
+            raise MillraceError("placement", node.shape, allowed, "Place every group.")
+        moved = node != self.node
+        spent = float(cluster.state[moved].sum())
+        self.node = node.copy()
+        found = loads(self.traffic, node, cluster.capacity)
+        total = float(found @ cluster.capacity) + 2 * cluster.move_points * spent
+        outcome = Outcome(
+            distance=distance(found, cluster.capacity, cluster.removed),
+            collocation=collocation(self.traffic, node),
+            load_index=total / self._first if self._first > 0 else 1.0,
+            moves=int(moved.sum()),
+            spent=spent,
+            pause_s=cluster.pause_s * spent,
+        )
+        self.period += 1
+        self.traffic = self._of(self.period)
+        return outcome
+
+
+def loads(traffic: PeriodTraffic, node: Ints, capacity: Floats) -> Floats:
+    """Return the load of each node, points, shape (N,)."""
+    together = node[traffic.producer] == node[traffic.consumer]
+    full = np.bincount(node, weights=traffic.load, minlength=len(capacity))
+    saved = np.bincount(node[traffic.producer[together]], weights=2 * traffic.saved[together], minlength=len(capacity))
+    return (full - saved) / capacity
+
+
+def distance(found: Floats, capacity: Floats, removed: NDArray[np.bool_]) -> float:
+    """Return the largest deviation of a node that stays from the mean, points."""
+    mean = float(found @ capacity) / float(capacity[~removed].sum())
+    return float(np.abs(found[~removed] - mean).max())
+
+
+def collocation(traffic: PeriodTraffic, node: Ints) -> float:
+    """Return the share of rows that stay within a node, 0..1; 0 without flows."""
+    total = float(traffic.rate.sum())
+    together = node[traffic.producer] == node[traffic.consumer]
+    return float(traffic.rate[together].sum()) / total if total > 0 else 0.0

@@ -1,0 +1,189 @@
+"""A simulated job as a Plant: the same protocol as Spark's, so that any optimizer can drive it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from types import MappingProxyType
+
+from benchmarks.simulation.draws import Draws
+from benchmarks.simulation.micro_batch import MicroBatches
+from benchmarks.simulation.micro_batch_signals import MicroBatchSignals
+from benchmarks.simulation.micro_batch_truth import MicroBatchTruth
+from benchmarks.simulation.observed import Observed
+from benchmarks.simulation.pipelined import Pipelined
+from benchmarks.simulation.pipelined_signals import PipelinedSignals
+from benchmarks.simulation.pipelined_truth import PipelinedTruth
+from benchmarks.simulation.scenario import MICRO_BATCH, Scenario
+from benchmarks.simulation.segment import Segment
+from benchmarks.simulation.truth import Factors, Levels, Rates, Truth
+from include.model.decision import Outcome, Reconfiguration
+from include.model.deployment import AppDeployment, Deployment
+from include.model.errors import MillraceError, NotReady
+from include.model.protocols import Cursor
+from include.model.signals import AppSignals, Observation, Signals
+
+BEGIN = datetime(2013, 1, 1, tzinfo=UTC)
+"""When every run begins: simulated time needs a date, any date."""
+SETTLED_BATCHES = 3
+"""Batches after a reconfiguration, the cold first one included, before a micro-batch app's figures are trusted."""
+
+
+class SimulatedPlant:
+    """A case that runs; deterministic for a scenario, a seed and what is applied.
+
+    Args:
+        scenario: The case.
+        seed: Draws abilities and noise.
+
+    Attributes:
+        scenario: The case.
+        truth: What really holds. Nothing that decides may read it, but an oracle.
+        deployment: What is deployed.
+    """
+
+    def __init__(self, scenario: Scenario, seed: int) -> None:
+        self.scenario = scenario
+        self._look = 0
+        self._since = 0.0
+        self._observed = Observed()
+        self._restarted = False
+        windows = tuple(v.window for v in scenario.shape.vertices if v.window)
+        operators = len(scenario.shape.sizable)
+        self.truth: Truth
+        self._job: Pipelined | MicroBatches
+        self._measure: Callable[[int, datetime], tuple[AppSignals, list[Observation]]]
+        if scenario.execution == MICRO_BATCH:
+            of_app = MicroBatchTruth(scenario, seed)
+            app = MicroBatches(scenario, of_app)
+            draws = Draws(seed, scenario.noise, operators + 1, ())
+            self._measure = MicroBatchSignals(scenario, app, of_app, draws).measure
+            self.truth, self._job = of_app, app
+        else:
+            of_job = PipelinedTruth(scenario, seed)
+            job = Pipelined(scenario, of_job)
+            self._measure = PipelinedSignals(scenario, job, Draws(seed, scenario.noise, operators, windows)).measure
+            self.truth, self._job = of_job, job
+        self.deployment = Deployment(scenario.shape.name, 1, True, MappingProxyType({scenario.shape.name: self._app()}))
+
+    @property
+    def now(self) -> float:
+        """Seconds since the begin."""
+        return self._job.now
+
+    @property
+    def finished(self) -> bool:
+        """True when the workload has ended."""
+        return self._job.now >= self.scenario.workload.until
+
+    @property
+    def levels(self) -> Levels:
+        """Level p of each unit."""
+        return self._job.levels
+
+    @property
+    def present(self) -> tuple[Rates, Factors]:
+        """Arrival rates that held up to now, rows a second, and present over original ability of each operator."""
+        return self._job.rates, self._job.factors
+
+    @property
+    def unprocessed(self) -> float:
+        """Rows that have arrived and are not processed yet."""
+        return self._job.unprocessed
+
+    @property
+    def segments(self) -> list[Segment]:
+        """What has really happened so far."""
+        return self._job.segments
+
+    def observe(self, since: Cursor) -> Signals:
+        """Let one period pass and return what it measured.
+
+        Args:
+            since: Unused: a simulation tells each period once.
+
+        Raises:
+            NotReady: Quietly, if the workload has ended, or no batch ended in the period.
+        """
+        if self.finished:
+            raise NotReady(f"{self.scenario.name}: the workload has ended")
+        self._job.advance(min(self._job.now + self.scenario.period_s, self.scenario.workload.until))
+        self._look += 1
+        begin, until = BEGIN + timedelta(seconds=self._since), BEGIN + timedelta(seconds=self._job.now)
+        settling = self._settling()
+        app, points = self._measure(self._look, until)
+        told = Signals(
+            pipeline=self.scenario.shape.name,
+            since=begin,
+            until=until,
+            telemetry_version=self._look,
+            deployment_version=self.deployment.version,
+            level=0 if self.scenario.execution == MICRO_BATCH else 1,
+            apps=(app,),
+            observations=self._observed.recent(),
+            objective=self.scenario.objective,
+            bounds=self.scenario.bounds,
+            settling=settling,
+        )
+        if not settling:
+            self._observed.add(points)
+        self._since = self._job.now
+        return told
+
+    def apply(self, target: Deployment) -> tuple[Reconfiguration, ...]:
+        """Run ``target`` from now on; nothing is processed for the downtime.
+
+        Raises:
+            MillraceError: If it sets a p out of bounds or lacks the app.
+        """
+        name = self.scenario.shape.name
+        if name not in target.apps:
+            raise MillraceError("deployment.apps", sorted(target.apps), name, "Keep the app.")
+        levels = self._levels(target.apps[name])
+        low, high = self.scenario.bounds.min_slots, self.scenario.bounds.max_slots
+        if not all(low <= p <= high for p in levels):
+            raise MillraceError("deployment.parallelism", levels, f"{low} to {high}", "Keep to the bounds.")
+        before, unchanged = self.deployment.version, levels == self.levels
+        started, downtime_s = self._job.now, 0.0 if unchanged else self._job.restart(levels)
+        self.deployment = replace(target, apps=MappingProxyType({**target.apps, name: self._app()}))
+        if unchanged:
+            return ()
+        self._restarted = True
+        return (
+            Reconfiguration(
+                pipeline=name,
+                app=name,
+                decision_id=target.decision_id,
+                tier="T2",
+                from_version=before,
+                to_version=target.version,
+                generation=target.version,
+                started=BEGIN + timedelta(seconds=started),
+                ended=BEGIN + timedelta(seconds=started + downtime_s),
+                downtime_s=downtime_s,
+                outcome=Outcome.READY,
+            ),
+        )
+
+    def _settling(self) -> bool:
+        """Say whether the last reconfiguration is too recent for figures that can be trusted."""
+        if isinstance(self._job, MicroBatches):
+            return self._restarted and self._job.since_start < SETTLED_BATCHES
+        return self._job.tally.down_s > 0
+
+    def _levels(self, app: AppDeployment) -> Levels:
+        if self.scenario.execution == MICRO_BATCH:
+            return (app.slots,)
+        return tuple(app.parallelism.get(unit, p) for unit, p in zip(self.scenario.units, self.levels, strict=True))
+
+    def _app(self) -> AppDeployment:
+        levels, whole = self._job.levels, self.scenario.execution == MICRO_BATCH
+        return AppDeployment(
+            script="simulated",
+            args=(),
+            slots=sum(levels),
+            memory_mb=1024,
+            max_parallelism=self.scenario.bounds.max_slots,
+            parallelism={} if whole else dict(zip(self.scenario.units, levels, strict=True)),
+        )

@@ -1,0 +1,117 @@
+"""Letting an optimizer drive a simulated plant until its workload ends."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from benchmarks.simulation.plant import SimulatedPlant
+from benchmarks.simulation.scenario import Scenario
+from benchmarks.simulation.segment import Segment
+from benchmarks.simulation.truth import Levels, Rates
+from include.model.decision import Memory, Proposal
+from include.model.deployment import Change
+from include.model.errors import NotReady
+from include.model.protocols import Cursor, Optimizer
+from include.model.signals import Signals
+
+
+@dataclass(frozen=True)
+class Step:
+    """A look that was decided on.
+
+    Attributes:
+        at_s: When, seconds.
+        rates: Arrival rate of each source up to then, rows a second.
+        before: p of each unit.
+        after: What was set; equal to ``before`` where nothing was changed.
+        adequate: Whether the true abilities of ``after`` are enough for the rates.
+        ended_s: When the reconfiguration had ended; ``at_s`` without one.
+        proposal: What the optimizer said.
+        refused: Changes that broke the bounds or counted on another value, and were not made.
+        signals: What it saw; None unless kept.
+    """
+
+    at_s: float
+    rates: Rates
+    before: Levels
+    after: Levels
+    adequate: bool
+    ended_s: float
+    proposal: Proposal
+    refused: tuple[Change, ...] = ()
+    signals: Signals | None = None
+
+    @property
+    def reconfigures(self) -> bool:
+        """True if something was changed."""
+        return self.after != self.before
+
+
+@dataclass(frozen=True)
+class Run:
+    """A case that has been driven to its end.
+
+    Attributes:
+        scenario: The case.
+        steps: Its looks.
+        segments: What really happened.
+    """
+
+    scenario: Scenario
+    steps: tuple[Step, ...]
+    segments: tuple[Segment, ...]
+
+
+def drive(plant: SimulatedPlant, optimizer: Optimizer, *, keep_signals: bool = False) -> Run:
+    """Let an optimizer decide at every look until the workload ends.
+
+    Changes beyond the bounds, or of a value that is not set, are refused, as the loop's guards would; the others of the
+    same proposal are made.
+
+    Args:
+        plant: A new plant.
+        optimizer: Who decides.
+        keep_signals: Keep what was seen in each step: many times the memory.
+    """
+    steps, cursor = [], Cursor()
+    memory: Memory = {}
+    while not plant.finished:
+        try:
+            signals = plant.observe(cursor)
+        except NotReady:
+            continue
+        cursor = Cursor(signals.telemetry_version, signals.until)
+        proposal, memory = optimizer.propose(signals, plant.deployment, memory)
+        steps.append(_step(plant, proposal, signals, keep_signals))
+    return Run(plant.scenario, tuple(steps), tuple(plant.segments))
+
+
+def _step(plant: SimulatedPlant, proposal: Proposal, signals: Signals, keep: bool) -> Step:
+    at_s, before, (rates, factors) = plant.now, plant.levels, plant.present
+    made: list[Change] = []
+    refused: list[Change] = []
+    ended_s = at_s
+    for change in proposal.changes:
+        (made if _fits(plant, change) else refused).append(change)
+    if made and not plant.finished:
+        target = plant.deployment.with_changes(tuple(made))
+        done = plant.apply(replace(target, version=target.version + 1, author="decision"))
+        ended_s += sum(r.downtime_s or 0.0 for r in done)
+    return Step(
+        at_s=at_s,
+        rates=rates,
+        before=before,
+        after=plant.levels,
+        adequate=plant.truth.adequate(plant.levels, rates, factors),
+        ended_s=ended_s,
+        proposal=proposal,
+        refused=tuple(refused),
+        signals=signals if keep else None,
+    )
+
+
+def _fits(plant: SimulatedPlant, change: Change) -> bool:
+    app, bounds = plant.deployment.apps.get(change.app), plant.scenario.bounds
+    if app is None or change.field != plant.scenario.sizes_by:
+        return False
+    return app.value(change) == change.before and bounds.min_slots <= change.value <= bounds.max_slots

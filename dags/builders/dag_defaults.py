@@ -1,0 +1,42 @@
+"""What the DAGs of all pipelines have in common."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+from airflow.sdk import Param
+from airflow.sdk.configuration import conf
+
+from include.model.spec import PipelineSpec
+
+OWNER = "millrace"
+
+
+def dag_settings(kind: str, *, pipeline: str | None = None) -> dict[str, Any]:
+    """Return the arguments that every DAG gets.
+
+    Args:
+        kind: What the DAG does, its tag.
+        pipeline: Name of its pipeline; None for the DAGs of all.
+    """
+    base_url = conf.get("api", "base_url", fallback="")
+    console = f"{base_url.rstrip('/')}/millrace/" + (f"?pipeline={pipeline}" if pipeline else "")
+    return {
+        "catchup": False,
+        "is_paused_upon_creation": False,
+        "tags": [OWNER, kind, *([pipeline] if pipeline else [])],
+        "default_args": {"owner": OWNER, "retries": 1, "retry_delay": timedelta(seconds=5)},
+        "owner_links": {OWNER: console} if base_url.startswith("http") else {},
+    }
+
+
+def slots_param(spec: PipelineSpec, description: str) -> Param:
+    """Return the form field for slots: empty, or within the spec's bounds."""
+    bounds = {"minimum": spec.slots.min, "maximum": spec.slots.max}
+    return Param(None, type=["null", "integer"], **bounds, title="Slots", description=description)
+
+
+def longest_change(spec: PipelineSpec) -> timedelta:
+    """Return how long a reconfiguration may take: stop, start, and once more if the old version has to come back."""
+    return timedelta(seconds=2 * (spec.ready_deadline_s + spec.stop_deadline_s) + 60)

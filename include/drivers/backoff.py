@@ -1,0 +1,125 @@
+"""What went wrong with an app's contents, kept on disk: when to try again, and when to stop trying."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from pathlib import Path
+
+from include.model.codec import from_json, to_json
+from include.model.deployment import AppDeployment, Deployment
+from include.run_folder.record import KEPT_GENERATIONS, write_text
+
+FILE = "trouble.json"
+AUTHOR = "reconciler"
+FAILURES_TO_OPEN = 2
+FIRST_DELAY_S = 10.0
+LONGEST_DELAY_S = 300.0
+HALF_OPEN_DELAYS_S = (300.0, 900.0, 3600.0)
+"""Waits between tries while the circuit is open, the last one for ever: a source that was away may come back."""
+STEADY_S = 300.0
+"""A driver that served this long was healthy: what happens to it later is news."""
+KEPT_CONTENTS = 20
+
+
+@dataclass(frozen=True)
+class Trouble:
+    """What went wrong with one content.
+
+    Attributes:
+        failures: Starts or batches that failed by the content's own doing since it last was steady.
+        deaths: Ready drivers that were killed from outside since then.
+        version: The Deployment version of the last of them.
+        last: When that was (UTC).
+        error: The last failure's exception in one line.
+    """
+
+    failures: int
+    deaths: int
+    version: int
+    last: datetime
+    error: str | None = None
+
+    @property
+    def open(self) -> bool:
+        """Whether the circuit is open: starts are tried now and then only, until one of them becomes steady."""
+        return self.failures >= FAILURES_TO_OPEN
+
+    @property
+    def delay_s(self) -> float:
+        """Time to wait after the last trouble; a first death is healed at once."""
+        if self.open:
+            return HALF_OPEN_DELAYS_S[min(self.failures - FAILURES_TO_OPEN, len(HALF_OPEN_DELAYS_S) - 1)]
+        steps = self.failures + max(0, self.deaths - 1)
+        return 0.0 if steps == 0 else min(LONGEST_DELAY_S, FIRST_DELAY_S * 2 ** min(steps - 1, 16))
+
+
+@dataclass(frozen=True)
+class AppTroubles:
+    """An app's troubles by content, and the generations whose end has been accounted for.
+
+    Attributes:
+        settled: Generations whose end is accounted for: they were told to end, or are counted below.
+        contents: Troubles by the content's fingerprint.
+    """
+
+    settled: tuple[int, ...] = ()
+    contents: Mapping[str, Trouble] = field(default_factory=dict)
+
+    def settle(self, *generations: int) -> AppTroubles:
+        """Return the state after accounting for the end of some generations."""
+        return replace(self, settled=tuple(sorted({*self.settled, *generations})[-KEPT_GENERATIONS * 2 :]))
+
+    def failed(self, content: str, version: int, error: str, now: datetime) -> AppTroubles:
+        """Return the state after a failure by the content's own doing."""
+        old = self.contents.get(content, Trouble(0, 0, version, now))
+        return self._with(content, replace(old, failures=old.failures + 1, version=version, last=now, error=error))
+
+    def died(self, content: str, version: int, now: datetime) -> AppTroubles:
+        """Return the state after a ready driver was killed from outside."""
+        old = self.contents.get(content, Trouble(0, 0, version, now))
+        return self._with(content, replace(old, deaths=old.deaths + 1, version=version, last=now))
+
+    def steady(self, content: str) -> AppTroubles:
+        """Return the state after a content has run long enough to be trusted again."""
+        return replace(self, contents={k: v for k, v in self.contents.items() if k != content})
+
+    def wait_s(self, content: str, deployment: Deployment, now: datetime) -> float:
+        """Return how long a content has to wait until it may be started, seconds; 0 for now.
+
+        A version that a person or a decision made after the last trouble is tried at once; with an open circuit
+        one more failure closes the door again. Where the clock was set back before the trouble, nobody waits.
+        """
+        trouble = self.contents.get(content)
+        if trouble is None or (deployment.version > trouble.version and deployment.author != AUTHOR):
+            return 0.0
+        since_s = (now - trouble.last).total_seconds()
+        return 0.0 if since_s < 0 else max(0.0, trouble.delay_s - since_s)
+
+    def forgive_others(self, content: str) -> AppTroubles:
+        """Return the state in which all other contents are as good as new: this one fails as they did."""
+        return replace(self, contents={k: v for k, v in self.contents.items() if k == content})
+
+    def _with(self, content: str, trouble: Trouble) -> AppTroubles:
+        newest = sorted({**self.contents, content: trouble}.items(), key=lambda item: item[1].last)[-KEPT_CONTENTS:]
+        return replace(self, contents=dict(newest))
+
+
+def fingerprint(app: AppDeployment) -> str:
+    """Return what two equal contents share, whatever version they are part of."""
+    return hashlib.sha256(to_json(app).encode()).hexdigest()[:16]
+
+
+def load(folder: Path) -> AppTroubles:
+    """Return an app's state; a lost or damaged file means no trouble known."""
+    try:
+        return from_json(AppTroubles, (folder / FILE).read_text(encoding="utf-8"))
+    except (OSError, ValueError, TypeError, KeyError, AttributeError):
+        return AppTroubles()
+
+
+def save(folder: Path, troubles: AppTroubles) -> None:
+    """Replace an app's state atomically."""
+    write_text(folder / FILE, to_json(troubles))

@@ -1,0 +1,119 @@
+"""Reconciling by somebody else: a runner owns the drivers, everyone else writes Deployments and waits for it.
+
+Drivers must not die with the container of whoever decided; so where a runner is at work, only it starts and stops them.
+It leaves word of the version it has reconciled in the run folder, which both sides share.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from include.lake.deployments import DeploymentStore
+from include.lake.reconfigurations import ReconfigurationStore
+from include.lake.store import Lake
+from include.model.decision import Outcome, Reconfiguration
+from include.model.errors import MillraceError, NotReady
+from include.model.spec import PipelineSpec
+from include.run_folder import record as records
+from include.run_folder.record import DriverRecord
+
+POLL_S = 0.5
+RUNNER_SLACK_S = 30.0
+WORD = "reconciled.json"
+
+
+def leave_word(run_dir: Path, pipeline: str, version: int, problem: str | None = None, *, running: bool = True) -> None:
+    """Say, as the runner, that a pipeline's version has been reconciled, or why it does not run.
+
+    Args:
+        run_dir: The shared run folder.
+        pipeline: Name of the pipeline.
+        version: The Deployment version that was reconciled.
+        problem: What went wrong; None if nothing did.
+        running: Whether a driver of the pipeline is alive.
+    """
+    word = {"version": version, "problem": problem, "running": running}
+    records.write_text(run_dir / pipeline / WORD, json.dumps(word))
+
+
+def read_word(run_dir: Path, pipeline: str) -> dict[str, Any]:
+    """Return what the runner last said of a pipeline, empty before its first word."""
+    with suppress(FileNotFoundError, json.JSONDecodeError):
+        word: dict[str, Any] = json.loads((run_dir / pipeline / WORD).read_text(encoding="utf-8"))
+        return word
+    return {}
+
+
+class DelegatedReconciler:
+    """Waits until the runner has made a pipeline run its latest Deployment.
+
+    Args:
+        spec: The pipeline.
+        lake: Where its Deployments and Reconfigurations are.
+        run_dir: The run folder shared with the runner.
+        sleep: Waits between two looks at the runner's word, seconds.
+    """
+
+    def __init__(
+        self, spec: PipelineSpec, lake: Lake, run_dir: Path, sleep: Callable[[float], None] = time.sleep
+    ) -> None:
+        self._spec, self._lake, self._run_dir, self._sleep = spec, lake, run_dir, sleep
+
+    def reconcile(self, wait_s: float | None = None, patience_s: float | None = None) -> tuple[Reconfiguration, ...]:
+        """Wait for the runner and return what it had to change since this call.
+
+        Args:
+            wait_s: How long to wait; by default as long as a hand-over may take.
+            patience_s: Left to the runner, which has its own.
+
+        Raises:
+            NotReady: Quietly, if ``wait_s`` was given and the runner has not come round yet.
+            MillraceError: If the runner does not answer in time, or says that it could not do it.
+        """
+        latest = DeploymentStore(self._lake).latest(self._spec.name)
+        if latest is None:
+            return ()
+        began = datetime.now(UTC)
+        limit_s = self._spec.ready_deadline_s * 2 + self._spec.stop_deadline_s + RUNNER_SLACK_S
+        deadline = time.monotonic() + (limit_s if wait_s is None else wait_s)
+        while not self._done(latest.version):
+            if time.monotonic() >= deadline:
+                if wait_s is not None:
+                    raise NotReady(f"{self._spec.name}: the runner has not come round to version {latest.version}")
+                if under_way := self._under_way(latest.version):
+                    return under_way
+                remedy = "See that the runner is up (`./millrace runner`) and shares this home."
+                raise MillraceError("runner", "no answer", f"version {latest.version} in {limit_s:.0f} s", remedy)
+            self._sleep(POLL_S)
+        return tuple(ReconfigurationStore(self._lake).recent(self._spec.name, since=began))
+
+    def running(self) -> bool:
+        """Say whether a driver of the pipeline is alive, as far as the runner has said."""
+        return bool(read_word(self._run_dir, self._spec.name).get("running"))
+
+    def problem(self) -> str | None:
+        """Say what is wanted and does not run, and why, as far as the runner has said; None if all is well."""
+        return read_word(self._run_dir, self._spec.name).get("problem")
+
+    def status(self) -> tuple[DriverRecord, ...]:
+        """Return the newest driver's record as the runner's drivers wrote it."""
+        return records.all_of(self._run_dir, self._spec.name, self._spec.app)[:1]
+
+    def _under_way(self, version: int) -> tuple[Reconfiguration, ...]:
+        """Return what the runner has begun for a version and not brought to its end."""
+        changes = ReconfigurationStore(self._lake).recent(self._spec.name)
+        return tuple(c for c in changes if c.outcome is Outcome.OPEN and c.to_version == version)
+
+    def _done(self, version: int) -> bool:
+        word = read_word(self._run_dir, self._spec.name)
+        if word.get("version", 0) < version:
+            return False
+        if word["problem"]:
+            raise MillraceError("runner", self._spec.name, "a pipeline it can run", word["problem"])
+        return True

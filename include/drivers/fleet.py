@@ -1,0 +1,232 @@
+"""One app's drivers, seen from outside: which live, what each says, which content it runs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
+from pathlib import Path
+
+from include.drivers import backoff, driver_log
+from include.drivers.backoff import AppTroubles, fingerprint
+from include.lake.deployments import DeploymentStore
+from include.model.deployment import Deployment
+from include.run_folder import generation
+from include.run_folder import record as records
+from include.run_folder.discovery import LiveDriver, find, python_driver
+from include.run_folder.record import ENDED, DriverRecord, DriverState
+
+ON_THE_WAY = frozenset({DriverState.STARTING, DriverState.WAITING})
+
+
+@dataclass(frozen=True)
+class Failure:
+    """A driver that failed by its content's own doing: its generation, the version it ran, and the error."""
+
+    generation: int
+    version: int
+    error: str
+
+
+@dataclass(frozen=True)
+class Fleet:
+    """The drivers of one app.
+
+    Attributes:
+        run_dir: Folder of records, locks and generations.
+        pipeline: Name of the pipeline.
+        app: Name of the app.
+        deployments: Where a version's content is looked up.
+        log_dir: Folder of the drivers' logs; None where nobody asks for their last words.
+    """
+
+    run_dir: Path
+    pipeline: str
+    app: str
+    deployments: DeploymentStore
+    log_dir: Path | None = None
+    _contents: dict[int, str] = field(default_factory=dict)
+
+    @property
+    def folder(self) -> Path:
+        """The app's folder under the run folder."""
+        return records.app_dir(self.run_dir, self.pipeline, self.app)
+
+    def live(self) -> list[LiveDriver]:
+        """Return the app's live drivers, newest generation first."""
+        return [d for d in find(self.run_dir, self.pipeline) if d.arguments.app == self.app]
+
+    def record(self, number: int) -> DriverRecord | None:
+        """Return one generation's record."""
+        return records.read(self.run_dir, self.pipeline, self.app, number)
+
+    def records(self) -> tuple[DriverRecord, ...]:
+        """Return the records that are kept, newest generation first."""
+        return records.all_of(self.run_dir, self.pipeline, self.app)
+
+    def state(self, driver: LiveDriver) -> DriverState:
+        """Return a live driver's state; one that has not written its record yet is starting."""
+        record = self.record(driver.generation)
+        return record.state if record else DriverState.STARTING
+
+    def content(self, version: int) -> str:
+        """Return the fingerprint of the app's content in a version; empty if that version does not have the app."""
+        if version not in self._contents:
+            stored = self.deployments.get(self.pipeline, version)
+            app = stored.apps.get(self.app) if stored else None
+            self._contents[version] = fingerprint(app) if app else ""
+        return self._contents[version]
+
+    def current(self, drivers: Sequence[LiveDriver], content: str) -> LiveDriver | None:
+        """Return the driver to keep: the newest of the right content that serves, or still may."""
+        # a lost counter starts anew below the drivers that live on
+        newest = max([generation.newest(self.folder), *(d.generation for d in drivers)])
+        settled = self.troubles().settled
+        for driver in drivers:
+            record = self.record(driver.generation)
+            python = python_driver(record)
+            if python is not None and not python.alive():
+                continue  # its JVM has only not noticed yet
+            state = record.state if record else DriverState.STARTING
+            hopeful = state in ON_THE_WAY and driver.generation == newest
+            wanted = driver.generation not in settled and self.content(driver.arguments.version) == content
+            if wanted and (state is DriverState.RUNNING or hopeful):
+                return driver
+        return None
+
+    def completed(self, version: int) -> bool:
+        """Say whether the newest driver ran this very version to the script's own end."""
+        newest = next(iter(self.records()), None)
+        return newest is not None and newest.state is DriverState.COMPLETED and newest.version == version
+
+    def predecessor(self, number: int) -> DriverRecord | None:
+        """Return the record of the last generation before ``number`` that served."""
+        return next((r for r in self.records() if r.generation < number and r.ready_at is not None), None)
+
+    def troubles(self) -> AppTroubles:
+        """Return what went wrong so far."""
+        return backoff.load(self.folder)
+
+    def keep(self, troubles: AppTroubles) -> None:
+        """Store what went wrong."""
+        if troubles != self.troubles():
+            backoff.save(self.folder, troubles)
+
+    def forget(self, drivers: Sequence[LiveDriver]) -> None:
+        """Note, before some drivers are told to end, that their end is no trouble."""
+        self.keep(self.troubles().settle(*(d.generation for d in drivers)))
+
+    def settle(self, now: datetime) -> list[Failure]:
+        """Account for every generation that has ended by itself since the last call; return those that failed."""
+        troubles, alive, failures = self.troubles(), {d.generation for d in self.live()}, []
+        for record in reversed(self.records()):
+            if record.generation not in troubles.settled and record.generation not in alive:
+                troubles, error = self._account(troubles, record, now)
+                troubles = troubles.settle(record.generation)
+                if error is not None:
+                    failures.append(Failure(record.generation, record.version, error))
+        self.keep(troubles)
+        return failures
+
+    def problem(self, deployment: Deployment, now: datetime) -> str | None:
+        """Say why what a Deployment wants of the app does not run, or what runs on unwanted; None if all is well.
+
+        Args:
+            deployment: The pipeline's newest Deployment.
+            now: The present (UTC).
+        """
+        drivers, wanted = self.live(), deployment.apps.get(self.app) if deployment.running else None
+        if wanted is None:
+            pids = ", ".join(str(process.pid) for driver in drivers for process in driver.processes)
+            return f"{self.app} was stopped, but its driver still runs (pid {pids})." if drivers else None
+        content = fingerprint(wanted)
+        if self.current(drivers, content) is not None or self.completed(deployment.version):
+            return None
+        return f"{self.app} does not run: {self._why_not(content, deployment, now)}"
+
+    def _why_not(self, content: str, deployment: Deployment, now: datetime) -> str:
+        troubles = self.troubles()
+        trouble, wait_s = troubles.contents.get(content), troubles.wait_s(content, deployment, now)
+        if trouble is None:
+            return "its driver is gone, or was not started yet; the next reconcile starts it."
+        failed = f"it failed {_times(trouble.failures)}" if trouble.failures else "its driver was killed"
+        error = f", the last time with {trouble.error.rstrip('. ')}" if trouble.error else ""
+        again = f"in {_duration(wait_s)}" if wait_s > 0 else "at the next reconcile"
+        remedy = f" `./millrace trigger {self.pipeline}` tries at once." if wait_s > 0 else ""
+        return f"{failed}{error}. It is tried again {again}.{remedy}"
+
+    def status(self) -> list[DriverRecord]:
+        """Return the records of live drivers, of the newest one, and of the last failure that is not forgiven."""
+        alive = {d.generation for d in self.live()}
+        every = self.records()
+        errors = {t.error for t in self.troubles().contents.values() if t.error}
+        failed = next((r for r in every if r.error in errors), None)
+        told = [r for r in every if r.generation in alive or r is every[0] or r is failed]
+        return [r if r.generation in alive else _gone(r) for r in told]
+
+    def last_words(self, number: int) -> str | None:
+        """Return the last line of a driver's log that names an error."""
+        if self.log_dir is None:
+            return None
+        return driver_log.last_error(driver_log.path(self.log_dir, self.pipeline, self.app, number))
+
+    def prune(self) -> None:
+        """Delete records and logs of long past generations."""
+        records.prune(self.run_dir, self.pipeline, self.app)
+        if self.log_dir is not None:
+            driver_log.prune(self.log_dir, self.pipeline, self.app, generation.newest(self.folder))
+
+    def _account(self, troubles: AppTroubles, record: DriverRecord, now: datetime) -> tuple[AppTroubles, str | None]:
+        """Return the state after a driver's end, and by which error it failed; None if by no doing of its own."""
+        if record.state in (DriverState.STOPPING, DriverState.STOPPED, DriverState.COMPLETED):
+            return troubles, None
+        content = self.content(record.version)
+        if was_steady(record, record.last_commit_at):
+            troubles = troubles.steady(content)
+        if record.state is not DriverState.FAILED and record.ready_at is not None:
+            return troubles.died(content, record.version, now), None
+        error = record.error or self.last_words(record.generation) or "ended before it was ready"
+        return troubles.failed(content, record.version, error, now), error
+
+
+def apps_of(run_dir: Path, pipeline: str, wanted: Iterable[str]) -> list[str]:
+    """Return the apps of a pipeline that are wanted or have a live driver, by name."""
+    return sorted({d.arguments.app for d in find(run_dir, pipeline)} | set(wanted))
+
+
+def problem(run_dir: Path, deployment: Deployment, deployments: DeploymentStore, now: datetime) -> str | None:
+    """Say what a Deployment wants and does not run, and why, or what runs on unwanted; None if all is well.
+
+    Args:
+        run_dir: Folder of records, locks and generations.
+        deployment: A pipeline's newest Deployment.
+        deployments: Where a version's content is looked up.
+        now: The present (UTC).
+    """
+    name = deployment.pipeline
+    apps = apps_of(run_dir, name, deployment.apps)
+    problems = (Fleet(run_dir, name, app, deployments).problem(deployment, now) for app in apps)
+    return next((found for found in problems if found is not None), None)
+
+
+def was_steady(record: DriverRecord, until: datetime | None) -> bool:
+    """Say whether a driver served long enough, until a moment, to be trusted again."""
+    if record.ready_at is None or until is None:
+        return False
+    return until - record.ready_at >= timedelta(seconds=backoff.STEADY_S)
+
+
+def _times(number: int) -> str:
+    return "once" if number == 1 else f"{number} times"
+
+
+def _duration(seconds: float) -> str:
+    return f"{seconds:.0f} s" if seconds < 120 else f"{seconds / 60:.0f} min"
+
+
+def _gone(record: DriverRecord) -> DriverRecord:
+    if record.state in ENDED:
+        return record
+    if record.state is DriverState.STOPPING:
+        return replace(record, state=DriverState.STOPPED)
+    return replace(record, state=DriverState.FAILED, error="the process is gone without a word: it was killed")

@@ -1,0 +1,147 @@
+"""How a driver is started: the argument list of spark-submit, its environment, and a process of its own session."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from collections.abc import Mapping
+from pathlib import Path
+
+from include.model.deployment import AppDeployment
+from include.model.errors import MillraceError
+from include.model.spec import Submit, resolve_script
+from include.model.submit import SubmitOptions as SubmitOptions
+from include.model.submit import conf_words
+from include.run_folder.arguments import DriverArguments
+
+REPO = Path(__file__).resolve().parents[2]
+RUN_SCRIPT = REPO / "jobs" / "run_script.py"
+
+DEFAULTS = {
+    "spark.ui.enabled": "false",
+    "spark.log.level": "WARN",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.sql.adaptive.enabled": "false",
+    "spark.databricks.delta.snapshotPartitions": "1",
+    "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
+    "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
+}
+"""What small micro-batches on Delta want; a pipeline's own ``submit.conf`` wins, its script does not."""
+
+JOINED = {"spark.driver.extraJavaOptions": " ", "spark.driver.extraClassPath": os.pathsep, "spark.jars": ","}
+"""Settings that a pipeline's own value is added to instead of replacing ours."""
+
+LOOPBACK_CONF = frozenset({"spark.driver.host", "spark.driver.bindAddress"})
+LOOPBACK_VARIABLE = "SPARK_LOCAL_IP"
+"""They keep a driver on this machine to itself."""
+
+NOT_INHERITED = (
+    *("AIRFLOW", "_AIRFLOW", "MLFLOW_", "OPENBLAS_", "PYSPARK_", "_PYSPARK"),
+    *("SPARK_ENV_LOADED", "PYTHONPATH", "PYTHONHASHSEED"),
+)
+"""Variables, by their beginning, that are the reconciler's caller's and not a driver's, secrets among them."""
+
+
+def command(options: SubmitOptions, app: AppDeployment, arguments: DriverArguments) -> list[str]:
+    """Return the argument list that starts a driver; nothing in it ever passes a shell.
+
+    Raises:
+        MillraceError: If an argument holds a character that spark-submit's own shell script cannot pass on.
+    """
+    submit = _submit(app)
+    argv = [str(options.spark_submit), "--name", f"{arguments.pipeline}/{arguments.app}"]
+    argv += ["--master", f"local[{app.slots}]" if submit.master == "local" else submit.master]
+    argv += ["--driver-memory", f"{app.memory_mb}m"]
+    argv += conf_words(conf(options, app))
+    jars = [*submit.jars, *(map(str, options.jars) if submit.master != "local" else ())]
+    for option, values in (("--packages", submit.packages), ("--jars", jars), ("--py-files", submit.py_files)):
+        if values:
+            argv += [option, ",".join(values)]
+    argv += [str(RUN_SCRIPT), *arguments.argv()]
+    for word in argv:
+        if "\0" in word or "\r" in word:
+            remedy = "Pass such text in a file or an environment variable."
+            raise MillraceError("args", word, "text without NUL and carriage return", remedy)
+    return argv
+
+
+def conf(options: SubmitOptions, app: AppDeployment) -> dict[str, str]:
+    """Return the Spark settings of a driver: Millrace's, the pipeline's over them, and what a Deployment fixes."""
+    submit = _submit(app)
+    merged = {**DEFAULTS, **options.conf}
+    for key, value in submit.conf.items():
+        merged[key] = f"{merged[key]}{JOINED[key]}{value}" if key in JOINED and key in merged else value
+    if not _here(submit):
+        # executors elsewhere must reach the driver, so it cannot stay on the loopback address
+        for key in LOOPBACK_CONF - set(submit.conf):
+            merged.pop(key, None)
+    merged["spark.sql.shuffle.partitions"] = str(app.max_parallelism)
+    if submit.master != "local":
+        merged["spark.cores.max"] = str(app.slots)
+    return merged
+
+
+def environment(options: SubmitOptions, app: AppDeployment, inherited: Mapping[str, str]) -> dict[str, str]:
+    """Return a driver's environment.
+
+    Args:
+        options: The installation's part.
+        app: The app; its ``submit.env`` wins.
+        inherited: The caller's environment, of which Airflow's and a surrounding Spark's variables are dropped.
+    """
+    submit = _submit(app)
+    env = {k: v for k, v in inherited.items() if not k.startswith(NOT_INHERITED)}
+    env.update({k: v for k, v in options.env.items() if k != LOOPBACK_VARIABLE or _here(submit)})
+    interpreter = submit.python or (str(options.python) if options.python else None)
+    if interpreter:
+        env["PYSPARK_PYTHON"] = env["PYSPARK_DRIVER_PYTHON"] = interpreter
+    env["PYTHONUNBUFFERED"] = "1"
+    env.update(submit.env)
+    return env
+
+
+def start(options: SubmitOptions, app: AppDeployment, arguments: DriverArguments, log: Path) -> subprocess.Popen[bytes]:
+    """Start a driver as a detached process: own session, files as its only streams.
+
+    Args:
+        options: The installation's part.
+        app: What to run.
+        arguments: What the driver is told.
+        log: File for everything it prints, appended.
+
+    Raises:
+        MillraceError: If spark-submit, the working folder or the log's folder is not there.
+    """
+    submit = _submit(app)
+    folder = Path(submit.cwd).expanduser() if submit.cwd else arguments.script.parent
+    if not folder.is_dir():
+        raise MillraceError("submit.cwd", str(folder), "an existing folder", "Create it or mend the path.")
+    argv = command(options, app, arguments)
+    try:
+        log.parent.mkdir(parents=True, exist_ok=True)
+        with log.open("ab") as output:
+            return subprocess.Popen(
+                argv,
+                cwd=folder,
+                env=environment(options, app, os.environ),
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
+    except OSError as error:
+        raise MillraceError("spark-submit", argv[0], "a program that can be started", str(error)) from error
+
+
+def script_path(app: AppDeployment) -> Path:
+    """Return the script's absolute path."""
+    return resolve_script(app.script, REPO)
+
+
+def _here(submit: Submit) -> bool:
+    host = submit.master.removeprefix("spark://").rsplit(":", 1)[0]
+    return host in ("local", "localhost") or host.startswith("127.")
+
+
+def _submit(app: AppDeployment) -> Submit:
+    return Submit.model_validate(dict(app.submit))

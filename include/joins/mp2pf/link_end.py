@@ -1,0 +1,123 @@
+"""A node's end of the link to a neighbour: what it sent, what it took, and what it knows of the other end.
+
+Links may lose, double and reorder messages. Blocks are numbered and taken in order; what is ahead of a block that has
+not come is dropped, as if lost; blocks are sent again, unchanged, until acknowledged.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from include.joins.mp2pf.messages import BEFORE_ALL, Kind, Message, Row
+
+
+class LinkEnd:
+    """One end of a link.
+
+    Args:
+        outside: The other end is a source: tuples leave the chain here.
+        literal_sizes: Sizes are known from SIZE_CHG alone.
+
+    Attributes:
+        sent: Number of the last block sent.
+        copies: Blocks sent and not acknowledged, oldest first.
+        taken: Number of the last block taken.
+        clock: No tuple that has yet to enter the chain from the other side is older.
+        acknowledged: Number of the last block taken that a message has acknowledged.
+        told: Workload last told to the other end by a message that is certain to be heard.
+        told_clock: Clock that it told.
+        peer_size: Workload last heard; the message that told it acknowledged all blocks that it counts.
+    """
+
+    __slots__ = (
+        "acknowledged",
+        "announced",
+        "clock",
+        "confirmed",
+        "copies",
+        "heard",
+        "literal_sizes",
+        "outside",
+        "peer_size",
+        "sent",
+        "taken",
+        "told",
+        "told_clock",
+        "version",
+    )
+
+    def __init__(self, outside: bool = False, literal_sizes: bool = False) -> None:
+        self.outside, self.literal_sizes = outside, literal_sizes
+        self.sent = self.taken = self.version = self.heard = self.announced = self.confirmed = 0
+        self.acknowledged = self.told = self.peer_size = 0
+        self.clock = self.told_clock = BEFORE_ALL
+        self.copies: list[Message] = []
+
+    def say(self, kind: Kind, size: int, clock: float, rows: Sequence[Row] = ()) -> Message:
+        """Return a new message; a block's copy is kept.
+
+        Args:
+            kind: Of the message.
+            size: Workload to tell.
+            clock: Of the stream that flows with the message.
+            rows: Tuples of a block.
+        """
+        self.version += 1
+        if kind == "TUPLE_BLK":
+            self.sent += 1
+        elif kind == "SIZE_CHG":
+            self.announced = self.version
+        # an acknowledgement is certain to be heard only if a block waits for it that nothing else acknowledged
+        if kind != "ACK" or self.taken > self.acknowledged:
+            self.told, self.told_clock = size, clock
+        self.acknowledged = self.taken
+        message = Message(kind, self.sent, rows, self.taken, self.version, size, clock, self.heard)
+        if kind == "TUPLE_BLK":
+            self.copies.append(message)
+        return message
+
+    def is_next(self, message: Message) -> bool:
+        """Say whether a message may be heeded now: nothing that was sent before it is missing."""
+        return message.number <= self.taken + (message.kind == "TUPLE_BLK")
+
+    def heed(self, message: Message) -> bool:
+        """Take note of all that a message says beside its tuples; say whether copies were deleted.
+
+        A block's ``taken`` is as of its first sending. So a copy goes before those blocks come that met its tuples at
+        the other end, and stays for those that did not.
+
+        Args:
+            message: For which nothing is missing.
+        """
+        if message.version > self.heard:
+            self.heard = message.version
+            if not self.literal_sizes or message.kind == "SIZE_CHG":
+                self.peer_size = message.size
+        if message.seen > self.confirmed:
+            self.confirmed = message.seen
+        if message.clock > self.clock:
+            self.clock = message.clock
+        copies, taken = self.copies, message.taken
+        if not copies or copies[0].number > taken:
+            return False
+        self.copies = [copy for copy in copies if copy.number > taken]
+        return True
+
+    def known_size(self) -> int:
+        """Return the other end's workload once it has taken all that is under way to it; never below the truth."""
+        if self.literal_sizes:
+            return self.peer_size
+        return self.peer_size + sum(len(copy.rows) for copy in self.copies)
+
+    @property
+    def owed(self) -> bool:
+        """Whether the other end still has to acknowledge something."""
+        return bool(self.copies) or self.announced > self.confirmed
+
+    def copy(self) -> LinkEnd:
+        """Return another end in the same state."""
+        made = LinkEnd.__new__(LinkEnd)
+        for name in LinkEnd.__slots__:
+            setattr(made, name, getattr(self, name))
+        made.copies = list(self.copies)
+        return made

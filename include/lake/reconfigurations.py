@@ -1,0 +1,47 @@
+"""What actually happened to the apps."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from include.lake.records import reconfiguration_from_row, reconfiguration_row
+from include.lake.store import Lake, literal
+from include.model.decision import Reconfiguration
+
+TABLE = "control/reconfigurations"
+
+
+@dataclass(frozen=True)
+class ReconfigurationStore:
+    """Reconfigurations of all pipelines; a later row with the same start replaces an earlier one.
+
+    A row that has ended is later than an open one whatever the clock says, and one with what was achieved is later
+    than the same without: it is written when a look has verified the change, under the same end.
+    """
+
+    lake: Lake
+
+    def record(self, change: Reconfiguration) -> None:
+        """Store the present state of a Reconfiguration."""
+        self.lake.append(TABLE, [reconfiguration_row(change)])
+
+    def newest_generation(self, pipeline: str, app: str) -> int:
+        """Return the highest generation of an app that was ever recorded, 0 before the first."""
+        where = f"pipeline = {literal(pipeline)} and app = {literal(app)}"
+        rows = self.lake.rows(f"select max(generation) as newest from reconfigurations where {where}", TABLE)  # noqa: S608 - literal()
+        return int(rows[0]["newest"] or 0) if rows else 0
+
+    def recent(self, pipeline: str, limit: int = 50, since: datetime | None = None) -> list[Reconfiguration]:
+        """Return the newest Reconfigurations of a pipeline, newest first, each in its last known state."""
+        newer = f"and started >= {literal(since)}" if since else ""
+        sql = f"""
+            select * from (
+                select *, row_number() over (
+                    partition by app, started
+                    order by ended is not null desc, time desc, achieved <> '{{}}' desc
+                ) as age
+                from reconfigurations where pipeline = {literal(pipeline)} {newer}
+            ) where age = 1 order by started desc limit {int(limit)}
+        """  # noqa: S608 - values pass through literal()
+        return [reconfiguration_from_row(row) for row in self.lake.rows(sql, TABLE)]

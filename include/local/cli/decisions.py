@@ -1,0 +1,84 @@
+"""The command decisions: what was decided and why, from the lake alone."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+import click
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from include.local.demo.wording import slots_of, slots_text
+from include.local.stack.home import Home
+from include.model.decision import Action, Decision
+
+if TYPE_CHECKING:
+    from include.lake.store import Lake
+
+COLOURS = {Action.APPLY: "green", Action.ROLL_BACK: "yellow", Action.AWAIT: "yellow", Action.VETO: "red"}
+
+
+@click.command()
+@click.argument("pipeline", required=False)
+@click.option("--limit", type=click.IntRange(min=1), default=20, show_default=True, help="The newest so many.")
+@click.option("--json", "as_json", is_flag=True, help="Print everything that was stored, as JSON.")
+def decisions(pipeline: str | None, limit: int, as_json: bool) -> None:
+    """Show what was decided for PIPELINE, or for all, and why; the newest last."""
+    from include.lake.decisions import DecisionStore
+    from include.lake.store import Lake
+    from include.model.codec import to_plain
+
+    lake = Lake(Home.from_env().lake)
+    found = list(reversed(DecisionStore(lake).recent(pipeline, limit)))
+    if not found and pipeline is not None:
+        _must_be_known(pipeline, lake)
+    if as_json:
+        click.echo(json.dumps([to_plain(d) for d in found], indent=2))
+    elif not found:
+        click.echo("Nothing was decided yet: a pipeline's first look comes with its first telemetry.")
+    else:
+        Console().print(table(found), highlight=False)
+
+
+def table(found: list[Decision]) -> Table:
+    """Return Decisions as a table that stays readable at 100 columns.
+
+    Args:
+        found: In the order to show.
+    """
+    several = len({d.pipeline for d in found}) > 1
+    made = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False)
+    made.add_column("time (UTC)", no_wrap=True)
+    if several:
+        made.add_column("pipeline", no_wrap=True)
+    made.add_column("action", no_wrap=True)
+    made.add_column("slots", no_wrap=True, justify="right")
+    made.add_column("reason", overflow="fold", max_width=18)
+    made.add_column("why", overflow="fold", ratio=1)
+    for decision in found:
+        made.add_row(*_cells(decision, several))
+    return made
+
+
+def _cells(decision: Decision, several: bool) -> list[Text]:
+    apps = decision.signals.apps if decision.signals else ()
+    slots = " ".join(slots_text(*slots_of(decision, app.app)) for app in apps)
+    return [
+        Text(f"{decision.time:%m-%d %H:%M:%S}"),
+        *([Text(decision.pipeline)] if several else []),
+        Text(decision.action.value, style=COLOURS.get(decision.action, "dim")),
+        Text(slots),
+        Text(decision.reason_code.replace("_", " "), style="dim"),
+        Text(decision.sentence),
+    ]
+
+
+def _must_be_known(pipeline: str, lake: Lake) -> None:
+    """Tell a name that is wrong from a pipeline that has not been looked at yet; one whose spec is gone counts."""
+    from include.lake.deployments import DeploymentStore
+    from include.pipelines.catalog import find
+
+    if DeploymentStore(lake).latest(pipeline) is None:
+        find(pipeline)

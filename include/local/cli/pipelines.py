@@ -1,0 +1,114 @@
+"""Commands about pipelines: list, launch and change, pause and resume."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+from rich.console import Console
+from rich.table import Table
+
+from include.local.stack.home import Home
+from include.model.errors import MillraceError
+
+KINDS = ("launch", "adapt", "profile")
+
+
+@click.command()
+def pipelines() -> int:
+    """List the pipelines: mode, bounds and description; exit code 1 where a spec is wrong."""
+    from include.pipelines.catalog import load_all
+    from optimizers.registry import problems
+
+    specs, found = load_all()
+    found += problems(specs.values())
+    console = Console()
+    table = Table("pipeline", "mode", "slots", "looks every", "description", box=None)
+    for spec in specs.values():
+        bounds = f"{spec.slots.min} to {spec.slots.max}"
+        table.add_row(spec.name, spec.mode.value, bounds, f"{spec.period_s:g} s", spec.description)
+    console.print(table, highlight=False)
+    for problem in found:
+        console.print(str(problem), style="red", highlight=False, soft_wrap=True)
+    return 1 if found else 0
+
+
+@click.command()
+@click.argument("pipeline")
+@click.argument("what", type=click.Choice(KINDS), default="launch")
+@click.option("--slots", type=click.IntRange(min=1), help="Run with this many, whatever the tuner says.")
+@click.option("--dry-run", is_flag=True, help="adapt: decide and record, change nothing.")
+@click.option("--stop", is_flag=True, help="launch: stop the pipeline at a batch boundary.")
+@click.option("--roll-back-to", type=click.IntRange(min=1), help="launch: the content of this version again.")
+@click.option("--no-wait", is_flag=True, help="Do not wait for the outcome.")
+def trigger(
+    pipeline: str, what: str, slots: int | None, dry_run: bool, stop: bool, roll_back_to: int | None, no_wait: bool
+) -> int:
+    """Launch PIPELINE, have it looked at (adapt), or measure its keys (profile), through its DAG in Airflow."""
+    from include.pipelines.catalog import find
+
+    spec = find(pipeline)
+    if what == "profile" and spec.profile is None:
+        raise MillraceError("profile", None, "a section in the spec", f"Add `profile` to the spec of {pipeline}.")
+    given = {"--slots": slots, "--dry-run": dry_run, "--stop": stop, "--roll-back-to": roll_back_to}
+    return _run(f"{what}_{pipeline}", conf_for(what, given), wait=not no_wait)
+
+
+def conf_for(what: str, given: dict[str, Any]) -> dict[str, Any]:
+    """Return the parameters of a DAG run from the command line's options.
+
+    Raises:
+        MillraceError: If an option is given that does not belong to the DAG.
+    """
+    allowed = {"launch": ("--slots", "--stop", "--roll-back-to"), "adapt": ("--slots", "--dry-run"), "profile": ()}
+    for option, value in given.items():
+        if value not in (None, False) and option not in allowed[what]:
+            options = ", ".join(allowed[what]) or "no option"
+            raise MillraceError(option, value, f"{options} with {what}", f"Leave {option} out.")
+    if what == "adapt":
+        return {"slots": given["--slots"], "dry_run": given["--dry-run"]}
+    if what == "launch":
+        wish = {"slots": given["--slots"], "roll_back_to": given["--roll-back-to"]}
+        return {"running": not given["--stop"], **wish}
+    return {}
+
+
+def _run(dag_id: str, conf: dict[str, Any], *, wait: bool) -> int:
+    from include.local.stack.airflow_api import AirflowApi
+
+    api = AirflowApi.of(Home.from_env())
+    run_id = api.trigger(dag_id, conf)
+    console = Console()
+    page = f"{api.url}/dags/{dag_id}/runs/{run_id}"
+    if not wait:
+        console.print(f"{dag_id} was triggered: {page}", highlight=False, soft_wrap=True)
+        return 0
+    with Console(stderr=True).status(f"{dag_id} is running ..."):
+        state = api.wait_for_run(dag_id, run_id)
+    colour = "green" if state == "success" else "red"
+    console.print(f"[{colour}]{dag_id}: {state}[/{colour}]  {page}", highlight=False, soft_wrap=True)
+    return 0 if state == "success" else 1
+
+
+@click.command()
+@click.argument("pipeline")
+def pause(pipeline: str) -> None:
+    """Stop adapting PIPELINE at once; its job runs on as it is."""
+    _set_paused(pipeline, True)
+    click.echo(f"{pipeline} is not adapted any more; ./millrace resume {pipeline} goes on.")
+
+
+@click.command()
+@click.argument("pipeline")
+def resume(pipeline: str) -> None:
+    """Adapt PIPELINE again."""
+    _set_paused(pipeline, False)
+    click.echo(f"{pipeline} is adapted again.")
+
+
+def _set_paused(pipeline: str, paused: bool) -> None:
+    from include.local.stack.airflow_api import AirflowApi
+    from include.pipelines.catalog import find
+
+    find(pipeline)
+    AirflowApi.of(Home.from_env()).set_paused(f"adapt_{pipeline}", paused)

@@ -1,0 +1,182 @@
+"""The command replay: recorded telemetry through any tuner, beside what was done."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import click
+import yaml
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from include.local.demo.wording import slots_text
+from include.local.stack.home import Home
+from include.model.backtest import Backtest, Course, ReplayedLook
+from include.model.decision import Action
+from include.model.errors import MillraceError
+
+PLACE = "MLFLOW_TRACKING_URI"
+
+
+@click.command()
+@click.argument("pipeline")
+@click.option("--tuner", help="Registry name of the tuner; the pipeline's own by default.")
+@click.option("--option", "options", multiple=True, metavar="KEY=VALUE", help="An option of the tuner; repeatable.")
+@click.option("--since", help="Time of the first look, or how long ago: 2h. By default a day before the last look.")
+@click.option("--until", help="Time of the last look, or how long ago; now by default.")
+@click.option("--all", "every", is_flag=True, help="Show every look, not only those with a change.")
+@click.option("--json", "as_json", is_flag=True, help="Print every look and all figures as JSON.")
+@click.option("--figure", type=click.Path(dir_okay=False, path_type=Path), help="Also draw it: .png, .svg or .pdf.")
+def replay(
+    pipeline: str,
+    tuner: str | None,
+    options: tuple[str, ...],
+    since: str | None,
+    until: str | None,
+    every: bool,
+    as_json: bool,
+    figure: Path | None,
+) -> None:
+    """Take what was recorded of PIPELINE through a tuner: what it would have done, beside what was done.
+
+    Changes nothing. Where the stack is up, the replay is also logged to MLflow.
+    """
+    from include import wiring
+    from include.control.moments import moment
+    from include.pipelines.catalog import find
+    from include.reporting.replay_figure import check_file, write_figure
+    from include.reporting.replay_words import plain
+    from optimizers.registry import create
+
+    given, now = parsed(options), datetime.now(UTC)
+    begin = None if since is None else moment(since, now, "--since")
+    end = now if until is None else moment(until, now, "--until")
+    if figure is not None:
+        check_file(figure)
+    spec = find(pipeline)
+    made = wiring.replay(spec, wiring.lake(), tuner or spec.tuner.name, given, create, begin, end)
+    if figure is not None:
+        write_figure(made, figure)
+    run_id = _log(made)
+    if as_json:
+        click.echo(json.dumps({**plain(made), "mlflow_run_id": run_id}, indent=2))
+    else:
+        _show(made, every, figure, run_id)
+
+
+def parsed(options: Sequence[str]) -> dict[str, Any]:
+    """Return options given as KEY=VALUE; a value is read as in a spec: 3, 0.5, true, or a word.
+
+    Raises:
+        MillraceError: If one is not of that form.
+    """
+    found = {}
+    for text in options:
+        key, equals, value = text.partition("=")
+        if not equals or not key.strip():
+            raise MillraceError("--option", text, "KEY=VALUE", "Write it like alpha=3.")
+        try:
+            found[key.strip()] = yaml.safe_load(value)
+        except yaml.YAMLError:
+            raise MillraceError(f"--option {key}", value, "a value as in a YAML file", "Quote it.") from None
+    return found
+
+
+def table(looks: Sequence[ReplayedLook]) -> Table:
+    """Return looks as a table that stays readable at 100 columns.
+
+    Args:
+        looks: In the order to show.
+    """
+    made = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False)
+    made.add_column("time (UTC)", no_wrap=True)
+    made.add_column("rows/s", no_wrap=True, justify="right")
+    for name in ("was done", "would be"):
+        made.add_column(name, no_wrap=True, justify="right")
+    made.add_column("why it would be", overflow="fold", ratio=1)
+    for look in looks:
+        arrival = look.arrival_rows_per_s
+        made.add_row(
+            Text(f"{look.time:%m-%d %H:%M:%S}"),
+            Text("" if arrival is None else f"{arrival:,.0f}"),
+            Text(_slots(look.recorded)),
+            Text(_slots(look.replayed) + (" ~" if look.modelled else "  "), style="" if look.agreed else "yellow"),
+            Text(look.replayed.sentence, style="dim" if look.replayed.action is Action.HOLD else ""),
+        )
+    return made
+
+
+def changed(looks: Sequence[ReplayedLook]) -> list[ReplayedLook]:
+    """Return the looks at which something was changed, or would have been, or a guard kept it from being."""
+    return [
+        look
+        for look in looks
+        if look.recorded.decided != look.recorded.slots
+        or look.replayed.decided != look.replayed.slots
+        or look.replayed.action is Action.VETO
+    ]
+
+
+def figures(made: Backtest) -> Table:
+    """Return the totals as a table."""
+    from include.reporting.replay_words import told
+
+    found = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False)
+    found.add_column("")
+    found.add_column("was done", justify="right")
+    found.add_column("would be", justify="right")
+    for row in told(made):
+        found.add_row(*row)
+    return found
+
+
+def _slots(course: Course) -> str:
+    return slots_text(course.slots, course.decided)
+
+
+def _show(made: Backtest, every: bool, figure: Path | None, run_id: str | None) -> None:
+    from include.reporting.replay_words import summary
+
+    console, shown = Console(), made.looks if every else changed(made.looks)
+    console.print(f"Replay of {made.pipeline} with {made.tuner}{_told(made.options)}", highlight=False, markup=False)
+    if shown:
+        console.print(table(shown), highlight=False)
+    else:
+        console.print("Slots were never changed, and would never have been.")
+    if made.modelled:
+        console.print("~ other slots ran than recorded: load as recorded, ability and backlog modelled", style="dim")
+    if not every and len(shown) < len(made.looks):
+        console.print(f"{len(made.looks) - len(shown)} looks without a change are left out; --all shows them.")
+    console.print()
+    console.print(figures(made), highlight=False)
+    console.print()
+    console.print(summary(made), highlight=False, markup=False)
+    if figure is not None:
+        console.print(f"The picture is in {figure}.", highlight=False, markup=False, soft_wrap=True)
+    if run_id is not None:
+        console.print(f"Logged to MLflow as run {run_id} of the experiment {made.pipeline}.", highlight=False)
+
+
+def _told(options: Mapping[str, Any]) -> str:
+    return f" ({', '.join(f'{key}={value}' for key, value in options.items())})" if options else ""
+
+
+def _log(made: Backtest) -> str | None:
+    """Log to the MLflow that the environment names, or else to that of the stack, where it is up."""
+    from include.local.stack import lifecycle, secrets
+    from include.local.stack.services import client_env
+    from include.reporting.replays import log_replay
+
+    if not os.environ.get(PLACE):
+        home = Home.from_env()
+        record = lifecycle.status(home)
+        if record is None or not record.running:
+            return None
+        os.environ.update(client_env(home, secrets.load(home), record.ports))
+    return log_replay(os.environ[PLACE], made)

@@ -1,0 +1,104 @@
+"""The run in figures."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from include.local.demo.timeline import Timeline
+from include.model.decision import Outcome
+from include.model.spec import PipelineSpec
+
+GRID_S = 0.25
+PEAK_WINDOW_S = 15.0
+"""A peak that a fixed provisioning is planned for lasts; a single full commit is no peak."""
+
+
+@dataclass(frozen=True)
+class Figures:
+    """The run in figures.
+
+    Attributes:
+        rows: Rows that came.
+        peak_rows_per_s: Highest rate over PEAK_WINDOW_S.
+        actions: Looks by action.
+        reconfigurations: Changes of slots that became ready.
+        downtime_s: Sum of their downtimes: last commit before to first commit after.
+        longest_downtime_s: The longest of them.
+        time_behind_s: Time in which the oldest waiting row was older than the objective's max_lag_s.
+        worst_lag_s: The longest that a row waited.
+        slots_least, slots_most: Fewest and most slots that served.
+        core_s: Slots of every driver times its time, hand-over counted twice.
+        fixed_slots: Slots that the peak needs at the objective's utilisation.
+        fixed_core_s: ``fixed_slots`` over the same time.
+    """
+
+    rows: int
+    peak_rows_per_s: float
+    actions: Mapping[str, int]
+    reconfigurations: int
+    downtime_s: float
+    longest_downtime_s: float
+    time_behind_s: float
+    worst_lag_s: float
+    slots_least: int
+    slots_most: int
+    core_s: float
+    fixed_slots: int
+    fixed_core_s: float
+
+    @property
+    def saved_ratio(self) -> float:
+        """Share of the fixed provisioning's core-seconds that were not used; below 0 if more were."""
+        return 1 - self.core_s / self.fixed_core_s if self.fixed_core_s else 0.0
+
+
+def figures(spec: PipelineSpec, line: Timeline) -> Figures:
+    """Return the figures of a run."""
+    grid = np.arange(0.0, max(line.length_s, GRID_S), GRID_S)
+    waiting = line.oldest_waiting_s(grid)
+    peak = float(line.rate(grid, PEAK_WINDOW_S).max())
+    ready = [s for s in line.spans if s.ready_s is not None]
+    changed = [c for c in line.changes if c.decision_id and c.outcome is Outcome.READY]
+    downtimes = [c.downtime_s for c in changed if c.downtime_s is not None]
+    fixed = slots_for(line, peak, spec)
+    served_s = max((s.end_s for s in line.spans), default=0.0) - min((s.start_s for s in line.spans), default=0.0)
+    return Figures(
+        rows=int(line.arrival_rows[-1]) if line.arrival_rows.size else 0,
+        peak_rows_per_s=peak,
+        actions=Counter(look.decision.action.value for look in line.looks),
+        reconfigurations=len(changed),
+        downtime_s=sum(downtimes),
+        longest_downtime_s=max(downtimes, default=0.0),
+        time_behind_s=float((waiting > spec.objective.max_lag_s).sum() * GRID_S),
+        worst_lag_s=float(waiting.max()),
+        slots_least=min((s.slots for s in ready), default=0),
+        slots_most=max((s.slots for s in ready), default=0),
+        core_s=sum(s.slots * (s.end_s - s.start_s) for s in line.spans),
+        fixed_slots=fixed,
+        fixed_core_s=fixed * served_s,
+    )
+
+
+def slots_for(line: Timeline, rows_per_s: float, spec: PipelineSpec) -> int:
+    """Return the slots that a rate needs at the objective's utilisation, by the capacity that the run measured.
+
+    Between two measured levels, and beyond them, ability is taken as proportional to the slots of the nearest
+    level measured: a person who provisions for a peak knows no more. Within the spec's bounds.
+    """
+    if not line.capacity_s.size:
+        return spec.slots.max
+    measured = line.capacity_slots
+    levels = {float(p): float(np.median(line.capacity_rows_per_s[measured == p])) for p in np.unique(measured)}
+
+    def ability(slots: int) -> float:
+        nearest = min(levels, key=lambda p: (abs(p - slots), p))
+        return levels[nearest] * slots / nearest
+
+    wanted = rows_per_s / spec.objective.target_utilisation
+    fitting = (p for p in range(spec.slots.min, spec.slots.max + 1) if ability(p) >= wanted or math.isclose(wanted, 0))
+    return next(fitting, spec.slots.max)

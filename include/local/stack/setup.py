@@ -1,0 +1,198 @@
+"""Brings a fresh clone to where every command runs: Java, environment, jars, class archive.
+
+Secrets belong to a home, not to this folder or an image made of it: ``up`` generates them.
+
+Each step is skipped where it was done and never leaves half of its result in place, so that an
+interrupted set-up is mended by the next. Only the standard library: this runs before the environment exists.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import json
+import os
+import shutil
+import signal
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import IO
+
+from include.local.stack import class_archive, jars, java, programs, python_env, spark_env
+from include.local.stack.files import write_atomically
+from include.local.stack.home import REPO
+from include.local.stack.programs import ProgramFailed
+from include.local.stack.progress import say, step
+from include.model.errors import MillraceError
+
+LOCK = REPO / "requirements.lock"
+STAMP = spark_env.SHARE / "ready.json"
+PACKAGES_STAMP = spark_env.SHARE / "packages"
+INSTALLING = spark_env.SHARE / "installing"
+LOG = REPO / "var" / "logs" / "setup.log"
+
+
+def main(args: list[str]) -> int:
+    """Set up where needed, then replace this process by the command line inside the environment.
+
+    Args:
+        args: The command line's arguments; ``setup`` alone stops after set-up.
+
+    Returns:
+        An exit code, where there is no command line to go on with.
+    """
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        java_home = ready() or ensure()
+    except MillraceError as error:
+        say(f"millrace: {error}")
+        return 2
+    except ProgramFailed as error:
+        say(f"millrace: set-up stopped: {error}\nThe whole output is in {LOG}. Run again to go on from here.")
+        return 1
+    except KeyboardInterrupt:
+        say("\nmillrace: set-up interrupted. Run again to go on from here.")
+        return 130
+    if args == ["setup"]:
+        say("millrace: set up")
+        return 0
+    os.environ["JAVA_HOME"] = java_home
+    os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [str(REPO), os.environ.get("PYTHONPATH")]))
+    python = str(spark_env.python())
+    return os.execv(python, [python, "-m", "include.local.cli", *args])  # noqa: S606 - an argv list, no shell
+
+
+def ready() -> str | None:
+    """Check in milliseconds whether everything is in place.
+
+    Returns:
+        JAVA_HOME, or None where set-up has to look closer.
+    """
+    try:
+        stamp = json.loads(STAMP.read_text(encoding="utf-8"))
+        java_home = str(stamp["java_home"])
+    except (OSError, ValueError, KeyError):
+        return None
+    whole = stamp.get("key") == _key() and (Path(java_home) / "bin" / "java").exists() and jars.present()
+    # an explicit JAVA_HOME that differs is looked at again
+    named = os.environ.get("JAVA_HOME")
+    same_java = not named or Path(named).resolve() == Path(java_home).resolve()
+    return java_home if whole and same_java else None
+
+
+def _key() -> str:
+    """Hash what set-up made: this lock, these jars, in this place, for this interpreter."""
+    whole = hashlib.sha256()
+    for path in (LOCK, spark_env.PINS):
+        whole.update(path.read_bytes())
+    whole.update(_packages_key().encode())
+    return whole.hexdigest()
+
+
+def _packages_key() -> str:
+    return f"{hashlib.sha256(LOCK.read_bytes()).hexdigest()} {spark_env.python()} {spark_env.python().resolve()}"
+
+
+def ensure() -> str:
+    """Do the steps that are not done, one set-up at a time.
+
+    Returns:
+        JAVA_HOME.
+
+    Raises:
+        MillraceError: Something has to be installed or mended by a person.
+        ProgramFailed: A program of set-up failed; its output is in the log.
+    """
+    with _one_at_a_time() as lock:
+        if done := ready():
+            return done
+        say("Setting up Millrace in this folder; later starts skip this.")
+        STAMP.unlink(missing_ok=True)
+        found = _java(lock)
+        _packages(lock)
+        # Spark takes the Java that was checked
+        spark = {"JAVA_HOME": str(found.home)}
+        _jars(lock, spark)
+        _archive(lock, found, spark)
+        write_atomically(STAMP, json.dumps({"key": _key(), "java_home": str(found.home)}), 0o644)
+        return str(found.home)
+
+
+@contextmanager
+def _one_at_a_time() -> Iterator[IO[str]]:
+    path = REPO / "var" / "setup.lock"
+    path.parent.mkdir(exist_ok=True)
+    with path.open("w") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            say("Another set-up of this folder is running; waiting for it.")
+            fcntl.flock(lock, fcntl.LOCK_EX)
+        yield lock
+
+
+@contextmanager
+def _scratch(name: str) -> Iterator[Path]:
+    folder = spark_env.SHARE / name
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _run(lock: IO[str], argv: Sequence[str | Path], env: Mapping[str, str] | None = None) -> None:
+    programs.run(argv, LOG, env=env, lock_fd=lock.fileno())
+
+
+def _java(lock: IO[str]) -> java.Java:
+    found, old = java.find()
+    if found is None and java.may_install():
+        say(f"  no Java {java.OLDEST}+ here: installing the system package {java.PACKAGE}")
+        quiet = {"DEBIAN_FRONTEND": "noninteractive"}
+        with step(f"Java ({java.PACKAGE})"), suppress(ProgramFailed):
+            _run(lock, ["apt-get", "update"], quiet)
+            _run(lock, ["apt-get", "install", "-y", "--no-install-recommends", java.PACKAGE], quiet)
+        found, old = java.find()
+    if found is None:
+        raise java.missing(old)
+    return found
+
+
+def _packages(lock: IO[str]) -> None:
+    kept = PACKAGES_STAMP.read_text(encoding="utf-8") if PACKAGES_STAMP.is_file() else ""
+    if python_env.usable(spark_env.VENV) and kept == _packages_key() and not INSTALLING.exists():
+        return
+    with step("Python packages"):
+        # an install that was cut may have left half a package, which no installer would notice
+        fresh = INSTALLING.exists() or not python_env.usable(spark_env.VENV)
+        if fresh:
+            python_env.discard(spark_env.VENV)
+        spark_env.SHARE.mkdir(parents=True, exist_ok=True)
+        PACKAGES_STAMP.unlink(missing_ok=True)
+        INSTALLING.touch()
+        if fresh:
+            python_env.create(spark_env.VENV, lambda argv: _run(lock, argv), say)
+        python_env.install(spark_env.VENV, LOCK, spark_env.SHARE, lambda argv: _run(lock, argv), say)
+        INSTALLING.unlink()
+        write_atomically(PACKAGES_STAMP, _packages_key(), 0o644)
+
+
+def _jars(lock: IO[str], env: Mapping[str, str]) -> None:
+    if jars.present():
+        return
+    with step("Delta jars"), _scratch("resolving") as scratch:
+        jars.fetch(scratch, lambda argv, more: _run(lock, argv, {**more, **env}))
+
+
+def _archive(lock: IO[str], found: java.Java, env: Mapping[str, str]) -> None:
+    if class_archive.current(found.version):
+        return
+    try:
+        with step("Spark class archive"), _scratch("training") as scratch:
+            class_archive.make(found.version, scratch, lambda argv, more: _run(lock, argv, {**more, **env}))
+    except (ProgramFailed, OSError) as error:
+        spark_env.ARCHIVE.unlink(missing_ok=True)
+        say(f"  drivers will start more slowly: no class archive ({str(error).splitlines()[0]})")

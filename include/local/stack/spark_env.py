@@ -1,0 +1,114 @@
+"""What every Spark program of this repository is started with: the same interpreter, jars and class archive.
+
+The class archive is only used by a JVM whose class path equals the one it was made with, so all of them
+take it from here.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from pathlib import Path
+
+from include.local.stack.home import REPO
+from include.model.errors import MillraceError
+from include.model.submit import SubmitOptions
+
+VENV = REPO / ".venv"
+SHARE = VENV / "share" / "millrace"
+JARS = SHARE / "jars"
+ARCHIVE = SHARE / "spark.jsa"
+# an archive that does not fit is ignored by the JVM; saying so in every driver's log helps nobody
+QUIET_ARCHIVE = "-Xlog:cds=off -Xlog:cds+dynamic=off"
+PINS = Path(__file__).with_name("delta_jars.sha256")
+
+
+def pinned() -> dict[str, str]:
+    """Read the jars' names, in class path order, and their SHA-256 sums."""
+    lines = PINS.read_text(encoding="utf-8").split("\n")
+    return {name: digest for digest, name in (line.split() for line in lines if line.strip())}
+
+
+def digest(jar: Path) -> str:
+    """Compute a file's SHA-256 as hexadecimal text."""
+    return hashlib.sha256(jar.read_bytes()).hexdigest()
+
+
+def delta_jars() -> list[Path]:
+    """List the five Delta jars in class path order.
+
+    Raises:
+        MillraceError: One is not there.
+    """
+    jars = [JARS / name for name in pinned()]
+    for jar in jars:
+        if not jar.is_file():
+            raise MillraceError("jars", jar.name, "set up", "Run ./millrace setup.")
+    return jars
+
+
+def python() -> Path:
+    """Name the environment's interpreter, which Spark's Python workers need too."""
+    return VENV / "bin" / "python"
+
+
+def spark_home() -> Path:
+    """Find Spark inside the environment.
+
+    Raises:
+        MillraceError: PySpark is not installed.
+    """
+    for found in VENV.glob("lib/python*/site-packages/pyspark"):
+        return found
+    raise MillraceError("pyspark", "none", "installed in .venv", "Run ./millrace setup.")
+
+
+def spark_submit() -> Path:
+    """Find spark-submit inside the environment."""
+    return spark_home() / "bin" / "spark-submit"
+
+
+def environment() -> dict[str, str]:
+    """Give the variables that spark-submit and its workers need, on top of the current environment."""
+    return {
+        "SPARK_HOME": str(spark_home()),
+        "PYSPARK_PYTHON": str(python()),
+        "PYSPARK_DRIVER_PYTHON": str(python()),
+        "PATH": f"{VENV / 'bin'}{os.pathsep}{os.environ.get('PATH', os.defpath)}",
+        "PYTHONPATH": str(REPO),
+        # Spark asks the name service for its own address otherwise, and listens there
+        "SPARK_LOCAL_IP": "127.0.0.1",
+    }
+
+
+def class_path() -> str:
+    """Join the Delta jars for ``--driver-class-path``."""
+    return os.pathsep.join(map(str, delta_jars()))
+
+
+def driver_submit_conf() -> dict[str, str]:
+    """Give the ``--conf`` settings with which every driver is started.
+
+    Returns:
+        Class path, and the class archive where set-up could make one. A caller that needs Java options of its own
+        appends them to ``spark.driver.extraJavaOptions``.
+    """
+    conf = {
+        "spark.driver.extraClassPath": class_path(),
+        "spark.driver.bindAddress": "127.0.0.1",
+        "spark.driver.host": "127.0.0.1",
+    }
+    if ARCHIVE.is_file():
+        conf["spark.driver.extraJavaOptions"] = f"-XX:SharedArchiveFile={ARCHIVE} {QUIET_ARCHIVE}"
+    return conf
+
+
+def submit_options() -> SubmitOptions:
+    """Give everything that a streaming driver is started with.
+
+    Raises:
+        MillraceError: A jar or PySpark is not there.
+    """
+    # a driver finds this repository by itself: on its path it would hide a user's own modules
+    env = {name: value for name, value in environment().items() if name != "PYTHONPATH"}
+    return SubmitOptions(spark_submit(), tuple(delta_jars()), driver_submit_conf(), python(), env)

@@ -1,0 +1,126 @@
+"""What a tuner would have done on recorded telemetry, beside what was done."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from datetime import datetime
+from typing import Any
+
+from include.model.decision import Action
+
+
+@dataclass(frozen=True)
+class Course:
+    """One look in one course of events: the recorded one, or the replayed one.
+
+    Attributes:
+        slots: Slots that the Deployment asked for when the look was taken.
+        running: Slots that ran in the look's period; others than asked for while a change is under way.
+        decided: Slots that the Deployment asks for after the look's Decision.
+        ability_rows_per_s: Rate that what ran sustains; None if it is not known.
+        backlog_rows: Rows waiting at the end of the period; None if unknown.
+        action: What became of the look.
+        reason_code: Its reason, in snake case.
+        sentence: Its reason for a person.
+    """
+
+    slots: int
+    running: int
+    decided: int
+    ability_rows_per_s: float | None
+    backlog_rows: int | None
+    action: Action
+    reason_code: str
+    sentence: str
+
+
+@dataclass(frozen=True)
+class ReplayedLook:
+    """One recorded look, and the same look under the tuner.
+
+    Attributes:
+        time: When the look was taken (UTC).
+        span_s: Time that the look stands for, since the one before it, seconds.
+        arrival_rows_per_s: What arrived, the same in both courses; None if unknown.
+        recorded: What was done.
+        replayed: What the tuner would have done.
+        modelled: True if the replay had other slots than the recording, or another backlog, so that the tuner saw
+            modelled signals in place of recorded ones.
+    """
+
+    time: datetime
+    span_s: float
+    arrival_rows_per_s: float | None
+    recorded: Course
+    replayed: Course
+    modelled: bool
+
+    @property
+    def agreed(self) -> bool:
+        """True if both courses asked for the same slots after the look."""
+        return self.recorded.decided == self.replayed.decided
+
+    def under_provisioned(self, course: Course) -> bool:
+        """Say whether more arrived than a course's slots sustain."""
+        arrival, ability = self.arrival_rows_per_s, course.ability_rows_per_s
+        return arrival is not None and ability is not None and arrival > ability
+
+
+@dataclass(frozen=True)
+class Totals:
+    """One course of events in figures.
+
+    Attributes:
+        reconfigurations: Changes of the slots that the Deployment asks for.
+        core_s: Slots that ran times the time they did, core-seconds.
+        under_provisioned: Looks at which more arrived than the slots that ran sustain.
+        peak_slots: Most slots that were asked for.
+    """
+
+    reconfigurations: int
+    core_s: float
+    under_provisioned: int
+    peak_slots: int
+
+
+@dataclass(frozen=True)
+class Backtest:
+    """A pipeline's recorded telemetry taken through a tuner.
+
+    Attributes:
+        pipeline: Name of the pipeline.
+        tuner: Registry name of the tuner.
+        options: Its options.
+        looks: Every look, oldest first; at least one.
+        recorded: What was done, in figures.
+        replayed: What the tuner would have done, in figures.
+        downtime_s: What a modelled restart cost, seconds.
+    """
+
+    pipeline: str
+    tuner: str
+    options: Mapping[str, Any]
+    looks: tuple[ReplayedLook, ...]
+    recorded: Totals
+    replayed: Totals
+    downtime_s: float
+
+    @property
+    def agreed(self) -> int:
+        """Looks after which both courses asked for the same slots."""
+        return sum(look.agreed for look in self.looks)
+
+    @property
+    def modelled(self) -> int:
+        """Looks at which the tuner saw modelled signals."""
+        return sum(look.modelled for look in self.looks)
+
+    @property
+    def figures(self) -> Mapping[str, float]:
+        """The whole in figures by name: what is compared as ``<figure>_recorded`` and ``<figure>_replayed``."""
+        found: dict[str, float] = {"looks": len(self.looks), "agreed": self.agreed, "modelled": self.modelled}
+        for one in fields(Totals):
+            found[f"{one.name}_recorded"] = getattr(self.recorded, one.name)
+            found[f"{one.name}_replayed"] = getattr(self.replayed, one.name)
+        return found

@@ -1,0 +1,1 @@
+"""Drivers as the kernel sees them: their command line, record, app lock and generation."""

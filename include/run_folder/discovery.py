@@ -1,0 +1,78 @@
+"""Which drivers are alive: told by the process table alone, records may be late or lost."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import time
+from collections import defaultdict
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+import psutil
+
+from include.run_folder.arguments import DriverArguments, recognise
+from include.run_folder.process import ProcessId
+from include.run_folder.record import DriverRecord
+
+
+@dataclass(frozen=True)
+class LiveDriver:
+    """One generation of an app with at least one process alive.
+
+    Attributes:
+        arguments: What it was told.
+        processes: Its processes: spark-submit's (first a shell, then the JVM) and the Python driver.
+    """
+
+    arguments: DriverArguments
+    processes: tuple[ProcessId, ...]
+
+    @property
+    def generation(self) -> int:
+        """Its start number."""
+        return self.arguments.generation
+
+    def alive(self) -> bool:
+        """Say whether any of its processes still runs."""
+        return any(p.alive() for p in self.processes)
+
+    def still_s(self, record: DriverRecord | None) -> float:
+        """Return how long ago its work last went on, seconds; since its start where it has not told of any.
+
+        Args:
+            record: What it says of itself; None before its first word.
+        """
+        if record is None or record.advanced_s is None:
+            return max((process.age_s() for process in self.processes), default=0.0)
+        return time.monotonic() - record.advanced_s
+
+
+def find(run_dir: Path, pipeline: str) -> tuple[LiveDriver, ...]:
+    """Return a pipeline's live drivers, newest generation first, whoever started them."""
+    found: dict[tuple[str, int], list[tuple[DriverArguments, ProcessId]]] = defaultdict(list)
+    for arguments, process in _drivers():
+        if arguments.pipeline == pipeline and _same(arguments.run_dir, run_dir):
+            found[arguments.app, arguments.generation].append((arguments, process))
+    drivers = [LiveDriver(group[0][0], tuple(p for _, p in group)) for group in found.values()]
+    return tuple(sorted(drivers, key=lambda d: -d.generation))
+
+
+def python_driver(record: DriverRecord | None) -> ProcessId | None:
+    """Return the process that a graceful stop must signal, None before the driver has told its pid."""
+    if record is None:
+        return None
+    return ProcessId(record.pid, record.process_started, record.boot_id, record.start_ticks)
+
+
+def _drivers() -> Iterable[tuple[DriverArguments, ProcessId]]:
+    for process in psutil.process_iter():
+        with contextlib.suppress(psutil.Error):
+            arguments = recognise(process.cmdline())
+            if arguments is not None:
+                yield arguments, ProcessId.of(process.pid)
+
+
+def _same(left: Path, right: Path) -> bool:
+    return left == right or os.path.realpath(left) == os.path.realpath(right)

@@ -1,0 +1,124 @@
+"""The gate in ``DataStreamWriter.start``: behind it at most one driver of an app runs its queries."""
+
+from __future__ import annotations
+
+import functools
+import threading
+import time
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from include.run_folder.arguments import DriverArguments
+from include.run_folder.generation import newest
+from include.run_folder.lock import AppLock
+from include.run_folder.record import DriverState, app_dir
+from include.runtime import session
+from include.runtime.journal import Journal
+from include.runtime.jvm_lock import JvmLock
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+POLL_S = 0.01
+
+
+class Closed(SystemExit):
+    """The driver may start no query: its script ends quietly (as SystemExit, which no ``except Exception`` catches)."""
+
+
+class Gate:
+    """Lets the script's queries start once this driver alone holds its app.
+
+    Args:
+        arguments: What the driver was told.
+        journal: The driver's record.
+        warm_up: Called with the first query's DataFrame while another driver still holds the app.
+        listen: Called with each session before its first query starts.
+    """
+
+    def __init__(
+        self,
+        arguments: DriverArguments,
+        journal: Journal,
+        warm_up: Callable[[DataFrame], None],
+        listen: Callable[[SparkSession], None],
+    ) -> None:
+        self._arguments = arguments
+        self._journal = journal
+        self._warm_up, self._listen = warm_up, listen
+        self._sessions: list[SparkSession] = []
+        self._folder = app_dir(arguments.run_dir, arguments.pipeline, arguments.app)
+        self._lock = AppLock(self._folder)
+        self._jvm_lock: JvmLock | None = None
+        self._opening = threading.Lock()
+        self._starting = threading.Lock()
+        self._open = self._shut = False
+        self.queries: list[Any] = []
+
+    def install(self) -> None:
+        """Wrap ``start`` and ``toTable`` of every streaming writer."""
+        from pyspark.sql.streaming.readwriter import DataStreamWriter
+
+        for name in ("start", "toTable"):
+            setattr(DataStreamWriter, name, self._wrapped(getattr(DataStreamWriter, name)))
+
+    def shut(self) -> bool:
+        """Let no further query start; return whether one ever started."""
+        with self._starting:
+            self._shut = True
+            return self._open
+
+    def release(self) -> None:
+        """Give the app to the next driver: the script has ended, and a shut gate starts nothing any more."""
+        self.shut()
+        if self._jvm_lock is not None:
+            self._jvm_lock.release()
+        self._lock.release()
+
+    def _wrapped(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(original)
+        def start(writer: Any, *args: Any, **options: Any) -> Any:
+            session.restore(writer._spark)
+            with self._opening:
+                self._know(writer._spark)
+                if not self._open:
+                    self._pass(writer._df, writer._spark)
+            with self._starting:
+                if self._shut:
+                    raise Closed(0)
+                self._open = True
+                query = original(writer, *args, **options)
+                self.queries.append(query)
+            return query
+
+        return start
+
+    def _know(self, spark: SparkSession) -> None:
+        if not any(spark is known for known in self._sessions):
+            self._sessions.append(spark)
+            self._listen(spark)
+
+    def _pass(self, frame: DataFrame, spark: SparkSession) -> None:
+        """Wait for the app's lock; end quietly if the driver was superseded meanwhile."""
+        jvm_lock = self._jvm_lock = JvmLock(spark, self._lock.path)
+
+        def acquired() -> bool:
+            return self._lock.try_acquire() and jvm_lock.try_acquire()
+
+        if not acquired():
+            self._warm_up(frame)
+            self._journal.move(DriverState.WAITING)
+            limit_s = self._arguments.ready_deadline_s + self._arguments.stop_deadline_s
+            give_up = time.monotonic() + limit_s
+            while not acquired():
+                if self._shut:
+                    raise Closed(0)
+                self._journal.advanced()  # it waits for another driver, not for itself
+                if time.monotonic() > give_up:
+                    self._journal.move(DriverState.STOPPED, f"waited {limit_s:g} s for the lock of the app")
+                    raise Closed(0)
+                time.sleep(POLL_S)
+        if newest(self._folder) > self._arguments.generation:
+            self._journal.move(DriverState.STOPPED, "superseded by a later generation")
+            raise Closed(0)
+        self._journal.move(DriverState.RUNNING)

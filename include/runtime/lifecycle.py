@@ -1,0 +1,188 @@
+"""A driver's life: session, telemetry, the user's script, and an end that leaves nothing behind."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import runpy
+import sys
+import threading
+import time
+import traceback
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+from include.run_folder.arguments import DriverArguments
+from include.run_folder.record import DriverState
+from include.runtime import session
+from include.runtime.advance import AdvanceWatch
+from include.runtime.boundary import end_at_boundary, running
+from include.runtime.failure import describe
+from include.runtime.gate import Closed, Gate
+from include.runtime.identity import AppIdentity
+from include.runtime.journal import Journal
+from include.runtime.stop import StopRequest
+from include.runtime.warm_up import WarmUp
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from include.runtime.progress import ProgressListener
+    from include.runtime.telemetry import Telemetry
+
+LAST_EVENTS_S = 5.0
+PARENT_POLL_S = 0.5
+BOUNDARY_SHARE, SCRIPT_SHARE = 0.6, 0.85
+"""Shares of the stop deadline at which a batch is cut, and at which a script that does not end is left."""
+
+
+class Driver:
+    """Runs one user's script from its first line to the process's end.
+
+    Args:
+        arguments: What the driver was told.
+    """
+
+    def __init__(self, arguments: DriverArguments) -> None:
+        self.arguments = arguments
+        self.journal = Journal(arguments)
+        self._stop = StopRequest(self._end_queries)
+        self._gate = Gate(arguments, self.journal, WarmUp(arguments.ready_deadline_s / 3), self._listen)
+        self._finishing = threading.Lock()
+        self._telemetry: Telemetry | None = None
+        self._listener: ProgressListener | None = None
+
+    def run(self) -> None:
+        """Run the script and leave the process; does not return."""
+        self._stop.install()
+        _leave_with_parent()
+        error: BaseException | None = None
+        try:
+            spark = session.build()
+            self._attach(spark)
+            self._gate.install()
+            with _as_main(self.arguments):
+                runpy.run_path(str(self.arguments.script), run_name="__main__")
+            self._await_queries()
+        except SystemExit as ending:
+            error = _exit_error(ending)
+            if error is None and not isinstance(ending, Closed):
+                error = self._awaited_error()
+        except BaseException as raised:
+            error = raised
+        self._finish(error)
+
+    def _attach(self, spark: SparkSession) -> None:
+        from include.runtime.telemetry import attach
+
+        a = self.arguments
+        identity = AppIdentity(a.pipeline, a.app, a.generation, a.version, a.slots, a.epoch)
+        self._telemetry = attach(spark, identity, a.lake, a.period_s)
+        host = self._telemetry.host
+        AdvanceWatch(spark, self._gate.queries, self.journal, host, a.batch_deadline_s).start()
+        context: Any = spark.sparkContext
+        stop = context.stop
+
+        def stop_after_last_events() -> None:
+            # a script may stop the session itself: what was measured must be out before
+            self._flush()
+            stop()
+
+        context.stop = stop_after_last_events
+
+    def _listen(self, spark: SparkSession) -> None:
+        from include.runtime.progress import ProgressListener
+
+        self._listener = self._listener or ProgressListener(self.journal)
+        spark.streams.addListener(self._listener)
+
+    def _await_queries(self) -> None:
+        """Wait for every query: a script may end without awaiting, or having awaited only one."""
+        for query in self._gate.queries:
+            query.awaitTermination()
+
+    def _awaited_error(self) -> BaseException | None:
+        try:
+            self._await_queries()
+        except BaseException as raised:
+            return raised
+        return None
+
+    def _end_queries(self) -> None:
+        """Answer a stop request (in its own thread)."""
+        began = time.monotonic()
+        self.journal.move(DriverState.STOPPING)
+        if not self._gate.shut():
+            self._finish(None)
+        deadline_s = self.arguments.stop_deadline_s
+        end_at_boundary(self._gate.queries, deadline_s * BOUNDARY_SHARE)
+        time.sleep(max(0.0, deadline_s * SCRIPT_SHARE - (time.monotonic() - began)))
+        self._finish(None)  # the script would not end by itself
+
+    def _finish(self, error: BaseException | None) -> None:
+        """Flush, write the last record, free the app and leave; whoever comes second waits for the end."""
+        self._finishing.acquire()
+        started_any = self._gate.shut()
+        code = 0
+        if error is not None and not self._stop.requested:
+            if _lost_jvm(error):
+                os._exit(1)  # killed from outside: the record stays as it is, the reconciler heals
+            traceback.print_exception(error)
+            code = 1
+        if started_any:
+            # the script may have ended with queries still at work: by an error, by sys.exit
+            end_at_boundary(self._gate.queries, self.arguments.stop_deadline_s * BOUNDARY_SHARE)
+            self._flush()
+        self._record_end(error, code)
+        self._gate.release()
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(code)
+
+    def _record_end(self, error: BaseException | None, code: int) -> None:
+        text = None if error is None else describe(error)
+        if code:
+            self.journal.move(DriverState.FAILED, text)
+        else:
+            self.journal.move(DriverState.STOPPED if self._stop.requested else DriverState.COMPLETED, text)
+
+    def _flush(self) -> None:
+        if self._listener is not None:
+            with contextlib.suppress(Exception):
+                ended = {str(q.runId) for q in self._gate.queries if not running(q)}
+                self._listener.await_last(ended, LAST_EVENTS_S)
+        if self._telemetry is not None:
+            telemetry, self._telemetry = self._telemetry, None
+            try:
+                telemetry.close()
+            except Exception:
+                traceback.print_exc()
+
+
+@contextlib.contextmanager
+def _as_main(arguments: DriverArguments) -> Iterator[None]:
+    """Give the script the ``sys.argv`` and the ``sys.path[0]`` it would have had by itself."""
+    script = arguments.script.resolve()
+    sys.argv = [str(script), *arguments.args]
+    sys.path.insert(0, str(script.parent))
+    yield
+
+
+def _exit_error(ending: SystemExit) -> BaseException | None:
+    return None if ending.code in (None, 0) else RuntimeError(f"the script ended with exit code {ending.code}")
+
+
+def _lost_jvm(error: BaseException) -> bool:
+    return type(error).__name__ == "Py4JNetworkError"
+
+
+def _leave_with_parent() -> None:
+    """End when the JVM, this process's parent, is gone: without it nothing can be committed any more."""
+    parent = os.getppid()
+
+    def watch() -> None:
+        while os.getppid() == parent:
+            time.sleep(PARENT_POLL_S)
+        os._exit(1)
+
+    threading.Thread(target=watch, name="millrace-parent", daemon=True).start()

@@ -1,0 +1,140 @@
+"""The executed plan of a micro-batch with its SQL metrics, read from the JVM into plain values.
+
+Where a stage begins and ends is seen from the exchanges; the RDD that an exchange writes ties the part of the plan
+below it to the stage that ran it.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Any
+
+from include.model.telemetry import STATEFUL
+
+PYTHON = re.compile(r"InPandas|InArrow|InPySpark|EvalPython|ArrowAggregate|ArrowWindow|PythonUDTF|PythonMapIn")
+WRITES = re.compile(r"^(WriteToDataSourceV2|WriteToContinuous|AppendData|OverwriteBy|ReplaceData|WriteDelta)")
+STAGE_OF_ADAPTIVE = re.compile(r"QueryStage$")
+
+
+@dataclass(frozen=True)
+class Boundary:
+    """What the plan tells of a stage.
+
+    Attributes:
+        rdd: Id of the last RDD of the stage; None if the plan does not tell.
+        tasks: Number of its tasks; None if the plan does not tell.
+    """
+
+    rdd: int | None
+    tasks: int | None
+
+
+@dataclass(frozen=True)
+class Node:
+    """A node of the plan.
+
+    Attributes:
+        name: Spark's name of it.
+        rows: Rows it gave out; None where neither it nor its children count.
+        python_ms: Time of its Python workers while they processed, what they waited for their input included;
+            None for nodes of the JVM.
+        python_total_ms: The same with the start of the workers.
+        below: The stage that ends at this node; None inside a stage.
+        children: The nodes it reads from.
+    """
+
+    name: str
+    rows: int | None
+    python_ms: int | None
+    python_total_ms: int | None
+    below: Boundary | None
+    children: tuple[Node, ...]
+
+    @property
+    def stateful(self) -> bool:
+        """Say whether the node keeps state."""
+        return bool(STATEFUL.search(self.name))
+
+
+@dataclass(frozen=True)
+class Plan:
+    """The plan of one batch: its root and the stage that ends there."""
+
+    root: Node
+    end: Boundary
+
+
+class Executions:
+    """The last execution of a running query, kept by batch, as the next batch may replace it at any moment.
+
+    Args:
+        query: The JVM's ``StreamExecution``.
+    """
+
+    def __init__(self, query: Any) -> None:
+        self._query = query
+        self._ahead: dict[int, Any] = {}
+
+    def plan(self, batch_id: int) -> Plan | None:
+        """Return the plan that ran ``batch_id``, None if it is gone."""
+        execution = self._query.lastExecution()
+        if execution is None:
+            return None
+        current = execution.currentBatchId()
+        found = execution if current == batch_id else self._ahead.get(batch_id)
+        self._ahead = {current: execution} if current > batch_id else {}
+        return None if found is None else _plan(found.executedPlan())
+
+
+def _plan(executed: Any) -> Plan:
+    while WRITES.match(executed.nodeName()) and executed.children().size() == 1:
+        executed = executed.children().apply(0)
+    root = _node(executed)
+    # execute() of a node that has run returns the RDD it made then; nothing is computed by asking
+    return Plan(root, Boundary(executed.execute().id(), None))
+
+
+def _node(plan: Any) -> Node:
+    name = str(plan.nodeName()).strip()
+    if name == "AdaptiveSparkPlan":
+        return _node(plan.executedPlan())
+    if STAGE_OF_ADAPTIVE.search(name):
+        return _node(plan.plan())
+    children = plan.children()
+    below = tuple(_node(children.apply(i)) for i in range(children.size()))
+    metrics = plan.metrics()
+    python = bool(PYTHON.search(name))
+    return Node(
+        name=name,
+        rows=_rows(metrics, below, python),
+        python_ms=_metric(metrics, "pythonProcessingTime", "pythonTotalTime") if python else None,
+        python_total_ms=_metric(metrics, "pythonTotalTime") if python else None,
+        below=_boundary(plan, name),
+        children=below,
+    )
+
+
+def _rows(metrics: Any, children: tuple[Node, ...], python: bool) -> int | None:
+    names = ("pythonNumRowsReceived", "numOutputRows") if python else ("numOutputRows", "shuffleRecordsWritten")
+    found = _metric(metrics, *names)
+    if found is not None:
+        return found
+    rows = [child.rows for child in children]  # a node that does not count passes its rows on
+    return sum(r for r in rows if r is not None) if rows and None not in rows else None
+
+
+def _metric(metrics: Any, *names: str) -> int | None:
+    for name in names:
+        found = metrics.get(name)
+        if found.isDefined():
+            return int(found.get().value())
+    return None
+
+
+def _boundary(plan: Any, name: str) -> Boundary | None:
+    if name == "Exchange":
+        return Boundary(int(plan.shuffleDependency().rdd().id()), int(plan.numMappers()))
+    if name == "BroadcastExchange":  # runs under a job group of its own
+        return Boundary(None, None)
+    return None

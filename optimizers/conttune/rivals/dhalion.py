@@ -1,0 +1,193 @@
+"""Dhalion's rules: symptoms, a diagnosis, an action, and a black list of actions that failed.
+
+    under-provisioned   an operator holds up what feeds it, and nothing holds it up itself: the backpressure starts
+                        there. With the share b of time that its input was held up, p' = ceil(p (1 + b / (1 - b))): time
+                        held up over time that ran, as in its paper.
+    over-provisioned    nothing in the job is held up, and an operator is idle for much of the time: p' = p (1 - share).
+
+What is assumed, because [ContTune]'s text only names the rules:
+    - Several operators that start backpressure in one look, on different branches, are scaled in one reconfiguration,
+      and so are all idle ones. Of the consumers of one producer that is held up, the busiest starts it.
+    - b is the largest backpressured share among the operators that feed it; an app as one operator has its own. It is
+      capped so that one step multiplies p by at most ``scale_up_max``.
+    - "Pending packets near zero", its sign of over-provisioning, is a busy ratio below ``idle_thr``.
+    - A step is judged in the first look with its levels. One up failed if the operator still starts backpressure and
+      takes in no more rows; one down failed if backpressure now starts there. A failed step up is not repeated, and
+      none down to its level or below made, until the operator's rate differs by ``RATE_CHANGE`` from what it was (is
+      lower by it, after a step down).
+
+Reference:
+    Floratou et al., "Dhalion: self-regulating stream processing in Heron", PVLDB 10(12), 2017; the rival of [ContTune],
+    Section 8.1.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from include.model.decision import Memory, Proposal
+from include.model.deployment import Deployment
+from include.model.signals import Bounds, Signals
+from optimizers.conttune.choice import Choice, clamp, decided, percent
+from optimizers.conttune.job import Job, Operator
+from optimizers.conttune.reasons import Reason
+from optimizers.conttune.rivals.blacklist import Attempt, judged, read, written
+from optimizers.conttune.tuning import Sizings, Stored, propose
+from optimizers.ranges import SHARE, Allowed, Range, check_fields, parse_fields
+
+NAME = "dhalion"
+
+LEAST_SHARE = 1e-9
+"""Share of time that an operator's input ran, at least: the factor of a step up is finite."""
+
+
+@dataclass(frozen=True)
+class Options:
+    """How Dhalion decides.
+
+    Attributes:
+        backpressure_thr: Share of time held up that counts as backpressure, (0, 1].
+        scale_up_max: Largest factor of one step up, > 1.
+        idle_thr: Busy ratio below which an operator counts as over-provisioned, [0, 1).
+        scale_down: Share of p that a step down takes away, (0, 1).
+    """
+
+    backpressure_thr: float = 0.1
+    scale_up_max: float = 4.0
+    idle_thr: float = 0.6
+    scale_down: float = 0.3
+
+    def __post_init__(self) -> None:
+        """Refuse values of a wrong type or out of range.
+
+        Raises:
+            MillraceError: With the option, its value, the allowed range and the remedy.
+        """
+        check_fields(self, ALLOWED)
+
+
+ALLOWED: Mapping[str, Allowed] = {
+    "backpressure_thr": SHARE,
+    "scale_up_max": Range(1, math.inf, low_open=True, high_open=True),
+    "idle_thr": Range(0, 1, high_open=True),
+    "scale_down": Range(0, 1, low_open=True, high_open=True),
+}
+
+
+def parse(options: Mapping[str, Any]) -> Options:
+    """Return checked options from a spec's ``tuner.options``.
+
+    Raises:
+        MillraceError: If an option is unknown, or a value of a wrong type or out of range.
+    """
+    return parse_fields(Options, options)
+
+
+class Dhalion:
+    """Sizes jobs by Dhalion's rules.
+
+    Args:
+        options: Its thresholds and factors.
+    """
+
+    def __init__(self, options: Options | None = None) -> None:
+        self.options = options or Options()
+
+    def propose(self, signals: Signals, current: Deployment, memory: Memory) -> tuple[Proposal, Memory]:
+        """Say which p each operator should have and why, and what to remember until the next look."""
+        return propose(NAME, self._tune, signals, current, memory)
+
+    def _tune(self, signals: Signals, job: Job, stored: Stored) -> Sizings:
+        pressed = held_up(job, self.options.backpressure_thr)
+        made, failed = read(stored.get("made")), read(stored.get("failed"))
+        made, failed = judged(job, pressed, made, failed)
+        calm = not pressed and _calm(job, self.options.backpressure_thr)
+        choices = [self._choose(o, pressed.get(o.name), calm, failed.get(o.name)) for o in job.sizable]
+        choices = [_foreseen(choice, signals.bounds) for choice in choices]
+        found = decided(job, choices, signals.bounds)
+        for choice in choices:
+            target = clamp(choice.target, signals.bounds)
+            if target != choice.now:
+                made[choice.operator.name] = Attempt(choice.now, target, choice.operator.rate)
+        return found, {"made": written(made), "failed": written(failed)}
+
+    def _choose(self, operator: Operator, pressed: float | None, calm: bool, failed: Attempt | None) -> Choice:
+        if pressed is not None:
+            return self._up(operator, pressed, failed)
+        if calm and self._idle(operator):
+            return self._down(operator, failed)
+        return _stay(operator)
+
+    def _up(self, operator: Operator, pressed: float, failed: Attempt | None) -> Choice:
+        if failed is not None and failed.after > failed.before:
+            return _stay(operator, Reason.STEP_FAILED_BEFORE)
+        factor = min(1 / max(1 - pressed, LEAST_SHARE), self.options.scale_up_max)
+        target = math.ceil((operator.now or 1) * factor)
+        return _step(operator, target, Reason.BACKPRESSURE_STARTS_HERE, {"pressed": percent(pressed)})
+
+    def _down(self, operator: Operator, failed: Attempt | None) -> Choice:
+        now = operator.now or 1
+        target = max(1, min(now - 1, math.floor(now * (1 - self.options.scale_down))))
+        if failed is not None and failed.before > failed.after >= target:
+            return _stay(operator, Reason.STEP_FAILED_BEFORE)
+        if target == now:
+            return _stay(operator)
+        return _step(operator, target, Reason.IDLE_WITHOUT_BACKPRESSURE, {"busy": percent(operator.busy_ratio)})
+
+    def _idle(self, operator: Operator) -> bool:
+        """Say whether an operator has too little to do; one of which a figure is missing may have enough."""
+        if operator.rate is None or operator.ability is None or operator.busy_ratio is None:
+            return False
+        return operator.busy_ratio < self.options.idle_thr
+
+
+def _stay(operator: Operator, reason: Reason | None = None) -> Choice:
+    return Choice(operator, operator.now or 1, operator.rate, operator.ability, reason=reason)
+
+
+def _step(operator: Operator, target: int, reason: Reason, words: Mapping[str, str]) -> Choice:
+    return Choice(operator, target, operator.rate, operator.ability, reason=reason, words=words)
+
+
+def _foreseen(choice: Choice, bounds: Bounds) -> Choice:
+    """Return the choice with what its level would process by linear scaling."""
+    if choice.ability is None:
+        return choice
+    return replace(choice, expected=choice.ability * clamp(choice.target, bounds) / (choice.now or 1))
+
+
+def held_up(job: Job, threshold: float) -> Mapping[str, float]:
+    """Return the operators at which backpressure starts, with the share of time that their input is held up.
+
+    Args:
+        job: The job; its operators' ``backpressured_ratio`` is the share of time in which their consumers kept them
+            from working, but that of an app as one operator the share in which it did not keep up.
+        threshold: Least share that counts.
+    """
+    found: dict[str, float] = {}
+    for operator in job.sizable:
+        own = operator.backpressured_ratio or 0.0
+        if operator.id is None:
+            if own >= threshold:
+                found[operator.name] = own
+        elif own < threshold:
+            feeding = (job.by_id[edge.producer] for edge in job.into.get(operator.id, ()))
+            pressed = [p.backpressured_ratio or 0.0 for p in feeding if _busiest(job, operator, p)]
+            if max(pressed, default=0.0) >= threshold:
+                found[operator.name] = max(pressed)
+    return found
+
+
+def _busiest(job: Job, operator: Operator, producer: Operator) -> bool:
+    consumers = (job.by_id[edge.consumer] for edge in job.edges if edge.producer == producer.id)
+    return (operator.busy_ratio or 0.0) >= max(consumer.busy_ratio or 0.0 for consumer in consumers)
+
+
+def _calm(job: Job, threshold: float) -> bool:
+    """Say whether nothing in the job is held up, as far as that is known."""
+    ratios = [job.app.backpressured_ratio, *(o.backpressured_ratio for o in job.operators)]
+    known = [ratio for ratio in ratios if ratio is not None]
+    return bool(known) and max(known) < threshold

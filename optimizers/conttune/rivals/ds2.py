@@ -1,0 +1,183 @@
+"""DS2: all operators of a job at once, each in proportion to what it will have to take in.
+
+Symbols, in topological order:
+    PA / p       processing ability of one task, rows a second of useful time
+    lambda_in    rows a second that an operator receives once all before it have their new p
+    factor       room for overheads that useful time does not show
+    p'           ceil(lambda_in / (PA / p) (1 + factor))
+
+Where lambda_in comes from:
+    ``producer``, as published: lambda_out = output ability (the true output rate) * lambda_in / PA, and a consumer
+        takes in all of lambda_out of every operator that feeds it. Sources are never scaled; theirs is the output
+        ability, or the true arrival rate.
+    ``consumer``, the fair form: each edge carries what its consumer was seen to receive for a row that its producer
+        took in. Rows that are split over several consumers, or queue on the way, are counted right.
+
+Reference:
+    Kalavri et al., "Three steps is all you need: fast, accurate, automatic scaling decisions for distributed streaming
+    dataflows", OSDI 2018, as [ContTune] uses it (Sections 5.2 and 8.1).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from include.model.decision import Memory, Proposal
+from include.model.deployment import Deployment
+from include.model.signals import Bounds, Signals
+from optimizers.conttune import rest
+from optimizers.conttune.choice import Choice, clamp, decided, held
+from optimizers.conttune.job import Job, Operator
+from optimizers.conttune.paper.linear import linear
+from optimizers.conttune.reasons import Reason
+from optimizers.conttune.tuning import Sizings, Stored, propose
+from optimizers.ranges import NOT_NEGATIVE, Allowed, Range, check_fields, parse_fields
+
+NAME = "ds2"
+
+Rates = Mapping[str | None, float | None]
+
+
+@dataclass(frozen=True)
+class Options:
+    """How DS2 decides.
+
+    Attributes:
+        rates: ``consumer`` (the fair form) or ``producer`` (as published).
+        known_arrival_rate: A source emits what truly arrives; otherwise its output ability. An app as one operator
+            then counts on what it processes.
+        factor: Room for overheads, as a ratio, >= 0.
+        decision_thr: Least relative change of an operator's p that is worth a reconfiguration of the job, >= 0; at 0
+            DS2 acts in every look in which its suggestion differs.
+        stop_rule: After an own step none follows until the load changes or the job does not keep up: measurements that
+            scatter around a limit would move it to and fro. Not DS2's, but what its rivals have.
+        slack: Relative change of an operator's rate that ends that rest, [0, 1).
+        backpressure_thr: Backpressured ratio from which a job does not keep up, [0, 1].
+    """
+
+    rates: str = "consumer"
+    known_arrival_rate: bool = True
+    factor: float = 0.0
+    decision_thr: float = 0.0
+    stop_rule: bool = False
+    slack: float = 0.1
+    backpressure_thr: float = 0.1
+
+    def __post_init__(self) -> None:
+        """Refuse values of a wrong type or out of range.
+
+        Raises:
+            MillraceError: With the option, its value, the allowed range and the remedy.
+        """
+        check_fields(self, ALLOWED)
+
+
+ALLOWED: Mapping[str, Allowed] = {
+    "rates": ("consumer", "producer"),
+    "factor": NOT_NEGATIVE,
+    "decision_thr": NOT_NEGATIVE,
+    "slack": Range(0, 1, high_open=True),
+    "backpressure_thr": Range(0, 1),
+    "known_arrival_rate": None,
+    "stop_rule": None,
+}
+
+
+def parse(options: Mapping[str, Any]) -> Options:
+    """Return checked options from a spec's ``tuner.options``.
+
+    Raises:
+        MillraceError: If an option is unknown, or a value of a wrong type or out of range.
+    """
+    return parse_fields(Options, options)
+
+
+class Ds2:
+    """Sizes jobs by DS2; without the stop rule it remembers nothing.
+
+    Args:
+        options: How it decides.
+    """
+
+    def __init__(self, options: Options | None = None) -> None:
+        self.options = options or Options()
+
+    def propose(self, signals: Signals, current: Deployment, memory: Memory) -> tuple[Proposal, Memory]:
+        """Say which p each operator should have and why."""
+        return propose(NAME, self._tune, signals, current, memory)
+
+    def _tune(self, signals: Signals, job: Job, stored: Stored) -> Sizings:
+        taken = produced(job, self.options) if self.options.rates == "producer" else consumed(job, self.options)
+        rates = {o.name: rate for o in job.sizable if (rate := taken[o.id]) is not None and math.isfinite(rate)}
+        step = rest.read(stored.get("step")) if self.options.stop_rule else None
+        if step is not None and self._suffices(job, step, rates):
+            return [held(job, Reason.STEP_SUFFICED, signals.bounds)], stored
+        choices = [self._choose(operator, rates.get(operator.name), signals.bounds) for operator in job.sizable]
+        found = decided(job, choices, signals.bounds, self.options.decision_thr)
+        if not self.options.stop_rule or not any(sizing.changes for sizing in found):
+            return found, stored
+        made = rest.Step({c.operator.name: clamp(c.target, signals.bounds) for c in choices}, rates)
+        return found, {"step": rest.written(made)}
+
+    def _suffices(self, job: Job, step: rest.Step, rates: Mapping[str, float]) -> bool:
+        if (job.app.backpressured_ratio or 0.0) >= self.options.backpressure_thr:
+            return False
+        return step.still({o.name: o.now or 1 for o in job.sizable}, rates, self.options.slack)
+
+    def _choose(self, operator: Operator, rate: float | None, bounds: Bounds) -> Choice:
+        now, ability, at = operator.now or 1, operator.ability, operator.ability_at
+        if rate is None:
+            return Choice(operator, now, None, ability, reason=Reason.RATE_UNKNOWN)
+        if ability is None or at is None:
+            return Choice(operator, now, rate, None, reason=Reason.CAPACITY_UNKNOWN)
+        target = linear(at, ability, rate * (1 + self.options.factor))
+        return Choice(operator, target, rate, ability * now / at, ability * clamp(target, bounds) / at)
+
+
+def consumed(job: Job, options: Options) -> Rates:
+    """Return lambda_in of every operator by id from rates counted where rows arrive; None if unknown."""
+    if options.known_arrival_rate:
+        return job.rates(job.ratios())
+    sources = tuple(replace(o, arrival=_intake(job, o)) if _is_source(job, o) else o for o in job.operators)
+    return replace(job, operators=sources).rates(job.ratios())
+
+
+def produced(job: Job, options: Options) -> Rates:
+    """Return lambda_in of every operator by id from rates counted where rows are emitted; None if unknown."""
+    taken: dict[str | None, float | None] = {}
+    emitted: dict[str | None, float | None] = {}
+    for operator in job.operators:
+        if _is_source(job, operator):
+            arrives = operator.arrival if options.known_arrival_rate else None
+            taken[operator.id] = operator.rate if arrives is None else arrives
+            emitted[operator.id] = operator.output_ability if arrives is None else arrives
+            continue
+        parts = [emitted.get(edge.producer) for edge in job.into.get(operator.id or "", ())]
+        rate = sum(part for part in parts if part is not None)
+        taken[operator.id] = rate if parts and None not in parts else None
+        emitted[operator.id] = _output(operator, taken[operator.id])
+    return taken
+
+
+def _is_source(job: Job, operator: Operator) -> bool:
+    return operator.arrival is not None or operator.id is None or not (operator.now or job.into.get(operator.id))
+
+
+def _output(operator: Operator, rate: float | None) -> float | None:
+    """Return lambda_out at an input rate."""
+    if rate is None or operator.output_ability is None or not operator.ability:
+        return None
+    return operator.output_ability * (rate / operator.ability)
+
+
+def _intake(job: Job, operator: Operator) -> float | None:
+    """Return what a source would take in if nothing held it back: its rate, scaled as its output would be."""
+    if operator.id is None or operator.output_ability is None:
+        return operator.rate
+    emitted = next((o.rows_out_per_s for o in job.app.operators if o.operator == operator.id), None)
+    if not emitted or operator.rate is None:
+        return operator.output_ability
+    return operator.rate * (operator.output_ability / emitted)

@@ -1,0 +1,112 @@
+"""Random search: any p for an operator until it has the least one that suffices.
+
+What is assumed, because [ContTune] says only that the search is bounded by ContTune's p_max and ends "once it finds the
+same optimal levels of parallelism given by the above methods":
+    - A live search cannot know what others would find. An operator has its optimum if p suffices and, by linear
+      scaling, p - 1 would not, with ``tolerance`` to spare: PA >= lambda and PA (p - 1) / p < lambda (1 + tolerance).
+    - Operators are searched each on its own, all in one reconfiguration: one that has its optimum is kept. Drawing all
+      of N operators anew each time would take p_max^N trials, and the paper reports about as many as p_max has levels.
+    - Trials are drawn with replacement, but never the present level. The number of draws so far, kept in Memory, is the
+      seed: the same Memory gives the same trial.
+"""
+
+from __future__ import annotations
+
+import math
+import random
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from include.model.decision import Memory, Proposal
+from include.model.deployment import Deployment
+from include.model.signals import Bounds, Signals
+from optimizers.conttune.choice import Choice, decided
+from optimizers.conttune.job import Job, Operator
+from optimizers.conttune.reasons import Reason
+from optimizers.conttune.stored import whole
+from optimizers.conttune.tuning import Sizings, Stored, propose
+from optimizers.ranges import NOT_NEGATIVE, Allowed, check_fields, parse_fields
+
+NAME = "random"
+
+
+@dataclass(frozen=True)
+class Options:
+    """How random search decides.
+
+    Attributes:
+        p_max: Highest level that is tried, >= 1, within the bounds; None for the upper bound.
+        tolerance: By how much the level below may seem to suffice, as a ratio, >= 0.
+        seed: First part of every draw's seed, >= 1.
+        known_arrival_rate: lambda is what truly arrives; otherwise what is processed.
+    """
+
+    p_max: int | None = None
+    tolerance: float = 0.1
+    seed: int = 1
+    known_arrival_rate: bool = True
+
+    def __post_init__(self) -> None:
+        """Refuse values of a wrong type or out of range.
+
+        Raises:
+            MillraceError: With the option, its value, the allowed range and the remedy.
+        """
+        check_fields(self, {name: allowed for name, allowed in ALLOWED.items() if getattr(self, name) is not None})
+
+
+ALLOWED: Mapping[str, Allowed] = {
+    "p_max": int,
+    "tolerance": NOT_NEGATIVE,
+    "seed": int,
+    "known_arrival_rate": None,
+}
+
+
+def parse(options: Mapping[str, Any]) -> Options:
+    """Return checked options from a spec's ``tuner.options``.
+
+    Raises:
+        MillraceError: If an option is unknown, or a value of a wrong type or out of range.
+    """
+    return parse_fields(Options, options)
+
+
+class RandomSearch:
+    """Sizes jobs by trial.
+
+    Args:
+        options: Where it searches, and when it ends.
+    """
+
+    def __init__(self, options: Options | None = None) -> None:
+        self.options = options or Options()
+
+    def propose(self, signals: Signals, current: Deployment, memory: Memory) -> tuple[Proposal, Memory]:
+        """Say which p each operator should have and why, and what to remember until the next look."""
+        return propose(NAME, self._tune, signals, current, memory)
+
+    def _tune(self, signals: Signals, job: Job, stored: Stored) -> Sizings:
+        draws = whole(stored.get("draws"))
+        observed = {operator.id: operator.rate for operator in job.operators}
+        rates = job.rates(job.ratios()) if self.options.known_arrival_rate else observed
+        choices = [self._choose(operator, rates[operator.id], signals.bounds, draws) for operator in job.sizable]
+        drawn = any(choice.target != choice.now for choice in choices)
+        return decided(job, choices, signals.bounds), {"draws": draws + drawn}
+
+    def _choose(self, operator: Operator, rate: float | None, bounds: Bounds, draws: int) -> Choice:
+        now, ability = operator.now or 1, operator.ability
+        if rate is None or not math.isfinite(rate):
+            return Choice(operator, now, None, ability, reason=Reason.RATE_UNKNOWN)
+        if ability is None:
+            return Choice(operator, now, rate, None, reason=Reason.CAPACITY_UNKNOWN)
+        lower = ability * (now - 1) / now
+        if rate <= ability and (now == bounds.min_slots or lower < rate * (1 + self.options.tolerance)):
+            return Choice(operator, now, rate, ability)
+        high = max(bounds.min_slots, min(self.options.p_max or bounds.max_slots, bounds.max_slots))
+        dice = random.Random(f"{self.options.seed} {draws} {operator.name}")  # noqa: S311 - a search, no secret
+        target = dice.randint(bounds.min_slots, high)
+        while target == now and high > bounds.min_slots:
+            target = dice.randint(bounds.min_slots, high)
+        return Choice(operator, target, rate, ability, reason=Reason.RANDOM_TRIAL)

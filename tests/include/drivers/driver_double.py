@@ -1,0 +1,87 @@
+#!/usr/bin/env python3
+"""Stands in for spark-submit where Spark itself is not the question: one quick process that behaves like a driver.
+
+Its record, lock, generation check and reaction to TERM are the real ones. The script's arguments say how it
+behaves; ``rows`` is the file in which it counts what it "committed", one number a line, going on where the last
+driver stopped.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import time
+from datetime import UTC, datetime
+from pathlib import Path
+
+from include.run_folder.arguments import recognise
+from include.run_folder.generation import newest
+from include.run_folder.lock import AppLock
+from include.run_folder.record import DriverState, app_dir
+from include.runtime.journal import Journal
+
+TICK_S = 0.01
+
+
+def main() -> None:
+    arguments = recognise(sys.argv)
+    assert arguments is not None
+    rows, behaviour = Path(arguments.args[0]), arguments.args[1:]
+    stop: list[int] = []
+    signal.signal(signal.SIGTERM, lambda number, _: None if "deaf" in behaviour else stop.append(number))
+    if "stillborn" in behaviour:
+        print('Exception in thread "main" java.lang.OutOfMemoryError: no room', flush=True)
+        os._exit(1)
+    journal = Journal(arguments)
+    folder = app_dir(arguments.run_dir, arguments.pipeline, arguments.app)
+    if "import-error" in behaviour:
+        journal.move(DriverState.FAILED, "ModuleNotFoundError: No module named 'nowhere'")
+        os._exit(1)
+    lock = AppLock(folder)
+    while not lock.try_acquire():
+        journal.move(DriverState.WAITING)
+        journal.advanced()
+        if stop:
+            journal.move(DriverState.STOPPED)
+            os._exit(0)
+        time.sleep(TICK_S)
+    if newest(folder) > arguments.generation:
+        journal.move(DriverState.STOPPED, "superseded by a later generation")
+        os._exit(0)
+    journal.move(DriverState.RUNNING)
+    begin_first_batch(behaviour, journal)
+    if "batch" in behaviour:
+        journal.move(DriverState.COMPLETED)
+        os._exit(0)
+    done = 0
+    while not stop:
+        if "throws" in behaviour and done >= int(behaviour[-1]):
+            journal.move(DriverState.FAILED, "ValueError: poison")
+            os._exit(1)
+        commit(rows)
+        done += 1
+        journal.committed(datetime.now(UTC))
+        time.sleep(TICK_S)
+    journal.move(DriverState.STOPPING)
+    journal.move(DriverState.STOPPED)
+    os._exit(0)
+
+
+def begin_first_batch(behaviour: tuple[str, ...], journal: Journal) -> None:
+    """Stand still for ever, or work on without an end until a file is there, where that is the behaviour."""
+    while "mute" in behaviour or ("mute-if" in behaviour and Path(behaviour[-1]).exists()):
+        time.sleep(TICK_S)
+    while "slow" in behaviour and not Path(behaviour[-1]).exists():
+        journal.advanced()
+        time.sleep(TICK_S)
+
+
+def commit(rows: Path) -> None:
+    last = int(rows.read_text().splitlines()[-1]) if rows.exists() else 0
+    with rows.open("a") as file:
+        file.write(f"{last + 1}\n")
+
+
+if __name__ == "__main__":
+    main()

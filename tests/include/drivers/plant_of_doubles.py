@@ -1,0 +1,84 @@
+"""A pipeline whose drivers are doubles, in a folder of its own."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+
+from include.drivers.app_reconciler import Method
+from include.drivers.reconciler import Reconciler
+from include.drivers.submit import SubmitOptions
+from include.lake.deployments import DeploymentStore
+from include.lake.reconfigurations import ReconfigurationStore
+from include.lake.store import Lake
+from include.model.deployment import Deployment
+from include.model.spec import PipelineSpec
+from include.run_folder.discovery import LiveDriver, find
+
+ROOT = Path(__file__).resolve().parents[3]
+DOUBLE = Path(__file__).with_name("driver_double.py")
+NAME = "p"
+
+
+class DoublesPlant:
+    """Deployments, reconcilers and drivers of one pipeline under ``root``."""
+
+    def __init__(self, root: Path, ready_s: float = 20.0, stop_s: float = 10.0) -> None:
+        self.root, self.rows = root, root / "rows"
+        script = root / "script.py"
+        script.touch()
+        self.spec = PipelineSpec(name=NAME, script=str(script), ready_deadline_s=ready_s, stop_deadline_s=stop_s)
+        self.lake = Lake(root / "lake")
+        self.deployments = DeploymentStore(self.lake)
+
+    def deploy(self, *behaviour: str, running: bool = True, author: str = "person", slots: int = 1) -> Deployment:
+        """Commit the next version: drivers that behave so."""
+        latest = self.deployments.latest(NAME)
+        first = self.spec.first_deployment()
+        app = replace(first.apps[NAME], args=(str(self.rows), *behaviour), slots=slots)
+        content = replace(first, apps={NAME: app}, running=running, author=author)
+        return self.deployments.commit(content, None if latest is None else latest.version)
+
+    def reconciler(self, method: Method = "hand-over", clock: Callable[[], datetime] | None = None) -> Reconciler:
+        """Return a reconciler as a new process would make it."""
+        env = {"PYTHONPATH": str(ROOT), "PATH": f"{Path(sys.executable).parent}:{os.environ.get('PATH', '')}"}
+        options = SubmitOptions(DOUBLE, env=env)
+        now = clock or (lambda: datetime.now(UTC))
+        return Reconciler(
+            self.spec, Lake(self.root / "lake"), self.root / "run", self.root / "log", options, method, now
+        )
+
+    def live(self) -> tuple[LiveDriver, ...]:
+        return find(self.root / "run", NAME)
+
+    def history(self) -> list:
+        return ReconfigurationStore(Lake(self.root / "lake")).recent(NAME)
+
+    def versions(self) -> list[tuple[int, int]]:
+        """Return (generation, version) of the live drivers."""
+        return [(d.generation, d.arguments.version) for d in self.live()]
+
+    def kill(self, driver: LiveDriver) -> None:
+        """kill -9 a driver and wait until it is gone."""
+        for process in driver.processes:
+            process.signal(signal.SIGKILL)
+        self.until(lambda: not driver.alive())
+
+    def committed(self) -> list[int]:
+        return [int(line) for line in self.rows.read_text().splitlines()]
+
+    def until(self, condition: Callable[[], bool], limit_s: float = 30.0) -> None:
+        deadline = time.monotonic() + limit_s
+        while not condition():
+            assert time.monotonic() < deadline, "the condition never came true"
+            time.sleep(0.02)
+
+    def close(self) -> None:
+        for driver in self.live():
+            self.kill(driver)

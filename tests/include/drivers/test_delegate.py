@@ -1,0 +1,76 @@
+"""Where a runner owns the drivers, everyone else waits for its word."""
+
+from __future__ import annotations
+
+import threading
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from include.drivers.delegate import DelegatedReconciler, leave_word
+from include.lake.deployments import DeploymentStore
+from include.lake.reconfigurations import ReconfigurationStore
+from include.lake.store import Lake
+from include.model.decision import Outcome, Reconfiguration
+from include.model.errors import MillraceError, NotReady
+from include.model.spec import PipelineSpec
+
+SPEC = PipelineSpec(name="orders", script="orders.py", ready_deadline_s=0.2, stop_deadline_s=0.1)
+
+
+@pytest.fixture
+def lake(tmp_path: Path) -> Lake:
+    tables = Lake(tmp_path / "lake")
+    DeploymentStore(tables).commit(SPEC.first_deployment(), None)
+    return tables
+
+
+def change(version: int) -> Reconfiguration:
+    now = datetime.now(UTC) + timedelta(seconds=1)
+    return Reconfiguration("orders", "orders", None, "T2", None, version, 1, now, now, None, Outcome.READY)
+
+
+def test_delegate_when_the_runner_answers_later_then_waits_and_tells_what_it_did(lake: Lake, tmp_path: Path) -> None:
+    asked = threading.Event()
+
+    def sleep(_: float) -> None:
+        asked.set()
+        runner.join()
+
+    def run() -> None:
+        assert asked.wait(10)
+        ReconfigurationStore(Lake(lake.root)).record(change(1))
+        leave_word(tmp_path, "orders", 1)
+
+    runner = threading.Thread(target=run)
+    runner.start()
+    changes = DelegatedReconciler(SPEC, lake, tmp_path, sleep).reconcile()
+    assert [c.to_version for c in changes] == [1]
+
+
+def test_delegate_when_the_runner_only_knows_an_older_version_then_is_not_ready(lake: Lake, tmp_path: Path) -> None:
+    leave_word(tmp_path, "orders", 1)
+    DeploymentStore(lake).commit(SPEC.first_deployment(), 1)
+    with pytest.raises(NotReady):
+        DelegatedReconciler(SPEC, lake, tmp_path).reconcile(wait_s=0)
+    leave_word(tmp_path, "orders", 2)
+    assert DelegatedReconciler(SPEC, lake, tmp_path).reconcile(wait_s=0) == ()
+
+
+def test_delegate_when_no_runner_is_up_then_says_so(
+    lake: Lake, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("include.drivers.delegate.RUNNER_SLACK_S", 0.0)
+    with pytest.raises(MillraceError, match="millrace runner"):
+        DelegatedReconciler(SPEC, lake, tmp_path, lambda _: None).reconcile()
+
+
+def test_delegate_when_the_runner_could_not_then_passes_its_words_on(lake: Lake, tmp_path: Path) -> None:
+    leave_word(tmp_path, "orders", 1, "script: got 'x.py'; allowed: an existing file.")
+    with pytest.raises(MillraceError, match="an existing file"):
+        DelegatedReconciler(SPEC, lake, tmp_path).reconcile(wait_s=0)
+
+
+def test_delegate_when_never_launched_then_has_nothing_to_do(tmp_path: Path) -> None:
+    assert DelegatedReconciler(SPEC, Lake(tmp_path), tmp_path).reconcile() == ()

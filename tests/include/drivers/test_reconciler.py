@@ -1,0 +1,340 @@
+"""The reconciler against real processes, records and locks; the drivers are doubles without Spark."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from include.drivers import backoff
+from include.model.decision import Outcome
+from include.model.errors import MillraceError, NotReady
+from include.run_folder.record import DriverState
+from tests.include.drivers.plant_of_doubles import NAME, ROOT, DoublesPlant
+
+KILLED = Path(__file__).with_name("killed_reconciler.py")
+RECONCILER = "include.drivers.app_reconciler:AppReconciler"
+HAND_OVER = "include.drivers.handover:HandOver"
+STAGES = [
+    ("include.run_folder.generation", "allot", "after"),
+    ("include.drivers.ledger:Ledger", "begin", "after"),
+    ("include.drivers.submit", "start", "after"),
+    (HAND_OVER, "await_gate", "after"),
+    (HAND_OVER, "end", "after"),
+    (HAND_OVER, "await_ready", "after"),
+    ("include.drivers.ledger:Ledger", "end", "before"),
+    ("include.drivers.ledger:Ledger", "end", "after"),
+]
+FAILURE_STAGES = [
+    (RECONCILER, "_failed", "before"),
+    (HAND_OVER, "kill", "before"),
+    (HAND_OVER, "kill", "after"),
+    ("include.drivers.ledger:Ledger", "end", "before"),
+    ("include.drivers.ledger:Ledger", "end", "after"),
+    (RECONCILER, "_roll_back", "after"),
+]
+
+
+@pytest.fixture
+def plant(tmp_path: Path) -> Iterator[DoublesPlant]:
+    made = DoublesPlant(tmp_path)
+    yield made
+    made.close()
+
+
+def _killed(plant: DoublesPlant, stage: tuple[str, str, str]) -> None:
+    argv = [sys.executable, str(KILLED), str(plant.root), *stage]
+    assert subprocess.run(argv, env={**os.environ, "PYTHONPATH": str(ROOT)}).returncode == -signal.SIGKILL
+
+
+def _nothing_lost_or_doubled(plant: DoublesPlant) -> None:
+    committed = plant.committed()
+    assert committed == list(range(1, len(committed) + 1))
+
+
+def test_reconcile_when_nothing_was_deployed_then_does_nothing(plant: DoublesPlant) -> None:
+    assert plant.reconciler().reconcile() == ()
+    assert plant.reconciler().status() == ()
+
+
+def test_reconcile_when_launched_then_one_driver_is_ready_and_a_repeat_changes_nothing(plant: DoublesPlant) -> None:
+    plant.deploy()
+    (change,) = plant.reconciler().reconcile()
+    assert (change.outcome, change.from_version, change.to_version) == (Outcome.READY, None, 1)
+    assert change.downtime_s is None and change.ended is not None
+    assert plant.reconciler().reconcile() == ()
+    assert plant.versions() == [(1, 1)]
+    assert [e.outcome for e in plant.history()] == [Outcome.READY]
+
+
+@pytest.mark.parametrize("method", ["hand-over", "plain"])
+def test_reconcile_when_a_new_version_comes_then_hands_over_without_loss(plant: DoublesPlant, method) -> None:
+    plant.deploy()
+    plant.reconciler().reconcile()
+    plant.deploy(slots=2)
+    (change,) = plant.reconciler(method).reconcile()
+    assert (change.outcome, change.from_version, change.to_version) == (Outcome.READY, 1, 2)
+    assert change.downtime_s is not None and 0 <= change.downtime_s < 20
+    assert plant.versions() == [(2, 2)]
+    _nothing_lost_or_doubled(plant)
+
+
+def test_reconcile_when_a_new_version_has_the_same_content_then_leaves_the_driver_alone(plant: DoublesPlant) -> None:
+    plant.deploy()
+    plant.reconciler().reconcile()
+    plant.deploy()
+    assert plant.reconciler().reconcile() == ()
+    assert plant.versions() == [(1, 1)]
+
+
+def test_reconcile_when_stopped_and_launched_again_then_stops_and_starts_once(plant: DoublesPlant) -> None:
+    plant.deploy()
+    plant.reconciler().reconcile()
+    plant.deploy(running=False)
+    (change,) = plant.reconciler().reconcile()
+    assert (change.outcome, change.from_version, change.to_version) == (Outcome.STOPPED, 1, None)
+    assert plant.live() == () and plant.reconciler().reconcile() == ()
+    plant.deploy()
+    (change,) = plant.reconciler().reconcile()
+    assert (change.outcome, change.from_version, change.downtime_s) == (Outcome.READY, None, None)
+    assert plant.versions() == [(2, 3)]
+
+
+def test_reconcile_when_the_driver_was_killed_then_starts_exactly_one_again(plant: DoublesPlant) -> None:
+    plant.deploy()
+    plant.reconciler().reconcile()
+    plant.kill(plant.live()[0])
+    assert [r.state for r in plant.reconciler().status()] == [DriverState.FAILED]
+    (change,) = plant.reconciler().reconcile()
+    assert (change.outcome, change.from_version, change.to_version, change.decision_id) == (Outcome.READY, 1, 1, None)
+    assert change.downtime_s is not None
+    assert plant.versions() == [(2, 1)]
+    _nothing_lost_or_doubled(plant)
+
+
+def test_reconcile_when_a_driver_is_killed_again_and_again_then_waits_longer_but_never_gives_up(plant) -> None:
+    plant.deploy()
+    now = [datetime.now(UTC)]
+    reconciler = plant.reconciler(clock=lambda: now[0])
+    reconciler.reconcile()
+    for delay_s in (0, 10, 20, 40):
+        plant.kill(plant.live()[0])
+        if delay_s:
+            assert reconciler.reconcile() == ()
+            now[0] += timedelta(seconds=delay_s - 1)
+            assert reconciler.reconcile() == ()
+            now[0] += timedelta(seconds=1)
+        assert [c.outcome for c in reconciler.reconcile()] == [Outcome.READY]
+        assert len(plant.live()) == 1
+
+
+def test_reconcile_when_two_drivers_run_then_keeps_the_newest_generation(plant: DoublesPlant) -> None:
+    plant.deploy()
+    plant.reconciler().reconcile()
+    (old,) = plant.live()
+    plant.deploy(slots=2)
+    _killed(plant, STAGES[2])  # the successor was started and nobody looks after it
+    plant.until(lambda: len(plant.live()) == 2)
+    plant.reconciler().reconcile()
+    assert plant.versions() == [(2, 2)] and not old.alive()
+
+
+@pytest.mark.parametrize("stage", STAGES, ids=lambda s: "-".join(s).rsplit(":")[-1])
+def test_reconcile_when_the_last_one_was_killed_mid_hand_over_then_one_driver_of_the_right_version_is_left(
+    plant: DoublesPlant, stage: tuple[str, str, str]
+) -> None:
+    plant.deploy()
+    plant.reconciler().reconcile()
+    plant.deploy(slots=2)
+    _killed(plant, stage)
+    plant.reconciler().reconcile()
+    assert [version for _, version in plant.versions()] == [2]
+    assert Outcome.OPEN not in [e.outcome for e in plant.history()]
+    assert sum(e.outcome is Outcome.READY and e.to_version == 2 for e in plant.history()) == 1
+    assert plant.reconciler().reconcile() == ()
+    _nothing_lost_or_doubled(plant)
+
+
+@pytest.mark.parametrize("stage", [STAGES[4], STAGES[6]], ids=lambda s: "-".join(s).rsplit(":")[-1])
+def test_reconcile_when_the_last_one_was_killed_while_stopping_then_nothing_is_left(plant: DoublesPlant, stage) -> None:
+    plant.deploy()
+    plant.reconciler().reconcile()
+    plant.deploy(running=False)
+    _killed(plant, stage)
+    plant.reconciler().reconcile()
+    assert plant.live() == ()
+    assert [e.outcome for e in plant.history()] == [Outcome.STOPPED, Outcome.READY]
+
+
+@pytest.mark.parametrize("behaviour", ["import-error", "stillborn", "mute"])
+def test_reconcile_when_a_successor_fails_then_the_last_ready_version_is_back_as_a_new_one(
+    plant: DoublesPlant, behaviour: str
+) -> None:
+    plant.deploy()
+    plant.reconciler().reconcile()
+    plant.deploy(behaviour)
+    if behaviour == "mute":
+        plant.spec = plant.spec.model_copy(update={"ready_deadline_s": 2.0})
+    changes = plant.reconciler().reconcile()
+    assert (changes[0].outcome, changes[0].to_version) == (Outcome.ROLLED_BACK, 2)
+    words = {
+        "import-error": "ModuleNotFoundError",
+        "stillborn": "OutOfMemoryError",
+        "mute": "nothing went on for 2 s",
+    }
+    assert words[behaviour] in changes[0].error
+    latest = plant.deployments.latest(NAME)
+    assert (latest.version, latest.author, latest.apps[NAME].args) == (3, "reconciler", (str(plant.rows),))
+    assert len(plant.live()) == 1
+    # the predecessor was never stopped, unless its successor only failed behind the gate
+    assert plant.versions() == ([(3, 3)] if behaviour == "mute" else [(1, 1)])
+    assert plant.reconciler().reconcile() == ()
+    _nothing_lost_or_doubled(plant)
+
+
+@pytest.mark.parametrize("stage", FAILURE_STAGES, ids=lambda s: "-".join(s).rsplit(":")[-1])
+def test_reconcile_when_the_last_one_was_killed_mid_roll_back_then_the_old_content_runs(plant, stage) -> None:
+    plant.deploy()
+    plant.reconciler().reconcile()
+    plant.deploy("import-error")
+    _killed(plant, stage)
+    plant.reconciler().reconcile()
+    latest = plant.deployments.latest(NAME)
+    assert (latest.version, latest.author) == (3, "reconciler")
+    assert plant.versions() == [(1, 1)]
+    assert Outcome.OPEN not in [e.outcome for e in plant.history()]
+    assert plant.reconciler().reconcile() == ()
+
+
+def test_reconcile_when_the_same_content_fails_twice_then_it_is_tried_ever_less_often_until_a_person_comes(
+    plant: DoublesPlant,
+) -> None:
+    plant.deploy("import-error")
+    now = [datetime.now(UTC)]
+    reconciler = plant.reconciler(clock=lambda: now[0])
+    assert [c.outcome for c in reconciler.reconcile()] == [Outcome.FAILED]
+    assert reconciler.reconcile() == ()  # not yet: no storm
+    now[0] += timedelta(seconds=10)
+    assert [c.outcome for c in reconciler.reconcile()] == [Outcome.CIRCUIT_OPEN]
+    for wait in (timedelta(minutes=5), timedelta(minutes=15), timedelta(hours=1), timedelta(hours=1)):
+        now[0] += wait - timedelta(seconds=1)
+        assert reconciler.reconcile() == () and plant.live() == ()
+        assert "ModuleNotFoundError" in reconciler.problem() and "again in 1 s" in reconciler.problem()
+        now[0] += timedelta(seconds=1)
+        assert [c.outcome for c in reconciler.reconcile()] == [Outcome.CIRCUIT_OPEN]
+    shown = reconciler.status()[0]
+    assert shown.state is DriverState.FAILED and shown.error == "ModuleNotFoundError: No module named 'nowhere'"
+    plant.deploy()
+    assert [c.outcome for c in reconciler.reconcile()] == [Outcome.READY]
+    assert reconciler.problem() is None
+
+
+def test_reconcile_when_an_optimizer_wants_a_failed_content_again_then_the_circuit_opens_and_old_content_runs(
+    plant: DoublesPlant,
+) -> None:
+    plant.deploy()
+    plant.reconciler().reconcile()
+    plant.deploy("import-error", author="decision")
+    assert [c.outcome for c in plant.reconciler().reconcile()] == [Outcome.ROLLED_BACK]
+    plant.deploy("import-error", author="decision")
+    assert [c.outcome for c in plant.reconciler().reconcile()] == [Outcome.CIRCUIT_OPEN]
+    assert plant.versions() == [(1, 1)]
+    assert plant.deployments.latest(NAME).author == "reconciler"
+    errors = [r.error for r in plant.reconciler().status()]
+    assert errors == ["ModuleNotFoundError: No module named 'nowhere'", None]
+
+
+def test_reconcile_when_a_ready_script_throws_in_its_batches_then_heals_with_back_off_and_never_rolls_back(
+    plant: DoublesPlant,
+) -> None:
+    plant.deploy()
+    plant.reconciler().reconcile()
+    plant.deploy("throws", "3")
+    now = [datetime.now(UTC)]
+    reconciler = plant.reconciler(clock=lambda: now[0])
+    reconciler.reconcile()
+    plant.until(lambda: not plant.live())
+    now[0] += timedelta(seconds=1)
+    assert [(c.outcome, c.error) for c in reconciler.reconcile()] == [(Outcome.FAILED, "ValueError: poison")]
+    assert reconciler.reconcile() == ()
+    now[0] += timedelta(seconds=10)
+    assert [c.outcome for c in reconciler.reconcile()] == [Outcome.READY]
+    plant.until(lambda: not plant.live())
+    now[0] += timedelta(seconds=1)
+    assert [c.outcome for c in reconciler.reconcile()] == [Outcome.CIRCUIT_OPEN]
+    assert plant.history()[0].outcome is Outcome.CIRCUIT_OPEN
+    assert reconciler.reconcile() == () and plant.live() == ()
+    now[0] += timedelta(minutes=5)
+    assert [c.outcome for c in reconciler.reconcile()] == [Outcome.READY]
+    assert plant.deployments.latest(NAME).version == 2
+    assert reconciler.status()[0].error == "ValueError: poison"
+
+
+def test_reconcile_when_the_script_does_not_exist_then_fails_without_starting_anything(plant: DoublesPlant) -> None:
+    plant.deploy()
+    Path(plant.spec.script).unlink()
+    (change,) = plant.reconciler().reconcile()
+    assert change.outcome is Outcome.FAILED and "script" in change.error and "existing file" in change.error
+    assert plant.live() == ()
+    assert plant.reconciler().status()[0].error == change.error
+    assert plant.reconciler().reconcile() == ()
+
+
+def test_reconcile_when_a_plain_batch_script_ran_to_its_end_then_is_not_run_again(plant: DoublesPlant) -> None:
+    plant.deploy("batch")
+    assert [c.outcome for c in plant.reconciler().reconcile()] == [Outcome.READY]
+    plant.until(lambda: not plant.live())
+    assert plant.reconciler().reconcile() == ()
+    assert [r.state for r in plant.reconciler().status()] == [DriverState.COMPLETED]
+    plant.deploy("batch")  # wanted once more by a person
+    assert [c.outcome for c in plant.reconciler().reconcile()] == [Outcome.READY]
+
+
+def test_reconcile_when_the_predecessor_is_deaf_then_is_killed_after_the_deadline(plant: DoublesPlant) -> None:
+    plant.deploy("deaf")
+    plant.reconciler().reconcile()
+    plant.spec = plant.spec.model_copy(update={"stop_deadline_s": 0.5})
+    plant.deploy()
+    assert [c.outcome for c in plant.reconciler().reconcile()] == [Outcome.READY]
+    assert plant.versions() == [(2, 2)]
+    assert plant.reconciler().reconcile() == ()
+    assert backoff.load(plant.root / "run" / NAME / NAME).contents == {}  # its end is nobody's trouble
+
+
+def test_reconcile_when_called_by_many_at_once_then_one_driver_runs(plant: DoublesPlant) -> None:
+    plant.deploy()
+    with ThreadPoolExecutor(4) as pool:
+        results = list(pool.map(lambda _: plant.reconciler().reconcile(), range(4)))
+    assert sorted(len(r) for r in results) == [0, 0, 0, 1]
+    assert plant.versions() == [(1, 1)]
+
+
+def test_reconcile_when_another_is_at_work_and_it_may_not_wait_then_is_quietly_not_ready(plant: DoublesPlant) -> None:
+    from filelock import FileLock
+
+    plant.deploy()
+    (plant.root / "run" / NAME).mkdir(parents=True)
+    with FileLock(plant.root / "run" / NAME / "reconcile.lock"), pytest.raises(NotReady):
+        plant.reconciler().reconcile(wait_s=0)
+
+
+def test_reconcile_when_its_state_file_is_damaged_then_goes_on(plant: DoublesPlant) -> None:
+    plant.deploy()
+    plant.reconciler().reconcile()
+    (plant.root / "run" / NAME / NAME / "trouble.json").write_text("{")
+    assert plant.reconciler().reconcile() == ()
+    assert plant.versions() == [(1, 1)]
+
+
+def test_reconcile_when_the_run_folder_cannot_be_written_then_says_so(plant: DoublesPlant) -> None:
+    plant.deploy()
+    (plant.root / "run").write_text("")
+    with pytest.raises(MillraceError, match="run folder"):
+        plant.reconciler().reconcile()

@@ -1,0 +1,180 @@
+"""What kills a pipeline that runs, done to real processes: it runs again, or says why it does not."""
+
+from __future__ import annotations
+
+import shutil
+import signal
+from collections.abc import Iterator
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import psutil
+import pytest
+
+from include.model.decision import Outcome
+from include.run_folder import generation
+from include.run_folder.record import DriverState
+from tests.include.drivers.plant_of_doubles import NAME, DoublesPlant
+
+
+@pytest.fixture
+def plant(tmp_path: Path) -> Iterator[DoublesPlant]:
+    made = DoublesPlant(tmp_path)
+    yield made
+    made.close()
+
+
+def test_reconcile_when_a_first_batch_works_longer_than_the_deadline_then_it_is_never_cut(plant: DoublesPlant) -> None:
+    plant.deploy()
+    plant.reconciler().reconcile()
+    plant.spec = plant.spec.model_copy(update={"ready_deadline_s": 5.0})
+    done = plant.root / "done"
+    plant.deploy("slow", str(done), slots=2)
+    began = datetime.now(UTC)
+    (change,) = plant.reconciler().reconcile(patience_s=8.0)
+    assert (change.outcome, change.to_version) == (Outcome.OPEN, 2)
+    assert datetime.now(UTC) - began > timedelta(seconds=7)
+    assert plant.reconciler().problem() is None  # it is on its way
+    assert plant.versions() == [(2, 2)]
+    done.touch()
+    (change,) = plant.reconciler().reconcile()
+    assert (change.outcome, change.generation) == (Outcome.READY, 2)
+    assert plant.versions() == [(2, 2)]
+
+
+def test_reconcile_when_the_old_content_fails_to_start_as_the_new_one_did_then_the_new_one_is_not_blamed(
+    plant: DoublesPlant,
+) -> None:
+    plant.deploy()
+    plant.reconciler().reconcile()
+    plant.spec = plant.spec.model_copy(update={"ready_deadline_s": 1.0})
+    hang = plant.root / "hang"
+    plant.deploy("mute-if", str(hang), slots=2)
+    # from now on nothing becomes ready, whatever it is
+    hang.touch()
+    plant.rows.unlink()
+    plant.rows.mkdir()
+    now = [datetime.now(UTC)]
+    reconciler = plant.reconciler(clock=lambda: now[0])
+    outcomes = [change.outcome for change in reconciler.reconcile()]
+    assert outcomes[0] is Outcome.ROLLED_BACK and Outcome.READY not in outcomes
+    plant.rows.rmdir()
+    hang.unlink()
+    plant.deploy("mute-if", str(hang), slots=2, author="decision")
+    assert [change.outcome for change in reconciler.reconcile()] == [Outcome.READY]
+
+
+def test_reconcile_when_others_took_the_slots_meanwhile_then_the_old_content_comes_back_with_what_the_quota_leaves(
+    plant: DoublesPlant,
+) -> None:
+    plant.deploy(slots=4)
+    plant.reconciler().reconcile()
+    plant.deploy("import-error", slots=2)
+    other = replace(plant.spec.first_deployment(), pipeline="other")
+    app = replace(other.apps[NAME], slots=3)
+    plant.deployments.commit(replace(other, apps={"other": app}), None)
+    limits = plant.spec.guards.model_copy(update={"max_total_slots": 6})
+    plant.spec = plant.spec.model_copy(update={"guards": limits})
+    plant.reconciler().reconcile()
+    latest = plant.deployments.latest(NAME)
+    assert (latest.author, latest.apps[NAME].args, latest.apps[NAME].slots) == ("reconciler", (str(plant.rows),), 3)
+    assert plant.versions()[0][1] == latest.version
+
+
+def test_reconcile_when_a_driver_hangs_then_it_is_killed_and_started_again(plant: DoublesPlant) -> None:
+    plant.deploy()
+    plant.reconciler().reconcile()
+    (driver,) = plant.live()
+    for process in driver.processes:
+        process.signal(signal.SIGSTOP)
+    plant.spec = plant.spec.model_copy(update={"hang_deadline_s": 2.0})
+    plant.until(lambda: driver.still_s(plant.reconciler().status()[0]) > 2)
+    hung, healed = plant.reconciler().reconcile()
+    assert (hung.outcome, hung.generation) == (Outcome.FAILED, 1) and "hung: nothing went on for" in hung.error
+    assert (healed.outcome, healed.generation, healed.to_version) == (Outcome.READY, 2, 1)
+    assert plant.versions() == [(2, 1)] and not driver.alive()
+    committed = plant.committed()
+    assert committed == list(range(1, len(committed) + 1))
+
+
+def test_reconcile_when_a_driver_works_on_then_it_is_not_taken_for_hung(plant: DoublesPlant) -> None:
+    plant.deploy()
+    plant.reconciler().reconcile()
+    plant.spec = plant.spec.model_copy(update={"hang_deadline_s": 1.5})
+    before = len(plant.committed())
+    plant.until(lambda: len(plant.committed()) > before + 300)
+    assert plant.reconciler().reconcile() == () and plant.versions() == [(1, 1)]
+
+
+@pytest.mark.parametrize("step_s", [-3600, 2, 3600])
+def test_reconcile_when_the_wall_clock_is_stepped_then_the_driver_is_left_alone(
+    plant: DoublesPlant, monkeypatch: pytest.MonkeyPatch, step_s: float
+) -> None:
+    plant.deploy()
+    plant.reconciler().reconcile()
+    true_start = psutil.Process.create_time
+    monkeypatch.setattr(psutil.Process, "create_time", lambda process: true_start(process) + step_s)
+    reconciler = plant.reconciler(clock=lambda: datetime.now(UTC) + timedelta(seconds=step_s))
+    assert reconciler.reconcile() == ()
+    assert plant.versions() == [(1, 1)] and reconciler.problem() is None
+
+
+def test_reconcile_when_a_driver_that_is_to_stop_is_still_there_then_it_is_not_recorded_as_stopped(
+    plant: DoublesPlant, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from include.drivers.handover import HandOver
+
+    plant.deploy()
+    plant.reconciler().reconcile()
+    plant.deploy(running=False)
+    with monkeypatch.context() as unkillable:
+        unkillable.setattr(HandOver, "end", lambda hand_over, drivers: None)
+        assert [change.outcome for change in plant.reconciler().reconcile()] == [Outcome.OPEN]
+        assert "was stopped, but its driver still runs (pid" in plant.reconciler().problem()
+    assert [change.outcome for change in plant.reconciler().reconcile()] == [Outcome.STOPPED]
+    assert plant.live() == () and plant.reconciler().problem() is None
+
+
+def test_reconcile_when_the_run_folder_is_lost_then_the_driver_that_serves_stays(plant: DoublesPlant) -> None:
+    plant.deploy()
+    plant.reconciler().reconcile()
+    shutil.rmtree(plant.root / "run")
+    plant.reconciler().reconcile()
+    assert plant.versions() == [(1, 1)]
+    plant.deploy(slots=2)
+    (change,) = plant.reconciler().reconcile()
+    assert (change.outcome, change.generation) == (Outcome.READY, 2)
+    assert plant.versions() == [(2, 2)]
+    committed = plant.committed()
+    assert committed == list(range(1, len(committed) + 1))
+
+
+def test_reconcile_when_the_run_folder_is_lost_and_nothing_runs_then_generations_go_on_above_the_lakes(
+    plant: DoublesPlant,
+) -> None:
+    plant.deploy()
+    plant.reconciler().reconcile()
+    plant.kill(plant.live()[0])
+    plant.reconciler().reconcile()
+    plant.kill(plant.live()[0])
+    shutil.rmtree(plant.root / "run")
+    # a driver has written telemetry under a generation of which no entry is left
+    plant.lake.append("telemetry/batches", [], {generation.fence(NAME, NAME): 7})
+    (change,) = plant.reconciler().reconcile()
+    assert (change.outcome, change.generation) == (Outcome.READY, 8)
+    assert plant.versions() == [(8, 1)]
+
+
+def test_problem_when_a_driver_was_killed_again_and_again_then_says_when_it_is_tried_again(plant: DoublesPlant) -> None:
+    plant.deploy()
+    reconciler = plant.reconciler()
+    reconciler.reconcile()
+    assert reconciler.problem() is None and reconciler.running()
+    plant.kill(plant.live()[0])
+    assert "does not run: its driver is gone" in reconciler.problem() and not reconciler.running()
+    reconciler.reconcile()
+    plant.kill(plant.live()[0])
+    assert reconciler.reconcile() == ()
+    assert "its driver was killed. It is tried again in" in reconciler.problem()
+    assert reconciler.status()[0].state is DriverState.FAILED

@@ -1,0 +1,182 @@
+"""The reconciler with real drivers on a real stream: no row lost, no row doubled, whatever is killed."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from include.drivers.reconciler import Reconciler
+from include.lake.deployments import DeploymentStore
+from include.lake.reconfigurations import ReconfigurationStore
+from include.lake.source import SourceTable, query
+from include.lake.store import Lake
+from include.local.stack.spark_env import submit_options
+from include.model.decision import Outcome
+from include.model.deployment import Deployment
+from include.model.spec import PipelineSpec
+from include.run_folder.discovery import LiveDriver, find, python_driver
+from include.run_folder.record import DriverState
+from tests.jobs.driving import SCRIPTS, until
+
+pytestmark = [pytest.mark.spark, pytest.mark.slow]
+
+ROOT = Path(__file__).resolve().parents[3]
+KILLED = Path(__file__).with_name("killed_spark_reconciler.py")
+NAME = "windows"
+START = datetime(2013, 1, 1, tzinfo=UTC)
+SCHEMA = pa.schema([("x", pa.int64()), ("time", pa.timestamp("us", "UTC"))])
+ROWS, EVERY_S = 20, 0.3
+
+
+class Feed(threading.Thread):
+    """Appends numbered rows, one second of event time a commit, until it is told to end."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(daemon=True)
+        self._table = SourceTable(path, SCHEMA, "numbers")
+        self._ended = threading.Event()
+        self._commits = 0
+        self.append(0)
+
+    def append(self, later_s: int) -> None:
+        first, time_ = self._commits * ROWS, START + timedelta(seconds=self._commits + later_s)
+        rows = pa.table({"x": list(range(first, first + ROWS)), "time": [time_] * ROWS}, schema=SCHEMA)
+        self._table.append(rows, 2, "feed", self._commits)
+        self._commits += 1
+
+    def run(self) -> None:
+        while not self._ended.wait(EVERY_S):
+            self.append(0)
+
+    def end(self) -> None:
+        """Stop, and close every window that holds a numbered row."""
+        self._ended.set()
+        self.join()
+        self.append(3600)
+
+
+class Plant:
+    """The pipeline under test in one folder."""
+
+    def __init__(self, root: Path) -> None:
+        self.root, self.results = root, root / "results"
+        args = (str(root / "source"), str(self.results), str(root / "checkpoint"))
+        self.spec = PipelineSpec(
+            name=NAME,
+            script=str(SCRIPTS / "windows.py"),
+            args=args,
+            max_parallelism=2,
+            ready_deadline_s=240.0,
+            stop_deadline_s=120.0,
+        )
+        self.deployments = DeploymentStore(Lake(root / "lake"))
+
+    def reconciler(self) -> Reconciler:
+        return Reconciler(self.spec, Lake(self.root / "lake"), self.root / "run", self.root / "log", submit_options())
+
+    def deploy(self, slots: int = 1, running: bool = True) -> Deployment:
+        content, latest = self.spec.first_deployment(), self.deployments.latest(NAME)
+        app = replace(content.apps[NAME], slots=slots)
+        content = replace(content, apps={NAME: app}, running=running)
+        return self.deployments.commit(content, None if latest is None else latest.version)
+
+    def live(self) -> tuple[LiveDriver, ...]:
+        return find(self.root / "run", NAME)
+
+    def logs(self) -> str:
+        return "\n".join(f"{f.name}\n{f.read_text()[-2000:]}" for f in sorted((self.root / "log").glob("*")))
+
+
+@pytest.fixture
+def plant(tmp_path: Path) -> Iterator[Plant]:
+    made = Plant(tmp_path)
+    yield made
+    for driver in made.live():
+        for process in driver.processes:
+            process.signal(signal.SIGKILL)
+
+
+def _killed_at(plant: Plant, stage: tuple[str, str, str]) -> None:
+    argv = [sys.executable, str(KILLED), str(plant.root), *stage]
+    assert subprocess.run(argv, env={**os.environ, "PYTHONPATH": str(ROOT)}).returncode == -signal.SIGKILL
+
+
+def test_stream_when_everything_around_it_is_killed_then_its_results_are_those_of_a_batch(plant: Plant) -> None:
+    feed = Feed(plant.root / "source")
+    feed.start()
+    plant.deploy()
+    (first,) = plant.reconciler().reconcile()
+    assert first.outcome is Outcome.READY, plant.logs()
+
+    # a hand-over in peace
+    plant.deploy(slots=2)
+    (change,) = plant.reconciler().reconcile()
+    assert (change.outcome, change.from_version, change.to_version) == (Outcome.READY, 1, 2), plant.logs()
+    assert change.downtime_s is not None and change.downtime_s > 0
+    assert [d.arguments.version for d in plant.live()] == [2]
+
+    # the driver's Python is killed, its JVM has not noticed yet: a look starts exactly one again
+    python = python_driver(plant.reconciler().status()[0])
+    assert python is not None and python.signal(signal.SIGKILL)
+    until(lambda: not python.alive(), "its Python is dead")
+    (healed,) = plant.reconciler().reconcile()
+    assert (healed.outcome, healed.to_version) == (Outcome.READY, 2), plant.logs()
+    assert len(plant.live()) == 1
+
+    # the reconciler is killed in the middle of a hand-over: the next one mends what it left
+    owner = "include.drivers.handover:HandOver"
+    for slots, stage in enumerate([(owner, "await_gate", "before"), (owner, "end", "after")], start=3):
+        version = plant.deploy(slots=slots).version
+        _killed_at(plant, stage)
+        plant.reconciler().reconcile()
+        assert [d.arguments.version for d in plant.live()] == [version], plant.logs()
+        assert plant.reconciler().reconcile() == ()
+
+    feed.end()
+    expected = _batch(plant)
+    until(lambda: len(_stream(plant)) >= len(expected), "all windows are closed")
+    plant.deploy(running=False)
+    (stopped,) = plant.reconciler().reconcile()
+    assert stopped.outcome is Outcome.STOPPED and plant.live() == ()
+    assert _stream(plant) == expected
+    history = ReconfigurationStore(Lake(plant.root / "lake")).recent(NAME)
+    assert Outcome.OPEN not in [entry.outcome for entry in history]
+
+
+def test_hand_over_when_the_source_is_idle_then_the_successor_is_ready_all_the_same(plant: Plant) -> None:
+    Feed(plant.root / "source")
+    plant.deploy()
+    plant.reconciler().reconcile()
+    until(lambda: plant.reconciler().status()[0].last_commit_at, "the first commit")
+    time.sleep(2)  # idle for longer than the hand-over's gap is counted from
+    plant.deploy(slots=2)
+    (change,) = plant.reconciler().reconcile()
+    assert change.outcome is Outcome.READY, plant.logs()
+    (record,) = plant.reconciler().status()
+    assert (record.version, record.state, record.last_commit_at) == (2, DriverState.RUNNING, None)
+
+
+def _batch(plant: Plant) -> list[tuple[datetime, int, int]]:
+    rows = query("select x, time from source", source=plant.root / "source").to_pylist()
+    windows: dict[datetime, list[int]] = {}
+    for row in rows:
+        second = int((row["time"] - START).total_seconds())
+        windows.setdefault(START + timedelta(seconds=second - second % 10), []).append(row["x"])
+    closed = sorted(windows)[:-1]  # the last one only closes the others
+    return [(start, len(windows[start]), sum(windows[start])) for start in closed]
+
+
+def _stream(plant: Plant) -> list[tuple[datetime, int, int]]:
+    rows = query('select "start", n, total from results order by "start"', results=plant.results).to_pylist()
+    return [(row["start"], row["n"], row["total"]) for row in rows]

@@ -1,0 +1,166 @@
+"""How a driver is started: argument list, environment, detachment."""
+
+from __future__ import annotations
+
+import json
+import os
+import stat
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from include.drivers import submit
+from include.drivers.submit import RUN_SCRIPT, SubmitOptions
+from include.model.deployment import AppDeployment
+from include.model.errors import MillraceError
+from include.model.spec import Submit
+from include.run_folder.arguments import DriverArguments, recognise
+
+JARS = (Path("/jars/a.jar"), Path("/jars/b.jar"))
+OPTIONS = SubmitOptions(Path("/spark/bin/spark-submit"), JARS, {"spark.driver.extraJavaOptions": "-Xshare:auto"})
+ARGUMENTS = DriverArguments("p", "a", 3, 2, 4, 0, Path("/run"), Path("/lake"), 60.0, 120.0, 60.0, Path("/s.py"))
+TEXT = st.text(st.characters(exclude_characters="\0\r", exclude_categories=("Cs",)))
+
+
+def _app(args: tuple[str, ...] = (), **changes: object) -> AppDeployment:
+    return AppDeployment("/s.py", args, 4, 2048, 16, Submit.model_validate(changes).model_dump(mode="json"))
+
+
+def _value(argv: list[str], option: str) -> str:
+    return argv[argv.index(option) + 1]
+
+
+def _conf(argv: list[str]) -> dict[str, str]:
+    return dict(argv[i + 1].split("=", 1) for i, word in enumerate(argv) if word == "--conf")
+
+
+@given(st.lists(TEXT, max_size=5))
+def test_command_when_the_user_passes_odd_characters_then_each_stays_one_argument(words: list[str]) -> None:
+    arguments = replace(ARGUMENTS, args=tuple(words))
+    argv = submit.command(OPTIONS, _app(tuple(words)), arguments)
+    assert recognise(argv) == arguments
+    assert argv[len(argv) - len(words) :] == words
+
+
+@pytest.mark.parametrize("word", ["a\0b", "a\rb"])
+def test_command_when_a_character_would_be_lost_on_the_way_then_is_refused(word: str) -> None:
+    with pytest.raises(MillraceError, match="args"):
+        submit.command(OPTIONS, _app((word,)), replace(ARGUMENTS, args=(word,)))
+
+
+def test_command_when_local_then_slots_become_local_slots_and_memory_and_partitions_are_set() -> None:
+    argv = submit.command(OPTIONS, _app(), ARGUMENTS)
+    assert _value(argv, "--master") == "local[4]"
+    assert _value(argv, "--driver-memory") == "2048m"
+    assert "--jars" not in argv and "spark.cores.max" not in _conf(argv)
+    assert _conf(argv)["spark.sql.shuffle.partitions"] == "16"
+    assert _conf(argv)["spark.ui.enabled"] == "false"
+
+
+def test_command_when_on_a_cluster_then_slots_bound_the_cores_and_executors_get_the_jars() -> None:
+    argv = submit.command(OPTIONS, _app(master="spark://host:7077", jars=["/mine.jar"]), ARGUMENTS)
+    assert _value(argv, "--master") == "spark://host:7077"
+    assert _conf(argv)["spark.cores.max"] == "4"
+    assert _value(argv, "--jars") == "/mine.jar,/jars/a.jar,/jars/b.jar"
+
+
+def test_driver_when_the_cluster_is_elsewhere_then_does_not_stay_on_the_loopback_address() -> None:
+    options = replace(OPTIONS, conf={"spark.driver.host": "127.0.0.1"}, env={"SPARK_LOCAL_IP": "127.0.0.1"})
+    for master, stays in (("local", True), ("spark://127.0.0.1:7077", True), ("spark://master:7077", False)):
+        app = _app(master=master)
+        assert ("spark.driver.host" in submit.conf(options, app)) is stays
+        assert ("SPARK_LOCAL_IP" in submit.environment(options, app, {})) is stays
+    told = _app(master="spark://master:7077", conf={"spark.driver.host": "me"})
+    assert submit.conf(options, told)["spark.driver.host"] == "me"
+
+
+def test_command_when_the_pipeline_names_packages_files_and_conf_then_they_are_applied() -> None:
+    conf = {
+        "spark.ui.enabled": "true",
+        "spark.driver.extraJavaOptions": "-Dmine=1",
+        "spark.sql.shuffle.partitions": "200",
+    }
+    argv = submit.command(OPTIONS, _app(packages=["g:a:1"], py_files=["/x.py", "/y.zip"], conf=conf), ARGUMENTS)
+    assert _value(argv, "--packages") == "g:a:1"
+    assert _value(argv, "--py-files") == "/x.py,/y.zip"
+    assert _conf(argv)["spark.ui.enabled"] == "true"
+    assert _conf(argv)["spark.driver.extraJavaOptions"] == "-Xshare:auto -Dmine=1"
+    assert _conf(argv)["spark.sql.shuffle.partitions"] == "16"  # fixed by the Deployment: state depends on it
+
+
+def test_environment_when_called_from_airflow_inside_spark_then_neither_leaks_into_the_driver() -> None:
+    inherited = {
+        "AIRFLOW__CORE__FERNET_KEY": "secret",
+        "AIRFLOW_HOME": "/x",
+        "_AIRFLOW_X": "1",
+        "MLFLOW_TRACKING_PASSWORD": "secret",
+        "PYSPARK_GATEWAY_PORT": "1",
+        "PYTHONPATH": "/repo",
+        "HOME": "/home/me",
+    }
+    options = replace(OPTIONS, python=Path("/venv/python"), env={"SPARK_LOCAL_IP": "127.0.0.1"})
+    env = submit.environment(options, _app(env={"MINE": "1"}), inherited)
+    assert env == {
+        "HOME": "/home/me",
+        "SPARK_LOCAL_IP": "127.0.0.1",
+        "PYSPARK_PYTHON": "/venv/python",
+        "PYSPARK_DRIVER_PYTHON": "/venv/python",
+        "PYTHONUNBUFFERED": "1",
+        "MINE": "1",
+    }
+    assert submit.environment(options, _app(python="/other"), inherited)["PYSPARK_PYTHON"] == "/other"
+
+
+TELL = """#!{python}
+import json, os, sys
+print(json.dumps([sys.argv[1:], os.getcwd(), os.getsid(0) == os.getpid(), sorted(os.listdir("/proc/self/fd"))]))
+"""
+
+
+@settings(max_examples=5, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+@given(st.lists(TEXT, min_size=1, max_size=3))
+def test_start_when_given_odd_characters_then_they_arrive_in_a_session_of_its_own(tmp_path: Path, words: list[str]):
+    program = tmp_path / "spark-submit"
+    program.write_text(TELL.format(python=sys.executable))
+    program.chmod(program.stat().st_mode | stat.S_IXUSR)
+    log = tmp_path / "log" / "driver.log"
+    log.unlink(missing_ok=True)
+    app, arguments = _app(tuple(words), cwd=str(tmp_path)), replace(ARGUMENTS, args=tuple(words))
+    with (tmp_path / "open").open("w"):
+        child = submit.start(replace(OPTIONS, spark_submit=program), app, arguments, log)
+    assert child.wait() == 0
+    argv, folder, own_session, descriptors = json.loads(log.read_text())
+    assert recognise(argv) == arguments
+    assert (folder, own_session) == (str(tmp_path), True)
+    assert len(descriptors) == 4  # three streams and the listing itself
+
+
+@pytest.mark.parametrize("changes", [{"cwd": "/does/not/exist"}, {}])
+def test_start_when_folder_or_program_is_missing_then_says_which(tmp_path: Path, changes: dict[str, str]) -> None:
+    options = replace(OPTIONS, spark_submit=tmp_path / "nothing")
+    arguments = replace(ARGUMENTS, script=tmp_path / "s.py")
+    with pytest.raises(MillraceError, match="submit.cwd" if changes else "spark-submit"):
+        submit.start(options, _app(**changes), arguments, tmp_path / "log")
+
+
+@pytest.mark.spark
+def test_spark_submit_when_given_odd_characters_then_the_script_gets_them_untouched(tmp_path: Path) -> None:
+    from include.local.stack import spark_env
+
+    words = ("", " a b ", "ä€😀", 'it\'s "quoted"', "$HOME `id` $(id)", "*?[a]", "\\n", "line\nbreak", "--conf", "-- x")
+    program = tmp_path / "tell.py"
+    program.write_text("import json, sys\nopen(sys.argv[1], 'w').write(json.dumps(sys.argv[2:]))\n")
+    argv = [str(spark_env.spark_submit()), "--master", "local[1]", str(program), str(tmp_path / "told"), *words]
+    import subprocess
+
+    env = {**os.environ, **spark_env.environment()}
+    subprocess.run(argv, env=env, check=True, capture_output=True)
+    assert json.loads((tmp_path / "told").read_text()) == list(words)
+
+
+def test_run_script_when_named_then_is_there() -> None:
+    assert RUN_SCRIPT.is_file()

@@ -1,0 +1,61 @@
+"""Safety and progress over random interleavings, shrunk to the shortest that breaks."""
+
+import random
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from benchmarks.esj.interleavings import METHODS, run_chunk
+from benchmarks.esj.schedule import play, random_course
+from include.joins.mp2pf.rules import Rules
+
+PICKS = st.lists(st.integers(0, 2**20), max_size=80)
+WINDOWS = st.sampled_from([0, 1, 3, 8, 1000])
+
+
+def choosing(picks):
+    """The picks first, then any: a short list is a simple course."""
+    rest, after = iter(picks), random.Random(len(picks))
+    return lambda n: next(rest, after.randrange(2**20)) % n
+
+
+@settings(max_examples=400, deadline=None)
+@given(PICKS, WINDOWS, WINDOWS)
+def test_course_when_messages_are_lost_and_workers_come_and_go_then_every_pair_meets_once(picks, window_r, window_s):
+    choose = choosing(picks)
+
+    outcome = play(random_course(choose, 24), Rules(window_r, window_s), choose)
+
+    assert not outcome.stuck
+    assert (outcome.lost, outcome.doubled) == (0, 0)
+    assert outcome.left == 0
+    assert outcome.over == 0
+
+
+@pytest.mark.parametrize("thousand", range(3))
+def test_courses_when_drawn_at_random_then_every_pair_meets_once(thousand):
+    found = run_chunk(METHODS["ours"], range(1000 * thousand, 1000 * (thousand + 1)))
+
+    assert found.pairs > 0
+    assert (found.lost, found.doubled, found.over, found.left, found.stuck) == (0, 0, 0, 0, 0)
+
+
+@pytest.mark.parametrize(
+    ("rules", "fault"),
+    [
+        (Rules(9, 9, copies="both streams"), "doubled"),
+        (Rules(9, 9, copies="no stream"), "lost"),
+        (Rules(9, 9, sizes="reported"), "over"),
+    ],
+)
+def test_literal_rules_when_played_then_each_fails_in_its_way(rules, fault):
+    faults = dict.fromkeys(("lost", "doubled", "over"), 0)
+    for seed in range(150):
+        rng = random.Random(seed)
+        outcome = play(random_course(rng.randrange, 30, disturbed=False), rules, rng.randrange)
+        for name in faults:
+            faults[name] += getattr(outcome, name) > 0
+
+    assert faults.pop(fault) > 0
+    assert not any(faults.values())

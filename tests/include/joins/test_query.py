@@ -1,0 +1,176 @@
+"""The join in Spark: its pairs are those of a batch join, whatever is set between batches."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from include.joins.query import start
+from include.joins.router import sheds
+from include.lake.source import query as read
+from include.model.errors import MillraceError
+from include.model.join import JoinDefinition, JoinSettings, JoinStream, JoinTask
+from tests.include.joins.tuples import brute_force
+
+pytestmark = pytest.mark.spark
+
+COLUMNS = {"id": "id", "key": "key", "other": "cast(id % 3 as int)"}
+WEATHER = JoinTask("near", "r", "s", (("key", "key"),), -40, 25)
+NEXT = JoinTask("next", "r", "r", (("key", "key"), ("other", "other")), 0, 60, "id % 2 = 0")
+BATCHES, ROWS = 6, 90
+Batches = dict[str, list[list[tuple[Any, ...]]]]
+
+
+@pytest.fixture
+def partitions(spark) -> Iterator[None]:
+    before = spark.conf.get("spark.sql.shuffle.partitions")
+    spark.conf.set("spark.sql.shuffle.partitions", "4")
+    yield
+    spark.conf.set("spark.sql.shuffle.partitions", before)
+
+
+@pytest.fixture
+def coming() -> Batches:
+    """Rows (second, id, key, other) by stream and batch; the clocks of the streams are apart."""
+    draw = np.random.default_rng(7)
+    found: Batches = {}
+    for stream, ahead in (("r", 0), ("s", 35)):
+        times = np.sort(draw.integers(0, 600, BATCHES * ROWS)) + ahead
+        rows = [(int(t), i, None if i % 17 == 0 else f"k{draw.integers(0, 5)}", i % 3) for i, t in enumerate(times)]
+        found[stream] = [rows[b * ROWS : (b + 1) * ROWS] for b in range(BATCHES)]
+    return found
+
+
+def joined(
+    spark: Any,
+    root: Path,
+    coming: Batches,
+    wanted: Callable[[], JoinSettings],
+    *tasks: JoinTask,
+    late_s: float = 0.0,
+) -> list[tuple[Any, Any]]:
+    """Join all batches, one file of each stream a batch, and return terms and reports of each."""
+    from pyspark.sql import functions as sf
+
+    schema = "second long, id long, key string, ts timestamp"
+    for stream, batches in coming.items():
+        for number, rows in enumerate(batches):
+            made = spark.createDataFrame([row[:3] for row in rows], "second long, id long, key string").coalesce(1)
+            made = made.withColumn("ts", sf.timestamp_seconds("second"))
+            made.write.parquet(str(root / "source" / f"{stream}-{number:03d}"))
+
+    def source(stream: JoinStream) -> Any:
+        reader = spark.readStream.schema(schema).option("maxFilesPerTrigger", 1).option("latestFirst", False)
+        return reader.parquet(str(root / "source" / f"{stream.name}-*"))
+
+    streams = tuple(JoinStream(name, "", "ts", COLUMNS, late_s) for name in coming)
+    definition = JoinDefinition(streams, tasks, str(root / "results"), str(root / "checkpoint"), 1000)
+    told: list[tuple[Any, Any]] = []
+    query = start(spark, definition, wanted, lambda _, *each: told.append(each), source=source, available_now=True)
+    query.awaitTermination()
+    return told
+
+
+def found(root: Path, task: JoinTask) -> Counter[tuple[int, int]]:
+    rows = read("select left_id, right_id from results", results=root / "results" / task.name).to_pylist()
+    return Counter((row["left_id"], row["right_id"]) for row in rows)
+
+
+def expected(task: JoinTask, left: list[Any], right: list[Any]) -> Counter[tuple[int, int]]:
+    of = [row for row in left if not task.left_where or row[1] % 2 == 0]
+    return Counter((of[i][1], right[j][1]) for i, j in brute_force(task, of, right))
+
+
+def every(batches: list[list[Any]]) -> list[Any]:
+    return [row for rows in batches for row in rows]
+
+
+def test_join_when_workers_and_blocks_change_in_each_batch_then_pairs_are_those_of_a_batch_join(
+    spark, partitions, coming, tmp_path
+) -> None:
+    settings = iter(
+        [JoinSettings(m, block) for m, block in ((9, 20), (4, 7), (1, 50), (3, 1), (9, 30), (2, 500), (1, 1))]
+    )
+    told = joined(spark, tmp_path, coming, lambda: next(settings), WEATHER, NEXT)
+    rows = {stream: every(batches) for stream, batches in coming.items()}
+    assert found(tmp_path, WEATHER) == expected(WEATHER, rows["r"], rows["s"])
+    assert found(tmp_path, NEXT) == expected(NEXT, rows["r"], rows["r"])
+    assert [terms.settings.workers for terms, _ in told] == [4, 4, 1, 3, 4, 2]  # as many as there are partitions
+    for terms, reports in told:
+        assert reports[0].arrived == {"r": ROWS, "s": ROWS} and sum(r.late + r.shed for r in reports) == 0
+        kept = {report.worker: report.tuples for report in reports}
+        moving = {move.source for move in terms.moves} | {move.target for move in terms.moves}
+        assert moving or all(kept.get(worker, 0) == 0 for worker in kept if worker >= terms.settings.workers)
+
+
+def test_join_when_tuples_are_shed_then_pairs_are_those_of_the_others_and_the_count_is_exact(
+    spark, partitions, coming, tmp_path
+) -> None:
+    from pyspark.sql import functions as sf
+
+    shares = [0.0, 0.5, 1.0, 0.2, 0.8, 0.0]
+    settings = iter([JoinSettings(2, 16, share) for share in (*shares, 0.0)])
+    told = joined(spark, tmp_path, coming, lambda: next(settings), WEATHER)
+    unshed = {}
+    for stream, batches in coming.items():
+        unshed[stream] = []
+        for number, (rows, share) in enumerate(zip(batches, shares, strict=True)):
+            made = spark.createDataFrame([row[:3] for row in rows], "second long, id long, key string")
+            chosen = made.select(
+                (sf.col("second") * 1_000_000).alias("_time"), *(sf.expr(c).alias(n) for n, c in COLUMNS.items())
+            )
+            hashes = np.array([row[0] for row in chosen.select(sf.xxhash64("*")).collect()])
+            away = sheds(hashes, number, share)
+            unshed[stream] += [row for row, gone in zip(rows, away, strict=True) if not gone]
+            assert told[number][1][0].dropped[stream] == away.sum() == sum_of(told[number][1], stream)
+            assert share not in (0.0, 1.0) or away.sum() == share * ROWS
+    assert 0 < len(unshed["r"]) < BATCHES * ROWS
+    assert found(tmp_path, WEATHER) == expected(WEATHER, unshed["r"], unshed["s"])
+    for _, reports in told[1:4]:  # what was shed still counts as offered
+        assert sum(r.offered for r in reports) > sum(r.tuples for r in reports)
+
+
+def sum_of(reports: list[Any], stream: str) -> int:
+    """Return what was shed of a stream, as all workers tell the same of it."""
+    (dropped,) = {report.dropped[stream] for report in reports}
+    return int(dropped)
+
+
+def test_join_when_tuples_come_late_or_twice_or_a_stream_is_empty_then_only_late_ones_are_lost(
+    spark, partitions, coming, tmp_path
+) -> None:
+    late = (0, 9_999, "k1", 0)  # its time is long past when it comes
+    again = coming["r"][3][5]
+    r = [*coming["r"][:4], [*coming["r"][4], late, again], coming["r"][5]]
+    told = joined(spark, tmp_path / "a", {"r": r, "s": coming["s"]}, lambda: JoinSettings(2, 10), WEATHER, late_s=120)
+    assert sum(report.late for _, reports in told for report in reports) == 1
+    taken = [row for row in every(r) if row is not late]
+    assert found(tmp_path / "a", WEATHER) == expected(WEATHER, taken, every(coming["s"]))
+
+    nothing: Batches = {"r": coming["r"][:3], "s": [[], [], []]}
+    told = joined(spark, tmp_path / "b", nothing, lambda: JoinSettings(2, 10), WEATHER)
+    assert not found(tmp_path / "b", WEATHER)
+    # nobody knows when the silent stream begins, so all wait for it
+    assert sum(report.tuples for report in told[-1][1]) == 3 * ROWS
+
+
+def test_join_when_a_checkpoint_is_of_other_streams_then_says_so(spark, partitions, coming, tmp_path) -> None:
+    joined(spark, tmp_path, {"r": coming["r"][:1], "s": coming["s"][:1]}, JoinSettings, WEATHER)
+    streams = tuple(JoinStream(name, "", "ts", {"id": "id", "key": "key"}) for name in "rs")
+    definition = JoinDefinition(streams, (WEATHER,), str(tmp_path / "results"), str(tmp_path / "checkpoint"), 1000)
+
+    def source(stream: JoinStream) -> Any:
+        schema = "second long, id long, key string, ts timestamp"
+        return spark.readStream.schema(schema).parquet(str(tmp_path / "source" / f"{stream.name}-*"))
+
+    with pytest.raises(MillraceError, match="new checkpoint"):
+        start(spark, definition, JoinSettings, source=source)
+    wrong = (replace(streams[0], columns={"id": "nowhere", "key": "key"}), streams[1])
+    with pytest.raises(MillraceError, match=r"streams\.r"):
+        start(spark, replace(definition, streams=wrong), JoinSettings, source=source)

@@ -1,0 +1,66 @@
+"""Rows become blocks: each row is in one block, late or shed, and blocks reach all workers."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+from hypothesis import given
+from hypothesis import strategies as st
+
+from include.joins.blocks import Block, unpack, unpack_times
+from include.joins.matching import TIME
+from include.joins.router import HASH, _cut, _sent, sheds
+from include.joins.terms import Terms
+from include.model.join import JoinSettings, JoinTask
+from tests.include.joins.tuples import ROWS, SCHEMA, SECOND, plan, table
+
+TASK = JoinTask("t", "r", "s", (), -1, 1)
+
+
+@given(
+    ROWS,
+    st.lists(st.booleans(), min_size=25, max_size=25),
+    st.integers(1, 9),
+    st.sampled_from([0.0, 0.3, 1.0]),
+    st.one_of(st.none(), st.integers(-20, 20)),
+    st.integers(0, 8),
+)
+def test_cut_when_rows_come_then_each_is_kept_shed_or_late_and_the_late_are_older_than_allowed(
+    rows, known, size, share, clock, late_s
+) -> None:
+    made = table(rows)
+    times = [t if k else None for t, k in zip(made[TIME].to_pylist(), known, strict=False)]
+    hashes = np.random.default_rng(len(rows)).integers(-(2**62), 2**62, len(rows))
+    made = made.set_column(0, TIME, pa.array(times, pa.int64())).append_column(HASH, pa.array(hashes, pa.int64()))
+    clocks = {} if clock is None else {"r": clock * SECOND}
+    terms = Terms(3, JoinSettings(2, size, share), clocks, sizes=(0, 0, 4))
+    found = plan(Path(), replace(TASK), workers=4)
+    cut = _cut(found, "r", made, terms, late_s * SECOND)
+    sent = _sent(cut, [found.keys[w] for w in terms.reach], 0, 5, 10).to_pylist()
+    assert Counter(row["key"] for row in sent) == {key: len(cut) for key in (0, 1, 2)}
+    blocks = [Block(*list(row.values())[1:]) for row in sent if row["key"] == 2]
+    assert [block.number for block in blocks] == list(range(10, 10 + len(cut)))
+    assert all(block.rows <= size for block in blocks) and sum(block.rows < size for block in blocks) <= 1
+    on_time = [t is not None and (clock is None or t >= (clock - late_s) * SECOND) for t in times]
+    away = sheds(hashes, 3, share)
+    kept = [tuple(row.values()) for block in blocks for row in unpack(block.tuples, SCHEMA).to_pylist()]
+    whole = [(t, *row[1:]) for t, row in zip(times, rows, strict=True)]
+    assert kept == [row for row, there, gone in zip(whole, on_time, away, strict=True) if there and not gone]
+    dropped = [t for block in blocks for t in unpack_times(block.shed).tolist()]
+    assert dropped == [t for t, there, gone in zip(times, on_time, away, strict=True) if there and gone]
+    assert sum(block.late for block in blocks) == len(rows) - sum(on_time)
+
+
+@given(st.integers(0, 1000), st.floats(0, 1))
+def test_sheds_when_a_share_is_asked_for_then_about_that_share_goes_and_other_rows_in_other_batches(
+    batch_id, share
+) -> None:
+    hashes = np.random.default_rng(5).integers(-(2**63), 2**63 - 1, 4000)
+    away = sheds(hashes, batch_id, share)
+    assert abs(away.mean() - share) < 0.04
+    if 0.2 < share < 0.8:
+        assert (away != sheds(hashes, batch_id + 1, share)).mean() > 0.1

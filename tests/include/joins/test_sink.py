@@ -1,0 +1,104 @@
+"""The end of a batch: results once, whoever writes them, and terms for the next batch."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from include.joins.blocks import HandOver, pack
+from include.joins.plan import output_schema
+from include.joins.sink import Sink
+from include.joins.terms import Move, TermsFolder
+from include.joins.worker import HANDED, PAIRS, REPORT, Report
+from include.lake.source import query
+from include.model.errors import MillraceError
+from include.model.join import JoinSettings, JoinTask
+from tests.include.joins.tuples import plan
+
+TASK = JoinTask("t", "r", "s", (("key", "key"),), -1, 1)
+SHOWN = pa.schema([("kind", pa.string()), ("task", pa.string()), ("worker", pa.int32()), ("content", pa.binary())])
+
+
+@dataclass
+class Output:
+    """What Spark hands to the sink."""
+
+    rows: list[dict[str, Any]]
+
+    def toArrow(self) -> pa.Table:  # noqa: N802 - Spark's name
+        return pa.Table.from_pylist(self.rows, schema=SHOWN)
+
+
+@pytest.fixture
+def found(tmp_path: Path) -> Any:
+    (tmp_path / "metadata").write_text(json.dumps({"id": "q"}))
+    made = plan(tmp_path, TASK, workers=3)
+    TermsFolder(tmp_path).begin(JoinSettings(2, 10))
+    return made
+
+
+def output(found: Any, pairs: list[tuple[int, int]], sizes: dict[int, int], *over: dict[str, Any]) -> Output:
+    schema = output_schema(found, TASK)
+    at = 0
+    rows = [{"left_time": at, "left_id": a, "right_time": at, "right_id": b} for a, b in pairs]
+    content = pack(pa.Table.from_pylist(rows, schema=schema))
+    told = [{"kind": PAIRS, "task": "t", "worker": 0, "content": content}] if pairs else []
+    for worker, size in sizes.items():
+        report = Report(worker, size, size, 1, 1, 0, 0, {"r": 1, "s": 1}, {"r": 0, "s": 0}, {"r": 5})
+        told.append({"kind": REPORT, "task": "", "worker": worker, "content": json.dumps(asdict(report)).encode()})
+    return Output([*told, *over])
+
+
+def ids(root: Path) -> list[tuple[int, int]]:
+    rows = query("select left_id, right_id from t", t=root / "t").to_pylist()
+    return sorted((row["left_id"], row["right_id"]) for row in rows)
+
+
+def test_sink_when_its_predecessor_wrote_after_it_was_opened_then_goes_on_behind_it(found, tmp_path: Path) -> None:
+    settings = JoinSettings(2, 10)
+    old, new = (Sink(found, lambda: settings, lambda *told: None) for _ in range(2))
+    old(output(found, [(1, 2)], {0: 1, 1: 0}), 0)
+    old(output(found, [(3, 4)], {0: 1, 1: 0}), 1)
+    new(output(found, [(5, 6)], {0: 1, 1: 0}), 2)
+    assert ids(tmp_path) == [(1, 2), (3, 4), (5, 6)]
+
+
+def test_sink_when_a_batch_comes_again_then_its_results_are_there_once(found, tmp_path: Path) -> None:
+    told: list[int] = []
+    sink = Sink(found, lambda: JoinSettings(2, 10), lambda query, terms, reports: told.append(terms.batch_id))
+    for _ in range(2):
+        sink(output(found, [(1, 2), (1, 2)], {0: 1, 1: 0}), 0)
+    assert ids(tmp_path) == [(1, 2), (1, 2)]  # a pair that was found twice in a batch is there twice
+    assert told == [0, 0]
+
+
+def test_sink_when_workers_and_settings_change_then_the_next_terms_say_what_to_do(found, tmp_path: Path) -> None:
+    wanted = iter([JoinSettings(7, 4000, 2.0), JoinSettings(1, 0, -1.0)])
+    sink = Sink(found, lambda: next(wanted), lambda *told: None)
+    sink(output(found, [], {0: 600, 1: 0}), 0)
+    terms = TermsFolder(tmp_path).read(1)
+    assert terms.settings == JoinSettings(3, 500, 1.0)  # as many as there are partitions, half a worker, all
+    assert terms.moves == (Move(0, 1, 200), Move(0, 2, 200)) and terms.sizes == (200, 200, 200)
+    assert terms.clocks == {"r": 5}
+    over = [
+        {"kind": HANDED, "task": "", "worker": target, "content": HandOver(0, 200, bytes([target])).write()}
+        for target in (1, 2)
+    ]
+    sink(output(found, [], {0: 200, 1: 0, 2: 0}, *over), 1)
+    terms = TermsFolder(tmp_path).read(2)
+    assert terms.settings == JoinSettings(1, 1, 0.0) and terms.handed == ((1, 0), (2, 0))
+    assert TermsFolder(tmp_path).handed(2, 2, 0) == b"\x02"
+    # what is on its way counts where it goes, and is called back from there
+    assert set(terms.moves) == {Move(1, 0, 200), Move(2, 0, 200)} and terms.sizes == (600, 0, 0)
+
+
+def test_sink_when_results_are_of_another_task_then_says_so(found, tmp_path: Path) -> None:
+    Sink(found, JoinSettings, lambda *told: None)
+    other = JoinTask("t", "r", "s", (("key", "key"),), -2, 2)
+    with pytest.raises(MillraceError, match="new folder"):
+        Sink(plan(tmp_path, other, workers=3), JoinSettings, lambda *told: None)

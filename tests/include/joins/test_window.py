@@ -1,0 +1,86 @@
+"""What a worker keeps: what it was given, less what expired and what it gave away, in state that can be read again."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+
+from include.joins.blocks import Kept, pack_kept, unpack_kept
+from include.joins.matching import TIME
+from include.joins.window import MOST_SETS, Window
+from tests.include.joins.tuples import ROWS, SCHEMA, SECOND, table
+
+SCHEMAS = {0: SCHEMA, 1: SCHEMA}
+
+
+class State(dict[Any, Any]):
+    """A map state."""
+
+    def iterator(self) -> Iterator[Any]:
+        return iter(list(self.items()))
+
+    def updateValue(self, key: Any, value: Any) -> None:  # noqa: N802 - Spark's name
+        self[key] = value
+
+    def removeKey(self, key: Any) -> None:  # noqa: N802 - Spark's name
+        del self[key]
+
+
+def kept(rows: list[Any], shed: list[int]) -> Kept:
+    return Kept(table(rows), np.array(shed, np.int64) * SECOND)
+
+
+def ordered(rows: list[Any]) -> list[Any]:
+    return sorted(rows, key=repr)
+
+
+GIVEN = st.lists(st.tuples(ROWS, st.lists(st.integers(-20, 20), max_size=6)), max_size=4)
+
+
+@given(GIVEN, st.integers(-25, 25))
+def test_window_when_tuples_expire_then_the_others_are_counted_and_whole_sets_leave_the_state(
+    given_sets, oldest
+) -> None:
+    state = State()
+    window = Window(state, SCHEMAS)
+    for number, (rows, shed) in enumerate(given_sets):
+        window.add(0, number, kept(rows, shed))
+    window.expire({0: oldest * SECOND, 1: None})
+    tuples = [row for rows, _ in given_sets for row in rows if row[0] >= oldest]
+    dropped = [t for _, shed in given_sets for t in shed if t >= oldest]
+    assert window.size == len(tuples) and window.offered == len(tuples) + len(dropped)
+    assert len(state) == sum(any(r[0] >= oldest for r in rows) or any(t >= oldest for t in s) for rows, s in given_sets)
+    again = Window(state, SCHEMAS)
+    times = np.asarray(again.tuples(0)[TIME].to_numpy()) // SECOND
+    assert sorted(t for t in times if t >= oldest) == sorted(row[0] for row in tuples)
+
+
+@given(GIVEN, st.integers(0, 60), st.integers(0, 4))
+def test_take_when_tuples_are_given_away_then_each_is_at_one_place(given_sets, count, before) -> None:
+    state = State()
+    window = Window(state, SCHEMAS)
+    for number, (rows, shed) in enumerate(given_sets):
+        window.add(number % 2, number, kept(rows, shed))
+    every = [ids for stream in (0, 1) for ids in window.tuples(stream).to_pylist()]
+    offered, movable = window.offered, sum(len(rows) for rows, _ in given_sets[:before])
+    taken = unpack_kept(pack_kept(window.take(count, before)), SCHEMAS)
+    given_away = [row for k in taken.values() for row in k.tuples.to_pylist()]
+    assert len(given_away) == min(count, movable)
+    stayed = [row for stream in (0, 1) for row in Window(state, SCHEMAS).tuples(stream).to_pylist()]
+    assert ordered(stayed + given_away) == ordered(every)
+    assert window.offered + len(given_away) + sum(len(k.shed) for k in taken.values()) == offered
+
+
+def test_compact_when_a_stream_has_many_sets_then_few_remain_with_the_same_tuples() -> None:
+    state = State()
+    window = Window(state, SCHEMAS)
+    for number in range(3 * MOST_SETS):
+        window.add(0, number, kept([(number, number, "a", 0)] * (1 + number % 3), [number]))
+        window.compact()
+    assert len(state) <= MOST_SETS
+    again = Window(state, SCHEMAS)
+    assert again.size == sum(1 + n % 3 for n in range(3 * MOST_SETS)) and again.offered == again.size + 3 * MOST_SETS

@@ -1,0 +1,122 @@
+"""The command line: errors a person can use, exit codes, help."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import click
+import pytest
+
+from include.local.cli import __main__ as cli
+from include.local.cli import bench, commands, testing
+from include.local.stack.home import REPO
+
+
+@pytest.fixture(autouse=True)
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("MILLRACE_HOME", str(tmp_path))
+    return tmp_path
+
+
+def test_command_when_unknown_then_names_the_known_ones(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["statsu"]) == cli.BAD_INPUT
+    assert "'statsu'" in (told := capsys.readouterr().err)
+    assert "status" in told
+
+
+@pytest.mark.parametrize("name", commands.LazyCommands().list_commands(click.Context(commands.millrace)))
+def test_help_when_asked_then_has_a_sentence_and_every_option_is_explained(
+    name: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert cli.main([name, "--help"]) == 0
+    assert "Usage: millrace" in capsys.readouterr().out
+    command = commands.millrace.get_command(click.Context(commands.millrace), name)
+    assert command and command.help
+    assert not [p.name for p in command.params if isinstance(p, click.Option) and not p.help and not p.hidden]
+
+
+def test_help_when_asked_then_loads_no_command() -> None:
+    code = (
+        "import sys; from include.local.cli.__main__ import main; main(['--help'])\n"
+        "heavy = {'pyspark', 'mlflow', 'airflow', 'pandas', 'deltalake', 'psutil', 'rich'} & set(sys.modules)\n"
+        "assert not heavy, heavy"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True, cwd=REPO, env={**os.environ, "PYTHONPATH": str(REPO)})
+
+
+def test_error_when_nobody_foresaw_it_then_is_one_line_and_a_log(
+    home: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    @click.command()
+    def broken() -> None:
+        raise ZeroDivisionError("a surprise")
+
+    monkeypatch.setattr(commands.millrace, "get_command", lambda ctx, name: broken)
+    assert cli.main(["status"]) == cli.UNEXPECTED
+    told = capsys.readouterr().err
+    assert told.count("\n") == 1
+    assert str(home / "logs" / "errors.log") in told
+    assert "Traceback" in (home / "logs" / "errors.log").read_text()
+
+
+def test_logs_when_the_name_is_unknown_then_names_the_known_ones(
+    home: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (home / "logs").mkdir()
+    (home / "logs" / "scheduler.log").write_text("".join(f"line {i}\n" for i in range(100)))
+    assert cli.main(["logs", "shceduler"]) == cli.BAD_INPUT
+    assert "scheduler" in capsys.readouterr().err
+    assert cli.main(["logs", "scheduler", "-n", "2"]) == 0
+    assert capsys.readouterr().out == "line 98\nline 99\n"
+
+
+def test_status_when_the_stack_is_down_then_says_how_to_start_it(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["status"]) == 0
+    assert "./millrace up" in capsys.readouterr().out
+
+
+def test_bench_when_the_name_is_unknown_then_names_the_known_ones(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["bench", "stak"]) == cli.BAD_INPUT
+    assert "stack" in capsys.readouterr().err
+    assert "stack" in bench.names()
+    assert "record" not in bench.names()
+
+
+def test_bench_when_a_part_is_a_package_then_it_is_listed_by_its_name_if_it_can_be_measured() -> None:
+    assert "conttune" in bench.names() and "flink" not in bench.names()
+    for name in ("conttune", "capacity"):
+        assert callable(bench.module(name).run)
+
+
+PASSING = "def test_good():\n    assert True\n"
+FAILING = "def test_bad():\n    assert False\n"
+
+
+@pytest.mark.parametrize(("content", "code"), [(PASSING, 0), (FAILING, 1)])
+def test_test_when_run_on_one_file_then_the_exit_code_is_its_result(
+    tmp_path: Path, content: str, code: int, capfd: pytest.CaptureFixture[str]
+) -> None:
+    chosen = tmp_path / "test_chosen.py"
+    chosen.write_text(content)
+    assert cli.main(["test", "--stage", "unit", "--rootdir", str(tmp_path), str(chosen)]) == code
+    summary = capfd.readouterr().err.rpartition("summary")[2]
+    assert ("test_bad" in summary) == bool(code)
+
+
+def test_test_when_nothing_is_selected_then_it_fails(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    chosen = tmp_path / "test_chosen.py"
+    chosen.write_text(PASSING)
+    assert cli.main(["test", "--stage", "unit", "-k", "no_such_test", str(chosen)]) == 1
+    assert "no test was selected" in capfd.readouterr().err
+
+
+def test_stages_when_put_together_then_each_test_runs_once() -> None:
+    """Every combination of markers belongs to exactly one stage."""
+    marks = ("spark", "airflow", "e2e")
+    for chosen in range(2 ** len(marks)):
+        given = {mark: bool(chosen >> i & 1) for i, mark in enumerate(marks)}
+        runs = [stage for stage, expression in testing.STAGES.items() if eval(expression, {}, given)]
+        assert len(runs) == 1, (given, runs)

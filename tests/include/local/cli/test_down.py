@@ -1,0 +1,33 @@
+"""`down` stops the stack and says which jobs it has left alone."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+from include.local.cli.stack import jobs_left
+from include.local.stack.home import Home
+from include.run_folder.arguments import DriverArguments
+
+
+def test_jobs_left_when_a_driver_runs_without_the_stack_then_its_pipeline_is_named(tmp_path: Path) -> None:
+    home = Home(tmp_path)
+    run_dir = home.run / "drivers"
+    for pipeline in ("orders", "ended"):
+        (run_dir / pipeline).mkdir(parents=True)
+    script = tmp_path / "run_script.py"
+    script.write_text("import time\ntime.sleep(60)\n")
+    times = (60.0, 120.0, 60.0)
+    arguments = DriverArguments("orders", "orders", 1, 1, 1, 0, run_dir, Path("/lake"), *times, Path("/s.py"))
+    driver = subprocess.Popen([sys.executable, str(script), *arguments.argv()])
+    try:
+        assert jobs_left(home) == ["orders"]
+    finally:
+        driver.kill()
+        driver.wait()
+    assert jobs_left(home) == []
+
+
+def test_jobs_left_when_nothing_ever_ran_then_is_empty(tmp_path: Path) -> None:
+    assert jobs_left(Home(tmp_path)) == []

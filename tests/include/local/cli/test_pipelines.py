@@ -1,0 +1,207 @@
+"""The commands about pipelines, on a home without a stack."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+
+import psutil
+import pytest
+from click.testing import CliRunner, Result
+
+from include.drivers import backoff
+from include.drivers.backoff import AppTroubles, fingerprint
+from include.lake.deployments import DeploymentStore
+from include.lake.store import Lake
+from include.local.cli.commands import millrace
+from include.local.cli.pipelines import conf_for
+from include.local.cli.status_pipelines import as_plain, cells, pipeline_statuses
+from include.model.errors import MillraceError
+from include.model.join import JoinSettings
+from include.run_folder import record as driver_records
+from include.run_folder.arguments import DriverArguments
+from include.run_folder.process import ProcessId
+from include.run_folder.record import DriverRecord, DriverState
+from tests.include.local.demo.synthetic import Run, at, spec_of
+
+NOTHING = {"--slots": None, "--dry-run": False, "--stop": False, "--roll-back-to": None}
+
+
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("MILLRACE_HOME", str(tmp_path))
+    monkeypatch.delenv("MILLRACE_PIPELINES", raising=False)
+    monkeypatch.setenv("COLUMNS", "100")
+    return tmp_path
+
+
+@pytest.fixture
+def run(home: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
+    return Run(spec_of(), Lake(home / "lake"), home / "source", monkeypatch)
+
+
+def _call(*args: str) -> Result:
+    return CliRunner().invoke(millrace, args, catch_exceptions=False, standalone_mode=False)
+
+
+def test_pipelines_when_listed_then_the_built_in_one_is_there(home: Path) -> None:
+    assert "delays" in _call("pipelines").output
+
+
+def test_pipelines_when_a_spec_is_wrong_then_others_are_listed_and_exit_code_tells(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (home / "bad.yaml").write_text("name: bad\nscrypt: x.py\n")
+    monkeypatch.setenv("MILLRACE_PIPELINES", str(home))
+    result = _call("pipelines")
+    assert result.return_value == 1
+    assert "delays" in result.output
+    assert "scrypt" in result.output
+
+
+def test_pipelines_when_a_spec_tells_an_optimizer_nonsense_then_it_is_listed_and_exit_code_tells(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (home / "x.py").write_text("")
+    (home / "odd.yaml").write_text("name: odd\nscript: x.py\ntuner: {name: flow, options: {rizk: 1}}\n")
+    monkeypatch.setenv("MILLRACE_PIPELINES", str(home))
+    result = _call("pipelines")
+    assert result.return_value == 1
+    assert "odd: tuner.options.rizk: got 1" in result.output
+
+
+@pytest.mark.parametrize("args", [("trigger", "nope"), ("pause", "nope"), ("resume", "nope"), ("decisions", "nope")])
+def test_command_when_pipeline_does_not_exist_then_error_names_those_that_do(home: Path, args: tuple[str, ...]) -> None:
+    with pytest.raises(MillraceError, match=r"nope.*delays"):
+        _call(*args)
+
+
+@pytest.mark.parametrize("args", [("trigger", "delays"), ("pause", "delays"), ("resume", "delays")])
+def test_command_when_stack_is_down_then_error_says_how_to_start_it(home: Path, args: tuple[str, ...]) -> None:
+    with pytest.raises(MillraceError, match=r"\./millrace up"):
+        _call(*args)
+
+
+@pytest.mark.parametrize(
+    ("what", "given", "conf"),
+    [
+        ("launch", {}, {"running": True, "slots": None, "roll_back_to": None}),
+        ("launch", {"--stop": True}, {"running": False, "slots": None, "roll_back_to": None}),
+        ("launch", {"--roll-back-to": 3}, {"running": True, "slots": None, "roll_back_to": 3}),
+        ("adapt", {"--slots": 4, "--dry-run": True}, {"slots": 4, "dry_run": True}),
+        ("profile", {}, {}),
+    ],
+)
+def test_conf_when_options_fit_then_the_dags_params(what: str, given: dict[str, object], conf: object) -> None:
+    assert conf_for(what, {**NOTHING, **given}) == conf
+
+
+@pytest.mark.parametrize(
+    ("what", "option"),
+    [("launch", "--dry-run"), ("adapt", "--stop"), ("adapt", "--roll-back-to"), ("profile", "--slots")],
+)
+def test_conf_when_an_option_belongs_to_another_dag_then_error_names_it(what: str, option: str) -> None:
+    with pytest.raises(MillraceError) as raised:
+        conf_for(what, {**NOTHING, option: 1})
+    assert raised.value.key == option
+
+
+def test_decisions_when_there_are_none_then_says_when_the_first_comes(home: Path) -> None:
+    assert "first telemetry" in _call("decisions", "delays").output
+
+
+def test_decisions_when_printed_then_readable_at_a_hundred_columns_newest_last(run: Run) -> None:
+    run.launch(0, 4, 1)
+    run.look(10, 20, None, "Stay at 1 slot: " + "20 rows/s came and 1 slot processes 50 rows/s, " * 3)
+    run.look(25, 150, 4, "150 rows/s came: 4 slots bring the utilisation below 0.8.")
+    output = _call("decisions", "delays").output
+    assert max(map(len, output.splitlines())) <= 100
+    assert output.index("Stay at 1 slot") < output.index("150 rows/s came")
+    assert "1 → 4" in output
+    assert "01-01 08:00:25" in output
+
+
+def test_decisions_when_json_then_all_that_was_stored_and_limited(run: Run) -> None:
+    run.launch(0, 4, 1)
+    for n in range(4):
+        run.look(10 + n, 20, None, f"look {n}")
+    found = json.loads(_call("decisions", "--json", "--limit", "2").output)
+    assert [d["sentence"] for d in found] == ["look 2", "look 3"]
+    assert found[0]["signals"]["apps"][0]["arrival_rows_per_s"] == 20
+
+
+@pytest.fixture
+def driver(home: Path, tmp_path: Path) -> Iterator[subprocess.Popen[bytes]]:
+    """A process that looks like the driver of version 1."""
+    script, run_dir = tmp_path / "run_script.py", home / "run" / "drivers"
+    script.write_text("import time\ntime.sleep(600)\n")
+    arguments = DriverArguments("delays", "delays", 1, 1, 1, 0, run_dir, home / "lake", 60.0, 120.0, 60.0, script)
+    process = subprocess.Popen([sys.executable, str(script), *arguments.argv()])
+    yield process
+    process.kill()
+    process.wait()
+
+
+def _record(home: Path, pid: int, state: DriverState, error: str | None = None) -> None:
+    try:
+        found = ProcessId.of(pid)
+    except psutil.NoSuchProcess:
+        found = ProcessId(pid, 1.0)
+    record = DriverRecord(
+        "delays", "delays", 1, 1, 1, pid, found.started, state, at(0), last_commit_at=at(30), error=error
+    )
+    driver_records.write(home / "run" / "drivers", record)
+
+
+def test_status_when_driver_runs_then_shows_it_and_nothing_needs_attention(
+    run: Run, home: Path, driver: subprocess.Popen[bytes]
+) -> None:
+    run.launch(0, 4, 1)
+    _record(home, driver.pid, DriverState.RUNNING)
+    (status,) = pipeline_statuses(run.lake, home / "run" / "drivers")
+    assert status.problem is None
+    assert cells(status, at(40))[1:4] == ["1 slots, version 1", "running on 1", "10 s ago"]
+
+
+def test_status_when_the_pipeline_is_a_join_then_shows_its_workers(run: Run, home: Path) -> None:
+    run.launch(0, 4, 1)
+    made = DeploymentStore(run.lake).latest("delays")
+    assert made is not None
+    DeploymentStore(run.lake).commit(replace(made, join=JoinSettings(3, 50, 0.25)), made.version)
+    (status,) = pipeline_statuses(run.lake, home / "run" / "drivers")
+    assert cells(status, at(40))[1] == "1 slots, 3 join workers, version 2"
+    assert as_plain(status)["join"] == {"workers": 3, "block": 50, "shed": 0.25}
+
+
+def test_status_when_the_process_is_gone_then_says_so_whatever_its_record_says(
+    run: Run, home: Path, driver: subprocess.Popen[bytes]
+) -> None:
+    run.launch(0, 4, 1)
+    _record(home, driver.pid, DriverState.RUNNING)
+    driver.kill()
+    driver.wait()
+    (status,) = pipeline_statuses(run.lake, home / "run" / "drivers")
+    assert status.problem == (
+        "delays does not run: its driver is gone, or was not started yet; the next reconcile starts it."
+    )
+
+
+def test_status_when_the_circuit_is_open_then_says_why_and_when_it_is_tried_again_and_exit_code_tells(
+    run: Run, home: Path
+) -> None:
+    run.launch(0, 4, 1)
+    made = DeploymentStore(run.lake).latest("delays")
+    assert made is not None
+    content, now = fingerprint(made.apps["delays"]), datetime.now(UTC)
+    troubles = AppTroubles().failed(content, 1, "ImportError: no x", now).failed(content, 1, "ImportError: no x", now)
+    backoff.save(home / "run" / "drivers" / "delays" / "delays", troubles)
+    result = _call("status", "--json")
+    assert result.return_value == 1
+    problem = json.loads(result.output)["pipelines"]["delays"]["problem"]
+    assert problem.startswith("delays does not run: it failed 2 times, the last time with ImportError: no x.")
+    assert "It is tried again in 5 min. `./millrace trigger delays` tries at once." in problem

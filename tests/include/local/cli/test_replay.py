@@ -1,0 +1,127 @@
+"""The command replay, on a home with a recorded run and without a stack."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from include.lake.schemas import TABLES
+from include.lake.store import Lake
+from include.local.cli import __main__ as cli
+from include.local.cli.replay import parsed
+from include.model.errors import MillraceError
+from optimizers import registry
+from tests.include.control.recorded_run import DAY, Steady, launched, spec_of
+
+
+@pytest.fixture(scope="module")
+def recorded(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A home with a recorded day; tests only read it."""
+    home = tmp_path_factory.mktemp("home")
+    with pytest.MonkeyPatch.context() as patch:
+        launched(home, patch, Steady("conttune"), spec_of("conttune")).day()
+    return home
+
+
+@pytest.fixture(autouse=True)
+def home(recorded: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    makers = {**registry.MAKERS, "steady": lambda options: Steady("steady", **options)}
+    monkeypatch.setattr(registry, "MAKERS", makers)
+    monkeypatch.setenv("MILLRACE_HOME", str(recorded))
+    monkeypatch.setenv("COLUMNS", "100")
+    for name in ("MILLRACE_PIPELINES", "MLFLOW_TRACKING_URI"):
+        monkeypatch.delenv(name, raising=False)
+    return recorded
+
+
+def told(capsys: pytest.CaptureFixture[str], *args: str) -> str:
+    assert cli.main(["replay", *args]) == 0
+    return capsys.readouterr().out
+
+
+def test_replay_when_shown_then_a_stranger_reads_what_was_and_what_would_be(capsys: pytest.CaptureFixture[str]) -> None:
+    out = told(capsys, "delays", "--tuner", "steady", "--option", "patience=2")
+    assert out.startswith("Replay of delays with steady (patience=2)\n")
+    words = " ".join(out.split())
+    for part in ("was done would be", "2 → 5", "core-seconds", "looks with too few slots", "modelled", "--all shows"):
+        assert part in words
+    assert words.endswith("for other slots ran than recorded.")
+    assert max(map(len, out.splitlines())) <= 100
+
+
+def test_replay_when_all_looks_are_asked_for_then_each_has_a_line(capsys: pytest.CaptureFixture[str]) -> None:
+    out = told(capsys, "delays", "--tuner", "steady", "--all")
+    assert sum(line.startswith("01-01 12:") for line in out.splitlines()) == len(DAY)
+    assert "left out" not in out
+
+
+def test_replay_when_json_is_asked_for_then_everything_is_there(capsys: pytest.CaptureFixture[str]) -> None:
+    found = json.loads(told(capsys, "delays", "--tuner", "steady", "--option", "patience=3", "--json"))
+    assert found["figures"]["looks"] == len(found["looks"]) == len(DAY)
+    assert found["options"] == {"patience": 3} and found["mlflow_run_id"] is None
+    assert {"recorded", "replayed", "modelled", "arrival_rows_per_s"} <= set(found["looks"][0])
+
+
+def test_replay_when_a_figure_is_asked_for_then_it_is_drawn(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    out = told(capsys, "delays", "--tuner", "steady", "--figure", str(tmp_path / "a.png"))
+    assert (tmp_path / "a.png").read_bytes().startswith(b"\x89PNG")
+    assert f"The picture is in {tmp_path / 'a.png'}" in out
+
+
+@pytest.mark.parametrize("tuner", sorted(registry.names()))
+def test_replay_when_run_with_any_tuner_then_nothing_is_written(
+    home: Path, tuner: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    before = {table: Lake(home / "lake").version(table) for table in TABLES}
+    found = json.loads(told(capsys, "delays", "--tuner", tuner, "--json"))
+    assert found["tuner"] == tuner and len(found["looks"]) == len(DAY)
+    assert "optimizer_failed" not in {look["replayed"]["reason_code"] for look in found["looks"]}
+    assert {table: Lake(home / "lake").version(table) for table in TABLES} == before
+
+
+@pytest.mark.parametrize(
+    ("args", "parts"),
+    [
+        (["delay"], ["pipeline", "'delay'", "delays"]),
+        (["delays", "--tuner", "contune"], ["tuner.name", "'contune'", "conttune"]),
+        (["delays", "--tuner", "conttune", "--option", "alfa=3"], ["alfa", "3", "alpha"]),
+        (["delays", "--tuner", "conttune", "--option", "alpha=-1"], ["alpha", "-1"]),
+        (["delays", "--tuner", "steady", "--option", "patience"], ["--option", "KEY=VALUE"]),
+        (["delays", "--tuner", "steady", "--since", "yesterday"], ["--since", "'yesterday'", "2h"]),
+        (["delays", "--tuner", "steady", "--until", "soon"], ["--until", "'soon'"]),
+        (["delays", "--tuner", "steady", "--since", "2014-01-01"], ["since", "2014-01-01", "2013-01-01 12:15:00"]),
+        (["delays", "--tuner", "steady", "--until", "2012-01-01"], ["looked at before 2012-01-01", "millrace trigger"]),
+        (["delays", "--tuner", "steady", "--figure", "a.txt"], ["--figure", ".png"]),
+    ],
+    ids=" ".join,
+)
+def test_replay_when_the_input_is_bad_then_tells_value_and_what_is_allowed(
+    args: list[str], parts: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert cli.main(["replay", *args]) == cli.BAD_INPUT
+    err = capsys.readouterr().err
+    assert err.count("\n") == 1
+    for part in parts:
+        assert part in err
+
+
+@pytest.mark.parametrize(
+    ("given", "found"),
+    [
+        (("a=3", "b=0.5", "c=true"), {"a": 3, "b": 0.5, "c": True}),
+        (("d=word", "e=[1, 2]", "f=x=y"), {"d": "word", "e": [1, 2], "f": "x=y"}),
+        (("a=1", "a=2"), {"a": 2}),
+        ((), {}),
+    ],
+)
+def test_options_when_given_then_are_read_as_in_a_spec(given: tuple[str, ...], found: dict[str, Any]) -> None:
+    assert parsed(given) == found
+
+
+@pytest.mark.parametrize("text", ["=3", "alpha", "", "a=[1"])
+def test_options_when_malformed_then_say_so(text: str) -> None:
+    with pytest.raises(MillraceError, match="--option"):
+        parsed((text,))

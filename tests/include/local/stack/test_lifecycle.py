@@ -1,0 +1,21 @@
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from include.local.stack.home import Home
+from include.local.stack.lifecycle import FOLDERS, environment
+from include.pipelines.catalog import FOLDERS_VARIABLE
+
+
+def test_environment_when_folders_of_specs_are_relative_then_a_stack_elsewhere_finds_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert FOLDERS == FOLDERS_VARIABLE
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv(FOLDERS, f"mine{os.pathsep}/theirs")
+    assert environment(Home(tmp_path))[FOLDERS] == f"{tmp_path / 'mine'}{os.pathsep}/theirs"
+    monkeypatch.delenv(FOLDERS)
+    assert FOLDERS not in environment(Home(tmp_path))

@@ -1,0 +1,243 @@
+"""Set-up: safe to interrupt at any point and to repeat, and quick where all is in place."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import psutil
+import pytest
+
+from include.local.stack import jars, java, python_env, setup, spark_env
+from include.local.stack.home import REPO
+from include.model.errors import MillraceError
+
+PATIENCE_S = 300.0
+PACKAGES = """from include.local.stack import setup
+with setup._one_at_a_time() as lock:
+    setup._packages(lock)
+print('whole')
+"""
+
+
+@pytest.fixture
+def clone(tmp_path: Path) -> Path:
+    """Copy what set-up needs, with a lock of two small packages, so that installing them takes seconds."""
+    for name in ("include", "jobs"):
+        shutil.copytree(REPO / name, tmp_path / name, ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copy2(REPO / "millrace", tmp_path / "millrace")
+    lock = (REPO / "requirements.lock").read_text()
+    small = "".join(python_env.stanza(lock, name) for name in ("click", "filelock", "uv"))
+    (tmp_path / "requirements.lock").write_text(small)
+    return tmp_path
+
+
+def _packages(clone: Path) -> subprocess.Popen[str]:
+    env = {k: v for k, v in os.environ.items() if k not in ("PYTHONPATH", "VIRTUAL_ENV", "MILLRACE_HOME")}
+    return subprocess.Popen(
+        [sys.executable, "-c", PACKAGES], cwd=clone, env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+
+
+def _assert_whole(clone: Path) -> None:
+    python = clone / ".venv" / "bin" / "python"
+    subprocess.run([python, "-c", "import click, filelock; click.echo(filelock.__version__)"], check=True)
+    assert not (clone / ".venv" / "share" / "millrace" / "installing").exists()
+    assert not (clone / ".venv.discarded").exists()
+
+
+@pytest.mark.slow
+def test_packages_when_set_up_is_killed_at_any_point_then_the_next_completes(clone: Path) -> None:
+    marks = (
+        clone / ".venv" / "share" / "millrace" / "installing",
+        clone / ".venv" / "bin" / "python",
+        clone / ".venv" / "bin" / "uv",
+    )
+    for mark in marks:
+        running = _packages(clone)
+        deadline = time.monotonic() + PATIENCE_S
+        while not mark.exists() and running.poll() is None:
+            assert time.monotonic() < deadline
+            time.sleep(0.005)
+        running.send_signal(signal.SIGKILL)
+        running.communicate()
+    # the killed one's pip may still run: it holds the lock, so the next waits for it instead of joining in
+    out, err = _packages(clone).communicate(timeout=PATIENCE_S)
+    assert "whole" in out, err
+    _assert_whole(clone)
+
+
+@pytest.mark.slow
+def test_packages_when_two_set_up_at_once_then_one_waits_and_both_succeed(clone: Path) -> None:
+    both = [_packages(clone), _packages(clone)]
+    told = [p.communicate(timeout=PATIENCE_S) for p in both]
+    assert all("whole" in out for out, _ in told), told
+    assert sum("waiting for it" in err for _, err in told) == 1
+    assert sum("Python packages" in err for _, err in told) == 1
+    _assert_whole(clone)
+
+
+def test_lock_when_held_by_a_child_of_a_killed_set_up_then_is_still_held(tmp_path: Path) -> None:
+    """A program of set-up inherits the lock, or two installers would write into one environment."""
+    code = (
+        "import fcntl, os, sys\nfrom pathlib import Path\nfrom include.local.stack import programs\n"
+        "lock = open(sys.argv[1], 'w'); fcntl.flock(lock, fcntl.LOCK_EX)\n"
+        "child = 'import sys, time; open(sys.argv[1], chr(119)).close(); time.sleep(600)'\n"
+        "programs.run([sys.executable, '-c', child, sys.argv[2]], Path(sys.argv[3]), lock_fd=lock.fileno())\n"
+    )
+    lock, begun, log = tmp_path / "lock", tmp_path / "begun", tmp_path / "log"
+    killed = subprocess.Popen([sys.executable, "-c", code, lock, begun, log], cwd=REPO)
+    deadline = time.monotonic() + 60
+    while not begun.exists():
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+    (child,) = psutil.Process(killed.pid).children()
+    killed.kill()
+    killed.wait()
+    try:
+        with lock.open("w") as mine, pytest.raises(BlockingIOError):
+            fcntl.flock(mine, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    finally:
+        child.kill()
+
+
+@pytest.fixture
+def in_place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A set-up whose stamp says that all is there."""
+    java = tmp_path / "jre" / "bin" / "java"
+    java.parent.mkdir(parents=True)
+    java.touch()
+    monkeypatch.delenv("JAVA_HOME", raising=False)
+    monkeypatch.setattr(setup, "LOCK", tmp_path / "lock")
+    monkeypatch.setattr(setup, "STAMP", tmp_path / "ready.json")
+    monkeypatch.setattr(spark_env, "JARS", tmp_path / "jars")
+    (tmp_path / "lock").write_text("a==1")
+    (tmp_path / "jars").mkdir()
+    for name in spark_env.pinned():
+        (tmp_path / "jars" / name).touch()
+    (tmp_path / "ready.json").write_text(json.dumps({"key": setup._key(), "java_home": str(tmp_path / "jre")}))
+    return tmp_path
+
+
+def test_ready_when_all_is_in_place_then_gives_the_java(in_place: Path) -> None:
+    assert setup.ready() == str(in_place / "jre")
+
+
+@pytest.mark.parametrize("broken", ["lock", "jar", "java", "stamp", "no stamp", "other java"])
+def test_ready_when_something_changed_then_is_not(in_place: Path, broken: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    def no_java() -> None:
+        (in_place / "jre" / "bin" / "java").unlink()
+
+    {
+        "lock": lambda: (in_place / "lock").write_text("a==2"),
+        "jar": lambda: next((in_place / "jars").iterdir()).unlink(),
+        "java": no_java,
+        "stamp": lambda: (in_place / "ready.json").write_text('{"key"'),
+        "no stamp": lambda: (in_place / "ready.json").unlink(),
+        "other java": lambda: monkeypatch.setenv("JAVA_HOME", str(in_place / "other")),
+    }[broken]()
+    assert setup.ready() is None
+
+
+def test_stanza_when_a_package_is_locked_then_has_its_hashes_only() -> None:
+    text = python_env.stanza((REPO / "requirements.lock").read_text(), "uv")
+    assert text.startswith("uv==")
+    assert re.findall(r"^(\S+)==", text, re.M) == ["uv"]
+    assert "--hash=sha256:" in text
+    with pytest.raises(MillraceError, match="no-such-package"):
+        python_env.stanza("uv==1 \\\n    --hash=sha256:00\n", "no-such-package")
+
+
+def test_requirements_when_read_then_each_is_pinned_and_locked() -> None:
+    lock = (REPO / "requirements.lock").read_text().lower()
+    for line in (REPO / "requirements.txt").read_text().splitlines():
+        if line and not line.startswith("#"):
+            name, version = line.lower().split("==")
+            normalised = re.sub(r"[._]", "-", name.split("[")[0])
+            assert f"\n{normalised}=={version} " in lock
+
+
+def test_jars_when_a_repository_serves_another_file_then_it_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(spark_env, "JARS", tmp_path / "jars")
+    scratch = tmp_path / "scratch"
+    served = scratch / "ivy" / "jars"
+    served.mkdir(parents=True)
+    for name in spark_env.pinned():
+        (served / f"io.delta_{name}").write_bytes(b"something else")
+    with pytest.raises(MillraceError, match="SHA-256"):
+        jars.fetch(scratch, lambda argv, env: None)
+    assert not jars.present()
+
+
+def test_launcher_when_python_is_too_old_then_says_so_in_one_line() -> None:
+    source = f"__file__ = {str(REPO / 'millrace')!r}\n" + (REPO / "millrace").read_text()
+    told = subprocess.run(
+        [sys.executable, "-c", "import sys; sys.version_info = (3, 8, 10); exec(sys.argv[1])", source],
+        capture_output=True,
+        text=True,
+        env={"PATH": ""},
+        cwd=REPO,
+    )
+    assert told.returncode == 1
+    assert told.stderr.count("\n") == 1
+    assert "Python 3.11" in told.stderr
+
+
+@pytest.fixture
+def no_java(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A machine without Java, with a package manager that installs one when asked."""
+    jre = tmp_path / "jre"
+    told = f"    java.home = {jre}\\n    java.version = 17.0.15\\n"
+    apt = tmp_path / "bin" / "apt-get"
+    apt.parent.mkdir()
+    apt.write_text(
+        "#!/bin/sh\n"
+        f'echo "$@" >> {tmp_path}/asked\n'
+        f'[ "$1" = install ] || exit 0\n'
+        f"/bin/mkdir -p {jre}/bin\n"
+        f"printf '#!/bin/sh\\nprintf \"{told}\" >&2\\n' > {jre}/bin/java\n"
+        f"/bin/chmod +x {jre}/bin/java\n"
+    )
+    apt.chmod(0o755)
+    monkeypatch.setattr(java, "candidates", lambda: iter([jre / "bin" / "java"]))
+    monkeypatch.setattr(setup, "LOG", tmp_path / "setup.log")
+    monkeypatch.setenv("PATH", str(apt.parent))
+    return tmp_path
+
+
+def test_java_when_missing_and_root_on_debian_then_is_installed_and_said(
+    no_java: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(os, "geteuid", lambda: 0)
+    with (no_java / "lock").open("w") as lock:
+        assert setup._java(lock).major == 17
+    assert java.PACKAGE in capsys.readouterr().err
+    asked = (no_java / "asked").read_text().splitlines()
+    assert asked[0] == "update"
+    assert asked[1].endswith(java.PACKAGE)
+
+
+def test_java_when_missing_and_not_root_then_says_what_to_install(
+    no_java: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(os, "geteuid", lambda: 1000)
+    with (no_java / "lock").open("w") as lock, pytest.raises(MillraceError, match=java.PACKAGE):
+        setup._java(lock)
+    assert not (no_java / "asked").exists()
+
+
+def test_set_up_when_imported_then_needs_the_standard_library_only() -> None:
+    """It runs before there is anything else."""
+    env = {"PATH": os.defpath, "PYTHONPATH": str(REPO)}
+    # -S leaves every installed package out
+    subprocess.run([sys.executable, "-S", "-c", "from include.local.stack import setup"], check=True, env=env, cwd=REPO)

@@ -1,0 +1,135 @@
+"""The real stack: healthy, closed to the outside, behind a login, and gone without a trace."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import urllib.error
+import urllib.request
+from base64 import b64encode
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+from include.local.stack import groups, lifecycle, secrets
+from include.local.stack.airflow_api import AirflowApi
+from include.local.stack.home import REPO, Home
+from include.local.stack.record import StackRecord
+from include.local.stack.services import airflow_url, mlflow_url
+from include.model.errors import MillraceError
+
+pytestmark = [pytest.mark.airflow, pytest.mark.slow]
+
+
+def _cli(home: Home, *args: str) -> subprocess.CompletedProcess[str]:
+    env = {**os.environ, "MILLRACE_HOME": str(home.root), "PYTHONPATH": str(REPO)}
+    return subprocess.run([sys.executable, "-m", "include.local.cli", *args], env=env, capture_output=True, text=True)
+
+
+def _status(url: str, password: str | None = None) -> int:
+    request = urllib.request.Request(url)
+    if password:
+        request.add_header("Authorization", "Basic " + b64encode(f"admin:{password}".encode()).decode())
+    try:
+        with urllib.request.build_opener(urllib.request.ProxyHandler({})).open(request, timeout=30) as answer:
+            return int(answer.status)
+    except urllib.error.HTTPError as error:
+        return error.code
+
+
+def _processes(home: Home) -> list[psutil.Process]:
+    found = []
+    for process in psutil.process_iter():
+        try:
+            if process.environ().get(groups.MARK) == str(home.root) and process.status() != psutil.STATUS_ZOMBIE:
+                found.append(process)
+        except psutil.Error:
+            continue
+    return found
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Home]:
+    home = Home(tmp_path_factory.mktemp("home"))
+    up = _cli(home, "up")
+    try:
+        assert up.returncode == 0, up.stderr
+        yield home
+        # the last test of the module, written here so that no test has to run after another
+        down = _cli(home, "down")
+        assert down.returncode == 0, down.stderr
+        assert _processes(home) == []
+        assert lifecycle.status(home) is None
+    finally:
+        lifecycle.down(home)
+
+
+@pytest.fixture
+def record(home: Home) -> StackRecord:
+    record = lifecycle.status(home)
+    assert record
+    return record
+
+
+def test_status_when_up_then_every_service_is_healthy(home: Home) -> None:
+    told: dict[str, Any] = json.loads(_cli(home, "status", "--json").stdout)["stack"]
+    assert told["healthy"] is True
+    states = {name: s["state"] for name, s in told["services"].items()}
+    assert states.pop("migrate") == "done"
+    assert set(states) == {"mlflow", "api-server", "execution-api", "scheduler", "dag-processor", "triggerer"}
+    assert set(states.values()) == {"healthy"}
+
+
+def test_up_when_up_already_then_changes_nothing(home: Home, record: StackRecord) -> None:
+    assert _cli(home, "up").returncode == 0
+    again = lifecycle.status(home)
+    assert again and again.supervisor == record.supervisor
+
+
+def test_pages_when_not_logged_in_then_are_refused(home: Home, record: StackRecord) -> None:
+    password = secrets.load(home).admin_password
+    assert _status(f"{airflow_url(record.ports)}/api/v2/dags") == 401
+    assert _status(f"{mlflow_url(record.ports)}/") == 401
+    assert _status(f"{mlflow_url(record.ports)}/", "wrong") == 401
+    assert _status(f"{mlflow_url(record.ports)}/", password) == 200
+
+
+def test_client_when_logged_in_then_reads_health_and_errors_name_the_dag(home: Home) -> None:
+    airflow = AirflowApi.of(home)
+    assert airflow.health()["scheduler"]["status"] == "healthy"
+    with pytest.raises(MillraceError, match="no_such_dag"):
+        airflow.trigger("no_such_dag")
+
+
+def test_trigger_when_dag_is_paused_then_says_so_instead_of_waiting(home: Home) -> None:
+    airflow = AirflowApi.of(home)
+    airflow.wait_for_dag("adapt_delays")
+    airflow.set_paused("adapt_delays", True)
+    with pytest.raises(MillraceError, match=r"adapt_delays.*paused"):
+        airflow.trigger("adapt_delays")
+
+
+def test_sockets_when_up_then_none_listens_beyond_loopback(home: Home) -> None:
+    listening = {
+        c.laddr.ip for p in _processes(home) for c in p.net_connections(kind="inet") if c.status == psutil.CONN_LISTEN
+    }
+    assert listening == {"127.0.0.1"}
+
+
+def test_secrets_when_up_then_are_on_no_command_line(home: Home) -> None:
+    values = secrets.load(home)
+    told = " ".join(" ".join(p.cmdline()) for p in _processes(home))
+    assert told
+    assert not [v for v in vars(values).values() if v in told]
+
+
+def test_files_when_up_then_databases_and_secrets_are_the_owners_alone(home: Home) -> None:
+    def reachable(path: Path) -> bool:
+        return bool(path.stat().st_mode & 0o077)
+
+    assert not [f for f in (home.secrets, home.airflow, home.mlflow) if reachable(f)]

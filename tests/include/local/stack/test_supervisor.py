@@ -1,0 +1,212 @@
+"""The supervisor with small real processes: order, restart, clean stop, what a killed one leaves."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import psutil
+import pytest
+
+from include.local.stack import groups, lifecycle
+from include.local.stack.home import REPO, Home
+from include.local.stack.record import StackRecord
+from include.local.stack.services import Service
+from include.local.stack.supervisor import record_path
+from include.run_folder.process import ProcessId
+
+PROGRAM = Path(__file__).with_name("small_stack.py")
+PATIENCE_S = 60.0
+
+
+def await_(condition: Callable[[], bool], what: str) -> None:
+    deadline = time.monotonic() + PATIENCE_S
+    while not condition():
+        assert time.monotonic() < deadline, f"waited in vain until {what}"
+        time.sleep(0.05)
+
+
+class SmallStack:
+    def __init__(self, home: Home, *args: str) -> None:
+        self.home = home
+        env = {**os.environ, "PYTHONPATH": str(REPO)}
+        self.supervisor = subprocess.Popen(
+            [sys.executable, PROGRAM, str(home.root), *args], env=env, start_new_session=True
+        )
+
+    def record(self) -> StackRecord:
+        record = lifecycle.status(self.home)
+        assert record is not None
+        return record
+
+    def await_healthy(self) -> StackRecord:
+        def healthy() -> bool:
+            record = lifecycle.status(self.home)
+            mine = record is not None and record.supervisor.pid == self.supervisor.pid
+            return bool(mine and record and record.healthy)
+
+        await_(healthy, "the stack is healthy")
+        return self.record()
+
+    def pid(self, name: str) -> int:
+        process = self.record().services[name].process
+        assert process
+        return process.pid
+
+
+def processes_of(home: Home) -> list[int]:
+    found = []
+    for process in psutil.process_iter():
+        try:
+            if process.environ().get(groups.MARK) == str(home.root) and process.status() != psutil.STATUS_ZOMBIE:
+                found.append(process.pid)
+        except psutil.Error:
+            continue
+    return found
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Iterator[Home]:
+    home = Home(tmp_path)
+    yield home
+    lifecycle.down(home, grace_s=0.5)
+    for pid in processes_of(home):
+        os.kill(pid, signal.SIGKILL)
+
+
+@pytest.fixture
+def stack(home: Home) -> Iterator[SmallStack]:
+    stack = SmallStack(home)
+    stack.await_healthy()
+    yield stack
+    if stack.supervisor.poll() is None:
+        stack.supervisor.kill()
+        stack.supervisor.wait()
+
+
+def test_services_when_started_then_come_up_in_order_each_once(stack: SmallStack) -> None:
+    services = stack.record().services
+    assert services["once"].state == "done"
+    assert (stack.home.scratch / "once").read_text() == "x"
+    assert services["once"].since <= services["web"].since <= services["worker"].since
+    assert stack.record().healthy_s is not None
+
+
+def test_service_when_killed_then_is_started_again_without_its_leftovers(stack: SmallStack) -> None:
+    before = set(processes_of(stack.home))
+    first = stack.pid("worker")
+    leftovers = {p.pid for p in psutil.Process(first).children()}
+    assert leftovers
+    os.kill(first, signal.SIGKILL)
+    await_(lambda: stack.record().services["worker"].restarts == 1, "the worker was started again")
+    record = stack.await_healthy()
+    assert stack.pid("worker") != first
+    assert record.services["web"].restarts == 0
+    assert not leftovers & set(processes_of(stack.home))
+    assert len(processes_of(stack.home)) == len(before)
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_supervisor_when_told_to_stop_then_leaves_no_process(stack: SmallStack, number: signal.Signals) -> None:
+    assert processes_of(stack.home)
+    stack.supervisor.send_signal(number)
+    assert stack.supervisor.wait(PATIENCE_S) == 0
+    assert processes_of(stack.home) == []
+    assert lifecycle.status(stack.home) is None
+
+
+def test_down_when_the_supervisor_was_killed_then_stops_what_it_left(stack: SmallStack) -> None:
+    stack.supervisor.kill()
+    stack.supervisor.wait()
+    record = stack.record()
+    assert not record.running
+    assert processes_of(stack.home)
+    assert lifecycle.down(stack.home, grace_s=0.5) >= 2
+    assert processes_of(stack.home) == []
+    assert lifecycle.down(stack.home, grace_s=0.5) == 0
+
+
+def test_start_when_the_supervisor_was_killed_then_stops_what_it_left_first(stack: SmallStack) -> None:
+    stack.supervisor.kill()
+    stack.supervisor.wait()
+    old = set(processes_of(stack.home))
+    again = SmallStack(stack.home)
+    again.await_healthy()
+    assert not old & set(processes_of(stack.home))
+    again.supervisor.terminate()
+    again.supervisor.wait(PATIENCE_S)
+
+
+def test_supervisor_when_the_process_it_serves_ends_then_stops_too(home: Home) -> None:
+    served = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])
+    stack = SmallStack(home, str(served.pid))
+    stack.await_healthy()
+    served.kill()
+    served.wait()
+    assert stack.supervisor.wait(PATIENCE_S) == 0
+    assert processes_of(home) == []
+
+
+TITLED = (
+    "import os, pathlib, sys, time, setproctitle\n"
+    "if os.fork() == 0:\n"
+    "    setproctitle.setproctitle('worker ' * 2000)\n"
+    "    pathlib.Path(sys.argv[1]).write_text(str(os.getpid()))\n"
+    "time.sleep(600)\n"
+)
+
+
+def test_stop_when_a_worker_gave_itself_a_title_and_its_leader_is_gone_then_it_is_stopped(home: Home) -> None:
+    home.ensure()
+    told = home.scratch / "worker"
+    service = Service("scheduler", (sys.executable, "-c", TITLED, str(told)))
+    started = groups.start(service, home.root, home.scratch / "log")
+    leader = ProcessId.of(started.pid)
+    await_(lambda: told.exists() and told.read_text().isdigit(), "the worker runs")
+    worker = psutil.Process(int(told.read_text()))
+    assert groups.MARK not in worker.environ(), "the title was to take the environment's place"
+    started.kill()
+    started.wait()
+    assert groups.stop([leader], home.root, grace_s=0.5) == 1
+    await_(lambda: _ended(worker), "the worker ends")
+
+
+def _ended(process: psutil.Process) -> bool:
+    try:
+        return process.status() == psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return True
+
+
+def test_stop_when_a_record_names_a_process_of_somebody_else_then_leaves_it_alone(home: Home) -> None:
+    stranger = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"], start_new_session=True)
+    try:
+        home.ensure()
+        gone = psutil.Process(stranger.pid).create_time() - 3600
+        record = StackRecord.read(_written(home, stranger.pid, gone))
+        assert record and not record.running
+        assert lifecycle.down(home) == 0
+        assert stranger.poll() is None
+    finally:
+        stranger.kill()
+        stranger.wait()
+
+
+def _written(home: Home, pid: int, created: float) -> Path:
+    from include.local.stack.record import ServiceRecord
+
+    service = ServiceRecord("healthy", created, ProcessId(pid, created))
+    StackRecord(ProcessId(pid, created), created, {}, {"web": service}).write(record_path(home))
+    return record_path(home)
+
+
+@pytest.mark.parametrize("content", ["", "{", "[]", '{"services": 3}'])
+def test_status_when_the_record_is_broken_then_the_stack_counts_as_down(home: Home, content: str) -> None:
+    home.ensure()
+    record_path(home).write_text(content)
+    assert lifecycle.status(home) is None

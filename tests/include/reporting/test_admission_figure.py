@@ -1,0 +1,54 @@
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from include.model.admission import AdmissionPlan
+from include.reporting.admission_figure import admission_figure
+from tests.optimizers.drfm.advice.counts import advised, counts
+
+
+def plan() -> AdmissionPlan:
+    found = advised(counts({name: [1000, 1500, 1200, 2000] for name in "abcd"}))[0].admission
+    assert found is not None
+    return found
+
+
+def test_figure_when_drawn_then_shows_every_node_its_capacity_and_what_was_foreseen() -> None:
+    told = plan()
+    past, ahead = admission_figure(told).axes
+    came, foreseen = (patch.get_data().values for patch in past.patches)
+    assert came == pytest.approx(told.total_came) and foreseen == pytest.approx(told.total_forecast)
+    nodes, (capacity,) = ahead.patches, ahead.lines
+    assert len(nodes) == told.split and set(capacity.get_ydata()) == {told.capacity}
+    for line, node in zip(nodes, told.used, strict=True):
+        assert line.get_data().values == pytest.approx(told.loads[node])
+    assert past.patches[0].get_data().edges[-1] == nodes[0].get_data().edges[0]
+    labels = [text.get_text() for text in ahead.get_legend().get_texts()]
+    assert labels[0].startswith("ingest-1  (") and labels[-1] == "capacity 1"
+    assert f"at most {100 * told.highest_load:.0f} % of a node" in ahead.get_title(loc="left")
+    assert past.get_ylabel() == ahead.get_ylabel() == "rows/s of event time"
+
+
+def test_figure_when_there_are_many_nodes_then_the_fullest_are_drawn_and_the_others_as_a_span() -> None:
+    rates = [0.1 + i / 20 for i in range(14)]
+    many = replace(
+        plan(),
+        nodes=tuple(f"ingest-{i + 1}" for i in range(14)),
+        stream=tuple("abcdefghijklmn"),
+        before=tuple(range(14)),
+        after=tuple(range(14)),
+        loads=tuple((rate,) * 4 for rate in rates),
+    )
+    ahead = admission_figure(many).axes[1]
+    assert [line.get_data().values[0] for line in ahead.patches[:-1]] == pytest.approx(rates[4:])
+    assert "4 others" in [text.get_text() for text in ahead.get_legend().get_texts()]
+
+
+def test_figure_when_nothing_was_foreseen_or_no_stream_is_left_then_is_drawn_all_the_same() -> None:
+    first = advised(counts({"a": [5]}))[0].admission
+    assert first is not None and first.total_error is None
+    admission_figure(first).canvas.draw()
+    gone = replace(first, stream=(), before=(), after=(), loads=((0.0, 0.0),), forecast=(), came=())
+    admission_figure(gone).canvas.draw()

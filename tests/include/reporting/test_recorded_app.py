@@ -1,0 +1,114 @@
+from __future__ import annotations
+
+import math
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from include.model.signals import AppSignals, Capacity, Objective
+from include.reporting.recorded_abilities import RecordedAbilities
+from include.reporting.recorded_app import Span, Waiting, modelled, planned_rows
+
+GOAL = Objective(target_utilisation=0.8, max_lag_s=30.0)
+ABLE = RecordedAbilities(rates={1: 250.0, 2: 500.0, 4: 1000.0}, fixed_s={2: 1.0})
+
+
+def recorded(arrival: float | None = 400.0, backlog: int | None = 800) -> AppSignals:
+    capacity = Capacity(2, 1.0, 500.0, 5.0, 9)
+    return AppSignals("a", 2, 2, False, arrival, 390.0, backlog, 1.0, 9, 8, 0.9, 0.0, 0.5, capacity)
+
+
+def test_app_when_slots_are_too_few_then_the_backlog_grows_by_what_is_not_processed() -> None:
+    found, waiting = modelled(recorded(), 1, Waiting(1000.0), ABLE, GOAL, Span(60.0))
+    assert found.backlog_rows == 1000 + 60 * (400 - 250)
+    assert found.backlog_growth_rows_per_s == pytest.approx(150.0)
+    assert found.processed_rows_per_s == pytest.approx(250.0)
+    # planned for are the rows of 5 s: 2000
+    assert found.backpressured_ratio == pytest.approx(8000 / 9000)
+    assert (found.slots, found.parallelism, found.arrival_rows_per_s) == (1, 1, 400.0)
+    assert waiting.rows == 10_000
+
+
+def test_app_when_slots_suffice_then_drains_to_what_comes_during_a_batch() -> None:
+    found, _ = modelled(recorded(), 4, Waiting(9000.0), ABLE, GOAL, Span(60.0))
+    # rho = 0.4: a batch lasts 1 / 0.6 s
+    assert found.backlog_rows == round(400 / 0.6)
+    assert found.capacity is not None and found.capacity.rows_per_s == 1000.0
+    again, _ = modelled(recorded(), 4, Waiting(400 / 0.6), ABLE, GOAL, Span(60.0))
+    assert again.backpressured_ratio == 0.0 and again.healthy_batches > 10
+
+
+def test_app_when_restarted_then_what_came_meanwhile_waits_and_is_told_as_its_lag() -> None:
+    span = Span(60.0, down_s=20.0, since_ready_s=25.0)
+    found, waiting = modelled(recorded(), 2, Waiting(2000.0), ABLE, GOAL, span)
+    assert found.backlog_rows == 2000 + 60 * 400 - 500 * 40
+    assert found.restart_lag_rows == 4000 == waiting.lag
+    later, waiting = modelled(recorded(), 4, waiting, ABLE, GOAL, Span(60.0, since_ready_s=85.0))
+    assert later.restart_lag_rows == 0
+    worse, _ = modelled(recorded(900.0), 2, waiting, ABLE, GOAL, Span(60.0))
+    assert worse.restart_lag_rows == 0, "what has drained never comes back as lag"
+
+
+def test_app_when_batches_are_limited_then_each_pays_the_fixed_cost() -> None:
+    limited = RecordedAbilities(rates={2: 500.0}, fixed_s={2: 1.0}, batch_rows=500.0)
+    found, _ = modelled(recorded(), 2, Waiting(5000.0), limited, GOAL, Span(60.0))
+    assert found.processed_rows_per_s == pytest.approx(250.0)
+    assert found.backlog_rows == 5000 + 60 * 150 and found.batch_rows_limit == 500
+
+
+def test_app_when_just_restarted_then_its_capacity_is_not_known_yet() -> None:
+    early, _ = modelled(recorded(), 4, Waiting(600.0), ABLE, GOAL, Span(20.0, 6.0, since_ready_s=2.0))
+    late, _ = modelled(recorded(), 4, Waiting(600.0), ABLE, GOAL, Span(20.0, 6.0, since_ready_s=14.0))
+    assert early.capacity is None and late.capacity is not None
+
+
+@pytest.mark.parametrize(
+    ("app", "able"),
+    [(recorded(arrival=None), ABLE), (recorded(), RecordedAbilities()), (recorded(backlog=None), ABLE)],
+    ids=["arrival unknown", "ability unknown", "backlog unknown"],
+)
+def test_app_when_something_is_unknown_then_it_stays_unknown_and_is_never_zero(
+    app: AppSignals, able: RecordedAbilities
+) -> None:
+    waiting = Waiting(None if app.backlog_rows is None else 700.0)
+    found, after = modelled(app, 4, waiting, able, GOAL, Span(60.0))
+    assert found.capacity is None and found.backlog_rows is None and found.processed_rows_per_s is None
+    assert after == waiting
+
+
+def test_app_when_nothing_arrives_then_no_batch_runs() -> None:
+    found, _ = modelled(recorded(0.0), 2, Waiting(0.0), ABLE, GOAL, Span(60.0))
+    assert (found.batches, found.backlog_rows, found.slot_busy_ratio) == (0, 0, 0.0)
+
+
+@settings(deadline=None)
+@given(
+    arrival=st.floats(0, 5000),
+    backlog=st.floats(0, 1e6),
+    slots=st.integers(1, 16),
+    length=st.floats(1, 600),
+    down=st.floats(0, 30),
+    limit=st.none() | st.floats(1, 1e5),
+    fixed=st.floats(0, 10),
+)
+def test_app_when_modelled_then_rows_are_neither_lost_nor_made(
+    arrival: float, backlog: float, slots: int, length: float, down: float, limit: float | None, fixed: float
+) -> None:
+    able = RecordedAbilities(rates={1: 250.0, 4: 900.0}, fixed_s={1: fixed}, batch_rows=limit)
+    span = Span(length, min(down, length), 3.0)
+    found, waiting = modelled(recorded(arrival), slots, Waiting(backlog), able, GOAL, span)
+    assert waiting.rows is not None and waiting.rows >= 0 and waiting.lag >= 0
+    assert found.processed_rows_per_s is not None and found.processed_rows_per_s >= 0
+    came, kept = arrival * length, waiting.rows - backlog
+    assert found.processed_rows_per_s * length == pytest.approx(came - kept, rel=1e-6, abs=1e-3)
+    for ratio in (found.busy_ratio, found.slot_busy_ratio, found.backpressured_ratio):
+        assert ratio is not None and 0 <= ratio <= 1 and math.isfinite(ratio)
+    more, fewer = modelled(recorded(arrival), slots + 1, Waiting(backlog), able, GOAL, span)
+    assert fewer.rows is not None and fewer.rows <= waiting.rows + 1e-6, "more slots never keep more rows waiting"
+    assert more.slots == slots + 1
+
+
+def test_planned_rows_when_the_target_is_full_use_then_the_latency_goal_alone_counts() -> None:
+    assert planned_rows(10.0, 2.0, Objective(target_utilisation=1.0, max_lag_s=30.0)) == 300.0
+    assert planned_rows(10.0, 2.0, GOAL) == pytest.approx(100.0)

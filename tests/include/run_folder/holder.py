@@ -1,0 +1,16 @@
+"""A process that takes an app's lock, says so, forks a child that outlives it if told, and waits."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from pathlib import Path
+
+from include.run_folder.lock import AppLock
+
+lock = AppLock(Path(sys.argv[1]))
+print(lock.try_acquire(), flush=True)
+if "fork" in sys.argv[2:] and os.fork() == 0:
+    print(os.getpid(), flush=True)
+time.sleep(60)

@@ -1,0 +1,37 @@
+"""A driver's command line: whatever a user passes arrives untouched, and only drivers are recognised."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from include.model.errors import MillraceError
+from include.run_folder.arguments import DriverArguments, parse, recognise
+
+ARGUMENTS = DriverArguments("p", "a", 3, 2, 4, 0, Path("/run"), Path("/lake"), 60.0, 120.0, 60.0, Path("/s.py"))
+WORDS = st.lists(st.text(st.characters(exclude_characters="\0", exclude_categories=("Cs",))), max_size=6)
+
+
+@given(WORDS)
+def test_arguments_when_the_user_passes_anything_then_come_back_as_they_were(words: list[str]) -> None:
+    given_ = DriverArguments(**{**vars(ARGUMENTS), "args": tuple(words)})
+    assert parse(given_.argv()) == given_
+    assert recognise(["java", "-cp", "x", "/repo/jobs/run_script.py", *given_.argv()]) == given_
+
+
+@given(WORDS)
+def test_recognise_when_it_is_another_program_then_is_none(words: list[str]) -> None:
+    assert recognise(["vim", "run_script.py", *(w for w in words if w != "--generation")]) is None
+    assert recognise(words) is None or "run_script.py" in words
+
+
+@pytest.mark.parametrize(
+    "argv", [[], ["--pipeline", "p"], ARGUMENTS.argv()[:-2], [*ARGUMENTS.argv()[:-2], "--"], ["--slots", "x"]]
+)
+def test_parse_when_something_is_missing_then_says_so_in_one_line(argv: list[str]) -> None:
+    with pytest.raises(MillraceError) as error:
+        parse(argv)
+    assert "run_script.py" in str(error.value)

@@ -1,0 +1,81 @@
+"""Places in sources, from progress events as Spark wrote them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from deltalake import DeltaTable, write_deltalake
+
+from include.runtime.telemetry.positions import UNKNOWN, Position, Positions
+
+# a progress event of Spark's Kafka source, two topics, one partition that grew while the batch was planned
+KAFKA = json.loads(
+    """{"description": "KafkaV2[Subscribe[clicks, views]]",
+        "startOffset": {"clicks": {"0": 100, "1": 50}, "views": {"0": 7}},
+        "endOffset": {"clicks": {"0": 160, "1": 80}, "views": {"0": 7}},
+        "latestOffset": {"clicks": {"0": 200, "1": 80}, "views": {"0": 9}},
+        "numInputRows": 90, "metrics": {"avgOffsetsBehindLatest": "14.0"}}"""
+)
+
+
+Offset = tuple[int, int]
+
+
+def delta(path: Path, start: Offset | None, end: Offset, snapshot: bool = False, rows: int = 0) -> dict:
+    reservoir = DeltaTable(path).metadata().id
+
+    def offset(at: Offset | None) -> dict | None:
+        if at is None:
+            return None
+        plain = {"sourceVersion": 1, "reservoirId": reservoir, "reservoirVersion": at[0], "index": at[1]}
+        return plain | {"isStartingVersion": snapshot}
+
+    ends = {"startOffset": offset(start), "endOffset": offset(end)}
+    return {"description": f"DeltaSource[file:{path}]", "numInputRows": rows, **ends}
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> Path:
+    for rows in (10, 20, 30):
+        write_deltalake(tmp_path / "t", pa.table({"id": range(rows)}), mode="append")
+    return tmp_path / "t"
+
+
+def test_position_when_source_is_kafka_then_offsets_are_counted() -> None:
+    assert Positions().of([KAFKA]) == Position(backlog=42, end=289, read=90)
+
+
+def test_position_when_kafka_tells_no_latest_offset_then_unknown() -> None:
+    assert Positions().of([{**KAFKA, "latestOffset": None}]) == UNKNOWN
+
+
+def test_position_when_source_is_delta_then_the_log_is_counted(table: Path) -> None:
+    assert Positions().of([delta(table, (0, 0), (1, 0))]) == Position(backlog=30, end=60, read=20)
+
+
+def test_position_when_query_began_with_the_snapshot_then_its_rows_were_read(table: Path) -> None:
+    assert Positions().of([delta(table, None, (3, -1), rows=60)]) == Position(backlog=0, end=60, read=60)
+    assert Positions().of([delta(table, None, (3, -1), rows=120)]).read == 60  # computed twice
+    assert Positions().of([delta(table, None, (3, -1), rows=30)]).read is None  # began at a version
+
+
+def test_position_when_there_are_several_sources_then_they_are_summed(table: Path) -> None:
+    both = Positions().of([delta(table, (0, 0), (1, 0)), KAFKA])
+    assert both == Position(backlog=72, end=349, read=110)
+
+
+def test_position_when_one_source_does_not_tell_then_all_is_unknown(table: Path) -> None:
+    rate = {"description": "RateStreamV2[rowsPerSecond=1]", "startOffset": 1, "endOffset": 2}
+    assert Positions().of([delta(table, (0, 0), (1, 0)), rate]) == UNKNOWN
+    assert Positions().of([]) == UNKNOWN
+
+
+def test_position_when_table_is_gone_then_unknown_and_said_once(table: Path, caplog: pytest.LogCaptureFixture) -> None:
+    source = delta(table, (0, 0), (1, 0))
+    source["description"] = f"DeltaSource[file:{table}-gone]"
+    positions = Positions()
+    assert positions.of([source]) == positions.of([source]) == UNKNOWN
+    assert len(caplog.messages) == 1

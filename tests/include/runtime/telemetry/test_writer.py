@@ -1,0 +1,113 @@
+"""The writer's commits: once each, whatever fails in between."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from include.lake.store import Lake
+from include.model.telemetry import BatchMetrics
+from include.runtime.identity import AppIdentity
+from include.runtime.telemetry import writer as module
+from include.runtime.telemetry.host import HostCpu
+from include.runtime.telemetry.writer import Entry, Writer
+
+
+def entry(batch_id: int, series: str = "checkpoint") -> Entry:
+    return Entry(BatchMetrics("p", "a", "q", datetime.now(UTC), 1, 0, batch_id, 1, 10), series, batch_id)
+
+
+@pytest.fixture
+def opened(tmp_path: Path) -> Iterator[list[Writer]]:
+    writers: list[Writer] = []
+    yield writers
+    for one in writers:
+        one.close()
+
+
+def writer(opened: list[Writer], lake: Path, generation: int = 1) -> Writer:
+    opened.append(Writer(Lake(lake), AppIdentity("p", "a", generation, 1, 1), 3600, HostCpu()))
+    # the thread's own first commit would race with the test's
+    opened[-1]._committed_at = time.monotonic()
+    return opened[-1]
+
+
+def ids(lake: Path) -> list[int]:
+    return [r["batch_id"] for r in Lake(lake).rows("select batch_id from batches order by time", "telemetry/batches")]
+
+
+def test_flush_when_rows_wait_then_one_commit_takes_all(tmp_path: Path, opened: list[Writer]) -> None:
+    one = writer(opened, tmp_path)
+    for n in range(3):
+        one.add(entry(n))
+    version = Lake(tmp_path).version("telemetry/batches")
+    assert one.flush() and one.flush()
+    assert ids(tmp_path) == [0, 1, 2]
+    assert Lake(tmp_path).version("telemetry/batches") == max(version, 0) + 1
+    assert len(Lake(tmp_path).rows("select * from apps", "telemetry/apps")) == 2
+
+
+def test_flush_when_predecessor_had_written_some_then_only_the_new_are_added(
+    tmp_path: Path, opened: list[Writer]
+) -> None:
+    first = writer(opened, tmp_path, 1)
+    first.add(entry(0))
+    first.add(entry(1))
+    first.flush()
+    second = writer(opened, tmp_path, 2)
+    for n in (1, 2):  # batch 1 is replayed
+        second.add(entry(n))
+    second.add(entry(0, series="new checkpoint"))
+    assert second.flush()
+    assert ids(tmp_path) == [0, 1, 2, 0]
+
+
+def test_flush_when_a_successor_writes_then_the_stale_driver_is_silent(
+    tmp_path: Path, opened: list[Writer], caplog: pytest.LogCaptureFixture
+) -> None:
+    stale, fresh = writer(opened, tmp_path, 1), writer(opened, tmp_path, 2)
+    stale.add(entry(0))
+    stale.flush()
+    fresh.add(entry(1))
+    fresh.flush()
+    stale.add(entry(2))
+    assert not stale.flush() and not stale.flush()
+    assert ids(tmp_path) == [0, 1]
+    assert sum("stale driver" in m for m in caplog.messages) == 1
+
+
+def test_flush_when_commit_was_made_but_its_answer_lost_then_nothing_doubles(
+    tmp_path: Path, opened: list[Writer], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one = writer(opened, tmp_path)
+    one.add(entry(0))
+    append = module.FencedTable.append
+
+    def lost(self: object, *args: object) -> int:
+        append(self, *args)  # type: ignore[arg-type]
+        raise OSError("the disk answered too late")
+
+    monkeypatch.setattr(module.FencedTable, "append", lost)
+    assert not one.flush()
+    monkeypatch.setattr(module.FencedTable, "append", append)
+    assert one.flush()
+    assert ids(tmp_path) == [0]
+
+
+def test_buffer_when_lake_stays_away_then_keeps_the_newest(
+    tmp_path: Path, opened: list[Writer], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "BUFFER_BATCHES", 5)
+    lake = tmp_path / "lake"
+    lake.write_text("no folder")
+    one = writer(opened, lake)
+    for n in range(9):
+        one.add(entry(n))
+    assert not one.flush()
+    lake.unlink()
+    assert one.flush()
+    assert ids(lake) == [4, 5, 6, 7, 8]

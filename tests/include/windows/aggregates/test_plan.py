@@ -1,0 +1,26 @@
+"""What crosses to Python."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+pytestmark = pytest.mark.spark
+
+
+def test_prepared_when_aggregates_share_a_column_then_it_is_there_once(spark: Any) -> None:
+    from pyspark.sql import functions as sf
+
+    from include.windows import panes
+    from include.windows.aggregates.plan import Plan
+
+    rows = spark.range(9).select((sf.col("id") % 2).alias("k"), sf.col("id").cast("double").alias("v"), "id")
+    named = Plan(rows, ("k",), (panes.count("v"), panes.avg("v"), panes.max("v"), panes.count()))
+    assert len(named.prepared({}).columns) == 2
+    cast = Plan(rows, ("k",), (panes.max("id"), panes.avg("id").alias("mean"), panes.max(-sf.col("id")).alias("neg")))
+    prepared = cast.prepared({})
+    # the mean of whole numbers needs them as doubles, and its count does not
+    assert [f.dataType.simpleString() for f in prepared.schema] == ["bigint", "bigint", "double", "bigint"]
+    merged = cast.merged(cast.by_arrow(prepared.withColumn("at", sf.lit(0)), [], "at"), [], sf.col("at"))
+    assert sorted(map(tuple, merged.collect())) == [(0, 8, 4.0, 0), (1, 7, 4.0, -1)]

@@ -1,0 +1,137 @@
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import pytest
+
+from include.model.decision import Memory, Proposal
+from include.model.errors import MillraceError
+from include.model.signals import Bounds, Edge, Signals
+from optimizers.conttune.rivals.dhalion import parse
+from optimizers.registry import create
+from tests.optimizers.builders import app_signals, capacity, dag_signals, deployment, operator, signals, source
+from tests.optimizers.conformance import target
+
+P = {"split": 4, "count": 4}
+
+
+def chain(
+    held: tuple[float, float] = (0.0, 0.0), busy: tuple[float, float] = (0.9, 0.9), rate: float = 100.0
+) -> Signals:
+    """lines -> split -> count; what the source and split are held up for, and how busy the operators are."""
+    told = [
+        source("lines", rate, backpressured_ratio=held[0]),
+        operator("split", P["split"], rate, 120.0, backpressured_ratio=held[1], busy_ratio=busy[0]),
+        operator("count", P["count"], rate, 120.0, busy_ratio=busy[1]),
+    ]
+    links = [Edge("lines", "split", rate), Edge("split", "count", rate)]
+    return dag_signals(told, links, bounds=Bounds(1, 64), backpressured_ratio=max(held))
+
+
+def ask(
+    seen: Signals, p: dict[str, int] | None = None, memory: Memory | None = None, **options: Any
+) -> tuple[Proposal, Memory]:
+    return create("dhalion", options).propose(seen, deployment(seen.apps[0].slots, p or P), memory or {})
+
+
+def changes(proposal: Proposal) -> dict[str | None, int]:
+    return {change.operator: change.value for change in proposal.changes}
+
+
+def test_bottleneck_when_only_the_source_is_held_up_then_is_what_the_source_feeds() -> None:
+    proposal, _ = ask(chain(held=(0.5, 0.0)))
+    assert changes(proposal) == {"split": 8}  # half of the time held up: 4 (1 + 0.5 / 0.5)
+    assert proposal.reason_code == "backpressure_starts_here"
+    assert "hold up for 50 % of the time" in proposal.sentence
+
+
+def test_bottleneck_when_all_before_it_are_held_up_then_only_it_is_scaled() -> None:
+    assert changes(ask(chain(held=(0.6, 0.2)))[0]) == {"count": 5}
+
+
+def test_bottleneck_when_two_share_a_producer_then_is_the_busier() -> None:
+    told = [
+        source("lines", 100.0, backpressured_ratio=0.5),
+        operator("left", 2, 50.0, 50.0, busy_ratio=1.0),
+        operator("right", 2, 50.0, 90.0, busy_ratio=0.55),
+    ]
+    seen = dag_signals(told, [Edge("lines", "left", 50.0), Edge("lines", "right", 50.0)])
+    assert changes(ask(seen, {"left": 2, "right": 2})[0]) == {"left": 4}
+
+
+def test_scale_up_when_hardly_anything_runs_then_is_capped() -> None:
+    assert changes(ask(chain(held=(1.0, 0.0)), scale_up_max=3.0)[0]) == {"split": 12}
+
+
+def test_backpressure_when_below_the_threshold_then_is_none() -> None:
+    assert ask(chain(held=(0.09, 0.0)))[0].reason_code == "well_provisioned"
+
+
+def test_scale_down_when_idle_and_nothing_is_held_up_then_takes_its_share() -> None:
+    proposal, _ = ask(chain(busy=(0.3, 0.9)))
+    assert (changes(proposal), proposal.reason_code) == ({"split": 2}, "idle_without_backpressure")
+    assert changes(ask(chain(held=(0.0, 0.5), busy=(0.3, 0.9)))[0]) == {"count": 8}
+
+
+def test_scale_down_when_it_caused_backpressure_then_is_not_repeated_at_that_load() -> None:
+    _, memory = ask(chain(busy=(0.3, 0.9)))
+    p = {"split": 2, "count": 4}
+    proposal, memory = ask(chain(held=(0.5, 0.0)), p, memory)
+    assert changes(proposal) == {"split": 4}
+    proposal, memory = ask(chain(busy=(0.3, 0.9)), memory=memory)
+    assert (changes(proposal), proposal.reason_code) == ({}, "step_failed_before")
+    assert changes(ask(chain(busy=(0.2, 0.9), rate=80.0), memory=memory)[0]) == {"split": 2}
+
+
+def test_scale_down_when_it_went_well_then_goes_on_and_later_backpressure_does_not_bar_it() -> None:
+    _, memory = ask(chain(busy=(0.3, 0.9)))
+    p = {"split": 2, "count": 4}
+    proposal, memory = ask(chain(busy=(0.5, 0.9)), p, memory)
+    assert changes(proposal) == {"split": 1}
+    _, memory = ask(chain(busy=(0.7, 0.9)), {"split": 1, "count": 4}, memory)
+    _, memory = ask(chain(held=(0.5, 0.0)), {"split": 1, "count": 4}, memory)
+    assert changes(ask(chain(busy=(0.5, 0.9)), p, memory)[0]) == {"split": 1}
+
+
+def test_scale_up_when_it_brought_no_more_rows_then_is_not_repeated_at_that_load() -> None:
+    _, memory = ask(chain(held=(0.5, 0.0)))
+    p = {"split": 8, "count": 4}
+    proposal, memory = ask(chain(held=(0.5, 0.0), rate=101.0), p, memory)
+    assert (changes(proposal), proposal.reason_code) == ({}, "step_failed_before")
+    assert changes(ask(chain(held=(0.5, 0.0), rate=130.0), p, memory)[0]) == {"split": 16}
+
+
+def test_scale_up_when_more_rows_came_through_then_goes_on() -> None:
+    _, memory = ask(chain(held=(0.5, 0.0)))
+    proposal, _ = ask(chain(held=(0.2, 0.0), rate=160.0), {"split": 8, "count": 4}, memory)
+    assert changes(proposal) == {"split": 10}
+
+
+def test_step_when_it_was_not_made_then_is_not_judged() -> None:
+    _, memory = ask(chain(held=(0.5, 0.0)))
+    assert changes(ask(chain(held=(0.5, 0.0)), memory=memory)[0]) == {"split": 8}
+
+
+def test_app_when_it_is_one_operator_then_its_own_backpressure_counts() -> None:
+    tuner = create("dhalion", {})
+    behind = signals(app_signals(2, 300.0, capacity(2, 180.0), backpressured_ratio=0.4))
+    assert target(tuner.propose(behind, deployment(2), {})[0], 2) == 4
+    idle = signals(app_signals(6, 30.0, capacity(6, 480.0), slot_busy_ratio=0.1))
+    assert target(tuner.propose(idle, deployment(6), {})[0], 6) == 4
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "allowed"),
+    [
+        ("backpressure_thr", 0, r"a number in \(0, 1\]"),
+        ("scale_up_max", 1, r"a number in \(1, inf\)"),
+        ("idle_thr", 1.0, r"a number in \[0, 1\)"),
+        ("scale_down", math.nan, r"a number in \(0, 1\)"),
+        ("factor", 2, "backpressure_thr, idle_thr"),
+    ],
+)
+def test_value_when_not_allowed_then_is_told_with_key_and_range(name: str, value: Any, allowed: str) -> None:
+    with pytest.raises(MillraceError, match=allowed) as told:
+        parse({name: value})
+    assert told.value.key == f"tuner.options.{name}"

@@ -1,0 +1,133 @@
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+
+from include.model.decision import Memory
+from include.model.errors import MillraceError
+from include.model.signals import Bounds
+from optimizers.conttune.rivals.dragster import parse
+from optimizers.conttune.rivals.prices import MAX_PRICE, MAX_RATES, Notes, read, rounded, seen, written
+from optimizers.conttune.rivals.throughput import Point, bounds_over
+from optimizers.registry import create
+from tests.optimizers.builders import APP, app_signals, capacity, deployment, observed, signals
+from tests.optimizers.conformance import target
+
+
+def power(p: int) -> float:
+    return 100.0 * p**0.8
+
+
+def tune(
+    p: int, rate: float, memory: Memory | None = None, looks: int = 30, **options: Any
+) -> tuple[list[int], Memory]:
+    """The levels that follow on each other at a rate, and what is remembered at the end."""
+    tuner, kept, tried = create("dragster", options), memory or {}, [p]
+    history: dict[int, float] = {}
+    for _ in range(looks):
+        history[p] = power(p)
+        app = app_signals(p, rate, capacity(p, power(p)))
+        proposal, kept = tuner.propose(signals(app, observed(history), Bounds(1, 32)), deployment(p), kept)
+        p = target(proposal, p)
+        if p != tried[-1]:
+            tried.append(p)
+    return tried, kept
+
+
+@pytest.mark.parametrize(("start", "rate"), [(1, 700.0), (32, 700.0), (4, 150.0), (2, 1000.0)])
+def test_levels_when_the_rate_stays_then_reach_the_least_that_suffices_and_stay(start: int, rate: float) -> None:
+    tried, _ = tune(start, rate)
+    assert tried[-1] == next(p for p in range(1, 33) if power(p) >= rate)
+    assert len(tried) <= 6
+
+
+def test_levels_when_explored_upward_then_are_below_what_linear_scaling_suggests() -> None:
+    tried, _ = tune(4, 900.0, looks=1)
+    assert 4 < tried[-1] < 900 / (power(4) / 4)
+
+
+def test_rate_when_it_comes_again_then_its_own_measurements_are_reused_and_others_are_not() -> None:
+    first, memory = tune(1, 700.0)
+    _, memory = tune(12, 100.0, memory)
+    again, memory = tune(1, 700.0, memory)
+    assert len(first) > 2 and again == [1, 12]
+    assert len(tune(1, 1000.0, memory)[0]) > 2
+
+
+def test_rates_when_they_share_a_model_then_what_was_measured_at_one_serves_the_other() -> None:
+    def second(*, per_rate: bool) -> list[int]:
+        tuner = create("dragster", {"per_rate": per_rate})
+        known = observed({p: power(p) for p in range(1, 33)})
+        app = app_signals(4, 700.0, capacity(4, power(4)))
+        return [target(tuner.propose(signals(app, known, Bounds(1, 32)), deployment(4), {})[0], 4)]
+
+    assert second(per_rate=False) == [12]
+    assert second(per_rate=True) != [12]
+
+
+def test_price_when_the_constraint_is_missed_then_rises_and_decays_with_slack() -> None:
+    notes = seen(Notes(0.0, {}), rate=100.0, p=1, ability=40.0, step=0.5)
+    assert notes.price == 0.0, "p was chosen for another rate"
+    notes = seen(notes, 100.0, 2, 80.0, 0.5)
+    assert notes.price == pytest.approx(0.1)
+    assert seen(notes, 100.0, 3, 110.0, 0.5).price == pytest.approx(0.05)
+    assert seen(notes, 100.0, 3, 900.0, 0.5).price == 0.0
+    assert seen(notes, 100.0, 3, 1.0, 5.0).price == MAX_PRICE
+
+
+def test_points_when_measured_again_then_are_averaged_by_rate_and_old_rates_forgotten() -> None:
+    notes = Notes(0.0, {})
+    for ability in (100.0, 120.0):
+        notes = seen(notes, 50.0, 2, ability, 0.5)
+    assert notes.by_rate[rounded(50.0)] == {2: Point(110.0, 2)}
+    for rate in range(100, 10_000, 11):
+        notes = seen(notes, float(rate), 2, 100.0, 0.5)
+    assert len(notes.by_rate) == MAX_RATES and rounded(50.0) not in notes.by_rate
+
+
+def test_notes_when_written_then_are_read_back_and_junk_is_not() -> None:
+    notes = seen(seen(Notes(0.0, {}), 100.0, 2, 80.0, 0.5), 300.0, 3, 90.0, 0.5)
+    assert read(written({APP: notes})) == {APP: notes}
+    assert read(
+        {APP: {"price": "x", "by_rate": [["1", [[0, 1, 1], ["x"], [2, -1.0, 1], [2, 5.0, 1]]], [3], "ab"]}}
+    ) == {APP: Notes(0.0, {"1": {2: Point(5.0, 1)}})}
+
+
+def test_bound_when_a_higher_level_was_measured_then_no_lower_one_is_believed_to_process_more() -> None:
+    believed = bounds_over({4: Point(400.0), 8: Point(410.0)}, 16, 2.0)
+    assert believed is not None
+    mean, upper = believed
+    assert (mean <= upper + 1e-9).sum() >= 8
+    assert (upper[:8] <= 410.0 * 1.05).all()
+    assert np.isfinite(upper).all() and upper[15] > upper[7]
+
+
+def test_bound_when_points_vanish_in_floating_point_then_there_is_none() -> None:
+    assert bounds_over({3: Point(5e-324)}, 8, 1.0) is None
+
+
+def test_sentence_when_a_level_is_aimed_at_then_tells_the_aim() -> None:
+    seen_now = signals(app_signals(4, 900.0, capacity(4, power(4))), bounds=Bounds(1, 32))
+    _, memory = create("dragster", {}).propose(seen_now, deployment(4), {})
+    proposal, _ = create("dragster", {}).propose(seen_now, deployment(4), memory)
+    assert proposal.reason_code == "saddle_point"
+    assert "may process 1,198 rows/s" in proposal.sentence  # 900 and a price of 0.5 (900 - 303) / 900
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "allowed"),
+    [
+        ("beta", -1, r"a number in \[0, inf\)"),
+        ("step", math.inf, r"a number in \[0, inf\)"),
+        ("per_rate", 0, "true or false"),
+        ("decision_thr", "0.1", "a number in"),
+        ("alpha", 3, "beta, decision_thr"),
+    ],
+)
+def test_value_when_not_allowed_then_is_told_with_key_and_range(name: str, value: Any, allowed: str) -> None:
+    with pytest.raises(MillraceError, match=allowed) as told:
+        parse({name: value})
+    assert told.value.key == f"tuner.options.{name}"

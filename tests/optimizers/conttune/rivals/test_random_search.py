@@ -1,0 +1,95 @@
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import pytest
+
+from include.model.decision import Memory
+from include.model.errors import MillraceError
+from include.model.signals import Bounds, Signals
+from optimizers.conttune.rivals.random_search import parse
+from optimizers.registry import create
+from tests.optimizers.builders import app_signals, capacity, dag_signals, deployment, edges, operator, signals, source
+from tests.optimizers.conformance import target
+
+
+def power(p: int) -> float:
+    return 100.0 * p**0.9
+
+
+def job(p: dict[str, int], rate: float) -> Signals:
+    told = [source("lines", rate), *(operator(name, level, rate, power(level)) for name, level in p.items())]
+    return dag_signals(
+        told, edges("lines>split split>count", dict.fromkeys(["lines", "split"], rate)), bounds=Bounds(1, 16)
+    )
+
+
+def search(p: dict[str, int], rate: float, **options: Any) -> list[dict[str, int]]:
+    """All configurations up to the one that the search ends at."""
+    tuner, memory, tried = create("random", options), {}, [p]
+    kept: Memory = memory
+    for _ in range(500):
+        seen = job(tried[-1], rate)
+        proposal, kept = tuner.propose(seen, deployment(seen.apps[0].slots, tried[-1]), kept)
+        if not proposal.changes:
+            return tried
+        assert proposal.reason_code == "random_trial"
+        tried.append({**tried[-1], **{str(c.operator): c.value for c in proposal.changes}})
+    raise AssertionError("the search did not end")
+
+
+def test_search_when_it_ends_then_every_operator_suffices_and_the_level_below_would_not_by_linear_scaling() -> None:
+    tried = search({"split": 1, "count": 16}, 700.0, tolerance=0.0)
+    assert set(tried[-1].values()) == {9}  # PA(9) = 722
+    assert len(tried) > 2
+    assert set(search({"split": 1, "count": 16}, 700.0, tolerance=0.3)[-1].values()) <= set(range(9, 13))
+    assert len(set(map(str, tried))) > 2
+
+
+def test_search_when_an_operator_has_its_level_then_only_the_others_are_drawn() -> None:
+    assert {configuration["split"] for configuration in search({"split": 9, "count": 1}, 700.0)} == {9}
+
+
+def test_search_when_p_max_is_set_then_nothing_above_is_tried() -> None:
+    tried = search({"split": 1, "count": 1}, 250.0, p_max=4)
+    assert max(max(configuration.values()) for configuration in tried) <= 4
+
+
+def test_draws_when_repeated_from_the_same_memory_then_are_the_same_and_another_seed_has_others() -> None:
+    start = {"split": 1, "count": 1}
+    assert search(start, 700.0) == search(start, 700.0)
+    assert search(start, 700.0) != search(start, 700.0, seed=2)
+
+
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [({}, "random_trial"), ({"known_arrival_rate": False}, "well_provisioned")],
+)
+def test_lambda_when_known_then_is_what_arrives_and_else_what_is_processed(
+    options: dict[str, Any], expected: str
+) -> None:
+    seen = signals(app_signals(2, 500.0, capacity(2, 180.0), processed_rows_per_s=170.0))
+    assert create("random", options).propose(seen, deployment(2), {})[0].reason_code == expected
+
+
+def test_bounds_when_they_leave_one_level_then_nothing_is_drawn() -> None:
+    seen = signals(app_signals(2, 500.0, capacity(2, 180.0)), bounds=Bounds(2, 2))
+    proposal = create("random", {}).propose(seen, deployment(2), {})[0]
+    assert target(proposal, 2) == 2
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "allowed"),
+    [
+        ("p_max", 0, "a whole number >= 1"),
+        ("tolerance", -0.1, r"a number in \[0, inf\)"),
+        ("seed", math.pi, "a whole number"),
+        ("known_arrival_rate", "no", "true or false"),
+        ("alpha", 3, "known_arrival_rate, p_max"),
+    ],
+)
+def test_value_when_not_allowed_then_is_told_with_key_and_range(name: str, value: Any, allowed: str) -> None:
+    with pytest.raises(MillraceError, match=allowed) as told:
+        parse({name: value})
+    assert told.value.key == f"tuner.options.{name}"
