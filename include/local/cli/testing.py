@@ -20,12 +20,17 @@ from include.local.stack import spark_env
 from include.local.stack.home import REPO
 
 STAGES = {
-    "unit": "not spark and not airflow and not e2e",
+    "unit": "not spark and not airflow and not e2e and not research",
     "spark": "spark and not airflow and not e2e",
     "airflow": "airflow and not e2e",
     "e2e": "e2e",
+    "research": "research",
 }
-SIDE_BY_SIDE = {"unit": ("-n", "2", "--dist", "loadfile"), "spark": ("-n", "2", "--dist", "worksteal")}
+SIDE_BY_SIDE = {
+    "unit": ("-n", "2", "--dist", "loadfile"),
+    "research": ("-n", "2", "--dist", "loadfile"),
+    "spark": ("-n", "2", "--dist", "worksteal"),
+}
 """Stages that run in two processes; the others start Airflow, which takes all processors anyway. Spark's tests take so
 unlike times that whole files would leave one process idle for minutes."""
 CHECKS = {
@@ -62,12 +67,14 @@ class Outcome:
     type=click.Choice([*CHECKS, *STAGES]),
     help="Only this stage; may be given several times.",
 )
+@click.option("--research", is_flag=True, help="Also the tests of what only benchmarks need.")
 @click.argument("pytest_args", nargs=-1, type=click.UNPROCESSED)
-def test(stages: Sequence[str], pytest_args: Sequence[str]) -> int:
+def test(stages: Sequence[str], research: bool, pytest_args: Sequence[str]) -> int:
     """Run style, types and all tests; PYTEST_ARGS such as -k NAME or a path select among the tests."""
     console = Console(stderr=True)
-    # who selects tests wants those and not the checks
-    wanted = stages or (list(STAGES) if pytest_args else [*CHECKS, *STAGES])
+    # who selects tests wants those, of whatever stage, and not the checks
+    everything = STAGES if pytest_args else [*CHECKS, *STAGES]
+    wanted = stages or [stage for stage in everything if stage != "research" or research or pytest_args]
     outcomes = []
     with tempfile.TemporaryDirectory(prefix="millrace-test-") as home:
         env = _environment(Path(home))
