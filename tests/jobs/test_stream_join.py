@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import tarfile
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -27,6 +28,8 @@ JOB = Path(__file__).resolve().parents[2] / "jobs" / "stream_join.py"
 SCHEMA = pa.schema([("id", pa.int64()), ("key", pa.string()), ("at", pa.timestamp("us", "UTC"))])
 TASK = JoinTask("near", "r", "s", (("key", "key"),), -30, 30)
 COMMITS, ROWS = 8, 60
+FORMER_HOME = Path(__file__).resolve().parents[1] / "include" / "former_home.tar.gz"
+"""What version 411c2c6 wrote, see tests/include/test_former_home.py; its join was killed after four commits."""
 
 
 class Feed:
@@ -130,3 +133,23 @@ def test_driver_when_killed_after_results_and_before_the_commit_then_restarts_to
     assert count(tmp_path, "telemetry/workers", "count(*) - count(distinct batch_id * 100 + worker)") == 0
     assert count(tmp_path, "telemetry/workers", "max(workers)") == 2
     assert count(tmp_path, "telemetry/streams", "sum(shed_rows)") == 0
+
+
+def test_join_of_a_former_version_when_started_again_then_goes_on_to_exact_matches(drivers, tmp_path: Path) -> None:
+    with tarfile.open(FORMER_HOME) as archive:
+        archive.extractall(tmp_path, filter="data")
+    root = tmp_path / "join"
+    streams = tuple(JoinStream(s, str(root / "data" / s), "at", {"id": "id", "key": "key"}) for s in "rs")
+    definition = JoinDefinition(streams, (TASK,), str(root / "results"), str(root / "checkpoint"), 1000)
+    feed = Feed(root)
+    feed.fed = 4
+    driver = Driving(root, str(JOB), f"--join={to_json(definition)}")
+    drivers.append(driver)
+    feed.commits(1)
+    until(lambda: count(root, "telemetry/streams", "sum(rows)") == 2 * feed.fed * ROWS, "all rows joined")
+    record = driver.record()
+    assert record is not None and record.generation == 2
+    os.kill(record.pid, signal.SIGTERM)
+    assert driver.process.wait() == 0
+    found = query("select left_id, right_id from results", results=root / "results" / TASK.name).to_pylist()
+    assert Counter((row["left_id"], row["right_id"]) for row in found) == feed.expected()
