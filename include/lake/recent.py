@@ -107,7 +107,7 @@ class RowQuery:
         return all(file.may_have(column, text) for column, text in self.equal.items())
 
     def select(self, rows: pa.Table, file: AddedFile) -> pa.Table:
-        """Return those rows of a file that are wanted; times apart."""
+        """Return the rows of a file that belong to the query; times apart."""
         equal = self.equal if self.pipeline is None else {**self.equal, "pipeline": self.pipeline}
         for column, text in equal.items():
             if not file.has_only(column, text):
@@ -210,16 +210,16 @@ def _walk(reading: _Reading, newest: int) -> None:
     query = reading.query
     removed: set[str] = set()
     rewritten: set[str] = set()
-    old = _Old(query.not_before)
+    limit = _AgeLimit(query.not_before)
     for commit in _commits(reading, newest):
         removed |= commit.removed
         rewritten |= commit.rewritten
         if query.through is not None and commit.version > query.through:
             continue
-        if old.commit(commit):
+        if limit.excludes(commit):
             return
         for file in commit.added:
-            if file.path in removed or not query.may_be_in(file) or old.file(file):
+            if file.path in removed or not query.may_be_in(file) or limit.is_old(file):
                 continue
             if file.path in rewritten and not (reading.lake.path(query.table) / file.path).exists():
                 raise _LogEndsError  # vacuumed: the compacted files have its rows
@@ -227,7 +227,7 @@ def _walk(reading: _Reading, newest: int) -> None:
         if reading.count >= query.limit:
             reading.whole = commit.version == query.after + 1 and reading.count == query.limit
             return
-        if old.enough:
+        if limit.is_reached:
             return
 
 
@@ -251,20 +251,20 @@ def _commits(reading: _Reading, newest: int) -> Iterator[Commit]:
         yield commit
 
 
-class _Old:
+class _AgeLimit:
     """Tells when a walk back has come to where everything is older than needed, by files and by commits."""
 
     def __init__(self, not_before: datetime | None) -> None:
         self._not_before = not_before
-        self._in_a_row = 0
+        self._old_files = 0
         self._newest: datetime | None = None
 
     @property
-    def enough(self) -> bool:
+    def is_reached(self) -> bool:
         """Whether so many files in a row had nothing but old rows that there is nothing newer before them."""
-        return self._in_a_row >= OLD_FILES
+        return self._old_files >= OLD_FILES
 
-    def commit(self, commit: Commit) -> bool:
+    def excludes(self, commit: Commit) -> bool:
         """Say whether a commit is too old to bring rows that are needed.
 
         Only where the committers' clock is the one that the bound comes from can that be said: some commit is near it.
@@ -275,13 +275,13 @@ class _Old:
         oldest = self._not_before - CLOCK_MARGIN
         return self._newest >= oldest and commit.time < oldest
 
-    def file(self, file: AddedFile) -> bool:
-        """Say whether a file's statistics tell that it has only old rows."""
+    def is_old(self, file: AddedFile) -> bool:
+        """Say whether a file has only old rows by its statistics."""
         time = file.newest_time
         if self._not_before is None or time is None:
             return False
         old = time + TRUNCATION < self._not_before
-        self._in_a_row = self._in_a_row + 1 if old else 0
+        self._old_files = self._old_files + 1 if old else 0
         return old
 
 
@@ -289,10 +289,8 @@ def _read_snapshot(reading: _Reading) -> None:
     """Read files of the newest version, newest first by their statistics, until no newer row can come."""
     query = reading.query
     for count, file in enumerate(_snapshot(reading.lake, query)):
-        if reading.count >= query.limit and (file.newest_time or _NEVER) < reading.oldest_needed():
-            reading.whole = False
-            break
-        if count >= MOST_FILES:
+        enough = reading.count >= query.limit and (file.newest_time or _NEVER) < reading.oldest_needed()
+        if enough or count >= MOST_FILES:
             reading.whole = False
             break
         reading.take(file)
