@@ -15,7 +15,7 @@ from include.control.quality.result import GateResult
 from include.control.scalings import last_scalings
 from include.control.sentences import change_sentence, hold_sentence, put_off_sentence
 from include.control.wishes import FAILED, Wishes
-from include.drivers.circuit import BROKEN
+from include.lake.reconfigurations import BROKEN
 from include.model.decision import Action, Decision, GuardOutcome, Outcome, Reconfiguration
 from include.model.deployment import Deployment
 from include.model.signals import Bounds, Signals

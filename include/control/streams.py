@@ -11,7 +11,8 @@ import pyarrow.compute as pc
 from include.lake.memories import MemoryStore
 from include.lake.store import Lake, literal
 from include.model.admission import ADVISER, TAKEN_IN, StreamCounts
-from include.model.spec import Admission, PipelineSpec
+from include.model.admission_spec import Admission
+from include.model.spec import PipelineSpec
 
 STREAMS = "telemetry/streams"
 

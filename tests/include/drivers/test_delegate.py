@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from include.drivers.delegate import DelegatedReconciler, leave_word
+from include.drivers.delegate import DelegatedReconciler, write_status
 from include.lake.deployments import DeploymentStore
 from include.lake.reconfigurations import ReconfigurationStore
 from include.lake.store import Lake
@@ -31,7 +31,7 @@ def change(version: int) -> Reconfiguration:
     return Reconfiguration("orders", "orders", None, "T2", None, version, 1, now, now, None, Outcome.READY)
 
 
-def test_delegate_when_the_runner_answers_later_then_waits_and_tells_what_it_did(lake: Lake, tmp_path: Path) -> None:
+def test_delegate_waits_for_the_runner_and_returns_its_changes(lake: Lake, tmp_path: Path) -> None:
     asked = threading.Event()
 
     def sleep(_: float) -> None:
@@ -41,7 +41,7 @@ def test_delegate_when_the_runner_answers_later_then_waits_and_tells_what_it_did
     def run() -> None:
         assert asked.wait(10)
         ReconfigurationStore(Lake(lake.root)).record(change(1))
-        leave_word(tmp_path, "orders", 1)
+        write_status(tmp_path, "orders", 1)
 
     runner = threading.Thread(target=run)
     runner.start()
@@ -49,12 +49,12 @@ def test_delegate_when_the_runner_answers_later_then_waits_and_tells_what_it_did
     assert [c.to_version for c in changes] == [1]
 
 
-def test_delegate_when_the_runner_only_knows_an_older_version_then_is_not_ready(lake: Lake, tmp_path: Path) -> None:
-    leave_word(tmp_path, "orders", 1)
+def test_delegate_is_not_ready_while_the_runner_has_an_older_version(lake: Lake, tmp_path: Path) -> None:
+    write_status(tmp_path, "orders", 1)
     DeploymentStore(lake).commit(SPEC.first_deployment(), 1)
     with pytest.raises(NotReady):
         DelegatedReconciler(SPEC, lake, tmp_path).reconcile(wait_s=0)
-    leave_word(tmp_path, "orders", 2)
+    write_status(tmp_path, "orders", 2)
     assert DelegatedReconciler(SPEC, lake, tmp_path).reconcile(wait_s=0) == ()
 
 
@@ -67,7 +67,7 @@ def test_delegate_when_no_runner_is_up_then_says_so(
 
 
 def test_delegate_when_the_runner_could_not_then_passes_its_words_on(lake: Lake, tmp_path: Path) -> None:
-    leave_word(tmp_path, "orders", 1, "script: got 'x.py'; allowed: an existing file.")
+    write_status(tmp_path, "orders", 1, "script: got 'x.py'; allowed: an existing file.")
     with pytest.raises(MillraceError, match="an existing file"):
         DelegatedReconciler(SPEC, lake, tmp_path).reconcile(wait_s=0)
 

@@ -16,10 +16,21 @@ WORDS = st.lists(st.text(st.characters(exclude_characters="\0", exclude_categori
 
 
 @given(WORDS)
-def test_arguments_when_the_user_passes_anything_then_come_back_as_they_were(words: list[str]) -> None:
+def test_arguments_come_back_as_they_were_passed(words: list[str]) -> None:
     given_ = DriverArguments(**{**vars(ARGUMENTS), "args": tuple(words)})
     assert parse(given_.argv()) == given_
     assert recognise(["java", "-cp", "x", "/repo/jobs/run_script.py", *given_.argv()]) == given_
+
+
+def test_arguments_of_a_release_without_batch_deadline_are_parsed() -> None:
+    argv = ARGUMENTS.argv()
+    at = argv.index("--batch-deadline")
+    assert parse([*argv[:at], *argv[at + 2 :]]) == ARGUMENTS
+
+
+def test_script_arguments_may_hold_bytes_that_are_no_text() -> None:
+    odd = DriverArguments(**{**vars(ARGUMENTS), "args": (b"\xff".decode(errors="surrogateescape"),)})
+    assert parse(odd.argv()) == odd
 
 
 @given(WORDS)
