@@ -23,7 +23,7 @@ from benchmarks.control_lake import TUNER, build, names, spec
 from benchmarks.record import Record, median
 from benchmarks.targets import Target, judged
 from include.control.collect import collect
-from include.control.cycle import Loop
+from include.control.loop import Loop
 from include.control.quality import check
 from include.control.spark_plant import SparkPlant
 from include.lake.decisions import DecisionStore, new_decision_id

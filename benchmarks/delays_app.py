@@ -15,7 +15,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from include.control.history import main_query, read
+from include.control.batches import main_query, read
 from include.drivers.submit import start
 from include.lake.source import SourceTable
 from include.lake.store import Lake

@@ -92,7 +92,7 @@ def replay(
     from include.control.observations import remembered
     from include.lake.memories import MemoryStore
     from include.reporting.backtest import Replay
-    from include.reporting.recorded import RecordedPlant
+    from include.reporting.recorded_plant import RecordedPlant
     from include.reporting.recording import read_recording
 
     whole = {**(spec.tuner.options if name == spec.tuner.name else {}), **options}

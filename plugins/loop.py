@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from include import wiring
 
 if TYPE_CHECKING:
-    from include.control.cycle import Loop
+    from include.control.loop import Loop
     from include.drivers.delegate import DelegatedReconciler
     from include.drivers.reconciler import Reconciler
 
@@ -24,7 +24,7 @@ def loop_for(pipeline: str) -> Loop:
     import os
     from datetime import UTC, datetime
 
-    from include.control.cycle import Loop
+    from include.control.loop import Loop
     from include.control.spark_plant import SparkPlant
     from include.model.protocols import HasModel
     from include.pipelines.catalog import find

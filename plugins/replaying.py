@@ -28,9 +28,8 @@ def replayed(
     from datetime import UTC, datetime
 
     from include import wiring
-    from include.control.moments import moment
-    from include.reporting.replay_words import summary
-    from include.reporting.replays import log_replay
+    from include.control.timestamps import moment
+    from include.reporting.replay_report import log_replay, summary
     from optimizers.registry import create
 
     now = datetime.now(UTC)

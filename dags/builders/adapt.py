@@ -18,7 +18,7 @@ from plugins.delta_commit import DeltaCommitTrigger
 from plugins.outcomes import as_airflow
 
 if TYPE_CHECKING:
-    from include.control.look import Request
+    from include.control.evaluation import Request
 
 DOC = """
 Looks at `{name}` when it commits telemetry, at most once in {period:g} s, and when it is silent for {silence:g} s.
@@ -61,7 +61,7 @@ def build(spec: PipelineSpec) -> DAG:
 
         @task.branch(execution_timeout=look_timeout)
         def decide(observed: dict[str, Any], params: dict[str, Any], dag_run: Any, ti: Any) -> str | None:
-            from include.control.look import Observed
+            from include.control.evaluation import Observed
             from plugins.loop import loop_for
 
             with as_airflow():
@@ -93,7 +93,7 @@ def build(spec: PipelineSpec) -> DAG:
 
 
 def _request(params: dict[str, Any], dag_run: Any) -> Request:
-    from include.control.look import Request
+    from include.control.evaluation import Request
 
     return Request(params["slots"], params["dry_run"], dag_run.triggering_user_name)
 

@@ -9,7 +9,7 @@ from typing import Any
 from airflow.sdk import DAG, Param, task
 
 from dags.builders.dag_defaults import dag_settings
-from include.control.moments import ALLOWED, SHAPE
+from include.control.timestamps import ALLOWED, SHAPE
 from include.model.spec import PipelineSpec
 from optimizers.registry import names
 from plugins.outcomes import as_airflow

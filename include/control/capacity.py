@@ -39,7 +39,7 @@ from statistics import median, median_low
 
 import numpy as np
 
-from include.control.line import Array, Line, Prior, fit_line, weighted_median
+from include.control.robust_line import Array, Line, Prior, fit_line, weighted_median
 from include.model.signals import Capacity
 from include.model.telemetry import STATEFUL, BatchMetrics, OperatorBatch
 
@@ -88,7 +88,7 @@ def fit(batches: Sequence[BatchMetrics]) -> Mapping[int, Capacity]:
     """Return the fitted capacity by the p that really ran.
 
     Args:
-        batches: Healthy batches of one query in the order they ran (:func:`include.control.health.healthy`), at any
+        batches: Healthy batches of one query in the order they ran (:func:`include.control.batches.healthy`), at any
             number of levels. Those without rows count for the fixed cost only.
     """
     levels = _levels(batches)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import datetime
 
-from include.control.quality.result import GateResult
-from include.control.ruling import JUDGED_BY, Circumstances
+from include.control.decide import JUDGED_BY, Circumstances
+from include.control.evaluation import GateResult
 from include.lake.decisions import DecisionStore
 from include.lake.deployments import DeploymentStore
 from include.lake.reconfigurations import ReconfigurationStore

@@ -6,14 +6,12 @@ from collections.abc import Sequence
 from datetime import datetime, timedelta
 from statistics import median_low
 
+from include.control.batches import TABLE, History, healthy, is_idle_marker, main_query, read
 from include.control.capacity import fit, heaviest, ran_at, typical_parallelism
-from include.control.health import healthy, is_idle_marker
-from include.control.history import TABLE, History, main_query, read
-from include.control.joins import join_signals
-from include.control.key_groups import key_groups
+from include.control.join_signals import join_signals
 from include.control.observations import known_observations
+from include.control.profile_signals import key_groups, stream_counts
 from include.control.rates import backpressured_ratio, batch_rows_limit, rates, restart_lag_rows
-from include.control.streams import stream_counts
 from include.lake.deployments import DeploymentStore
 from include.lake.reconfigurations import ReconfigurationStore
 from include.lake.store import Lake

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 
-from include.control.quality.result import GateResult
+from include.control.evaluation import GateResult
 from include.drivers.quota import slots_elsewhere, slots_left
 from include.model.decision import GuardOutcome, Outcome, Reconfiguration
 from include.model.deployment import Deployment

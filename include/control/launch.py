@@ -6,7 +6,7 @@ from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime
 
-from include.control.applying import roll_back
+from include.control.apply import roll_back
 from include.drivers.circuit import given_up
 from include.drivers.quota import check_quota
 from include.lake.deployments import OUTRUN, DeploymentStore

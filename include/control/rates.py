@@ -11,8 +11,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from itertools import pairwise
 
-from include.control.health import span
-from include.control.history import History
+from include.control.batches import History, span
 from include.model.decision import Reconfiguration
 from include.model.signals import Objective
 from include.model.telemetry import BatchMetrics

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import datetime, timedelta
 
-from include.control.quality.result import BadRow, Failure, GateResult
+from include.control.evaluation import BadRow, Failure, GateResult
 from include.lake.decisions import DecisionStore
 from include.lake.store import Lake
 from include.model.protocols import Cursor

@@ -13,10 +13,10 @@ from datetime import datetime
 from itertools import pairwise
 from typing import Any, Protocol
 
-from include.control.quality.result import GateResult
-from include.control.ruling import JUDGED_BY, Circumstances, not_running_yet, ruled
-from include.control.verify import completed
-from include.control.wishes import ask
+from include.control.changes import completed
+from include.control.decide import JUDGED_BY, Circumstances, not_running_yet, ruled
+from include.control.evaluation import GateResult
+from include.control.proposals import ask
 from include.lake.decisions import DecisionStore
 from include.lake.store import Lake
 from include.model.backtest import Backtest, Course, ReplayedLook, Totals

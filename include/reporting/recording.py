@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from include.control.ruling import JUDGED_BY
+from include.control.decide import JUDGED_BY
 from include.lake.decisions import DecisionStore
 from include.lake.deployments import DeploymentStore
 from include.lake.reconfigurations import ReconfigurationStore

@@ -10,11 +10,9 @@ from typing import TYPE_CHECKING
 from include.model.codec import to_plain
 from include.model.decision import Decision, Proposal
 from include.model.spec import PipelineSpec
-from include.reporting.client import connect, experiment, line, metrics, params
-from include.reporting.figure import curve_figure, rate_to_serve
-from include.reporting.joins import join_metrics, log_join
-from include.reporting.models import Fit, model_name, register
-from include.reporting.plans import log_plans, plan_metrics, plan_params
+from include.reporting.curve_figure import curve_figure, rate_to_serve
+from include.reporting.mlflow_client import Fit, connect, experiment, line, metrics, model_name, params, register
+from include.reporting.plans import join_metrics, log_join, log_plans, plan_metrics, plan_params
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient

@@ -81,7 +81,7 @@ def test_adapt_when_it_is_a_dry_run_then_changes_nothing_in_any_mode(lake: Lake)
 def test_adapt_when_apply_fails_then_the_decision_is_kept_and_no_retry_storm_follows(
     lake: Lake, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from include.control.cycle import Loop
+    from include.control.loop import Loop
     from include.model.errors import MillraceError
 
     calls = []
@@ -103,7 +103,7 @@ def test_adapt_when_apply_fails_then_the_decision_is_kept_and_no_retry_storm_fol
 def test_adapt_when_decide_is_killed_after_it_recorded_then_its_retry_finds_the_same_decision(
     lake: Lake, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    from include.control.cycle import Loop
+    from include.control.loop import Loop
 
     write_pipeline(tmp_path / "specs", "advise")
     decide, calls = Loop.decide, []

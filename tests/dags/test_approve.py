@@ -212,7 +212,7 @@ def test_approve_when_applied_elsewhere_while_it_waits_then_refusing_fails_and_t
 def test_approve_when_applying_fails_then_the_run_fails_and_no_refusal_is_recorded(
     api: TestClient, lake: Lake, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from include.control.cycle import Loop
+    from include.control.loop import Loop
     from include.model.errors import MillraceError
 
     def full(self: Loop, decision_id: str) -> None:

@@ -8,10 +8,10 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+from include.control.evaluation import BadRow, Failure, GateResult
 from include.control.quality import expectations, frames
 from include.control.quality.docs import DataDocs, without_bars
 from include.control.quality.measures import Part, sound
-from include.control.quality.result import BadRow, Failure, GateResult
 from include.lake.deployments import DeploymentStore
 from include.lake.reconfigurations import ReconfigurationStore
 from include.lake.since import CATCH_UP_ROWS, Since, read_since, read_span

@@ -48,10 +48,9 @@ def replay(
     Changes nothing. Where the stack is up, the replay is also logged to MLflow.
     """
     from include import wiring
-    from include.control.moments import moment
+    from include.control.timestamps import moment
     from include.pipelines.catalog import find
-    from include.reporting.replay_figure import check_file, write_figure
-    from include.reporting.replay_words import plain
+    from include.reporting.replay_report import check_file, plain, write_figure
     from optimizers.registry import create
 
     given, now = parsed(options), datetime.now(UTC)
@@ -125,7 +124,7 @@ def changed(looks: Sequence[ReplayedLook]) -> list[ReplayedLook]:
 
 def figures(made: Backtest) -> Table:
     """Return the totals as a table."""
-    from include.reporting.replay_words import told
+    from include.reporting.replay_report import told
 
     found = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False)
     found.add_column("")
@@ -141,7 +140,7 @@ def _slots(course: Course) -> str:
 
 
 def _show(made: Backtest, every: bool, figure: Path | None, run_id: str | None) -> None:
-    from include.reporting.replay_words import summary
+    from include.reporting.replay_report import summary
 
     console, shown = Console(), made.looks if every else changed(made.looks)
     console.print(f"Replay of {made.pipeline} with {made.tuner}{_told(made.options)}", highlight=False, markup=False)
@@ -171,7 +170,7 @@ def _log(made: Backtest) -> str | None:
     """Log to the MLflow that the environment names, or else to that of the stack, where it is up."""
     from include.local.stack import lifecycle, secrets
     from include.local.stack.services import client_env
-    from include.reporting.replays import log_replay
+    from include.reporting.replay_report import log_replay
 
     if not os.environ.get(PLACE):
         home = Home.from_env()

@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from include.control import cycle
-from include.control.cycle import Loop
-from include.control.look import Request
+from include.control import loop as cycle
+from include.control.evaluation import Request
+from include.control.loop import Loop
 from include.control.observations import known_observations
 from include.control.quality import GateResult
 from include.lake.deployments import DeploymentStore
@@ -25,7 +25,7 @@ from include.model.protocols import Cursor, Optimizer
 from include.model.signals import AppSignals, Capacity, Signals
 from include.model.spec import PipelineSpec
 from include.reporting.tracker import MlflowTracker
-from tests.include.control.looks import NAME, NOON, Clock
+from tests.include.control.world import NAME, NOON, Clock
 
 PERIOD_S, DOWNTIME_S, TAKES_S = 60.0, 6.0, 14.0
 FIXED_S = 0.5

@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from include.control.cycle import Loop, Observed, Request
 from include.control.launch import launch
+from include.control.loop import Loop, Observed, Request
 from include.control.quality import GateResult
 from include.lake.deployments import DeploymentStore
 from include.lake.store import Lake
@@ -17,7 +17,7 @@ from include.model.protocols import Cursor
 from include.model.signals import Signals
 from include.model.spec import PipelineSpec
 from include.reporting.tracker import MlflowTracker
-from tests.include.control.looks import Clock
+from tests.include.control.world import Clock
 
 
 def spec(name: str, quota: int | None = 6, **changes: Any) -> PipelineSpec:

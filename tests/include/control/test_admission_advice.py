@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
+from include.control.profile_signals import stream_counts
 from include.control.quality.docs import DataDocs
-from include.control.streams import stream_counts
 from include.lake.decisions import DecisionStore
 from include.lake.memories import MemoryStore
 from include.model.decision import Action, Decision, Memory, Proposal
@@ -20,8 +20,8 @@ from include.model.protocols import Cursor
 from include.model.signals import Signals
 from include.reporting.tracker import MlflowTracker
 from optimizers.registry import admission
-from tests.include.control.looks import NAME, MemoryPlant, World, world
 from tests.include.control.test_streams import NOW, PROFILE, profile
+from tests.include.control.world import NAME, MemoryPlant, World, world
 
 ADMISSION = {"capacity": 1.0, "sizing": {"query_s": 2.0, "headroom": 0.1}, "options": {"ahead": 16}}
 FIRST = (

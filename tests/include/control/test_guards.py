@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from include.control.evaluation import GateResult
 from include.control.guards import CHAIN, Case, Scaling, first_veto, judge
-from include.control.quality.result import GateResult
 from include.model.decision import Outcome, Reconfiguration
 from include.model.deployment import AppDeployment, Deployment
 from include.model.signals import Bounds

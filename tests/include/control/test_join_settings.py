@@ -14,14 +14,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from include import wiring
-from include.control import cycle
-from include.control.applying import roll_back
-from include.control.arbiter import rule
+from include.control import loop as cycle
+from include.control.apply import roll_back
+from include.control.evaluation import GateResult
 from include.control.guards import Case, judge
 from include.control.launch import launch
-from include.control.quality.result import GateResult
-from include.control.sentences import change_sentence
-from include.control.wishes import Wishes
+from include.control.messages import change_sentence
+from include.control.proposals import Wishes, rule
 from include.lake.deployments import DeploymentStore
 from include.lake.reconfigurations import ReconfigurationStore
 from include.lake.store import Lake
@@ -41,8 +40,8 @@ from include.model.join import JoinSettings
 from include.model.protocols import Cursor
 from include.model.signals import Bounds, Signals
 from include.model.spec import GuardsSpec, PipelineSpec
-from tests.include.control.looks import NAME, NOON, MemoryPlant, World, spec, world
 from tests.include.control.recorded_run import DAY, App, Steady, launched, spec_of
+from tests.include.control.world import NAME, NOON, MemoryPlant, World, spec, world
 from tests.include.drivers.plant_of_doubles import DoublesPlant
 
 JOIN: dict[str, Any] = {

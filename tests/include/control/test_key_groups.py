@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from include.control.key_groups import key_groups
+from include.control.profile_signals import key_groups
 from include.lake.store import Lake
 from include.model.spec import PipelineSpec
-from tests.include.control.looks import NAME, NOON, spec
+from tests.include.control.world import NAME, NOON, spec
 
 HOUR = timedelta(hours=1)
 PLANE = {"name": "plane", "key": ["tailnum"], "key_groups": 4}

@@ -8,14 +8,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from include.control.look import Request
+from include.control.evaluation import Request
 from include.control.observations import known_observations, new_observations, remembered
 from include.lake.decisions import DecisionStore
 from include.lake.observations import KEEP_PER_LEVEL, ObservationStore
 from include.lake.store import Lake
 from include.model.signals import AppSignals, Capacity, Observation, Signals
-from tests.include.control.looks import NAME
 from tests.include.control.recorded_run import DAY, Steady, launched
+from tests.include.control.world import NAME
 
 NOON = datetime(2013, 1, 1, 12, tzinfo=UTC)
 APP = AppSignals("a", 4, 4, False, 210.0, 210.0, 0, 0.0, 10, 9, 1.0, 0.0, 0.5, Capacity(4, 1.0, 300.0, 9.0, 9))

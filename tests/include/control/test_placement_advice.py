@@ -17,7 +17,7 @@ from include.model.deployment import Deployment
 from include.model.placement import PlacementPlan
 from include.model.signals import Signals
 from include.reporting.tracker import MlflowTracker
-from tests.include.control.looks import NAME, World, world
+from tests.include.control.world import NAME, World, world
 
 SENTENCE = "move 1 key groups; load distance 25.0 -> 5.0, proven minimum 5.0"
 

@@ -14,9 +14,9 @@ from typing import Any
 
 import pytest
 
-from include.control.applying import roll_back
+from include.control.apply import roll_back
+from include.control.profile_signals import stream_counts
 from include.control.quality.docs import DataDocs
-from include.control.streams import stream_counts
 from include.lake.deployments import DeploymentStore
 from include.lake.source import query
 from include.lake.store import Lake
@@ -28,7 +28,7 @@ from include.model.protocols import Cursor
 from include.model.signals import Signals
 from include.model.spec import PipelineSpec
 from optimizers.registry import admission
-from tests.include.control.looks import NAME, NOON, MemoryPlant, World, world
+from tests.include.control.world import NAME, NOON, MemoryPlant, World, world
 
 ROOT = Path(__file__).resolve().parents[3]
 REPORT_S = 10

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 
-from include.control.ruling import blamed
+from include.control.decide import blamed
 from include.model.decision import Outcome, Reconfiguration
 
 NOON = datetime(2013, 1, 1, 12, tzinfo=UTC)

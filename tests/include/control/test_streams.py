@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from include.control.streams import stream_counts
+from include.control.profile_signals import stream_counts
 from include.lake.memories import MemoryStore
 from include.lake.store import Lake
 from include.model.admission import StreamCounts
 from include.model.spec import PipelineSpec
-from tests.include.control.looks import NAME, NOON, spec
+from tests.include.control.world import NAME, NOON, spec
 
 HOUR = timedelta(hours=1)
 NOW = NOON + 1000 * HOUR

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from include.control.changes import verify
 from include.control.spark_plant import SparkPlant
-from include.control.verify import verify
 from include.lake.decisions import DecisionStore
 from include.lake.deployments import DeploymentStore
 from include.lake.reconfigurations import ReconfigurationStore

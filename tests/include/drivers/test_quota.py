@@ -25,8 +25,8 @@ from include.lake.store import Lake
 from include.model.decision import Action, Decision
 from include.model.deployment import AppDeployment, Deployment
 from include.model.errors import Conflict, MillraceError, Settled
-from tests.include.control.looks import NOON, Clock
 from tests.include.control.tenants import Tenant, slots_in_all, spec, tenants
+from tests.include.control.world import NOON, Clock
 
 QUOTA = 6
 NAMES = ("a", "b", "c", "d")

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from include.model.admission import AdmissionPlan
-from include.reporting.admission_figure import admission_figure
+from include.reporting.plan_figures import admission_figure
 from tests.optimizers.drfm.advice.counts import advised, counts
 
 

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from include import wiring
+from include.control.evaluation import Request
 from include.control.launch import launch
-from include.control.look import Request
 from include.lake.decisions import DecisionStore
 from include.lake.schemas import TABLES
 from include.model.backtest import Backtest
@@ -20,8 +20,8 @@ from include.model.errors import MillraceError
 from include.model.protocols import Optimizer
 from include.model.signals import Signals
 from optimizers.registry import create, names
-from tests.include.control.looks import NAME, NOON
 from tests.include.control.recorded_run import DAY, PERIOD_S, Run, Steady, ability, launched, spec_of
+from tests.include.control.world import NAME, NOON
 
 LATER = NOON + timedelta(days=2)
 

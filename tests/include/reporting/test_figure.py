@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from include.model.decision import Action, Decision, Proposal
 from include.model.deployment import Change
 from include.model.signals import AppSignals, Bounds, Capacity, Objective, OperatorSignals, Signals
-from include.reporting.figure import curve_figure, subject
+from include.reporting.curve_figure import curve_figure, subject
 
 NOON = datetime(2013, 1, 1, 12, tzinfo=UTC)
 CURVE = {

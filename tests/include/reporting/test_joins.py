@@ -13,8 +13,8 @@ from include.model.deployment import JOIN_WORKERS, SHED_RATIO, Change
 from include.model.join import JoinSignals
 from include.model.signals import AppSignals, Signals
 from include.model.spec import PipelineSpec
-from include.reporting.join_figure import join_figure
-from include.reporting.joins import FIGURE, join_metrics
+from include.reporting.plan_figures import join_figure
+from include.reporting.plans import FIGURE, join_metrics
 from include.reporting.tracker import MlflowTracker, change_metrics
 
 NOON = datetime(2013, 1, 1, 12, tzinfo=UTC)

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from include.reporting.placement_figure import placement_figure
+from include.reporting.plan_figures import placement_figure
 from tests.include.control.test_placement_advice import plan
 
 

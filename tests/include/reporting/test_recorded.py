@@ -11,7 +11,7 @@ from include.model.deployment import AppDeployment, Change, Deployment
 from include.model.errors import MillraceError, NotReady
 from include.model.protocols import Cursor, Plant
 from include.model.signals import AppSignals, Capacity, Observation, Signals
-from include.reporting.recorded import RecordedPlant
+from include.reporting.recorded_plant import RecordedPlant
 
 NOON = datetime(2013, 1, 1, 12, tzinfo=UTC)
 TO_FOUR = (Change("a", "slots", 2, 4),)

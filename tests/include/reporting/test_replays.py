@@ -14,9 +14,7 @@ from include.model.backtest import Backtest, Course, ReplayedLook, Totals
 from include.model.codec import from_json, to_json
 from include.model.decision import Action
 from include.model.errors import MillraceError
-from include.reporting.replay_figure import check_file, replay_figure, write_figure
-from include.reporting.replay_words import as_csv, plain, summary
-from include.reporting.replays import log_replay
+from include.reporting.replay_report import as_csv, check_file, log_replay, plain, replay_figure, summary, write_figure
 
 NOON = datetime(2013, 1, 1, 12, tzinfo=UTC)
 HELD = Course(2, 2, 2, 480.0, 900, Action.HOLD, "fits", "The slots fit.")

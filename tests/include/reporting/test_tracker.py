@@ -17,7 +17,7 @@ from include.model.decision import Action, Decision, Proposal
 from include.model.deployment import Change
 from include.model.signals import AppSignals, Capacity, Signals
 from include.model.spec import PipelineSpec
-from include.reporting.models import CHAMPION, MATERIAL_RATIO, level_means, material
+from include.reporting.mlflow_client import CHAMPION, MATERIAL_RATIO, level_means, material
 from include.reporting.tracker import MlflowTracker
 
 NOON = datetime(2013, 1, 1, 12, tzinfo=UTC)

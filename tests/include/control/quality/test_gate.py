@@ -19,7 +19,7 @@ from include.lake.reconfigurations import ReconfigurationStore
 from include.lake.records import batch_row
 from include.model.decision import Action, Outcome, Reconfiguration
 from include.model.protocols import Cursor
-from tests.include.control.looks import NAME, NOON, World, batch, good_rows, world, write, write_app
+from tests.include.control.world import NAME, NOON, World, batch, good_rows, world, write, write_app
 
 Rows = list[dict[str, Any]]
 

@@ -14,7 +14,7 @@ from include.lake.memories import MemoryStore
 from include.lake.since import CATCH_UP_ROWS
 from include.lake.store import Lake
 from include.model.decision import Action, Decision
-from tests.include.control.looks import NAME, World, good_rows, world, write, write_app
+from tests.include.control.world import NAME, World, good_rows, world, write, write_app
 
 BATCHES = "telemetry/batches"
 

@@ -3,7 +3,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from include.control.arbiter import ORDER, in_order, rule
+from include.control.proposals import ORDER, in_order, rule
 from include.model.decision import Proposal
 from include.model.deployment import AppDeployment, Change, Deployment
 

@@ -7,11 +7,11 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import datetime
 
+from include.control.approval import record_veto, veto_of
 from include.control.circumstances import read_circumstances
+from include.control.evaluation import GateResult
 from include.control.guards import first_veto, judge, reason_code
-from include.control.quality.result import GateResult
-from include.control.veto import record_veto, veto_of
-from include.control.wishes import is_forced
+from include.control.proposals import is_forced
 from include.drivers.quota import check_quota
 from include.lake.decisions import DecisionStore, new_decision_id
 from include.lake.deployments import OUTRUN, DeploymentStore, SlotsInUse

@@ -9,7 +9,7 @@ from include.lake.decisions import DecisionStore
 from include.lake.reconfigurations import ReconfigurationStore
 from include.model.decision import Action
 from include.reporting.tracker import MlflowTracker
-from tests.include.control.looks import NAME, world
+from tests.include.control.world import NAME, world
 
 
 @pytest.fixture(autouse=True)

@@ -10,11 +10,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from include.control.joins import join_signals
+from include.control.join_signals import join_signals
 from include.lake.store import Lake
 from include.model.codec import from_json, to_json
 from include.model.join import JoinSignals
-from tests.include.control.looks import NAME, NOON, spec
+from tests.include.control.world import NAME, NOON, spec
 
 PERIOD = timedelta(seconds=60)
 JOIN: dict[str, Any] = {

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from itertools import groupby
 
-from include.control.look import Request
-from include.control.scalings import ABILITY
-from include.control.wishes import FAILED, Wishes
+from include.control.changes import ABILITY
+from include.control.evaluation import Request
+from include.control.proposals import FAILED, Wishes
 from include.model.decision import Action
 from include.model.deployment import INGEST, JOIN_FIELDS, LIVE, Change
 from include.model.signals import AppSignals, Signals

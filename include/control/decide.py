@@ -9,12 +9,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
+from include.control.changes import last_scalings
+from include.control.evaluation import GateResult, Request
 from include.control.guards import Case, first_veto, judge, reason_code
-from include.control.look import Request
-from include.control.quality.result import GateResult
-from include.control.scalings import last_scalings
-from include.control.sentences import change_sentence, hold_sentence, put_off_sentence
-from include.control.wishes import FAILED, Wishes
+from include.control.messages import change_sentence, hold_sentence, put_off_sentence
+from include.control.proposals import FAILED, Wishes
 from include.drivers.circuit import BROKEN
 from include.model.decision import Action, Decision, GuardOutcome, Outcome, Reconfiguration
 from include.model.deployment import Deployment

@@ -6,16 +6,16 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
-from include.control.applying import Applying
+from include.control.apply import Applying
+from include.control.approval import veto_of
+from include.control.changes import verify
 from include.control.circumstances import read_circumstances
-from include.control.look import Observed, Request
+from include.control.decide import PLAIN, Circumstances, not_running_yet, ruled
+from include.control.evaluation import Observed, Request
 from include.control.observations import new_observations
+from include.control.proposals import Wishes, ask, forced
 from include.control.quality import GateResult, check
 from include.control.reading import UNREADABLE, refused, sentence, starting_point, untold_files
-from include.control.ruling import PLAIN, Circumstances, not_running_yet, ruled
-from include.control.verify import verify
-from include.control.veto import veto_of
-from include.control.wishes import Wishes, ask, forced
 from include.drivers.circuit import BROKEN, given_up
 from include.lake.decisions import DecisionStore, new_decision_id
 from include.lake.deployments import DeploymentStore

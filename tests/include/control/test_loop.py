@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from include.control.applying import roll_back
-from include.control.cycle import Observed, Request
+from include.control.apply import roll_back
+from include.control.loop import Observed, Request
 from include.control.quality.docs import DataDocs
 from include.lake.decisions import DecisionStore, veto_id
 from include.lake.deployments import DeploymentStore
@@ -20,7 +20,7 @@ from include.model.deployment import Change, Deployment
 from include.model.errors import MillraceError, NotReady, Settled
 from include.model.protocols import Cursor
 from include.model.signals import Signals
-from tests.include.control.looks import NAME, NOON, Proportional, World, batch, good_rows, world, write, write_app
+from tests.include.control.world import NAME, NOON, Proportional, World, batch, good_rows, world, write, write_app
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from include.control.cycle import Loop
+from include.control.loop import Loop
 from include.lake.deployments import DeploymentStore
 from include.lake.records import app_row, batch_row
 from include.lake.store import Lake

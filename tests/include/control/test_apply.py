@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from include.control.applying import roll_back
+from include.control.apply import roll_back
 from include.control.approval import question, refuse
 from include.control.quality.docs import DataDocs
 from include.lake.decisions import DecisionStore, veto_id
@@ -17,8 +17,8 @@ from include.lake.deployments import DeploymentStore
 from include.lake.reconfigurations import ReconfigurationStore
 from include.model.decision import Action, Decision, Outcome, Reconfiguration
 from include.model.errors import MillraceError, Settled
-from tests.include.control.looks import NAME, NOON, World, world
 from tests.include.control.tenants import slots_in_all, tenants
+from tests.include.control.world import NAME, NOON, World, world
 
 
 @pytest.fixture(autouse=True)

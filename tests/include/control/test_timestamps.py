@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from include.control.moments import SHAPE, moment
+from include.control.timestamps import SHAPE, moment
 from include.model.errors import MillraceError
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
