@@ -55,14 +55,14 @@ def own_reconciler(spec: PipelineSpec, tables: Lake) -> Reconciler:
 
 def problem(deployment: Deployment, tables: Lake) -> str | None:
     """Say why what a pipeline's newest Deployment wants does not run; None if all is well."""
-    from include.drivers.delegate import read_word
-    from include.drivers.fleet import problem
+    from include.drivers.app_drivers import problem
+    from include.drivers.delegate import read_status
     from include.lake.deployments import DeploymentStore
     from include.local.stack.home import Home
 
     run_dir = Home.from_env().run / "drivers"
     if os.environ.get(RUNNER_VARIABLE):  # its drivers are in the process table of another container
-        return read_word(run_dir, deployment.pipeline).get("problem")
+        return read_status(run_dir, deployment.pipeline).get("problem")
     return problem(run_dir, deployment, DeploymentStore(tables), datetime.now(UTC))
 
 

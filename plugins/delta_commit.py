@@ -92,12 +92,12 @@ class DeltaCommitTrigger(BaseEventTrigger):
 
     def _is_wanted(self) -> bool:
         """Say whether the pipeline is to run; what cannot be read has to be looked at."""
-        from include.lake.deployment_follower import newest
+        from include.lake.deployments import DeploymentStore
         from include.lake.store import Lake
         from include.model.errors import MillraceError
 
         try:
-            deployment = newest(Lake(self.lake), self.pipeline)
+            deployment = DeploymentStore(Lake(self.lake)).latest(self.pipeline)
         except MillraceError:
             return True
         return deployment is not None and deployment.running

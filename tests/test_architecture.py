@@ -44,7 +44,7 @@ RESERVED = {
 }
 PURE = {
     "optimizers": {"numpy", "pydantic", "scipy", "sklearn", "skopt", "ortools", "pymetis"},
-    "include.model": {"numpy", "pydantic"},
+    "include.model": {"croniter", "numpy", "pydantic", "pydantic_core"},
 }
 CLOCK_AND_FILES = {"time", "pathlib", "os", "io", "subprocess", "socket", "shutil", "tempfile"}
 

@@ -13,7 +13,7 @@ from datetime import datetime, timedelta
 from functools import cached_property
 from statistics import median
 
-from include.lake.recent import Wanted, read_recent
+from include.lake.recent import RowQuery, read_recent
 from include.lake.records import batch_from_row
 from include.lake.store import Lake
 from include.model.decision import Reconfiguration
@@ -210,7 +210,7 @@ def read(lake: Lake, pipeline: str, app: str, now: datetime) -> tuple[BatchMetri
     until they are old.
     """
     oldest = now - HISTORY
-    found = read_recent(lake, Wanted(TABLE, pipeline, MAX_ROWS, not_before=oldest)).rows
+    found = read_recent(lake, RowQuery(TABLE, pipeline, MAX_ROWS, not_before=oldest)).rows
     if not {"app", "time", *REQUIRED} <= set(found.column_names):
         return ()
     rows = (row for row in found.to_pylist() if row["app"] == app and row["time"] and oldest <= row["time"] <= now)

@@ -14,7 +14,7 @@ from include.control.evaluation import GateResult, Request
 from include.control.guards import Case, first_veto, judge, reason_code
 from include.control.messages import change_sentence, hold_sentence, put_off_sentence
 from include.control.proposals import FAILED, Wishes
-from include.drivers.circuit import BROKEN
+from include.lake.reconfigurations import BROKEN
 from include.model.decision import Action, Decision, GuardOutcome, Outcome, Reconfiguration
 from include.model.deployment import Deployment
 from include.model.signals import Bounds, Signals

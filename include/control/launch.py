@@ -7,9 +7,9 @@ from dataclasses import replace
 from datetime import UTC, datetime
 
 from include.control.apply import roll_back
-from include.drivers.circuit import given_up
 from include.drivers.quota import check_quota
 from include.lake.deployments import OUTRUN, DeploymentStore
+from include.lake.reconfigurations import ReconfigurationStore
 from include.lake.store import Lake
 from include.model.deployment import Deployment
 from include.model.errors import Conflict, MillraceError
@@ -74,7 +74,7 @@ def _check(spec: PipelineSpec, slots: int | None, roll_back_to: int | None) -> N
 def _is_met(lake: Lake, wanted: Deployment, latest: Deployment, alive: bool) -> bool:
     if (latest.running, latest.content) != (wanted.running, wanted.content):
         return False
-    return not latest.running or (alive and given_up(lake, latest) is None)
+    return not latest.running or (alive and ReconfigurationStore(lake).given_up(latest) is None)
 
 
 def _content(spec: PipelineSpec, latest: Deployment | None, slots: int | None) -> Deployment:

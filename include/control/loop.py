@@ -16,11 +16,11 @@ from include.control.observations import new_observations
 from include.control.proposals import Wishes, ask, forced
 from include.control.quality import GateResult, check
 from include.control.reading import UNREADABLE, refused, sentence, starting_point, untold_files
-from include.drivers.circuit import BROKEN, given_up
 from include.lake.decisions import DecisionStore, new_decision_id
 from include.lake.deployments import DeploymentStore
 from include.lake.memories import MemoryStore
 from include.lake.observations import ObservationStore
+from include.lake.reconfigurations import BROKEN, ReconfigurationStore
 from include.lake.store import Lake
 from include.model.codec import to_json
 from include.model.decision import Action, Decision, GuardOutcome, Memory, Outcome, Reconfiguration
@@ -112,7 +112,7 @@ class Loop:
             return "not_launched", f"{name} has not been launched; trigger launch_{name} first."
         if not current.running:
             return "stopped", f"{name} is stopped; trigger launch_{name} to start it."
-        last = given_up(self.lake, current)
+        last = ReconfigurationStore(self.lake).given_up(current)
         if last is not None:
             what = "fails again and again" if last.outcome is Outcome.CIRCUIT_OPEN else "failed"
             return BROKEN[last.outcome], f"{last.app} does not run: its driver {what}: {last.error or 'no error told'}"

@@ -9,8 +9,8 @@ from datetime import datetime
 from typing import Literal
 
 from include.drivers import submit
-from include.drivers.backoff import AUTHOR, fingerprint
-from include.drivers.fleet import ON_THE_WAY, Failure, Fleet, was_steady
+from include.drivers.app_drivers import ON_THE_WAY, AppDrivers, Failure, was_steady
+from include.drivers.failure_history import AUTHOR, fingerprint
 from include.drivers.handover import HandOver, downtime_s, is_ready
 from include.drivers.ledger import Ledger
 from include.drivers.quota import restore
@@ -52,7 +52,7 @@ class AppReconciler:
         spawn: Starts a driver: content, app's name, version, generation.
     """
 
-    fleet: Fleet
+    fleet: AppDrivers
     ledger: Ledger
     hand_over: HandOver
     method: Method

@@ -28,7 +28,9 @@ RUNNER_SLACK_S = 30.0
 WORD = "reconciled.json"
 
 
-def leave_word(run_dir: Path, pipeline: str, version: int, problem: str | None = None, *, running: bool = True) -> None:
+def write_status(
+    run_dir: Path, pipeline: str, version: int, problem: str | None = None, *, running: bool = True
+) -> None:
     """Say, as the runner, that a pipeline's version has been reconciled, or why it does not run.
 
     Args:
@@ -42,7 +44,7 @@ def leave_word(run_dir: Path, pipeline: str, version: int, problem: str | None =
     records.write_text(run_dir / pipeline / WORD, json.dumps(word))
 
 
-def read_word(run_dir: Path, pipeline: str) -> dict[str, Any]:
+def read_status(run_dir: Path, pipeline: str) -> dict[str, Any]:
     """Return what the runner last said of a pipeline, empty before its first word."""
     with suppress(FileNotFoundError, json.JSONDecodeError):
         word: dict[str, Any] = json.loads((run_dir / pipeline / WORD).read_text(encoding="utf-8"))
@@ -95,11 +97,11 @@ class DelegatedReconciler:
 
     def running(self) -> bool:
         """Say whether a driver of the pipeline is alive, as far as the runner has said."""
-        return bool(read_word(self._run_dir, self._spec.name).get("running"))
+        return bool(read_status(self._run_dir, self._spec.name).get("running"))
 
     def problem(self) -> str | None:
         """Say what is wanted and does not run, and why, as far as the runner has said; None if all is well."""
-        return read_word(self._run_dir, self._spec.name).get("problem")
+        return read_status(self._run_dir, self._spec.name).get("problem")
 
     def status(self) -> tuple[DriverRecord, ...]:
         """Return the newest driver's record as the runner's drivers wrote it."""
@@ -111,7 +113,7 @@ class DelegatedReconciler:
         return tuple(c for c in changes if c.outcome is Outcome.OPEN and c.to_version == version)
 
     def _done(self, version: int) -> bool:
-        word = read_word(self._run_dir, self._spec.name)
+        word = read_status(self._run_dir, self._spec.name)
         if word.get("version", 0) < version:
             return False
         if word["problem"]:

@@ -6,8 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import datetime
 
-from include.drivers.fleet import Failure
-from include.lake.appended import committed
+from include.drivers.app_drivers import Failure
 from include.lake.reconfigurations import ReconfigurationStore
 from include.model.decision import Outcome, Reconfiguration
 from include.model.deployment import Deployment
@@ -89,7 +88,7 @@ class Ledger:
     def newest_generation(self) -> int:
         """Return the highest generation that the lake has seen, recorded or at work, 0 before the first."""
         recorded = self.store.newest_generation(self.pipeline, self.app)
-        return max(recorded, committed(self.store.lake, TELEMETRY, generation.fence(self.pipeline, self.app)))
+        return max(recorded, self.store.lake.committed(TELEMETRY, generation.fence(self.pipeline, self.app)))
 
     def open_entries(self) -> list[Reconfiguration]:
         """Return entries without an end, newest first."""

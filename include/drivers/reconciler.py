@@ -13,8 +13,8 @@ import psutil
 from filelock import FileLock, Timeout
 
 from include.drivers import driver_log, submit
+from include.drivers.app_drivers import AppDrivers, apps_of, problem
 from include.drivers.app_reconciler import AppReconciler, Method
-from include.drivers.fleet import Fleet, apps_of, problem
 from include.drivers.handover import HandOver
 from include.drivers.ledger import Ledger
 from include.drivers.submit import SubmitOptions
@@ -122,8 +122,8 @@ class Reconciler:
     def _apps(self, deployment: Deployment | None) -> list[str]:
         return apps_of(self._run_dir, self._spec.name, deployment.apps if deployment else [self._spec.app])
 
-    def _fleet(self, app: str) -> Fleet:
-        return Fleet(self._run_dir, self._spec.name, app, self._deployments, self._log_dir)
+    def _fleet(self, app: str) -> AppDrivers:
+        return AppDrivers(self._run_dir, self._spec.name, app, self._deployments, self._log_dir)
 
     def _app(self, app: str, leave_at_s: float) -> AppReconciler:
         spec = self._spec

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 
-from include.lake.deployment_follower import FollowedDeployment
+from include.lake.deployments import DeploymentFollower
 from include.lake.store import Lake
 from include.model.errors import MillraceError
 from include.model.join import JoinSettings
@@ -22,7 +22,7 @@ class DeployedSettings:
     """
 
     def __init__(self, lake: Lake, pipeline: str, first: JoinSettings) -> None:
-        self._followed, self._last = FollowedDeployment(lake, pipeline), first
+        self._followed, self._last = DeploymentFollower(lake, pipeline), first
 
     def __call__(self) -> JoinSettings:
         """Return the settings."""

@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 
 import pyarrow.compute as pc
 
-from include.lake.recent import Wanted, read_recent
+from include.lake.recent import RowQuery, read_recent
 from include.lake.records import decision_from_row, decision_row
 from include.lake.store import Lake, literal
 from include.model.decision import Action, Decision
@@ -55,7 +55,7 @@ class DecisionStore:
 
     def get(self, decision_id: str) -> Decision | None:
         """Return one Decision."""
-        wanted = Wanted(
+        wanted = RowQuery(
             TABLE, None, 1, not_before=_not_before(decision_id), equal={"decision_id": decision_id},
             transaction=_transaction(decision_id),
         )  # fmt: skip
@@ -68,7 +68,7 @@ class DecisionStore:
 
     def cursor(self, pipeline: str) -> Cursor:
         """Return where a pipeline's last look stopped reading."""
-        looks = self._read(Wanted(TABLE, pipeline, 1, where=pc.field("cursor_version").is_valid()))
+        looks = self._read(RowQuery(TABLE, pipeline, 1, where=pc.field("cursor_version").is_valid()))
         if not looks or looks[0].cursor_version is None:
             return Cursor()
         return Cursor(looks[0].cursor_version, looks[0].cursor_until, looks[0].cursor_table)
@@ -76,21 +76,21 @@ class DecisionStore:
     def last_measured(self, pipeline: str) -> Decision | None:
         """Return a pipeline's newest look that measured something and was no dry run."""
         same = pc.field("cursor_version").is_valid() & pc.field("signals").is_valid()
-        rows = read_recent(self.lake, Wanted(TABLE, pipeline, LOOKS_TRIED, where=same)).rows.to_pylist()
+        rows = read_recent(self.lake, RowQuery(TABLE, pipeline, LOOKS_TRIED, where=same)).rows.to_pylist()
         looks = (decision_from_row(row) for row in reversed(rows))
         return next((look for look in looks if _counts(look)), None)
 
     def awaiting(self, pipeline: str, since: datetime) -> list[Decision]:
         """Return a pipeline's Decisions since a time that were put before a person, newest first."""
-        found = self._read(Wanted(TABLE, pipeline, 100, not_before=since, equal={"action": Action.AWAIT.value}))
+        found = self._read(RowQuery(TABLE, pipeline, 100, not_before=since, equal={"action": Action.AWAIT.value}))
         return [decision for decision in found if decision.time > since]
 
     def of_reason(self, pipeline: str, reason_code: str, since: datetime) -> list[Decision]:
         """Return a pipeline's Decisions of one reason since a time, newest first, 100 at most."""
-        found = self._read(Wanted(TABLE, pipeline, 100, not_before=since, equal={"reason_code": reason_code}))
+        found = self._read(RowQuery(TABLE, pipeline, 100, not_before=since, equal={"reason_code": reason_code}))
         return [decision for decision in found if decision.time >= since]
 
-    def looks(self, pipeline: str, since: datetime | None, until: datetime) -> list[Decision]:
+    def evaluations(self, pipeline: str, since: datetime | None, until: datetime) -> list[Decision]:
         """Return the looks of a pipeline that measured something, oldest first.
 
         A dry run is none: the look after it starts where it did.
@@ -107,17 +107,17 @@ class DecisionStore:
         found = [decision_from_row(row) for row in self.lake.rows(sql, TABLE)]
         return [decision for decision in found if _counts(decision)]
 
-    def last_look(self, pipeline: str, until: datetime) -> Decision | None:
+    def last_evaluation(self, pipeline: str, until: datetime) -> Decision | None:
         """Return the newest look of a pipeline up to a time (UTC) that measured something."""
         measured = pc.field("cursor_version").is_valid() & pc.field("signals").is_valid()
-        found = self._read(Wanted(TABLE, pipeline, 1, where=measured & (pc.field("time") <= until)))
+        found = self._read(RowQuery(TABLE, pipeline, 1, where=measured & (pc.field("time") <= until)))
         return next(iter(found), None)
 
     def recent(self, pipeline: str | None = None, limit: int = 50) -> list[Decision]:
         """Return the newest Decisions, newest first, of one pipeline or of all."""
-        return self._read(Wanted(TABLE, pipeline, limit))
+        return self._read(RowQuery(TABLE, pipeline, limit))
 
-    def _read(self, wanted: Wanted) -> list[Decision]:
+    def _read(self, wanted: RowQuery) -> list[Decision]:
         """Return Decisions, newest first."""
         return [decision_from_row(row) for row in reversed(read_recent(self.lake, wanted).rows.to_pylist())]
 

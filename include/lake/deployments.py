@@ -15,12 +15,12 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
-from include.lake.deployment_follower import TABLE, newest
 from include.lake.store import Lake, literal
 from include.model.codec import from_json, to_json
 from include.model.deployment import Deployment
 from include.model.errors import Conflict
 
+TABLE = "control/deployments"
 SLOTS = "slots"
 MOST_ATTEMPTS = 100
 """An attempt is lost to another writer's commit only, so this many fail where a hundred others got through first."""
@@ -56,7 +56,7 @@ class DeploymentStore:
 
     def latest(self, pipeline: str) -> Deployment | None:
         """Return the newest version of a pipeline, None before its first launch."""
-        return newest(self.lake, pipeline)
+        return self._one(f"pipeline = {literal(pipeline)} order by version desc limit 1")
 
     def get(self, pipeline: str, version: int) -> Deployment | None:
         """Return one version of a pipeline."""
@@ -83,7 +83,9 @@ class DeploymentStore:
 
     def slots_in_use(self) -> SlotsInUse:
         """Return what to judge a commit by that may raise slots."""
-        raises = self.lake.transaction(TABLE, SLOTS)  # before the rows: a raise in between is then noticed at commit
+        raises = max(
+            0, self.lake.committed(TABLE, SLOTS)
+        )  # before the rows: a raise in between is then noticed at commit
         return SlotsInUse(raises, tuple(self.all_latest()))
 
     def attempts(self) -> Iterator[SlotsInUse]:
@@ -134,12 +136,38 @@ class DeploymentStore:
 
     def is_settled(self, decision_id: str) -> bool:
         """Say whether a Decision has become a version or was ruled out."""
-        return self.lake.transaction(TABLE, _decision(decision_id)) > 0
+        return self.lake.committed(TABLE, _decision(decision_id)) > 0
 
     def _one(self, where: str) -> Deployment | None:
         sql = f"select content from deployments where {where}"  # noqa: S608 - values pass through literal()
         rows = self.lake.rows(sql, TABLE)
         return from_json(Deployment, rows[0]["content"]) if rows else None
+
+
+@dataclass
+class DeploymentFollower:
+    """Reads a pipeline's newest Deployment again and again; without a new commit it looks at the table's log only.
+
+    Attributes:
+        lake: Where it is.
+        pipeline: Whose.
+    """
+
+    lake: Lake
+    pipeline: str
+    _version: int = -1
+    _newest: Deployment | None = None
+
+    def read(self) -> Deployment | None:
+        """Return the newest version, None before the first launch.
+
+        Raises:
+            MillraceError: If the lake cannot be read.
+        """
+        version = self.lake.version(TABLE)
+        if version != self._version:
+            self._newest, self._version = DeploymentStore(self.lake).latest(self.pipeline), version
+        return self._newest
 
 
 def _decision(decision_id: str) -> str:

@@ -19,6 +19,8 @@ from urllib.parse import unquote
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
+from deltalake import DeltaTable
+from deltalake.exceptions import DeltaError
 
 from include.model.errors import MillraceError
 
@@ -211,6 +213,45 @@ class DeltaLog:
             raise _unreadable(self.folder, error) from error
         versions = [n[:20] for n in names if n[20:] == ".json" or n[20:].startswith(".checkpoint.")]
         return max((int(v) for v in versions if v.isdecimal()), default=NOTHING)
+
+
+def newest_version(source: Path) -> int:
+    """Return the newest version of a pipeline's source table.
+
+    Raises:
+        MillraceError: If there is none, or one whose files cannot be read by their columns' names.
+    """
+    try:
+        table = DeltaTable(str(source))
+        mapping = table.metadata().configuration.get("delta.columnMapping.mode", "none")
+    except (OSError, DeltaError) as error:
+        raise MillraceError("source", str(source), "a Delta table", "Start the feed, or name another table.") from error
+    if mapping != "none":
+        remedy = "Its files do not have the columns' names: profile a table without column mapping."
+        raise MillraceError("delta.columnMapping.mode", mapping, "none", remedy)
+    return int(table.version())
+
+
+def appended_files(source: Path, after: int, through: int) -> tuple[Path, ...]:
+    """Return the data files that the commits of (after, through] appended; what compaction rewrote is not among them.
+
+    After -1 these are all files there are, also where the log begins later.
+
+    Raises:
+        MillraceError: If commits of the range were cleaned from the log.
+    """
+    log = DeltaLog(source)
+    if after < 0 and log.commit(0) is None:
+        files = DeltaTable(str(source), version=through).file_uris()
+        return tuple(Path(unquote(f.removeprefix("file://"))) for f in files)
+    files = []
+    for version in range(after + 1, through + 1):
+        commit = log.commit(version)
+        if commit is None:
+            remedy = f"Version {version} was cleaned from the log: go on with --since-version {version}."
+            raise MillraceError("--since-version", after, f">= {version}", remedy)
+        files += [source / file.path for file in commit.added]
+    return tuple(files)
 
 
 def _of_others(text: bytes, pipeline: str | None) -> bool:

@@ -8,7 +8,7 @@ from datetime import datetime
 
 import pyarrow.compute as pc
 
-from include.lake.recent import Wanted, read_recent
+from include.lake.recent import RowQuery, read_recent
 from include.lake.store import Lake
 from include.model.codec import to_json
 from include.model.decision import Memory
@@ -34,7 +34,7 @@ class MemoryStore:
         where = pc.field("decision_id") != besides
         if before is not None:
             where &= pc.field("time") < before
-        found = read_recent(self.lake, Wanted(TABLE, pipeline, 1, equal={"optimizer": optimizer}, where=where))
+        found = read_recent(self.lake, RowQuery(TABLE, pipeline, 1, equal={"optimizer": optimizer}, where=where))
         return json.loads(found.rows["value"][0].as_py()) if len(found.rows) else {}
 
     def record(self, pipeline: str, optimizer: str, decision_id: str, time: datetime, value: Memory) -> None:

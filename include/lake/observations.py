@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from include.lake.recent import Wanted, read_recent
+from include.lake.recent import RowQuery, read_recent
 from include.lake.records import observation_from_row, observation_row
 from include.lake.store import Lake
 from include.model.signals import Observation
@@ -39,7 +39,7 @@ class ObservationStore:
 
     def recent(self, pipeline: str, per_level: int = KEEP_PER_LEVEL) -> tuple[Observation, ...]:
         """Return the most recent points of every (operator, p), oldest first."""
-        newest = read_recent(self.lake, Wanted(TABLE, pipeline, MOST_POINTS)).rows
+        newest = read_recent(self.lake, RowQuery(TABLE, pipeline, MOST_POINTS)).rows
         return newest_of_each([observation_from_row(row) for row in newest.to_pylist()], per_level)
 
 

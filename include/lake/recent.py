@@ -70,7 +70,7 @@ class Recent:
 
 
 @dataclass(frozen=True)
-class Wanted:
+class RowQuery:
     """Which rows of a table are wanted.
 
     Attributes:
@@ -124,7 +124,7 @@ class _Reading:
     """One read under way: what was found so far, newest first."""
 
     lake: Lake
-    wanted: Wanted
+    wanted: RowQuery
     pieces: list[pa.Table] = field(default_factory=list)
     unreadable: list[str] = field(default_factory=list)
     count: int = 0
@@ -168,7 +168,7 @@ class _Reading:
         return Recent(newest, whole, tuple(self.unreadable), self.by_version)
 
 
-def read_recent(lake: Lake, wanted: Wanted) -> Recent:
+def read_recent(lake: Lake, wanted: RowQuery) -> Recent:
     """Return the newest rows of a growing table.
 
     Args:
@@ -190,7 +190,7 @@ def read_recent(lake: Lake, wanted: Wanted) -> Recent:
     return reading.result()
 
 
-def _nobody(lake: Lake, wanted: Wanted) -> bool:
+def _nobody(lake: Lake, wanted: RowQuery) -> bool:
     """Say whether the folder alone shows that the pipeline has no rows: a table by pipelines, and none of its own."""
     folder = lake.path(wanted.table)
     if wanted.pipeline is None or (folder / f"pipeline={wanted.pipeline}").exists():
@@ -299,7 +299,7 @@ def _read_snapshot(reading: _Reading) -> None:
     reading.sort()
 
 
-def _snapshot(lake: Lake, wanted: Wanted) -> list[AddedFile]:
+def _snapshot(lake: Lake, wanted: RowQuery) -> list[AddedFile]:
     path = lake.path(wanted.table)
     try:
         actions = pa.table(DeltaTable(str(path)).get_add_actions(flatten=False)).to_pylist()

@@ -7,9 +7,12 @@ from datetime import datetime
 
 from include.lake.records import reconfiguration_from_row, reconfiguration_row
 from include.lake.store import Lake, literal
-from include.model.decision import Reconfiguration
+from include.model.decision import Outcome, Reconfiguration
+from include.model.deployment import Deployment
 
 TABLE = "control/reconfigurations"
+BROKEN = {Outcome.FAILED: "driver_failed", Outcome.CIRCUIT_OPEN: "circuit_open"}
+"""Outcomes that leave a pipeline without a driver, with the reason code of an evaluation that finds it so."""
 
 
 @dataclass(frozen=True)
@@ -45,3 +48,9 @@ class ReconfigurationStore:
             ) where age = 1 order by started desc limit {int(limit)}
         """  # noqa: S608 - values pass through literal()
         return [reconfiguration_from_row(row) for row in self.lake.rows(sql, TABLE)]
+
+    def given_up(self, deployment: Deployment) -> Reconfiguration | None:
+        """Return the Reconfiguration that left a pipeline's newest Deployment without a driver; None if none did."""
+        last = next(iter(self.recent(deployment.pipeline, 1)), None)
+        broken = last is not None and last.outcome in BROKEN and (last.to_version or 0) >= deployment.version
+        return last if broken else None

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from deltalake import Schema
 
-from include.lake.recent import Recent, Wanted, read_recent
+from include.lake.recent import Recent, RowQuery, read_recent
 from include.lake.schemas import TABLES, TIME
 from include.lake.store import Lake
 
@@ -22,7 +22,7 @@ CATCH_UP_ROWS = 2000
 
 
 @dataclass(frozen=True)
-class Since:
+class NewRows:
     """New rows of a table and their surroundings.
 
     Attributes:
@@ -47,7 +47,7 @@ def expected_types(table: str) -> dict[str, str]:
     return _types(TABLES[table].columns)
 
 
-def read_since(lake: Lake, table: str, pipeline: str, version: int, before_rows: int = 200) -> Since:
+def read_since(lake: Lake, table: str, pipeline: str, version: int, before_rows: int = 200) -> NewRows:
     """Return a pipeline's rows committed after ``version`` and its newest rows before.
 
     Args:
@@ -61,16 +61,16 @@ def read_since(lake: Lake, table: str, pipeline: str, version: int, before_rows:
         MillraceError: If the table's log cannot be read.
     """
     newest = lake.version(table)
-    new = read_recent(lake, Wanted(table, pipeline, CATCH_UP_ROWS, after=version))
+    new = read_recent(lake, RowQuery(table, pipeline, CATCH_UP_ROWS, after=version))
     before = Recent(pa.table({}), True)
     if new.whole and version >= 0:
-        before = _before(lake, Wanted(table, pipeline, before_rows, through=version), new.rows)
+        before = _before(lake, RowQuery(table, pipeline, before_rows, through=version), new.rows)
     unreadable = (*new.unreadable, *before.unreadable)
     whole = new.whole or version < 0
-    return Since(newest, new.rows, before.rows, _found(new.rows, before.rows), whole, unreadable)
+    return NewRows(newest, new.rows, before.rows, _found(new.rows, before.rows), whole, unreadable)
 
 
-def _before(lake: Lake, wanted: Wanted, new: pa.Table) -> Recent:
+def _before(lake: Lake, wanted: RowQuery, new: pa.Table) -> Recent:
     """Return the rows that new ones are compared with; where none is near, the last one however old it is."""
     begin = _least_time(new)
     if begin is None:
@@ -96,7 +96,7 @@ def _has_times(rows: pa.Table) -> bool:
     return "time" in rows.column_names and pa.types.is_timestamp(rows.schema.field("time").type)
 
 
-def read_span(lake: Lake, table: str, pipeline: str, after: datetime | None, until: datetime) -> Since:
+def read_span(lake: Lake, table: str, pipeline: str, after: datetime | None, until: datetime) -> NewRows:
     """Return a pipeline's rows by their times: new ones within (``after``, ``until``], or else its newest one before.
 
     Args:
@@ -110,13 +110,13 @@ def read_span(lake: Lake, table: str, pipeline: str, after: datetime | None, unt
         MillraceError: If the table's log cannot be read.
     """
     newest = lake.version(table)
-    read = read_recent(lake, Wanted(table, pipeline, CATCH_UP_ROWS, not_before=after))
+    read = read_recent(lake, RowQuery(table, pipeline, CATCH_UP_ROWS, not_before=after))
     rows, before = _within(read.rows, after, until), read.rows.slice(0, 0)
     unreadable = read.unreadable
     if not len(rows) and after is not None:
-        last = read_recent(lake, Wanted(table, pipeline, 1))
+        last = read_recent(lake, RowQuery(table, pipeline, 1))
         before, unreadable = last.rows, (*unreadable, *last.unreadable)
-    return Since(newest, rows, before, _found(read.rows, before), True, unreadable)
+    return NewRows(newest, rows, before, _found(read.rows, before), True, unreadable)
 
 
 def _within(rows: pa.Table, after: datetime | None, until: datetime) -> pa.Table:

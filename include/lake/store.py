@@ -84,10 +84,15 @@ class Lake:
         commit = self.log(table).commit(newest) if newest >= 0 else None
         return None if commit is None else commit.time
 
-    def transaction(self, table: str, app_id: str) -> int:
-        """Return the number that an application transaction was last committed with, 0 if it never was."""
+    def committed(self, table: str, transaction: str) -> int:
+        """Return the number that an application transaction was last committed with, -1 if it never was.
+
+        Raises:
+            MillraceError: If the table cannot be read.
+        """
         handle = self._handle(table, create=False)
-        return 0 if handle is None else handle.transaction_version(app_id) or 0
+        number = None if handle is None else handle.transaction_version(transaction)
+        return -1 if number is None else int(number)
 
     def append(
         self,

@@ -61,7 +61,7 @@ def read_recording(pipeline: str, lake: Lake, since: datetime | None, until: dat
     store, deployments = DecisionStore(lake), DeploymentStore(lake).history()
     newest = _newest_look(store, pipeline, until)
     own = {made.version: made for _, made in deployments if made.pipeline == pipeline}
-    found = store.looks(pipeline, newest - DEFAULT_SPAN if since is None else since, until)
+    found = store.evaluations(pipeline, newest - DEFAULT_SPAN if since is None else since, until)
     looks = tuple(look for look in found if look.base_version in own)
     if not looks:
         raise MillraceError(
@@ -75,7 +75,7 @@ def read_recording(pipeline: str, lake: Lake, since: datetime | None, until: dat
 
 
 def _newest_look(store: DecisionStore, pipeline: str, until: datetime) -> datetime:
-    found = store.last_look(pipeline, until)
+    found = store.last_evaluation(pipeline, until)
     if found is None:
         raise MillraceError(
             "pipeline", pipeline, f"one that was looked at before {_text(until)}",

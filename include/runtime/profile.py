@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from include.lake.appended import appended, committed, newest_version
+from include.lake.log import appended_files, newest_version
 from include.lake.store import Lake
 from include.model.errors import MillraceError
 
@@ -95,12 +95,12 @@ def run(spark: SparkSession, lake: Lake, profile: Profile, since: int = -1, thro
     """
     newest = newest_version(profile.source)
     transaction = f"{profile.pipeline}/profile"
-    done = {table: committed(lake, table, transaction) for table in TABLES}
+    done = {table: lake.committed(table, transaction) for table in TABLES}
     reached = None
     for after, end in ranges(done, since, newest if through is None else min(through, newest)):
-        found = appended(profile.source, after, end)
-        if found.files:
-            counted = measure(_read(spark, profile.source, found.files), profile)
+        files = appended_files(profile.source, after, end)
+        if files:
+            counted = measure(_read(spark, profile.source, files), profile)
             for table in TABLES:
                 # an empty commit too says how far the source was read
                 lake.append(table, counted.get(table, []), {transaction: end})

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from include.lake.since import Since, expected_types
+from include.lake.since import NewRows, expected_types
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -22,7 +22,7 @@ CLOCK_TOLERANCE = timedelta(seconds=5)
 OPERATOR_MEASURES = ("tasks", "p", "rows_in", "rows_out", "useful_s")
 
 
-def columns_frame(table: str, since: Since) -> pd.DataFrame:
+def columns_frame(table: str, since: NewRows) -> pd.DataFrame:
     """Return one row a column of ``table``: its name, the type expected and the type found (null: missing)."""
     import pandas as pd
 
@@ -38,7 +38,7 @@ def columns_frame(table: str, since: Since) -> pd.DataFrame:
     )
 
 
-def tables_frame(seen: dict[str, Since], now: datetime, started: datetime | None) -> pd.DataFrame:
+def tables_frame(seen: dict[str, NewRows], now: datetime, started: datetime | None) -> pd.DataFrame:
     """Return one row a telemetry table: whether it is there, and the age of its newest row in seconds.
 
     Args:
@@ -68,7 +68,7 @@ def newest_time(part: pa.Table, now: datetime) -> datetime | None:
     return newest
 
 
-def batches_frame(since: Since, now: datetime) -> pd.DataFrame:
+def batches_frame(since: NewRows, now: datetime) -> pd.DataFrame:
     """Return the new rows of ``telemetry/batches`` with what the checks need beside the columns.
 
     A row without rows and duration is an idle marker: it tells the source's end while no batch runs, under the id of
@@ -110,7 +110,7 @@ def batches_frame(since: Since, now: datetime) -> pd.DataFrame:
     return frame[twins].drop(columns=["new", "idle"])
 
 
-def apps_frame(since: Since, now: datetime) -> pd.DataFrame:
+def apps_frame(since: NewRows, now: datetime) -> pd.DataFrame:
     """Return the new rows of ``telemetry/apps`` with ``ahead_s`` (time after now)."""
     frame = _numbers(since.rows, [c for c in since.rows.column_names if c != "date"])
     if len(frame):

@@ -14,7 +14,7 @@ from include.control.quality.docs import DataDocs, without_bars
 from include.control.quality.measures import Part, sound
 from include.lake.deployments import DeploymentStore
 from include.lake.reconfigurations import ReconfigurationStore
-from include.lake.since import CATCH_UP_ROWS, Since, read_since, read_span
+from include.lake.since import CATCH_UP_ROWS, NewRows, read_since, read_span
 from include.lake.store import Lake
 from include.model.errors import MillraceError
 from include.model.protocols import Cursor
@@ -55,7 +55,7 @@ def check(spec: PipelineSpec, lake: Lake, cursor: Cursor, now: datetime, folder:
     return GateResult(not failures, failures, _told(failures), address, read_to, note)
 
 
-def _parts(spec: PipelineSpec, lake: Lake, seen: Mapping[str, Since], now: datetime) -> list[Part]:
+def _parts(spec: PipelineSpec, lake: Lake, seen: Mapping[str, NewRows], now: datetime) -> list[Part]:
     import pandas as pd
 
     deployment = DeploymentStore(lake).latest(spec.name)
@@ -146,6 +146,6 @@ def _told(failures: Sequence[Failure]) -> str:
     return f"{failures[0].sentence}{also}"
 
 
-def _until(seen: Mapping[str, Since], cursor: Cursor, now: datetime) -> datetime | None:
+def _until(seen: Mapping[str, NewRows], cursor: Cursor, now: datetime) -> datetime | None:
     times = [frames.newest_time(since.rows, now) for since in seen.values()]
     return max((t for t in (*times, cursor.until) if t is not None), default=None)

@@ -67,7 +67,7 @@ class Rounds:
                 self._at_work[name] = pool.submit(self._round, name, deployment.version)
 
     def _round(self, name: str, version: int) -> None:
-        from include.drivers.delegate import leave_word
+        from include.drivers.delegate import write_status
 
         problem, running = None, False
         try:
@@ -87,7 +87,7 @@ class Rounds:
         except Exception as error:
             problem = f"{type(error).__name__}: {error}"
             log.exception("%s", name)
-        leave_word(self._run_dir, name, version, problem, running=running)
+        write_status(self._run_dir, name, version, problem, running=running)
 
     def _reconciler(self, name: str) -> Reconciler:
         """Return the pipeline's reconciler, kept between rounds: it waits for the processes it started."""

@@ -18,8 +18,7 @@ from typing import Any
 
 import click
 
-from include.lake.appended import committed
-from include.lake.deployment_follower import FollowedDeployment
+from include.lake.deployments import DeploymentFollower
 from include.lake.source import SourceTable
 from include.lake.store import Lake
 from include.local.feeds.course import Course, steer
@@ -57,7 +56,7 @@ class Reporter:
             MillraceError: If the lake cannot be written.
         """
         transaction = f"{self.pipeline}/streams"
-        for period in range(committed(self.lake, TELEMETRY, transaction) + 1, (tick + 1) // self.ticks):
+        for period in range(self.lake.committed(TELEMETRY, transaction) + 1, (tick + 1) // self.ticks):
             span = range(period * self.ticks, (period + 1) * self.ticks)
             rows = [{"pipeline": self.pipeline, **row} for row in intake.report(log, span)]
             self.lake.append(TELEMETRY, rows, {transaction: period})
@@ -117,7 +116,7 @@ def run(
     return True
 
 
-def _wished(followed: FollowedDeployment) -> Mapping[str, int]:
+def _wished(followed: DeploymentFollower) -> Mapping[str, int]:
     newest = followed.read()
     return newest.ingest if newest else {}
 
@@ -146,7 +145,7 @@ def main(
         with CourseLog(log or ingest[0].parent / f"{pipeline}.courses.jsonl", datetime.now(UTC)) as courses:
             tables = [SourceTable(folder, SCHEMA, f"{clock.content}, a share of it") for folder in ingest]
             reporter = Reporter(found, pipeline, max(1, round(report_s / clock.tick_s)))
-            followed = FollowedDeployment(found, pipeline)
+            followed = DeploymentFollower(found, pipeline)
             run(intake, tables, courses, lambda: _wished(followed), reporter, parts, wait, partial(print, flush=True))
     except Conflict:
         sys.exit(f"error: another replay is filling {', '.join(map(str, ingest))}: stop one of the two")

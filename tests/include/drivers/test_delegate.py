@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from include.drivers.delegate import DelegatedReconciler, leave_word
+from include.drivers.delegate import DelegatedReconciler, write_status
 from include.lake.deployments import DeploymentStore
 from include.lake.reconfigurations import ReconfigurationStore
 from include.lake.store import Lake
@@ -41,7 +41,7 @@ def test_delegate_when_the_runner_answers_later_then_waits_and_tells_what_it_did
     def run() -> None:
         assert asked.wait(10)
         ReconfigurationStore(Lake(lake.root)).record(change(1))
-        leave_word(tmp_path, "orders", 1)
+        write_status(tmp_path, "orders", 1)
 
     runner = threading.Thread(target=run)
     runner.start()
@@ -50,11 +50,11 @@ def test_delegate_when_the_runner_answers_later_then_waits_and_tells_what_it_did
 
 
 def test_delegate_when_the_runner_only_knows_an_older_version_then_is_not_ready(lake: Lake, tmp_path: Path) -> None:
-    leave_word(tmp_path, "orders", 1)
+    write_status(tmp_path, "orders", 1)
     DeploymentStore(lake).commit(SPEC.first_deployment(), 1)
     with pytest.raises(NotReady):
         DelegatedReconciler(SPEC, lake, tmp_path).reconcile(wait_s=0)
-    leave_word(tmp_path, "orders", 2)
+    write_status(tmp_path, "orders", 2)
     assert DelegatedReconciler(SPEC, lake, tmp_path).reconcile(wait_s=0) == ()
 
 
@@ -67,7 +67,7 @@ def test_delegate_when_no_runner_is_up_then_says_so(
 
 
 def test_delegate_when_the_runner_could_not_then_passes_its_words_on(lake: Lake, tmp_path: Path) -> None:
-    leave_word(tmp_path, "orders", 1, "script: got 'x.py'; allowed: an existing file.")
+    write_status(tmp_path, "orders", 1, "script: got 'x.py'; allowed: an existing file.")
     with pytest.raises(MillraceError, match="an existing file"):
         DelegatedReconciler(SPEC, lake, tmp_path).reconcile(wait_s=0)
 

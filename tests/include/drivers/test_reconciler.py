@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from include.drivers import backoff
+from include.drivers import failure_history
 from include.model.decision import Outcome
 from include.model.errors import MillraceError, NotReady
 from include.run_folder.record import DriverState
@@ -305,7 +305,7 @@ def test_reconcile_when_the_predecessor_is_deaf_then_is_killed_after_the_deadlin
     assert [c.outcome for c in plant.reconciler().reconcile()] == [Outcome.READY]
     assert plant.versions() == [(2, 2)]
     assert plant.reconciler().reconcile() == ()
-    assert backoff.load(plant.root / "run" / NAME / NAME).contents == {}  # its end is nobody's trouble
+    assert failure_history.load(plant.root / "run" / NAME / NAME).contents == {}  # its end is nobody's trouble
 
 
 def test_reconcile_when_called_by_many_at_once_then_one_driver_runs(plant: DoublesPlant) -> None:

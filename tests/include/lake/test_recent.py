@@ -8,7 +8,7 @@ import pyarrow.compute as pc
 import pytest
 from deltalake import DeltaTable
 
-from include.lake.recent import COMMITS_OF_ROWS, Recent, Wanted, read_recent
+from include.lake.recent import COMMITS_OF_ROWS, Recent, RowQuery, read_recent
 from include.lake.schemas import TABLES
 from include.lake.since import CATCH_UP_ROWS, read_since, read_span
 from include.lake.store import CONFIGURATION, Lake
@@ -49,8 +49,8 @@ def numbers(found: Recent) -> list[int]:
     return found.rows["generation"].to_pylist() if len(found.rows) else []
 
 
-def wanted(limit: int = 100, **more: Any) -> Wanted:
-    return Wanted(TABLE, "a", limit, **more)
+def wanted(limit: int = 100, **more: Any) -> RowQuery:
+    return RowQuery(TABLE, "a", limit, **more)
 
 
 def test_recent_when_rows_are_asked_for_then_the_newest_of_the_pipeline_come_oldest_first(lake: Lake) -> None:
@@ -59,8 +59,8 @@ def test_recent_when_rows_are_asked_for_then_the_newest_of_the_pipeline_come_old
     found = read_recent(lake, wanted(3))
     assert (numbers(found), found.whole) == ([14, 16, 18], False)
     assert set(found.rows.column_names) == set(TABLES[TABLE].columns.names)
-    assert read_recent(lake, Wanted(TABLE, None, 2)).rows["generation"].to_pylist() == [18, 19]
-    assert numbers(read_recent(lake, Wanted(TABLE, "nobody", 5))) == []
+    assert read_recent(lake, RowQuery(TABLE, None, 2)).rows["generation"].to_pylist() == [18, 19]
+    assert numbers(read_recent(lake, RowQuery(TABLE, "nobody", 5))) == []
 
 
 def test_recent_when_versions_or_conditions_bound_it_then_only_those_rows_come(lake: Lake) -> None:
@@ -95,7 +95,7 @@ def test_recent_when_a_file_cannot_be_read_then_it_is_named_and_the_rest_comes(l
     spoiled.unlink()
     if how == "garbage":
         spoiled.write_bytes(b"no parquet")
-    found = read_recent(lake, Wanted(TABLE, None, 3))
+    found = read_recent(lake, RowQuery(TABLE, None, 3))
     assert numbers(found) == [4, 5, 6]
     assert found.unreadable == (str(spoiled.relative_to(lake.root)),) == tuple(lake.unreadable)
 
@@ -140,7 +140,7 @@ def test_recent_when_a_pipeline_is_silent_for_very_many_commits_then_its_last_ro
     entry = (log / f"{1:020d}.json").read_text().replace("quiet", "other")
     for version in range(2, COMMITS_OF_ROWS + 10):
         (log / f"{version:020d}.json").write_text(entry)
-    assert numbers(read_recent(lake, Wanted(TABLE, "quiet", 1))) == [1]
+    assert numbers(read_recent(lake, RowQuery(TABLE, "quiet", 1))) == [1]
 
 
 def test_recent_when_the_table_is_missing_then_is_empty_and_a_broken_log_is_told(tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ from deltalake import DeltaTable, write_deltalake
 
 from include.lake.fenced import FencedTable
 from include.lake.maintain import compact, maintain
-from include.lake.recent import Wanted, read_recent
+from include.lake.recent import RowQuery, read_recent
 from include.lake.repartition import repartition
 from include.lake.schemas import TABLES
 from include.lake.store import CONFIGURATION, Lake
@@ -74,13 +74,13 @@ def test_repartition_when_a_table_is_of_an_older_version_then_its_rows_move_each
 def test_repartition_when_done_then_ids_transactions_and_readers_go_on(lake: Lake) -> None:
     fill(lake)
     before, version = lake.log(TABLE).table_id(), lake.version(TABLE)
-    newest = read_recent(lake, Wanted(TABLE, "a", 5)).rows["generation"]
+    newest = read_recent(lake, RowQuery(TABLE, "a", 5)).rows["generation"]
     repartition(lake, TABLE)
     fresh = Lake(lake.root)
     assert (fresh.log(TABLE).table_id(), fresh.version(TABLE)) == (before, version + 1)
     assert fresh.append(TABLE, [row("a", 4)], {"app/a": 4}) is None
-    assert len(read_recent(fresh, Wanted(TABLE, "a", 5, after=version)).rows) == 0
-    assert read_recent(fresh, Wanted(TABLE, "a", 5)).rows["generation"].to_pylist() == newest.to_pylist()
+    assert len(read_recent(fresh, RowQuery(TABLE, "a", 5, after=version)).rows) == 0
+    assert read_recent(fresh, RowQuery(TABLE, "a", 5)).rows["generation"].to_pylist() == newest.to_pylist()
 
 
 def test_maintain_when_a_table_is_of_an_older_version_then_moves_it_and_what_lay_there_is_deleted_later(
@@ -185,7 +185,7 @@ def test_append_when_the_table_lacks_a_column_then_it_is_added_and_old_rows_have
     assert other.version(table) == 1 and other.rows("select decision_id from decisions", table)
     lake.append(table, [{**plain, "decision_id": "2", "cursor_table": "t"}], {"d": 2})
     other.append(table, [{**plain, "decision_id": "3", "cursor_table": "t"}], {"d": 3})
-    found = read_recent(lake, Wanted(table, "p", 9)).rows.sort_by("decision_id")
+    found = read_recent(lake, RowQuery(table, "p", 9)).rows.sort_by("decision_id")
     assert found["cursor_table"].to_pylist() == [None, "t", "t"]
 
 

@@ -14,7 +14,6 @@ from deltalake import DeltaTable
 from hypothesis import given
 from hypothesis import strategies as st
 
-from include.lake.appended import committed
 from include.lake.source import SourceTable
 from include.lake.store import Lake
 from include.model.errors import MillraceError
@@ -149,7 +148,7 @@ def test_run_when_it_died_between_two_tables_then_a_retry_doubles_nothing(
     with pytest.raises(OSError, match="killed"):
         run(spark, lake, profile(source))
     monkeypatch.setattr(Lake, "append", append)
-    assert committed(lake, TABLES[0], "p/profile") > committed(lake, TABLES[1], "p/profile") == -1
+    assert lake.committed(TABLES[0], "p/profile") > lake.committed(TABLES[1], "p/profile") == -1
     source.append(20)
     run(spark, lake, profile(source))
     assert_each_row_once(lake, source.rows)

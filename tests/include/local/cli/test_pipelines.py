@@ -14,8 +14,8 @@ import psutil
 import pytest
 from click.testing import CliRunner, Result
 
-from include.drivers import backoff
-from include.drivers.backoff import AppTroubles, fingerprint
+from include.drivers import failure_history
+from include.drivers.failure_history import FailureHistory, fingerprint
 from include.lake.deployments import DeploymentStore
 from include.lake.store import Lake
 from include.local.cli.commands import millrace
@@ -198,8 +198,10 @@ def test_status_when_the_circuit_is_open_then_says_why_and_when_it_is_tried_agai
     made = DeploymentStore(run.lake).latest("delays")
     assert made is not None
     content, now = fingerprint(made.apps["delays"]), datetime.now(UTC)
-    troubles = AppTroubles().failed(content, 1, "ImportError: no x", now).failed(content, 1, "ImportError: no x", now)
-    backoff.save(home / "run" / "drivers" / "delays" / "delays", troubles)
+    troubles = (
+        FailureHistory().failed(content, 1, "ImportError: no x", now).failed(content, 1, "ImportError: no x", now)
+    )
+    failure_history.save(home / "run" / "drivers" / "delays" / "delays", troubles)
     result = _call("status", "--json")
     assert result.return_value == 1
     problem = json.loads(result.output)["pipelines"]["delays"]["problem"]

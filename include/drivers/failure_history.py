@@ -25,7 +25,7 @@ KEPT_CONTENTS = 20
 
 
 @dataclass(frozen=True)
-class Trouble:
+class ContentFailures:
     """What went wrong with one content.
 
     Attributes:
@@ -57,7 +57,7 @@ class Trouble:
 
 
 @dataclass(frozen=True)
-class AppTroubles:
+class FailureHistory:
     """An app's troubles by content, and the generations whose end has been accounted for.
 
     Attributes:
@@ -66,23 +66,23 @@ class AppTroubles:
     """
 
     settled: tuple[int, ...] = ()
-    contents: Mapping[str, Trouble] = field(default_factory=dict)
+    contents: Mapping[str, ContentFailures] = field(default_factory=dict)
 
-    def settle(self, *generations: int) -> AppTroubles:
+    def settle(self, *generations: int) -> FailureHistory:
         """Return the state after accounting for the end of some generations."""
         return replace(self, settled=tuple(sorted({*self.settled, *generations})[-KEPT_GENERATIONS * 2 :]))
 
-    def failed(self, content: str, version: int, error: str, now: datetime) -> AppTroubles:
+    def failed(self, content: str, version: int, error: str, now: datetime) -> FailureHistory:
         """Return the state after a failure by the content's own doing."""
-        old = self.contents.get(content, Trouble(0, 0, version, now))
+        old = self.contents.get(content, ContentFailures(0, 0, version, now))
         return self._with(content, replace(old, failures=old.failures + 1, version=version, last=now, error=error))
 
-    def died(self, content: str, version: int, now: datetime) -> AppTroubles:
+    def died(self, content: str, version: int, now: datetime) -> FailureHistory:
         """Return the state after a ready driver was killed from outside."""
-        old = self.contents.get(content, Trouble(0, 0, version, now))
+        old = self.contents.get(content, ContentFailures(0, 0, version, now))
         return self._with(content, replace(old, deaths=old.deaths + 1, version=version, last=now))
 
-    def steady(self, content: str) -> AppTroubles:
+    def steady(self, content: str) -> FailureHistory:
         """Return the state after a content has run long enough to be trusted again."""
         return replace(self, contents={k: v for k, v in self.contents.items() if k != content})
 
@@ -98,11 +98,11 @@ class AppTroubles:
         since_s = (now - trouble.last).total_seconds()
         return 0.0 if since_s < 0 else max(0.0, trouble.delay_s - since_s)
 
-    def forgive_others(self, content: str) -> AppTroubles:
+    def forgive_others(self, content: str) -> FailureHistory:
         """Return the state in which all other contents are as good as new: this one fails as they did."""
         return replace(self, contents={k: v for k, v in self.contents.items() if k == content})
 
-    def _with(self, content: str, trouble: Trouble) -> AppTroubles:
+    def _with(self, content: str, trouble: ContentFailures) -> FailureHistory:
         newest = sorted({**self.contents, content: trouble}.items(), key=lambda item: item[1].last)[-KEPT_CONTENTS:]
         return replace(self, contents=dict(newest))
 
@@ -112,14 +112,14 @@ def fingerprint(app: AppDeployment) -> str:
     return hashlib.sha256(to_json(app).encode()).hexdigest()[:16]
 
 
-def load(folder: Path) -> AppTroubles:
+def load(folder: Path) -> FailureHistory:
     """Return an app's state; a lost or damaged file means no trouble known."""
     try:
-        return from_json(AppTroubles, (folder / FILE).read_text(encoding="utf-8"))
+        return from_json(FailureHistory, (folder / FILE).read_text(encoding="utf-8"))
     except (OSError, ValueError, TypeError, KeyError, AttributeError):
-        return AppTroubles()
+        return FailureHistory()
 
 
-def save(folder: Path, troubles: AppTroubles) -> None:
+def save(folder: Path, troubles: FailureHistory) -> None:
     """Replace an app's state atomically."""
     write_text(folder / FILE, to_json(troubles))

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from pathlib import Path
 
-from include.drivers import backoff, driver_log
-from include.drivers.backoff import AppTroubles, fingerprint
+from include.drivers import driver_log, failure_history
+from include.drivers.failure_history import FailureHistory, fingerprint
 from include.lake.deployments import DeploymentStore
 from include.model.deployment import Deployment
 from include.run_folder import generation
@@ -29,7 +29,7 @@ class Failure:
 
 
 @dataclass(frozen=True)
-class Fleet:
+class AppDrivers:
     """The drivers of one app.
 
     Attributes:
@@ -103,14 +103,14 @@ class Fleet:
         """Return the record of the last generation before ``number`` that served."""
         return next((r for r in self.records() if r.generation < number and r.ready_at is not None), None)
 
-    def troubles(self) -> AppTroubles:
+    def troubles(self) -> FailureHistory:
         """Return what went wrong so far."""
-        return backoff.load(self.folder)
+        return failure_history.load(self.folder)
 
-    def keep(self, troubles: AppTroubles) -> None:
+    def keep(self, troubles: FailureHistory) -> None:
         """Store what went wrong."""
         if troubles != self.troubles():
-            backoff.save(self.folder, troubles)
+            failure_history.save(self.folder, troubles)
 
     def forget(self, drivers: Sequence[LiveDriver]) -> None:
         """Note, before some drivers are told to end, that their end is no trouble."""
@@ -176,7 +176,9 @@ class Fleet:
         if self.log_dir is not None:
             driver_log.prune(self.log_dir, self.pipeline, self.app, generation.newest(self.folder))
 
-    def _account(self, troubles: AppTroubles, record: DriverRecord, now: datetime) -> tuple[AppTroubles, str | None]:
+    def _account(
+        self, troubles: FailureHistory, record: DriverRecord, now: datetime
+    ) -> tuple[FailureHistory, str | None]:
         """Return the state after a driver's end, and by which error it failed; None if by no doing of its own."""
         if record.state in (DriverState.STOPPING, DriverState.STOPPED, DriverState.COMPLETED):
             return troubles, None
@@ -205,7 +207,7 @@ def problem(run_dir: Path, deployment: Deployment, deployments: DeploymentStore,
     """
     name = deployment.pipeline
     apps = apps_of(run_dir, name, deployment.apps)
-    problems = (Fleet(run_dir, name, app, deployments).problem(deployment, now) for app in apps)
+    problems = (AppDrivers(run_dir, name, app, deployments).problem(deployment, now) for app in apps)
     return next((found for found in problems if found is not None), None)
 
 
@@ -213,7 +215,7 @@ def was_steady(record: DriverRecord, until: datetime | None) -> bool:
     """Say whether a driver served long enough, until a moment, to be trusted again."""
     if record.ready_at is None or until is None:
         return False
-    return until - record.ready_at >= timedelta(seconds=backoff.STEADY_S)
+    return until - record.ready_at >= timedelta(seconds=failure_history.STEADY_S)
 
 
 def _times(number: int) -> str:

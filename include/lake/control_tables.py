@@ -1,0 +1,34 @@
+"""The control tables of one lake, made once by the wiring and handed to whoever needs one of them."""
+
+from __future__ import annotations
+
+from include.lake.decisions import DecisionStore
+from include.lake.deployments import DeploymentStore
+from include.lake.memories import MemoryStore
+from include.lake.observations import ObservationStore
+from include.lake.reconfigurations import ReconfigurationStore
+from include.lake.store import Lake
+
+
+class ControlTables:
+    """Decisions, Deployments and what came of them.
+
+    Args:
+        lake: The lake that holds them.
+
+    Attributes:
+        lake: The same.
+        decisions: Every evaluation, holds included.
+        deployments: The numbered desired states.
+        memories: What each optimizer keeps between evaluations.
+        observations: The GP's training data.
+        reconfigurations: What actually happened to the apps.
+    """
+
+    def __init__(self, lake: Lake) -> None:
+        self.lake = lake
+        self.decisions = DecisionStore(lake)
+        self.deployments = DeploymentStore(lake)
+        self.memories = MemoryStore(lake)
+        self.observations = ObservationStore(lake)
+        self.reconfigurations = ReconfigurationStore(lake)
