@@ -2,61 +2,74 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
 
-from include.control.guards import Scaling
-from include.lake.decisions import DecisionStore
-from include.lake.reconfigurations import ReconfigurationStore
-from include.lake.store import Lake
+from include.lake.control_tables import ControlTables
+from include.lake.reconfigurations import BROKEN
 from include.model.decision import Decision, Outcome, Reconfiguration
-from include.model.signals import AppSignals, Signals
-from include.model.spec import PipelineSpec
+from include.model.signals import Signals
+
+ABILITY = "processing_ability_rows_per_s"
+"""The key under which a Decision predicts and a Reconfiguration achieves."""
+
+EFFECTIVE_SHARE = 0.1
+"""Least share of the predicted gain that counts as an effect (Flink's autoscaler uses the same default)."""
+
+FAILURES = {*BROKEN, Outcome.ROLLED_BACK}
 
 
-def verify(spec: PipelineSpec, lake: Lake, signals: Signals) -> tuple[Reconfiguration, ...]:
-    """Fill in what the last change achieved, and return the Reconfigurations that were completed so.
+@dataclass(frozen=True)
+class Scaling:
+    """The last verified change of an app's slots, and what it brought (rows a second)."""
+
+    app: str
+    before: int
+    after: int
+    ended: datetime
+    capacity_before: float
+    capacity_predicted: float
+    capacity_achieved: float
+
+    @property
+    def ineffective(self) -> bool:
+        """True for a scale-up that was to bring more and brought almost nothing of it."""
+        promised = self.capacity_predicted - self.capacity_before
+        gained = self.capacity_achieved - self.capacity_before
+        return self.after > self.before and promised > 0 and gained < EFFECTIVE_SHARE * promised
+
+
+def verify(tables: ControlTables, signals: Signals) -> tuple[tuple[Reconfiguration, Decision], ...]:
+    """Fill in what the last change achieved, and return the Reconfigurations so completed with their Decisions.
 
     A change is judged once, when it has settled, and only if its own version is what was measured. A predicted figure
-    that the look cannot measure (no capacity yet) waits for a later look; an ineffective scaling then shows as
+    that cannot be measured yet (no capacity) waits for a later evaluation; an ineffective scaling then shows as
     ``achieved`` far from the Decision's ``predicted`` under the same keys.
-
-    Args:
-        spec: The pipeline.
-        lake: Its control tables.
-        signals: What the present look measured.
-    """
-    store = ReconfigurationStore(lake)
-    done = () if signals.settling else completed(store.recent(spec.name), signals, DecisionStore(lake).get)
-    for change in done:
-        store.record(change)
-    return done
-
-
-def completed(
-    changes: Sequence[Reconfiguration], signals: Signals, find: Callable[[str], Decision | None]
-) -> tuple[Reconfiguration, ...]:
-    """Return the changes that can be judged now, with what they achieved.
-
-    Args:
-        changes: Reconfigurations, newest first.
-        signals: What the present look measured.
-        find: Finds the Decision behind a change by its id.
     """
     if signals.settling:
         return ()
-    apps = {app.app: app for app in signals.apps}
-    done: list[Reconfiguration] = []
-    for change in _judgeable(changes, signals):
-        measured, decision = apps.get(change.app), find(change.decision_id or "")
-        if measured is not None and decision is not None and (achieved := _measured(decision.predicted, measured)):
-            done.append(replace(change, achieved=achieved))
-    return tuple(done)
+    verified: list[tuple[Reconfiguration, Decision]] = []
+    for change in unverified(tables.reconfigurations.recent(signals.pipeline), signals):
+        decision = tables.decisions.get(change.decision_id or "")
+        if decision is not None and (achieved := achieved_by(change, decision, signals)):
+            completed = replace(change, achieved=achieved)
+            tables.reconfigurations.record(completed)
+            verified.append((completed, decision))
+    return tuple(verified)
 
 
-def _judgeable(changes: Sequence[Reconfiguration], signals: Signals) -> list[Reconfiguration]:
+def unverified(history: Iterable[Reconfiguration], signals: Signals) -> list[Reconfiguration]:
+    """Return the decided changes that these signals can judge.
+
+    Args:
+        history: Reconfigurations, newest first.
+        signals: What was measured.
+    """
+    if signals.settling:
+        return []
     newest: dict[str, Reconfiguration] = {}
-    for change in changes:  # newest first
+    for change in history:
         newest.setdefault(change.app, change)
     return [
         c
@@ -68,50 +81,45 @@ def _judgeable(changes: Sequence[Reconfiguration], signals: Signals) -> list[Rec
     ]
 
 
-def _measured(predicted: Mapping[str, float], app: AppSignals) -> dict[str, float]:
+def achieved_by(change: Reconfiguration, decision: Decision, signals: Signals) -> Mapping[str, float]:
     """Return what was measured under the keys of what was predicted; empty while the capacity is not known."""
-    if app.capacity is None or app.capacity.parallelism != app.parallelism:
+    app = next((a for a in signals.apps if a.app == change.app), None)
+    capacity = app.capacity if app else None
+    if app is None or capacity is None or capacity.parallelism != app.parallelism:
         return {}
-    rate = app.capacity.rows_per_s
-    known: dict[str, float | None] = {
-        "processing_ability_rows_per_s": rate,
-        "fixed_s": app.capacity.fixed_s,
-        "parallelism": float(app.capacity.parallelism),
+    arrival, rate = app.arrival_rows_per_s, capacity.rows_per_s
+    measured: dict[str, float | None] = {
+        ABILITY: rate,
+        "fixed_s": capacity.fixed_s,
+        "parallelism": float(capacity.parallelism),
         "slots": float(app.slots),
-        "arrival_rows_per_s": app.arrival_rows_per_s,
-        "utilisation_ratio": None if app.arrival_rows_per_s is None else app.arrival_rows_per_s / rate,
+        "arrival_rows_per_s": arrival,
+        "utilisation_ratio": None if arrival is None else arrival / rate,
     }
-    return {key: value for key in predicted if (value := known.get(key)) is not None}
+    return {key: value for key in decision.predicted if (value := measured.get(key)) is not None}
 
 
-ABILITY = "processing_ability_rows_per_s"
-"""The key under which a Decision predicts and a Reconfiguration achieves."""
-
-
-def last_scalings(history: Iterable[Reconfiguration], find: Callable[[str], Decision | None]) -> tuple[Scaling, ...]:
-    """Return the last decided change of each app, where it has been verified.
+def last_decided(history: Iterable[Reconfiguration]) -> list[Reconfiguration]:
+    """Return the last change of each app that a Decision made.
 
     Args:
         history: Reconfigurations, newest first.
-        find: Finds the Decision behind one by its id.
     """
     newest: dict[str, Reconfiguration] = {}
     for change in history:
         if change.decision_id is not None:
             newest.setdefault(change.app, change)
-    found = (_scaling(change, find(change.decision_id or "")) for change in newest.values())
-    return tuple(s for s in found if s is not None)
+    return list(newest.values())
 
 
-def _scaling(change: Reconfiguration, decision: Decision | None) -> Scaling | None:
+def scaling(change: Reconfiguration, decision: Decision | None) -> Scaling | None:
+    """Return what a change of an app's slots was to bring and brought; None if it was not verified."""
     if decision is None or decision.target is None or change.ended is None or ABILITY not in change.achieved:
         return None
     signals = decision.signals
     app = next((a for a in signals.apps if a.app == change.app), None) if signals else None
-    step = next(
-        (c for p in decision.proposals for c in p.changes if (c.app, c.field) == (change.app, "slots")),
-        None,
-    )
+    of_slots = (c for p in decision.proposals for c in p.changes if (c.app, c.field) == (change.app, "slots"))
+    step = next(of_slots, None)
     if app is None or app.capacity is None or step is None or ABILITY not in decision.predicted:
         return None
     return Scaling(
@@ -123,3 +131,23 @@ def _scaling(change: Reconfiguration, decision: Decision | None) -> Scaling | No
         capacity_predicted=decision.predicted[ABILITY],
         capacity_achieved=change.achieved[ABILITY],
     )
+
+
+def failed_changes(history: Sequence[Reconfiguration]) -> list[Reconfiguration]:
+    """Return the changes that failed by what they changed to, newest first.
+
+    A driver that failed while it served did not fail by a change. Nor did a new content where the old one, tried after
+    it, failed too.
+
+    Args:
+        history: Reconfigurations, newest first.
+    """
+    return [
+        change
+        for change, later in zip(history, [None, *history], strict=False)
+        if change.outcome in FAILURES and change.from_version != change.to_version and not _fails_as_well(change, later)
+    ]
+
+
+def _fails_as_well(change: Reconfiguration, later: Reconfiguration | None) -> bool:
+    return later is not None and later.outcome in BROKEN and later.to_version != change.to_version

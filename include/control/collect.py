@@ -12,9 +12,7 @@ from include.control.join_signals import join_signals
 from include.control.observations import known_observations
 from include.control.profile_signals import key_groups, stream_counts
 from include.control.rates import backpressured_ratio, batch_rows_limit, rates, restart_lag_rows
-from include.lake.deployments import DeploymentStore
-from include.lake.reconfigurations import ReconfigurationStore
-from include.lake.store import Lake
+from include.lake.control_tables import ControlTables
 from include.model.decision import Reconfiguration
 from include.model.errors import NotReady
 from include.model.protocols import Cursor
@@ -30,7 +28,7 @@ MAX_PERIODS = 3
 """Longest period in spec periods: after a pause of the loop the average over the whole pause would say nothing."""
 
 
-def collect(spec: PipelineSpec, lake: Lake, cursor: Cursor, now: datetime) -> Signals:
+def collect(spec: PipelineSpec, tables: ControlTables, cursor: Cursor, now: datetime) -> Signals:
     """Return what happened since the last look.
 
     The period ends with the newest row and lasts one to :data:`MAX_PERIODS` spec periods: from the cursor where that
@@ -39,19 +37,20 @@ def collect(spec: PipelineSpec, lake: Lake, cursor: Cursor, now: datetime) -> Si
 
     Args:
         spec: The pipeline.
-        lake: Its telemetry and control tables.
+        tables: Its control tables, in the lake of its telemetry.
         cursor: Where the last look stopped.
         now: The present (UTC).
 
     Raises:
         NotReady: Quietly, if there is no telemetry, nothing newer than the cursor, or no Deployment.
     """
+    lake = tables.lake
     version = lake.version(TABLE)  # before the rows: a commit in between is seen again by the next look
     if version <= cursor.telemetry_version:
         raise NotReady(f"{spec.name}: no telemetry newer than version {cursor.telemetry_version}")
     history = _history(spec, read(lake, spec.name, spec.app, now), cursor)
-    changes = ReconfigurationStore(lake).recent(spec.name)
-    current = DeploymentStore(lake).latest(spec.name)
+    changes = tables.reconfigurations.recent(spec.name)
+    current = tables.deployments.latest(spec.name)
     if current is None:
         raise NotReady(f"{spec.name}: it has never been launched")
     open_at_most_s = spec.ready_deadline_s + spec.stop_deadline_s
@@ -64,12 +63,12 @@ def collect(spec: PipelineSpec, lake: Lake, cursor: Cursor, now: datetime) -> Si
         deployment_version=_version_that_ran(history, changes, current.version),
         level=spec.level,
         apps=(_app(spec, history, counted, changes),),
-        observations=known_observations(lake, spec.name),
+        observations=known_observations(tables, spec.name),
         objective=spec.objective_contract(),
         bounds=spec.bounds_contract(),
         settling=_settling(history, counted, changes, now - timedelta(seconds=open_at_most_s)),
         key_groups=key_groups(spec, lake, cursor.until),
-        streams=stream_counts(spec, lake, cursor.until, now),
+        streams=stream_counts(spec, tables, cursor.until, now),
         join=join_signals(spec, lake, history.since, history.until),
     )
 

@@ -1,104 +1,104 @@
-"""From what was measured and wished to a Decision, by the same code for a live look and for a replayed one.
+"""From what was observed to a Decision: the same function for a live evaluation and for a replayed one.
 
-Nothing is read from a table and nothing is stored here: what came before comes in as :class:`Circumstances`.
+Nothing is read from a table and nothing is stored here: what came before comes in as :class:`DecisionContext`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
-from datetime import datetime, timedelta
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime
 
-from include.control.changes import last_scalings
-from include.control.evaluation import GateResult, Request
-from include.control.guards import Case, first_veto, judge, reason_code
-from include.control.messages import change_sentence, hold_sentence, put_off_sentence
-from include.control.proposals import FAILED, Wishes
-from include.lake.reconfigurations import BROKEN
-from include.model.decision import Action, Decision, GuardOutcome, Outcome, Reconfiguration
+from include.control import messages
+from include.control.evaluation import NO_REQUEST, EvaluationInput, GateResult, Hold, Request
+from include.control.guard_context import GuardContext
+from include.control.guards import first_veto, judge, quality_outcome, reason_code
+from include.control.proposals import FAILED, Proposals, collect_proposals, forced_proposals
+from include.model.decision import Action, Decision, GuardOutcome, Memory
 from include.model.deployment import Deployment
-from include.model.signals import Bounds, Signals
-from include.model.spec import PipelineSpec
+from include.model.protocols import Optimizer
+from include.model.signals import Signals
+from include.model.spec import Mode, PipelineSpec
 
-PLAIN = Request()
-JUDGED_BY = timedelta(hours=2)
-"""How far back the guards look: longer than any of them needs."""
-FELL = {*BROKEN, Outcome.ROLLED_BACK}
-
-Answer = Callable[[Decision, Deployment], tuple[str, str] | None]
-"""Says why a person is not asked about a content, as code and sentence; None if a person is to be asked."""
+ACTION_OF_MODE = {Mode.ADVISE: Action.ADVISE, Mode.APPROVE: Action.AWAIT, Mode.AUTO: Action.APPLY}
 
 
 @dataclass(frozen=True)
-class Circumstances:
-    """What the guards judge a change by, beside the change itself.
+class Question:
+    """A Decision that was put before a person, and the veto that ended it; None while it waits."""
+
+    decision: Decision
+    veto: Decision | None
+
+
+@dataclass(frozen=True)
+class DecisionContext:
+    """All that a Decision rests on beside what was observed.
 
     Attributes:
+        spec: The pipeline.
+        decision_id: Id of the Decision to make.
         now: The present (UTC).
-        gate: What the quality gate said.
-        bounds: Allowed slots of an app.
-        max_per_hour: Changes allowed in any hour.
-        history: Reconfigurations of the last :data:`JUDGED_BY`, newest first.
-        others: Newest Deployments of the other pipelines.
-        decision: Finds a former Decision by its id.
-        deployment: Finds a Deployment of the pipeline by its version.
+        action: What becomes of a change that no guard vetoes.
+        owners: The optimizer that owns each field of the Deployment.
+        optimizers: By registry name.
+        guards: What the guards judge by, the newest Deployment included; None before the first launch.
+        ran: The Deployment that was measured, if it is known.
+        memories: What each optimizer remembered after the last evaluation.
+        request: What a person asked of the evaluation.
+        questions: What a person was asked lately, newest first.
     """
 
+    spec: PipelineSpec
+    decision_id: str
     now: datetime
-    gate: GateResult
-    bounds: Bounds
-    max_per_hour: int
-    history: Sequence[Reconfiguration]
-    others: Sequence[Deployment]
-    decision: Callable[[str], Decision | None]
-    deployment: Callable[[int], Deployment | None]
+    action: Action
+    owners: Mapping[str, str]
+    optimizers: Mapping[str, Optimizer]
+    guards: GuardContext | None
+    ran: Deployment | None = None
+    memories: Mapping[str, Memory] = field(default_factory=dict)
+    request: Request = NO_REQUEST
+    questions: Sequence[Question] = ()
 
-    def case(self, spec: PipelineSpec, current: Deployment, target: Deployment, *, forced: bool = False) -> Case:
-        """Return the guards' case of a change from one content to another, demanded by a person where it is forced."""
-        return Case(
-            now=self.now,
-            current=current,
-            target=target,
-            gate=self.gate,
-            bounds=self.bounds,
-            limits=spec.guards,
-            max_per_hour=self.max_per_hour,
-            history=self.history,
-            scalings=last_scalings(self.history, self.decision),
-            others=self.others,
-            forced=forced,
-            failed=[c for c in blamed(self.history) if self._leads_to(c, target)],
-            open_at_most_s=spec.ready_deadline_s + spec.stop_deadline_s,
-            join=spec.join,
-        )
-
-    def _leads_to(self, change: Reconfiguration, target: Deployment) -> bool:
-        tried = self.deployment(change.to_version or 0)
-        return tried is not None and tried.apps == target.apps
+    @property
+    def forced(self) -> bool:
+        """Whether a person demands a change."""
+        return self.request.forced_slots is not None
 
 
-def blamed(history: Sequence[Reconfiguration]) -> list[Reconfiguration]:
-    """Return the changes that failed by what they changed to, newest first.
+def action_of(mode: Mode, request: Request) -> Action:
+    """Return what becomes of a change that no guard vetoes."""
+    if request.dry_run:
+        return Action.ADVISE
+    return Action.APPLY if request.forced_slots is not None else ACTION_OF_MODE[mode]
 
-    A driver that failed while it served did not fail by a change. Nor did a new content where the old one, tried after
-    it, failed too.
 
-    Args:
-        history: Reconfigurations, newest first.
+def decide(observation: EvaluationInput, context: DecisionContext) -> tuple[Decision, Mapping[str, Memory]]:
+    """Return what becomes of an evaluation, and what its optimizers want to remember.
+
+    A hold, an advice, a veto, or a change as far as ``context.action`` goes; where optimizers are not asked, none
+    remembers anything.
     """
-    return [
-        change
-        for change, later in zip(history, [None, *history], strict=False)
-        if change.outcome in FELL and change.from_version != change.to_version and not _fails_too(change, later)
-    ]
+    draft, guards = _draft(observation, context), context.guards
+    if guards is None:
+        return _held(draft, observation.gate, messages.not_launched(context.spec.name)), {}
+    hold = _obstacle(observation, context, guards.current)
+    if hold is not None:
+        return _held(draft, observation.gate, hold), {}
+    proposals = _proposals(observation.signals, context, guards.current)
+    decision = replace(draft, proposals=proposals.proposals, predicted=proposals.predicted)
+    if proposals.failure is not None:
+        message = f"Nothing is changed: {proposals.failure}"
+        return replace(decision, reason_code=FAILED, sentence=message, predicted={}), proposals.memories
+    if not proposals.changes:
+        return _unchanged(decision, proposals, context.request), proposals.memories
+    quality = quality_outcome(observation.gate, forced=context.forced)
+    return _judged(decision, proposals, quality, context, guards), proposals.memories
 
 
-def _fails_too(change: Reconfiguration, later: Reconfiguration | None) -> bool:
-    return later is not None and later.outcome in BROKEN and later.to_version != change.to_version
-
-
-def not_running_yet(signals: Signals, current: Deployment, ran: Deployment | None = None) -> tuple[str, str] | None:
-    """Return why signals of another version decide nothing, as code and sentence; None if they are of this one.
+def not_running_yet(signals: Signals, current: Deployment, ran: Deployment | None) -> Hold | None:
+    """Return why signals of another version decide nothing; None if they are of this one.
 
     Args:
         signals: What was measured.
@@ -107,81 +107,120 @@ def not_running_yet(signals: Signals, current: Deployment, ran: Deployment | Non
     """
     if signals.deployment_version == current.version or (ran is not None and ran.apps == current.apps):
         return None
-    words = f"Version {current.version} is not measured yet: the telemetry is of version {signals.deployment_version}."
-    return "not_running_yet", words
+    return messages.not_running_yet(current.version, signals.deployment_version)
 
 
-def nobody_waits(decision: Decision, content: Deployment) -> tuple[str, str] | None:
-    """Return that nothing keeps a person from being asked."""
-    return None
-
-
-def ruled(
-    blank: Decision,
-    wishes: Wishes,
-    case: Callable[[Deployment], Case],
-    action: Action,
-    request: Request = PLAIN,
-    answer: Answer = nobody_waits,
-) -> Decision:
-    """Return what becomes of the wishes: a hold, an advice, a veto, or a change in the pipeline's mode.
-
-    Args:
-        blank: The Decision as far as it is known: id, time, signals, base version.
-        wishes: What the optimizers want.
-        case: Gives the guards' case of a content that is wanted.
-        action: What becomes of a change that no guard vetoes.
-        request: What a person asked of the look.
-        answer: Whether a person who would have to agree has been asked already.
-    """
-    decision = replace(blank, proposals=wishes.proposals, predicted=wishes.predicted)
-    if wishes.failure is not None:
-        words = f"Nothing is changed: {wishes.failure}"
-        return replace(decision, reason_code=FAILED, sentence=words, predicted={})
-    reason = next((p.reason_code for p in wishes.proposals if p.changes), None)
-    if not wishes.changes:
-        advised = next((p.reason_code for p in wishes.proposals if p.advises), None)
-        held = Action.ADVISE if wishes.advice or advised else Action.HOLD
-        # who sizes comes last, and has a word on every look
-        code = reason or advised or next((p.reason_code for p in reversed(wishes.proposals)), "nothing_proposed")
-        return replace(decision, action=held, reason_code=code, sentence=hold_sentence(wishes, request))
-    wishes, trace, put_off = _passing(wishes, case)
-    veto = first_veto(trace)
-    action = Action.VETO if veto else action
-    if action is Action.AWAIT and (known := answer(decision, wishes.content)) is not None:
-        return replace(decision, reason_code=known[0], sentence=known[1], guards=trace)
-    words = change_sentence(action, wishes, blank.signals, _objection(veto))
-    sentence = " ".join(filter(None, (words, put_off)))
-    decision = replace(
-        decision, action=action, sentence=sentence, reason_code=reason or "", guards=trace, predicted=wishes.predicted
+def _draft(observation: EvaluationInput, context: DecisionContext) -> Decision:
+    cursor = observation.since if context.request.dry_run else observation.until or observation.since
+    return Decision(
+        decision_id=context.decision_id,
+        pipeline=context.spec.name,
+        time=context.now,
+        action=Action.HOLD,
+        reason_code="",
+        sentence="",
+        signals=observation.signals,
+        base_version=context.guards.current.version if context.guards else None,
+        config_hash=context.spec.config_hash,
+        cursor_version=cursor.telemetry_version,
+        cursor_until=cursor.until,
+        cursor_table=cursor.table_id,
     )
-    if veto is not None:
-        return replace(decision, reason_code=reason_code(veto))
-    if action is Action.ADVISE:
+
+
+def _held(draft: Decision, gate: GateResult, hold: Hold) -> Decision:
+    trace = () if gate.passed else (quality_outcome(gate),)
+    return replace(draft, reason_code=hold.reason, sentence=hold.message, guards=trace)
+
+
+def _obstacle(observation: EvaluationInput, context: DecisionContext, current: Deployment) -> Hold | None:
+    """Return what ends the evaluation before any optimizer is asked; None if nothing does."""
+    if not current.running:
+        return messages.stopped(context.spec.name)
+    if context.forced:
+        return None
+    if observation.hold is not None:
+        return observation.hold
+    if not observation.gate.passed:
+        return messages.bad_telemetry(observation.gate)
+    if observation.signals is None:
+        return messages.NOTHING_MEASURED
+    return not_running_yet(observation.signals, current, context.ran)
+
+
+def _proposals(signals: Signals | None, context: DecisionContext, current: Deployment) -> Proposals:
+    if context.forced or signals is None:
+        return forced_proposals(context.request, context.spec.app, current)
+    return collect_proposals(context.optimizers, signals, current, context.memories, context.owners)
+
+
+def _unchanged(decision: Decision, proposals: Proposals, request: Request) -> Decision:
+    proposed = next((p.reason_code for p in proposals.proposals if p.changes), None)
+    advised = next((p.reason_code for p in proposals.proposals if p.advises), None)
+    # who sizes comes last, and says something in every evaluation
+    last = next((p.reason_code for p in reversed(proposals.proposals)), "nothing_proposed")
+    return replace(
+        decision,
+        action=Action.ADVISE if proposals.advice or advised else Action.HOLD,
+        reason_code=proposed or advised or last,
+        sentence=messages.explain_hold(proposals, request),
+    )
+
+
+def _judged(
+    decision: Decision, proposals: Proposals, quality: GuardOutcome, context: DecisionContext, guards: GuardContext
+) -> Decision:
+    accepted, trace, put_off = _passing(proposals, guards)
+    veto = first_veto(trace)
+    action = Action.VETO if veto else context.action
+    decision = replace(decision, guards=(quality, *trace))
+    if action is Action.AWAIT:
+        hold = _asked_before(context.questions, guards.current.version, accepted.content)
+        if hold is not None:
+            return replace(decision, reason_code=hold.reason, sentence=hold.message)
+    message = messages.explain_change(action, accepted, decision.signals, veto)
+    message = " ".join(filter(None, (message, put_off)))
+    proposed = next((p.reason_code for p in proposals.proposals if p.changes), "")
+    decision = replace(
+        decision,
+        action=action,
+        reason_code=reason_code(veto) if veto else proposed,
+        sentence=message,
+        predicted=accepted.predicted,
+    )
+    if action in (Action.VETO, Action.ADVISE):
         return decision
-    author = (request.requested_by or "person") if request.forced_slots is not None else "decision"
-    target = replace(wishes.content, author=author, decision_id=blank.decision_id, reason=sentence)
+    author = (context.request.requested_by or "person") if context.forced else "decision"
+    target = replace(accepted.content, author=author, decision_id=decision.decision_id, reason=message)
     return replace(decision, target=target)
 
 
-def _passing(wishes: Wishes, case: Callable[[Deployment], Case]) -> tuple[Wishes, tuple[GuardOutcome, ...], str]:
-    """Return the wishes to go on with, their trace, and the sentence on what was left out of them.
+def _passing(proposals: Proposals, guards: GuardContext) -> tuple[Proposals, tuple[GuardOutcome, ...], str]:
+    """Return the proposals to go on with, their trace, and the message on what was left out of them.
 
     A shed ratio must not wait until slots may change: where the guards veto all together, what starts no driver is
     judged by itself.
     """
-    asked = case(wishes.content)
-    trace = judge(asked)
+    trace = judge(guards, proposals.content)
     veto = first_veto(trace)
-    live = wishes.live(asked.current)
-    if veto is None or not live.changes or live.changes == wishes.changes:
-        return wishes, trace, ""
-    again = judge(case(live.content))
-    if first_veto(again) is not None:
-        return wishes, trace, ""
-    left_out = [change for change in wishes.changes if change not in live.changes]
-    return live, again, put_off_sentence(left_out, _objection(veto))
+    live = proposals.without_restarts(guards.current)
+    if veto is None or not live.changes or live.changes == proposals.changes:
+        return proposals, trace, ""
+    live_trace = judge(guards, live.content)
+    if first_veto(live_trace) is not None:
+        return proposals, trace, ""
+    left_out = [change for change in proposals.changes if change not in live.changes]
+    return live, live_trace, messages.put_off(left_out, veto)
 
 
-def _objection(veto: GuardOutcome | None) -> str:
-    return f"{veto.guard}: {veto.reason}" if veto else ""
+def _asked_before(questions: Sequence[Question], base_version: int, content: Deployment) -> Hold | None:
+    """Return why a person is not asked again: a question still waits, or this very content was refused."""
+    for question in questions:
+        asked = question.decision
+        if asked.base_version != base_version or asked.target is None:
+            continue
+        if question.veto is None:
+            return messages.still_waiting(asked)
+        if question.veto.reason_code == "rejected" and asked.target.content == content.content:
+            return messages.refused_before(question.veto)
+    return None

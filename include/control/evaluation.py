@@ -11,11 +11,11 @@ from include.model.signals import Signals
 
 @dataclass(frozen=True)
 class Request:
-    """What a person asked of a look; nothing by default.
+    """What a person asked of an evaluation; nothing by default.
 
     Attributes:
         forced_slots: Slots that the app shall have, whatever the optimizers think and whatever the mode.
-        dry_run: True to decide and log without changing anything, the next look's memory and cursor included.
+        dry_run: True to decide and log without changing anything, the next evaluation's memory and cursor included.
         requested_by: Who asked.
     """
 
@@ -24,36 +24,20 @@ class Request:
     requested_by: str | None = None
 
 
+NO_REQUEST = Request()
+
+
 @dataclass(frozen=True)
-class Observed:
-    """What the first step of a look found; a JSON value for the codec, so that it travels between tasks.
+class Hold:
+    """Why an evaluation changes nothing: a reason code in snake case, and the message for a person."""
 
-    Attributes:
-        pipeline: Name of the pipeline.
-        signals: What was measured; None if the look did not get that far.
-        gate: What the quality gate said.
-        since: Where the look began to read.
-        problem: Why nothing can be decided, for a person; None if something can.
-        reason_code: The same, machine-readable.
-        time: When the look was taken (UTC).
-        until: Where the next look goes on.
-        note: What a person must know besides what is decided; empty if nothing.
-    """
-
-    pipeline: str
-    signals: Signals | None
-    gate: GateResult
-    since: Cursor
-    problem: str | None = None
-    reason_code: str = ""
-    time: datetime | None = None
-    until: Cursor | None = None
-    note: str = ""
+    reason: str
+    message: str
 
 
 @dataclass(frozen=True)
 class BadRow:
-    """A row that failed: where it is (``delays batch 17 of generation 2``) and the value found."""
+    """A row that failed: where it is (``delays batch 17 of generation 2``) and its value."""
 
     row: str
     value: str
@@ -78,14 +62,14 @@ class Failure:
 
 @dataclass(frozen=True)
 class GateResult:
-    """What the gate says about the telemetry since the last look.
+    """What the quality gate says about the telemetry since the last evaluation.
 
     Attributes:
         passed: True if every expectation held.
         failures: Those that did not.
         sentence: The result for a person, one sentence.
         docs: Address of the Data Docs; None before they were first built.
-        read_to: Where the gate stopped reading: a refused row is judged once, the next look goes on behind it.
+        read_to: Where the gate stopped reading: a refused row is judged once, the next evaluation goes on behind it.
         note: What a person must know besides; empty if nothing.
     """
 
@@ -94,4 +78,29 @@ class GateResult:
     sentence: str = ""
     docs: str | None = None
     read_to: Cursor = field(default_factory=Cursor)
+    note: str = ""
+
+
+@dataclass(frozen=True)
+class EvaluationInput:
+    """What was observed; a JSON value for the codec, so that it travels between Airflow tasks.
+
+    Attributes:
+        pipeline: Name of the pipeline.
+        signals: What was measured; None if the evaluation did not get that far.
+        gate: What the quality gate said.
+        since: Where the evaluation began to read.
+        hold: Why nothing can be decided; None if something can.
+        time: When it was observed (UTC).
+        until: Where the next evaluation goes on.
+        note: What a person must know besides what is decided; empty if nothing.
+    """
+
+    pipeline: str
+    signals: Signals | None
+    gate: GateResult
+    since: Cursor
+    hold: Hold | None = None
+    time: datetime | None = None
+    until: Cursor | None = None
     note: str = ""

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from include.lake.decisions import DecisionStore
-from include.lake.observations import KEEP_PER_LEVEL, ObservationStore, newest_of_each
-from include.lake.store import Lake
+from include.lake.control_tables import ControlTables
+from include.lake.observations import KEEP_PER_LEVEL, newest_of_each
 from include.model.signals import AppSignals, Observation, Signals
 
 
@@ -35,18 +34,18 @@ def remembered(
     return newest_of_each((*known, *new_observations(signals)), per_level)
 
 
-def known_observations(lake: Lake, pipeline: str) -> tuple[Observation, ...]:
+def known_observations(tables: ControlTables, pipeline: str) -> tuple[Observation, ...]:
     """Return the most recent points of every (operator, p), oldest first, as ``control/observations`` has them.
 
     The last look was given those before it, and measured its own: reading it is reading them all.
 
     Args:
-        lake: The control tables.
+        tables: The control tables.
         pipeline: Whose.
     """
-    last = DecisionStore(lake).last_measured(pipeline)
+    last = tables.decisions.last_measured(pipeline)
     if last is None or last.signals is None:
-        return ObservationStore(lake).recent(pipeline)
+        return tables.observations.recent(pipeline)
     return remembered(last.signals.observations, last.signals)
 
 

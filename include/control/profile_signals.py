@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from include.lake.memories import MemoryStore
+from include.lake.control_tables import ControlTables
 from include.lake.store import Lake, literal
 from include.model.admission import ADVISER, TAKEN_IN, StreamCounts
 from include.model.placement import KeyGroups
@@ -86,7 +86,9 @@ def _told(
 STREAMS = "telemetry/streams"
 
 
-def stream_counts(spec: PipelineSpec, lake: Lake, after: datetime | None, now: datetime) -> StreamCounts | None:
+def stream_counts(
+    spec: PipelineSpec, tables: ControlTables, after: datetime | None, now: datetime
+) -> StreamCounts | None:
     """Return what streams brought in periods that are over and were not taken in yet.
 
     Times are those of the rows themselves, which may be years ago, so no clock says that a period is over: it is once
@@ -95,7 +97,7 @@ def stream_counts(spec: PipelineSpec, lake: Lake, after: datetime | None, now: d
 
     Args:
         spec: The pipeline.
-        lake: Its telemetry, and what its optimizers remember.
+        tables: What its optimizers remember, in the lake of its telemetry.
         after: End of the last look (UTC): what was committed earlier is known; None for "nothing is known".
         now: The present (UTC).
 
@@ -105,12 +107,13 @@ def stream_counts(spec: PipelineSpec, lake: Lake, after: datetime | None, now: d
     period_s = spec.stream_period_s
     if spec.admission is None or period_s is None:
         return None
+    lake = tables.lake
     committed = lake.committed_at(STREAMS)
     if committed is None or (after is not None and committed <= after):
         return None
     version = lake.version(STREAMS)
     of = f"pipeline = {literal(spec.name)} and stream is not null"
-    begin, end = _span(spec.admission, _periods(lake, of, spec, now), _taken_in(spec, lake), period_s)
+    begin, end = _span(spec.admission, _periods(lake, of, spec, now), _taken_in(spec, tables), period_s)
     if begin >= end:
         return None
     since, until = (datetime.fromtimestamp(number * period_s, UTC) for number in (begin, end))
@@ -160,9 +163,9 @@ def _number(time: datetime, period_s: int) -> int:
     return int(time.timestamp()) // period_s
 
 
-def _taken_in(spec: PipelineSpec, lake: Lake) -> datetime | None:
+def _taken_in(spec: PipelineSpec, tables: ControlTables) -> datetime | None:
     """Return up to when the optimizer has taken streams in; None if it has not, or remembers something else."""
-    told = MemoryStore(lake).latest(spec.name, ADVISER).get(TAKEN_IN)
+    told = tables.memories.latest(spec.name, ADVISER).get(TAKEN_IN)
     try:
         return datetime.fromisoformat(told) if isinstance(told, str) else None
     except ValueError:

@@ -23,6 +23,8 @@ NEEDS_LEVEL = {"slots": 0, "memory_mb": 0, "parallelism": 1, "ingest": 0, **dict
 """Least level of a pipeline at which Millrace can change a field."""
 
 OUT_OF_REACH = 3
+FAILED = "optimizer_failed"
+PERSON = "person"
 
 
 @dataclass(frozen=True)
@@ -43,69 +45,8 @@ class Advice:
 
 
 @dataclass(frozen=True)
-class Ruling:
-    """What one proposal may change, and what remains advice."""
-
-    accepted: tuple[Change, ...] = ()
-    advice: tuple[Advice, ...] = ()
-
-
-def in_order(optimizers: Iterable[str]) -> list[str]:
-    """Return registry names in the order they are asked."""
-    return sorted(optimizers, key=lambda name: (ORDER.index(name) if name in ORDER else len(ORDER), name))
-
-
-def rule(proposal: Proposal, current: Deployment, owners: Mapping[str, str], level: int) -> Ruling:
-    """Divide a proposal into what is accepted and what is advice.
-
-    Args:
-        proposal: What one optimizer wants.
-        current: The Deployment with all that was accepted before this proposal.
-        owners: The spec's owner of each field.
-        level: The pipeline's level, 0..2.
-    """
-    accepted: dict[tuple[str, str, str | None, str | None], Change] = {}
-    advice: list[Advice] = []
-    for change in proposal.changes:
-        why = _objection(change, proposal.optimizer, current, owners, level)
-        which = (change.app, change.field, change.operator, change.stream)
-        if why is None and which in accepted:
-            why = "it proposed this field twice"
-        if why is not None:
-            advice.append(Advice(proposal.optimizer, change, why))
-        elif change.value != change.before:
-            accepted[which] = change
-    return Ruling(tuple(accepted.values()), tuple(advice))
-
-
-def _objection(
-    change: Change, optimizer: str, current: Deployment, owners: Mapping[str, str], level: int
-) -> str | None:
-    needed = NEEDS_LEVEL.get(change.field, OUT_OF_REACH)
-    if change.app not in current.apps:
-        return f"{current.pipeline} has no app {change.app}"
-    if needed > level:
-        return f"{change.field} cannot be changed in a pipeline of level L{level}"
-    owner = owners.get(change.field)
-    if owner != optimizer:
-        return f"{change.field} belongs to {owner}" if owner else f"{change.field} is changed by hand only"
-    found = current.value(change)
-    if found is None and change.field in JOIN_FIELDS:
-        return f"{current.pipeline} has no join"
-    if found is None:
-        return f"{change.app} has no operator {change.operator} with a p of its own"
-    if found != change.before:
-        return f"it counted on {change.before}, and {found} is set"
-    return None
-
-
-FAILED = "optimizer_failed"
-PERSON = "person"
-
-
-@dataclass(frozen=True)
-class Wishes:
-    """What a look may change.
+class Proposals:
+    """What an evaluation may change.
 
     Attributes:
         content: The Deployment's content with every accepted change.
@@ -125,8 +66,8 @@ class Wishes:
     memories: Mapping[str, Memory] = field(default_factory=dict)
     failure: str | None = None
 
-    def live(self, current: Deployment) -> Wishes:
-        """Return the wishes without the changes that start a driver anew, to be made on ``current``."""
+    def without_restarts(self, current: Deployment) -> Proposals:
+        """Return these without the changes that start a driver anew, to be made on ``current``."""
         changes = tuple(change for change in self.changes if change.field in LIVE)
         predicted: dict[str, float] = {}
         for proposal in self.proposals:
@@ -135,20 +76,20 @@ class Wishes:
         return replace(self, content=current.with_changes(changes), changes=changes, predicted=predicted)
 
 
-def ask(
+def collect_proposals(
     optimizers: Mapping[str, Optimizer],
     signals: Signals,
     current: Deployment,
     memories: Mapping[str, Memory],
     owners: Mapping[str, str],
-) -> Wishes:
-    """Return what the optimizers want, in the design's order.
+) -> Proposals:
+    """Return what the optimizers propose, in the design's order.
 
     Args:
         optimizers: By registry name.
         signals: What was measured.
         current: The Deployment that runs.
-        memories: What each optimizer remembered after the last look.
+        memories: What each optimizer remembered after the last evaluation.
         owners: The spec's owner of each field.
     """
     content = current
@@ -156,7 +97,7 @@ def ask(
     changes: list[Change] = []
     advice: list[Advice] = []
     predicted: dict[str, float] = {}
-    kept: dict[str, Memory] = {}
+    learned: dict[str, Memory] = {}
     for name in in_order(optimizers):
         before = memories.get(name, {})
         try:
@@ -164,34 +105,85 @@ def ask(
         except Exception as error:
             failure = f"{name} failed: {_where(error)}"
             if name in owners.values():
-                return Wishes(current, tuple(proposals), failure=failure)
+                return Proposals(current, tuple(proposals), failure=failure)
             # who can only advise must not keep the others from changing what they own
             proposal, after = Proposal(name, (), FAILED, failure), before
         if after is not before:
-            kept[name] = after
+            learned[name] = after
         proposals.append(proposal)
-        ruling = rule(proposal, content, owners, signals.level)
-        advice += ruling.advice
-        if ruling.accepted:
-            content = content.with_changes(ruling.accepted)
-            changes += ruling.accepted
+        accepted, advised = arbitrate(proposal, content, owners, signals.level)
+        advice += advised
+        if accepted:
+            content = content.with_changes(accepted)
+            changes += accepted
             predicted |= proposal.predicted
-    return Wishes(content, tuple(proposals), tuple(changes), predicted, tuple(advice), kept)
+    return Proposals(content, tuple(proposals), tuple(changes), predicted, tuple(advice), learned)
 
 
-def forced(request: Request, app: str, current: Deployment) -> Wishes:
-    """Return a person's wish for an app's slots as the only proposal."""
+def forced_proposals(request: Request, app: str, current: Deployment) -> Proposals:
+    """Return the slots that a person demands for an app as the only proposal."""
     before, wanted = current.apps[app].slots, int(request.forced_slots or 0)
     change = Change(app, "slots", before, wanted)
     changes = (change,) if wanted != before else ()
     sentence = f"{request.requested_by or 'a person'} asked for {wanted} slots"
     proposal = Proposal(PERSON, changes, "forced", sentence)
-    return Wishes(current.with_changes(changes), (proposal,), changes)
+    return Proposals(current.with_changes(changes), (proposal,), changes)
 
 
 def is_forced(proposals: Iterable[Proposal]) -> bool:
     """Say whether a Decision's proposals are a person's own."""
     return any(proposal.optimizer == PERSON for proposal in proposals)
+
+
+def in_order(optimizers: Iterable[str]) -> list[str]:
+    """Return registry names in the order they are asked."""
+    return sorted(optimizers, key=lambda name: (ORDER.index(name) if name in ORDER else len(ORDER), name))
+
+
+def arbitrate(
+    proposal: Proposal, current: Deployment, owners: Mapping[str, str], level: int
+) -> tuple[tuple[Change, ...], tuple[Advice, ...]]:
+    """Return which changes of a proposal are accepted, and which remain advice.
+
+    Args:
+        proposal: What one optimizer wants.
+        current: The Deployment with all that was accepted before this proposal.
+        owners: The spec's owner of each field.
+        level: The pipeline's level, 0..2.
+    """
+    accepted: dict[tuple[str, str, str | None, str | None], Change] = {}
+    advice: list[Advice] = []
+    for change in proposal.changes:
+        why = _objection(change, proposal.optimizer, current, owners, level)
+        which = (change.app, change.field, change.operator, change.stream)
+        if why is None and which in accepted:
+            why = "it proposed this field twice"
+        if why is not None:
+            advice.append(Advice(proposal.optimizer, change, why))
+        elif change.value != change.before:
+            accepted[which] = change
+    return tuple(accepted.values()), tuple(advice)
+
+
+def _objection(
+    change: Change, optimizer: str, current: Deployment, owners: Mapping[str, str], level: int
+) -> str | None:
+    needed = NEEDS_LEVEL.get(change.field, OUT_OF_REACH)
+    if change.app not in current.apps:
+        return f"{current.pipeline} has no app {change.app}"
+    if needed > level:
+        return f"{change.field} cannot be changed in a pipeline of level L{level}"
+    owner = owners.get(change.field)
+    if owner != optimizer:
+        return f"{change.field} belongs to {owner}" if owner else f"{change.field} is changed by hand only"
+    present = current.value(change)
+    if present is None and change.field in JOIN_FIELDS:
+        return f"{current.pipeline} has no join"
+    if present is None:
+        return f"{change.app} has no operator {change.operator} with a p of its own"
+    if present != change.before:
+        return f"it counted on {change.before}, and {present} is set"
+    return None
 
 
 def _where(error: Exception) -> str:

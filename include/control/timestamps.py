@@ -9,12 +9,12 @@ from include.model.errors import MillraceError
 
 UNITS = {"d": "days", "h": "hours", "m": "minutes", "s": "seconds"}
 DURATION = r"^(\d+[dhms])+$"
-SHAPE = rf"{DURATION}|^\d{{4}}-\d\d-\d\d([T ]\d\d:\d\d(:\d\d)?(Z|[+-]\d\d:\d\d)?)?$"
-"""What a form lets pass; :func:`moment` takes any ISO 8601."""
+PATTERN = rf"{DURATION}|^\d{{4}}-\d\d-\d\d([T ]\d\d:\d\d(:\d\d)?(Z|[+-]\d\d:\d\d)?)?$"
+"""What a form lets pass; :func:`parse_timestamp` takes any ISO 8601."""
 ALLOWED = "a time such as 2026-03-01T12:00 (UTC), or how long ago: 90m, 2h, 1d12h"
 
 
-def moment(text: str, now: datetime, key: str) -> datetime:
+def parse_timestamp(text: str, now: datetime, key: str) -> datetime:
     """Return the point in time (UTC) that a person wrote.
 
     Args:

@@ -11,10 +11,11 @@ a level that it never ran.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 
+from include.control.observations import remembered
 from include.model.decision import Action, Decision, Reconfiguration
 from include.model.deployment import Deployment
 from include.model.errors import MillraceError, NotReady
@@ -23,9 +24,6 @@ from include.model.signals import AppSignals, Observation, Signals
 from include.reporting.recorded_abilities import RecordedAbilities, abilities
 from include.reporting.recorded_app import Span, Waiting, modelled, planned_rows, unsettled
 from include.reporting.recorded_changes import RecordedChanges
-
-Remember = Callable[[Sequence[Observation], Signals], tuple[Observation, ...]]
-"""Returns the observations that are known after a look, from those known before it and the look's signals."""
 
 DONE = (Action.APPLY, Action.ROLL_BACK)
 
@@ -37,7 +35,6 @@ class RecordedPlant:
         looks: Recorded Decisions with signals, oldest first, at least one.
         deployments: The pipeline's Deployments by version; those of all looks must be there.
         changes: The pipeline's Reconfigurations, in any order, from the guards' horizon before the first look on.
-        remember: How the live loop adds a look to its observations.
         downtime_s: Downtime of a modelled restart; by default the median of the recorded ones.
     """
 
@@ -46,10 +43,9 @@ class RecordedPlant:
         looks: Sequence[Decision],
         deployments: Mapping[int, Deployment],
         changes: Sequence[Reconfiguration],
-        remember: Remember,
         downtime_s: float | None = None,
     ) -> None:
-        self._looks, self._deployments, self._remember = looks, deployments, remember
+        self._looks, self._deployments = looks, deployments
         seen = [_signals(look) for look in looks]
         names = {app.app for signals in seen for app in signals.apps}
         self._abilities = {name: abilities(name, seen) for name in sorted(names)}
@@ -152,7 +148,7 @@ class RecordedPlant:
         if not self._following:
             self.history.add(self._applied)
         if self._known is not None:
-            self._known = self._remember(self._known, signals)
+            self._known = remembered(self._known, signals)
 
     def _model(self) -> Signals:
         recorded = _signals(self.recorded)

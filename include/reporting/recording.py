@@ -6,11 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from include.control.decide import JUDGED_BY
-from include.lake.decisions import DecisionStore
-from include.lake.deployments import DeploymentStore
-from include.lake.reconfigurations import ReconfigurationStore
-from include.lake.store import Lake
+from include.control.guard_context import JUDGED_BY
+from include.lake.control_tables import ControlTables
 from include.model.decision import Decision, Reconfiguration
 from include.model.deployment import Deployment
 from include.model.errors import MillraceError
@@ -42,12 +39,12 @@ class Recording:
         return list({made.pipeline: made for at, made in self.others if at <= time}.values())
 
 
-def read_recording(pipeline: str, lake: Lake, since: datetime | None, until: datetime) -> Recording:
+def read_recording(pipeline: str, tables: ControlTables, since: datetime | None, until: datetime) -> Recording:
     """Read what was recorded of a pipeline.
 
     Args:
         pipeline: Name of the pipeline.
-        lake: The control tables.
+        tables: The control tables.
         since: Time of the first look (UTC); None for a day before the last one.
         until: Latest time of a look (UTC).
 
@@ -58,10 +55,10 @@ def read_recording(pipeline: str, lake: Lake, since: datetime | None, until: dat
         raise MillraceError(
             "since", f"{since:%Y-%m-%d %H:%M:%S}", f"a time before {_text(until)}", "Name an earlier one."
         )
-    store, deployments = DecisionStore(lake), DeploymentStore(lake).history()
-    newest = _newest_look(store, pipeline, until)
+    deployments = tables.deployments.history()
+    newest = _newest_evaluation(tables, pipeline, until)
     own = {made.version: made for _, made in deployments if made.pipeline == pipeline}
-    found = store.evaluations(pipeline, newest - DEFAULT_SPAN if since is None else since, until)
+    found = tables.decisions.evaluations(pipeline, newest - DEFAULT_SPAN if since is None else since, until)
     looks = tuple(look for look in found if look.base_version in own)
     if not looks:
         raise MillraceError(
@@ -69,13 +66,13 @@ def read_recording(pipeline: str, lake: Lake, since: datetime | None, until: dat
             "Name an earlier one.",
         )  # fmt: skip
     begin = looks[0].time - JUDGED_BY
-    changes = ReconfigurationStore(lake).recent(pipeline, MOST_CHANGES, since=begin)
+    changes = tables.reconfigurations.recent(pipeline, MOST_CHANGES, since=begin)
     others = tuple((at, made) for at, made in deployments if made.pipeline != pipeline)
     return Recording(pipeline, looks, own, tuple(changes), others)
 
 
-def _newest_look(store: DecisionStore, pipeline: str, until: datetime) -> datetime:
-    found = store.last_evaluation(pipeline, until)
+def _newest_evaluation(tables: ControlTables, pipeline: str, until: datetime) -> datetime:
+    found = tables.decisions.last_evaluation(pipeline, until)
     if found is None:
         raise MillraceError(
             "pipeline", pipeline, f"one that was looked at before {_text(until)}",

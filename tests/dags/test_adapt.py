@@ -81,16 +81,16 @@ def test_adapt_when_it_is_a_dry_run_then_changes_nothing_in_any_mode(lake: Lake)
 def test_adapt_when_apply_fails_then_the_decision_is_kept_and_no_retry_storm_follows(
     lake: Lake, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from include.control.loop import Loop
+    from include.control.loop import ControlLoop
     from include.model.errors import MillraceError
 
     calls = []
 
-    def full(self: Loop, decision_id: str) -> None:
+    def full(self: ControlLoop, decision_id: str) -> None:
         calls.append(decision_id)
         raise MillraceError("lake", "/lake", "a writable folder", "Free space.")
 
-    monkeypatch.setattr(Loop, "apply", full)
+    monkeypatch.setattr(ControlLoop, "apply", full)
     launched(lake)
     overloaded(lake)
     state, tasks = run("adapt_tiny")
@@ -103,19 +103,19 @@ def test_adapt_when_apply_fails_then_the_decision_is_kept_and_no_retry_storm_fol
 def test_adapt_when_decide_is_killed_after_it_recorded_then_its_retry_finds_the_same_decision(
     lake: Lake, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    from include.control.loop import Loop
+    from include.control.loop import ControlLoop
 
     write_pipeline(tmp_path / "specs", "advise")
-    decide, calls = Loop.decide, []
+    decide, calls = ControlLoop.decide, []
 
-    def killed_once(self: Loop, *args: object) -> object:
+    def killed_once(self: ControlLoop, *args: object) -> object:
         decision = decide(self, *args)  # type: ignore[arg-type]
         calls.append(decision.decision_id)
         if len(calls) == 1:
             raise ConnectionError("the worker is gone")
         return decision
 
-    monkeypatch.setattr(Loop, "decide", killed_once)
+    monkeypatch.setattr(ControlLoop, "decide", killed_once)
     launched(lake)
     overloaded(lake)
     state, _ = run("adapt_tiny")

@@ -11,6 +11,7 @@ from fastapi.testclient import TestClient
 from sqlalchemy import select
 
 from include.control.approval import refuse
+from include.lake.control_tables import ControlTables
 from include.lake.decisions import DecisionStore, veto_id
 from include.lake.deployments import DeploymentStore
 from include.lake.store import Lake
@@ -178,7 +179,7 @@ def test_approve_when_refused_elsewhere_while_it_waits_then_agreeing_changes_not
     patch = api.patch
 
     def refused_first(*args: Any, **kwargs: Any) -> Any:
-        refuse(lake, "tiny", decision.decision_id, "bob", decision.time)
+        refuse(ControlTables(lake), "tiny", decision.decision_id, "bob", decision.time)
         return patch(*args, **kwargs)
 
     monkeypatch.setattr(api, "patch", refused_first)
@@ -212,13 +213,13 @@ def test_approve_when_applied_elsewhere_while_it_waits_then_refusing_fails_and_t
 def test_approve_when_applying_fails_then_the_run_fails_and_no_refusal_is_recorded(
     api: TestClient, lake: Lake, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from include.control.loop import Loop
+    from include.control.loop import ControlLoop
     from include.model.errors import MillraceError
 
-    def full(self: Loop, decision_id: str) -> None:
+    def full(self: ControlLoop, decision_id: str) -> None:
         raise MillraceError("lake", "/lake", "a writable folder", "Free space.")
 
-    monkeypatch.setattr(Loop, "apply", full)
+    monkeypatch.setattr(ControlLoop, "apply", full)
     decision = waiting(lake, launched(lake, running=False))
     state, tasks, _ = approve(api, decision, "Approve")
     assert (state, tasks["apply"], tasks["refuse"]) == ("failed", "failed", "skipped")

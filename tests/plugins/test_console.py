@@ -115,7 +115,7 @@ def test_page_when_nothing_was_ever_recorded_then_still_shows_the_pipeline(
 ) -> None:
     text = api.get("/millrace/", headers=login).text
     assert "?pipeline=tiny" in text
-    assert "No look was taken yet." in text
+    assert "Nothing was evaluated yet." in text
 
 
 def test_page_when_the_lake_is_broken_then_says_so(api: TestClient, lake: Lake, login: dict[str, str]) -> None:

@@ -48,18 +48,17 @@ def replay(
     Changes nothing. Where the stack is up, the replay is also logged to MLflow.
     """
     from include import wiring
-    from include.control.timestamps import moment
+    from include.control.timestamps import parse_timestamp
     from include.pipelines.catalog import find
     from include.reporting.replay_report import check_file, plain, write_figure
-    from optimizers.registry import create
 
     given, now = parsed(options), datetime.now(UTC)
-    begin = None if since is None else moment(since, now, "--since")
-    end = now if until is None else moment(until, now, "--until")
+    begin = None if since is None else parse_timestamp(since, now, "--since")
+    end = now if until is None else parse_timestamp(until, now, "--until")
     if figure is not None:
         check_file(figure)
     spec = find(pipeline)
-    made = wiring.replay(spec, wiring.lake(), tuner or spec.tuner.name, given, create, begin, end)
+    made = wiring.replay(spec, wiring.lake(), tuner or spec.tuner.name, given, begin, end)
     if figure is not None:
         write_figure(made, figure)
     run_id = _log(made)

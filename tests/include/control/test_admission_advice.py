@@ -12,6 +12,7 @@ import pytest
 
 from include.control.profile_signals import stream_counts
 from include.control.quality.docs import DataDocs
+from include.lake.control_tables import ControlTables
 from include.lake.decisions import DecisionStore
 from include.lake.memories import MemoryStore
 from include.model.decision import Action, Decision, Memory, Proposal
@@ -34,7 +35,7 @@ class Measuring(MemoryPlant):
     """Sees the streams of the lake too, as a live plant does."""
 
     def observe(self, since: Cursor) -> Signals:
-        streams = stream_counts(self.spec, self.lake, since.until, NOW)  # type: ignore[attr-defined]
+        streams = stream_counts(self.spec, ControlTables(self.lake), since.until, NOW)  # type: ignore[attr-defined]
         return replace(super().observe(since), streams=streams)
 
 

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from include.control.apply import roll_back
 from include.control.approval import question, refuse
+from include.control.launch import roll_back
 from include.control.quality.docs import DataDocs
 from include.lake.decisions import DecisionStore, veto_id
 from include.lake.deployments import DeploymentStore
@@ -133,7 +133,7 @@ def test_apply_when_it_committed_before_then_the_retry_is_not_judged_again(tmp_p
 
 def test_apply_when_the_decision_was_refused_then_it_never_becomes_a_version(tmp_path: Path) -> None:
     w, decision = decided(tmp_path, mode="approve")
-    refuse(w.lake, NAME, decision.decision_id, "ada", w.clock())
+    refuse(w.tables, NAME, decision.decision_id, "ada", w.clock())
     for _ in range(2):
         with pytest.raises(Settled, match=f"ada rejected {decision.decision_id}"):
             w.loop.apply(decision.decision_id)
@@ -162,9 +162,9 @@ def test_apply_when_a_veto_was_interrupted_before_it_was_recorded_then_it_is_fin
     with monkeypatch.context() as dying:
         dying.setattr(DecisionStore, "record", die)
         with pytest.raises(OSError, match="killed"):
-            refuse(w.lake, NAME, decision.decision_id, "ada", w.clock())
+            refuse(w.tables, NAME, decision.decision_id, "ada", w.clock())
     with pytest.raises(Settled, match="was refused before"):
-        question(w.lake, NAME, decision.decision_id)
+        question(w.tables, NAME, decision.decision_id)
     with pytest.raises(Settled, match="it was refused before"):
         w.loop.apply(decision.decision_id)
     assert version(w) == 1 and [v.reason_code for v in vetoes(w)] == ["refused"]
@@ -174,20 +174,20 @@ def test_refuse_when_the_decision_was_applied_then_says_so_and_records_nothing(t
     w, decision = decided(tmp_path, mode="approve")
     w.loop.apply(decision.decision_id)
     with pytest.raises(MillraceError, match=r"applied already, as version 2.*--roll-back-to 1"):
-        refuse(w.lake, NAME, decision.decision_id, "ada", w.clock())
+        refuse(w.tables, NAME, decision.decision_id, "ada", w.clock())
     assert vetoes(w) == []
 
 
 def test_question_when_the_decision_has_ended_then_nobody_is_asked(tmp_path: Path) -> None:
     w, decision = decided(tmp_path / "applied", mode="approve")
-    assert question(w.lake, NAME, decision.decision_id) == decision.sentence
+    assert question(w.tables, NAME, decision.decision_id) == decision.sentence
     w.loop.apply(decision.decision_id)
     with pytest.raises(Settled, match="applied already, as version 2"):
-        question(w.lake, NAME, decision.decision_id)
+        question(w.tables, NAME, decision.decision_id)
     w, decision = decided(tmp_path / "refused", mode="approve")
-    refuse(w.lake, NAME, decision.decision_id, None, w.clock())
+    refuse(w.tables, NAME, decision.decision_id, None, w.clock())
     with pytest.raises(Settled, match="Nobody agreed in time"):
-        question(w.lake, NAME, decision.decision_id)
+        question(w.tables, NAME, decision.decision_id)
 
 
 def test_roll_back_when_killed_before_it_was_recorded_then_the_retry_records_it(
@@ -202,7 +202,7 @@ def test_roll_back_when_killed_before_it_was_recorded_then_the_retry_records_it(
     with monkeypatch.context() as dying:
         dying.setattr(DecisionStore, "record", die)
         with pytest.raises(OSError, match="killed"):
-            roll_back(w.lake, NAME, 1, "ada", w.clock(), None)
-    made = roll_back(w.lake, NAME, 1, "ada", w.clock(), None)
+            roll_back(w.tables, NAME, 1, "ada", w.clock(), None)
+    made = roll_back(w.tables, NAME, 1, "ada", w.clock(), None)
     last = DecisionStore(w.lake).get(made.decision_id or "")
     assert last is not None and (last.action, last.target, last.base_version) == (Action.ROLL_BACK, made, 2)

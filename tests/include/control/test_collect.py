@@ -8,6 +8,7 @@ import pytest
 
 from include.control.collect import collect
 from include.control.observations import new_observations
+from include.lake.control_tables import ControlTables
 from include.lake.deployments import DeploymentStore
 from include.lake.observations import ObservationStore
 from include.lake.reconfigurations import ReconfigurationStore
@@ -23,7 +24,7 @@ NOWHERE = Cursor()
 
 
 def look(lake: Lake, cursor: Cursor = NOWHERE, now: datetime | None = None) -> Signals:
-    return collect(spec(), lake, cursor, now or START + timedelta(minutes=10))
+    return collect(spec(), ControlTables(lake), cursor, now or START + timedelta(minutes=10))
 
 
 def of(signals: Signals) -> AppSignals:
@@ -82,9 +83,9 @@ def test_collect_when_streams_were_profiled_then_they_come_with_the_look_that_fo
     wanted = {"source": "x", "time_column": "t", "period_s": 3600, "stream": ["origin", "carrier"]}
     asked = spec(profile=wanted, admission={"capacity": 1.0})
     now = START + timedelta(minutes=10)
-    found = collect(asked, lake, NOWHERE, now).streams
+    found = collect(asked, ControlTables(lake), NOWHERE, now).streams
     assert found is not None and (found.stream, found.rows) == (("JFK/B6",), (7,))
-    assert collect(spec(profile=wanted), lake, NOWHERE, now).streams is None
+    assert collect(spec(profile=wanted), ControlTables(lake), NOWHERE, now).streams is None
 
 
 def test_collect_when_saturated_then_arrival_is_what_came_not_what_was_read(tmp_path: Path) -> None:
@@ -323,7 +324,7 @@ def test_collect_when_the_pipeline_is_a_join_then_its_signals_come_with_the_look
     }  # fmt: skip
     lake.append("telemetry/workers", [row])
     now = START + timedelta(minutes=10)
-    seen = collect(spec(join=section), lake, NOWHERE, now)
+    seen = collect(spec(join=section), ControlTables(lake), NOWHERE, now)
     assert seen.join is not None and (seen.join.offered, seen.join.until) == (9, seen.until)
     assert seen.join.period_s == (seen.until - seen.since).total_seconds()
-    assert collect(spec(), lake, NOWHERE, now).join is None
+    assert collect(spec(), ControlTables(lake), NOWHERE, now).join is None

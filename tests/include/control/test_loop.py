@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from include.control.apply import roll_back
-from include.control.loop import Observed, Request
+from include.control.evaluation import EvaluationInput, Request
+from include.control.launch import roll_back
 from include.control.quality.docs import DataDocs
 from include.lake.decisions import DecisionStore, veto_id
 from include.lake.deployments import DeploymentStore
@@ -38,7 +38,7 @@ def _no_pages(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def look(w: World, request: Request | None = None) -> Decision:
     asked = request or Request()
-    observed = from_json(Observed, to_json(w.loop.observe(asked)))  # as it travels between two tasks
+    observed = from_json(EvaluationInput, to_json(w.loop.observe(asked)))  # as it travels between two tasks
     return w.loop.decide(observed, asked)
 
 
@@ -153,7 +153,7 @@ def test_apply_when_the_base_version_has_moved_then_vetoes_once_and_changes_noth
 def test_apply_when_another_version_replaced_its_own_then_does_not_bring_it_back(w: World) -> None:
     decision = look(w)
     w.loop.apply(decision.decision_id)
-    roll_back(w.lake, NAME, 1, "alice", w.clock(), None)
+    roll_back(w.tables, NAME, 1, "alice", w.clock(), None)
     assert w.loop.apply(decision.decision_id) == ()
     assert w.plant.applied == [2] and slots(w) == 2
 
@@ -369,7 +369,7 @@ def test_look_when_the_same_content_failed_lately_then_backs_off_with_the_error(
     w.loop.apply(first.decision_id)
     failed = Reconfiguration(NAME, NAME, first.decision_id, "T2", 1, 2, 2, NOON, NOON, None, Outcome.ROLLED_BACK, "OOM")
     ReconfigurationStore(w.lake).record(failed)
-    roll_back(w.lake, NAME, 1, "reconciler", w.clock(), None)
+    roll_back(w.tables, NAME, 1, "reconciler", w.clock(), None)
     w.clock.wait(60)
     w.report(31, 89)
     again = look(w)
@@ -413,10 +413,10 @@ def test_decisions_when_listed_then_their_ids_sort_by_time(w: World) -> None:
 
 def test_roll_back_when_asked_then_is_a_new_version_with_old_content_and_a_decision(w: World) -> None:
     w.loop.apply(look(w).decision_id)
-    made = roll_back(w.lake, NAME, 1, "alice", w.clock(), None)
+    made = roll_back(w.tables, NAME, 1, "alice", w.clock(), None)
     assert (made.version, made.apps[NAME].slots, made.author) == (3, 2, "alice")
-    assert roll_back(w.lake, NAME, 1, "alice", w.clock(), None) == made
+    assert roll_back(w.tables, NAME, 1, "alice", w.clock(), None) == made
     last = DecisionStore(w.lake).get(made.decision_id or "")
     assert last is not None and last.action is Action.ROLL_BACK and last.target == made
     with pytest.raises(MillraceError, match="to_version: got 9; allowed: 1 to 3"):
-        roll_back(w.lake, NAME, 9, "alice", w.clock(), None)
+        roll_back(w.tables, NAME, 9, "alice", w.clock(), None)

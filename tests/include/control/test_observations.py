@@ -61,8 +61,8 @@ def test_remembered_when_compared_with_the_store_then_is_the_same(tmp_path: Path
 def test_known_observations_when_looks_of_every_kind_are_taken_then_are_those_of_the_table(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    run = launched(tmp_path, monkeypatch, Steady(), arrivals=3 * DAY)
-    assert known_observations(run.lake, NAME) == ()
+    run = launched(tmp_path, Steady(), arrivals=3 * DAY)
+    assert known_observations(run.tables, NAME) == ()
     requests = [Request(), Request(), Request(dry_run=True), Request(forced_slots=3, requested_by="me"), Request()]
     for number in range(2 * len(DAY)):
         run.look(requests[number % len(requests)])
@@ -72,5 +72,5 @@ def test_known_observations_when_looks_of_every_kind_are_taken_then_are_those_of
             hold = replace(last, decision_id=f"hold-{number}", signals=None)
             DecisionStore(run.lake).record(hold)
             DecisionStore(run.lake).record(replace(last, decision_id=f"veto-{number}", cursor_version=None))
-        assert known_observations(run.lake, NAME) == ObservationStore(run.lake).recent(NAME)
-    assert len(known_observations(run.lake, NAME)) > KEEP_PER_LEVEL // 2
+        assert known_observations(run.tables, NAME) == ObservationStore(run.lake).recent(NAME)
+    assert len(known_observations(run.tables, NAME)) > KEEP_PER_LEVEL // 2

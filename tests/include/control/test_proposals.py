@@ -3,7 +3,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from include.control.proposals import ORDER, in_order, rule
+from include.control.proposals import ORDER, arbitrate, in_order
 from include.model.decision import Proposal
 from include.model.deployment import AppDeployment, Change, Deployment
 
@@ -45,59 +45,59 @@ def proposal(optimizer: str, *wanted: Change) -> Proposal:
     st.integers(0, 2),
     st.dictionaries(st.sampled_from(["slots", "memory_mb", "parallelism"]), names),
 )
-def test_rule_when_given_any_proposal_then_only_owned_fields_change_and_nothing_is_lost(
+def test_arbitration_when_given_any_proposal_then_only_owned_fields_change_and_nothing_is_lost(
     optimizer: str, wanted: list[Change], level: int, owners: dict[str, str]
 ) -> None:
-    ruling = rule(proposal(optimizer, *wanted), CURRENT, owners, level)
-    assert all(owners[c.field] == optimizer for c in ruling.accepted)
-    after = CURRENT.with_changes(ruling.accepted)  # raises for what does not exist
-    assert all(after.apps[c.app].value(c) == c.value != c.before for c in ruling.accepted)
-    assert len({(c.app, c.field, c.operator) for c in ruling.accepted}) == len(ruling.accepted)
-    told = list(ruling.accepted) + [a.change for a in ruling.advice]
+    accepted, advice = arbitrate(proposal(optimizer, *wanted), CURRENT, owners, level)
+    assert all(owners[c.field] == optimizer for c in accepted)
+    after = CURRENT.with_changes(accepted)  # raises for what does not exist
+    assert all(after.apps[c.app].value(c) == c.value != c.before for c in accepted)
+    assert len({(c.app, c.field, c.operator) for c in accepted}) == len(accepted)
+    told = list(accepted) + [a.change for a in advice]
     assert all(c in told or c.value == c.before for c in wanted)
 
 
-def test_rule_when_another_owns_the_field_then_gives_advice_that_names_the_owner() -> None:
-    ruling = rule(proposal("ds2", Change("a", "slots", 2, 4)), CURRENT, OWNERS, 0)
-    assert ruling.accepted == ()
-    assert ruling.advice[0].sentence == "ds2 advises a: slots 2 -> 4 (slots belongs to flow)"
+def test_arbitration_when_another_owns_the_field_then_gives_advice_that_names_the_owner() -> None:
+    accepted, advice = arbitrate(proposal("ds2", Change("a", "slots", 2, 4)), CURRENT, OWNERS, 0)
+    assert accepted == ()
+    assert advice[0].sentence == "ds2 advises a: slots 2 -> 4 (slots belongs to flow)"
 
 
-def test_rule_when_nobody_owns_the_field_then_it_changes_by_hand_only() -> None:
-    ruling = rule(proposal("flow", Change("a", "memory_mb", 1024, 2048)), CURRENT, OWNERS, 0)
-    assert "by hand" in ruling.advice[0].why
+def test_arbitration_when_nobody_owns_the_field_then_it_changes_by_hand_only() -> None:
+    _, advice = arbitrate(proposal("flow", Change("a", "memory_mb", 1024, 2048)), CURRENT, OWNERS, 0)
+    assert "by hand" in advice[0].why
 
 
-def test_rule_when_the_level_is_too_low_then_gives_advice() -> None:
-    ruling = rule(proposal("flow", Change("a", "parallelism", 2, 4, "map")), CURRENT, OWNERS, 0)
-    assert ruling.accepted == () and "level L0" in ruling.advice[0].why
+def test_arbitration_when_the_level_is_too_low_then_gives_advice() -> None:
+    accepted, advice = arbitrate(proposal("flow", Change("a", "parallelism", 2, 4, "map")), CURRENT, OWNERS, 0)
+    assert accepted == () and "level L0" in advice[0].why
 
 
-def test_rule_when_the_proposal_counted_on_another_value_then_gives_advice() -> None:
-    ruling = rule(proposal("flow", Change("a", "slots", 3, 4)), CURRENT, OWNERS, 0)
-    assert ruling.accepted == () and "counted on 3" in ruling.advice[0].why
+def test_arbitration_when_the_proposal_counted_on_another_value_then_gives_advice() -> None:
+    accepted, advice = arbitrate(proposal("flow", Change("a", "slots", 3, 4)), CURRENT, OWNERS, 0)
+    assert accepted == () and "counted on 3" in advice[0].why
 
 
-def test_rule_when_an_operators_p_is_proposed_then_is_accepted_beside_that_of_another() -> None:
+def test_arbitration_when_an_operators_p_is_proposed_then_is_accepted_beside_that_of_another() -> None:
     wanted = (Change("a", "parallelism", 2, 4, "map"), Change("a", "parallelism", 1, 3, "sink"))
-    ruling = rule(proposal("flow", *wanted), CURRENT, OWNERS, 1)
-    assert (ruling.accepted, ruling.advice) == (wanted, ())
-    twice = rule(proposal("flow", *wanted, Change("a", "parallelism", 2, 5, "map")), CURRENT, OWNERS, 1)
-    assert twice.accepted == wanted and "twice" in twice.advice[0].why
+    accepted, advice = arbitrate(proposal("flow", *wanted), CURRENT, OWNERS, 1)
+    assert (accepted, advice) == (wanted, ())
+    accepted, advice = arbitrate(proposal("flow", *wanted, Change("a", "parallelism", 2, 5, "map")), CURRENT, OWNERS, 1)
+    assert accepted == wanted and "twice" in advice[0].why
 
 
-def test_rule_when_an_operator_is_named_that_has_no_p_then_gives_advice_that_names_it() -> None:
-    (nobody,) = rule(proposal("flow", Change("a", "parallelism", 2, 4, "rank")), CURRENT, OWNERS, 1).advice
+def test_arbitration_when_an_operator_is_named_that_has_no_p_then_gives_advice_that_names_it() -> None:
+    _, (nobody,) = arbitrate(proposal("flow", Change("a", "parallelism", 2, 4, "rank")), CURRENT, OWNERS, 1)
     assert nobody.why == "a has no operator rank with a p of its own"
     assert nobody.sentence.startswith("flow advises a: parallelism of rank 2 -> 4 (")
-    unnamed = rule(proposal("flow", Change("a", "parallelism", 2, 4)), CURRENT, OWNERS, 1)
-    of_an_app_as_a_whole = rule(proposal("flow", Change("b", "parallelism", 4, 5, "map")), CURRENT, OWNERS, 1)
-    assert unnamed.accepted == of_an_app_as_a_whole.accepted == ()
+    unnamed, _ = arbitrate(proposal("flow", Change("a", "parallelism", 2, 4)), CURRENT, OWNERS, 1)
+    of_an_app_as_a_whole, _ = arbitrate(proposal("flow", Change("b", "parallelism", 4, 5, "map")), CURRENT, OWNERS, 1)
+    assert unnamed == of_an_app_as_a_whole == ()
 
 
-def test_rule_when_an_operators_p_was_counted_on_that_is_not_set_then_gives_advice() -> None:
-    ruling = rule(proposal("flow", Change("a", "parallelism", 1, 4, "map")), CURRENT, OWNERS, 1)
-    assert ruling.accepted == () and "counted on 1, and 2 is set" in ruling.advice[0].why
+def test_arbitration_when_an_operators_p_was_counted_on_that_is_not_set_then_gives_advice() -> None:
+    accepted, advice = arbitrate(proposal("flow", Change("a", "parallelism", 1, 4, "map")), CURRENT, OWNERS, 1)
+    assert accepted == () and "counted on 1, and 2 is set" in advice[0].why
 
 
 @given(st.permutations(["flow", "esj", "albic", "drfm"]))

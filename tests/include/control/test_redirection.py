@@ -14,9 +14,10 @@ from typing import Any
 
 import pytest
 
-from include.control.apply import roll_back
+from include.control.launch import roll_back
 from include.control.profile_signals import stream_counts
 from include.control.quality.docs import DataDocs
+from include.lake.control_tables import ControlTables
 from include.lake.deployments import DeploymentStore
 from include.lake.source import query
 from include.lake.store import Lake
@@ -42,7 +43,7 @@ class Feeding(MemoryPlant):
 
     def observe(self, since: Cursor) -> Signals:
         assert self.spec is not None
-        streams = stream_counts(self.spec, self.lake, since.until, self.clock.now)
+        streams = stream_counts(self.spec, ControlTables(self.lake), since.until, self.clock.now)
         return replace(super().observe(since), streams=streams, deployment_version=1)
 
 
@@ -132,7 +133,7 @@ def test_streams_when_a_person_rolls_back_then_the_next_look_starts_from_there(
 ) -> None:
     w = feeding(tmp_path)
     look_at(w, batches, 0, {"a": 500, "b": 300})
-    roll_back(w.lake, NAME, 1, "ann", w.clock.now, None)
+    roll_back(w.tables, NAME, 1, "ann", w.clock.now, None)
     assert dict(latest(w.lake).ingest) == {}
     again = look_at(w, batches, 3, {"a": 500, "b": 300})
     assert again.reason_code == "streams_to_admit"

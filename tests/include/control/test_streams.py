@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from include.control.profile_signals import stream_counts
+from include.lake.control_tables import ControlTables
 from include.lake.memories import MemoryStore
 from include.lake.store import Lake
 from include.model.admission import StreamCounts
@@ -34,7 +35,7 @@ def profile(lake: Lake, hours: Mapping[int, Mapping[str | None, int | None]], pi
 
 
 def read(lake: Lake, **changes: Any) -> StreamCounts | None:
-    return stream_counts(admitted(**changes), lake, None, NOW)
+    return stream_counts(admitted(**changes), ControlTables(lake), None, NOW)
 
 
 def table(found: StreamCounts | None) -> dict[tuple[int, str], int | None]:
@@ -115,8 +116,8 @@ def test_streams_when_nothing_was_profiled_since_then_are_none(tmp_path: Path) -
     profile(lake, {0: {"a": 5}, 1: {"a": 5}})
     committed = lake.committed_at("telemetry/streams")
     assert committed is not None
-    assert stream_counts(admitted(), lake, committed, NOW) is None
-    assert stream_counts(admitted(), lake, committed - timedelta(milliseconds=1), NOW) is not None
+    assert stream_counts(admitted(), ControlTables(lake), committed, NOW) is None
+    assert stream_counts(admitted(), ControlTables(lake), committed - timedelta(milliseconds=1), NOW) is not None
     remember(lake, 1)
     assert read(lake) is None, "what was taken in does not come again"
 
@@ -145,7 +146,7 @@ def test_streams_when_nobody_wants_them_admitted_or_only_another_pipeline_was_pr
     profile(lake, {0: {"a": 5}, 1: {"a": 5}}, pipeline="another")
     assert read(lake) is None
     profile(lake, {0: {"a": 5}, 1: {"a": 5}})
-    assert stream_counts(spec(profile=PROFILE), lake, None, NOW) is None
+    assert stream_counts(spec(profile=PROFILE), ControlTables(lake), None, NOW) is None
     assert read(lake) is not None
 
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from include.control.timestamps import SHAPE, moment
+from include.control.timestamps import PATTERN, parse_timestamp
 from include.model.errors import MillraceError
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
@@ -27,8 +27,8 @@ NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
     ],
 )
 def test_moment_when_well_formed_then_is_that_time_and_passes_the_form(text: str, found: datetime) -> None:
-    assert moment(text, NOW, "since") == found
-    assert re.search(SHAPE, text.strip())
+    assert parse_timestamp(text, NOW, "since") == found
+    assert re.search(PATTERN, text.strip())
 
 
 @pytest.mark.parametrize(
@@ -36,13 +36,13 @@ def test_moment_when_well_formed_then_is_that_time_and_passes_the_form(text: str
 )
 def test_moment_when_malformed_then_says_how_to_write_it(text: str) -> None:
     with pytest.raises(MillraceError, match="2026-03-01T12:00") as told:
-        moment(text, NOW, "--since")
+        parse_timestamp(text, NOW, "--since")
     assert (told.value.key, told.value.value) == ("--since", text)
 
 
 @given(st.text(max_size=20) | st.from_regex(r"\A\d{1,12}[dhms]\Z"))
 def test_moment_when_anything_is_given_then_is_a_time_or_told(text: str) -> None:
     try:
-        assert moment(text, NOW, "since").tzinfo is not None
+        assert parse_timestamp(text, NOW, "since").tzinfo is not None
     except MillraceError as told:
         assert told.allowed and told.remedy

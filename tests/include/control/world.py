@@ -1,4 +1,4 @@
-"""A small world for the cycle's tests: real tables, a plant in memory, an optimizer that can be read."""
+"""A small world for the control loop's tests: real tables, a plant in memory, an optimizer that can be read."""
 
 from __future__ import annotations
 
@@ -8,7 +8,10 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from include.control.loop import Loop
+from include.control.evaluation import GateResult
+from include.control.loop import ControlLoop
+from include.control.quality import QualityGate
+from include.lake.control_tables import ControlTables
 from include.lake.deployments import DeploymentStore
 from include.lake.records import app_row, batch_row
 from include.lake.store import Lake
@@ -119,6 +122,16 @@ class MemoryPlant:
         )
 
 
+@dataclass
+class PassingGate:
+    """Finds all telemetry sound, and has read up to here: for what needs no telemetry that could be judged."""
+
+    clock: Clock
+
+    def check(self, since: Cursor, now: datetime) -> GateResult:
+        return GateResult(True, read_to=Cursor(10**6, self.clock.now))
+
+
 class Proportional:
     """Wants just enough slots for the arrival, and counts its looks."""
 
@@ -157,7 +170,11 @@ class World:
     lake: Lake
     clock: Clock
     plant: MemoryPlant
-    loop: Loop
+    loop: ControlLoop
+
+    @property
+    def tables(self) -> ControlTables:
+        return self.loop.tables
 
     def run(self, slots: int = 2) -> None:
         """Launch with so many slots, and report good telemetry."""
@@ -176,5 +193,7 @@ def world(home: Path, tracker: MlflowTracker | None = None, **changes: Any) -> W
     plant = MemoryPlant(lake, clock)
     asked = spec(**changes)
     tuner = Proportional(asked.tuner.name)
-    loop = Loop(asked, lake, plant, {tuner.name: tuner}, tracker or MlflowTracker(None), clock)
+    tables = ControlTables(lake)
+    gate, optimizers = QualityGate(asked, tables), {tuner.name: tuner}
+    loop = ControlLoop(asked, tables, gate, plant, optimizers, tracker or MlflowTracker(None), clock)
     return World(lake, clock, plant, loop)

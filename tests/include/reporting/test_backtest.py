@@ -19,6 +19,8 @@ from include.model.deployment import Change, Deployment
 from include.model.errors import MillraceError
 from include.model.protocols import Optimizer
 from include.model.signals import Signals
+from include.reporting.backtest import replay
+from optimizers import registry
 from optimizers.registry import create, names
 from tests.include.control.recorded_run import DAY, PERIOD_S, Run, Steady, ability, launched, spec_of
 from tests.include.control.world import NAME, NOON
@@ -46,13 +48,9 @@ class Broken:
 
 
 def replayed(
-    run: Run, optimizer: Optimizer, name: str = "steady", since: datetime | None = None, **options: Any
+    run: Run, optimizer: Optimizer, name: str = "steady", since: datetime | None = None, until: datetime = LATER
 ) -> Backtest:
-    def make(asked: str, given: Mapping[str, Any]) -> Optimizer:
-        assert (asked, dict(given)) == (name, options)
-        return optimizer
-
-    return wiring.replay(run.spec, run.lake, name, options, make, since, LATER)
+    return replay(run.spec, run.tables, name, optimizer, {}, since, until)
 
 
 def told(decisions: list[Decision]) -> list[tuple[str, str, str]]:
@@ -70,9 +68,8 @@ def look_of(run: Run, time: datetime) -> Decision:
 @pytest.fixture(scope="module")
 def day(tmp_path_factory: pytest.TempPathFactory) -> Run:
     """A day under a tuner that acts at once, recorded by the live loop; tests only read it."""
-    with pytest.MonkeyPatch.context() as patch:
-        run = launched(tmp_path_factory.mktemp("day"), patch, Steady())
-        run.day()
+    run = launched(tmp_path_factory.mktemp("day"), Steady())
+    run.day()
     return run
 
 
@@ -88,9 +85,9 @@ def test_replay_when_the_tuner_is_the_same_then_repeats_every_decision_and_model
 def test_replay_when_the_tuner_is_a_registered_one_then_repeats_every_decision_of_the_live_loop(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
-    run = launched(tmp_path, monkeypatch, create(name, {}), spec_of(name), DAY[:8])
+    run = launched(tmp_path, create(name, {}), spec_of(name), DAY[:8])
     recorded = run.day()
-    made = wiring.replay(run.spec, run.lake, name, {}, create, None, LATER)
+    made = wiring.replay(run.spec, run.lake, name, {}, None, LATER)
     assert would(made) == told(recorded)
     assert made.modelled == 0 and made.agreed == len(recorded)
 
@@ -159,10 +156,10 @@ def test_replay_when_others_hold_the_quota_then_the_guard_knows_them_as_of_then(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     spec = spec_of(guards={"max_total_slots": 9, "cool_down_s": 0})
-    run = launched(tmp_path, monkeypatch, Steady(), spec, DAY[:4])
+    run = launched(tmp_path, Steady(), spec, DAY[:4])
     other = spec_of().model_copy(update={"name": "other"})
     made = run.day()
-    launch(other, run.lake, slots=8)  # long after the recorded looks
+    launch(other, run.tables, slots=8)  # long after the recorded looks
     again = replayed(run, Steady())
     assert would(again) == told(made)
     assert not [k for k in again.looks if k.replayed.action is Action.VETO]
@@ -177,7 +174,7 @@ def test_replay_when_the_tuner_cannot_answer_then_every_look_holds_and_tells_why
 def test_replay_when_a_version_failed_and_the_tuner_is_the_same_then_it_fails_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    run = launched(tmp_path, monkeypatch, Steady(), spec_of(guards={"cool_down_s": 0}), DAY[:8], fails=frozenset({5}))
+    run = launched(tmp_path, Steady(), spec_of(guards={"cool_down_s": 0}), DAY[:8], fails=frozenset({5}))
     recorded = run.day()
     assert [d for d in recorded if d.reason_code == "cool_down"], "a content that failed is not tried again at once"
     again = replayed(run, Steady())
@@ -188,7 +185,7 @@ def test_replay_when_more_slots_brought_nothing_then_the_same_guard_refuses_more
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     spec = spec_of(guards={"cool_down_s": 0})
-    run = launched(tmp_path, monkeypatch, Steady(), spec, [300, *[500] * 5], able=lambda p: 240.0 * min(p, 2))
+    run = launched(tmp_path, Steady(), spec, [300, *[500] * 5], able=lambda p: 240.0 * min(p, 2))
     recorded = run.day()
     assert "ineffective_scaling" in {d.reason_code for d in recorded}
     assert would(replayed(run, Steady())) == told(recorded)
@@ -197,7 +194,7 @@ def test_replay_when_more_slots_brought_nothing_then_the_same_guard_refuses_more
 def test_replay_when_looks_were_dry_runs_then_they_are_left_out(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    run = launched(tmp_path, monkeypatch, Steady(), arrivals=DAY[:4])
+    run = launched(tmp_path, Steady(), arrivals=DAY[:4])
     run.look()
     run.look(Request(dry_run=True))
     recorded = [run.look(), run.look()]
@@ -209,7 +206,7 @@ def test_replay_when_looks_were_dry_runs_then_they_are_left_out(
 def test_replay_when_a_person_forced_slots_then_the_replay_is_the_tuners_own(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    run = launched(tmp_path, monkeypatch, Steady(), arrivals=[300] * 4)
+    run = launched(tmp_path, Steady(), arrivals=[300] * 4)
     run.look()
     run.look(Request(forced_slots=6, requested_by="ada"))
     run.look()
@@ -222,7 +219,7 @@ def test_replay_when_a_person_forced_slots_then_the_replay_is_the_tuners_own(
 def test_replay_when_the_recording_only_advised_then_the_replay_acts(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    run = launched(tmp_path, monkeypatch, Steady(), spec_of(mode="advise"), DAY[:7])
+    run = launched(tmp_path, Steady(), spec_of(mode="advise"), DAY[:7])
     run.day()
     made = replayed(run, Steady())
     assert made.recorded.reconfigurations == 0 and made.recorded.peak_slots == 2
@@ -233,14 +230,16 @@ def test_replay_when_the_recording_only_advised_then_the_replay_acts(
 def test_replay_when_slots_belong_to_a_person_then_the_tuner_only_advises(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    run = launched(tmp_path, monkeypatch, Steady(), spec_of(owners={"slots": "person"}), DAY[:5])
+    run = launched(tmp_path, Steady(), spec_of(owners={"slots": "person"}), DAY[:5])
     run.day()
     made = replayed(run, Fixed(5), "fixed")
     assert {k.replayed.action for k in made.looks} == {Action.ADVISE}
     assert made.replayed.peak_slots == 2
 
 
-def test_replay_when_the_tuner_is_the_specs_own_then_its_options_stay_in_force(day: Run) -> None:
+def test_replay_when_the_tuner_is_the_specs_own_then_its_options_stay_in_force(
+    day: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
     tuner = day.spec.tuner.model_copy(update={"options": {"room": 0.5, "calm": True}})
     spec = day.spec.model_copy(update={"tuner": tuner})
     asked = []
@@ -249,8 +248,9 @@ def test_replay_when_the_tuner_is_the_specs_own_then_its_options_stay_in_force(d
         asked.append((name, dict(options)))
         return Steady(name)
 
+    monkeypatch.setattr(registry, "create", make)
     for name in ("steady", "other"):
-        wiring.replay(spec, day.lake, name, {"room": 0.9}, make, None, LATER)
+        wiring.replay(spec, day.lake, name, {"room": 0.9}, None, LATER)
     assert asked == [("steady", {"room": 0.9, "calm": True}), ("other", {"room": 0.9})]
 
 
@@ -261,13 +261,13 @@ def test_replay_when_nothing_was_recorded_then_says_what_is_allowed(tmp_path: Pa
         replayed(day, Steady(), since=LATER + timedelta(seconds=1))
     never = spec_of().model_copy(update={"name": "never"})
     with pytest.raises(MillraceError, match=r"pipeline: got 'never'.*millrace trigger never"):
-        wiring.replay(never, day.lake, "steady", {}, lambda *_: Steady(), None, LATER)
+        replay(never, day.tables, "steady", Steady(), {}, None, LATER)
 
 
 def test_replay_when_no_time_is_named_then_takes_a_day_before_the_last_look(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    run = launched(tmp_path, monkeypatch, Steady(), arrivals=[300] * 4)
+    run = launched(tmp_path, Steady(), arrivals=[300] * 4)
     run.look()
     run.clock.wait(25 * 3600)
     kept = [run.look(), run.look()]

@@ -12,7 +12,8 @@ from deltalake import write_deltalake
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from include.control.quality import GateResult, check
+from include.control.evaluation import GateResult
+from include.control.quality import QualityGate
 from include.control.quality.docs import EVERY_S, DataDocs
 from include.lake.deployments import DeploymentStore
 from include.lake.reconfigurations import ReconfigurationStore
@@ -33,7 +34,7 @@ def w(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> World:
 
 
 def gate(w: World, cursor: Cursor | None = None) -> GateResult:
-    return check(w.loop.spec, w.lake, cursor or Cursor(), w.clock())
+    return QualityGate(w.loop.spec, w.tables).check(cursor or Cursor(), w.clock())
 
 
 def later(w: World, rows: Rows) -> GateResult:

@@ -21,8 +21,7 @@ from tests.include.control.recorded_run import DAY, Steady, launched, spec_of
 def recorded(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A home with a recorded day; tests only read it."""
     home = tmp_path_factory.mktemp("home")
-    with pytest.MonkeyPatch.context() as patch:
-        launched(home, patch, Steady("conttune"), spec_of("conttune")).day()
+    launched(home, Steady("conttune"), spec_of("conttune")).day()
     return home
 
 

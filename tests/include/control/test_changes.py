@@ -8,6 +8,7 @@ import pytest
 
 from include.control.changes import verify
 from include.control.spark_plant import SparkPlant
+from include.lake.control_tables import ControlTables
 from include.lake.decisions import DecisionStore
 from include.lake.deployments import DeploymentStore
 from include.lake.reconfigurations import ReconfigurationStore
@@ -38,16 +39,17 @@ def lake(tmp_path: Path) -> Lake:
 
 
 def test_verify_when_a_change_has_settled_then_what_was_measured_stands_beside_what_was_predicted(lake: Lake) -> None:
-    (done,) = verify(spec(), lake, SIGNALS)
+    ((done, decision),) = verify(ControlTables(lake), SIGNALS)
+    assert decision.decision_id == done.decision_id
     assert done.achieved == {"processing_ability_rows_per_s": 300.0, "utilisation_ratio": 0.7}
     (stored,) = ReconfigurationStore(lake).recent("delays")
     assert stored == done
 
 
 def test_verify_when_repeated_then_a_change_is_judged_once(lake: Lake) -> None:
-    verify(spec(), lake, SIGNALS)
+    verify(ControlTables(lake), SIGNALS)
     later = replace(SIGNALS, apps=(replace(APP, capacity=Capacity(4, 1.0, 999.0, 9.0, 9)),))
-    assert verify(spec(), lake, later) == ()
+    assert verify(ControlTables(lake), later) == ()
     assert ReconfigurationStore(lake).recent("delays")[0].achieved["processing_ability_rows_per_s"] == 300.0
 
 
@@ -63,7 +65,7 @@ def test_verify_when_repeated_then_a_change_is_judged_once(lake: Lake) -> None:
     ids=["settling", "another version ran", "no capacity yet", "another p ran", "no app"],
 )
 def test_verify_when_the_change_cannot_be_judged_yet_then_it_waits(lake: Lake, signals: Signals) -> None:
-    assert verify(spec(), lake, signals) == ()
+    assert verify(ControlTables(lake), signals) == ()
     assert ReconfigurationStore(lake).recent("delays")[0].achieved == {}
 
 
@@ -74,7 +76,7 @@ def test_verify_when_the_last_change_is_no_decision_s_success_then_nothing_is_ju
     begun = START + timedelta(seconds=20)
     newer = replace(CHANGE, started=begun, ended=begun + timedelta(seconds=5), **other)  # type: ignore[arg-type]
     ReconfigurationStore(lake).record(newer)
-    assert verify(spec(), lake, SIGNALS) == ()
+    assert verify(ControlTables(lake), SIGNALS) == ()
 
 
 class Recorder:
@@ -89,13 +91,13 @@ class Recorder:
 def test_plant_when_observed_then_it_collects_at_its_clock(tmp_path: Path) -> None:
     rows = App().run(100, 900)
     lake = lake_of(tmp_path, rows)
-    plant = SparkPlant(spec(), lake, Recorder(), clock=lambda: rows[-1].time)
+    plant = SparkPlant(spec(), ControlTables(lake), Recorder(), clock=lambda: rows[-1].time)
     assert plant.observe(Cursor()).until == rows[-1].time
 
 
 def test_plant_when_target_is_the_newest_version_then_it_reconciles_else_nothing_happens(tmp_path: Path) -> None:
     lake, reconciler = lake_of(tmp_path, []), Recorder()
-    plant = SparkPlant(spec(), lake, reconciler)
+    plant = SparkPlant(spec(), ControlTables(lake), reconciler, clock=lambda: START)
     first = DeploymentStore(lake).latest("delays")
     assert first is not None
     assert plant.apply(first) == (CHANGE,)

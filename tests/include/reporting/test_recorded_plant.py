@@ -32,14 +32,8 @@ def look(number: int, slots: int, version: int = 1, backlog: int = 300, **more: 
     return Decision(decision_id=f"d{number}", pipeline="a", time=now, reason_code="", sentence="", **plain)  # type: ignore[arg-type]
 
 
-def counted(known: Sequence[Observation], signals: Signals) -> tuple[Observation, ...]:
-    """Remember a look by one point of its level."""
-    app = signals.apps[0]
-    return (*known, Observation("a", app.slots, 1.0, 0.0, 1, signals.until))
-
-
 def plant(*looks: Decision, deployments: Sequence[Deployment] = (deployment(1, 2), deployment(2, 4))) -> RecordedPlant:
-    return RecordedPlant(looks, {d.version: d for d in deployments}, (), counted)
+    return RecordedPlant(looks, {d.version: d for d in deployments}, ())
 
 
 def test_plant_when_looked_at_then_is_one() -> None:
