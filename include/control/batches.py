@@ -19,6 +19,16 @@ from include.lake.store import Lake
 from include.model.decision import Reconfiguration
 from include.model.telemetry import BatchMetrics
 
+TABLE = "telemetry/batches"
+REQUIRED = ("query", "generation", "epoch", "batch_id", "slots", "rows_in")
+
+HISTORY = timedelta(minutes=30)
+"""How far back an evaluation reads. Long enough for tens of batches at the present level and for the levels just left,
+short enough that the cost of a row is still the same; older levels are remembered as observations."""
+
+MAX_ROWS = 3000
+"""Rows that an evaluation reads at most, for a bounded time: half an hour of batches of 0.6 s."""
+
 FOREIGN_CPU_MARGIN = 0.25
 """Share of the host's processors above the usual that makes a batch contaminated.
 
@@ -137,18 +147,6 @@ def _positive(value: float) -> bool:
     return math.isfinite(value) and value > 0
 
 
-TABLE = "telemetry/batches"
-
-HISTORY = timedelta(minutes=30)
-"""How far back a look reads. Long enough for tens of batches at the present level and for the levels just left, short
-enough that the cost of a row is still the same; older levels are remembered as observations."""
-
-REQUIRED = ("query", "generation", "epoch", "batch_id", "slots", "rows_in")
-
-MAX_ROWS = 3000
-"""Rows that a look reads at most, for a bounded time: half an hour of batches of 0.6 s."""
-
-
 @dataclass(frozen=True)
 class History:
     """Rows of one query in the order they ran, and the period inside them.
@@ -203,11 +201,11 @@ class History:
         return total
 
 
-def read(lake: Lake, pipeline: str, app: str, now: datetime) -> tuple[BatchMetrics, ...]:
+def read_batches(lake: Lake, pipeline: str, app: str, now: datetime) -> tuple[BatchMetrics, ...]:
     """Return an app's rows of ``telemetry/batches`` of the last :data:`HISTORY`, all its queries, in any order.
 
-    Rows that lack what every row must have were told by the quality gate once; here they must not block every look
-    until they are old.
+    Rows that lack what every row must have were named by the quality gate once; here they must not block every
+    evaluation until they are old.
     """
     oldest = now - HISTORY
     found = read_recent(lake, RowQuery(TABLE, pipeline, MAX_ROWS, not_before=oldest)).rows

@@ -46,7 +46,7 @@ from include.model.telemetry import STATEFUL, BatchMetrics, OperatorBatch
 MIN_BATCHES = 3
 """Fewest healthy batches with rows that make a level: two points always lie on a line."""
 MAX_BATCHES = 200
-"""Newest batches of a level that are fitted: enough for 1 %, few enough for a look to stay quick."""
+"""Newest batches of a level that are fitted: enough for 1 %, few enough for an evaluation to stay quick."""
 MAX_RELATIVE_ERROR = 0.5
 """A processing ability known worse than this is not known."""
 MOST_WORK_RATIO = 2.0

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from datetime import datetime, timedelta
 from statistics import median_low
 
-from include.control.batches import TABLE, History, healthy, is_idle_marker, main_query, read
+from include.control.batches import TABLE, History, healthy, is_idle_marker, main_query, read_batches
 from include.control.capacity import fit, heaviest, ran_at, typical_parallelism
 from include.control.join_signals import join_signals
 from include.control.observations import known_observations
@@ -29,7 +29,7 @@ MAX_PERIODS = 3
 
 
 def collect(spec: PipelineSpec, tables: ControlTables, cursor: Cursor, now: datetime) -> Signals:
-    """Return what happened since the last look.
+    """Return what happened since the last evaluation.
 
     The period ends with the newest row and lasts one to :data:`MAX_PERIODS` spec periods: from the cursor where that
     lies in between. A row without duration and rows is an idle marker: it tells the source's end while no batch runs,
@@ -38,17 +38,17 @@ def collect(spec: PipelineSpec, tables: ControlTables, cursor: Cursor, now: date
     Args:
         spec: The pipeline.
         tables: Its control tables, in the lake of its telemetry.
-        cursor: Where the last look stopped.
+        cursor: Where the last evaluation stopped.
         now: The present (UTC).
 
     Raises:
         NotReady: Quietly, if there is no telemetry, nothing newer than the cursor, or no Deployment.
     """
     lake = tables.lake
-    version = lake.version(TABLE)  # before the rows: a commit in between is seen again by the next look
+    version = lake.version(TABLE)  # before the rows: a commit in between is seen again by the next evaluation
     if version <= cursor.telemetry_version:
         raise NotReady(f"{spec.name}: no telemetry newer than version {cursor.telemetry_version}")
-    history = _history(spec, read(lake, spec.name, spec.app, now), cursor)
+    history = _history(spec, read_batches(lake, spec.name, spec.app, now), cursor)
     changes = tables.reconfigurations.recent(spec.name)
     current = tables.deployments.latest(spec.name)
     if current is None:
@@ -131,10 +131,10 @@ def _slot_busy_ratio(history: History) -> float | None:
     inside = [(b, share) for b in history.batches if (share := history.share_in_period(b)) > 0]
     if not inside:
         return 0.0 if is_idle_marker(history.newest) else None
-    told = [(b, share) for b, share in inside if any(o.useful_s is not None for o in b.operators)]
-    if not told:
+    timed = [(b, share) for b, share in inside if any(o.useful_s is not None for o in b.operators)]
+    if not timed:
         return None
-    busy_s = sum(share * sum(o.useful_s or 0.0 for o in b.operators) / b.slots for b, share in told)
+    busy_s = sum(share * sum(o.useful_s or 0.0 for o in b.operators) / b.slots for b, share in timed)
     return min(1.0, max(0.0, busy_s / history.period_s))
 
 

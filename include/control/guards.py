@@ -2,7 +2,7 @@
 
 Cool-down and changes per hour hold for urgent scale-ups too: right after a restart the backlog that the restart
 itself caused looks like urgency, and following it is how a tuner runs away (design: conttune.md, traps).
-A change that a person forces passes ``bounds`` and ``quota`` only; the others are told as not asked.
+A change that a person forces passes ``bounds`` and ``quota`` only; the trace says that the others were not asked.
 """
 
 from __future__ import annotations

@@ -20,7 +20,7 @@ MOST_ROWS = 10_000
 """Rows of one micro-batch at most: twice the workers that a spec allows, as some may be on their way out."""
 
 MOST_COUNT = 2**53
-"""No count of a period is as high; what is cannot be told apart from its neighbours as a float either."""
+"""Largest count that is believed: above it neighbouring integers share one float."""
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,7 @@ def join_signals(spec: PipelineSpec, lake: Lake, since: datetime, until: datetim
     """Return what a period measured of a pipeline's join.
 
     A count that was lost or cannot be is unknown: None for a worker's window and what was offered, left out for a
-    stream. If the settings in force, the workers or their messages are not told right, nothing of the rows is believed.
+    stream. If the settings in force, the workers or their messages are wrong, nothing of the rows is believed.
 
     Args:
         spec: The pipeline.
@@ -82,11 +82,11 @@ def _window(spec: PipelineSpec, lake: Lake, at: datetime) -> _Window | None:
         WORKERS,
     )
     newest = [row for row in rows if _batch(row) == _batch(rows[0])]
-    told = {(row["workers"], row["block"], row["shed_ratio"], row["capacity"]) for row in newest}
+    settings = {(row["workers"], row["block"], row["shed_ratio"], row["capacity"]) for row in newest}
     ids = {row["worker"] for row in newest}
-    if len(told) != 1 or None in ids or len(ids) < len(newest):
+    if len(settings) != 1 or None in ids or len(ids) < len(newest):
         return None
-    workers, block, shed, capacity = told.pop()
+    workers, block, shed, capacity = settings.pop()
     if None in (workers, block, shed, capacity) or not _can_be(workers, block, shed, capacity) or len(ids) < workers:
         return None
     offered = [_count(row["offered"]) for row in newest]
@@ -162,5 +162,5 @@ def _sum(row: Mapping[str, Any], column: str) -> int | None:
     return int(total) if not row[f"{column}_lost"] and least >= 0 and total <= MOST_COUNT else None
 
 
-def _count(told: int | None) -> int | None:
-    return told if told is not None and 0 <= told <= MOST_COUNT else None
+def _count(value: int | None) -> int | None:
+    return value if value is not None and 0 <= value <= MOST_COUNT else None

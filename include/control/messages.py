@@ -22,7 +22,7 @@ LEAD = {
 UNREADABLE = "unreadable_file"
 NAMED_FILES = 3
 """Files that a message names."""
-TABLE_REPLACED = "The telemetry table was made anew since the last look: this one starts from its newest rows."
+TABLE_REPLACED = "The telemetry table was made anew since the last evaluation: this one starts from its newest rows."
 NOTHING_MEASURED = Hold("no_signals", "Nothing was measured.")
 
 
@@ -39,7 +39,7 @@ def stopped(pipeline: str) -> Hold:
 def driver_failed(last: Reconfiguration) -> Hold:
     """Hold while no driver runs: the last one failed, and is not started again."""
     what = "fails again and again" if last.outcome is Outcome.CIRCUIT_OPEN else "failed"
-    message = f"{last.app} does not run: its driver {what}: {last.error or 'no error told'}"
+    message = f"{last.app} does not run: its driver {what}: {last.error or 'no error is known'}"
     return Hold(BROKEN[last.outcome], message)
 
 
@@ -58,7 +58,7 @@ def unreadable(files: Sequence[str], gate: GateResult) -> Hold:
     """Hold once on files that cannot be read; ``gate`` is what the quality gate said of the rest."""
     more = f" and {len(files) - NAMED_FILES} more" if len(files) > NAMED_FILES else ""
     names = f"{', '.join(files[:NAMED_FILES])}{more}"
-    message = f"Nothing is changed: {names} cannot be read, and later looks go on without."
+    message = f"Nothing is changed: {names} cannot be read, and later evaluations go on without."
     return Hold(UNREADABLE, message if gate.passed else f"{message} Besides: {gate.sentence}.")
 
 

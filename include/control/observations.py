@@ -1,4 +1,4 @@
-"""What a look adds to the tuner's training data."""
+"""What an evaluation adds to the tuner's training data."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from include.model.signals import AppSignals, Observation, Signals
 
 
 def new_observations(signals: Signals) -> tuple[Observation, ...]:
-    """Return the points of processing ability that a look measured anew, one an app.
+    """Return the points of processing ability that an evaluation measured anew, one an app.
 
     A point is new only if healthy batches at its p ran in the period: an idle night repeats nothing, and a settling
     app is not yet what it will be. The p is the one that really ran, whatever the slots.
@@ -24,10 +24,10 @@ def new_observations(signals: Signals) -> tuple[Observation, ...]:
 def remembered(
     known: Sequence[Observation], signals: Signals, per_level: int = KEEP_PER_LEVEL
 ) -> tuple[Observation, ...]:
-    """Return the points that the look after this one is given, as the store would: the newest of each (operator, p).
+    """Return the points that the next evaluation is given, as the store would: the newest of each (operator, p).
 
     Args:
-        known: Those that this look was given, oldest first.
+        known: Those that this one was given, oldest first.
         signals: What it measured.
         per_level: Points of each (operator, p) that are kept, >= 1.
     """
@@ -37,7 +37,7 @@ def remembered(
 def known_observations(tables: ControlTables, pipeline: str) -> tuple[Observation, ...]:
     """Return the most recent points of every (operator, p), oldest first, as ``control/observations`` has them.
 
-    The last look was given those before it, and measured its own: reading it is reading them all.
+    The last evaluation was given those before it, and measured its own: reading it is reading them all.
 
     Args:
         tables: The control tables.

@@ -16,17 +16,18 @@ from include.model.placement import KeyGroups
 from include.model.spec import Admission, PipelineSpec
 
 GROUPS, FLOWS = "telemetry/key_groups", "telemetry/flows"
+STREAMS = "telemetry/streams"
 
 
 def key_groups(spec: PipelineSpec, lake: Lake, after: datetime | None) -> KeyGroups | None:
     """Return the key groups of the newest periods with rows; None if not measured anew, or not to be placed.
 
-    A profile that was committed before a look that ended without signals is left to the next one.
+    A profile that was committed before an evaluation that ended without signals is left to the next one.
 
     Args:
         spec: The pipeline.
         lake: Its telemetry.
-        after: End of the last look (UTC): what was committed earlier is known; None for "nothing is known".
+        after: End of the last evaluation (UTC): what was committed earlier is known; None for "nothing is known".
     """
     if spec.placement is None or spec.profile is None:
         return None
@@ -53,10 +54,10 @@ def key_groups(spec: PipelineSpec, lake: Lake, after: datetime | None) -> KeyGro
         "order by from_operator, from_group, to_operator, to_group",
         FLOWS,
     )
-    return _told(version, (since, until), len(times) * spec.profile.period_s, groups, flows)
+    return _key_groups(version, (since, until), len(times) * spec.profile.period_s, groups, flows)
 
 
-def _told(
+def _key_groups(
     version: int,
     span: tuple[datetime, datetime],
     span_s: float,
@@ -83,9 +84,6 @@ def _told(
     )
 
 
-STREAMS = "telemetry/streams"
-
-
 def stream_counts(
     spec: PipelineSpec, tables: ControlTables, after: datetime | None, now: datetime
 ) -> StreamCounts | None:
@@ -98,7 +96,7 @@ def stream_counts(
     Args:
         spec: The pipeline.
         tables: What its optimizers remember, in the lake of its telemetry.
-        after: End of the last look (UTC): what was committed earlier is known; None for "nothing is known".
+        after: End of the last evaluation (UTC): what was committed earlier is known; None for "nothing is known".
         now: The present (UTC).
 
     Returns:
@@ -165,8 +163,8 @@ def _number(time: datetime, period_s: int) -> int:
 
 def _taken_in(spec: PipelineSpec, tables: ControlTables) -> datetime | None:
     """Return up to when the optimizer has taken streams in; None if it has not, or remembers something else."""
-    told = tables.memories.latest(spec.name, ADVISER).get(TAKEN_IN)
+    taken_in = tables.memories.latest(spec.name, ADVISER).get(TAKEN_IN)
     try:
-        return datetime.fromisoformat(told) if isinstance(told, str) else None
+        return datetime.fromisoformat(taken_in) if isinstance(taken_in, str) else None
     except ValueError:
         return None

@@ -42,10 +42,10 @@ class SparkPlant:
     clock: Callable[[], datetime]
 
     def observe(self, since: Cursor) -> Signals:
-        """Return what happened since the last look.
+        """Return what happened since the last evaluation.
 
         Raises:
-            NotReady: Quietly, if there is nothing new to look at.
+            NotReady: Quietly, if there is nothing new.
         """
         return collect(self.spec, self.tables, since, self.clock())
 

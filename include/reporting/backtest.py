@@ -56,8 +56,8 @@ def replay(
         MillraceError: If nothing was recorded in that time.
     """
     recording = read_recording(spec.name, tables, since, until)
-    plant = RecordedPlant(recording.looks, recording.deployments, recording.changes)
-    memory = tables.memories.latest(spec.name, name, before=recording.looks[0].time)
+    plant = RecordedPlant(recording.evaluations, recording.deployments, recording.changes)
+    memory = tables.memories.latest(spec.name, name, before=recording.evaluations[0].time)
     return Replay(spec, tables, recording, plant, name, optimizer, memory).run(options)
 
 
@@ -72,7 +72,7 @@ class Replay:
         plant: The recording as a plant, not observed yet.
         name: Registry name of the tuner.
         optimizer: The tuner.
-        memory: What it remembers before the first look.
+        memory: What it remembers before the first evaluation.
     """
 
     spec: PipelineSpec
@@ -86,10 +86,10 @@ class Replay:
     _achieved: dict[tuple[str, datetime], Mapping[str, float]] = field(default_factory=dict)
 
     def run(self, options: Mapping[str, Any] | None = None) -> Backtest:
-        """Take every look and return what came of it.
+        """Replay every evaluation and return what came of it.
 
         Args:
-            options: The tuner's options, to be told with the result.
+            options: The tuner's options, to be shown with the result.
         """
         looks: list[ReplayedLook] = []
         while (signals := self._observed()) is not None:
@@ -165,7 +165,7 @@ class Replay:
 
     def _changes(self, now: datetime) -> list[Reconfiguration]:
         """Return what had happened, newest first, each change with what the replay itself has seen it achieve."""
-        begin = self.recording.looks[0].time
+        begin = self.recording.evaluations[0].time
         return [
             c if (c.ended or c.started) < begin else replace(c, achieved=self._achieved.get((c.app, c.started), {}))
             for c in self.plant.history.known(now)

@@ -13,10 +13,19 @@ if TYPE_CHECKING:
     from mlflow import MlflowClient
 
 PATIENCE = {"MLFLOW_HTTP_REQUEST_TIMEOUT": "3", "MLFLOW_HTTP_REQUEST_MAX_RETRIES": "1"}
-"""Seconds a request and tries besides the first: a look must not wait for its notebook."""
+"""Seconds a request and tries besides the first: an evaluation must not wait for its notebook."""
 
 MAX_PARAM = 6000
 """Longest parameter that MLflow's stores take."""
+
+MATERIAL_RATIO = 0.05
+"""A level whose mean processing ability moved by more than this share is news; repeats scatter by about 1 %."""
+
+TRUSTED = ("sklearn.", "skopt.", "numpy.", "scipy.")
+"""Where a surrogate's types may come from: skops names what it would run, and nothing else is ever loaded."""
+
+CHAMPION = "champion"
+TRAINING_TAG = "millrace.training"
 
 
 def connect(uri: str) -> MlflowClient:
@@ -66,15 +75,6 @@ def line(error: Exception) -> str:
 Training = Mapping[str, tuple[float, ...]]
 Fit = Callable[[Training], Any]
 """Returns the fitted surrogate (a scikit-learn estimator) of columns ``parallelism`` and ``processing_ability``."""
-
-MATERIAL_RATIO = 0.05
-"""A level whose mean processing ability moved by more than this share is news; repeats scatter by about 1 %."""
-
-TRUSTED = ("sklearn.", "skopt.", "numpy.", "scipy.")
-"""Where a surrogate's types may come from: skops names what it would run, and nothing else is ever loaded."""
-
-CHAMPION = "champion"
-TRAINING_TAG = "millrace.training"
 
 
 def model_name(pipeline: str, app: str) -> str:

@@ -18,6 +18,9 @@ if TYPE_CHECKING:
 
 COLOURS = "viridis"
 
+MOST_LINES = 10
+"""Nodes that are drawn one by one; of more, the fullest ones are, and the span of the others."""
+
 
 def placement_figure(plan: PlacementPlan) -> Figure:
     """Return two heat maps of nodes x key groups, one colour scale, the node's load beside each row.
@@ -50,10 +53,6 @@ def placement_figure(plan: PlacementPlan) -> Figure:
     if image is not None:
         figure.colorbar(image, ax=[above, below], label="load of a key group (points)")
     return figure
-
-
-MOST_LINES = 10
-"""Nodes that are drawn one by one; of more, the fullest ones are, and the span of the others."""
 
 
 def admission_figure(plan: AdmissionPlan) -> Figure:

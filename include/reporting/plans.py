@@ -37,39 +37,18 @@ KINDS = (
     Kind(
         "placement",
         ("method", "resource", "stage", "seed", "budget"),
-        (
-            "moves",
-            "placed",
-            "pairs",
-            "spent",
-            "distance_before",
-            "distance_after",
-            "bound",
-            "gap",
-            "collocation_before",
-            "collocation_after",
-        ),
+        ("moves", "placed", "pairs", "spent", "distance_before", "distance_after", "bound", "gap",
+         "collocation_before", "collocation_after"),
         placement_figure,
     ),
     Kind(
         "admission",
         ("method", "period_s", "capacity", "since", "optimal"),
-        (
-            "streams",
-            "split",
-            "query",
-            "merge",
-            "admitted",
-            "redirections",
-            "error",
-            "total_error",
-            "highest_load",
-            "holds",
-            "least_nodes",
-        ),
+        ("streams", "split", "query", "merge", "admitted", "redirections", "error", "total_error",
+         "highest_load", "holds", "least_nodes"),
         admission_figure,
     ),
-)
+)  # fmt: skip
 
 
 def plan_params(proposals: Sequence[Proposal]) -> Mapping[str, object]:
@@ -104,7 +83,7 @@ FIGURE = "join-workers.png"
 
 
 def join_metrics(decision: Decision) -> Mapping[str, float | None]:
-    """Return what was measured of the join that a look saw: settings in force, tau of its window, what was offered."""
+    """Return what was measured of the join: settings in force, tau of its window, what was offered."""
     found = decision.signals.join if decision.signals else None
     if found is None:
         return {}

@@ -2,11 +2,11 @@
 
 While the replay has decided as the recording did, recorded signals are passed on untouched, and what happened to the
 pipeline happens to the replay: a version that failed, a person's launch. So the tuner that made the recording repeats
-itself. From the first other decision on, the replay runs a Deployment of its own and its looks are modelled: load as
-recorded, ability at the other slots from what the pipeline itself has shown (:mod:`.recorded_abilities`), backlog and
-restarts followed (:mod:`.recorded_app`, :mod:`.recorded_changes`). Where the slots are the recorded ones again and
-about as many rows wait, recorded signals count again; only the observations stay the replay's own, for it cannot know
-a level that it never ran.
+itself. From the first other decision on, the replay runs a Deployment of its own and its evaluations are modelled:
+load as recorded, ability at the other slots from what the pipeline itself has shown (:mod:`.recorded_abilities`),
+backlog and restarts followed (:mod:`.recorded_app`, :mod:`.recorded_changes`). Where the slots are the recorded ones
+again and about as many rows wait, recorded signals count again; only the observations stay the replay's own, for it
+cannot know a level that it never ran.
 """
 
 from __future__ import annotations
@@ -29,24 +29,24 @@ DONE = (Action.APPLY, Action.ROLL_BACK)
 
 
 class RecordedPlant:
-    """A pipeline's recorded looks as a plant. Each :meth:`observe` goes one look further.
+    """A pipeline's recorded evaluations as a plant. Each :meth:`observe` goes one evaluation further.
 
     Args:
-        looks: Recorded Decisions with signals, oldest first, at least one.
-        deployments: The pipeline's Deployments by version; those of all looks must be there.
-        changes: The pipeline's Reconfigurations, in any order, from the guards' horizon before the first look on.
+        evaluations: Recorded Decisions with signals, oldest first, at least one.
+        deployments: The pipeline's Deployments by version; those of all evaluations must be there.
+        changes: The pipeline's Reconfigurations, in any order, from the guards' horizon before the first evaluation on.
         downtime_s: Downtime of a modelled restart; by default the median of the recorded ones.
     """
 
     def __init__(
         self,
-        looks: Sequence[Decision],
+        evaluations: Sequence[Decision],
         deployments: Mapping[int, Deployment],
         changes: Sequence[Reconfiguration],
         downtime_s: float | None = None,
     ) -> None:
-        self._looks, self._deployments = looks, deployments
-        seen = [_signals(look) for look in looks]
+        self._evaluations, self._deployments = evaluations, deployments
+        seen = [_signals(evaluation) for evaluation in evaluations]
         names = {app.app for signals in seen for app in signals.apps}
         self._abilities = {name: abilities(name, seen) for name in sorted(names)}
         self.history = RecordedChanges(changes, downtime_s)
@@ -55,48 +55,48 @@ class RecordedPlant:
         self._following = True
         self._deployment = self._base(0)
         self._signals: Signals | None = None
-        self._applied: tuple[Reconfiguration, ...] = ()  # by the present look
+        self._applied: tuple[Reconfiguration, ...] = ()  # by the present evaluation
         self._waiting: dict[str, Waiting] = {}
         self._known: tuple[Observation, ...] | None = None
         self._modelled = False
 
     @property
     def deployment(self) -> Deployment:
-        """What the replay is to run at the present look."""
+        """What the replay is to run at the present evaluation."""
         return self._deployment
 
     @property
     def modelled(self) -> bool:
-        """True if the present look never happened."""
+        """True if the present evaluation never happened."""
         return self._modelled
 
     @property
     def recorded(self) -> Decision:
-        """The present look as it was recorded."""
-        return self._looks[self._index]
+        """The present evaluation as it was recorded."""
+        return self._evaluations[self._index]
 
     @property
     def span_s(self) -> float:
-        """Time that the present look stands for, seconds: since the look before it, at most its own period."""
+        """Time that the present evaluation stands for, seconds: since the one before it, at most its own period."""
         signals = _signals(self.recorded)
         period_s = (signals.until - signals.since).total_seconds()
         if self._index == 0:
             return max(period_s, 1.0)
-        gap_s = (signals.until - _signals(self._looks[self._index - 1]).until).total_seconds()
+        gap_s = (signals.until - _signals(self._evaluations[self._index - 1]).until).total_seconds()
         # after a pause of the loop, or a stop of the pipeline, nobody knows what ran meanwhile
         return max(min(gap_s, period_s), 1.0)
 
     def observe(self, since: Cursor) -> Signals:
-        """Return the next look.
+        """Return the next evaluation.
 
         Args:
-            since: Not used: looks come in the order in which they were recorded.
+            since: Not used: evaluations come in the order in which they were recorded.
 
         Raises:
-            NotReady: Quietly, after the last look.
-            MillraceError: If a look had to be modelled of an app whose operators own their p.
+            NotReady: Quietly, after the last evaluation.
+            MillraceError: If an evaluation had to be modelled of an app whose operators own their p.
         """
-        if self._index + 1 >= len(self._looks):
+        if self._index + 1 >= len(self._evaluations):
             raise NotReady("the recording ends here")
         if self._index >= 0:
             self._take_leave()
@@ -115,34 +115,34 @@ class RecordedPlant:
         return self._signals
 
     def apply(self, target: Deployment) -> tuple[Reconfiguration, ...]:
-        """Run ``target`` from the present look on and say what happened, one entry an app that differs."""
-        before, look = self._deployment, self.recorded
+        """Run ``target`` from the present evaluation on and say what happened, one entry an app that differs."""
+        before, evaluation = self._deployment, self.recorded
         self._versions += 1
         self._deployment = replace(target, version=self._versions)
-        self._applied = self.history.restarts(before, self._deployment, look.decision_id, look.time)
+        self._applied = self.history.restarts(before, self._deployment, evaluation.decision_id, evaluation.time)
         return self._applied
 
     def ability(self, app: AppSignals) -> float | None:
-        """Return the rate that an app sustains at what it ran with in a look, rows a second; None if not known."""
+        """Return the rate that an app sustains at what it ran with, rows a second; None if not known."""
         known = self._abilities.get(app.app, RecordedAbilities())
         capacity = app.capacity or known.capacity(app.parallelism or known.ran(app.slots), 1)
         return None if capacity is None else known.sustained(capacity)
 
     def _base(self, index: int) -> Deployment:
-        return self._deployments[self._looks[index].base_version or 0]
+        return self._deployments[self._evaluations[index].base_version or 0]
 
     def _take_leave(self) -> None:
-        """Close the present look: where the replay has decided other than the recording, it goes its own way."""
-        look, signals = self.recorded, self._signals
-        assert signals is not None  # noqa: S101 - there is a present look
-        if self._following and _wanted(self._deployment) != _wanted(_decided(look, self._base(self._index))):
+        """Close the present evaluation: where the replay has decided other than the recording, it goes its own way."""
+        evaluation, signals = self.recorded, self._signals
+        assert signals is not None  # noqa: S101 - there is a present evaluation
+        if self._following and _wanted(self._deployment) != _wanted(_decided(evaluation, self._base(self._index))):
             if any(app.parallelism for app in self._deployment.apps.values()):
                 raise MillraceError(
-                    "pipeline", look.pipeline, "one whose app is sized as a whole (slots)",
+                    "pipeline", evaluation.pipeline, "one whose app is sized as a whole (slots)",
                     "A recording does not tell what single operators would do at another p; use the simulator.",
                 )  # fmt: skip
             self._following = False
-            self.history.leave(look.time)
+            self.history.leave(evaluation.time)
             self._known = signals.observations if self._known is None else self._known
             self._waiting = {a.app: Waiting(a.backlog_rows, lag=a.restart_lag_rows or 0.0) for a in signals.apps}
         if not self._following:
@@ -172,7 +172,7 @@ class RecordedPlant:
         restart = self.history.last_restart(self._deployment.version)
         if restart is None or restart.ended is None:
             return Span(self.span_s)
-        begun = restart.started >= self._looks[self._index - 1].time
+        begun = restart.started >= self._evaluations[self._index - 1].time
         down_s = min(self.history.downtime_s, self.span_s) if begun else 0.0
         return Span(self.span_s, down_s, (until - restart.ended).total_seconds())
 
@@ -198,13 +198,13 @@ class RecordedPlant:
         return abs(recorded.backlog_rows - own.backlog_rows) <= few
 
 
-def _signals(look: Decision) -> Signals:
-    assert look.signals is not None  # noqa: S101 - only looks with signals are taken
-    return look.signals
+def _signals(evaluation: Decision) -> Signals:
+    assert evaluation.signals is not None  # noqa: S101 - only evaluations with signals are taken
+    return evaluation.signals
 
 
-def _decided(look: Decision, base: Deployment) -> Deployment:
-    return look.target if look.target is not None and look.action in DONE else base
+def _decided(evaluation: Decision, base: Deployment) -> Deployment:
+    return evaluation.target if evaluation.target is not None and evaluation.action in DONE else base
 
 
 def _wanted(deployment: Deployment) -> Mapping[str, tuple[int, Mapping[str, int]]]:

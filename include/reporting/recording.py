@@ -1,4 +1,4 @@
-"""What was recorded of a pipeline: its looks, and all that they were decided by. Read from the lake, never written."""
+"""What was recorded of a pipeline: its evaluations, and all that they were decided by. Only read, never written."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ class Recording:
 
     Attributes:
         pipeline: Name of the pipeline.
-        looks: Decisions with signals, oldest first, at least one; each was decided on a Deployment of ``deployments``.
+        evaluations: Decisions with signals, oldest first, at least one; each was decided on one of ``deployments``.
         deployments: The pipeline's Deployments by version.
-        changes: Its Reconfigurations, newest first, from the guards' horizon before the first look on.
+        changes: Its Reconfigurations, newest first, from the guards' horizon before the first evaluation on.
         others: Deployments of the other pipelines with the time each was made (UTC), oldest first.
     """
 
     pipeline: str
-    looks: tuple[Decision, ...]
+    evaluations: tuple[Decision, ...]
     deployments: Mapping[int, Deployment]
     changes: tuple[Reconfiguration, ...]
     others: tuple[tuple[datetime, Deployment], ...]
@@ -45,8 +45,8 @@ def read_recording(pipeline: str, tables: ControlTables, since: datetime | None,
     Args:
         pipeline: Name of the pipeline.
         tables: The control tables.
-        since: Time of the first look (UTC); None for a day before the last one.
-        until: Latest time of a look (UTC).
+        since: Time of the first evaluation (UTC); None for a day before the last one.
+        until: Latest time of an evaluation (UTC).
 
     Raises:
         MillraceError: If ``since`` is not before ``until``, or nothing was recorded between them.
@@ -59,16 +59,16 @@ def read_recording(pipeline: str, tables: ControlTables, since: datetime | None,
     newest = _newest_evaluation(tables, pipeline, until)
     own = {made.version: made for _, made in deployments if made.pipeline == pipeline}
     found = tables.decisions.evaluations(pipeline, newest - DEFAULT_SPAN if since is None else since, until)
-    looks = tuple(look for look in found if look.base_version in own)
-    if not looks:
+    evaluations = tuple(evaluation for evaluation in found if evaluation.base_version in own)
+    if not evaluations:
         raise MillraceError(
-            "since", None if since is None else _text(since), f"a time up to the last recorded look, {_text(newest)}",
-            "Name an earlier one.",
+            "since", None if since is None else _text(since),
+            f"a time up to the last recorded evaluation, {_text(newest)}", "Name an earlier one.",
         )  # fmt: skip
-    begin = looks[0].time - JUDGED_BY
+    begin = evaluations[0].time - JUDGED_BY
     changes = tables.reconfigurations.recent(pipeline, MOST_CHANGES, since=begin)
     others = tuple((at, made) for at, made in deployments if made.pipeline != pipeline)
-    return Recording(pipeline, looks, own, tuple(changes), others)
+    return Recording(pipeline, evaluations, own, tuple(changes), others)
 
 
 def _newest_evaluation(tables: ControlTables, pipeline: str, until: datetime) -> datetime:
@@ -76,7 +76,7 @@ def _newest_evaluation(tables: ControlTables, pipeline: str, until: datetime) ->
     if found is None:
         raise MillraceError(
             "pipeline", pipeline, f"one that was looked at before {_text(until)}",
-            f"Launch it with ./millrace trigger {pipeline}, and wait for its first look.",
+            f"Launch it with ./millrace trigger {pipeline}, and wait for its first evaluation.",
         )  # fmt: skip
     return found.time
 

@@ -18,9 +18,14 @@ from include.reporting.mlflow_client import connect, experiment, line, metrics, 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+LOG = logging.getLogger(__name__)
+
+KIND_TAG, KIND = "kind", "replay"
+RECORDED, REPLAYED, ARRIVAL, QUIET = "tab:gray", "tab:blue", "tab:red", "0.93"
+FORMATS = ("png", "svg", "pdf")
 COURSES = ("recorded", "replayed")
-OF_A_COURSE = ("slots", "decided", "ability_rows_per_s", "backlog_rows", "action", "reason_code", "sentence")
-OF_A_LOOK = ("time", "span_s", "arrival_rows_per_s", "agreed", "modelled")
+COURSE_COLUMNS = ("slots", "decided", "ability_rows_per_s", "backlog_rows", "action", "reason_code", "sentence")
+EVALUATION_COLUMNS = ("time", "span_s", "arrival_rows_per_s", "agreed", "modelled")
 
 
 def summary(backtest: Backtest) -> str:
@@ -32,23 +37,25 @@ def summary(backtest: Backtest) -> str:
         f"{would.reconfigurations} reconfiguration{_s(would.reconfigurations)} where {was.reconfigurations} "
         f"{'was' if was.reconfigurations == 1 else 'were'} made",
         f"{would.core_s:,.0f} core-seconds where {was.core_s:,.0f} were used ({saved:+.0%})",
-        f"{would.under_provisioned} look{_s(would.under_provisioned)} with too few slots where there "
+        f"{would.under_provisioned} evaluation{_s(would.under_provisioned)} with too few slots where there "
         f"{'was' if was.under_provisioned == 1 else 'were'} {was.under_provisioned}",
         f"at most {would.peak_slots} slot{_s(would.peak_slots)} where there were {was.peak_slots}",
     ]
     text = (
-        f"On {len(looks)} look{_s(len(looks))} of {backtest.pipeline} from {begin:%Y-%m-%d %H:%M} to "
+        f"On {len(looks)} evaluation{_s(len(looks))} of {backtest.pipeline} from {begin:%Y-%m-%d %H:%M} to "
         f"{end:%Y-%m-%d %H:%M} UTC, {backtest.tuner} would have decided on the same slots at {backtest.agreed}: "
         f"{', '.join(parts)}."
     )
     if not backtest.modelled:
-        return f"{text} Every look is a recorded one."
+        return f"{text} Every evaluation is a recorded one."
     few = backtest.modelled == 1
-    return f"{text} {backtest.modelled} look{' is' if few else 's are'} modelled, for other slots ran than recorded."
+    return (
+        f"{text} {backtest.modelled} evaluation{' is' if few else 's are'} modelled, for other slots ran than recorded."
+    )
 
 
 def plain(backtest: Backtest) -> Mapping[str, Any]:
-    """Return a replay as JSON-able types: its figures, its summary and every look."""
+    """Return a replay as JSON-able types: its figures, its summary and every evaluation."""
     return {
         "pipeline": backtest.pipeline,
         "tuner": backtest.tuner,
@@ -57,32 +64,35 @@ def plain(backtest: Backtest) -> Mapping[str, Any]:
         "figures": dict(backtest.figures),
         "downtime_s": backtest.downtime_s,
         "looks": [
-            {**_columns(look, OF_A_LOOK), **{name: _columns(getattr(look, name), OF_A_COURSE) for name in COURSES}}
+            {
+                **_columns(look, EVALUATION_COLUMNS),
+                **{name: _columns(getattr(look, name), COURSE_COLUMNS) for name in COURSES},
+            }
             for look in backtest.looks
         ],
     }
 
 
 def as_csv(backtest: Backtest) -> str:
-    """Return a replay as a table, one row a look."""
+    """Return a replay as a table, one row an evaluation."""
     out = io.StringIO()
-    names = [*OF_A_LOOK, *(f"{course}_{name}" for course in COURSES for name in OF_A_COURSE)]
+    names = [*EVALUATION_COLUMNS, *(f"{course}_{name}" for course in COURSES for name in COURSE_COLUMNS)]
     writer = csv.writer(out, lineterminator="\n")
     writer.writerow(names)
     for look in backtest.looks:
-        cells = list(_columns(look, OF_A_LOOK).values())
+        cells = list(_columns(look, EVALUATION_COLUMNS).values())
         for course in (look.recorded, look.replayed):
-            cells += [_inert(value) for value in _columns(course, OF_A_COURSE).values()]
+            cells += [_inert(value) for value in _columns(course, COURSE_COLUMNS).values()]
         writer.writerow(cells)
     return out.getvalue()
 
 
-def told(backtest: Backtest) -> Iterator[tuple[str, str, str]]:
+def totals(backtest: Backtest) -> Iterator[tuple[str, str, str]]:
     """Yield the figures as rows of a table: what it is, what was done, what would have been done."""
     was, would = backtest.recorded, backtest.replayed
     yield "reconfigurations", f"{was.reconfigurations}", f"{would.reconfigurations}"
     yield "core-seconds", f"{was.core_s:,.0f}", f"{would.core_s:,.0f}"
-    yield "looks with too few slots", f"{was.under_provisioned}", f"{would.under_provisioned}"
+    yield "evaluations with too few slots", f"{was.under_provisioned}", f"{would.under_provisioned}"
     yield "most slots", f"{was.peak_slots}", f"{would.peak_slots}"
 
 
@@ -97,10 +107,6 @@ def _inert(value: Any) -> Any:
 
 def _s(count: int) -> str:
     return "" if count == 1 else "s"
-
-
-RECORDED, REPLAYED, ARRIVAL, QUIET = "tab:gray", "tab:blue", "tab:red", "0.93"
-FORMATS = ("png", "svg", "pdf")
 
 
 def replay_figure(backtest: Backtest) -> Figure:
@@ -162,7 +168,7 @@ def write_figure(backtest: Backtest, path: Path) -> None:
 
 
 def _shade(axes: Any, looks: Sequence[ReplayedLook]) -> None:
-    """Mark the spans in which looks are modelled, each from the look before it."""
+    """Mark the spans that are modelled, each from the evaluation before it."""
     begin = None
     for before, look in zip((looks[0], *looks), looks, strict=False):
         if look.modelled and begin is None:
@@ -174,11 +180,6 @@ def _shade(axes: Any, looks: Sequence[ReplayedLook]) -> None:
 
 def _number(value: float | None) -> float:
     return float("nan") if value is None else float(value)
-
-
-LOG = logging.getLogger(__name__)
-
-KIND_TAG, KIND = "kind", "replay"
 
 
 def log_replay(uri: str | None, backtest: Backtest, artifacts: str | None = None) -> str | None:
@@ -196,13 +197,12 @@ def log_replay(uri: str | None, backtest: Backtest, artifacts: str | None = None
         return None
     try:
         client = connect(uri)
-        words = summary(backtest)
-        tags = {KIND_TAG: KIND, "mlflow.note.content": words}
+        tags = {KIND_TAG: KIND, "mlflow.note.content": summary(backtest)}
         begin = f"{backtest.looks[0].time:%Y%m%dT%H%M%S}"
         name = f"{KIND}-{backtest.tuner}-{begin}"
         experiment_id = experiment(client, backtest.pipeline, artifacts)
         run_id = str(client.create_run(experiment_id, tags=tags, run_name=name).info.run_id)
-        made = params(
+        values = params(
             {
                 "pipeline": backtest.pipeline,
                 "tuner": backtest.tuner,
@@ -212,7 +212,7 @@ def log_replay(uri: str | None, backtest: Backtest, artifacts: str | None = None
                 **{f"option.{key}": value for key, value in backtest.options.items()},
             }
         )
-        client.log_batch(run_id, params=made, metrics=metrics(backtest.figures))
+        client.log_batch(run_id, params=values, metrics=metrics(backtest.figures))
         client.log_text(run_id, json.dumps(plain(backtest), indent=1), "replay.json")
         client.log_text(run_id, as_csv(backtest), "replay.csv")
         client.log_figure(run_id, replay_figure(backtest), "replay.png")

@@ -20,7 +20,7 @@ from include.model.protocols import Cursor
 from include.model.spec import PipelineSpec
 
 BATCHES, APPS = "telemetry/batches", "telemetry/apps"
-SKIPPED = f"So much telemetry had come since the last look that only its newest {CATCH_UP_ROWS} rows were read."
+SKIPPED = f"So much telemetry had come since the last evaluation that only its newest {CATCH_UP_ROWS} rows were read."
 NAMED_ROWS = 3
 """Offending rows that a failure carries."""
 
@@ -97,11 +97,11 @@ def _validate(parts: Sequence[Part]) -> tuple[Failure, ...]:
     source = without_bars(gx.get_context(mode="ephemeral")).data_sources.add_pandas("lake")
     failures: list[Failure] = []
     for part in parts:
-        rows = source.add_dataframe_asset(part.name).add_batch_definition_whole_dataframe("since the last look")
+        rows = source.add_dataframe_asset(part.name).add_batch_definition_whole_dataframe("since the last evaluation")
         batch = rows.get_batch({"dataframe": part.frame})
         # naming the rows doubles the time: only for what failed
         refused = {_message(result) for result in _results(batch, part, part.suite, "BOOLEAN_ONLY")}
-        suite = [check for check in part.suite if check.words in refused]
+        suite = [check for check in part.suite if check.message in refused]
         failures += [_failure(part, result) for result in _results(batch, part, suite, "COMPLETE")]
     return tuple(failures)
 
@@ -118,7 +118,7 @@ def _results(batch: Any, part: Part, checks: Sequence[expectations.Check], detai
 
 
 def _message(result: Any) -> str:
-    return str(result.expectation_config.meta["words"])
+    return str(result.expectation_config.meta["message"])
 
 
 def _failure(part: Part, result: Any) -> Failure:
@@ -126,9 +126,9 @@ def _failure(part: Part, result: Any) -> Failure:
     column = config.kwargs.get("column") or ", ".join(config.kwargs.get("column_list", ()))
     found = result.result.get("unexpected_index_list") or []
     rows = tuple(BadRow(_row(part, row), _value(row.get(column))) for row in found[:NAMED_ROWS])
-    words = _message(result)
+    message = _message(result)
     if rows:
-        sentence = words.format(row=rows[0].row, value=rows[0].value)
+        sentence = message.format(row=rows[0].row, value=rows[0].value)
         sentence += f" (and {len(found) - 1} more)" if len(found) > 1 else ""
     else:
         sentence = f"{config.type} on {part.name} could not be judged"

@@ -123,13 +123,13 @@ def changed(looks: Sequence[ReplayedLook]) -> list[ReplayedLook]:
 
 def figures(made: Backtest) -> Table:
     """Return the totals as a table."""
-    from include.reporting.replay_report import told
+    from include.reporting.replay_report import totals
 
     found = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False)
     found.add_column("")
     found.add_column("was done", justify="right")
     found.add_column("would be", justify="right")
-    for row in told(made):
+    for row in totals(made):
         found.add_row(*row)
     return found
 

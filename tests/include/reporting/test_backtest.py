@@ -255,7 +255,9 @@ def test_replay_when_the_tuner_is_the_specs_own_then_its_options_stay_in_force(
 
 
 def test_replay_when_nothing_was_recorded_then_says_what_is_allowed(tmp_path: Path, day: Run) -> None:
-    with pytest.raises(MillraceError, match=r"since: got '2013-01-02 .*last recorded look, 2013-01-01 12:15:00 UTC"):
+    with pytest.raises(
+        MillraceError, match=r"since: got '2013-01-02 .*last recorded evaluation, 2013-01-01 12:15:00 UTC"
+    ):
         replayed(day, Steady(), since=NOON + timedelta(days=1))
     with pytest.raises(MillraceError, match="a time before"):
         replayed(day, Steady(), since=LATER + timedelta(seconds=1))

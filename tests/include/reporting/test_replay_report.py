@@ -44,14 +44,14 @@ def test_backtest_when_asked_then_counts_agreed_and_modelled_looks() -> None:
 def test_summary_when_told_then_every_figure_stands_beside_the_recorded_one() -> None:
     words = summary(MADE)
     for part in (
-        "On 3 looks of replayed from 2013-01-01 12:01 to 2013-01-01 12:03 UTC, ds2",
+        "On 3 evaluations of replayed from 2013-01-01 12:01 to 2013-01-01 12:03 UTC, ds2",
         "same slots at 1: 1 reconfiguration where 0 were made",
         "480 core-seconds where 360 were used (+33%)",
-        "1 look with too few slots where there were 2",
-        "at most 4 slots where there were 2. 1 look is modelled",
+        "1 evaluation with too few slots where there were 2",
+        "at most 4 slots where there were 2. 1 evaluation is modelled",
     ):
         assert part in words
-    assert "Every look is a recorded one." in summary(replace(MADE, looks=LOOKS[:1]))
+    assert "Every evaluation is a recorded one." in summary(replace(MADE, looks=LOOKS[:1]))
 
 
 def test_table_when_written_then_has_a_row_a_look_and_no_formula() -> None:

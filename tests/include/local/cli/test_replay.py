@@ -45,7 +45,14 @@ def test_replay_when_shown_then_a_stranger_reads_what_was_and_what_would_be(caps
     out = told(capsys, "delays", "--tuner", "steady", "--option", "patience=2")
     assert out.startswith("Replay of delays with steady (patience=2)\n")
     words = " ".join(out.split())
-    for part in ("was done would be", "2 → 5", "core-seconds", "looks with too few slots", "modelled", "--all shows"):
+    for part in (
+        "was done would be",
+        "2 → 5",
+        "core-seconds",
+        "evaluations with too few slots",
+        "modelled",
+        "--all shows",
+    ):
         assert part in words
     assert words.endswith("for other slots ran than recorded.")
     assert max(map(len, out.splitlines())) <= 100
