@@ -94,7 +94,7 @@ def fit(batches: Sequence[BatchMetrics]) -> Mapping[int, Capacity]:
     levels = _levels(batches)
     empty = [b.duration_s for b in batches if b.rows_in == 0 and b.duration_s > 0]
     alone = {p: _line(level, _empty_prior(empty), None) for p, level in levels.items()}
-    found = {}
+    capacities = {}
     for p, level in levels.items():
         # its own batches must not count twice, as points and as what is known beside them
         others = [line for q, line in alone.items() if q != p and line is not None]
@@ -105,8 +105,8 @@ def fit(batches: Sequence[BatchMetrics]) -> Mapping[int, Capacity]:
         rate = 1 / line.slope
         capacity = Capacity(p, line.intercept, rate, rate * line.slope_error / line.slope, len(level.x))
         if all(map(math.isfinite, (capacity.fixed_s, rate, capacity.rows_per_s_error))):
-            found[p] = capacity
-    return found
+            capacities[p] = capacity
+    return capacities
 
 
 def heaviest(batch: BatchMetrics) -> OperatorBatch | None:
@@ -153,7 +153,7 @@ class Work:
 
 
 def work(batch: BatchMetrics) -> Work | None:
-    """Return how the app's slots spent a batch; None if no operator told, or more than the batch could hold."""
+    """Return how the app's slots spent a batch; None if no operator reported it, or more than the batch could hold."""
     known = [
         (o, o.useful_s, o.tasks or p, p)
         for o in batch.operators

@@ -94,7 +94,7 @@ def _app(
     present = history.present(batches)
     p = typical_parallelism(present) or typical_parallelism(history.present(history.batches))
     capacity = fit(counted).get(p) if p is not None else None
-    found = rates(history)
+    source = rates(history)
     fixed_s = capacity.fixed_s if capacity else None
     lag = restart_lag_rows(history, changes)
     return AppSignals(
@@ -102,15 +102,15 @@ def _app(
         slots=history.newest.slots,
         parallelism=p,
         source_splits=_source_splits(present or history.present(history.batches)),
-        arrival_rows_per_s=found.arrival_rows_per_s,
-        arrival_recent_rows_per_s=found.arrival_recent_rows_per_s,
-        processed_rows_per_s=found.processed_rows_per_s,
-        backlog_rows=found.backlog_rows,
-        backlog_growth_rows_per_s=found.backlog_growth_rows_per_s,
+        arrival_rows_per_s=source.arrival_rows_per_s,
+        arrival_recent_rows_per_s=source.arrival_recent_rows_per_s,
+        processed_rows_per_s=source.processed_rows_per_s,
+        backlog_rows=source.backlog_rows,
+        backlog_growth_rows_per_s=source.backlog_growth_rows_per_s,
         batches=len(batches),
         healthy_batches=len(history.in_period(counted)),
         busy_ratio=min(1.0, history.busy_s() / history.period_s),
-        backpressured_ratio=backpressured_ratio(history, found.arrival_rows_per_s, spec.objective_contract(), fixed_s),
+        backpressured_ratio=backpressured_ratio(history, source.arrival_rows_per_s, spec.objective_contract(), fixed_s),
         slot_busy_ratio=_slot_busy_ratio(history),
         capacity=capacity,
         restart_lag_rows=lag,

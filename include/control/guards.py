@@ -76,15 +76,15 @@ def bounds(context: GuardContext, target: Deployment) -> str | None:
 
 
 def _join_out_of_bounds(context: GuardContext, target: Deployment) -> str | None:
-    found, allowed = target.join, context.join
-    if found is None or allowed is None:
+    join, allowed = target.join, context.join
+    if join is None or allowed is None:
         return None
-    if not allowed.workers.min <= found.workers <= allowed.workers.max:
-        return f"{found.workers} join workers; allowed: {allowed.workers.min} to {allowed.workers.max}"
-    if not 1 <= found.block <= allowed.capacity // 2:
-        return f"blocks of {found.block} tuples; allowed: 1 to {allowed.capacity // 2}"
-    if not 0.0 <= found.shed <= 1.0:
-        return f"a shed ratio of {found.shed:g}; allowed: 0 to 1"
+    if not allowed.workers.min <= join.workers <= allowed.workers.max:
+        return f"{join.workers} join workers; allowed: {allowed.workers.min} to {allowed.workers.max}"
+    if not 1 <= join.block <= allowed.capacity // 2:
+        return f"blocks of {join.block} tuples; allowed: 1 to {allowed.capacity // 2}"
+    if not 0.0 <= join.shed <= 1.0:
+        return f"a shed ratio of {join.shed:g}; allowed: 0 to 1"
     return None
 
 
@@ -126,10 +126,10 @@ def changes_per_hour(context: GuardContext, target: Deployment) -> str | None:
     if not context.restarts(target):
         return None
     recent = [c for c in context.history if c.decision_id and c.started > context.now - timedelta(hours=1)]
-    made = len({c.decision_id for c in recent})
-    if made < context.max_per_hour:
+    changes = len({c.decision_id for c in recent})
+    if changes < context.max_per_hour:
         return None
-    return f"{made} changes in the last hour; allowed: {context.max_per_hour}"
+    return f"{changes} changes in the last hour; allowed: {context.max_per_hour}"
 
 
 def quiet_hours(context: GuardContext, target: Deployment) -> str | None:

@@ -121,29 +121,29 @@ class ControlLoop:
         return None if failure is None else messages.driver_failed(failure)
 
     def _collect(self, start: EvaluationInput) -> EvaluationInput:
-        found = self._name_unreadable(self._judge(start))
-        if found.hold is not None or not found.gate.passed:
-            return found
+        result = self._name_unreadable(self._judge(start))
+        if result.hold is not None or not result.gate.passed:
+            return result
         try:
             signals = self.plant.observe(start.since)
-            if signals.telemetry_version > found.gate.read_to.telemetry_version:
-                found = self._judge(start)  # rows came in between: judge them too
-            found = self._name_unreadable(found)
-            if found.hold is not None:
-                return found
+            if signals.telemetry_version > result.gate.read_to.telemetry_version:
+                result = self._judge(start)  # rows came in between: judge them too
+            result = self._name_unreadable(result)
+            if result.hold is not None:
+                return result
             for change, decision in verify(self.tables, signals):
                 self.tracker.log_achieved(decision.mlflow_run_id, change.achieved)
         except NotReady:
-            found = self._name_unreadable(found)
-            if found.hold is None:
+            result = self._name_unreadable(result)
+            if result.hold is None:
                 raise
-            return found
+            return result
         except Exception as error:
-            return replace(found, hold=messages.collect_failed(error))
-        if not found.gate.passed:
-            return found
+            return replace(result, hold=messages.collect_failed(error))
+        if not result.gate.passed:
+            return result
         return replace(
-            found, signals=signals, until=Cursor(signals.telemetry_version, signals.until, start.since.table_id)
+            result, signals=signals, until=Cursor(signals.telemetry_version, signals.until, start.since.table_id)
         )
 
     def _judge(self, start: EvaluationInput) -> EvaluationInput:

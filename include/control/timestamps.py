@@ -30,7 +30,7 @@ def parse_timestamp(text: str, now: datetime, key: str) -> datetime:
         if re.match(DURATION, given):
             parts = {unit: int(number) for number, unit in re.findall(r"(\d+)([dhms])", given)}
             return now - timedelta(**{UNITS[unit]: number for unit, number in parts.items()})
-        found = datetime.fromisoformat(given)
-        return (found if found.tzinfo else found.replace(tzinfo=UTC)).astimezone(UTC)
+        time = datetime.fromisoformat(given)
+        return (time if time.tzinfo else time.replace(tzinfo=UTC)).astimezone(UTC)
     except (ValueError, OverflowError):
         raise MillraceError(key, text, ALLOWED, "Write it like one of these.") from None

@@ -72,10 +72,10 @@ def curve_figure(decision: Decision, proposal: Proposal) -> Figure | None:
     levels, abilities = (proposal.training.get(c, ()) for c in ("parallelism", "processing_ability"))
     noise = proposal.training.get("noise") or None
     axes.errorbar(levels, abilities, yerr=noise, fmt="o", color="black", markersize=4, capsize=2, label="observed")
-    found = subject(decision, proposal)
-    if found is not None:
-        _draw(axes, found)
-    _limit(axes, proposal, found)
+    subject = subject_of(decision, proposal)
+    if subject is not None:
+        _draw(axes, subject)
+    _limit(axes, proposal, subject)
     axes.set(xlabel="p", ylabel="processing ability (rows/s)")
     axes.set_title(_title(decision, proposal), fontsize="medium")
     axes.yaxis.set_major_formatter(EngFormatter())
@@ -84,7 +84,7 @@ def curve_figure(decision: Decision, proposal: Proposal) -> Figure | None:
     return figure
 
 
-def subject(decision: Decision, proposal: Proposal) -> Subject | None:
+def subject_of(decision: Decision, proposal: Proposal) -> Subject | None:
     """Return what the first change of a Proposal is about; None without a change or signals of its app."""
     signals = decision.signals
     change = next(iter(proposal.changes), None)
@@ -119,35 +119,35 @@ def _predicted_rate(proposal: Proposal, operator: str) -> float | None:
     return None if ability is None or used is None else ability * used
 
 
-def _draw(axes: Axes, found: Subject) -> None:
-    change = found.change
+def _draw(axes: Axes, subject: Subject) -> None:
+    change = subject.change
     axes.axvline(change.before, color=BEFORE, linestyle=":", label=f"before: p = {change.before}")
     axes.axvline(change.value, color=CHOSEN, linewidth=2, label=f"chosen: p = {change.value}")
-    if found.linear is not None and found.ability and found.ability_at and found.wanted:
-        label = f"linear rule (DS2): p = {found.linear}"
-        axes.axvline(found.linear, color=ALTERNATIVE, linestyle="--", label=label)
+    if subject.linear is not None and subject.ability and subject.ability_at and subject.wanted:
+        label = f"linear rule (DS2): p = {subject.linear}"
+        axes.axvline(subject.linear, color=ALTERNATIVE, linestyle="--", label=label)
         # the line that the rule believes in, from the measured point on
-        reach = found.linear / found.ability_at * found.ability
-        ends = (found.ability_at, found.linear), (found.ability, reach)
+        reach = subject.linear / subject.ability_at * subject.ability
+        ends = (subject.ability_at, subject.linear), (subject.ability, reach)
         axes.plot(*ends, color=ALTERNATIVE, linewidth=1, alpha=0.6)
-    if found.rate is None or found.wanted is None:
+    if subject.rate is None or subject.wanted is None:
         return
-    axes.axhline(found.rate, color=RATE, label=f"rate to serve: {found.rate:,.0f} rows/s")
-    if found.wanted > found.rate:
-        share = found.rate / found.wanted
-        axes.axhline(found.wanted, color=RATE, linestyle="--", label=f"at {share:.0%} utilisation")
+    axes.axhline(subject.rate, color=RATE, label=f"rate to serve: {subject.rate:,.0f} rows/s")
+    if subject.wanted > subject.rate:
+        share = subject.rate / subject.wanted
+        axes.axhline(subject.wanted, color=RATE, linestyle="--", label=f"at {share:.0%} utilisation")
 
 
-def _limit(axes: Axes, proposal: Proposal, found: Subject | None) -> None:
+def _limit(axes: Axes, proposal: Proposal, subject: Subject | None) -> None:
     """End the axes where nothing more is to be seen: a model may reach far beyond what was chosen."""
     levels = [*proposal.training.get("parallelism", ())]
-    if found is not None:
-        levels += [found.change.before, found.change.value, found.linear or 0]
+    if subject is not None:
+        levels += [subject.change.before, subject.change.value, subject.linear or 0]
     last = max(proposal.curve["parallelism"])
     highest = max(levels, default=last)
     right = max(highest + 1, min(MARGIN * highest, last))
     shown = [m for p, m in zip(proposal.curve["parallelism"], proposal.curve["mean"], strict=True) if p <= right]
-    rates = [found.wanted or 0.0] if found is not None else []
+    rates = [subject.wanted or 0.0] if subject is not None else []
     top = max([*shown, *proposal.training.get("processing_ability", ()), *rates], default=1.0)
     axes.set_xlim(0, max(right, 2.0))
     axes.set_ylim(0, MARGIN * top if math.isfinite(top) and top > 0 else None)

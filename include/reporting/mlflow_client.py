@@ -46,9 +46,9 @@ def experiment(client: MlflowClient, pipeline: str, artifacts: str | None) -> st
         pipeline: Name of the pipeline; also of the experiment.
         artifacts: Where a new experiment keeps its artifacts; None lets the server decide.
     """
-    found = client.get_experiment_by_name(pipeline)
-    if found is not None:
-        return str(found.experiment_id)
+    known = client.get_experiment_by_name(pipeline)
+    if known is not None:
+        return str(known.experiment_id)
     return str(client.create_experiment(pipeline, artifact_location=artifacts and f"{artifacts}/{pipeline}"))
 
 

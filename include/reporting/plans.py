@@ -84,23 +84,23 @@ FIGURE = "join-workers.png"
 
 def join_metrics(decision: Decision) -> Mapping[str, float | None]:
     """Return what was measured of the join: settings in force, tau of its window, what was offered."""
-    found = decision.signals.join if decision.signals else None
-    if found is None:
+    join = decision.signals.join if decision.signals else None
+    if join is None:
         return {}
-    room = found.workers * found.capacity
-    kept = None if None in found.window_tuples else sum(filter(None, found.window_tuples))
+    room = join.workers * join.capacity
+    kept = None if None in join.window_tuples else sum(filter(None, join.window_tuples))
     return {
-        "join_workers": found.workers,
-        "join_block_tuples": found.block,
-        "join_shed_ratio": found.shed,
+        "join_workers": join.workers,
+        "join_block_tuples": join.block,
+        "join_shed_ratio": join.shed,
         "join_window_tuples": kept,
         "join_tau_ratio": None if kept is None else kept / room,
-        "join_offered_tuples": found.offered,
-        "join_offered_ratio": None if found.offered is None else found.offered / room,
-        "join_arrived_tuples": sum(found.arrived.values()) if found.arrived else None,
-        "join_dropped_tuples": sum(found.dropped.values()) if found.dropped else None,
-        "join_messages": found.messages,
-        "join_message_bytes": found.bytes,
+        "join_offered_tuples": join.offered,
+        "join_offered_ratio": None if join.offered is None else join.offered / room,
+        "join_arrived_tuples": sum(join.arrived.values()) if join.arrived else None,
+        "join_dropped_tuples": sum(join.dropped.values()) if join.dropped else None,
+        "join_messages": join.messages,
+        "join_message_bytes": join.bytes,
     }
 
 

@@ -114,7 +114,7 @@ def modelled(
     healthy = max(0, batches - (span.down_s > 0))
     limit = planned_rows(arrival, capacity.fixed_s, objective)
     full = abilities.batch_rows is not None and end > abilities.batch_rows
-    found = replace(
+    app = replace(
         blank,
         processed_rows_per_s=processed,
         backlog_rows=round(end),
@@ -128,7 +128,7 @@ def modelled(
         restart_lag_rows=round(waiting.lag),
         batch_rows_limit=round(abilities.batch_rows or 0) if full else recorded.batch_rows_limit,
     )
-    return found, waiting
+    return app, waiting
 
 
 @dataclass(frozen=True)

@@ -158,8 +158,8 @@ class RecordedPlant:
             slots = self._deployment.apps[app.app].slots if app.app in self._deployment.apps else app.slots
             waiting = self._waiting.get(app.app, Waiting(app.backlog_rows))
             known = self._abilities[app.app]
-            found, self._waiting[app.app] = modelled(app, slots, waiting, known, recorded.objective, span)
-            apps.append(found)
+            own, self._waiting[app.app] = modelled(app, slots, waiting, known, recorded.objective, span)
+            apps.append(own)
         return replace(
             recorded,
             deployment_version=self._deployment.version,

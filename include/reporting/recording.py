@@ -36,7 +36,7 @@ class Recording:
 
     def others_at(self, time: datetime) -> Sequence[Deployment]:
         """Return the newest Deployment of each other pipeline at a time."""
-        return list({made.pipeline: made for at, made in self.others if at <= time}.values())
+        return list({deployment.pipeline: deployment for at, deployment in self.others if at <= time}.values())
 
 
 def read_recording(pipeline: str, tables: ControlTables, since: datetime | None, until: datetime) -> Recording:
@@ -57,9 +57,9 @@ def read_recording(pipeline: str, tables: ControlTables, since: datetime | None,
         )
     deployments = tables.deployments.history()
     newest = _newest_evaluation(tables, pipeline, until)
-    own = {made.version: made for _, made in deployments if made.pipeline == pipeline}
-    found = tables.decisions.evaluations(pipeline, newest - DEFAULT_SPAN if since is None else since, until)
-    evaluations = tuple(evaluation for evaluation in found if evaluation.base_version in own)
+    own = {deployment.version: deployment for _, deployment in deployments if deployment.pipeline == pipeline}
+    recorded = tables.decisions.evaluations(pipeline, newest - DEFAULT_SPAN if since is None else since, until)
+    evaluations = tuple(evaluation for evaluation in recorded if evaluation.base_version in own)
     if not evaluations:
         raise MillraceError(
             "since", None if since is None else _text(since),
@@ -67,18 +67,18 @@ def read_recording(pipeline: str, tables: ControlTables, since: datetime | None,
         )  # fmt: skip
     begin = evaluations[0].time - JUDGED_BY
     changes = tables.reconfigurations.recent(pipeline, MOST_CHANGES, since=begin)
-    others = tuple((at, made) for at, made in deployments if made.pipeline != pipeline)
+    others = tuple((at, deployment) for at, deployment in deployments if deployment.pipeline != pipeline)
     return Recording(pipeline, evaluations, own, tuple(changes), others)
 
 
 def _newest_evaluation(tables: ControlTables, pipeline: str, until: datetime) -> datetime:
-    found = tables.decisions.last_evaluation(pipeline, until)
-    if found is None:
+    newest = tables.decisions.last_evaluation(pipeline, until)
+    if newest is None:
         raise MillraceError(
             "pipeline", pipeline, f"one that was looked at before {_text(until)}",
             f"Launch it with ./millrace trigger {pipeline}, and wait for its first evaluation.",
         )  # fmt: skip
-    return found.time
+    return newest.time
 
 
 def _text(time: datetime) -> str:

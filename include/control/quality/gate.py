@@ -113,8 +113,8 @@ def _results(batch: Any, part: Part, checks: Sequence[expectations.Check], detai
     wanted: dict[str, Any] = {"result_format": detail}
     if detail == "COMPLETE":
         wanted["unexpected_index_column_names"] = list(part.key)
-    found = batch.validate(expectations.suite(part.name, checks), result_format=wanted)
-    return [result for result in found.results if not result.success]
+    validation = batch.validate(expectations.suite(part.name, checks), result_format=wanted)
+    return [result for result in validation.results if not result.success]
 
 
 def _message(result: Any) -> str:
@@ -124,12 +124,12 @@ def _message(result: Any) -> str:
 def _failure(part: Part, result: Any) -> Failure:
     config = result.expectation_config
     column = config.kwargs.get("column") or ", ".join(config.kwargs.get("column_list", ()))
-    found = result.result.get("unexpected_index_list") or []
-    rows = tuple(BadRow(_row(part, row), _value(row.get(column))) for row in found[:NAMED_ROWS])
+    bad_rows = result.result.get("unexpected_index_list") or []
+    rows = tuple(BadRow(_row(part, row), _value(row.get(column))) for row in bad_rows[:NAMED_ROWS])
     message = _message(result)
     if rows:
         sentence = message.format(row=rows[0].row, value=rows[0].value)
-        sentence += f" (and {len(found) - 1} more)" if len(found) > 1 else ""
+        sentence += f" (and {len(bad_rows) - 1} more)" if len(bad_rows) > 1 else ""
     else:
         sentence = f"{config.type} on {part.name} could not be judged"
     return Failure(config.type, f"{part.name}.{column}", rows, sentence)

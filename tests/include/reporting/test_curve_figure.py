@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from include.model.decision import Action, Decision, Proposal
 from include.model.deployment import Change
 from include.model.signals import AppSignals, Bounds, Capacity, Objective, OperatorSignals, Signals
-from include.reporting.curve_figure import curve_figure, subject
+from include.reporting.curve_figure import curve_figure, subject_of
 
 NOON = datetime(2013, 1, 1, 12, tzinfo=UTC)
 CURVE = {
@@ -122,7 +122,7 @@ def test_linear_when_rate_and_ability_are_known_then_is_the_least_that_linear_sc
 ) -> None:
     made = proposal(SLOTS)
     measured = app(arrival_rows_per_s=rate, backlog_rows=0, capacity=Capacity(at, 0.1, ability, 1.0, 5))
-    found = subject(decision(made, measured, Bounds(low, high), target=1.0), made)
+    found = subject_of(decision(made, measured, Bounds(low, high), target=1.0), made)
     assert found is not None
     if rate == 0:
         assert found.linear is None
