@@ -8,15 +8,18 @@ ordered by modification time and path (``DeltaSourceSnapshot``).
 
 from __future__ import annotations
 
-import json
 from bisect import bisect_left
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
 
+import pyarrow as pa
 from deltalake import DeltaTable
 from deltalake.exceptions import DeltaError
+
+from include.lake.log import DeltaLog
 
 
 @dataclass(frozen=True)
@@ -78,7 +81,7 @@ class DeltaSource:
 
     def __init__(self, path: str | Path) -> None:
         self.path = Path(path)
-        self._log = self.path / "_delta_log"
+        self._log = DeltaLog(self.path)
         self._versions: list[int] = []  # ascending; the files of each beside it
         self._files: list[tuple[_Count, ...]] = []
         self._through: list[_Count] = []  # rows appended up to and including the version
@@ -132,18 +135,20 @@ class DeltaSource:
     def _total(self) -> _Count:
         return self._through[-1] if self._through else self._base
 
+    def _at(self, version: int) -> int | None:
+        """Return the place of a version among those that were read, None if it is not there."""
+        at = bisect_left(self._versions, version)
+        return at if at < len(self._versions) and self._versions[at] == version else None
+
     def _through_version(self, version: int) -> _Count | None:
         if version == self._base_version:
             return self._base
-        at = bisect_left(self._versions, version)
-        found = at < len(self._versions) and self._versions[at] == version
-        return self._through[at] if found else None
+        at = self._at(version)
+        return None if at is None else self._through[at]
 
     def _commit(self, version: int) -> tuple[_Count, ...] | None:
-        at = bisect_left(self._versions, version)
-        if at < len(self._versions) and self._versions[at] == version:
-            return self._files[at]
-        return self._read(version)
+        at = self._at(version)
+        return self._read(version) if at is None else self._files[at]
 
     def _snapshot(self, version: int) -> tuple[_Count, ...] | None:
         if version not in self._snapshots:
@@ -154,22 +159,22 @@ class DeltaSource:
         return self._snapshots[version]
 
     def _read(self, version: int) -> tuple[_Count, ...] | None:
-        try:
-            text = (self._log / f"{version:020d}.json").read_text(encoding="utf-8")
-        except FileNotFoundError:
+        """Return the rows of each file of a commit that Spark's source counts; a rewritten file has 0 new rows."""
+        commit = self._log.commit(version)
+        if commit is None:
             return None
-        return _appended(text)
+        # A deletion vector is set by removing and adding the same file: nothing was appended.
+        replaced = commit.removed | commit.rewritten
+        return _counts(0 if file.path in replaced else file.rows for file in commit.added)
 
     def _oldest(self) -> tuple[int, _Count]:
         """Return the version to count from, and the rows up to it."""
-        names = [f.name for f in self._log.iterdir()]
-        commits = [int(n[:20]) for n in names if n.endswith(".json") and n[:20].isdigit() and len(n) == 25]
+        commits, checkpoints = self._log.versions()
         if 0 in commits:
             return -1, _Count()
-        checkpoints = [int(n[:20]) for n in names if ".checkpoint." in n and n[:20].isdigit()]
         readable = [c for c in checkpoints if not commits or c >= min(commits) - 1]
         if not readable:
-            raise FileNotFoundError(f"{self._log} holds neither the first commit nor a checkpoint")
+            raise FileNotFoundError(f"{self._log.folder} holds neither the first commit nor a checkpoint")
         first = min(readable)
         return first, sum(_snapshot_files(self.path, first), _Count())
 
@@ -181,29 +186,11 @@ def local_path(uri: str) -> Path | None:
     return Path(uri) if uri.startswith("/") else None
 
 
-def _appended(text: str) -> tuple[_Count, ...]:
-    """Return the rows of each file of a commit that Spark's source counts; a rewritten file has 0 new rows."""
-    adds, removed = [], set()
-    for line in text.splitlines():
-        if line.startswith('{"add"'):
-            add = json.loads(line)["add"]
-            if add.get("dataChange", True):
-                adds.append(add)
-        elif line.startswith('{"remove"') and '"deletionVector"' in text:
-            removed.add(json.loads(line)["remove"]["path"])
-    # A deletion vector is set by removing and adding the same file: nothing was appended.
-    return tuple(_Count() if add["path"] in removed else _records(add.get("stats")) for add in adds)
-
-
-def _records(stats: str | None) -> _Count:
-    rows = json.loads(stats).get("numRecords") if stats else None
-    return _Count(0, 1) if rows is None else _Count(int(rows), 0)
-
-
 def _snapshot_files(path: Path, version: int) -> tuple[_Count, ...]:
-    import pyarrow as pa
-
     adds = pa.table(DeltaTable(str(path), version=version).get_add_actions(flatten=True)).to_pylist()
     ordered = sorted(adds, key=lambda a: (a["modification_time"], unquote(a["path"])))
-    rows = [a.get("num_records") for a in ordered]
+    return _counts(a.get("num_records") for a in ordered)
+
+
+def _counts(rows: Iterable[int | None]) -> tuple[_Count, ...]:
     return tuple(_Count(0, 1) if n is None else _Count(int(n), 0) for n in rows)

@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cached_property
+from itertools import chain
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
@@ -27,6 +28,8 @@ from include.model.errors import MillraceError
 NOTHING = -1
 """Version of a table that is not there."""
 _TIMESTAMP = re.compile(rb'"commitInfo":\{[^{}]*?"timestamp":(\d+)')
+_TRANSACTION = re.compile(rb'"appId":("(?:[^"\\]|\\.)*")')
+_VERSION = re.compile(r"(\d{20})\.(json|checkpoint\..*)")
 
 
 @dataclass(frozen=True)
@@ -45,21 +48,27 @@ class AddedFile:
 
     @cached_property
     def least(self) -> Mapping[str, Any]:
-        """Least value of each column, as far as is told."""
-        return self._told.get("minValues") or {}
+        """Least value of each column, as far as the statistics have it."""
+        return self._statistics.get("minValues") or {}
 
     @cached_property
     def greatest(self) -> Mapping[str, Any]:
-        """Greatest value of each column, as far as is told."""
-        return self._told.get("maxValues") or {}
+        """Greatest value of each column, as far as the statistics have it."""
+        return self._statistics.get("maxValues") or {}
+
+    @property
+    def rows(self) -> int | None:
+        """Its rows; None if the statistics do not have them."""
+        rows = self._statistics.get("numRecords")
+        return None if rows is None else int(rows)
 
     @cached_property
-    def _told(self) -> Mapping[str, Any]:
+    def _statistics(self) -> Mapping[str, Any]:
         try:
-            told = json.loads(self.stats)
+            statistics = json.loads(self.stats)
         except ValueError:
             return {}
-        return told if isinstance(told, dict) else {}
+        return statistics if isinstance(statistics, dict) else {}
 
     def may_hold(self, pipeline: str) -> bool:
         """Say whether rows of a pipeline can be in it."""
@@ -75,18 +84,18 @@ class AddedFile:
         return least <= text <= greatest
 
     def has_only(self, column: str, text: str) -> bool:
-        """Say whether all rows have one value in a column of text, as far as is told."""
+        """Say whether the statistics show that all rows have one value in a column of text."""
         if column in self.partition:
             return self.partition[column] == text
-        nulls = (self._told.get("nullCount") or {}).get(column, 1)
+        nulls = (self._statistics.get("nullCount") or {}).get(column, 1)
         return self.least.get(column) == text == self.greatest.get(column) and not nulls
 
     @cached_property
     def newest_time(self) -> datetime | None:
-        """Time of its newest row to within a millisecond; None if the statistics do not tell."""
-        told = self.greatest.get("time")
+        """Time of its newest row to within a millisecond; None if the statistics do not have it."""
+        greatest = self.greatest.get("time")
         try:
-            time = datetime.fromisoformat(told) if isinstance(told, str) else None
+            time = datetime.fromisoformat(greatest) if isinstance(greatest, str) else None
         except ValueError:
             return None
         if time is None:
@@ -101,7 +110,7 @@ class Commit:
     Attributes:
         version: Its version.
         time: When it was made (UTC); None if it does not say.
-        added: Files with rows that are new to the table.
+        added: Files with rows that are new to the table, in the order of the entry.
         removed: Paths of files whose rows it took away.
         rewritten: Paths of files whose rows other files hold since: they may be gone from the folder.
     """
@@ -127,7 +136,7 @@ class DeltaLog:
     def newest(self) -> int:
         """Return the newest version, -1 without a table; the folder is listed only where nothing else leads to it."""
         known = next((v for v in (self._newest, self._checkpoint(), 0) if v >= 0 and self._exists(v)), None)
-        self._newest = self._listed() if known is None else self._last_from(known)
+        self._newest = self._last_from(known) if known is not None else max(chain(*self.versions()), default=NOTHING)
         return self._newest
 
     def commit(self, version: int, pipeline: str | None = None, transaction: str | None = None) -> Commit | None:
@@ -148,14 +157,44 @@ class DeltaLog:
             return None
         except OSError as error:
             raise _unreadable(file, error) from error
-        told = _TIMESTAMP.search(text)
-        time = datetime.fromtimestamp(int(told[1]) / 1000, UTC) if told else None
+        stamp = _TIMESTAMP.search(text)
+        time = datetime.fromtimestamp(int(stamp[1]) / 1000, UTC) if stamp else None
         if b'"remove":' not in text and (_of_others(text, pipeline) or _without(text, transaction)):
             return Commit(version, time)
         try:
             return _parsed(version, time, text)
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             raise _unreadable(file, error) from error
+
+    def transactions(self, version: int) -> frozenset[str] | None:
+        """Return the ids of the application transactions in an entry of the log; None if it is empty or gone.
+
+        Raises:
+            MillraceError: If it cannot be read.
+        """
+        file = self._file(version)
+        try:
+            text = file.read_bytes()
+        except FileNotFoundError:
+            return None
+        except OSError as error:
+            raise _unreadable(file, error) from error
+        return frozenset(json.loads(name) for name in _TRANSACTION.findall(text)) if text else None
+
+    def versions(self) -> tuple[list[int], list[int]]:
+        """Return the versions whose entries the folder has, and those with a checkpoint; empty without a table.
+
+        Raises:
+            MillraceError: If the folder cannot be read.
+        """
+        try:
+            names = [match for file in self.folder.iterdir() if (match := _VERSION.fullmatch(file.name))]
+        except FileNotFoundError:
+            return [], []
+        except OSError as error:
+            raise _unreadable(self.folder, error) from error
+        entries = [int(name[1]) for name in names if name[2] == "json"]
+        return entries, [int(name[1]) for name in names if name[2] != "json"]
 
     def table_id(self) -> str | None:
         """Return the id that a table keeps for life, another one if it was made anew; None without a table.
@@ -167,8 +206,7 @@ class DeltaLog:
         try:
             if first.exists():
                 actions = (json.loads(line) for line in first.read_text("utf-8").splitlines() if line)
-                found = next((a["metaData"]["id"] for a in actions if "metaData" in a), None)
-                return None if found is None else str(found)
+                return next((str(action["metaData"]["id"]) for action in actions if "metaData" in action), None)
             return self._id_in_checkpoint()
         except (OSError, ValueError, KeyError, TypeError, pa.ArrowException) as error:
             raise _unreadable(first, error) from error
@@ -203,16 +241,6 @@ class DeltaLog:
             if self._exists(version + step):
                 version += step
         return version
-
-    def _listed(self) -> int:
-        try:
-            names = [file.name for file in self.folder.iterdir()]
-        except FileNotFoundError:
-            return NOTHING
-        except OSError as error:
-            raise _unreadable(self.folder, error) from error
-        versions = [n[:20] for n in names if n[20:] == ".json" or n[20:].startswith(".checkpoint.")]
-        return max((int(v) for v in versions if v.isdecimal()), default=NOTHING)
 
 
 def newest_version(source: Path) -> int:

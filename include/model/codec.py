@@ -1,25 +1,31 @@
-"""Contracts to JSON and back, so that what a Decision stored can be replayed as the same objects."""
+"""Contracts to JSON and back: what the lake and the run folder store is read again as the same objects.
+
+Times are written as ISO 8601 in UTC, and numbers that JSON does not have (nan and the infinities) as null. Pydantic
+reads them into the plain dataclasses of this package; it ignores keys that they do not have, which a newer release may
+have written.
+"""
 
 from __future__ import annotations
 
 import dataclasses
-import functools
 import json
 import math
-import types
-import typing
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from enum import Enum
-from typing import Any, TypeVar
+from functools import cache
+from typing import Any, TypeVar, cast
+
+from pydantic import TypeAdapter
+from pydantic_core import SchemaValidator, core_schema
 
 T = TypeVar("T")
 
 
 def to_plain(value: Any) -> Any:
-    """Return ``value`` as JSON-able types; datetimes as ISO 8601 in UTC, non-finite numbers as None."""
+    """Return ``value`` as JSON-able types."""
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        return {f.name: to_plain(getattr(value, f.name)) for f in dataclasses.fields(value)}
+        return {field.name: to_plain(getattr(value, field.name)) for field in dataclasses.fields(value)}
     if isinstance(value, Enum):
         return value.value
     if isinstance(value, datetime):
@@ -40,35 +46,40 @@ def to_json(value: Any) -> str:
     return json.dumps(to_plain(value), sort_keys=True, separators=(",", ":"))
 
 
-def from_json(kind: type[T], text: str) -> T:
-    """Return the ``kind`` that ``to_json`` wrote as ``text``."""
-    return typing.cast(T, from_plain(kind, json.loads(text)))
+def from_plain(kind: type[T], value: Any) -> T:
+    """Return what ``to_plain`` made of a ``kind``.
+
+    Raises:
+        ValueError: If it is none; it says which key is wrong.
+    """
+    read: T = _validator(cast(Any, kind)).validate_python(value)
+    return read
 
 
-def from_plain(kind: Any, value: Any) -> Any:
-    """Return ``value``, made by ``to_plain``, as an instance of the type ``kind``."""
-    origin, args = typing.get_origin(kind), typing.get_args(kind)
-    if origin in (typing.Union, types.UnionType):
-        if value is None:
-            return None
-        return from_plain(next(a for a in args if a is not type(None)), value)
-    if dataclasses.is_dataclass(kind):
-        hints = _hints(typing.cast(type, kind))
-        make = typing.cast(Any, kind)
-        return make(**{name: from_plain(hints[name], v) for name, v in value.items() if name in hints})
-    if origin is tuple:
-        return tuple(from_plain(args[0], v) for v in value)
-    if origin is not None and issubclass(origin, Mapping):
-        return {k: from_plain(args[1], v) for k, v in value.items()}
-    if kind is datetime:
-        return datetime.fromisoformat(value)
-    if isinstance(kind, type) and issubclass(kind, Enum):
-        return kind(value)
-    if kind is float and value is not None:
-        return float(value)
-    return value
+def from_json(kind: type[T], text: str | bytes) -> T:
+    """Return what ``to_json`` made of a ``kind``.
+
+    Raises:
+        ValueError: If it is none; it says which key is wrong.
+    """
+    read: T = _validator(cast(Any, kind)).validate_json(text)
+    return read
 
 
-@functools.cache
-def _hints(kind: type) -> dict[str, Any]:
-    return typing.get_type_hints(kind)
+@cache
+def _validator(kind: Any) -> SchemaValidator:
+    return SchemaValidator(_as_stored(TypeAdapter(kind).core_schema))
+
+
+def _as_stored(schema: Any) -> Any:
+    """Return pydantic's schema of a type with null for any number that was not finite, and all times in UTC."""
+    if isinstance(schema, list):
+        return [_as_stored(part) for part in schema]
+    if not isinstance(schema, dict):
+        return schema
+    parts: Any = {key: _as_stored(part) for key, part in schema.items()}
+    if parts.get("type") == "float":
+        return core_schema.nullable_schema(parts)
+    if parts.get("type") == "datetime":
+        return core_schema.no_info_after_validator_function(lambda time: time.astimezone(UTC), parts)
+    return parts

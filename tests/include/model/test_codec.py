@@ -16,13 +16,13 @@ from include.model.signals import Signals
 from include.model.telemetry import AppMetrics, BatchMetrics
 
 number = st.floats(allow_nan=False, allow_infinity=False)
-moment = st.datetimes(datetime(2000, 1, 1), datetime(2100, 1, 1), timezones=st.just(UTC))
+times = st.datetimes(datetime(2000, 1, 1), datetime(2100, 1, 1), timezones=st.just(UTC))
 text = st.text(max_size=8)
 whole = st.integers(-(2**60), 2**60)
 numbers = st.dictionaries(text, number, max_size=3)
 
 st.register_type_strategy(float, number)
-st.register_type_strategy(datetime, moment)
+st.register_type_strategy(datetime, times)
 st.register_type_strategy(str, text)
 st.register_type_strategy(int, whole)
 
@@ -50,7 +50,7 @@ decisions = st.builds(
     guards=st.lists(st.builds(GuardOutcome), max_size=2).map(tuple),
     target=st.none() | deployments,
     models=st.dictionaries(text, text, max_size=2),
-    cursor_until=st.none() | moment,
+    cursor_until=st.none() | times,
 )
 reconfigurations = st.builds(Reconfiguration, achieved=numbers)
 batches = st.builds(BatchMetrics, durations_ms=st.dictionaries(text, whole, max_size=3))
@@ -80,6 +80,18 @@ def test_json_when_read_back_then_is_the_same_object(kind: type, strategy: st.Se
 def test_json_when_a_contract_has_a_newer_field_then_it_is_ignored() -> None:
     guard = {**json.loads(to_json(GuardOutcome("bounds", True))), "since_version_9": 1}
     assert from_json(GuardOutcome, json.dumps(guard)) == GuardOutcome("bounds", True)
+
+
+def test_json_when_a_number_was_not_finite_then_is_read_as_none() -> None:
+    proposal = Proposal("flow", (), "keep", "", {"rate": math.nan}, {"mean": (1.0, math.inf)})
+    again = from_json(Proposal, to_json(proposal))
+    assert again.predicted == {"rate": None} and again.curve == {"mean": (1.0, None)}
+
+
+@pytest.mark.parametrize("text", ["{", "[]", '{"guard": "bounds"}', '{"guard": "bounds", "passed": "perhaps"}'])
+def test_json_when_it_is_no_contract_then_is_a_value_error(text: str) -> None:
+    with pytest.raises(ValueError):
+        from_json(GuardOutcome, text)
 
 
 def test_plain_when_numbers_are_not_finite_or_numpy_then_they_are_json() -> None:
