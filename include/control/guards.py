@@ -34,7 +34,7 @@ Guard = Callable[[GuardContext, Deployment], str | None]
 
 def judge(context: GuardContext, target: Deployment) -> tuple[GuardOutcome, ...]:
     """Ask every guard about a content, in the fixed order, and return the whole trace."""
-    return tuple(_ask(name, guard, context, target) for name, guard in GUARDS)
+    return tuple(_ask(name, guard, context, target) for name, guard in CHAIN)
 
 
 def quality_outcome(gate: GateResult, *, forced: bool = False) -> GuardOutcome:
@@ -169,7 +169,7 @@ def quota(context: GuardContext, target: Deployment) -> str | None:
     return f"{wanted} slots here and {elsewhere} in other pipelines; the quota is {allowed}"
 
 
-GUARDS: tuple[tuple[str, Guard], ...] = (
+CHAIN: tuple[tuple[str, Guard], ...] = (
     ("bounds", bounds),
     ("cool-down", cool_down),
     ("changes per hour", changes_per_hour),

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from include.control.changes import Scaling
 from include.control.evaluation import GateResult
 from include.control.guard_context import GuardContext
-from include.control.guards import GUARDS, first_veto, judge, quality_outcome
+from include.control.guards import CHAIN, first_veto, judge, quality_outcome
 from include.model.decision import GuardOutcome, Outcome, Reconfiguration
 from include.model.deployment import AppDeployment, Deployment
 from include.model.signals import Bounds
@@ -47,7 +47,7 @@ def vetoes(before: int = 2, after: int = 4, **changes: Any) -> list[str]:
 
 
 def test_chain_when_asked_then_keeps_the_designs_order() -> None:
-    assert [o.guard for o in trace()] == ORDER == [name for name, _ in GUARDS]
+    assert [o.guard for o in trace()] == ORDER == [name for name, _ in CHAIN]
     assert vetoes() == []
 
 
