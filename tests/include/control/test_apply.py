@@ -52,7 +52,7 @@ def restart(ended_s: float | None, decision_id: str | None = None) -> Reconfigur
 
 
 @pytest.mark.parametrize("mode", ["auto", "approve"])
-def test_apply_when_quiet_hours_have_begun_then_vetoes_with_the_guards_sentence(tmp_path: Path, mode: str) -> None:
+def test_apply_when_quiet_hours_have_begun_then_vetoes(tmp_path: Path, mode: str) -> None:
     w, decision = decided(tmp_path, mode=mode, guards={"quiet_hours": ["12:05-13:00"]})
     w.clock.wait(360)
     with pytest.raises(Settled, match=r"it is 12:06 UTC, within the quiet hours 12:05-13:00"):
@@ -71,7 +71,7 @@ def test_apply_when_quiet_hours_have_begun_then_vetoes_with_the_guards_sentence(
         ([restart(20, "d1"), replace(restart(30, "d2"), started=NOON + timedelta(seconds=25))], "changes_per_hour"),
     ],
 )
-def test_apply_when_the_pipeline_was_restarted_since_then_the_guards_count_it(
+def test_apply_judges_by_what_happened_since_the_decision(
     tmp_path: Path, history: list[Reconfiguration], code: str
 ) -> None:
     limits = {"max_reconfigurations_per_hour": 2}
@@ -85,7 +85,7 @@ def test_apply_when_the_pipeline_was_restarted_since_then_the_guards_count_it(
     assert version(w) == 1
 
 
-def test_apply_when_the_bounds_were_narrowed_since_then_even_a_forced_change_is_vetoed(tmp_path: Path) -> None:
+def test_apply_vetoes_a_forced_change_beyond_narrowed_bounds(tmp_path: Path) -> None:
     (tenant,) = tenants(tmp_path, "a")
     decision = tenant.decide(5)
     tenant.spec = tenant.spec.model_copy(update={"slots": tenant.spec.slots.model_copy(update={"max": 4})})
@@ -94,7 +94,7 @@ def test_apply_when_the_bounds_were_narrowed_since_then_even_a_forced_change_is_
     assert tenant.slots == 1
 
 
-def test_apply_when_a_person_forced_the_change_then_quiet_hours_do_not_stop_it(tmp_path: Path) -> None:
+def test_apply_of_a_forced_change_passes_quiet_hours(tmp_path: Path) -> None:
     (tenant,) = tenants(tmp_path, "a")
     tenant.spec = tenant.spec.model_copy(
         update={"guards": tenant.spec.guards.model_copy(update={"quiet_hours": ("00:00-24:00",)})}
@@ -103,7 +103,7 @@ def test_apply_when_a_person_forced_the_change_then_quiet_hours_do_not_stop_it(t
     assert tenant.slots == 5
 
 
-def test_apply_when_two_decisions_passed_the_same_quota_then_the_second_is_vetoed(tmp_path: Path) -> None:
+def test_apply_vetoes_the_second_decision_on_one_quota(tmp_path: Path) -> None:
     a, b = tenants(tmp_path, "a", "b")
     first, second = a.decide(4), b.decide(4)
     assert first.action is second.action is Action.APPLY
@@ -115,14 +115,14 @@ def test_apply_when_two_decisions_passed_the_same_quota_then_the_second_is_vetoe
     assert veto is not None and veto.reason_code == "quota"
 
 
-def test_apply_when_slots_are_given_back_then_a_quota_that_is_exceeded_does_not_stop_it(tmp_path: Path) -> None:
+def test_apply_gives_slots_back_beyond_the_quota(tmp_path: Path) -> None:
     a, b = tenants(tmp_path, "a", "b", quota=None, start=5)
     a.spec = a.spec.model_copy(update={"guards": a.spec.guards.model_copy(update={"max_total_slots": 6})})
     a.loop.apply(a.decide(4).decision_id)
     assert slots_in_all(b.lake) == 9
 
 
-def test_apply_when_it_committed_before_then_the_retry_is_not_judged_again(tmp_path: Path) -> None:
+def test_apply_when_it_committed_then_its_retry_is_not_judged(tmp_path: Path) -> None:
     w, decision = decided(tmp_path, mode="approve", guards={"quiet_hours": ["12:05-13:00"]})
     assert decision.target is not None
     DeploymentStore(w.lake).commit(decision.target, 1)
@@ -131,7 +131,7 @@ def test_apply_when_it_committed_before_then_the_retry_is_not_judged_again(tmp_p
     assert vetoes(w) == [] and w.plant.applied == [2]
 
 
-def test_apply_when_the_decision_was_refused_then_it_never_becomes_a_version(tmp_path: Path) -> None:
+def test_apply_when_refused_then_never_becomes_a_version(tmp_path: Path) -> None:
     w, decision = decided(tmp_path, mode="approve")
     refuse(w.tables, NAME, decision.decision_id, "ada", w.clock())
     for _ in range(2):
@@ -140,7 +140,7 @@ def test_apply_when_the_decision_was_refused_then_it_never_becomes_a_version(tmp
     assert version(w) == 1 and len(vetoes(w)) == 1
 
 
-def test_apply_when_it_was_vetoed_then_it_stays_so_although_the_guard_would_pass_it_now(tmp_path: Path) -> None:
+def test_apply_keeps_a_veto_that_the_guard_would_not_repeat(tmp_path: Path) -> None:
     w, decision = decided(tmp_path, mode="approve", guards={"quiet_hours": ["12:05-12:10"]})
     w.clock.wait(360)
     with pytest.raises(Settled, match="quiet hours"):
@@ -151,9 +151,7 @@ def test_apply_when_it_was_vetoed_then_it_stays_so_although_the_guard_would_pass
     assert version(w) == 1 and len(vetoes(w)) == 1
 
 
-def test_apply_when_a_veto_was_interrupted_before_it_was_recorded_then_it_is_final_all_the_same(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_apply_when_a_veto_was_interrupted_then_it_is_final(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     w, decision = decided(tmp_path, mode="approve")
 
     def die(store: DecisionStore, decision: Decision) -> bool:
@@ -170,7 +168,7 @@ def test_apply_when_a_veto_was_interrupted_before_it_was_recorded_then_it_is_fin
     assert version(w) == 1 and [v.reason_code for v in vetoes(w)] == ["refused"]
 
 
-def test_refuse_when_the_decision_was_applied_then_says_so_and_records_nothing(tmp_path: Path) -> None:
+def test_refuse_after_applying_fails_and_records_nothing(tmp_path: Path) -> None:
     w, decision = decided(tmp_path, mode="approve")
     w.loop.apply(decision.decision_id)
     with pytest.raises(MillraceError, match=r"applied already, as version 2.*--roll-back-to 1"):
@@ -190,9 +188,7 @@ def test_question_when_the_decision_has_ended_then_nobody_is_asked(tmp_path: Pat
         question(w.tables, NAME, decision.decision_id)
 
 
-def test_roll_back_when_killed_before_it_was_recorded_then_the_retry_records_it(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_roll_back_retried_records_its_decision(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     w, decision = decided(tmp_path)
     w.loop.apply(decision.decision_id)
 

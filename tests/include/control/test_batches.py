@@ -30,7 +30,7 @@ def test_healthy_when_steady_then_only_the_first_batch_is_dropped(steady: list[B
     assert ids(healthy(steady)) == ids(steady)[1:]
 
 
-def test_healthy_when_order_is_shuffled_or_rows_doubled_then_result_is_the_same(steady: list[BatchMetrics]) -> None:
+def test_healthy_ignores_order_and_doubled_rows(steady: list[BatchMetrics]) -> None:
     assert healthy([*reversed(steady), *steady]) == healthy(steady)
 
 
@@ -50,14 +50,14 @@ def test_sound_when_rows_cannot_be_then_they_are_left_out(steady: list[BatchMetr
     assert ids(sound([*steady[:3], *bad, *steady[7:]])) == [0, 1, 2, *ids(steady)[7:]]
 
 
-def test_healthy_when_a_reconfiguration_overlaps_then_those_batches_are_dropped(steady: list[BatchMetrics]) -> None:
+def test_healthy_drops_batches_during_a_reconfiguration(steady: list[BatchMetrics]) -> None:
     spoiled = steady[5]
     end = (spoiled.time - START).total_seconds()
     kept = ids(healthy(steady, [change(end - 0.2, end - 0.1)]))
     assert kept == [i for i in ids(steady)[1:] if i != 5]
 
 
-def test_healthy_when_a_reconfiguration_never_closed_then_it_ends_with_the_first_batch_of_its_generation() -> None:
+def test_healthy_ends_an_open_change_with_its_first_batch() -> None:
     app = App()
     before = app.run(10, 1000)
     app.restart(5, 1000, 4, 2000)
@@ -68,7 +68,7 @@ def test_healthy_when_a_reconfiguration_never_closed_then_it_ends_with_the_first
     assert ids(healthy(before, [change(0, None, generation=2)], open_at_most_s=5))[-1] == before[-1].batch_id
 
 
-def test_healthy_when_two_generations_ran_at_once_then_neither_counts_there() -> None:
+def test_healthy_drops_batches_of_overlapping_generations() -> None:
     old, new = App(), App(generation=2, batch_id=100)
     both = [*old.run(20, 500)]
     new.clock = START + timedelta(seconds=12)
@@ -79,19 +79,17 @@ def test_healthy_when_two_generations_ran_at_once_then_neither_counts_there() ->
     assert {b.generation for b in kept} == {1, 2}
 
 
-def test_healthy_when_host_is_busy_for_a_moment_then_those_batches_are_dropped(steady: list[BatchMetrics]) -> None:
+def test_healthy_drops_batches_on_a_busy_host(steady: list[BatchMetrics]) -> None:
     spoiled = [replace(b, host_cpu_other=0.8) if b.batch_id in (4, 5) else b for b in steady]
     assert ids(healthy(spoiled)) == [i for i in ids(steady)[1:] if i not in (4, 5)]
 
 
 @pytest.mark.parametrize("share", [None, 0.0, 0.7, 1.0, float("nan")])
-def test_healthy_when_host_is_always_as_busy_then_nothing_is_dropped_for_it(
-    steady: list[BatchMetrics], share: float | None
-) -> None:
+def test_healthy_keeps_batches_on_a_host_as_busy_as_ever(steady: list[BatchMetrics], share: float | None) -> None:
     assert len(healthy([replace(b, host_cpu_other=share) for b in steady])) == len(steady) - 1
 
 
-def test_healthy_when_idle_markers_are_among_rows_then_they_are_no_batches(steady: list[BatchMetrics]) -> None:
+def test_healthy_takes_idle_markers_for_no_batches(steady: list[BatchMetrics]) -> None:
     app = App(batch_id=len(steady), clock=steady[-1].time)
     assert healthy([*steady, *app.idle(60)]) == healthy(steady)
 

@@ -38,7 +38,7 @@ def lake(tmp_path: Path) -> Lake:
     return lake
 
 
-def test_verify_when_a_change_has_settled_then_what_was_measured_stands_beside_what_was_predicted(lake: Lake) -> None:
+def test_verify_fills_in_what_a_settled_change_achieved(lake: Lake) -> None:
     ((done, decision),) = verify(ControlTables(lake), SIGNALS)
     assert decision.decision_id == done.decision_id
     assert done.achieved == {"processing_ability_rows_per_s": 300.0, "utilisation_ratio": 0.7}
@@ -70,9 +70,7 @@ def test_verify_when_the_change_cannot_be_judged_yet_then_it_waits(lake: Lake, s
 
 
 @pytest.mark.parametrize("other", [{"decision_id": None}, {"outcome": Outcome.FAILED}, {"decision_id": "unknown"}])
-def test_verify_when_the_last_change_is_no_decision_s_success_then_nothing_is_judged(
-    lake: Lake, other: dict[str, object]
-) -> None:
+def test_verify_judges_successful_decisions_only(lake: Lake, other: dict[str, object]) -> None:
     begun = START + timedelta(seconds=20)
     newer = replace(CHANGE, started=begun, ended=begun + timedelta(seconds=5), **other)  # type: ignore[arg-type]
     ReconfigurationStore(lake).record(newer)
@@ -95,7 +93,7 @@ def test_plant_when_observed_then_it_collects_at_its_clock(tmp_path: Path) -> No
     assert plant.observe(Cursor()).until == rows[-1].time
 
 
-def test_plant_when_target_is_the_newest_version_then_it_reconciles_else_nothing_happens(tmp_path: Path) -> None:
+def test_plant_reconciles_the_newest_version_only(tmp_path: Path) -> None:
     lake, reconciler = lake_of(tmp_path, []), Recorder()
     plant = SparkPlant(spec(), ControlTables(lake), reconciler, clock=lambda: START)
     first = DeploymentStore(lake).latest("delays")

@@ -19,7 +19,7 @@ def test_failed_changes_when_nothing_happened_then_there_are_none() -> None:
     assert failed_changes([]) == []
 
 
-def test_failed_changes_when_a_new_content_failed_and_the_old_one_came_back_then_it_is_to_blame() -> None:
+def test_failed_changes_include_a_content_that_was_rolled_back() -> None:
     failed = change(1, 1, 2, Outcome.ROLLED_BACK)
     assert failed_changes([change(2, 1, 3, Outcome.READY), failed, change(0, None, 1, Outcome.READY)]) == [failed]
 
@@ -30,11 +30,11 @@ def test_failed_changes_when_the_old_content_failed_too_then_nobody_is() -> None
     ]
 
 
-def test_failed_changes_when_a_driver_failed_while_it_served_then_no_change_is() -> None:
+def test_failed_changes_exclude_a_driver_that_failed_later() -> None:
     served = change(1, 2, 2, Outcome.CIRCUIT_OPEN)
     assert failed_changes([served, change(0, 1, 2, Outcome.READY)]) == []
 
 
-def test_failed_changes_when_the_same_version_fails_again_then_each_failure_counts() -> None:
+def test_failed_changes_include_each_failure_of_a_version() -> None:
     again, first = change(2, 1, 2, Outcome.CIRCUIT_OPEN), change(1, 1, 2, Outcome.FAILED)
     assert failed_changes([again, first]) == [again, first]

@@ -83,14 +83,14 @@ def test_cool_down_when_the_last_change_ended_lately_then_vetoes(ago_s: float, c
     assert ("cool-down" in found) == (elapsed_s < cool_down_s)
 
 
-def test_cool_down_when_a_reconfiguration_is_open_then_vetoes_until_it_must_be_dead() -> None:
+def test_cool_down_vetoes_while_a_reconfiguration_is_open() -> None:
     going_on = replace(change(0, started_ago_s=50), ended=None, outcome=Outcome.OPEN)
     assert vetoes(history=[going_on], open_at_most_s=180) == ["cool-down"]
     assert vetoes(history=[going_on], open_at_most_s=40) == []
 
 
 @given(st.lists(st.tuples(st.integers(0, 7300), st.sampled_from(["a", "b", "c", None])), max_size=12))
-def test_changes_per_hour_when_counted_then_each_decision_of_the_hour_counts_once(made: list[tuple[int, str]]) -> None:
+def test_changes_per_hour_counts_each_decision_once(made: list[tuple[int, str]]) -> None:
     history = [change(0, decision=d, started_ago_s=ago) for ago, d in made]
     counted = len({d for ago, d in made if d and ago < 3600})
     found = vetoes(history=history, max_per_hour=2, limits=GuardsSpec(cool_down_s=0))
@@ -116,22 +116,18 @@ def test_quiet_hours_when_the_clock_is_in_another_zone_then_utc_counts() -> None
     ("achieved", "after", "ago_s", "veto"),
     [(505.0, 6, 60, True), (700.0, 6, 60, False), (505.0, 1, 60, False), (505.0, 6, 4000, False), (300.0, 6, 60, True)],
 )
-def test_ineffective_scaling_when_the_last_step_up_brought_nothing_then_vetoes_another(
-    achieved: float, after: int, ago_s: float, veto: bool
-) -> None:
+def test_ineffective_scaling_vetoes_another_step_up(achieved: float, after: int, ago_s: float, veto: bool) -> None:
     last = Scaling("delays", 2, 4, NOW - timedelta(seconds=ago_s), 500.0, 1000.0, achieved)
     assert vetoes(4, after, scalings=[last]) == (["ineffective scaling"] if veto else [])
 
 
-def test_ineffective_scaling_when_the_last_step_went_down_then_says_nothing() -> None:
+def test_ineffective_scaling_passes_after_a_step_down() -> None:
     last = Scaling("delays", 4, 2, NOW, 1000.0, 500.0, 400.0)
     assert vetoes(2, 4, scalings=[last]) == []
 
 
 @given(before=st.integers(1, 8), after=st.integers(1, 8), elsewhere=st.integers(0, 20), allowed=st.integers(1, 20))
-def test_quota_when_all_pipelines_together_ask_for_more_then_vetoes_growth_only(
-    before: int, after: int, elsewhere: int, allowed: int
-) -> None:
+def test_quota_vetoes_growth_only(before: int, after: int, elsewhere: int, allowed: int) -> None:
     others = [deployment(elsewhere, "other"), deployment(50, "stopped", running=False), deployment(before)]
     found = vetoes(before, after, others=others, limits=GuardsSpec(max_total_slots=allowed))
     assert ("quota" in found) == (after > before and after + elsewhere > allowed)

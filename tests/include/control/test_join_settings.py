@@ -110,7 +110,7 @@ def look(w: World, number: int) -> Any:
     return decision
 
 
-def test_arbitration_when_a_join_is_changed_then_its_owner_level_and_existence_count() -> None:
+def test_arbitration_of_a_join_checks_owner_level_and_existence() -> None:
     wanted = (Change(NAME, JOIN_WORKERS, 2, 5), Change(NAME, BLOCK_SIZE, 10, 20), Change(NAME, SHED_RATIO, 0.2, 0.0))
     proposal = Proposal("esj", wanted, "r", "s")
     assert arbitrate(proposal, CURRENT, OWNERS, 1) == (wanted, ())
@@ -124,7 +124,7 @@ def test_arbitration_when_a_join_is_changed_then_its_owner_level_and_existence_c
     assert stale[0].why == "it counted on 0.1, and 0.2 is set"
 
 
-def test_sentence_when_a_join_is_changed_then_its_settings_stand_together_and_short() -> None:
+def test_message_shows_a_joins_settings_together() -> None:
     changes = (
         Change(NAME, JOIN_WORKERS, 2, 5), Change(NAME, SHED_RATIO, 0.2, 0.0), Change(NAME, SLOTS, 2, 4),
     )  # fmt: skip
@@ -163,13 +163,13 @@ def test_guards_when_a_join_alone_changes_then_only_its_bounds_count(
     assert vetoes(target, history=[restarted(ended_ago_s)]) == ([] if inside else ["bounds"])
 
 
-def test_guards_when_a_driver_is_being_replaced_or_hours_are_quiet_then_a_join_waits_too() -> None:
+def test_join_change_waits_for_open_restarts_and_quiet_hours() -> None:
     target = replace(CURRENT, join=JoinSettings(3, 10, 0.0))
     assert vetoes(target, history=[restarted(None)]) == ["cool-down"]
     assert vetoes(target, limits=GuardsSpec(quiet_hours=("11:00-13:00",))) == ["quiet hours"]
 
 
-def test_look_when_a_join_is_overloaded_then_changes_at_every_look_and_nothing_restarts(tmp_path: Path) -> None:
+def test_overloaded_join_changes_each_time_without_restarts(tmp_path: Path) -> None:
     wanted = [{SHED_RATIO: 0.3, JOIN_WORKERS: 3}, {SHED_RATIO: 0.1, BLOCK_SIZE: 4}, {}, {SHED_RATIO: 0.0}]
     w = running(tmp_path, *wanted, guards={"cool_down_s": 600}, objective={"max_reconfigurations_per_hour": 0})
     ReconfigurationStore(w.lake).record(replace(restarted(1), started=w.clock.now, ended=w.clock.now))
@@ -212,7 +212,7 @@ def test_roll_back_when_a_join_was_changed_then_its_settings_return(tmp_path: Pa
     assert (latest(w.lake).version, settings(w.lake)) == (3, JoinSettings(2, 10, 0.0))
 
 
-def test_launch_when_a_join_was_adapted_since_then_keeps_what_was_found_within_the_bounds(tmp_path: Path) -> None:
+def test_launch_keeps_a_joins_settings_within_bounds(tmp_path: Path) -> None:
     lake = Lake(tmp_path)
     first = launch(joined(), ControlTables(lake))
     assert first.join == JoinSettings(2, 10, 0.0)
@@ -227,7 +227,7 @@ def test_launch_when_a_join_was_adapted_since_then_keeps_what_was_found_within_t
     assert launch(joined(), ControlTables(lake)).join == JoinSettings(2, 10, 0.0)
 
 
-def test_reconcile_when_only_the_join_changed_then_no_driver_starts_and_a_failure_keeps_the_settings(
+def test_reconcile_of_a_join_change_starts_no_driver(
     tmp_path: Path,
 ) -> None:
     plant = DoublesPlant(tmp_path, ready_s=10.0)
@@ -262,9 +262,7 @@ class LiveApp(App):
         return () if target.apps == ran.apps else super().apply(target)
 
 
-def test_replay_when_the_join_changed_at_every_look_then_the_tuner_is_replayed_all_the_same(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_replay_follows_a_join_that_changes_each_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     run = launched(tmp_path, Steady(), spec_of(join=JOIN))
     run.app = LiveApp(run.spec, run.lake, run.clock, DAY)
     ratios = [{SHED_RATIO: 0.1 + 0.1 * (look % 2)} for look in range(len(DAY))]

@@ -54,7 +54,7 @@ def found(lake: Lake) -> JoinSignals:
     return told
 
 
-def test_signals_when_micro_batches_ran_then_tell_the_newest_window_and_what_passed(tmp_path: Path) -> None:
+def test_signals_hold_the_newest_window_and_the_messages(tmp_path: Path) -> None:
     lake = Lake(tmp_path)
     for number, ago_s in enumerate((90, 60, 30, 0)):
         batch(lake, number, ago_s)
@@ -69,21 +69,21 @@ def test_signals_when_micro_batches_ran_then_tell_the_newest_window_and_what_pas
     assert from_json(JoinSignals, to_json(found(lake))) == found(lake)
 
 
-def test_signals_when_workers_leave_or_come_then_only_those_of_the_newest_batch_are_told(tmp_path: Path) -> None:
+def test_signals_have_the_workers_of_the_newest_batch(tmp_path: Path) -> None:
     lake = Lake(tmp_path)
     batch(lake, 1, 40, workers=5, window_tuples=9)
     batch(lake, 2, 20, workers=3, window_tuples=4)
     assert found(lake).window_tuples == (4, 4, 4) and found(lake).workers == 2
 
 
-def test_signals_when_a_driver_started_anew_then_its_batches_count_whatever_their_numbers(tmp_path: Path) -> None:
+def test_signals_take_the_newest_drivers_batches(tmp_path: Path) -> None:
     lake = Lake(tmp_path)
     batch(lake, 900, 10)
     batch(lake, 3, 15, generation=3, shed_ratio=0.5)
     assert found(lake).shed == 0.5 and found(lake).window_tuples == (3, 13)
 
 
-def test_signals_when_the_streams_are_silent_then_the_window_is_the_last_known_for_a_day(tmp_path: Path) -> None:
+def test_signals_keep_the_window_of_silent_streams_for_a_day(tmp_path: Path) -> None:
     lake = Lake(tmp_path)
     batch(lake, 7, 3600)
     silent = found(lake)
@@ -110,7 +110,7 @@ def test_signals_when_there_is_no_join_or_no_batch_yet_then_are_none(tmp_path: P
     ("column", "untold"),
     [("window_tuples", {"window_tuples": (None, 11)}), ("offered", {"offered": None})],
 )
-def test_signals_when_a_count_is_lost_or_cannot_be_then_it_is_unknown_and_the_others_stay(
+def test_signals_leave_a_lost_count_unknown(
     tmp_path: Path, column: str, untold: dict[str, Any], value: int | None
 ) -> None:
     lake, whole = Lake(tmp_path / "bad"), Lake(tmp_path / "good")
@@ -141,13 +141,13 @@ def test_signals_when_a_worker_is_told_twice_then_nothing_is_believed(tmp_path: 
     assert read(lake) is None
 
 
-def test_signals_when_workers_contradict_each_other_then_nothing_is_believed(tmp_path: Path) -> None:
+def test_signals_believe_nothing_where_workers_disagree(tmp_path: Path) -> None:
     lake = Lake(tmp_path)
     lake.append("telemetry/workers", [worker(0, 1, 10, block=9), worker(1, 1, 10)])
     assert read(lake) is None
 
 
-def test_signals_when_a_worker_of_those_in_force_has_no_row_then_nothing_is_believed(tmp_path: Path) -> None:
+def test_signals_believe_nothing_where_a_worker_is_missing(tmp_path: Path) -> None:
     lake = Lake(tmp_path)
     batch(lake, 1, 10)
     assert read(lake) is not None
@@ -166,7 +166,7 @@ def test_signals_when_a_worker_of_those_in_force_has_no_row_then_nothing_is_beli
         (3, -2, {"flights": 13, "weather": 5}, {"weather": 1}),
     ],
 )
-def test_signals_when_a_streams_count_is_lost_or_cannot_be_then_it_is_left_out(
+def test_signals_leave_out_a_stream_without_count(
     tmp_path: Path, rows: int | None, shed: int | None, arrived: dict[str, int], dropped: dict[str, int]
 ) -> None:
     lake = Lake(tmp_path)

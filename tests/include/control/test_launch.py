@@ -70,9 +70,7 @@ def test_launch_when_stopped_then_a_new_launch_starts_it_again(lake: Lake) -> No
 
 
 @pytest.mark.parametrize("outcome", [Outcome.FAILED, Outcome.CIRCUIT_OPEN])
-def test_launch_when_the_newest_version_was_given_up_then_the_same_wish_is_a_new_version_once(
-    lake: Lake, outcome: Outcome
-) -> None:
+def test_launch_after_a_failure_makes_one_new_version(lake: Lake, outcome: Outcome) -> None:
     first = launch(spec(), ControlTables(lake))
     ended(lake, first.version, outcome)
     again = launch(spec(), ControlTables(lake), author="ada")
@@ -83,15 +81,13 @@ def test_launch_when_the_newest_version_was_given_up_then_the_same_wish_is_a_new
 
 
 @pytest.mark.parametrize("outcome", [Outcome.READY, Outcome.STOPPED, Outcome.OPEN])
-def test_launch_when_the_newest_version_was_not_given_up_then_the_same_wish_makes_none(
-    lake: Lake, outcome: Outcome
-) -> None:
+def test_launch_repeated_makes_no_new_version(lake: Lake, outcome: Outcome) -> None:
     first = launch(spec(), ControlTables(lake))
     ended(lake, first.version, outcome)
     assert launch(spec(), ControlTables(lake)) == first
 
 
-def test_launch_when_nothing_runs_then_the_same_wish_is_a_new_version_that_is_tried_at_once(lake: Lake) -> None:
+def test_launch_when_nothing_runs_then_makes_a_new_version(lake: Lake) -> None:
     first = launch(spec(), ControlTables(lake))
     ended(lake, first.version, Outcome.READY)
     again = launch(spec(), ControlTables(lake), alive=False)
@@ -100,21 +96,21 @@ def test_launch_when_nothing_runs_then_the_same_wish_is_a_new_version_that_is_tr
     assert launch(spec(), ControlTables(lake), running=False, alive=False) == stopped
 
 
-def test_launch_when_what_was_given_up_is_to_stop_then_one_version_does_it(lake: Lake) -> None:
+def test_launch_stops_what_was_given_up_by_one_version(lake: Lake) -> None:
     first = launch(spec(), ControlTables(lake))
     ended(lake, first.version, Outcome.CIRCUIT_OPEN)
     stopped = launch(spec(), ControlTables(lake), running=False)
     assert launch(spec(), ControlTables(lake), running=False) == stopped
 
 
-def test_launch_when_a_decision_made_the_newest_version_then_the_new_one_is_the_persons(lake: Lake) -> None:
+def test_launch_after_a_decision_is_the_persons_version(lake: Lake) -> None:
     first = launch(spec(), ControlTables(lake))
     DeploymentStore(lake).commit(replace(first, decision_id="20130101T120000-1f3a9c04", author="decision"), 1)
     newest = launch(spec(), ControlTables(lake), slots=4)
     assert (newest.decision_id, newest.author) == (None, "person")
 
 
-def test_launch_when_rolled_back_then_the_old_content_is_a_new_version_and_a_decision_tells(lake: Lake) -> None:
+def test_launch_rolls_back_by_a_new_version_and_a_decision(lake: Lake) -> None:
     first = launch(spec(), ControlTables(lake))
     launch(spec(), ControlTables(lake), slots=6)
     back = launch(spec(), ControlTables(lake), roll_back_to=1, author="ada")

@@ -48,7 +48,7 @@ def slots(w: World) -> int:
     return latest.apps[NAME].slots
 
 
-def test_look_when_the_app_falls_behind_then_applies_with_a_sentence_of_before_after_and_why(w: World) -> None:
+def test_evaluation_sizes_up_and_says_why(w: World) -> None:
     decision = look(w)
     assert (decision.action, decision.reason_code, decision.base_version) == (Action.APPLY, "under_provisioned", 1)
     for told in ("delays: slots 2 -> 4", "4 slots are just enough"):
@@ -63,7 +63,7 @@ def test_look_when_the_app_falls_behind_then_applies_with_a_sentence_of_before_a
     assert (latest.version, latest.decision_id, latest.author, slots(w)) == (2, decision.decision_id, "decision", 4)
 
 
-def test_look_when_nothing_is_to_change_then_the_hold_is_recorded_with_the_reason(w: World) -> None:
+def test_evaluation_records_a_hold_with_its_reason(w: World) -> None:
     w.plant.arrival = 400
     decision = look(w)
     assert (decision.action, decision.reason_code) == (Action.HOLD, "fits")
@@ -79,7 +79,7 @@ def test_look_when_nothing_is_new_then_is_quiet_and_records_nothing(w: World) ->
     assert len(DecisionStore(w.lake).recent(NAME)) == 1
 
 
-def test_next_look_when_telemetry_came_then_starts_where_the_last_one_stopped(w: World) -> None:
+def test_next_evaluation_starts_where_the_last_one_stopped(w: World) -> None:
     first = look(w)
     w.clock.wait(20)
     w.report(31, 50)
@@ -99,9 +99,7 @@ def test_decide_when_the_task_is_tried_again_then_nothing_is_doubled(w: World) -
     assert len(ObservationStore(w.lake).recent(NAME)) == 1
 
 
-def test_decide_when_it_died_before_the_decision_was_stored_then_memory_counts_the_look_once(
-    w: World, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_decide_retried_remembers_an_evaluation_once(w: World, monkeypatch: pytest.MonkeyPatch) -> None:
     seen = w.loop.observe()
 
     def die(store: DecisionStore, decision: Decision) -> bool:
@@ -128,7 +126,7 @@ def test_apply_when_the_task_is_tried_again_then_one_version_is_made(w: World) -
     assert latest is not None and latest.version == 2
 
 
-def test_apply_when_it_died_after_the_commit_then_the_retry_still_reaches_the_plant(w: World) -> None:
+def test_apply_when_it_died_after_the_commit_then_retry_reaches_plant(w: World) -> None:
     decision = look(w)
     assert decision.target is not None
     DeploymentStore(w.lake).commit(decision.target, 1)
@@ -136,7 +134,7 @@ def test_apply_when_it_died_after_the_commit_then_the_retry_still_reaches_the_pl
     assert w.plant.applied == [2]
 
 
-def test_apply_when_the_base_version_has_moved_then_vetoes_once_and_changes_nothing(w: World) -> None:
+def test_apply_when_the_base_version_moved_then_vetoes_once(w: World) -> None:
     decision = look(w)
     current = DeploymentStore(w.lake).latest(NAME)
     assert current is not None
@@ -150,7 +148,7 @@ def test_apply_when_the_base_version_has_moved_then_vetoes_once_and_changes_noth
     assert w.plant.applied == [] and slots(w) == 2
 
 
-def test_apply_when_another_version_replaced_its_own_then_does_not_bring_it_back(w: World) -> None:
+def test_apply_does_not_bring_back_a_replaced_version(w: World) -> None:
     decision = look(w)
     w.loop.apply(decision.decision_id)
     roll_back(w.tables, NAME, 1, "alice", w.clock(), None)
@@ -190,7 +188,7 @@ def test_approve_when_the_same_question_waits_then_is_not_asked_again(tmp_path: 
     assert look(w).action is Action.AWAIT
 
 
-def test_approve_when_a_person_refused_then_is_not_asked_again_until_the_expiry(tmp_path: Path) -> None:
+def test_approve_does_not_ask_again_what_was_refused(tmp_path: Path) -> None:
     w = world(tmp_path, mode="approve")
     w.run()
     asked = look(w)
@@ -214,7 +212,7 @@ def test_approval_when_it_comes_too_late_then_vetoes(tmp_path: Path) -> None:
     assert last is not None and last.reason_code == "approval_expired" and slots(w) == 2
 
 
-def test_apply_when_tried_again_after_the_expiry_of_an_approval_in_time_then_still_reaches_the_plant(
+def test_apply_retried_after_expiry_reaches_the_plant(
     tmp_path: Path,
 ) -> None:
     w = world(tmp_path, mode="approve", approval_expires_s=60)
@@ -243,7 +241,7 @@ def test_look_when_bad_rows_come_between_gate_and_collection_then_holds(
     assert [outcome.guard for outcome in decision.guards if not outcome.passed] == ["data quality"]
 
 
-def test_next_look_when_the_last_one_held_on_bad_rows_then_goes_on_behind_them(w: World) -> None:
+def test_next_evaluation_goes_on_behind_bad_rows(w: World) -> None:
     look(w)
     w.clock.wait(20)
     rows = good_rows(31, 50, w.clock())
@@ -257,7 +255,7 @@ def test_next_look_when_the_last_one_held_on_bad_rows_then_goes_on_behind_them(w
     assert look(w).action is Action.APPLY
 
 
-def test_dry_run_when_a_change_is_due_then_changes_nothing_not_even_memory_and_cursor(w: World) -> None:
+def test_dry_run_changes_neither_slots_nor_memory_nor_cursor(w: World) -> None:
     dry = look(w, Request(dry_run=True, requested_by="alice"))
     assert dry.action is Action.ADVISE and "slots 2 -> 4" in dry.sentence and dry.target is None
     assert MemoryStore(w.lake).latest(NAME, "flow") == {}
@@ -265,7 +263,7 @@ def test_dry_run_when_a_change_is_due_then_changes_nothing_not_even_memory_and_c
     assert look(w).action is Action.APPLY  # the same telemetry is still there to decide on
 
 
-def test_forced_slots_when_within_bounds_then_apply_in_any_mode_and_name_the_person(tmp_path: Path) -> None:
+def test_forced_slots_apply_in_any_mode_and_name_the_person(tmp_path: Path) -> None:
     w = world(tmp_path, mode="advise")
     w.run()
     decision = look(w, Request(forced_slots=5, requested_by="alice"))
@@ -300,7 +298,7 @@ def test_look_when_the_pipeline_was_never_launched_then_holds_and_says_so(tmp_pa
     assert "launch_delays" in decision.sentence
 
 
-def test_look_when_the_pipeline_is_stopped_then_holds_even_for_a_forced_change(w: World) -> None:
+def test_evaluation_of_a_stopped_pipeline_holds_even_if_forced(w: World) -> None:
     current = DeploymentStore(w.lake).latest(NAME)
     assert current is not None
     DeploymentStore(w.lake).commit(replace(current, running=False), 1)
@@ -312,9 +310,7 @@ def test_look_when_the_pipeline_is_stopped_then_holds_even_for_a_forced_change(w
 @pytest.mark.parametrize(
     ("outcome", "code"), [(Outcome.FAILED, "driver_failed"), (Outcome.CIRCUIT_OPEN, "circuit_open")]
 )
-def test_look_when_the_driver_died_then_the_decision_shows_the_scripts_exception(
-    w: World, outcome: Outcome, code: str
-) -> None:
+def test_evaluation_shows_the_exception_of_a_dead_driver(w: World, outcome: Outcome, code: str) -> None:
     error = "ValueError: no column dep_delay"
     failed = Reconfiguration(NAME, NAME, None, "T2", 1, 1, 2, NOON, NOON, None, outcome, error)
     ReconfigurationStore(w.lake).record(failed)
@@ -328,7 +324,7 @@ class Broken:
         raise ZeroDivisionError("no rows at all")
 
 
-def test_look_when_an_optimizer_throws_then_holds_with_the_error_and_moves_on(w: World) -> None:
+def test_evaluation_holds_on_an_error_of_its_optimizer(w: World) -> None:
     w.loop.optimizers = {"flow": Broken()}
     decision = look(w)
     assert (decision.action, decision.reason_code) == (Action.HOLD, "optimizer_failed")
@@ -356,7 +352,7 @@ def test_look_when_another_owns_the_slots_then_gives_advice(tmp_path: Path) -> N
     assert decision.action is Action.ADVISE and "slots belongs to ds2" in decision.sentence
 
 
-def test_look_when_the_last_change_has_just_ended_then_vetoes_with_the_guard_and_its_reason(w: World) -> None:
+def test_evaluation_vetoes_within_the_cool_down(w: World) -> None:
     done = Reconfiguration(NAME, NAME, None, "T2", None, 1, 1, NOON, NOON, None, Outcome.READY)
     ReconfigurationStore(w.lake).record(done)
     decision = look(w)
@@ -364,7 +360,7 @@ def test_look_when_the_last_change_has_just_ended_then_vetoes_with_the_guard_and
     assert "ended 0 s ago; the cool-down is 30 s" in decision.sentence
 
 
-def test_look_when_the_same_content_failed_lately_then_backs_off_with_the_error(w: World) -> None:
+def test_evaluation_backs_off_from_a_content_that_failed(w: World) -> None:
     first = look(w)
     w.loop.apply(first.decision_id)
     failed = Reconfiguration(NAME, NAME, first.decision_id, "T2", 1, 2, 2, NOON, NOON, None, Outcome.ROLLED_BACK, "OOM")
@@ -411,7 +407,7 @@ def test_decisions_when_listed_then_their_ids_sort_by_time(w: World) -> None:
     assert ids == sorted(ids) and len(set(ids)) == 4
 
 
-def test_roll_back_when_asked_then_is_a_new_version_with_old_content_and_a_decision(w: World) -> None:
+def test_roll_back_is_a_new_version_and_a_decision(w: World) -> None:
     w.loop.apply(look(w).decision_id)
     made = roll_back(w.tables, NAME, 1, "alice", w.clock(), None)
     assert (made.version, made.apps[NAME].slots, made.author) == (3, 2, "alice")

@@ -17,7 +17,7 @@ def _no_pages(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(DataDocs, "keep", lambda *_: None)
 
 
-def test_change_when_decided_then_decision_and_run_name_each_other_and_the_run_learns_what_was_achieved(
+def test_change_and_its_run_name_each_other(
     tmp_path: Path,
 ) -> None:
     from mlflow import MlflowClient
@@ -42,9 +42,7 @@ def test_change_when_decided_then_decision_and_run_name_each_other_and_the_run_l
     assert metrics["achieved_processing_ability_rows_per_s"] == 960.0
 
 
-def test_change_when_mlflow_is_out_of_reach_then_is_decided_and_applied_all_the_same(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_change_is_applied_while_mlflow_is_out_of_reach(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "0")
     w = world(tmp_path, MlflowTracker("http://127.0.0.1:1"))
     w.run()

@@ -36,9 +36,7 @@ def test_observation_when_a_look_measured_anew_then_is_its_capacity() -> None:
 
 @settings(deadline=None, max_examples=50)
 @given(st.lists(st.integers(1, 3), max_size=12), st.integers(1, 4))
-def test_remembered_when_looks_follow_each_other_then_keeps_the_newest_of_each_level_oldest_first(
-    levels: list[int], kept: int
-) -> None:
+def test_remembered_keeps_the_newest_points_of_each_level(levels: list[int], kept: int) -> None:
     known: tuple[Observation, ...] = ()
     for number, p in enumerate(levels):
         known = remembered(known, look(number, p), kept)
@@ -58,9 +56,7 @@ def test_remembered_when_compared_with_the_store_then_is_the_same(tmp_path: Path
     assert len([o for o in known if o.parallelism == 4]) == KEEP_PER_LEVEL
 
 
-def test_known_observations_when_looks_of_every_kind_are_taken_then_are_those_of_the_table(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_known_observations_are_those_of_the_table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     run = launched(tmp_path, Steady(), arrivals=3 * DAY)
     assert known_observations(run.tables, NAME) == ()
     requests = [Request(), Request(), Request(dry_run=True), Request(forced_slots=3, requested_by="me"), Request()]

@@ -45,7 +45,7 @@ def proposal(optimizer: str, *wanted: Change) -> Proposal:
     st.integers(0, 2),
     st.dictionaries(st.sampled_from(["slots", "memory_mb", "parallelism"]), names),
 )
-def test_arbitration_when_given_any_proposal_then_only_owned_fields_change_and_nothing_is_lost(
+def test_arbitration_changes_owned_fields_only_and_loses_nothing(
     optimizer: str, wanted: list[Change], level: int, owners: dict[str, str]
 ) -> None:
     accepted, advice = arbitrate(proposal(optimizer, *wanted), CURRENT, owners, level)
@@ -57,13 +57,13 @@ def test_arbitration_when_given_any_proposal_then_only_owned_fields_change_and_n
     assert all(c in told or c.value == c.before for c in wanted)
 
 
-def test_arbitration_when_another_owns_the_field_then_gives_advice_that_names_the_owner() -> None:
+def test_arbitration_advises_and_names_the_owner_of_a_field() -> None:
     accepted, advice = arbitrate(proposal("ds2", Change("a", "slots", 2, 4)), CURRENT, OWNERS, 0)
     assert accepted == ()
     assert advice[0].sentence == "ds2 advises a: slots 2 -> 4 (slots belongs to flow)"
 
 
-def test_arbitration_when_nobody_owns_the_field_then_it_changes_by_hand_only() -> None:
+def test_arbitration_leaves_fields_without_owner_to_a_person() -> None:
     _, advice = arbitrate(proposal("flow", Change("a", "memory_mb", 1024, 2048)), CURRENT, OWNERS, 0)
     assert "by hand" in advice[0].why
 
@@ -73,12 +73,12 @@ def test_arbitration_when_the_level_is_too_low_then_gives_advice() -> None:
     assert accepted == () and "level L0" in advice[0].why
 
 
-def test_arbitration_when_the_proposal_counted_on_another_value_then_gives_advice() -> None:
+def test_arbitration_advises_where_the_value_before_is_stale() -> None:
     accepted, advice = arbitrate(proposal("flow", Change("a", "slots", 3, 4)), CURRENT, OWNERS, 0)
     assert accepted == () and "counted on 3" in advice[0].why
 
 
-def test_arbitration_when_an_operators_p_is_proposed_then_is_accepted_beside_that_of_another() -> None:
+def test_arbitration_accepts_the_p_of_several_operators() -> None:
     wanted = (Change("a", "parallelism", 2, 4, "map"), Change("a", "parallelism", 1, 3, "sink"))
     accepted, advice = arbitrate(proposal("flow", *wanted), CURRENT, OWNERS, 1)
     assert (accepted, advice) == (wanted, ())
@@ -86,7 +86,7 @@ def test_arbitration_when_an_operators_p_is_proposed_then_is_accepted_beside_tha
     assert accepted == wanted and "twice" in advice[0].why
 
 
-def test_arbitration_when_an_operator_is_named_that_has_no_p_then_gives_advice_that_names_it() -> None:
+def test_arbitration_advises_on_an_operator_without_p() -> None:
     _, (nobody,) = arbitrate(proposal("flow", Change("a", "parallelism", 2, 4, "rank")), CURRENT, OWNERS, 1)
     assert nobody.why == "a has no operator rank with a p of its own"
     assert nobody.sentence.startswith("flow advises a: parallelism of rank 2 -> 4 (")
@@ -95,7 +95,7 @@ def test_arbitration_when_an_operator_is_named_that_has_no_p_then_gives_advice_t
     assert unnamed == of_an_app_as_a_whole == ()
 
 
-def test_arbitration_when_an_operators_p_was_counted_on_that_is_not_set_then_gives_advice() -> None:
+def test_arbitration_advises_where_an_operators_p_is_stale() -> None:
     accepted, advice = arbitrate(proposal("flow", Change("a", "parallelism", 1, 4, "map")), CURRENT, OWNERS, 1)
     assert accepted == () and "counted on 1, and 2 is set" in advice[0].why
 
@@ -106,5 +106,5 @@ def test_order_when_optimizers_come_in_any_order_then_a_tuner_comes_last(mixed: 
     assert ORDER == ("drfm", "albic", "esj")
 
 
-def test_order_when_there_are_several_tuners_then_is_the_same_whatever_order_they_come_in() -> None:
+def test_order_of_several_tuners_is_fixed() -> None:
     assert in_order(["flow", "ds2", "albic"]) == in_order(["ds2", "albic", "flow"]) == ["albic", "ds2", "flow"]

@@ -102,9 +102,7 @@ def look_at(w: World, batches: Iterator[int], first: int, rows: Mapping[str, int
     return look(w, batches)
 
 
-def test_streams_when_a_table_gets_too_much_then_some_are_redirected_by_a_version_of_the_deployment(
-    tmp_path: Path, batches: Iterator[int]
-) -> None:
+def test_streams_of_a_full_table_are_redirected(tmp_path: Path, batches: Iterator[int]) -> None:
     w = feeding(tmp_path)
     first = look_at(w, batches, 0, {"a": 500, "b": 300})
     assert (first.action, first.reason_code) == (Action.APPLY, "streams_to_admit")
@@ -117,9 +115,7 @@ def test_streams_when_a_table_gets_too_much_then_some_are_redirected_by_a_versio
     assert w.plant.applied == [2, 3]
 
 
-def test_streams_when_they_stay_then_no_version_is_made_and_no_plan_is_advised(
-    tmp_path: Path, batches: Iterator[int]
-) -> None:
+def test_streams_that_stay_make_no_version_and_no_advice(tmp_path: Path, batches: Iterator[int]) -> None:
     w = feeding(tmp_path)
     look_at(w, batches, 0, {"a": 500, "b": 300})
     held = look_at(w, batches, 3, {"a": 500, "b": 300})
@@ -128,9 +124,7 @@ def test_streams_when_they_stay_then_no_version_is_made_and_no_plan_is_advised(
     assert not any(p.planned for p in held.proposals), "nothing for MLflow"
 
 
-def test_streams_when_a_person_rolls_back_then_the_next_look_starts_from_there(
-    tmp_path: Path, batches: Iterator[int]
-) -> None:
+def test_streams_start_from_what_a_person_rolled_back_to(tmp_path: Path, batches: Iterator[int]) -> None:
     w = feeding(tmp_path)
     look_at(w, batches, 0, {"a": 500, "b": 300})
     roll_back(w.tables, NAME, 1, "ann", w.clock.now, None)
@@ -140,7 +134,7 @@ def test_streams_when_a_person_rolls_back_then_the_next_look_starts_from_there(
     assert dict(latest(w.lake).ingest) == {"a": 0, "b": 0}
 
 
-def test_streams_of_a_running_replay_when_looks_redirect_them_then_no_row_is_lost_or_doubled(
+def test_redirected_streams_lose_and_double_no_row(
     tmp_path: Path,
 ) -> None:
     clock = Clock(fold_days=7, days=1, day_s=24, tick_s=0.2)

@@ -60,7 +60,7 @@ def test_look_when_a_new_file_cannot_be_read_then_holds_once_and_names_it(w: Wor
     assert look(w).reason_code == "fits"
 
 
-def test_look_when_a_file_of_the_past_breaks_then_holds_once_and_goes_on_without_it(w: World) -> None:
+def test_evaluation_holds_once_on_a_broken_old_file(w: World) -> None:
     look(w)
     old = report(w, 31, 50)
     look(w)
@@ -114,7 +114,7 @@ def test_look_when_the_memory_cannot_be_read_then_the_hold_says_so(w: World) -> 
     assert "control/memory" in decision.sentence
 
 
-def test_look_when_the_telemetry_table_is_made_anew_then_starts_from_its_newest_rows_and_says_so(w: World) -> None:
+def test_evaluation_starts_over_on_a_new_telemetry_table(w: World) -> None:
     for first in (31, 51, 71):
         report(w, first, first + 19)
         before = look(w)
@@ -129,7 +129,7 @@ def test_look_when_the_telemetry_table_is_made_anew_then_starts_from_its_newest_
     assert later.reason_code == "fits" and "made anew" not in later.sentence
 
 
-def test_look_when_the_table_made_anew_has_passed_the_old_version_then_it_is_seen_all_the_same(w: World) -> None:
+def test_evaluation_knows_a_new_table_by_its_id(w: World) -> None:
     look(w)
     shutil.rmtree(w.lake.path(BATCHES))
     for first in range(0, 100, 20):
@@ -138,9 +138,7 @@ def test_look_when_the_table_made_anew_has_passed_the_old_version_then_it_is_see
 
 
 @pytest.mark.parametrize("ahead", [True, False])
-def test_look_when_the_last_one_noted_no_table_then_it_is_the_same_unless_its_version_is_ahead(
-    w: World, ahead: bool
-) -> None:
+def test_evaluation_trusts_a_cursor_without_table_if_not_ahead(w: World, ahead: bool) -> None:
     version = w.lake.version(BATCHES) + (1000 if ahead else 0)
     DecisionStore(w.lake).record(
         Decision("d", NAME, w.clock(), Action.HOLD, "fits", "", cursor_version=version, cursor_until=w.clock())
@@ -158,7 +156,7 @@ def test_observations_when_the_table_is_made_anew_then_are_stored_again(w: World
     assert len(w.lake.rows("select * from observations", "control/observations")) == 2
 
 
-def test_look_when_very_much_came_since_the_last_then_reads_the_newest_and_says_so(w: World) -> None:
+def test_evaluation_reads_the_newest_rows_of_very_many(w: World) -> None:
     look(w)
     w.clock.wait(CATCH_UP_ROWS + 500)
     write(w.lake, *good_rows(31, 400, w.clock() - timedelta(seconds=CATCH_UP_ROWS)))

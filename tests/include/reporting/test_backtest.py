@@ -73,7 +73,7 @@ def day(tmp_path_factory: pytest.TempPathFactory) -> Run:
     return run
 
 
-def test_replay_when_the_tuner_is_the_same_then_repeats_every_decision_and_models_nothing(day: Run) -> None:
+def test_replay_of_the_same_tuner_repeats_every_decision(day: Run) -> None:
     made = replayed(day, Steady())
     assert would(made) == told([look_of(day, k.time) for k in made.looks])
     assert (len(made.looks), made.agreed, made.modelled) == (len(DAY), len(DAY), 0)
@@ -82,7 +82,7 @@ def test_replay_when_the_tuner_is_the_same_then_repeats_every_decision_and_model
 
 
 @pytest.mark.parametrize("name", names())
-def test_replay_when_the_tuner_is_a_registered_one_then_repeats_every_decision_of_the_live_loop(
+def test_replay_of_any_registered_tuner_repeats_the_live_loop(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
     run = launched(tmp_path, create(name, {}), spec_of(name), DAY[:8])
@@ -92,7 +92,7 @@ def test_replay_when_the_tuner_is_a_registered_one_then_repeats_every_decision_o
     assert made.modelled == 0 and made.agreed == len(recorded)
 
 
-def test_replay_when_it_begins_midway_then_goes_on_with_the_memory_of_then(day: Run) -> None:
+def test_replay_from_midway_has_the_memory_of_then(day: Run) -> None:
     begin = NOON + timedelta(seconds=6 * PERIOD_S)
     made = replayed(day, Steady(), since=begin)
     assert made.looks[0].time == begin and len(made.looks) == len(DAY) - 5
@@ -106,7 +106,7 @@ def test_replay_when_run_then_writes_nothing(day: Run) -> None:
     assert {table: day.lake.version(table) for table in TABLES} == before
 
 
-def test_replay_when_the_tuner_wants_other_slots_then_looks_are_modelled_until_it_comes_back(day: Run) -> None:
+def test_replay_models_while_other_slots_run(day: Run) -> None:
     made = replayed(day, Fixed(2), "fixed")
     slots = [k.recorded.slots for k in made.looks]
     assert {k.replayed.slots for k in made.looks} == {2} and max(slots) > 2
@@ -119,7 +119,7 @@ def test_replay_when_the_tuner_wants_other_slots_then_looks_are_modelled_until_i
     assert made.looks[-4].replayed.backlog_rows > 100_000  # type: ignore[operator]
 
 
-def test_replay_when_the_level_ran_then_its_ability_is_what_was_measured_there(day: Run) -> None:
+def test_replay_uses_what_was_measured_at_a_level(day: Run) -> None:
     ran = {k.recorded.running for k in replayed(day, Steady()).looks}
     level = max(ran)
     made = replayed(day, Fixed(level), "fixed")
@@ -133,7 +133,7 @@ def test_replay_when_a_tuner_is_slower_then_more_looks_have_too_few_slots(day: R
     assert slow.replayed.under_provisioned > slow.recorded.under_provisioned
 
 
-def test_replay_when_slots_are_the_recorded_ones_again_then_recorded_looks_count_again(day: Run) -> None:
+def test_replay_rejoins_the_recording_on_the_same_slots(day: Run) -> None:
     made = replayed(day, Steady("slow", patience=2), "slow")
     back = [i for i, k in enumerate(made.looks) if i and made.looks[i - 1].modelled and not k.modelled]
     assert back
@@ -143,7 +143,7 @@ def test_replay_when_slots_are_the_recorded_ones_again_then_recorded_looks_count
         assert look.replayed.backlog_rows == look.recorded.backlog_rows
 
 
-def test_replay_when_a_guard_vetoes_then_nothing_is_changed_by_the_same_guard(day: Run) -> None:
+def test_replay_is_vetoed_by_the_same_guard(day: Run) -> None:
     strict = day.spec.model_copy(update={"guards": day.spec.guards.model_copy(update={"cool_down_s": 10_000.0})})
     made = replayed(replace(day, loop=replace(day.loop, spec=strict)), Steady("slow", 2), "slow")
     assert made.replayed.reconfigurations == 1
@@ -152,9 +152,7 @@ def test_replay_when_a_guard_vetoes_then_nothing_is_changed_by_the_same_guard(da
     assert "the cool-down is 10000 s" in vetoed[0].replayed.sentence
 
 
-def test_replay_when_others_hold_the_quota_then_the_guard_knows_them_as_of_then(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_replay_judges_the_quota_as_of_then(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     spec = spec_of(guards={"max_total_slots": 9, "cool_down_s": 0})
     run = launched(tmp_path, Steady(), spec, DAY[:4])
     other = spec_of().model_copy(update={"name": "other"})
@@ -165,15 +163,13 @@ def test_replay_when_others_hold_the_quota_then_the_guard_knows_them_as_of_then(
     assert not [k for k in again.looks if k.replayed.action is Action.VETO]
 
 
-def test_replay_when_the_tuner_cannot_answer_then_every_look_holds_and_tells_why(day: Run) -> None:
+def test_replay_of_a_broken_tuner_holds_each_time(day: Run) -> None:
     made = replayed(day, Broken(), "broken")
     assert {(k.replayed.action, k.replayed.reason_code) for k in made.looks} == {(Action.HOLD, "optimizer_failed")}
     assert "ZeroDivisionError: no rows" in made.looks[0].replayed.sentence
 
 
-def test_replay_when_a_version_failed_and_the_tuner_is_the_same_then_it_fails_again(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_replay_fails_again_where_a_version_failed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     run = launched(tmp_path, Steady(), spec_of(guards={"cool_down_s": 0}), DAY[:8], fails=frozenset({5}))
     recorded = run.day()
     assert [d for d in recorded if d.reason_code == "cool_down"], "a content that failed is not tried again at once"
@@ -181,9 +177,7 @@ def test_replay_when_a_version_failed_and_the_tuner_is_the_same_then_it_fails_ag
     assert would(again) == told(recorded) and again.modelled == 0
 
 
-def test_replay_when_more_slots_brought_nothing_then_the_same_guard_refuses_more(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_replay_refuses_more_slots_that_brought_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     spec = spec_of(guards={"cool_down_s": 0})
     run = launched(tmp_path, Steady(), spec, [300, *[500] * 5], able=lambda p: 240.0 * min(p, 2))
     recorded = run.day()
@@ -203,9 +197,7 @@ def test_replay_when_looks_were_dry_runs_then_they_are_left_out(
     assert would(made)[1:] == told(recorded)
 
 
-def test_replay_when_a_person_forced_slots_then_the_replay_is_the_tuners_own(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_replay_of_forced_slots_is_the_tuners_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     run = launched(tmp_path, Steady(), arrivals=[300] * 4)
     run.look()
     run.look(Request(forced_slots=6, requested_by="ada"))
@@ -237,9 +229,7 @@ def test_replay_when_slots_belong_to_a_person_then_the_tuner_only_advises(
     assert made.replayed.peak_slots == 2
 
 
-def test_replay_when_the_tuner_is_the_specs_own_then_its_options_stay_in_force(
-    day: Run, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_replay_keeps_the_options_of_the_specs_own_tuner(day: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     tuner = day.spec.tuner.model_copy(update={"options": {"room": 0.5, "calm": True}})
     spec = day.spec.model_copy(update={"tuner": tuner})
     asked = []
@@ -266,9 +256,7 @@ def test_replay_when_nothing_was_recorded_then_says_what_is_allowed(tmp_path: Pa
         replay(never, day.tables, "steady", Steady(), {}, None, LATER)
 
 
-def test_replay_when_no_time_is_named_then_takes_a_day_before_the_last_look(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_replay_covers_the_last_day_by_default(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     run = launched(tmp_path, Steady(), arrivals=[300] * 4)
     run.look()
     run.clock.wait(25 * 3600)

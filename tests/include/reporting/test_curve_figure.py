@@ -52,7 +52,7 @@ def labels(figure: Any) -> list[str]:
     return [text.get_text() for text in figure.axes[0].get_legend().get_texts()]
 
 
-def test_figure_when_slots_change_then_shows_curve_band_observations_rates_choice_and_alternative() -> None:
+def test_figure_of_a_change_shows_model_rates_and_choices() -> None:
     made = proposal(SLOTS)
     figure = curve_figure(decision(made, app()), made)
     # 400 + 600 / 60 rows/s to serve; linear: 2 slots do 200, so 410 / 0.8 = 512.5 take 5.1
@@ -108,7 +108,7 @@ def test_figure_when_something_is_not_known_then_is_drawn_without_it(known: dict
     assert "model" in labels(figure) and not any("DS2" in label for label in labels(figure))
 
 
-def test_figure_when_nothing_changes_or_signals_are_missing_then_shows_the_model_alone() -> None:
+def test_figure_without_change_shows_the_model_alone() -> None:
     held = proposal()
     assert sorted(labels(curve_figure(decision(held, app()), held))) == ["band", "model", "observed"]
     made = proposal(SLOTS)
@@ -117,9 +117,7 @@ def test_figure_when_nothing_changes_or_signals_are_missing_then_shows_the_model
 
 @settings(deadline=None)
 @given(st.floats(0, 1e6), st.floats(1e-3, 1e6), st.integers(1, 50), st.integers(1, 20), st.integers(20, 100))
-def test_linear_when_rate_and_ability_are_known_then_is_the_least_that_linear_scaling_allows(
-    rate: float, ability: float, at: int, low: int, high: int
-) -> None:
+def test_linear_rule_is_the_least_p_that_it_allows(rate: float, ability: float, at: int, low: int, high: int) -> None:
     made = proposal(SLOTS)
     measured = app(arrival_rows_per_s=rate, backlog_rows=0, capacity=Capacity(at, 0.1, ability, 1.0, 5))
     found = subject_of(decision(made, measured, Bounds(low, high), target=1.0), made)

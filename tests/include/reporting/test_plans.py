@@ -30,7 +30,7 @@ def decision(join: JoinSignals | None, *changes: Change) -> Decision:
     return Decision("d1", "air", NOON, Action.APPLY, "r", "s", signals, 1, (proposal,), proposal.predicted)
 
 
-def test_metrics_when_a_join_was_measured_then_tell_its_settings_window_and_load() -> None:
+def test_metrics_of_a_join_are_settings_window_and_load() -> None:
     told = change_metrics(decision(FOUND))
     assert {name: value for name, value in told.items() if name.startswith("join_")} == {
         "join_workers": 2, "join_block_tuples": 8, "join_shed_ratio": 0.25, "join_window_tuples": 150,
@@ -52,7 +52,7 @@ def test_metrics_when_a_count_is_unknown_then_it_is_none_and_never_0() -> None:
     assert join_metrics(decision(replace(FOUND, window_tuples=(0, 0))))["join_window_tuples"] == 0
 
 
-def test_figure_when_drawn_then_shows_windows_capacity_and_what_is_offered_now_and_afterwards() -> None:
+def test_figure_shows_windows_capacity_and_offered_load() -> None:
     (axes,) = join_figure(FOUND, 5).axes
     assert [bar.get_height() for bar in axes.patches] == [80, 70]
     assert [line.get_ydata()[0] for line in axes.lines] == [100, 120, 48]
@@ -62,7 +62,7 @@ def test_figure_when_drawn_then_shows_windows_capacity_and_what_is_offered_now_a
     assert axes.get_xlim() == (0.5, 5.5)
 
 
-def test_figure_when_workers_stay_or_counts_are_lost_then_draws_what_is_known() -> None:
+def test_figure_of_a_join_draws_what_is_known() -> None:
     (axes,) = join_figure(replace(FOUND, window_tuples=(None, 70), offered=None), 2).axes
     heights = [bar.get_height() for bar in axes.patches]
     assert np.isnan(heights[0]) and heights[1] == 70

@@ -41,7 +41,7 @@ def test_plant_when_looked_at_then_is_one() -> None:
     assert made.observe(Cursor()) is not None
 
 
-def test_look_when_slots_are_the_recorded_ones_then_its_signals_are_the_recorded_ones_untouched() -> None:
+def test_evaluation_on_recorded_slots_is_untouched() -> None:
     looks = [look(1, 2), look(2, 2), look(3, 2)]
     made = plant(*looks)
     for recorded in looks:
@@ -51,7 +51,7 @@ def test_look_when_slots_are_the_recorded_ones_then_its_signals_are_the_recorded
         made.observe(Cursor())
 
 
-def test_look_when_the_replay_decided_the_same_then_what_became_of_it_is_the_recorded_outcome() -> None:
+def test_evaluation_after_the_same_decision_is_recorded() -> None:
     back = deployment(3, 2, "reconciler")  # version 2 failed
     decided = look(1, 2, action=Action.APPLY, target=deployment(1, 4))
     made = plant(decided, look(2, 2, 3), deployments=[deployment(1, 2), deployment(2, 4), back])
@@ -61,7 +61,7 @@ def test_look_when_the_replay_decided_the_same_then_what_became_of_it_is_the_rec
     assert not made.modelled and made.deployment == back
 
 
-def test_look_when_the_replay_decided_other_slots_then_is_modelled_with_observations_of_its_own() -> None:
+def test_evaluation_after_another_decision_is_modelled() -> None:
     made = plant(look(1, 2), look(2, 2), look(3, 2))
     made.observe(Cursor())
     (restart,) = made.apply(deployment(1, 2).with_changes(TO_FOUR))
@@ -75,7 +75,7 @@ def test_look_when_the_replay_decided_other_slots_then_is_modelled_with_observat
     assert [o.parallelism for o in third.observations] == [2, 2, 4]
 
 
-def test_look_when_the_replay_does_not_follow_a_change_then_is_modelled_too() -> None:
+def test_evaluation_after_a_change_not_followed_is_modelled() -> None:
     made = plant(look(1, 2, action=Action.APPLY, target=deployment(1, 4)), look(2, 4, 2))
     made.observe(Cursor())
     signals = made.observe(Cursor())
@@ -83,9 +83,7 @@ def test_look_when_the_replay_does_not_follow_a_change_then_is_modelled_too() ->
 
 
 @pytest.mark.parametrize(("backlog", "joined"), [(400, True), (9_000, False)])
-def test_look_when_slots_are_the_same_again_then_counts_as_recorded_once_as_many_rows_wait(
-    backlog: int, joined: bool
-) -> None:
+def test_evaluation_rejoins_on_same_slots_and_backlog(backlog: int, joined: bool) -> None:
     late = look(2, 2, action=Action.APPLY, target=deployment(1, 4))
     made = plant(look(1, 2), late, look(3, 4, 2, backlog=backlog))
     made.observe(Cursor())
@@ -100,7 +98,7 @@ def test_look_when_slots_are_the_same_again_then_counts_as_recorded_once_as_many
         assert made.deployment == deployment(2, 4)
 
 
-def test_look_when_the_recording_is_still_restarting_then_the_replay_goes_on_by_itself() -> None:
+def test_replay_goes_on_alone_while_the_recording_restarts() -> None:
     late = look(2, 2, action=Action.APPLY, target=deployment(1, 4))
     underway = look(3, 4, version=1, base_version=2)
     made = plant(look(1, 2), late, underway)
@@ -132,7 +130,7 @@ def test_span_when_the_loop_was_paused_then_is_the_looks_own_period() -> None:
     assert spans == [60.0, 60.0, 60.0]
 
 
-def test_look_when_operators_own_their_p_then_cannot_be_modelled_and_says_so() -> None:
+def test_evaluation_of_sized_operators_cannot_be_modelled() -> None:
     owned = replace(deployment(1, 2).apps["a"], parallelism={"x": 2})
     base = replace(deployment(1, 2), apps={"a": owned})
     made = plant(look(1, 2), look(2, 2), deployments=[base])

@@ -41,7 +41,7 @@ def test_backtest_when_asked_then_counts_agreed_and_modelled_looks() -> None:
     assert from_json(Backtest, to_json(MADE)) == MADE
 
 
-def test_summary_when_told_then_every_figure_stands_beside_the_recorded_one() -> None:
+def test_summary_sets_every_figure_beside_the_recorded_one() -> None:
     words = summary(MADE)
     for part in (
         "On 3 evaluations of replayed from 2013-01-01 12:01 to 2013-01-01 12:03 UTC, ds2",
@@ -81,7 +81,7 @@ def test_replay_when_logged_then_its_run_tells_all_of_it(mlflow_home: Path) -> N
     assert log_replay(uri, MADE, artifacts) != run_id, "each replay is a run of its own"
 
 
-def test_replay_when_mlflow_is_out_of_reach_then_is_not_logged_and_does_not_raise(
+def test_replay_without_mlflow_is_not_logged_and_raises_nothing(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setenv("MLFLOW_HTTP_REQUEST_TIMEOUT", "1")
@@ -93,7 +93,7 @@ def test_replay_when_mlflow_is_out_of_reach_then_is_not_logged_and_does_not_rais
     assert log_replay(None, MADE) is None
 
 
-def test_figure_when_drawn_then_shows_both_courses_and_marks_what_is_modelled() -> None:
+def test_figure_shows_both_courses_and_what_is_modelled() -> None:
     rates, slots, waiting = replay_figure(MADE).axes
     recorded, replayed = (list(line.get_ydata()) for line in slots.lines[:2])
     assert (recorded, replayed) == ([2, 2, 2], [2, 4, 4])

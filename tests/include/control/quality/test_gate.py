@@ -98,7 +98,7 @@ BAD = {
 
 
 @pytest.mark.parametrize("case", BAD)
-def test_gate_when_rows_are_bad_then_names_the_expectation_the_column_and_the_rows(w: World, case: str) -> None:
+def test_gate_names_expectation_column_and_rows(w: World, case: str) -> None:
     spoil, expectation, column, number, value = BAD[case]
     result = later(w, spoil(new_rows()))
     assert not result.passed
@@ -182,7 +182,7 @@ def test_gate_when_the_pipeline_is_stopped_then_old_telemetry_is_fine(w: World) 
     assert gate(w).passed
 
 
-def test_gate_when_a_row_of_the_future_was_told_then_does_not_hide_staleness(w: World) -> None:
+def test_gate_is_not_fooled_by_a_row_of_the_future(w: World) -> None:
     refused = later(w, BAD["future"][0](new_rows()))
     w.clock.wait(200)
     assert any(f.column == "tables.age_s" for f in gate(w, refused.read_to).failures)
@@ -212,7 +212,7 @@ def test_gate_when_the_log_is_broken_then_refuses_with_the_table(w: World) -> No
     assert not result.passed and "telemetry/batches" in result.sentence
 
 
-def test_docs_when_a_gate_refuses_then_are_kept_and_built_again_only_for_news(tmp_path: Path) -> None:
+def test_docs_are_built_again_only_for_news(tmp_path: Path) -> None:
     w = world(tmp_path)
     w.run()
     first = gate(w)
@@ -231,7 +231,7 @@ def test_docs_when_a_gate_refuses_then_are_kept_and_built_again_only_for_news(tm
     assert len(list(index.parent.glob("validations/tables/*/*/*.html"))) == 3
 
 
-def test_docs_when_the_folder_cannot_be_written_then_the_gate_still_judges(tmp_path: Path) -> None:
+def test_gate_judges_where_docs_cannot_be_written(tmp_path: Path) -> None:
     w = world(tmp_path)
     w.run()
     (tmp_path / "gx").write_text("a file where the folder should be")
