@@ -24,7 +24,7 @@ from benchmarks.record import Record, median
 from benchmarks.targets import Target, judged
 from include.control.collect import collect
 from include.control.loop import ControlLoop
-from include.control.quality import QualityGate
+from include.control.quality import DataDocs, QualityGate
 from include.control.spark_plant import SparkPlant
 from include.lake.control_tables import ControlTables
 from include.lake.decisions import DecisionStore, new_decision_id
@@ -100,7 +100,9 @@ def _evaluated(root: Path, now: datetime) -> Mapping[str, float]:
     name = names(1)[0]
     asked, lake = spec(name), Lake(root)  # observe
     cursor, cursor_s = _cpu(lambda: DecisionStore(lake).cursor(name))
-    gate, gate_s = _cpu(lambda: QualityGate(asked, ControlTables(lake)).check(cursor, now))
+    gate, gate_s = _cpu(
+        lambda: QualityGate(asked, ControlTables(lake), DataDocs(root.parent / "gx" / name)).check(cursor, now)
+    )
     if not gate.passed:
         raise RuntimeError(f"the gate refuses the lake: {gate.sentence}")
     signals, signals_s = _cpu(lambda: collect(asked, ControlTables(lake), cursor, now))
@@ -128,8 +130,9 @@ def _circumstances(lake: Lake, name: str, now: datetime) -> None:
 
 def _loop(root: Path, now: datetime) -> ControlLoop:
     asked, tables = spec(names(1)[0]), ControlTables(Lake(root))
+    gate = QualityGate(asked, tables, DataDocs(root.parent / "gx" / asked.name))
     plant = SparkPlant(asked, tables, NoReconciler(), lambda: now)
-    return ControlLoop(asked, tables, QualityGate(asked, tables), plant, {}, MlflowTracker(None), lambda: now)
+    return ControlLoop(asked, tables, gate, plant, {}, MlflowTracker(None), lambda: now)
 
 
 def _append(root: Path, at: datetime) -> None:

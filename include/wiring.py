@@ -48,7 +48,7 @@ def control_loop(spec: PipelineSpec) -> ControlLoop:
         MillraceError: If its spec names an unknown optimizer or option.
     """
     from include.control.loop import ControlLoop
-    from include.control.quality import QualityGate
+    from include.control.quality import DataDocs, QualityGate
     from include.control.spark_plant import SparkPlant
     from include.model.protocols import HasModel
     from include.reporting.tracker import MlflowTracker
@@ -60,7 +60,7 @@ def control_loop(spec: PipelineSpec) -> ControlLoop:
     return ControlLoop(
         spec=spec,
         tables=tables,
-        gate=QualityGate(spec, tables),
+        gate=QualityGate(spec, tables, DataDocs(tables.lake.root.parent / "gx" / spec.name)),
         plant=SparkPlant(spec, tables, reconciler_for(spec, tables.lake), utc_now),
         optimizers=optimizers,
         tracker=MlflowTracker(os.environ.get("MLFLOW_TRACKING_URI"), fit),

@@ -1,5 +1,6 @@
 """The quality gate: Great Expectations over the telemetry since the last evaluation, before any optimizer sees it."""
 
+from include.control.quality.docs import DataDocs
 from include.control.quality.gate import QualityGate
 
-__all__ = ["QualityGate"]
+__all__ = ["DataDocs", "QualityGate"]

@@ -6,7 +6,6 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from pathlib import Path
 from typing import Any
 
 from include.control.evaluation import BadRow, Failure, GateResult
@@ -32,12 +31,12 @@ class QualityGate:
     Attributes:
         spec: The pipeline.
         tables: Its control tables, in the lake of its telemetry.
-        folder: Where Great Expectations keeps its context and Data Docs; ``gx`` beside the lake by default.
+        docs: Where what it says is kept as pages; None keeps none.
     """
 
     spec: PipelineSpec
     tables: ControlTables
-    folder: Path | None = None
+    docs: DataDocs | None = None
 
     def check(self, since: Cursor, now: datetime) -> GateResult:
         """Judge the telemetry committed since a cursor.
@@ -48,7 +47,6 @@ class QualityGate:
         """
         os.environ.setdefault("GX_ANALYTICS_ENABLED", "false")
         name, lake = self.spec.name, self.tables.lake
-        docs = DataDocs((self.folder or lake.root.parent / "gx") / name)
         try:
             seen = {
                 BATCHES: read_since(lake, BATCHES, name, since.telemetry_version),
@@ -57,11 +55,11 @@ class QualityGate:
             parts = _parts(self.spec, self.tables, seen, now)
         except MillraceError as error:
             failure = Failure("readable", error.key, (BadRow(str(error.value), ""),), str(error))
-            return GateResult(False, (failure,), _summary((failure,)), docs.address, since)
+            return GateResult(False, (failure,), _summary((failure,)), self.docs.address if self.docs else None, since)
         failures = _validate(parts)
         version = max(seen[BATCHES].version, since.telemetry_version)
         read_to = Cursor(version, _until(seen, since, now), since.table_id)
-        address = docs.keep(parts, [f.sentence for f in failures], now)
+        address = self.docs.keep(parts, [f.sentence for f in failures], now) if self.docs else None
         note = "" if seen[BATCHES].whole else SKIPPED
         return GateResult(not failures, failures, _summary(failures), address, read_to, note)
 

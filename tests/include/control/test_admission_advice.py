@@ -11,7 +11,6 @@ from typing import Any
 import pytest
 
 from include.control.profile_signals import stream_counts
-from include.control.quality.docs import DataDocs
 from include.lake.control_tables import ControlTables
 from include.lake.decisions import DecisionStore
 from include.lake.memories import MemoryStore
@@ -37,11 +36,6 @@ class Measuring(MemoryPlant):
     def observe(self, since: Cursor) -> Signals:
         streams = stream_counts(self.spec, ControlTables(self.lake), since.until, NOW)  # type: ignore[attr-defined]
         return replace(super().observe(since), streams=streams)
-
-
-@pytest.fixture(autouse=True)
-def _no_pages(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(DataDocs, "keep", lambda *_: None)
 
 
 def admitting(home: Path, arrival: float = 400.0, tracker: MlflowTracker | None = None, **changes: Any) -> World:

@@ -11,7 +11,6 @@ import pytest
 
 from include.control.approval import question, refuse
 from include.control.launch import roll_back
-from include.control.quality.docs import DataDocs
 from include.lake.decisions import DecisionStore, veto_id
 from include.lake.deployments import DeploymentStore
 from include.lake.reconfigurations import ReconfigurationStore
@@ -19,12 +18,6 @@ from include.model.decision import Action, Decision, Outcome, Reconfiguration
 from include.model.errors import MillraceError, Settled
 from tests.include.control.tenants import slots_in_all, tenants
 from tests.include.control.world import NAME, NOON, World, world
-
-
-@pytest.fixture(autouse=True)
-def _no_pages(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Data Docs take longer than a look; tests/include/control/quality builds them."""
-    monkeypatch.setattr(DataDocs, "keep", lambda *_: None)
 
 
 def decided(home: Path, **changes: Any) -> tuple[World, Decision]:

@@ -102,7 +102,7 @@ class MeasuringPlant(MemoryPlant):
         return replace(super().observe(since), level=1, deployment_version=1)
 
 
-def look(w: World, number: int) -> Any:
+def evaluate(w: World, number: int) -> Any:
     w.clock.wait(1)
     w.report(number, number)
     decision = w.loop.decide(w.loop.observe())
@@ -173,7 +173,7 @@ def test_overloaded_join_changes_each_time_without_restarts(tmp_path: Path) -> N
     wanted = [{SHED_RATIO: 0.3, JOIN_WORKERS: 3}, {SHED_RATIO: 0.1, BLOCK_SIZE: 4}, {}, {SHED_RATIO: 0.0}]
     w = running(tmp_path, *wanted, guards={"cool_down_s": 600}, objective={"max_reconfigurations_per_hour": 0})
     ReconfigurationStore(w.lake).record(replace(restarted(1), started=w.clock.now, ended=w.clock.now))
-    actions = [look(w, number).action for number in range(31, 35)]
+    actions = [evaluate(w, number).action for number in range(31, 35)]
     assert actions == [Action.APPLY, Action.APPLY, Action.HOLD, Action.APPLY]
     history = [made.join for _, made in DeploymentStore(w.lake).history()]
     assert history == [
@@ -186,20 +186,20 @@ def test_look_when_slots_must_wait_then_the_join_is_changed_all_the_same(tmp_pat
     tuner = Scripted("flow", {SLOTS: 4}, {SLOTS: 4})
     w = running(tmp_path, {SHED_RATIO: 0.3}, tuner=tuner, guards={"cool_down_s": 600})
     ReconfigurationStore(w.lake).record(replace(restarted(1), started=w.clock.now, ended=w.clock.now))
-    decision = look(w, 31)
+    decision = evaluate(w, 31)
     assert (decision.action, settings(w.lake)) == (Action.APPLY, JoinSettings(2, 10, 0.3))
     assert latest(w.lake).apps[NAME].slots == 2
     assert "delays: shed_ratio 0 -> 0.3" in decision.sentence
     assert "Not now: delays: slots 2 -> 4 (cool-down: the last reconfiguration ended 1 s ago" in decision.sentence
     assert set(decision.predicted) == {"esj_ratio"}, "what was put off brings nothing"
     assert all(outcome.passed for outcome in decision.guards)
-    held = look(w, 32)
+    held = evaluate(w, 32)
     assert (held.action, held.reason_code) == (Action.VETO, "cool_down")
 
 
 def test_look_when_the_join_is_out_of_bounds_then_nothing_is_changed(tmp_path: Path) -> None:
     w = running(tmp_path, {JOIN_WORKERS: 7}, tuner=Scripted("flow", {SLOTS: 4}))
-    decision = look(w, 31)
+    decision = evaluate(w, 31)
     assert (decision.action, decision.reason_code) == (Action.VETO, "bounds")
     assert "7 join workers; allowed: 1 to 6" in decision.sentence and latest(w.lake).version == 1
     assert "Not now" not in decision.sentence, "nothing was left out: all was refused"
@@ -207,7 +207,7 @@ def test_look_when_the_join_is_out_of_bounds_then_nothing_is_changed(tmp_path: P
 
 def test_roll_back_when_a_join_was_changed_then_its_settings_return(tmp_path: Path) -> None:
     w = running(tmp_path, {SHED_RATIO: 0.3, JOIN_WORKERS: 3})
-    look(w, 31)
+    evaluate(w, 31)
     roll_back(w.tables, NAME, 1, "ann", w.clock.now, None)
     assert (latest(w.lake).version, settings(w.lake)) == (3, JoinSettings(2, 10, 0.0))
 

@@ -7,7 +7,6 @@ import pytest
 
 from include.control.evaluation import EvaluationInput, Request
 from include.control.launch import roll_back
-from include.control.quality.docs import DataDocs
 from include.lake.decisions import DecisionStore, veto_id
 from include.lake.deployments import DeploymentStore
 from include.lake.memories import MemoryStore
@@ -30,13 +29,7 @@ def w(tmp_path: Path) -> World:
     return made
 
 
-@pytest.fixture(autouse=True)
-def _no_pages(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Data Docs take longer than a look; tests/include/control/quality builds them."""
-    monkeypatch.setattr(DataDocs, "keep", lambda *_: None)
-
-
-def look(w: World, request: Request | None = None) -> Decision:
+def evaluate(w: World, request: Request | None = None) -> Decision:
     asked = request or Request()
     observed = from_json(EvaluationInput, to_json(w.loop.observe(asked)))  # as it travels between two tasks
     return w.loop.decide(observed, asked)
@@ -49,7 +42,7 @@ def slots(w: World) -> int:
 
 
 def test_evaluation_sizes_up_and_says_why(w: World) -> None:
-    decision = look(w)
+    decision = evaluate(w)
     assert (decision.action, decision.reason_code, decision.base_version) == (Action.APPLY, "under_provisioned", 1)
     for told in ("delays: slots 2 -> 4", "4 slots are just enough"):
         assert told in decision.sentence
@@ -65,7 +58,7 @@ def test_evaluation_sizes_up_and_says_why(w: World) -> None:
 
 def test_evaluation_records_a_hold_with_its_reason(w: World) -> None:
     w.plant.arrival = 400
-    decision = look(w)
+    decision = evaluate(w)
     assert (decision.action, decision.reason_code) == (Action.HOLD, "fits")
     assert decision.sentence == "The slots fit the load."
     assert DecisionStore(w.lake).last(NAME) == decision
@@ -73,14 +66,14 @@ def test_evaluation_records_a_hold_with_its_reason(w: World) -> None:
 
 
 def test_look_when_nothing_is_new_then_is_quiet_and_records_nothing(w: World) -> None:
-    look(w)
+    evaluate(w)
     with pytest.raises(NotReady):
         w.loop.observe()
     assert len(DecisionStore(w.lake).recent(NAME)) == 1
 
 
 def test_next_evaluation_starts_where_the_last_one_stopped(w: World) -> None:
-    first = look(w)
+    first = evaluate(w)
     w.clock.wait(20)
     w.report(31, 50)
     seen = w.loop.observe()
@@ -118,7 +111,7 @@ def test_decide_retried_remembers_an_evaluation_once(w: World, monkeypatch: pyte
 
 
 def test_apply_when_the_task_is_tried_again_then_one_version_is_made(w: World) -> None:
-    decision = look(w)
+    decision = evaluate(w)
     w.loop.apply(decision.decision_id)
     assert w.loop.apply(decision.decision_id) == ()
     assert w.plant.applied == [2]
@@ -127,7 +120,7 @@ def test_apply_when_the_task_is_tried_again_then_one_version_is_made(w: World) -
 
 
 def test_apply_when_it_died_after_the_commit_then_retry_reaches_plant(w: World) -> None:
-    decision = look(w)
+    decision = evaluate(w)
     assert decision.target is not None
     DeploymentStore(w.lake).commit(decision.target, 1)
     assert len(w.loop.apply(decision.decision_id)) == 1
@@ -135,7 +128,7 @@ def test_apply_when_it_died_after_the_commit_then_retry_reaches_plant(w: World) 
 
 
 def test_apply_when_the_base_version_moved_then_vetoes_once(w: World) -> None:
-    decision = look(w)
+    decision = evaluate(w)
     current = DeploymentStore(w.lake).latest(NAME)
     assert current is not None
     DeploymentStore(w.lake).commit(replace(current, author="alice"), 1)
@@ -149,7 +142,7 @@ def test_apply_when_the_base_version_moved_then_vetoes_once(w: World) -> None:
 
 
 def test_apply_does_not_bring_back_a_replaced_version(w: World) -> None:
-    decision = look(w)
+    decision = evaluate(w)
     w.loop.apply(decision.decision_id)
     roll_back(w.tables, NAME, 1, "alice", w.clock(), None)
     assert w.loop.apply(decision.decision_id) == ()
@@ -167,7 +160,7 @@ def test_apply_when_there_is_no_such_decision_then_names_it(w: World) -> None:
 def test_mode_when_a_change_is_due_then_says_how_far_it_goes(tmp_path: Path, mode: str, action: Action) -> None:
     w = world(tmp_path, mode=mode)
     w.run()
-    decision = look(w)
+    decision = evaluate(w)
     assert decision.action is action
     assert (decision.target is None) == (mode == "advise")
     w.loop.apply(decision.decision_id)
@@ -177,34 +170,34 @@ def test_mode_when_a_change_is_due_then_says_how_far_it_goes(tmp_path: Path, mod
 def test_approve_when_the_same_question_waits_then_is_not_asked_again(tmp_path: Path) -> None:
     w = world(tmp_path, mode="approve", approval_expires_s=100)
     w.run()
-    asked = look(w)
+    asked = evaluate(w)
     w.clock.wait(20)
     w.report(31, 50)
-    again = look(w)
+    again = evaluate(w)
     assert (again.action, again.reason_code) == (Action.HOLD, "awaiting_approval")
     assert asked.decision_id in again.sentence
     w.clock.wait(100)
     w.report(51, 70)
-    assert look(w).action is Action.AWAIT
+    assert evaluate(w).action is Action.AWAIT
 
 
 def test_approve_does_not_ask_again_what_was_refused(tmp_path: Path) -> None:
     w = world(tmp_path, mode="approve")
     w.run()
-    asked = look(w)
+    asked = evaluate(w)
     refusal = replace(
         asked, decision_id=veto_id(asked), action=Action.VETO, reason_code="rejected", sentence="no", target=None
     )
     DecisionStore(w.lake).record(replace(refusal, cursor_version=None))
     w.clock.wait(20)
     w.report(31, 50)
-    assert look(w).reason_code == "rejected"
+    assert evaluate(w).reason_code == "rejected"
 
 
 def test_approval_when_it_comes_too_late_then_vetoes(tmp_path: Path) -> None:
     w = world(tmp_path, mode="approve", approval_expires_s=60)
     w.run()
-    asked = look(w)
+    asked = evaluate(w)
     w.clock.wait(61)
     with pytest.raises(Settled, match="its approval came 1 s too late"):
         w.loop.apply(asked.decision_id)
@@ -217,7 +210,7 @@ def test_apply_retried_after_expiry_reaches_the_plant(
 ) -> None:
     w = world(tmp_path, mode="approve", approval_expires_s=60)
     w.run()
-    asked = look(w)
+    asked = evaluate(w)
     assert asked.target is not None
     DeploymentStore(w.lake).commit(asked.target, 1)
     w.clock.wait(61)
@@ -235,38 +228,38 @@ def test_look_when_bad_rows_come_between_gate_and_collection_then_holds(
         return collect(since)
 
     monkeypatch.setattr(w.plant, "observe", late)
-    decision = look(w)
+    decision = evaluate(w)
     assert (decision.action, decision.reason_code) == (Action.HOLD, "data_quality")
     assert "rows_in of delays batch 31 of generation 1 is -7" in decision.sentence
     assert [outcome.guard for outcome in decision.guards if not outcome.passed] == ["data quality"]
 
 
 def test_next_evaluation_goes_on_behind_bad_rows(w: World) -> None:
-    look(w)
+    evaluate(w)
     w.clock.wait(20)
     rows = good_rows(31, 50, w.clock())
     rows[9]["rows_in"] = -7
     write(w.lake, *rows)
     write_app(w.lake, w.clock())
-    held = look(w)
+    held = evaluate(w)
     assert held.reason_code == "data_quality" and held.cursor_version == w.lake.version("telemetry/batches")
     w.clock.wait(20)
     w.report(51, 70)
-    assert look(w).action is Action.APPLY
+    assert evaluate(w).action is Action.APPLY
 
 
 def test_dry_run_changes_neither_slots_nor_memory_nor_cursor(w: World) -> None:
-    dry = look(w, Request(dry_run=True, requested_by="alice"))
+    dry = evaluate(w, Request(dry_run=True, requested_by="alice"))
     assert dry.action is Action.ADVISE and "slots 2 -> 4" in dry.sentence and dry.target is None
     assert MemoryStore(w.lake).latest(NAME, "flow") == {}
     assert ObservationStore(w.lake).recent(NAME) == ()
-    assert look(w).action is Action.APPLY  # the same telemetry is still there to decide on
+    assert evaluate(w).action is Action.APPLY  # the same telemetry is still there to decide on
 
 
 def test_forced_slots_apply_in_any_mode_and_name_the_person(tmp_path: Path) -> None:
     w = world(tmp_path, mode="advise")
     w.run()
-    decision = look(w, Request(forced_slots=5, requested_by="alice"))
+    decision = evaluate(w, Request(forced_slots=5, requested_by="alice"))
     assert decision.action is Action.APPLY and "alice asked for 5 slots" in decision.sentence
     w.loop.apply(decision.decision_id)
     latest = DeploymentStore(w.lake).latest(NAME)
@@ -276,24 +269,24 @@ def test_forced_slots_apply_in_any_mode_and_name_the_person(tmp_path: Path) -> N
 
 @pytest.mark.parametrize("wanted", [0, -1, 9])
 def test_forced_slots_when_out_of_bounds_then_vetoes_with_the_range(w: World, wanted: int) -> None:
-    decision = look(w, Request(forced_slots=wanted, requested_by="alice"))
+    decision = evaluate(w, Request(forced_slots=wanted, requested_by="alice"))
     assert (decision.action, decision.reason_code) == (Action.VETO, "bounds")
     assert f"{wanted} slots; allowed: 1 to 8" in decision.sentence
 
 
 def test_forced_slots_when_there_is_no_new_telemetry_then_still_apply(w: World) -> None:
-    look(w)
-    decision = look(w, Request(forced_slots=3, requested_by="alice"))
+    evaluate(w)
+    decision = evaluate(w, Request(forced_slots=3, requested_by="alice"))
     assert decision.action is Action.APPLY and decision.signals is None
 
 
 def test_forced_slots_when_they_are_there_already_then_hold(w: World) -> None:
-    decision = look(w, Request(forced_slots=2))
+    decision = evaluate(w, Request(forced_slots=2))
     assert decision.action is Action.HOLD and "2 slots already" in decision.sentence
 
 
 def test_look_when_the_pipeline_was_never_launched_then_holds_and_says_so(tmp_path: Path) -> None:
-    decision = look(world(tmp_path))
+    decision = evaluate(world(tmp_path))
     assert (decision.action, decision.reason_code) == (Action.HOLD, "not_launched")
     assert "launch_delays" in decision.sentence
 
@@ -302,9 +295,9 @@ def test_evaluation_of_a_stopped_pipeline_holds_even_if_forced(w: World) -> None
     current = DeploymentStore(w.lake).latest(NAME)
     assert current is not None
     DeploymentStore(w.lake).commit(replace(current, running=False), 1)
-    assert look(w).reason_code == "stopped"
+    assert evaluate(w).reason_code == "stopped"
     w.clock.wait(1)
-    assert look(w, Request(forced_slots=4)).action is Action.HOLD
+    assert evaluate(w, Request(forced_slots=4)).action is Action.HOLD
 
 
 @pytest.mark.parametrize(
@@ -314,7 +307,7 @@ def test_evaluation_shows_the_exception_of_a_dead_driver(w: World, outcome: Outc
     error = "ValueError: no column dep_delay"
     failed = Reconfiguration(NAME, NAME, None, "T2", 1, 1, 2, NOON, NOON, None, outcome, error)
     ReconfigurationStore(w.lake).record(failed)
-    decision = look(w)
+    decision = evaluate(w)
     assert (decision.action, decision.reason_code) == (Action.HOLD, code)
     assert error in decision.sentence
 
@@ -326,7 +319,7 @@ class Broken:
 
 def test_evaluation_holds_on_an_error_of_its_optimizer(w: World) -> None:
     w.loop.optimizers = {"flow": Broken()}
-    decision = look(w)
+    decision = evaluate(w)
     assert (decision.action, decision.reason_code) == (Action.HOLD, "optimizer_failed")
     assert "ZeroDivisionError: no rows at all" in decision.sentence and "propose" in decision.sentence
     with pytest.raises(NotReady):
@@ -340,7 +333,7 @@ def test_look_when_reading_telemetry_throws_then_holds_with_the_error(
         raise TypeError("rows_in is None")
 
     monkeypatch.setattr(w.plant, "observe", observe)
-    decision = look(w)
+    decision = evaluate(w)
     assert (decision.action, decision.reason_code) == (Action.HOLD, "collect_failed")
     assert "rows_in is None" in decision.sentence
 
@@ -348,32 +341,32 @@ def test_look_when_reading_telemetry_throws_then_holds_with_the_error(
 def test_look_when_another_owns_the_slots_then_gives_advice(tmp_path: Path) -> None:
     w = world(tmp_path, owners={"slots": "ds2"})
     w.run()
-    decision = look(w)
+    decision = evaluate(w)
     assert decision.action is Action.ADVISE and "slots belongs to ds2" in decision.sentence
 
 
 def test_evaluation_vetoes_within_the_cool_down(w: World) -> None:
     done = Reconfiguration(NAME, NAME, None, "T2", None, 1, 1, NOON, NOON, None, Outcome.READY)
     ReconfigurationStore(w.lake).record(done)
-    decision = look(w)
+    decision = evaluate(w)
     assert (decision.action, decision.reason_code) == (Action.VETO, "cool_down")
     assert "ended 0 s ago; the cool-down is 30 s" in decision.sentence
 
 
 def test_evaluation_backs_off_from_a_content_that_failed(w: World) -> None:
-    first = look(w)
+    first = evaluate(w)
     w.loop.apply(first.decision_id)
     failed = Reconfiguration(NAME, NAME, first.decision_id, "T2", 1, 2, 2, NOON, NOON, None, Outcome.ROLLED_BACK, "OOM")
     ReconfigurationStore(w.lake).record(failed)
     roll_back(w.tables, NAME, 1, "reconciler", w.clock(), None)
     w.clock.wait(60)
     w.report(31, 89)
-    again = look(w)
+    again = evaluate(w)
     assert (again.action, again.reason_code) == (Action.VETO, "cool_down")
     assert "failed 60 s ago (OOM)" in again.sentence
     w.clock.wait(300)
     w.report(90, 389)
-    assert look(w).action is Action.APPLY
+    assert evaluate(w).action is Action.APPLY
 
 
 def test_look_when_the_telemetry_is_of_an_older_version_then_holds(w: World, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -386,29 +379,29 @@ def test_look_when_the_telemetry_is_of_an_older_version_then_holds(w: World, mon
 
 
 def test_scaling_when_it_brought_nothing_then_the_next_step_up_is_vetoed(w: World) -> None:
-    first = look(w)
+    first = evaluate(w)
     (change,) = w.loop.apply(first.decision_id)
     achieved = {"processing_ability_rows_per_s": 481.0}
     ReconfigurationStore(w.lake).record(replace(change, achieved=achieved))
     w.plant.arrival, w.plant.per_slot = 2000.0, 300.0
     w.clock.wait(60)
     w.report(31, 89)
-    decision = look(w)
+    decision = evaluate(w)
     assert (decision.action, decision.reason_code) == (Action.VETO, "ineffective_scaling")
     assert "was to bring 480 rows/s more and brought 1" in decision.sentence
 
 
 def test_decisions_when_listed_then_their_ids_sort_by_time(w: World) -> None:
-    ids = [look(w).decision_id]
+    ids = [evaluate(w).decision_id]
     for step in range(3):
         w.clock.wait(20)
         w.report(31 + 20 * step, 50 + 20 * step)
-        ids.append(look(w).decision_id)
+        ids.append(evaluate(w).decision_id)
     assert ids == sorted(ids) and len(set(ids)) == 4
 
 
 def test_roll_back_is_a_new_version_and_a_decision(w: World) -> None:
-    w.loop.apply(look(w).decision_id)
+    w.loop.apply(evaluate(w).decision_id)
     made = roll_back(w.tables, NAME, 1, "alice", w.clock(), None)
     assert (made.version, made.apps[NAME].slots, made.author) == (3, 2, "alice")
     assert roll_back(w.tables, NAME, 1, "alice", w.clock(), None) == made

@@ -4,17 +4,11 @@ from pathlib import Path
 
 import pytest
 
-from include.control.quality.docs import DataDocs
 from include.lake.decisions import DecisionStore
 from include.lake.reconfigurations import ReconfigurationStore
 from include.model.decision import Action
 from include.reporting.tracker import MlflowTracker
 from tests.include.control.world import NAME, world
-
-
-@pytest.fixture(autouse=True)
-def _no_pages(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(DataDocs, "keep", lambda *_: None)
 
 
 def test_change_and_its_run_name_each_other(

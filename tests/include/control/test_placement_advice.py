@@ -7,9 +7,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import pytest
-
-from include.control.quality.docs import DataDocs
 from include.lake.decisions import DecisionStore
 from include.lake.memories import MemoryStore
 from include.model.decision import Action, Memory, Proposal
@@ -60,11 +57,6 @@ class Placer:
         if self.silent:
             return Proposal("albic", (), "no_new_profile", ""), memory
         return Proposal("albic", (), "groups_to_move", SENTENCE, {"a": 1.0}, placement=plan()), {"seen": 1}
-
-
-@pytest.fixture(autouse=True)
-def _no_pages(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(DataDocs, "keep", lambda *_: None)
 
 
 def placed(home: Path, placer: Placer, arrival: float = 800.0, tracker: MlflowTracker | None = None) -> World:

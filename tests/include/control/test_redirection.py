@@ -16,7 +16,6 @@ import pytest
 
 from include.control.launch import roll_back
 from include.control.profile_signals import stream_counts
-from include.control.quality.docs import DataDocs
 from include.lake.control_tables import ControlTables
 from include.lake.deployments import DeploymentStore
 from include.lake.source import query
@@ -45,11 +44,6 @@ class Feeding(MemoryPlant):
         assert self.spec is not None
         streams = stream_counts(self.spec, ControlTables(self.lake), since.until, self.clock.now)
         return replace(super().observe(since), streams=streams, deployment_version=1)
-
-
-@pytest.fixture(autouse=True)
-def _no_pages(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(DataDocs, "keep", lambda *_: None)
 
 
 def feeding(home: Path, now: datetime = NOON, **changes: Any) -> World:
@@ -87,7 +81,7 @@ def batches() -> Iterator[int]:
     return iter(range(31, 100_000, 20))
 
 
-def look(w: World, batches: Iterator[int], more: int = 19) -> Decision:
+def evaluate(w: World, batches: Iterator[int], more: int = 19) -> Decision:
     number = next(batches)
     w.report(number, number + more)
     decision = w.loop.decide(w.loop.observe())
@@ -99,7 +93,7 @@ def look_at(w: World, batches: Iterator[int], first: int, rows: Mapping[str, int
     """The look after three periods of these rows each."""
     report(w.lake, first, *[rows] * 3)
     w.clock.wait(60)
-    return look(w, batches)
+    return evaluate(w, batches)
 
 
 def test_streams_of_a_full_table_are_redirected(tmp_path: Path, batches: Iterator[int]) -> None:
@@ -157,7 +151,7 @@ def test_redirected_streams_lose_and_double_no_row(
         if w.lake.version("telemetry/streams") > seen:
             seen = w.lake.version("telemetry/streams")
             w.clock.now = datetime.now(UTC)
-            reasons.append(look(w, numbers, more=0).reason_code)
+            reasons.append(evaluate(w, numbers, more=0).reason_code)
     out, err = feed.communicate()
     assert feed.returncode == 0, err
     assert "streams_to_admit" in reasons and "streams_to_redirect" in reasons
