@@ -29,7 +29,7 @@ from include.lake.deployments import DeploymentStore
 from include.lake.reconfigurations import ReconfigurationStore
 from include.lake.records import app_row, batch_row, decision_row, observation_row
 from include.lake.schemas import TABLES
-from include.lake.store import Lake, _arrow
+from include.lake.store import Lake, to_arrow
 from include.model.codec import to_json
 from include.model.decision import Action, Decision, Outcome, Proposal, Reconfiguration
 from include.model.signals import AppSignals, Bounds, Capacity, Objective, Observation, OperatorSignals, Signals
@@ -108,7 +108,7 @@ def write(lake: Lake, table: str, commits: Iterable[Commit]) -> None:
     partition_by: list[str] = DeltaTable(str(path)).metadata().partition_columns
     version = 0
     for chunk in _chunks(commits):
-        data = _arrow([row for commit in chunk for row in commit.rows], schema)
+        data = to_arrow([row for commit in chunk for row in commit.rows], schema)
         start = 0
         for commit in chunk:
             version += 1

@@ -11,7 +11,8 @@ from airflow.sdk import DAG
 
 from dags.builders.dag_defaults import dag_settings
 from include.local.stack.home import REPO, Home
-from include.model.spec import PipelineSpec, Profile
+from include.model.profile_spec import Profile
+from include.model.spec import PipelineSpec
 
 DOC = """
 Reads what was added to the source table of `{name}` and writes per period which keys, flows and streams it is made of.

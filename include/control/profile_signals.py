@@ -12,8 +12,9 @@ import pyarrow.compute as pc
 from include.lake.control_tables import ControlTables
 from include.lake.store import Lake, literal
 from include.model.admission import ADVISER, TAKEN_IN, StreamCounts
+from include.model.admission_spec import Admission
 from include.model.placement import KeyGroups
-from include.model.spec import Admission, PipelineSpec
+from include.model.spec import PipelineSpec
 
 GROUPS, FLOWS = "telemetry/key_groups", "telemetry/flows"
 STREAMS = "telemetry/streams"

@@ -1,4 +1,4 @@
-"""One app's drivers, seen from outside: which live, what each says, which content it runs."""
+"""One app's drivers, seen from outside: which live, what each says, which content it runs, what has failed."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 from pathlib import Path
 
 from include.drivers import driver_log, failure_history
-from include.drivers.failure_history import FailureHistory, fingerprint
+from include.drivers.failure_history import STEADY_S, FailureHistory, fingerprint
 from include.lake.deployments import DeploymentStore
 from include.model.deployment import Deployment
 from include.run_folder import generation
@@ -16,7 +16,7 @@ from include.run_folder import record as records
 from include.run_folder.discovery import LiveDriver, find, python_driver
 from include.run_folder.record import ENDED, DriverRecord, DriverState
 
-ON_THE_WAY = frozenset({DriverState.STARTING, DriverState.WAITING})
+STARTING = frozenset({DriverState.STARTING, DriverState.WAITING})
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,7 @@ class AppDrivers:
         pipeline: Name of the pipeline.
         app: Name of the app.
         deployments: Where a version's content is looked up.
-        log_dir: Folder of the drivers' logs; None where nobody asks for their last words.
+        log_dir: Folder of the drivers' logs; None where nobody reads them.
     """
 
     run_dir: Path
@@ -64,10 +64,10 @@ class AppDrivers:
         """Return the records that are kept, newest generation first."""
         return records.all_of(self.run_dir, self.pipeline, self.app)
 
-    def state(self, driver: LiveDriver) -> DriverState:
-        """Return a live driver's state; one that has not written its record yet is starting."""
+    def starting(self, driver: LiveDriver) -> bool:
+        """Say whether a live driver has not come past its gate; one without a record has not."""
         record = self.record(driver.generation)
-        return record.state if record else DriverState.STARTING
+        return record is None or record.state in STARTING
 
     def content(self, version: int) -> str:
         """Return the fingerprint of the app's content in a version; empty if that version does not have the app."""
@@ -81,14 +81,14 @@ class AppDrivers:
         """Return the driver to keep: the newest of the right content that serves, or still may."""
         # a lost counter starts anew below the drivers that live on
         newest = max([generation.newest(self.folder), *(d.generation for d in drivers)])
-        settled = self.troubles().settled
+        settled = self.history().settled
         for driver in drivers:
             record = self.record(driver.generation)
             python = python_driver(record)
             if python is not None and not python.alive():
                 continue  # its JVM has only not noticed yet
             state = record.state if record else DriverState.STARTING
-            hopeful = state in ON_THE_WAY and driver.generation == newest
+            hopeful = state in STARTING and driver.generation == newest
             wanted = driver.generation not in settled and self.content(driver.arguments.version) == content
             if wanted and (state is DriverState.RUNNING or hopeful):
                 return driver
@@ -103,29 +103,29 @@ class AppDrivers:
         """Return the record of the last generation before ``number`` that served."""
         return next((r for r in self.records() if r.generation < number and r.ready_at is not None), None)
 
-    def troubles(self) -> FailureHistory:
-        """Return what went wrong so far."""
+    def history(self) -> FailureHistory:
+        """Return what has failed so far."""
         return failure_history.load(self.folder)
 
-    def keep(self, troubles: FailureHistory) -> None:
-        """Store what went wrong."""
-        if troubles != self.troubles():
-            failure_history.save(self.folder, troubles)
+    def save(self, history: FailureHistory) -> None:
+        """Keep what has failed."""
+        if history != self.history():
+            failure_history.save(self.folder, history)
 
-    def forget(self, drivers: Sequence[LiveDriver]) -> None:
-        """Note, before some drivers are told to end, that their end is no trouble."""
-        self.keep(self.troubles().settle(*(d.generation for d in drivers)))
+    def expect_end(self, drivers: Sequence[LiveDriver]) -> None:
+        """Note, before some drivers are told to end, that their end is no failure."""
+        self.save(self.history().settle(*(d.generation for d in drivers)))
 
-    def settle(self, now: datetime) -> list[Failure]:
-        """Account for every generation that has ended by itself since the last call; return those that failed."""
-        troubles, alive, failures = self.troubles(), {d.generation for d in self.live()}, []
+    def account_for_ends(self, now: datetime) -> list[Failure]:
+        """Add every driver that has ended by itself since the last call to the history; return those that failed."""
+        history, alive, failures = self.history(), {d.generation for d in self.live()}, []
         for record in reversed(self.records()):
-            if record.generation not in troubles.settled and record.generation not in alive:
-                troubles, error = self._account(troubles, record, now)
-                troubles = troubles.settle(record.generation)
+            if record.generation not in history.settled and record.generation not in alive:
+                history, error = self._account(history, record, now)
+                history = history.settle(record.generation)
                 if error is not None:
                     failures.append(Failure(record.generation, record.version, error))
-        self.keep(troubles)
+        self.save(history)
         return failures
 
     def problem(self, deployment: Deployment, now: datetime) -> str | None:
@@ -142,29 +142,18 @@ class AppDrivers:
         content = fingerprint(wanted)
         if self.current(drivers, content) is not None or self.completed(deployment.version):
             return None
-        return f"{self.app} does not run: {self._why_not(content, deployment, now)}"
-
-    def _why_not(self, content: str, deployment: Deployment, now: datetime) -> str:
-        troubles = self.troubles()
-        trouble, wait_s = troubles.contents.get(content), troubles.wait_s(content, deployment, now)
-        if trouble is None:
-            return "its driver is gone, or was not started yet; the next reconcile starts it."
-        failed = f"it failed {_times(trouble.failures)}" if trouble.failures else "its driver was killed"
-        error = f", the last time with {trouble.error.rstrip('. ')}" if trouble.error else ""
-        again = f"in {_duration(wait_s)}" if wait_s > 0 else "at the next reconcile"
-        remedy = f" `./millrace trigger {self.pipeline}` tries at once." if wait_s > 0 else ""
-        return f"{failed}{error}. It is tried again {again}.{remedy}"
+        return f"{self.app} does not run: {self._reason(content, deployment, now)}"
 
     def status(self) -> list[DriverRecord]:
         """Return the records of live drivers, of the newest one, and of the last failure that is not forgiven."""
         alive = {d.generation for d in self.live()}
         every = self.records()
-        errors = {t.error for t in self.troubles().contents.values() if t.error}
+        errors = {f.error for f in self.history().contents.values() if f.error}
         failed = next((r for r in every if r.error in errors), None)
-        told = [r for r in every if r.generation in alive or r is every[0] or r is failed]
-        return [r if r.generation in alive else _gone(r) for r in told]
+        shown = [r for r in every if r.generation in alive or r is every[0] or r is failed]
+        return [r if r.generation in alive else _ended(r) for r in shown]
 
-    def last_words(self, number: int) -> str | None:
+    def logged_error(self, number: int) -> str | None:
         """Return the last line of a driver's log that names an error."""
         if self.log_dir is None:
             return None
@@ -177,18 +166,29 @@ class AppDrivers:
             driver_log.prune(self.log_dir, self.pipeline, self.app, generation.newest(self.folder))
 
     def _account(
-        self, troubles: FailureHistory, record: DriverRecord, now: datetime
+        self, history: FailureHistory, record: DriverRecord, now: datetime
     ) -> tuple[FailureHistory, str | None]:
-        """Return the state after a driver's end, and by which error it failed; None if by no doing of its own."""
+        """Return the history after a driver's end, and by which error it failed; None if by no doing of its own."""
         if record.state in (DriverState.STOPPING, DriverState.STOPPED, DriverState.COMPLETED):
-            return troubles, None
+            return history, None
         content = self.content(record.version)
         if was_steady(record, record.last_commit_at):
-            troubles = troubles.steady(content)
+            history = history.steady(content)
         if record.state is not DriverState.FAILED and record.ready_at is not None:
-            return troubles.died(content, record.version, now), None
-        error = record.error or self.last_words(record.generation) or "ended before it was ready"
-        return troubles.failed(content, record.version, error, now), error
+            return history.died(content, record.version, now), None
+        error = record.error or self.logged_error(record.generation) or "ended before it was ready"
+        return history.failed(content, record.version, error, now), error
+
+    def _reason(self, content: str, deployment: Deployment, now: datetime) -> str:
+        history = self.history()
+        failures, wait_s = history.contents.get(content), history.wait_s(content, deployment, now)
+        if failures is None:
+            return "its driver is gone, or was not started yet; the next reconcile starts it."
+        failed = f"it failed {_times(failures.failures)}" if failures.failures else "its driver was killed"
+        error = f", the last time with {failures.error.rstrip('. ')}" if failures.error else ""
+        again = f"in {_duration(wait_s)}" if wait_s > 0 else "at the next reconcile"
+        remedy = f" `./millrace trigger {self.pipeline}` tries at once." if wait_s > 0 else ""
+        return f"{failed}{error}. It is tried again {again}.{remedy}"
 
 
 def apps_of(run_dir: Path, pipeline: str, wanted: Iterable[str]) -> list[str]:
@@ -208,14 +208,14 @@ def problem(run_dir: Path, deployment: Deployment, deployments: DeploymentStore,
     name = deployment.pipeline
     apps = apps_of(run_dir, name, deployment.apps)
     problems = (AppDrivers(run_dir, name, app, deployments).problem(deployment, now) for app in apps)
-    return next((found for found in problems if found is not None), None)
+    return next((sentence for sentence in problems if sentence is not None), None)
 
 
 def was_steady(record: DriverRecord, until: datetime | None) -> bool:
     """Say whether a driver served long enough, until a moment, to be trusted again."""
     if record.ready_at is None or until is None:
         return False
-    return until - record.ready_at >= timedelta(seconds=failure_history.STEADY_S)
+    return until - record.ready_at >= timedelta(seconds=STEADY_S)
 
 
 def _times(number: int) -> str:
@@ -226,7 +226,8 @@ def _duration(seconds: float) -> str:
     return f"{seconds:.0f} s" if seconds < 120 else f"{seconds / 60:.0f} min"
 
 
-def _gone(record: DriverRecord) -> DriverRecord:
+def _ended(record: DriverRecord) -> DriverRecord:
+    """Return the record of a driver without a process as one that has ended."""
     if record.state in ENDED:
         return record
     if record.state is DriverState.STOPPING:

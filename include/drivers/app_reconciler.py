@@ -8,10 +8,10 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Literal
 
-from include.drivers import submit
-from include.drivers.app_drivers import ON_THE_WAY, AppDrivers, Failure, was_steady
+from include.drivers.app_drivers import AppDrivers, Failure, was_steady
 from include.drivers.failure_history import AUTHOR, fingerprint
 from include.drivers.handover import HandOver, downtime_s, is_ready
+from include.drivers.launcher import Launcher
 from include.drivers.ledger import Ledger
 from include.drivers.quota import restore
 from include.model.decision import Outcome, Reconfiguration
@@ -42,61 +42,60 @@ class AppReconciler:
     """One step of one app towards a Deployment.
 
     Attributes:
-        fleet: The app's drivers.
+        drivers: The app's drivers.
         ledger: The app's entries in ``control/reconfigurations``.
         hand_over: How an app moves between drivers.
         method: ``hand-over`` or ``plain``.
         quota: Slots that all pipelines together may hold; None for any number.
         hang_deadline_s: Longest time in which the work of a ready driver may stand still.
         clock: The time (UTC).
-        spawn: Starts a driver: content, app's name, version, generation.
+        launcher: Starts drivers.
     """
 
-    fleet: AppDrivers
+    drivers: AppDrivers
     ledger: Ledger
     hand_over: HandOver
     method: Method
     quota: int | None
     hang_deadline_s: float
     clock: Callable[[], datetime]
-    spawn: Callable[[AppDeployment, str, int, int], LiveDriver]
+    launcher: Launcher
 
     def step(self, deployment: Deployment) -> Step:
         """Do what is due first."""
-        fleet = self.fleet
-        failures = tuple(self._record(failure) for failure in fleet.settle(self.clock()))
+        failures = tuple(self._record(failure) for failure in self.drivers.account_for_ends(self.clock()))
         step = self._next(deployment)
         return replace(step, changes=(*failures, *step.changes))
 
     def _next(self, deployment: Deployment) -> Step:
-        fleet = self.fleet
-        drivers = fleet.live()
-        wanted = deployment.apps.get(fleet.app) if deployment.running else None
+        live = self.drivers.live()
+        wanted = deployment.apps.get(self.drivers.app) if deployment.running else None
         if wanted is None:
-            return self._stop(deployment, drivers)
+            return self._stop(deployment, live)
         content = fingerprint(wanted)
-        current = fleet.current(drivers, content)
+        current = self.drivers.current(live, content)
         self._close_interrupted(current)
         if current is not None:
-            return self._keep(deployment, current, [d for d in drivers if d is not current], content)
+            return self._keep(deployment, current, [d for d in live if d is not current], content)
         if self._roll_back(deployment, content):
             return Step(again=True)
-        if fleet.completed(deployment.version) or fleet.troubles().wait_s(content, deployment, self.clock()) > 0:
+        wait_s = self.drivers.history().wait_s(content, deployment, self.clock())
+        if self.drivers.completed(deployment.version) or wait_s > 0:
             return DONE
-        return self._start(deployment, wanted, drivers)
+        return self._start(deployment, wanted, live)
 
     def _record(self, failure: Failure) -> Reconfiguration:
         """Write down that a driver failed, so that whoever reads the lake alone learns of it too."""
-        trouble = self.fleet.troubles().contents.get(self.fleet.content(failure.version))
-        is_open = trouble is not None and trouble.open
+        failures = self.drivers.history().contents.get(self.drivers.content(failure.version))
+        is_open = failures is not None and failures.open
         return self.ledger.record_failure(failure, Outcome.CIRCUIT_OPEN if is_open else Outcome.FAILED)
 
-    def _stop(self, deployment: Deployment, drivers: Sequence[LiveDriver]) -> Step:
+    def _stop(self, deployment: Deployment, live: Sequence[LiveDriver]) -> Step:
         entry = next((e for e in self.ledger.open_entries() if e.generation is None), None)
-        if drivers and entry is None:
-            entry = self.ledger.begin(deployment, None, drivers[-1].arguments.version)
-        self._end(drivers)
-        if any(driver.alive() for driver in drivers):
+        if live and entry is None:
+            entry = self.ledger.begin(deployment, None, live[-1].arguments.version)
+        self._end(live)
+        if any(driver.alive() for driver in live):
             return Step(() if entry is None else (entry,))  # it may still commit: not stopped until seen gone
         stopped = () if entry is None else (self.ledger.end(entry, Outcome.STOPPED),)
         self._close_interrupted(None)
@@ -104,16 +103,15 @@ class AppReconciler:
 
     def _keep(self, deployment: Deployment, current: LiveDriver, rest: Sequence[LiveDriver], content: str) -> Step:
         """Leave a driver that is ready alone; bring one that is not through the rest of its hand-over."""
-        fleet = self.fleet
         entry = next((e for e in self.ledger.open_entries() if e.generation == current.generation), None)
-        record = fleet.record(current.generation)
+        record = self.drivers.record(current.generation)
         if record is None or not is_ready(record):
             before = self.ledger.served_version()
             return self._finish(entry or self.ledger.begin(deployment, current.generation, before), current, rest)
         if record.advanced_s is not None and current.still_s(record) > self.hang_deadline_s:
             return self._end_hung(current, record)
         if was_steady(record, self.clock()):
-            fleet.keep(fleet.troubles().steady(content))
+            self.drivers.save(self.drivers.history().steady(content))
         self._end(rest)
         return DONE if entry is None else Step((self._ready(entry),))
 
@@ -121,33 +119,31 @@ class AppReconciler:
         """Kill a driver whose work stands still, as its death from outside; a restart is due at once."""
         version = driver.arguments.version
         error = f"hung: nothing went on for {driver.still_s(record):.0f} s"
-        troubles = self.fleet.troubles().died(self.fleet.content(version), version, self.clock())
-        self.fleet.keep(troubles.settle(driver.generation))
+        history = self.drivers.history().died(self.drivers.content(version), version, self.clock())
+        self.drivers.save(history.settle(driver.generation))
         self.hand_over.kill([driver])
         failure = Failure(driver.generation, version, error)
         return Step((self.ledger.record_failure(failure, Outcome.FAILED),), again=True)
 
-    def _start(self, deployment: Deployment, wanted: AppDeployment, drivers: Sequence[LiveDriver]) -> Step:
-        self._end([d for d in drivers if self.fleet.state(d) in ON_THE_WAY])
-        serving = [d for d in drivers if d.alive()]
-        number = generation.allot(self.fleet.folder, above=self.ledger.newest_generation())
+    def _start(self, deployment: Deployment, wanted: AppDeployment, live: Sequence[LiveDriver]) -> Step:
+        self._end([d for d in live if self.drivers.starting(d)])
+        serving = [d for d in live if d.alive()]
+        number = generation.allot(self.drivers.folder, above=self.ledger.newest_generation())
         before = serving[0].arguments.version if serving else self.ledger.served_version()
         entry = self.ledger.begin(deployment, number, before)
         if self.method == "plain" or not self._behind_lock(serving):
             self._end(serving)
             serving = []
         try:
-            if not submit.script_path(wanted).is_file():
-                raise MillraceError("script", wanted.script, "an existing file", "Create it or mend the path.")
-            driver = self.spawn(wanted, self.fleet.app, deployment.version, number)
+            driver = self.launcher.start(wanted, self.drivers.app, deployment.version, number)
         except MillraceError as error:
-            self._write_stillborn(deployment.version, wanted.slots, number, str(error))
+            self._write_failed_record(deployment.version, wanted.slots, number, str(error))
             return self._failed(entry, str(error))
         return self._finish(entry, driver, serving)
 
     def _behind_lock(self, serving: Sequence[LiveDriver]) -> bool:
         """Say whether a successor would have to wait for those that serve: a lost run folder has lost their lock."""
-        pids = holders(self.fleet.folder)
+        pids = holders(self.drivers.folder)
         return all(any(process.pid in pids for process in driver.processes) for driver in serving)
 
     def _finish(self, entry: Reconfiguration, driver: LiveDriver, rest: Sequence[LiveDriver]) -> Step:
@@ -164,66 +160,65 @@ class AppReconciler:
 
     def _ready(self, entry: Reconfiguration) -> Reconfiguration:
         number = entry.generation or 0
-        before = None if entry.from_version is None else self.fleet.predecessor(number)
-        gap_s = downtime_s(before, self.fleet.record(number))
-        self.fleet.prune()
+        before = None if entry.from_version is None else self.drivers.predecessor(number)
+        gap_s = downtime_s(before, self.drivers.record(number))
+        self.drivers.prune()
         return self.ledger.end(entry, Outcome.READY, downtime_s=gap_s)
 
     def _failed(self, entry: Reconfiguration, error: str, driver: LiveDriver | None = None) -> Step:
         """Count a failure, then end its driver: killed in between, the next call knows that it is not wanted."""
-        fleet, version, number = self.fleet, entry.to_version or 0, entry.generation or 0
-        record = fleet.record(number)
-        if record is None or record.error is None:
-            words = fleet.last_words(number)
-            error = f"{error}: {words}" if words else error
-        content = fleet.content(version)
-        troubles = fleet.troubles().failed(content, version, error, self.clock()).settle(number)
-        if self._is_way_back(version):
-            troubles = troubles.forgive_others(content)
-        fleet.keep(troubles)
+        version, number = entry.to_version or 0, entry.generation or 0
+        record = self.drivers.record(number)
+        if (record is None or record.error is None) and (logged := self.drivers.logged_error(number)):
+            error = f"{error}: {logged}"
+        content = self.drivers.content(version)
+        history = self.drivers.history().failed(content, version, error, self.clock()).settle(number)
+        if self._is_roll_back(version):
+            history = history.forgive_others(content)
+        self.drivers.save(history)
         if driver is not None:
             self.hand_over.kill([driver])
-        outcome = Outcome.FAILED if self._way_back(content) is None else Outcome.ROLLED_BACK
-        outcome = Outcome.CIRCUIT_OPEN if troubles.contents[content].open else outcome
+        outcome = Outcome.FAILED if self._former_version(content) is None else Outcome.ROLLED_BACK
+        outcome = Outcome.CIRCUIT_OPEN if history.contents[content].open else outcome
         return Step((self.ledger.end(entry, outcome, error),), again=True)
 
     def _roll_back(self, deployment: Deployment, content: str) -> bool:
         """Commit the last ready content as a new version if this version failed, and say whether it was done."""
-        trouble = self.fleet.troubles().contents.get(content)
-        if trouble is None or trouble.version != deployment.version or not trouble.failures:
+        failures = self.drivers.history().contents.get(content)
+        if failures is None or failures.version != deployment.version or not failures.failures:
             return False
-        back = self._way_back(content)
-        old = None if back is None else self.fleet.deployments.get(deployment.pipeline, back)
-        if old is None:
+        version = self._former_version(content)
+        former = None if version is None else self.drivers.deployments.get(deployment.pipeline, version)
+        if former is None:
             return False
-        reason = f"Version {deployment.version} failed ({trouble.error}); back to the content of version {back}."
+        reason = f"Version {deployment.version} failed ({failures.error}); back to the content of version {version}."
         # what is obeyed without a restart did not fail
-        join = old.join and (deployment.join or old.join)
+        join = former.join and (deployment.join or former.join)
         again = replace(
-            old, running=True, author=AUTHOR, decision_id=None, reason=reason, ingest=deployment.ingest, join=join
+            former, running=True, author=AUTHOR, decision_id=None, reason=reason, ingest=deployment.ingest, join=join
         )
         with suppress(Conflict):  # somebody else has moved on: their version counts
-            restore(self.fleet.deployments, again, deployment, self.quota)
+            restore(self.drivers.deployments, again, deployment, self.quota)
         return True
 
-    def _is_way_back(self, version: int) -> bool:
+    def _is_roll_back(self, version: int) -> bool:
         """Say whether a version is a roll-back of ours: where it fails too, it was not the new content's doing."""
-        made = self.fleet.deployments.get(self.fleet.pipeline, version)
-        return made is not None and made.author == AUTHOR
+        deployment = self.drivers.deployments.get(self.drivers.pipeline, version)
+        return deployment is not None and deployment.author == AUTHOR
 
-    def _way_back(self, content: str) -> int | None:
+    def _former_version(self, content: str) -> int | None:
         """Return the last ready version of another content; None if this very content has been ready itself.
 
         What was ready once and fails now does not fail by the change that led to it.
         """
         ready = self.ledger.ready_versions()
-        if any(self.fleet.content(version) == content for version in ready):
+        if any(self.drivers.content(version) == content for version in ready):
             return None
         return ready[0] if ready else None
 
     def _end(self, drivers: Sequence[LiveDriver]) -> None:
         if drivers:
-            self.fleet.forget(drivers)
+            self.drivers.expect_end(drivers)
             self.hand_over.end(drivers)
 
     def _close_interrupted(self, current: LiveDriver | None) -> None:
@@ -232,7 +227,7 @@ class AppReconciler:
             if entry.generation is None:
                 self._close_stop(entry)
             elif current is None or entry.generation != current.generation:
-                record = self.fleet.record(entry.generation)
+                record = self.drivers.record(entry.generation)
                 if record is not None and is_ready(record):
                     self._ready(entry)
                 else:
@@ -240,16 +235,14 @@ class AppReconciler:
                     self.ledger.end(entry, Outcome.FAILED, error or "interrupted before it was ready")
 
     def _close_stop(self, entry: Reconfiguration) -> None:
-        records = (self.fleet.record(driver.generation) for driver in self.fleet.live())
+        records = (self.drivers.record(driver.generation) for driver in self.drivers.live())
         if any(r is not None and r.ready_at is not None and r.ready_at < entry.started for r in records):
             self.ledger.end(entry, Outcome.FAILED, "wanted again before its driver was gone")
         else:
             self.ledger.end(entry, Outcome.STOPPED)
 
-    def _write_stillborn(self, version: int, slots: int, number: int, error: str) -> None:
+    def _write_failed_record(self, version: int, slots: int, number: int, error: str) -> None:
         """Write the record of a driver that could not even be started, so that ``status`` can show why."""
-        now, fleet = self.clock(), self.fleet
-        stillborn = DriverRecord(
-            fleet.pipeline, fleet.app, number, version, slots, 0, 0.0, DriverState.FAILED, now, error=error
-        )
-        records.write(fleet.run_dir, stillborn)
+        of, state, now = self.drivers, DriverState.FAILED, self.clock()
+        record = DriverRecord(of.pipeline, of.app, number, version, slots, 0, 0.0, state, now, error=error)
+        records.write(of.run_dir, record)

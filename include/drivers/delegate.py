@@ -1,7 +1,7 @@
-"""Reconciling by somebody else: a runner owns the drivers, everyone else writes Deployments and waits for it.
+"""Reconciling by a runner: it owns the drivers, everyone else writes Deployments and waits for it.
 
 Drivers must not die with the container of whoever decided; so where a runner is at work, only it starts and stops them.
-It leaves word of the version it has reconciled in the run folder, which both sides share.
+It writes the version that it has reconciled into the run folder, which both sides share.
 """
 
 from __future__ import annotations
@@ -14,24 +14,24 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from include.lake.deployments import DeploymentStore
-from include.lake.reconfigurations import ReconfigurationStore
+from include.lake.control_tables import ControlTables
 from include.lake.store import Lake
 from include.model.decision import Outcome, Reconfiguration
 from include.model.errors import MillraceError, NotReady
 from include.model.spec import PipelineSpec
 from include.run_folder import record as records
+from include.run_folder.files import write_atomically
 from include.run_folder.record import DriverRecord
 
 POLL_S = 0.5
 RUNNER_SLACK_S = 30.0
-WORD = "reconciled.json"
+STATUS_FILE = "reconciled.json"
 
 
 def write_status(
     run_dir: Path, pipeline: str, version: int, problem: str | None = None, *, running: bool = True
 ) -> None:
-    """Say, as the runner, that a pipeline's version has been reconciled, or why it does not run.
+    """Write, as the runner, that a pipeline's version has been reconciled, or why it does not run.
 
     Args:
         run_dir: The shared run folder.
@@ -40,15 +40,15 @@ def write_status(
         problem: What went wrong; None if nothing did.
         running: Whether a driver of the pipeline is alive.
     """
-    word = {"version": version, "problem": problem, "running": running}
-    records.write_text(run_dir / pipeline / WORD, json.dumps(word))
+    status = {"version": version, "problem": problem, "running": running}
+    write_atomically(run_dir / pipeline / STATUS_FILE, json.dumps(status))
 
 
 def read_status(run_dir: Path, pipeline: str) -> dict[str, Any]:
-    """Return what the runner last said of a pipeline, empty before its first word."""
+    """Return what the runner last wrote of a pipeline, empty before the first time."""
     with suppress(FileNotFoundError, json.JSONDecodeError):
-        word: dict[str, Any] = json.loads((run_dir / pipeline / WORD).read_text(encoding="utf-8"))
-        return word
+        status: dict[str, Any] = json.loads((run_dir / pipeline / STATUS_FILE).read_text(encoding="utf-8"))
+        return status
     return {}
 
 
@@ -59,13 +59,13 @@ class DelegatedReconciler:
         spec: The pipeline.
         lake: Where its Deployments and Reconfigurations are.
         run_dir: The run folder shared with the runner.
-        sleep: Waits between two looks at the runner's word, seconds.
+        sleep: Waits between two readings of the runner's status, seconds.
     """
 
     def __init__(
         self, spec: PipelineSpec, lake: Lake, run_dir: Path, sleep: Callable[[float], None] = time.sleep
     ) -> None:
-        self._spec, self._lake, self._run_dir, self._sleep = spec, lake, run_dir, sleep
+        self._spec, self._tables, self._run_dir, self._sleep = spec, ControlTables(lake), run_dir, sleep
 
     def reconcile(self, wait_s: float | None = None, patience_s: float | None = None) -> tuple[Reconfiguration, ...]:
         """Wait for the runner and return what it had to change since this call.
@@ -78,7 +78,7 @@ class DelegatedReconciler:
             NotReady: Quietly, if ``wait_s`` was given and the runner has not come round yet.
             MillraceError: If the runner does not answer in time, or says that it could not do it.
         """
-        latest = DeploymentStore(self._lake).latest(self._spec.name)
+        latest = self._tables.deployments.latest(self._spec.name)
         if latest is None:
             return ()
         began = datetime.now(UTC)
@@ -93,14 +93,14 @@ class DelegatedReconciler:
                 remedy = "See that the runner is up (`./millrace runner`) and shares this home."
                 raise MillraceError("runner", "no answer", f"version {latest.version} in {limit_s:.0f} s", remedy)
             self._sleep(POLL_S)
-        return tuple(ReconfigurationStore(self._lake).recent(self._spec.name, since=began))
+        return tuple(self._tables.reconfigurations.recent(self._spec.name, since=began))
 
     def running(self) -> bool:
-        """Say whether a driver of the pipeline is alive, as far as the runner has said."""
+        """Say whether a driver of the pipeline is alive, by the runner's status."""
         return bool(read_status(self._run_dir, self._spec.name).get("running"))
 
     def problem(self) -> str | None:
-        """Say what is wanted and does not run, and why, as far as the runner has said; None if all is well."""
+        """Say what is wanted and does not run, and why, by the runner's status; None if all is well."""
         return read_status(self._run_dir, self._spec.name).get("problem")
 
     def status(self) -> tuple[DriverRecord, ...]:
@@ -109,13 +109,13 @@ class DelegatedReconciler:
 
     def _under_way(self, version: int) -> tuple[Reconfiguration, ...]:
         """Return what the runner has begun for a version and not brought to its end."""
-        changes = ReconfigurationStore(self._lake).recent(self._spec.name)
+        changes = self._tables.reconfigurations.recent(self._spec.name)
         return tuple(c for c in changes if c.outcome is Outcome.OPEN and c.to_version == version)
 
     def _done(self, version: int) -> bool:
-        word = read_status(self._run_dir, self._spec.name)
-        if word.get("version", 0) < version:
+        status = read_status(self._run_dir, self._spec.name)
+        if status.get("version", 0) < version:
             return False
-        if word["problem"]:
-            raise MillraceError("runner", self._spec.name, "a pipeline it can run", word["problem"])
+        if status["problem"]:
+            raise MillraceError("runner", self._spec.name, "a pipeline it can run", status["problem"])
         return True

@@ -24,8 +24,8 @@ def last_error(log: Path) -> str | None:
             lines = file.read().decode("utf-8", errors="replace").splitlines()
     except OSError:
         return None
-    found = next((line for line in reversed(lines) if _ERROR_LINE.match(line)), None)
-    return found.strip()[:LINE_LIMIT] if found else None
+    error = next((line for line in reversed(lines) if _ERROR_LINE.match(line)), None)
+    return error.strip()[:LINE_LIMIT] if error else None
 
 
 def prune(log_dir: Path, pipeline: str, app: str, newest: int) -> None:

@@ -1,4 +1,4 @@
-"""What went wrong with an app's contents, kept on disk: when to try again, and when to stop trying."""
+"""What failed of an app, by content and kept on disk: when to try again, and when to stop trying (circuit breaker)."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ from pathlib import Path
 
 from include.model.codec import from_json, to_json
 from include.model.deployment import AppDeployment, Deployment
-from include.run_folder.record import KEPT_GENERATIONS, write_text
+from include.run_folder.files import write_atomically
+from include.run_folder.record import KEPT_GENERATIONS
 
 FILE = "trouble.json"
 AUTHOR = "reconciler"
@@ -18,19 +19,19 @@ FAILURES_TO_OPEN = 2
 FIRST_DELAY_S = 10.0
 LONGEST_DELAY_S = 300.0
 HALF_OPEN_DELAYS_S = (300.0, 900.0, 3600.0)
-"""Waits between tries while the circuit is open, the last one for ever: a source that was away may come back."""
+"""Delays between tries while the circuit is open, the last one for ever: a source that was away may come back."""
 STEADY_S = 300.0
-"""A driver that served this long was healthy: what happens to it later is news."""
+"""A driver that served this long was healthy: what happens to it later is no consequence of its start."""
 KEPT_CONTENTS = 20
 
 
 @dataclass(frozen=True)
 class ContentFailures:
-    """What went wrong with one content.
+    """What went wrong with one content since it was last steady.
 
     Attributes:
-        failures: Starts or batches that failed by the content's own doing since it last was steady.
-        deaths: Ready drivers that were killed from outside since then.
+        failures: Starts or batches that failed by the content's own doing.
+        deaths: Ready drivers that were killed from outside.
         version: The Deployment version of the last of them.
         last: When that was (UTC).
         error: The last failure's exception in one line.
@@ -49,7 +50,7 @@ class ContentFailures:
 
     @property
     def delay_s(self) -> float:
-        """Time to wait after the last trouble; a first death is healed at once."""
+        """Time to wait after the last failure or death; a first death is healed at once."""
         if self.open:
             return HALF_OPEN_DELAYS_S[min(self.failures - FAILURES_TO_OPEN, len(HALF_OPEN_DELAYS_S) - 1)]
         steps = self.failures + max(0, self.deaths - 1)
@@ -58,52 +59,52 @@ class ContentFailures:
 
 @dataclass(frozen=True)
 class FailureHistory:
-    """An app's troubles by content, and the generations whose end has been accounted for.
+    """An app's failures by content, and the generations whose end has been accounted for.
 
     Attributes:
         settled: Generations whose end is accounted for: they were told to end, or are counted below.
-        contents: Troubles by the content's fingerprint.
+        contents: Failures by the content's fingerprint.
     """
 
     settled: tuple[int, ...] = ()
     contents: Mapping[str, ContentFailures] = field(default_factory=dict)
 
     def settle(self, *generations: int) -> FailureHistory:
-        """Return the state after accounting for the end of some generations."""
+        """Return the history after accounting for the end of some generations."""
         return replace(self, settled=tuple(sorted({*self.settled, *generations})[-KEPT_GENERATIONS * 2 :]))
 
     def failed(self, content: str, version: int, error: str, now: datetime) -> FailureHistory:
-        """Return the state after a failure by the content's own doing."""
+        """Return the history after a failure by the content's own doing."""
         old = self.contents.get(content, ContentFailures(0, 0, version, now))
         return self._with(content, replace(old, failures=old.failures + 1, version=version, last=now, error=error))
 
     def died(self, content: str, version: int, now: datetime) -> FailureHistory:
-        """Return the state after a ready driver was killed from outside."""
+        """Return the history after a ready driver was killed from outside."""
         old = self.contents.get(content, ContentFailures(0, 0, version, now))
         return self._with(content, replace(old, deaths=old.deaths + 1, version=version, last=now))
 
     def steady(self, content: str) -> FailureHistory:
-        """Return the state after a content has run long enough to be trusted again."""
+        """Return the history after a content has run long enough to be trusted again."""
         return replace(self, contents={k: v for k, v in self.contents.items() if k != content})
+
+    def forgive_others(self, content: str) -> FailureHistory:
+        """Return the history in which all other contents are as good as new: this one fails as they did."""
+        return replace(self, contents={k: v for k, v in self.contents.items() if k == content})
 
     def wait_s(self, content: str, deployment: Deployment, now: datetime) -> float:
         """Return how long a content has to wait until it may be started, seconds; 0 for now.
 
-        A version that a person or a decision made after the last trouble is tried at once; with an open circuit
-        one more failure closes the door again. Where the clock was set back before the trouble, nobody waits.
+        A version that a person or a decision made after the last failure is tried at once; with an open circuit one
+        more failure closes the door again. Where the clock was set back before that failure, nobody waits.
         """
-        trouble = self.contents.get(content)
-        if trouble is None or (deployment.version > trouble.version and deployment.author != AUTHOR):
+        failures = self.contents.get(content)
+        if failures is None or (deployment.version > failures.version and deployment.author != AUTHOR):
             return 0.0
-        since_s = (now - trouble.last).total_seconds()
-        return 0.0 if since_s < 0 else max(0.0, trouble.delay_s - since_s)
+        since_s = (now - failures.last).total_seconds()
+        return 0.0 if since_s < 0 else max(0.0, failures.delay_s - since_s)
 
-    def forgive_others(self, content: str) -> FailureHistory:
-        """Return the state in which all other contents are as good as new: this one fails as they did."""
-        return replace(self, contents={k: v for k, v in self.contents.items() if k == content})
-
-    def _with(self, content: str, trouble: ContentFailures) -> FailureHistory:
-        newest = sorted({**self.contents, content: trouble}.items(), key=lambda item: item[1].last)[-KEPT_CONTENTS:]
+    def _with(self, content: str, failures: ContentFailures) -> FailureHistory:
+        newest = sorted({**self.contents, content: failures}.items(), key=lambda item: item[1].last)[-KEPT_CONTENTS:]
         return replace(self, contents=dict(newest))
 
 
@@ -113,13 +114,13 @@ def fingerprint(app: AppDeployment) -> str:
 
 
 def load(folder: Path) -> FailureHistory:
-    """Return an app's state; a lost or damaged file means no trouble known."""
+    """Return an app's history; a lost or damaged file means that nothing has failed."""
     try:
-        return from_json(FailureHistory, (folder / FILE).read_text(encoding="utf-8"))
-    except (OSError, ValueError, TypeError, KeyError, AttributeError):
+        return from_json(FailureHistory, (folder / FILE).read_bytes())
+    except (OSError, ValueError):
         return FailureHistory()
 
 
-def save(folder: Path, troubles: FailureHistory) -> None:
-    """Replace an app's state atomically."""
-    write_text(folder / FILE, to_json(troubles))
+def save(folder: Path, history: FailureHistory) -> None:
+    """Replace an app's history atomically."""
+    write_atomically(folder / FILE, to_json(history))

@@ -16,7 +16,7 @@ from include.run_folder.record import ENDED, DriverRecord, DriverState
 
 POLL_S = 0.05
 GONE_S = 10.0
-"""A killed process leaves the process table within this time, or the machine has other troubles."""
+"""A killed process leaves the process table within this time, or the machine has other problems."""
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""The quota over all pipelines' slots where no Decision is made: a person's wish, and the way back after a failure."""
+"""The quota over all pipelines' slots where no Decision is made: a person's change, and a roll-back after a failure."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from include.model.errors import Conflict, MillraceError
 
 
 def check_quota(content: Deployment, in_use: SlotsInUse, quota: int | None) -> None:
-    """Refuse a person's wish for more slots than the quota leaves.
+    """Refuse a person's change to more slots than the quota leaves.
 
     Args:
         content: What the person wants.

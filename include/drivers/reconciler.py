@@ -2,32 +2,26 @@
 
 from __future__ import annotations
 
-import subprocess
 import time
 from collections.abc import Callable
-from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 
-import psutil
 from filelock import FileLock, Timeout
 
-from include.drivers import driver_log, submit
 from include.drivers.app_drivers import AppDrivers, apps_of, problem
 from include.drivers.app_reconciler import AppReconciler, Method
 from include.drivers.handover import HandOver
+from include.drivers.launcher import Launcher
 from include.drivers.ledger import Ledger
 from include.drivers.submit import SubmitOptions
-from include.lake.deployments import DeploymentStore
-from include.lake.reconfigurations import ReconfigurationStore
+from include.lake.control_tables import ControlTables
 from include.lake.store import Lake
 from include.model.decision import Reconfiguration
-from include.model.deployment import AppDeployment, Deployment
+from include.model.deployment import Deployment
 from include.model.errors import MillraceError, NotReady
 from include.model.spec import PipelineSpec
-from include.run_folder.arguments import DriverArguments
-from include.run_folder.discovery import LiveDriver, find
-from include.run_folder.process import ProcessId
+from include.run_folder.discovery import find
 from include.run_folder.record import DriverRecord
 
 LOCK_SLACK_S = 30.0
@@ -58,11 +52,10 @@ class Reconciler:
         method: Method = "hand-over",
         clock: Callable[[], datetime] = lambda: datetime.now(UTC),
     ) -> None:
-        self._spec, self._lake, self._options = spec, lake, submit
+        self._spec, self._tables = spec, ControlTables(lake)
         self._run_dir, self._log_dir = run_dir.resolve(), log_dir.resolve()
         self._method, self._clock = method, clock
-        self._deployments = DeploymentStore(lake)
-        self._children: list[subprocess.Popen[bytes]] = []
+        self._launcher = Launcher(spec, submit, lake.root.resolve(), self._run_dir, self._log_dir)
 
     def reconcile(self, wait_s: float | None = None, patience_s: float | None = None) -> tuple[Reconfiguration, ...]:
         """Make the pipeline run its latest Deployment and return what had to be changed.
@@ -95,24 +88,25 @@ class Reconciler:
 
     def problem(self) -> str | None:
         """Say what is wanted and does not run, and why, or what runs on unwanted; None if all is well."""
-        deployment = self._deployments.latest(self._spec.name)
-        return None if deployment is None else problem(self._run_dir, deployment, self._deployments, self._clock())
+        deployments = self._tables.deployments
+        latest = deployments.latest(self._spec.name)
+        return None if latest is None else problem(self._run_dir, latest, deployments, self._clock())
 
     def status(self) -> tuple[DriverRecord, ...]:
         """Return each app's live drivers, its newest one, and its last failure that is not forgiven; newest first.
 
-        A driver whose process is gone without a word is told as failed.
+        A driver whose process is gone without a word counts as failed.
         """
-        apps = self._apps(self._deployments.latest(self._spec.name))
-        return tuple(record for app in apps for record in self._fleet(app).status())
+        apps = self._apps(self._tables.deployments.latest(self._spec.name))
+        return tuple(record for app in apps for record in self._drivers(app).status())
 
     def _steps(self, leave_at_s: float) -> tuple[Reconfiguration, ...]:
         changes: list[Reconfiguration] = []
         for _ in range(MOST_STEPS):
-            deployment = self._deployments.latest(self._spec.name)
+            deployment = self._tables.deployments.latest(self._spec.name)
             if deployment is None:
                 break
-            self._children = [child for child in self._children if child.poll() is None]
+            self._launcher.reap()
             steps = [self._app(app, leave_at_s).step(deployment) for app in self._apps(deployment)]
             changes += [change for step in steps for change in step.changes]
             if not any(step.again for step in steps):
@@ -122,45 +116,18 @@ class Reconciler:
     def _apps(self, deployment: Deployment | None) -> list[str]:
         return apps_of(self._run_dir, self._spec.name, deployment.apps if deployment else [self._spec.app])
 
-    def _fleet(self, app: str) -> AppDrivers:
-        return AppDrivers(self._run_dir, self._spec.name, app, self._deployments, self._log_dir)
+    def _drivers(self, app: str) -> AppDrivers:
+        return AppDrivers(self._run_dir, self._spec.name, app, self._tables.deployments, self._log_dir)
 
     def _app(self, app: str, leave_at_s: float) -> AppReconciler:
         spec = self._spec
-        ledger = Ledger(spec.name, app, ReconfigurationStore(self._lake), self._clock)
-        hand_over = HandOver(self._run_dir, spec.name, spec.ready_deadline_s, spec.stop_deadline_s, leave_at_s)
         return AppReconciler(
-            fleet=self._fleet(app),
-            ledger=ledger,
-            hand_over=hand_over,
+            drivers=self._drivers(app),
+            ledger=Ledger(spec.name, app, self._tables, self._clock),
+            hand_over=HandOver(self._run_dir, spec.name, spec.ready_deadline_s, spec.stop_deadline_s, leave_at_s),
             method=self._method,
             quota=spec.guards.max_total_slots,
             hang_deadline_s=spec.hang_deadline_s,
             clock=self._clock,
-            spawn=self._spawn,
+            launcher=self._launcher,
         )
-
-    def _spawn(self, app: AppDeployment, name: str, version: int, number: int) -> LiveDriver:
-        arguments = DriverArguments(
-            pipeline=self._spec.name,
-            app=name,
-            generation=number,
-            version=version,
-            slots=app.slots,
-            epoch=0,
-            run_dir=self._run_dir,
-            lake=self._lake.root.resolve(),
-            period_s=self._spec.period_s,
-            ready_deadline_s=self._spec.ready_deadline_s,
-            stop_deadline_s=self._spec.stop_deadline_s,
-            script=submit.script_path(app),
-            args=app.args,
-            batch_deadline_s=self._spec.batch_deadline_s,
-        )
-        child = submit.start(
-            self._options, app, arguments, driver_log.path(self._log_dir, self._spec.name, name, number)
-        )
-        self._children.append(child)
-        with suppress(psutil.NoSuchProcess):
-            return LiveDriver(arguments, (ProcessId.of(child.pid),))
-        return LiveDriver(arguments, ())  # it has ended already

@@ -26,7 +26,7 @@ DEFAULTS = {
     "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
     "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
 }
-"""What small micro-batches on Delta want; a pipeline's own ``submit.conf`` wins, its script does not."""
+"""What suits small micro-batches on Delta; a pipeline's own ``submit.conf`` wins, its script does not."""
 
 JOINED = {"spark.driver.extraJavaOptions": " ", "spark.driver.extraClassPath": os.pathsep, "spark.jars": ","}
 """Settings that a pipeline's own value is added to instead of replacing ours."""
@@ -58,10 +58,10 @@ def command(options: SubmitOptions, app: AppDeployment, arguments: DriverArgumen
         if values:
             argv += [option, ",".join(values)]
     argv += [str(RUN_SCRIPT), *arguments.argv()]
-    for word in argv:
-        if "\0" in word or "\r" in word:
+    for argument in argv:
+        if "\0" in argument or "\r" in argument:
             remedy = "Pass such text in a file or an environment variable."
-            raise MillraceError("args", word, "text without NUL and carriage return", remedy)
+            raise MillraceError("args", argument, "text without NUL and carriage return", remedy)
     return argv
 
 
@@ -71,7 +71,7 @@ def conf(options: SubmitOptions, app: AppDeployment) -> dict[str, str]:
     merged = {**DEFAULTS, **options.conf}
     for key, value in submit.conf.items():
         merged[key] = f"{merged[key]}{JOINED[key]}{value}" if key in JOINED and key in merged else value
-    if not _here(submit):
+    if not _on_this_machine(submit):
         # executors elsewhere must reach the driver, so it cannot stay on the loopback address
         for key in LOOPBACK_CONF - set(submit.conf):
             merged.pop(key, None)
@@ -91,7 +91,7 @@ def environment(options: SubmitOptions, app: AppDeployment, inherited: Mapping[s
     """
     submit = _submit(app)
     env = {k: v for k, v in inherited.items() if not k.startswith(NOT_INHERITED)}
-    env.update({k: v for k, v in options.env.items() if k != LOOPBACK_VARIABLE or _here(submit)})
+    env.update({k: v for k, v in options.env.items() if k != LOOPBACK_VARIABLE or _on_this_machine(submit)})
     interpreter = submit.python or (str(options.python) if options.python else None)
     if interpreter:
         env["PYSPARK_PYTHON"] = env["PYSPARK_DRIVER_PYTHON"] = interpreter
@@ -106,7 +106,7 @@ def start(options: SubmitOptions, app: AppDeployment, arguments: DriverArguments
     Args:
         options: The installation's part.
         app: What to run.
-        arguments: What the driver is told.
+        arguments: The driver's own arguments.
         log: File for everything it prints, appended.
 
     Raises:
@@ -138,7 +138,7 @@ def script_path(app: AppDeployment) -> Path:
     return resolve_script(app.script, REPO)
 
 
-def _here(submit: Submit) -> bool:
+def _on_this_machine(submit: Submit) -> bool:
     host = submit.master.removeprefix("spark://").rsplit(":", 1)[0]
     return host in ("local", "localhost") or host.startswith("127.")
 

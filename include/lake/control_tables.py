@@ -1,4 +1,4 @@
-"""The control tables of one lake, made once by the wiring and handed to whoever needs one of them."""
+"""The control tables of one lake, made once and handed to whoever needs one of them."""
 
 from __future__ import annotations
 

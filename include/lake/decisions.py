@@ -1,4 +1,4 @@
-"""Every look that was taken, holds included."""
+"""Every evaluation and what became of it, holds included."""
 
 from __future__ import annotations
 
@@ -15,22 +15,23 @@ from include.model.decision import Action, Decision
 from include.model.protocols import Cursor
 
 TABLE = "control/decisions"
-MOST_LOOKS = 100_000
-"""More looks than two months of one a minute."""
+MOST_EVALUATIONS = 100_000
+"""More than two months of one a minute."""
 ID_TIME = "%Y%m%dT%H%M%S"
+_MEASURED = pc.field("cursor_version").is_valid() & pc.field("signals").is_valid()
 CLOCK_SET_BACK = timedelta(hours=1)
 """How far the clock may have been set back between a Decision and what is recorded under an id of its time."""
-LOOKS_TRIED = 3
-"""Looks of which one is taken for no dry run: several in a row are rare."""
+LAST_TRIED = 3
+"""Evaluations among which one is no dry run: several of these in a row are rare."""
 
 
 def new_decision_id(time: datetime, *what: str) -> str:
     """Return an id that sorts by time, for example ``20130101T120000-1f3a9c04``.
 
-    The same look gives the same id, so that a retried task finds the Decision it made before.
+    The same evaluation gives the same id, so that a retried task finds the Decision it made before.
 
     Args:
-        time: When the look was taken (UTC).
+        time: When the evaluation was (UTC).
         what: What tells this Decision from others of the same second: the pipeline, the request.
     """
     digest = hashlib.sha256("\0".join([time.isoformat(), *what]).encode()).hexdigest()
@@ -55,76 +56,70 @@ class DecisionStore:
 
     def get(self, decision_id: str) -> Decision | None:
         """Return one Decision."""
-        wanted = RowQuery(
+        query = RowQuery(
             TABLE, None, 1, not_before=_not_before(decision_id), equal={"decision_id": decision_id},
             transaction=_transaction(decision_id),
         )  # fmt: skip
-        return next(iter(self._read(wanted)), None)
+        return next(iter(self._read(query)), None)
 
     def last(self, pipeline: str) -> Decision | None:
         """Return a pipeline's newest Decision."""
-        found = self.recent(pipeline, 1)
-        return found[0] if found else None
+        return next(iter(self.recent(pipeline, 1)), None)
 
     def cursor(self, pipeline: str) -> Cursor:
-        """Return where a pipeline's last look stopped reading."""
-        looks = self._read(RowQuery(TABLE, pipeline, 1, where=pc.field("cursor_version").is_valid()))
-        if not looks or looks[0].cursor_version is None:
+        """Return where a pipeline's last evaluation stopped reading."""
+        last = next(iter(self._read(RowQuery(TABLE, pipeline, 1, where=pc.field("cursor_version").is_valid()))), None)
+        if last is None or last.cursor_version is None:
             return Cursor()
-        return Cursor(looks[0].cursor_version, looks[0].cursor_until, looks[0].cursor_table)
+        return Cursor(last.cursor_version, last.cursor_until, last.cursor_table)
 
     def last_measured(self, pipeline: str) -> Decision | None:
-        """Return a pipeline's newest look that measured something and was no dry run."""
-        same = pc.field("cursor_version").is_valid() & pc.field("signals").is_valid()
-        rows = read_recent(self.lake, RowQuery(TABLE, pipeline, LOOKS_TRIED, where=same)).rows.to_pylist()
-        looks = (decision_from_row(row) for row in reversed(rows))
-        return next((look for look in looks if _counts(look)), None)
+        """Return a pipeline's newest evaluation that measured something and was no dry run."""
+        last = self._read(RowQuery(TABLE, pipeline, LAST_TRIED, where=_MEASURED))
+        return next((decision for decision in last if _counts(decision)), None)
 
     def awaiting(self, pipeline: str, since: datetime) -> list[Decision]:
         """Return a pipeline's Decisions since a time that were put before a person, newest first."""
-        found = self._read(RowQuery(TABLE, pipeline, 100, not_before=since, equal={"action": Action.AWAIT.value}))
-        return [decision for decision in found if decision.time > since]
+        newest = self._read(RowQuery(TABLE, pipeline, 100, not_before=since, equal={"action": Action.AWAIT.value}))
+        return [decision for decision in newest if decision.time > since]
 
     def of_reason(self, pipeline: str, reason_code: str, since: datetime) -> list[Decision]:
         """Return a pipeline's Decisions of one reason since a time, newest first, 100 at most."""
-        found = self._read(RowQuery(TABLE, pipeline, 100, not_before=since, equal={"reason_code": reason_code}))
-        return [decision for decision in found if decision.time >= since]
+        newest = self._read(RowQuery(TABLE, pipeline, 100, not_before=since, equal={"reason_code": reason_code}))
+        return [decision for decision in newest if decision.time >= since]
 
     def evaluations(self, pipeline: str, since: datetime | None, until: datetime) -> list[Decision]:
-        """Return the looks of a pipeline that measured something, oldest first.
+        """Return the evaluations of a pipeline that measured something, oldest first.
 
-        A dry run is none: the look after it starts where it did.
+        A dry run is none: the evaluation after it starts where it did.
 
         Args:
             pipeline: Name of the pipeline.
-            since: Earliest time of a look (UTC), itself included; None for no limit.
-            until: Latest time of a look (UTC), itself included.
+            since: Earliest time (UTC), itself included; None for no limit.
+            until: Latest time (UTC), itself included.
         """
         where = f"pipeline = {literal(pipeline)} and cursor_version is not null and time <= {literal(until)}"
         if since is not None:
             where += f" and time >= {literal(since)} and date >= cast({literal(f'{since:%Y-%m-%d}')} as date)"
-        sql = f"select * from decisions where {where} and signals is not null order by time limit {MOST_LOOKS}"  # noqa: S608 - values pass through literal()
-        found = [decision_from_row(row) for row in self.lake.rows(sql, TABLE)]
-        return [decision for decision in found if _counts(decision)]
+        sql = f"select * from decisions where {where} and signals is not null order by time limit {MOST_EVALUATIONS}"  # noqa: S608 - values pass through literal()
+        return [decision for row in self.lake.rows(sql, TABLE) if _counts(decision := decision_from_row(row))]
 
     def last_evaluation(self, pipeline: str, until: datetime) -> Decision | None:
-        """Return the newest look of a pipeline up to a time (UTC) that measured something."""
-        measured = pc.field("cursor_version").is_valid() & pc.field("signals").is_valid()
-        found = self._read(RowQuery(TABLE, pipeline, 1, where=measured & (pc.field("time") <= until)))
-        return next(iter(found), None)
+        """Return the newest evaluation of a pipeline up to a time (UTC) that measured something."""
+        return next(iter(self._read(RowQuery(TABLE, pipeline, 1, where=_MEASURED & (pc.field("time") <= until)))), None)
 
     def recent(self, pipeline: str | None = None, limit: int = 50) -> list[Decision]:
         """Return the newest Decisions, newest first, of one pipeline or of all."""
         return self._read(RowQuery(TABLE, pipeline, limit))
 
-    def _read(self, wanted: RowQuery) -> list[Decision]:
+    def _read(self, query: RowQuery) -> list[Decision]:
         """Return Decisions, newest first."""
-        return [decision_from_row(row) for row in reversed(read_recent(self.lake, wanted).rows.to_pylist())]
+        return [decision_from_row(row) for row in reversed(read_recent(self.lake, query).rows.to_pylist())]
 
 
-def _counts(look: Decision) -> bool:
-    """Say whether a look is one that the next goes on from."""
-    return look.signals is not None and look.signals.telemetry_version == look.cursor_version
+def _counts(decision: Decision) -> bool:
+    """Say whether an evaluation measured something and the next one goes on from it: a dry run is none."""
+    return decision.signals is not None and decision.signals.telemetry_version == decision.cursor_version
 
 
 def _transaction(decision_id: str) -> str:

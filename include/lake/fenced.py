@@ -11,10 +11,11 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from deltalake import DeltaTable, Transaction
-from deltalake.exceptions import CommitFailedError, DeltaError
+from deltalake.exceptions import DeltaError
 
+from include.lake.problems import unwritable
 from include.lake.schemas import TABLES
-from include.lake.store import Lake, _arrow, _unwritable, append_rows, is_stale
+from include.lake.store import Lake, append_rows, is_conflict, is_stale, to_arrow
 from include.model.errors import Conflict
 
 
@@ -47,8 +48,8 @@ class FencedTable:
         newest = handle.transaction_version(self._fence)
         if newest is not None and newest > self._generation:
             raise Fenced(f"{self._fence}: generation {newest} writes now, this is {self._generation}")
-        found = {i: handle.transaction_version(i) for i in ids}
-        return {i: int(n) for i, n in found.items() if n is not None}
+        numbers = {i: handle.transaction_version(i) for i in ids}
+        return {i: int(n) for i, n in numbers.items() if n is not None}
 
     def append(self, rows: Sequence[Mapping[str, Any]], transactions: Mapping[str, int]) -> int:
         """Append rows as one commit on the handle that :meth:`committed` has read, and return its version.
@@ -65,12 +66,12 @@ class FencedTable:
         handle = self._handle if self._handle is not None else self._fresh()
         marks = [Transaction(self._fence, self._generation), *(Transaction(k, v) for k, v in transactions.items())]
         try:
-            return append_rows(handle, _arrow(rows, TABLES[self._table]), marks)
+            return append_rows(handle, to_arrow(rows, TABLES[self._table]), marks)
         except (OSError, DeltaError) as error:
             self._handle = None
-            if isinstance(error, CommitFailedError) and ("oncurrent transaction" in str(error) or is_stale(error)):
+            if is_conflict(error) or is_stale(error):
                 raise Conflict(f"{self._table}: {self._fence} was committed by another writer") from error
-            raise _unwritable(self._lake.path(self._table), error) from error
+            raise unwritable(self._lake.path(self._table), error) from error
 
     def _fresh(self) -> DeltaTable:
         try:
@@ -81,5 +82,5 @@ class FencedTable:
                 self._handle.update_incremental()
         except (OSError, DeltaError) as error:
             self._handle = None
-            raise _unwritable(self._lake.path(self._table), error) from error
+            raise unwritable(self._lake.path(self._table), error) from error
         return self._handle

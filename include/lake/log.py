@@ -20,10 +20,8 @@ from urllib.parse import unquote
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
-from deltalake import DeltaTable
-from deltalake.exceptions import DeltaError
 
-from include.model.errors import MillraceError
+from include.lake.problems import unreadable
 
 NOTHING = -1
 """Version of a table that is not there."""
@@ -156,7 +154,7 @@ class DeltaLog:
         except FileNotFoundError:
             return None
         except OSError as error:
-            raise _unreadable(file, error) from error
+            raise unreadable(file, error) from error
         stamp = _TIMESTAMP.search(text)
         time = datetime.fromtimestamp(int(stamp[1]) / 1000, UTC) if stamp else None
         if b'"remove":' not in text and (_of_others(text, pipeline) or _without(text, transaction)):
@@ -164,7 +162,7 @@ class DeltaLog:
         try:
             return _parsed(version, time, text)
         except (ValueError, KeyError, TypeError, AttributeError) as error:
-            raise _unreadable(file, error) from error
+            raise unreadable(file, error) from error
 
     def transactions(self, version: int) -> frozenset[str] | None:
         """Return the ids of the application transactions in an entry of the log; None if it is empty or gone.
@@ -178,7 +176,7 @@ class DeltaLog:
         except FileNotFoundError:
             return None
         except OSError as error:
-            raise _unreadable(file, error) from error
+            raise unreadable(file, error) from error
         return frozenset(json.loads(name) for name in _TRANSACTION.findall(text)) if text else None
 
     def versions(self) -> tuple[list[int], list[int]]:
@@ -192,7 +190,7 @@ class DeltaLog:
         except FileNotFoundError:
             return [], []
         except OSError as error:
-            raise _unreadable(self.folder, error) from error
+            raise unreadable(self.folder, error) from error
         entries = [int(name[1]) for name in names if name[2] == "json"]
         return entries, [int(name[1]) for name in names if name[2] != "json"]
 
@@ -209,7 +207,7 @@ class DeltaLog:
                 return next((str(action["metaData"]["id"]) for action in actions if "metaData" in action), None)
             return self._id_in_checkpoint()
         except (OSError, ValueError, KeyError, TypeError, pa.ArrowException) as error:
-            raise _unreadable(first, error) from error
+            raise unreadable(first, error) from error
 
     def _id_in_checkpoint(self) -> str | None:
         for file in sorted(self.folder.glob("*.checkpoint*.parquet"), reverse=True):
@@ -243,45 +241,6 @@ class DeltaLog:
         return version
 
 
-def newest_version(source: Path) -> int:
-    """Return the newest version of a pipeline's source table.
-
-    Raises:
-        MillraceError: If there is none, or one whose files cannot be read by their columns' names.
-    """
-    try:
-        table = DeltaTable(str(source))
-        mapping = table.metadata().configuration.get("delta.columnMapping.mode", "none")
-    except (OSError, DeltaError) as error:
-        raise MillraceError("source", str(source), "a Delta table", "Start the feed, or name another table.") from error
-    if mapping != "none":
-        remedy = "Its files do not have the columns' names: profile a table without column mapping."
-        raise MillraceError("delta.columnMapping.mode", mapping, "none", remedy)
-    return int(table.version())
-
-
-def appended_files(source: Path, after: int, through: int) -> tuple[Path, ...]:
-    """Return the data files that the commits of (after, through] appended; what compaction rewrote is not among them.
-
-    After -1 these are all files there are, also where the log begins later.
-
-    Raises:
-        MillraceError: If commits of the range were cleaned from the log.
-    """
-    log = DeltaLog(source)
-    if after < 0 and log.commit(0) is None:
-        files = DeltaTable(str(source), version=through).file_uris()
-        return tuple(Path(unquote(f.removeprefix("file://"))) for f in files)
-    files = []
-    for version in range(after + 1, through + 1):
-        commit = log.commit(version)
-        if commit is None:
-            remedy = f"Version {version} was cleaned from the log: go on with --since-version {version}."
-            raise MillraceError("--since-version", after, f">= {version}", remedy)
-        files += [source / file.path for file in commit.added]
-    return tuple(files)
-
-
 def _of_others(text: bytes, pipeline: str | None) -> bool:
     """Say whether an entry names partitions of pipelines, and this one is not among them."""
     if pipeline is None or b'"pipeline":"' not in text:
@@ -312,9 +271,3 @@ def _parsed(version: int, time: datetime | None, text: bytes) -> Commit:
 
 def _added(add: Mapping[str, Any]) -> AddedFile:
     return AddedFile(unquote(add["path"]), add.get("partitionValues") or {}, add.get("stats") or "{}")
-
-
-def _unreadable(file: Path, error: Exception) -> MillraceError:
-    reason = " ".join(str(error).split())[:200]
-    remedy = f"Restore it, or check its permissions ({reason})."
-    return MillraceError("lake", str(file), "readable Delta tables", remedy)

@@ -11,9 +11,10 @@ from datetime import date
 from deltalake import DeltaTable
 from deltalake.exceptions import CommitFailedError, DeltaError
 
+from include.lake.problems import unwritable
 from include.lake.repartition import repartition
 from include.lake.store import Lake
-from include.model.errors import Conflict, MillraceError
+from include.model.errors import Conflict
 
 MANY_FILES = 32
 """Files of a pipeline's present day (or of a table without days) before compacting them is worth the rewriting."""
@@ -98,9 +99,7 @@ def _named(lake: Lake, table: str) -> Iterator[None]:
     except CommitFailedError as error:
         raise Conflict(f"{table}: {error}") from error
     except (OSError, DeltaError) as error:
-        reason = (str(error).strip().splitlines() or [type(error).__name__])[-1][:300]
-        remedy = f"Free space, or check the folder and its _delta_log ({reason})."
-        raise MillraceError("lake", str(path), "a readable and writable Delta table", remedy) from error
+        raise unwritable(path, error) from error
 
 
 def _compact(handle: DeltaTable, today: date) -> None:

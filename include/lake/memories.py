@@ -1,4 +1,4 @@
-"""What each optimizer keeps between looks."""
+"""What each optimizer keeps between evaluations."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class MemoryStore:
     lake: Lake
 
     def latest(self, pipeline: str, optimizer: str, besides: str = "", before: datetime | None = None) -> Memory:
-        """Return an optimizer's memory after the last look; empty before the first.
+        """Return an optimizer's memory after the last evaluation; empty before the first.
 
         Args:
             pipeline: Name of the pipeline.
@@ -34,8 +34,9 @@ class MemoryStore:
         where = pc.field("decision_id") != besides
         if before is not None:
             where &= pc.field("time") < before
-        found = read_recent(self.lake, RowQuery(TABLE, pipeline, 1, equal={"optimizer": optimizer}, where=where))
-        return json.loads(found.rows["value"][0].as_py()) if len(found.rows) else {}
+        query = RowQuery(TABLE, pipeline, 1, equal={"optimizer": optimizer}, where=where)
+        newest = read_recent(self.lake, query).rows
+        return json.loads(newest["value"][0].as_py()) if len(newest) else {}
 
     def record(self, pipeline: str, optimizer: str, decision_id: str, time: datetime, value: Memory) -> None:
         """Store an optimizer's memory once a decision."""

@@ -13,7 +13,7 @@ from include.model.signals import Observation
 
 TABLE = "control/observations"
 KEEP_PER_LEVEL = 20
-"""Most recent points of each (operator, p) that a look carries; Top-K (ContTune, Section 7) keeps fewer of them."""
+"""Newest points of each (operator, p) that an evaluation carries; Top-K (ContTune, Section 7) keeps fewer of them."""
 MOST_POINTS = 50_000
 """Newest points among which they are looked for: a month of one a minute."""
 
@@ -24,18 +24,18 @@ class ObservationStore:
 
     lake: Lake
 
-    def add(self, pipeline: str, observations: Sequence[Observation], look: str, number: int) -> None:
-        """Store a look's observations once.
+    def add(self, pipeline: str, observations: Sequence[Observation], series: str, number: int) -> None:
+        """Store an evaluation's observations once.
 
         Args:
             pipeline: Name of the pipeline.
             observations: What was measured.
-            look: Name of the sequence that ``number`` counts, so that a retried look adds nothing twice.
-            number: Version of ``telemetry/batches`` that the look read up to.
+            series: Name of the series that ``number`` counts, so that a retried task adds nothing twice.
+            number: Version of ``telemetry/batches`` that it read up to.
         """
         if observations:
             rows = [observation_row(pipeline, o) for o in observations]
-            self.lake.append(TABLE, rows, {f"observations/{pipeline}/{look}": number})
+            self.lake.append(TABLE, rows, {f"observations/{pipeline}/{series}": number})
 
     def recent(self, pipeline: str, per_level: int = KEEP_PER_LEVEL) -> tuple[Observation, ...]:
         """Return the most recent points of every (operator, p), oldest first."""

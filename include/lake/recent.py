@@ -1,8 +1,8 @@
-"""The newest rows of a growing table, at a cost that its age does not matter to.
+"""The newest rows of a growing table, at a cost that does not grow with its age.
 
-The log is walked backwards from the newest version, and the data files that its commits name are read directly. What
-was compacted since is read from the files as they were written, which stay for a day. Where the log was cleaned, or
-nothing came for so long that the walk would not end, the files of the newest version are read instead, newest first.
+The log is walked backwards from the newest version, and the data files that its commits name are read directly. Rows
+that were compacted since are read from the files as they were written, which stay for a day. Where the log was cleaned,
+or nothing came for so long that the walk would not end, the files of the newest version are read instead, newest first.
 
 A file that cannot be read is left out and named: its rows count as missing.
 """
@@ -23,9 +23,9 @@ from deltalake import DeltaTable
 from deltalake.exceptions import DeltaError
 
 from include.lake.log import AddedFile, Commit
+from include.lake.problems import unreadable
 from include.lake.schemas import TABLES
 from include.lake.store import Lake
-from include.model.errors import MillraceError
 
 LOG = logging.getLogger(__name__)
 
@@ -39,7 +39,7 @@ MOST_FILES = 3_000
 """Files of the newest version that are read at most."""
 
 OLD_FILES = 3
-"""Files in a row with nothing but rows before the bound, after which there is nothing newer: one can be late."""
+"""Files in a row with nothing but rows before the bound, after which nothing newer is expected: one can be late."""
 
 CLOCK_MARGIN = timedelta(minutes=10)
 """How far the clocks of those who commit may differ."""
@@ -56,11 +56,11 @@ class Recent:
     """The newest rows of a table.
 
     Attributes:
-        rows: They, in the order in which they were committed, oldest first; columns as the files have them.
-        whole: True if there are no more that were asked for: none was left out for its number or its distance.
+        rows: In the order in which they were committed, oldest first; columns as the files have them.
+        whole: True if there are no more: none was left out for its number or its distance.
         unreadable: Files that could not be read, relative to the lake, newest first.
-        by_version: False if the newest version's files were read: rows of commits that were not asked for are among
-            these, as files do not tell when their rows were committed.
+        by_version: False if the newest version's files were read: rows of commits out of the range are among them, as
+            files do not tell when their rows were committed.
     """
 
     rows: pa.Table
@@ -71,7 +71,7 @@ class Recent:
 
 @dataclass(frozen=True)
 class RowQuery:
-    """Which rows of a table are wanted.
+    """Which rows of a table to return.
 
     Attributes:
         table: The table's name.
@@ -106,8 +106,8 @@ class RowQuery:
             return False
         return all(file.may_have(column, text) for column, text in self.equal.items())
 
-    def of(self, rows: pa.Table, file: AddedFile) -> pa.Table:
-        """Return those rows of a file that are wanted; times apart."""
+    def select(self, rows: pa.Table, file: AddedFile) -> pa.Table:
+        """Return the rows of a file that belong to the query; times apart."""
         equal = self.equal if self.pipeline is None else {**self.equal, "pipeline": self.pipeline}
         for column, text in equal.items():
             if not file.has_only(column, text):
@@ -116,15 +116,15 @@ class RowQuery:
 
 
 class _LogEndsError(Exception):
-    """The log does not lead back as far as was asked."""
+    """The log does not lead back far enough."""
 
 
 @dataclass
 class _Reading:
-    """One read under way: what was found so far, newest first."""
+    """One read under way: its rows so far, newest first."""
 
     lake: Lake
-    wanted: RowQuery
+    query: RowQuery
     pieces: list[pa.Table] = field(default_factory=list)
     unreadable: list[str] = field(default_factory=list)
     count: int = 0
@@ -132,14 +132,14 @@ class _Reading:
     by_version: bool = True
 
     def take(self, file: AddedFile) -> None:
-        """Read a file and keep what is wanted of it; one that cannot be read is only named."""
-        wanted = self.wanted
-        path = self.lake.path(wanted.table) / file.path
+        """Read a file and keep the rows of the query; one that cannot be read is only named."""
+        query = self.query
+        path = self.lake.path(query.table) / file.path
         try:
-            rows = wanted.of(self.lake.files.read(path, file.partition, TABLES[wanted.table].columns), file)
+            rows = query.select(self.lake.files.read(path, file.partition, TABLES[query.table].columns), file)
         except READ_ERRORS as error:
             LOG.warning("%s cannot be read, its rows count as missing: %s", path, error)
-            name = f"{wanted.table}/{file.path}"
+            name = f"{query.table}/{file.path}"
             self.unreadable.append(name)
             self.lake.unreadable[name] = " ".join(str(error).split())[:200]
             return
@@ -156,44 +156,44 @@ class _Reading:
     def oldest_needed(self) -> datetime:
         """Return the time that a row must have to be among the newest so far."""
         times = pa.chunked_array([piece["time"] for piece in self.pieces]).sort(order="descending")
-        return times[self.wanted.limit - 1].as_py() - TRUNCATION  # type: ignore[no-any-return]
+        return times[self.query.limit - 1].as_py() - TRUNCATION  # type: ignore[no-any-return]
 
     def result(self) -> Recent:
         """Return what was read."""
         if not self.pieces:
             return Recent(pa.table({}), self.whole, tuple(self.unreadable), self.by_version)
         rows = pa.concat_tables(reversed(self.pieces), promote_options="permissive")
-        whole = self.whole and self.count <= self.wanted.limit
-        newest = rows.slice(max(0, len(rows) - self.wanted.limit))
+        whole = self.whole and self.count <= self.query.limit
+        newest = rows.slice(max(0, len(rows) - self.query.limit))
         return Recent(newest, whole, tuple(self.unreadable), self.by_version)
 
 
-def read_recent(lake: Lake, wanted: RowQuery) -> Recent:
+def read_recent(lake: Lake, query: RowQuery) -> Recent:
     """Return the newest rows of a growing table.
 
     Args:
         lake: The lake.
-        wanted: Which rows.
+        query: Which rows.
 
     Raises:
         MillraceError: If the table's log cannot be read; a data file that cannot be read is no error.
     """
-    newest = lake.version(wanted.table)
-    if newest < 0 or _nobody(lake, wanted):
+    newest = lake.version(query.table)
+    if newest < 0 or _has_no_rows(lake, query):
         return Recent(pa.table({}), True)
-    reading = _Reading(lake, wanted)
+    reading = _Reading(lake, query)
     try:
         _walk(reading, newest)
     except _LogEndsError:
-        reading = _Reading(lake, wanted, whole=wanted.after < 0, by_version=False)
+        reading = _Reading(lake, query, whole=query.after < 0, by_version=False)
         _read_snapshot(reading)
     return reading.result()
 
 
-def _nobody(lake: Lake, wanted: RowQuery) -> bool:
+def _has_no_rows(lake: Lake, query: RowQuery) -> bool:
     """Say whether the folder alone shows that the pipeline has no rows: a table by pipelines, and none of its own."""
-    folder = lake.path(wanted.table)
-    if wanted.pipeline is None or (folder / f"pipeline={wanted.pipeline}").exists():
+    folder = lake.path(query.table)
+    if query.pipeline is None or (folder / f"pipeline={query.pipeline}").exists():
         return False
     try:
         return all(file.name.startswith(("pipeline=", "_")) for file in folder.iterdir())
@@ -207,27 +207,27 @@ def _walk(reading: _Reading, newest: int) -> None:
     Raises:
         _LogEndsError: If the log does not lead back far enough.
     """
-    wanted = reading.wanted
+    query = reading.query
     removed: set[str] = set()
     rewritten: set[str] = set()
-    old = _Old(wanted.not_before)
+    limit = _AgeLimit(query.not_before)
     for commit in _commits(reading, newest):
         removed |= commit.removed
         rewritten |= commit.rewritten
-        if wanted.through is not None and commit.version > wanted.through:
+        if query.through is not None and commit.version > query.through:
             continue
-        if old.commit(commit):
+        if limit.excludes(commit):
             return
         for file in commit.added:
-            if file.path in removed or not wanted.may_be_in(file) or old.file(file):
+            if file.path in removed or not query.may_be_in(file) or limit.is_old(file):
                 continue
-            if file.path in rewritten and not (reading.lake.path(wanted.table) / file.path).exists():
+            if file.path in rewritten and not (reading.lake.path(query.table) / file.path).exists():
                 raise _LogEndsError  # vacuumed: the compacted files have its rows
             reading.take(file)
-        if reading.count >= wanted.limit:
-            reading.whole = commit.version == wanted.after + 1 and reading.count == wanted.limit
+        if reading.count >= query.limit:
+            reading.whole = commit.version == query.after + 1 and reading.count == query.limit
             return
-        if old.enough:
+        if limit.is_reached:
             return
 
 
@@ -237,37 +237,37 @@ def _commits(reading: _Reading, newest: int) -> Iterator[Commit]:
     Raises:
         _LogEndsError: If one was cleaned from it, or so many gave too few rows.
     """
-    wanted, log = reading.wanted, reading.lake.log(reading.wanted.table)
-    most = MOST_COMMITS if wanted.bounded else COMMITS_OF_ROWS
-    for version in range(newest, wanted.after, -1):
+    query, log = reading.query, reading.lake.log(reading.query.table)
+    most = MOST_COMMITS if query.bounded else COMMITS_OF_ROWS
+    for version in range(newest, query.after, -1):
         if newest - version >= most:
-            if not wanted.bounded:
+            if not query.bounded:
                 raise _LogEndsError
             reading.whole = False
             return
-        commit = log.commit(version, wanted.pipeline, wanted.transaction)
+        commit = log.commit(version, query.pipeline, query.transaction)
         if commit is None:
             raise _LogEndsError
         yield commit
 
 
-class _Old:
+class _AgeLimit:
     """Tells when a walk back has come to where everything is older than needed, by files and by commits."""
 
     def __init__(self, not_before: datetime | None) -> None:
         self._not_before = not_before
-        self._in_a_row = 0
+        self._old_files = 0
         self._newest: datetime | None = None
 
     @property
-    def enough(self) -> bool:
+    def is_reached(self) -> bool:
         """Whether so many files in a row had nothing but old rows that there is nothing newer before them."""
-        return self._in_a_row >= OLD_FILES
+        return self._old_files >= OLD_FILES
 
-    def commit(self, commit: Commit) -> bool:
-        """Say whether a commit was made too long ago to bring rows that are needed.
+    def excludes(self, commit: Commit) -> bool:
+        """Say whether a commit is too old to bring rows that are needed.
 
-        That can only be told if the committers' clock is the one that the bound comes from: some commit is near it.
+        Only where the committers' clock is the one that the bound comes from can that be said: some commit is near it.
         """
         if self._not_before is None or commit.time is None:
             return False
@@ -275,46 +275,42 @@ class _Old:
         oldest = self._not_before - CLOCK_MARGIN
         return self._newest >= oldest and commit.time < oldest
 
-    def file(self, file: AddedFile) -> bool:
-        """Say whether a file's statistics tell that it has only old rows."""
+    def is_old(self, file: AddedFile) -> bool:
+        """Say whether a file has only old rows by its statistics."""
         time = file.newest_time
         if self._not_before is None or time is None:
             return False
         old = time + TRUNCATION < self._not_before
-        self._in_a_row = self._in_a_row + 1 if old else 0
+        self._old_files = self._old_files + 1 if old else 0
         return old
 
 
 def _read_snapshot(reading: _Reading) -> None:
     """Read files of the newest version, newest first by their statistics, until no newer row can come."""
-    wanted = reading.wanted
-    for count, file in enumerate(_snapshot(reading.lake, wanted)):
-        if reading.count >= wanted.limit and (file.newest_time or _NEVER) < reading.oldest_needed():
-            reading.whole = False
-            break
-        if count >= MOST_FILES:
+    query = reading.query
+    for count, file in enumerate(_snapshot(reading.lake, query)):
+        enough = reading.count >= query.limit and (file.newest_time or _NEVER) < reading.oldest_needed()
+        if enough or count >= MOST_FILES:
             reading.whole = False
             break
         reading.take(file)
     reading.sort()
 
 
-def _snapshot(lake: Lake, wanted: RowQuery) -> list[AddedFile]:
-    path = lake.path(wanted.table)
+def _snapshot(lake: Lake, query: RowQuery) -> list[AddedFile]:
+    path = lake.path(query.table)
     try:
         actions = pa.table(DeltaTable(str(path)).get_add_actions(flatten=False)).to_pylist()
     except (OSError, DeltaError) as error:
-        reason = " ".join(str(error).split())[:300]
-        remedy = f"Check its _delta_log ({reason})."
-        raise MillraceError(wanted.table, str(path), "a readable Delta table", remedy) from error
-    files = [file for file in map(_active, actions) if wanted.may_be_in(file)]
-    begin = wanted.not_before
+        raise unreadable(path, error, query.table) from error
+    files = [file for file in map(_active, actions) if query.may_be_in(file)]
+    begin = query.not_before
     in_time = [f for f in files if begin is None or f.newest_time is None or f.newest_time + TRUNCATION >= begin]
     return sorted(in_time, key=lambda file: file.newest_time or _NEVER, reverse=True)
 
 
 def _active(action: dict[str, Any]) -> AddedFile:
     partition = {k: None if v is None else str(v) for k, v in (action.get("partition") or {}).items()}
-    told = {"minValues": action.get("min") or {}, "maxValues": action.get("max") or {}}
-    texts = {name: {c: v for c, v in of.items() if isinstance(v, str | datetime)} for name, of in told.items()}
+    ends = {"minValues": action.get("min") or {}, "maxValues": action.get("max") or {}}
+    texts = {name: {c: v for c, v in of.items() if isinstance(v, str | datetime)} for name, of in ends.items()}
     return AddedFile(unquote(action["path"]), partition, json.dumps(texts, default=datetime.isoformat))

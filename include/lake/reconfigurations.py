@@ -20,7 +20,7 @@ class ReconfigurationStore:
     """Reconfigurations of all pipelines; a later row with the same start replaces an earlier one.
 
     A row that has ended is later than an open one whatever the clock says, and one with what was achieved is later
-    than the same without: it is written when a look has verified the change, under the same end.
+    than the same without: it is written when an evaluation has verified the change, under the same end.
     """
 
     lake: Lake

@@ -31,7 +31,7 @@ TRIES = 200
 """Entries by other writers that may come first: each costs the copying of their rows."""
 
 LONGEST_TEXT = 64
-"""Least and greatest texts up to this length are told in a file's statistics."""
+"""Least and greatest texts up to this length are in a file's statistics."""
 
 Action = Mapping[str, Any]
 
@@ -127,23 +127,24 @@ def _written(path: Path, schema: TableSchema, rows: pa.Table, values: Mapping[st
 
 
 def _statistics(rows: pa.Table) -> dict[str, Any]:
-    told: dict[str, Any] = {"numRecords": len(rows), "minValues": {}, "maxValues": {}, "nullCount": {}}
+    statistics: dict[str, Any] = {"numRecords": len(rows), "minValues": {}, "maxValues": {}, "nullCount": {}}
     for name in rows.column_names:
         column = rows[name]
         if pa.types.is_nested(column.type):
             continue
-        told["nullCount"][name] = column.null_count
+        statistics["nullCount"][name] = column.null_count
         if pa.types.is_string(column.type) and column.null_count < len(rows):
             least, greatest = pc.min_max(column).as_py().values()
             if max(len(least), len(greatest)) <= LONGEST_TEXT:
-                told["minValues"][name], told["maxValues"][name] = least, greatest
+                statistics["minValues"][name], statistics["maxValues"][name] = least, greatest
         elif pa.types.is_timestamp(column.type) and column.null_count < len(rows):
             least, greatest = pc.min_max(pc.cast(column, pa.timestamp("us", "UTC")).cast(pa.int64())).as_py().values()
-            told["minValues"][name], told["maxValues"][name] = _moment(least // 1000), _moment(-(-greatest // 1000))
-    return told
+            statistics["minValues"][name] = _iso(least // 1000)
+            statistics["maxValues"][name] = _iso(-(-greatest // 1000))
+    return statistics
 
 
-def _moment(at_ms: int) -> str:
+def _iso(at_ms: int) -> str:
     time_, rest = divmod(at_ms, 1000)
     return time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(time_)) + f".{rest:03d}Z"
 

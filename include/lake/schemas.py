@@ -1,24 +1,40 @@
-"""The lake's tables: Arrow schema, partitioning and the design's meaning of a row."""
+"""The lake's tables: columns with type, unit and meaning, partitioning, and who writes and reads them.
+
+``python -m include.lake.schemas`` writes docs/tables.md anew after a change.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 
 import pyarrow as pa
 
+DOCUMENT = Path(__file__).resolve().parents[2] / "docs" / "tables.md"
 TIME = pa.timestamp("us", "UTC")
-MAP_MS = pa.map_(pa.string(), pa.int64())
+TEXT, WHOLE, SMALL, REAL = pa.string(), pa.int64(), pa.int32(), pa.float64()
 OPERATOR = pa.struct(
     [
-        ("id", pa.string()),
-        ("name", pa.string()),
-        ("tasks", pa.int32()),
-        ("p", pa.int32()),
-        ("rows_in", pa.int64()),
-        ("rows_out", pa.int64()),
-        ("useful_s", pa.float64()),
+        ("id", TEXT),
+        ("name", TEXT),
+        ("tasks", SMALL),
+        ("p", SMALL),
+        ("rows_in", WHOLE),
+        ("rows_out", WHOLE),
+        ("useful_s", REAL),
     ]
 )
+TYPES = {
+    TIME: "timestamp (UTC)",
+    TEXT: "string",
+    WHOLE: "long",
+    SMALL: "int",
+    REAL: "double",
+    pa.date32(): "date",
+    pa.map_(TEXT, WHOLE): "map of string to long",
+    pa.list_(OPERATOR): "list of struct",
+}
 
 
 @dataclass(frozen=True)
@@ -28,10 +44,20 @@ class TableSchema:
     Attributes:
         columns: Arrow schema, ``pipeline`` and ``time`` first; ``date`` last where the table is partitioned.
         growing: True for tables that grow with time.
+        row: What a row is.
+        writer: Who writes it.
+        readers: Who reads it.
+        units: Unit of each column that has one, or its range.
+        meanings: Meaning of each column.
     """
 
     columns: pa.Schema
     growing: bool
+    row: str
+    writer: str
+    readers: str
+    units: Mapping[str, str]
+    meanings: Mapping[str, str]
 
     @property
     def partition_by(self) -> tuple[str, ...]:
@@ -39,139 +65,237 @@ class TableSchema:
         return ("pipeline", "date") if self.growing else ()
 
 
-def _table(*columns: tuple[str, pa.DataType], growing: bool) -> TableSchema:
-    fields = [("pipeline", pa.string()), ("time", TIME), *columns, *([("date", pa.date32())] if growing else [])]
-    return TableSchema(pa.schema(fields), growing)
+def _table(
+    row: str, writer: str, readers: str, time: str, *columns: tuple[str, pa.DataType, str, str], growing: bool = True
+) -> TableSchema:
+    """Return a table.
 
+    Args:
+        row: What a row is.
+        writer: Who writes it.
+        readers: Who reads it.
+        time: Meaning of its ``time``.
+        columns: Name, type, unit (empty for none) and meaning of each column beside pipeline, time and date.
+        growing: True if it grows with time.
+    """
+    every = [("pipeline", TEXT, "", "name of the pipeline"), ("time", TIME, "", time), *columns]
+    if growing:
+        every.append(("date", pa.date32(), "", "day of `time`; the table is partitioned by pipeline and date"))
+    return TableSchema(
+        pa.schema([(name, kind) for name, kind, _, _ in every]),
+        growing,
+        row,
+        writer,
+        readers,
+        {name: unit for name, _, unit, _ in every if unit},
+        {name: meaning for name, _, _, meaning in every},
+    )
+
+
+APP = ("app", TEXT, "", "name of the app inside the pipeline")
+GENERATION = ("generation", WHOLE, ">= 1", "start number of the driver; it only goes up")
+DECISION = ("decision_id", TEXT, "", "the Decision behind it; null where a person or the reconciler acted")
+PERIOD = "begin of the period, in the event time of the rows counted"
 
 TABLES: dict[str, TableSchema] = {
     "telemetry/batches": _table(
-        ("app", pa.string()),
-        ("query", pa.string()),
-        ("generation", pa.int64()),
-        ("epoch", pa.int64()),
-        ("batch_id", pa.int64()),
-        ("slots", pa.int32()),
-        ("rows_in", pa.int64()),
-        ("rows_out", pa.int64()),
-        ("durations_ms", MAP_MS),
-        ("backlog_rows", pa.int64()),
-        ("source_end", pa.int64()),
-        ("state_rows", pa.int64()),
-        ("state_bytes", pa.int64()),
-        ("host_cpu_other", pa.float64()),
-        ("operators", pa.list_(OPERATOR)),
-        growing=True,
+        "one committed micro-batch of one streaming query, or an idle marker where nothing arrives",
+        "the driver",
+        "quality gate, evaluation (capacity, rates, health), replay, demo",
+        "end of the batch",
+        APP,
+        ("query", TEXT, "", "name or id of the streaming query"),
+        GENERATION,
+        ("epoch", WHOLE, ">= 0", "checkpoint epoch of the query"),
+        ("batch_id", WHOLE, ">= 0", "Spark's batch id; an idle marker has that of the last batch"),
+        ("slots", SMALL, "cores", "cores of the app"),
+        ("rows_in", WHOLE, "rows", "read from the sources; 0 in an idle marker"),
+        ("rows_out", WHOLE, "rows", "written to the sink; null where the sink does not report it"),
+        (
+            "durations_ms",
+            pa.map_(TEXT, WHOLE),
+            "ms",
+            "Spark's durations by phase; `triggerExecution` is the whole batch, and an idle marker has none",
+        ),
+        ("backlog_rows", WHOLE, "rows", "committed to the sources and not yet read; null if unknown"),
+        ("source_end", WHOLE, "rows", "ever committed to the sources: its change a second is the arrival rate"),
+        ("state_rows", WHOLE, "rows", "held in state"),
+        ("state_bytes", WHOLE, "bytes", "held in state"),
+        ("host_cpu_other", REAL, "0..1", "share of the host's processors that others used; null if unknown"),
+        (
+            "operators",
+            pa.list_(OPERATOR),
+            "",
+            "of each operator: `id`, `name` of the plan node, `tasks` of its stage, `p` tasks that ran at once, "
+            "`rows_in`, `rows_out`, and `useful_s`, seconds of all its tasks together, waits included",
+        ),
     ),
     "telemetry/apps": _table(
-        ("app", pa.string()),
-        ("generation", pa.int64()),
-        ("cpu_ratio", pa.float64()),
-        ("rss_bytes", pa.int64()),
-        ("up_s", pa.float64()),
-        growing=True,
+        "one app between two flushes of its telemetry",
+        "the driver",
+        "quality gate",
+        "when it was measured",
+        APP,
+        GENERATION,
+        ("cpu_ratio", REAL, "0..cores", "processor seconds a second of the driver's process tree"),
+        ("rss_bytes", WHOLE, "bytes", "resident memory of the process tree"),
+        ("up_s", REAL, "s", "time since the driver started"),
     ),
     "telemetry/key_groups": _table(
-        ("operator", pa.string()),
-        ("key_group", pa.int32()),
-        ("app", pa.string()),
-        ("rows_in", pa.int64()),
-        ("rows_out", pa.int64()),
-        ("bytes_in", pa.int64()),
-        ("bytes_out", pa.int64()),
-        ("cpu_ms", pa.float64()),
-        ("state_bytes", pa.int64()),
-        growing=True,
+        "one key group of a keyed operator in one period",
+        "the profile job",
+        "evaluation (placement)",
+        PERIOD,
+        ("operator", TEXT, "", "the keyed operator"),
+        ("key_group", SMALL, ">= 0", "number of the group within the operator"),
+        APP,
+        ("rows_in", WHOLE, "rows", "received"),
+        ("rows_out", WHOLE, "rows", "emitted; not measured by the profile job"),
+        ("bytes_in", WHOLE, "bytes", "size of the rows received"),
+        ("bytes_out", WHOLE, "bytes", "size of the rows emitted; not measured by the profile job"),
+        ("cpu_ms", REAL, "ms", "processor time; not measured by the profile job"),
+        ("state_bytes", WHOLE, "bytes", "size of its state; not measured by the profile job"),
     ),
     "telemetry/flows": _table(
-        ("from_operator", pa.string()),
-        ("from_group", pa.int32()),
-        ("to_operator", pa.string()),
-        ("to_group", pa.int32()),
-        ("rows", pa.int64()),
-        ("bytes", pa.int64()),
-        growing=True,
+        "what one key group passed to another in one period",
+        "the profile job",
+        "evaluation (placement)",
+        PERIOD,
+        ("from_operator", TEXT, "", "operator that emits"),
+        ("from_group", SMALL, ">= 0", "its key group"),
+        ("to_operator", TEXT, "", "operator that receives"),
+        ("to_group", SMALL, ">= 0", "its key group"),
+        ("rows", WHOLE, "rows", "passed on"),
+        ("bytes", WHOLE, "bytes", "their size"),
     ),
     "telemetry/streams": _table(
-        ("stream", pa.string()),
-        ("app", pa.string()),
-        ("rows", pa.int64()),
-        ("bytes", pa.int64()),
-        ("queue_rows", pa.int64()),
-        ("latency_ms", pa.float64()),
-        ("shed_rows", pa.int64()),
-        growing=True,
+        "one input stream in one period, or in one micro-batch of a join",
+        "the profile job, a feed that redirects its streams, or the join's driver",
+        "evaluation (admission, joins)",
+        f"{PERIOD}; of a join, when its batch was reported",
+        ("stream", TEXT, "", "id of the stream"),
+        ("app", TEXT, "", "the app that reads it; of a feed, the ingest table that it enters"),
+        ("rows", WHOLE, "rows", "arrived, shed ones included"),
+        ("bytes", WHOLE, "bytes", "their size"),
+        ("queue_rows", WHOLE, "rows", "held back by the feed while the stream is redirected"),
+        ("latency_ms", REAL, "ms", "longest time that a redirection of the stream in the period held rows back"),
+        ("shed_rows", WHOLE, "rows", "dropped by the join"),
     ),
     "telemetry/workers": _table(
-        ("app", pa.string()),
-        ("generation", pa.int64()),
-        ("batch_id", pa.int64()),
-        ("worker", pa.int32()),
-        ("window_tuples", pa.int64()),
-        ("capacity", pa.int64()),
-        ("offered", pa.int64()),
-        ("messages", pa.int64()),
-        ("bytes", pa.int64()),
-        ("shed", pa.int64()),
-        ("late", pa.int64()),
-        ("workers", pa.int32()),
-        ("block", pa.int64()),
-        ("shed_ratio", pa.float64()),
-        growing=True,
+        "one worker of a stream join in one micro-batch",
+        "the join's driver",
+        "evaluation (joins)",
+        "when its batch was reported",
+        APP,
+        GENERATION,
+        ("batch_id", WHOLE, ">= 0", "Spark's batch id"),
+        ("worker", SMALL, ">= 0", "number of the worker"),
+        ("window_tuples", WHOLE, "tuples", "kept at the end of the batch"),
+        ("capacity", WHOLE, "tuples", "W, to be kept at most"),
+        ("offered", WHOLE, "tuples", "it would keep had nothing been shed"),
+        ("messages", WHOLE, "blocks", "received"),
+        ("bytes", WHOLE, "bytes", "size of the blocks received"),
+        ("shed", WHOLE, "tuples", "dropped to save work"),
+        ("late", WHOLE, "tuples", "dropped because they came too late"),
+        ("workers", SMALL, ">= 1", "m in force"),
+        ("block", WHOLE, "tuples", "block size in force"),
+        ("shed_ratio", REAL, "0..1", "shed ratio in force"),
     ),
     "control/deployments": _table(
-        ("version", pa.int64()),
-        ("content", pa.string()),
-        ("decision_id", pa.string()),
-        ("author", pa.string()),
+        "one version of a pipeline's desired state; never changed",
+        "launch, apply, the reconciler's roll-back",
+        "evaluation, reconciler, jobs and feeds that follow it, commands, console",
+        "when it was made",
+        ("version", WHOLE, ">= 1", "number of the version; it only goes up"),
+        ("content", TEXT, "JSON", "the whole Deployment"),
+        DECISION,
+        ("author", TEXT, "", "`decision`, `reconciler`, or the person who made it"),
         growing=False,
     ),
     "control/decisions": _table(
-        ("decision_id", pa.string()),
-        ("action", pa.string()),
-        ("reason_code", pa.string()),
-        ("sentence", pa.string()),
-        ("signals", pa.string()),
-        ("base_version", pa.int64()),
-        ("proposals", pa.string()),
-        ("predicted", pa.string()),
-        ("guards", pa.string()),
-        ("target", pa.string()),
-        ("models", pa.string()),
-        ("config_hash", pa.string()),
-        ("mlflow_run_id", pa.string()),
-        ("cursor_version", pa.int64()),
-        ("cursor_until", TIME),
-        ("cursor_table", pa.string()),
-        growing=True,
+        "one evaluation and what became of it, holds included",
+        "evaluation, apply, approval (vetoes)",
+        "the next evaluation, apply, replay, commands, console, demo",
+        "when it was decided",
+        ("decision_id", TEXT, "", "unique id; it sorts by time"),
+        ("action", TEXT, "", "`apply`, `advise`, `await`, `hold`, `veto` or `roll back`"),
+        ("reason_code", TEXT, "", "reason in snake case"),
+        ("sentence", TEXT, "", "reason for a person"),
+        ("signals", TEXT, "JSON", "the Signals that were measured; null if it did not get that far"),
+        ("base_version", WHOLE, ">= 1", "the Deployment version it was decided on; null without one"),
+        ("proposals", TEXT, "JSON", "every optimizer's Proposal"),
+        ("predicted", TEXT, "JSON", "predicted effect of the accepted proposals, by name with unit suffix"),
+        ("guards", TEXT, "JSON", "trace of the guards in their order"),
+        ("target", TEXT, "JSON", "the Deployment to apply; null unless the action is apply, await or roll back"),
+        ("models", TEXT, "JSON", "registered models used: version by name"),
+        ("config_hash", TEXT, "", "hash of the spec it ran under"),
+        ("mlflow_run_id", TEXT, "", "MLflow run of a change; null for holds"),
+        ("cursor_version", WHOLE, ">= -1", "version of `telemetry/batches` read up to; null if it was no evaluation"),
+        ("cursor_until", TIME, "", "time read up to"),
+        ("cursor_table", TEXT, "", "id of the table that `cursor_version` belongs to; null if it was not noted"),
     ),
     "control/reconfigurations": _table(
-        ("app", pa.string()),
-        ("decision_id", pa.string()),
-        ("tier", pa.string()),
-        ("from_version", pa.int64()),
-        ("to_version", pa.int64()),
-        ("generation", pa.int64()),
-        ("started", TIME),
-        ("ended", TIME),
-        ("downtime_s", pa.float64()),
-        ("outcome", pa.string()),
-        ("error", pa.string()),
-        ("achieved", pa.string()),
+        "a start, stop or change that happened; a later row of the same app and start replaces an earlier one",
+        "the reconciler, the evaluation that verifies it (`achieved`)",
+        "evaluation (guards, verification), reconciler, replay, commands, console, demo",
+        "its end, or its start while it is open",
+        APP,
+        DECISION,
+        ("tier", TEXT, "", "`T0`, `T1` or `T2`: obeyed between batches, live, by a restart"),
+        ("from_version", WHOLE, ">= 1", "the Deployment version before; null for a first start"),
+        ("to_version", WHOLE, ">= 1", "the version after; null for a stop"),
+        ("generation", WHOLE, ">= 1", "generation of the driver that was started; null for a stop"),
+        ("started", TIME, "", "when it began"),
+        ("ended", TIME, "", "when it was ready or had failed; null while open"),
+        ("downtime_s", REAL, "s", "predecessor's last commit to successor's first; null without a predecessor"),
+        ("outcome", TEXT, "", "`open`, `ready`, `failed`, `rolled back`, `stopped` or `circuit open`"),
+        ("error", TEXT, "", "the exception's last line where it failed"),
+        ("achieved", TEXT, "JSON", "what the next evaluations measured, keys as in the Decision's `predicted`"),
         growing=False,
     ),
     "control/observations": _table(
-        ("operator", pa.string()),
-        ("parallelism", pa.int32()),
-        ("processing_ability", pa.float64()),
-        ("noise", pa.float64()),
-        ("batches", pa.int64()),
-        growing=True,
+        "one measured point of processing ability: the Gaussian process's training data",
+        "evaluation",
+        "evaluation (first one after a start without Decisions)",
+        "when it was measured",
+        ("operator", TEXT, "", "the app, or `app/operator`"),
+        ("parallelism", SMALL, ">= 1", "p that really ran"),
+        ("processing_ability", REAL, "rows/s", "what p can process"),
+        ("noise", REAL, "rows/s", "standard error of it"),
+        ("batches", WHOLE, ">= 1", "healthy batches behind it"),
     ),
     "control/memory": _table(
-        ("optimizer", pa.string()),
-        ("decision_id", pa.string()),
-        ("value", pa.string()),
-        growing=True,
+        "what an optimizer keeps after one Decision",
+        "evaluation",
+        "the next evaluation, replay",
+        "when it was decided",
+        ("optimizer", TEXT, "", "registry name of the optimizer"),
+        ("decision_id", TEXT, "", "the Decision it was stored with"),
+        ("value", TEXT, "JSON", "the memory; its content is the optimizer's own"),
     ),
 }
+
+_HEAD = """# The tables of the lake
+
+What each table holds, who writes it and who reads it. Written from `include/lake/schemas.py` by
+`python -m include.lake.schemas`; [lake.md](lake.md) says how the tables are read and kept small.
+Missing is null, never 0. Columns that an older table lacks are null in its rows.
+"""
+
+
+def document() -> str:
+    """Return the page that describes every table and column."""
+    return "\n".join([_HEAD, *(_section(name, table) for name, table in TABLES.items())])
+
+
+def _section(name: str, table: TableSchema) -> str:
+    rows = [
+        f"| `{field.name}` | {TYPES[field.type]} | {table.units.get(field.name, '')} | {table.meanings[field.name]} |"
+        for field in table.columns
+    ]
+    head = [f"## {name}", "", f"A row is {table.row}.", "", f"Written by: {table.writer}. Read by: {table.readers}."]
+    return "\n".join([*head, "", "| column | type | unit or range | meaning |", "|---|---|---|---|", *rows, ""])
+
+
+if __name__ == "__main__":
+    DOCUMENT.write_text(document(), encoding="utf-8")

@@ -67,22 +67,22 @@ def read_since(lake: Lake, table: str, pipeline: str, version: int, before_rows:
         before = _before(lake, RowQuery(table, pipeline, before_rows, through=version), new.rows)
     unreadable = (*new.unreadable, *before.unreadable)
     whole = new.whole or version < 0
-    return NewRows(newest, new.rows, before.rows, _found(new.rows, before.rows), whole, unreadable)
+    return NewRows(newest, new.rows, before.rows, _columns_of(new.rows, before.rows), whole, unreadable)
 
 
-def _before(lake: Lake, wanted: RowQuery, new: pa.Table) -> Recent:
+def _before(lake: Lake, query: RowQuery, new: pa.Table) -> Recent:
     """Return the rows that new ones are compared with; where none is near, the last one however old it is."""
     begin = _least_time(new)
     if begin is None:
-        return read_recent(lake, replace(wanted, limit=1))
-    found = Recent(pa.table({}), True)
-    for asked in (replace(wanted, not_before=begin - NEAR), replace(wanted, limit=1), wanted):
-        found = read_recent(lake, asked)
-        if not found.by_version and len(found.rows):
-            found = replace(found, rows=found.rows.filter(pc.less(found.rows["time"], pa.scalar(begin, TIME))))
-        if len(found.rows):
+        return read_recent(lake, replace(query, limit=1))
+    before = Recent(pa.table({}), True)
+    for attempt in (replace(query, not_before=begin - NEAR), replace(query, limit=1), query):
+        before = read_recent(lake, attempt)
+        if not before.by_version and len(before.rows):
+            before = replace(before, rows=before.rows.filter(pc.less(before.rows["time"], pa.scalar(begin, TIME))))
+        if len(before.rows):
             break
-    return found
+    return before
 
 
 def _least_time(rows: pa.Table) -> datetime | None:
@@ -116,7 +116,7 @@ def read_span(lake: Lake, table: str, pipeline: str, after: datetime | None, unt
     if not len(rows) and after is not None:
         last = read_recent(lake, RowQuery(table, pipeline, 1))
         before, unreadable = last.rows, (*unreadable, *last.unreadable)
-    return NewRows(newest, rows, before, _found(read.rows, before), True, unreadable)
+    return NewRows(newest, rows, before, _columns_of(read.rows, before), True, unreadable)
 
 
 def _within(rows: pa.Table, after: datetime | None, until: datetime) -> pa.Table:
@@ -129,7 +129,7 @@ def _within(rows: pa.Table, after: datetime | None, until: datetime) -> pa.Table
     return rows.filter(inside)
 
 
-def _found(*parts: pa.Table) -> dict[str, str]:
+def _columns_of(*parts: pa.Table) -> dict[str, str]:
     return {name: kind for part in reversed(parts) for name, kind in _types(part.schema).items()}
 
 

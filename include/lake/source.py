@@ -7,7 +7,7 @@ import time
 import uuid
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from urllib.parse import unquote
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -15,6 +15,8 @@ from deltalake import CommitProperties, DeltaTable, QueryBuilder, Transaction
 from deltalake.exceptions import CommitFailedError, DeltaError
 from deltalake.transaction import AddAction
 
+from include.lake.log import DeltaLog
+from include.lake.problems import unreadable, unwritable
 from include.lake.store import CONFIGURATION
 from include.model.errors import Conflict, MillraceError
 
@@ -44,10 +46,10 @@ class SourceTable:
             )
             self._table.update_incremental()
         except (OSError, DeltaError) as error:
-            raise _unwritable(self.path, error) from error
-        found = self._table.metadata().description
-        if found != content:
-            remedy = f"It was made as {found!r}: use the same settings, or a new folder."
+            raise unwritable(self.path, error, "source table") from error
+        description = self._table.metadata().description
+        if description != content:
+            remedy = f"It was made as {description!r}: use the same settings, or a new folder."
             raise MillraceError("source table", str(self.path), f"a table of {content!r}", remedy)
 
     def refresh(self) -> None:
@@ -88,7 +90,7 @@ class SourceTable:
         except CommitFailedError as error:
             raise Conflict(f"{self.path}: {transaction} {number} was committed by another writer") from error
         except (OSError, DeltaError) as error:
-            raise _unwritable(self.path, error) from error
+            raise unwritable(self.path, error, "source table") from error
         return int(self._table.version())
 
     def _write(self, part: pa.Table) -> AddAction:
@@ -122,7 +124,7 @@ def query(sql: str, **tables: str | Path) -> pa.Table:
             builder.register(name, DeltaTable(str(path)))
         return pa.table(builder.execute(sql).read_all())
     except (OSError, DeltaError) as error:
-        raise _unreadable(tables, error) from error
+        raise unreadable(", ".join(map(str, tables.values())), error, "table") from error
 
 
 def arrivals(path: str | Path) -> pa.Table:
@@ -136,20 +138,45 @@ def arrivals(path: str | Path) -> pa.Table:
     try:
         files = pa.table(DeltaTable(str(path)).get_add_actions(flatten=True))
     except (OSError, DeltaError) as error:
-        raise _unreadable({"table": path}, error) from error
+        raise unreadable(path, error, "table") from error
     times = files["modification_time"].cast(pa.timestamp("ms", "UTC"))
     return pa.table({"time": times, "rows": files["num_records"]}).sort_by("time")
 
 
-def _unwritable(path: Path, error: Exception) -> MillraceError:
-    remedy = f"Free space or make the folder writable, then try again ({_last_line(error)})."
-    return MillraceError("source table", str(path), "a writable folder with free space", remedy)
+def newest_version(source: Path) -> int:
+    """Return the newest version of a pipeline's source table.
+
+    Raises:
+        MillraceError: If there is none, or one whose files cannot be read by their columns' names.
+    """
+    try:
+        table = DeltaTable(str(source))
+        mapping = table.metadata().configuration.get("delta.columnMapping.mode", "none")
+    except (OSError, DeltaError) as error:
+        raise MillraceError("source", str(source), "a Delta table", "Start the feed, or name another table.") from error
+    if mapping != "none":
+        remedy = "Its files do not have the columns' names: profile a table without column mapping."
+        raise MillraceError("delta.columnMapping.mode", mapping, "none", remedy)
+    return int(table.version())
 
 
-def _unreadable(tables: Any, error: Exception) -> MillraceError:
-    paths = ", ".join(str(p) for p in tables.values())
-    return MillraceError("table", paths, "a readable Delta table", f"Check the folder ({_last_line(error)}).")
+def appended_files(source: Path, after: int, through: int) -> tuple[Path, ...]:
+    """Return the data files that the commits of (after, through] appended; what compaction rewrote is not among them.
 
+    After -1 these are all files there are, also where the log begins later.
 
-def _last_line(error: Exception) -> str:
-    return (str(error).strip().splitlines() or [type(error).__name__])[-1][:300]
+    Raises:
+        MillraceError: If commits of the range were cleaned from the log.
+    """
+    log = DeltaLog(source)
+    if after < 0 and log.commit(0) is None:
+        files = DeltaTable(str(source), version=through).file_uris()
+        return tuple(Path(unquote(f.removeprefix("file://"))) for f in files)
+    files = []
+    for version in range(after + 1, through + 1):
+        commit = log.commit(version)
+        if commit is None:
+            remedy = f"Version {version} was cleaned from the log: go on with --since-version {version}."
+            raise MillraceError("--since-version", after, f">= {version}", remedy)
+        files += [source / file.path for file in commit.added]
+    return tuple(files)

@@ -9,11 +9,13 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 from deltalake import CommitProperties, DeltaTable, QueryBuilder, Transaction, write_deltalake
 from deltalake.exceptions import CommitFailedError, DeltaError
 
 from include.lake.files import DataFiles
 from include.lake.log import DeltaLog
+from include.lake.problems import unreadable, unwritable
 from include.lake.schemas import TABLES, TableSchema
 from include.model.errors import Conflict, MillraceError
 
@@ -24,9 +26,7 @@ CONFIGURATION = {
 }
 MAX_COMMIT_RETRIES = 50
 """Appends of several writers conflict only in the log; deltalake's default of 15 is reached by four in a tight loop."""
-
-
-STALE_RETRIES = 5
+STALE_TRIES = 5
 """Tries of an append with a fresh handle each, where the table's columns or partitions change under it."""
 
 
@@ -72,7 +72,7 @@ class Lake:
     def create(self, *tables: str) -> None:
         """Create tables that do not exist yet, all of them by default; safe to repeat and to race."""
         for table in tables or TABLES:
-            self._handle(table, create=True)
+            self._created(table)
 
     def version(self, table: str) -> int:
         """Return the newest version of ``table``, -1 if it does not exist."""
@@ -90,7 +90,7 @@ class Lake:
         Raises:
             MillraceError: If the table cannot be read.
         """
-        handle = self._handle(table, create=False)
+        handle = self._existing(table)
         number = None if handle is None else handle.transaction_version(transaction)
         return -1 if number is None else int(number)
 
@@ -112,25 +112,20 @@ class Lake:
             Conflict: If another writer committed one of ``transactions`` at the same moment.
             MillraceError: If the lake cannot be written.
         """
-        data, marks = _arrow(rows, _schema(table)), [Transaction(k, v) for k, v in (transactions or {}).items()]
-        for attempt in range(STALE_RETRIES):
-            handle = self._handle(table, create=True)
-            if handle is None:
-                raise _unwritable(self.path(table), FileNotFoundError(str(self.path(table))))
+        data, marks = to_arrow(rows, _schema(table)), [Transaction(k, v) for k, v in (transactions or {}).items()]
+        tries = 0
+        while True:
+            handle, tries = self._created(table), tries + 1
             if _committed(handle, transactions or {}):
                 return None
             try:
                 return append_rows(handle, data, marks)
-            except CommitFailedError as error:
-                self._handles.pop(table, None)
-                if transactions and "oncurrent transaction" in str(error):
-                    raise Conflict(f"{table}: {transactions} was committed by another writer") from error
-                if not is_stale(error) or attempt + 1 == STALE_RETRIES:
-                    raise _unwritable(self.path(table), error) from error
             except (OSError, DeltaError) as error:
                 self._handles.pop(table, None)
-                raise _unwritable(self.path(table), error) from error
-        raise AssertionError("unreachable")
+                if transactions and is_conflict(error):
+                    raise Conflict(f"{table}: {transactions} was committed by another writer") from error
+                if not is_stale(error) or tries == STALE_TRIES:
+                    raise unwritable(self.path(table), error) from error
 
     def query(self, sql: str, *tables: str) -> pa.Table:
         """Run a SELECT (DataFusion SQL) over tables; ``telemetry/batches`` is called ``batches`` in the query.
@@ -143,17 +138,17 @@ class Lake:
         """
         builder = QueryBuilder()
         for table in tables:
-            handle = self._handle(table, create=False)
+            handle = self._existing(table)
             if handle is None:
                 return pa.table({})
             builder.register(table.rsplit("/", 1)[-1], handle)
         try:
             return pa.table(builder.execute(sql).read_all())
         except (OSError, DeltaError) as error:
-            raise _unreadable(self.root, tables, error) from error
+            raise unreadable(f"{self.root}: {', '.join(tables)}", error) from error
         except Exception as error:
             if type(error) is Exception:  # how the query engine tells that a data file cannot be read
-                raise _unreadable(self.root, tables, error) from error
+                raise unreadable(f"{self.root}: {', '.join(tables)}", error) from error
             raise
 
     def rows(self, sql: str, *tables: str) -> list[dict[str, Any]]:
@@ -161,32 +156,36 @@ class Lake:
         rows: list[dict[str, Any]] = self.query(sql, *tables).to_pylist()
         return rows
 
-    def _handle(self, table: str, *, create: bool) -> DeltaTable | None:
-        schema, path = _schema(table), str(self.path(table))
-        handle = self._handles.get(table)
-        if handle is not None and not self._log_file(table, handle.version()).exists():
-            handle = None  # the table was made anew: a kept handle would go on with files that are gone
+    def _existing(self, table: str) -> DeltaTable | None:
+        """Return a table's handle at its newest version, None if it does not exist."""
+        path, handle = str(self.path(table)), self._handles.get(table)
         try:
-            if handle is not None:
+            # without its version the table was made anew: a kept handle would go on with files that are gone
+            if handle is not None and self._log_file(table, handle.version()).exists():
                 handle.update_incremental()
-            elif DeltaTable.is_deltatable(path):
-                handle = DeltaTable(path)
-            elif create:
-                handle = DeltaTable.create(
-                    path,
-                    schema=schema.columns,
-                    mode="ignore",
-                    partition_by=list(schema.partition_by) or None,
-                    configuration=CONFIGURATION,
-                )
-            else:
+                return handle
+            if not DeltaTable.is_deltatable(path):
                 return None
-        except CommitFailedError:  # another writer created it first
-            handle = DeltaTable(path)
+            self._handles[table] = DeltaTable(path)
         except (OSError, DeltaError) as error:
-            problem = _unwritable(self.path(table), error) if create else _unreadable(self.root, (table,), error)
-            raise problem from error
-        self._handles[table] = handle
+            raise unreadable(f"{self.root}: {table}", error) from error
+        return self._handles[table]
+
+    def _created(self, table: str) -> DeltaTable:
+        """Return a table's handle at its newest version; the table is created if it does not exist."""
+        schema, path = _schema(table), str(self.path(table))
+        handle = self._existing(table)
+        if handle is None:
+            partitions = list(schema.partition_by) or None
+            try:
+                handle = DeltaTable.create(
+                    path, schema=schema.columns, mode="ignore", partition_by=partitions, configuration=CONFIGURATION
+                )
+            except CommitFailedError:  # another writer created it first
+                handle = DeltaTable(path)
+            except (OSError, DeltaError) as error:
+                raise unwritable(path, error) from error
+            self._handles[table] = handle
         return handle
 
     def _log_file(self, table: str, version: int) -> Path:
@@ -213,9 +212,14 @@ def append_rows(handle: DeltaTable, rows: pa.Table, transactions: Sequence[Trans
     return int(handle.version())
 
 
-def is_stale(error: CommitFailedError) -> bool:
+def is_conflict(error: Exception) -> bool:
+    """Say whether a commit failed because another writer committed one of its application transactions."""
+    return isinstance(error, CommitFailedError) and "oncurrent transaction" in str(error)
+
+
+def is_stale(error: Exception) -> bool:
     """Say whether a commit failed because the table was given other columns or partitions: a fresh handle can do it."""
-    return "etadata changed" in str(error)
+    return isinstance(error, CommitFailedError) and "etadata changed" in str(error)
 
 
 def _committed(handle: DeltaTable, transactions: Mapping[str, int]) -> bool:
@@ -240,11 +244,10 @@ def _schema(table: str) -> TableSchema:
         raise MillraceError("table", table, ", ".join(TABLES), "Name a table of the lake.") from None
 
 
-def _arrow(rows: Iterable[Mapping[str, Any]] | pa.Table, schema: TableSchema) -> pa.Table:
+def to_arrow(rows: Iterable[Mapping[str, Any]] | pa.Table, schema: TableSchema) -> pa.Table:
+    """Return rows with exactly a table's columns: missing ones are null, ``date`` comes from ``time``."""
     if isinstance(rows, pa.Table):
         if schema.growing and "date" not in rows.column_names:
-            import pyarrow.compute as pc
-
             rows = rows.append_column("date", pc.cast(rows["time"], pa.date32()))
         for column in schema.columns:
             if column.name not in rows.column_names:
@@ -256,17 +259,3 @@ def _arrow(rows: Iterable[Mapping[str, Any]] | pa.Table, schema: TableSchema) ->
 
 def _with_date(row: Mapping[str, Any]) -> dict[str, Any]:
     return {**row, "date": row["time"].astimezone(UTC).date()}
-
-
-def _unwritable(path: Path, error: Exception) -> MillraceError:
-    remedy = f"Free space or make the folder writable, then try again ({_last_line(error)})."
-    return MillraceError("lake", str(path), "a writable folder with free space", remedy)
-
-
-def _unreadable(root: Path, tables: Sequence[str], error: Exception) -> MillraceError:
-    remedy = f"Check the folder's permissions and its _delta_log ({_last_line(error)})."
-    return MillraceError("lake", f"{root}: {', '.join(tables)}", "readable Delta tables", remedy)
-
-
-def _last_line(error: Exception) -> str:
-    return (str(error).strip().splitlines() or [type(error).__name__])[-1][:300]

@@ -48,10 +48,10 @@ class StreamCounts:
 class AdmissionPlan:
     """Where every stream is to enter, what the nodes are expected to get, and how good the last forecasts were.
 
-    Rates are rows a second of event time. S streams, N nodes, H periods ahead, T newest periods that were foreseen.
+    Rates are rows a second of event time. S streams, N nodes, H periods ahead, T newest periods with a forecast.
 
     Attributes:
-        method: What made it, for example ``horizon``.
+        method: How it was planned, for example ``horizon``.
         since: Begin of the period that the plan is for (UTC).
         period_s: Length of a period, seconds.
         capacity: Rate that streams may fill a node with.
@@ -59,21 +59,21 @@ class AdmissionPlan:
         stream: Ids of the S streams.
         before: Index of the node that each enters at; -1 without one.
         after: Index of the node that each is to enter at.
-        forecast: Rate of each stream that was foreseen for the newest period that is over; None for one that was new.
+        forecast: Forecast rate of each stream for the newest period that is over; None for one that was new.
         came: Rate of each stream in that period.
-        total_forecast: Rates of all known streams together, foreseen a period ahead, of each of the T periods.
-        total_came: What those streams brought together.
-        error: Sum of what forecasts were off by, stream by stream, over all that came in the T periods; None if nothing
-            was foreseen.
+        total_forecast: Forecast a period ahead of the rate of all streams together, for each of the T periods.
+        total_came: What those streams then brought together.
+        error: Sum of the forecasts' errors, stream by stream, over all that came in the T periods; None without
+            a forecast.
         total_error: The same of the totals.
         loads: Expected rate of each node in each of the next periods under the plan, N of H each.
         holds: Periods from now on in which no node is expected to exceed its capacity, oversized streams left aside.
         least_nodes: No assignment whatsoever that keeps within capacity for as long needs fewer nodes.
         optimal: Proven: none needs fewer than this one, and none with as few redirections less.
         oversized: Streams that are expected to be faster than a node; each has one to itself.
-        left: Streams that were known and bring nothing any more.
+        left: Streams that bring nothing any more.
         released: Names of the nodes that no stream enters at any more.
-        query: Query workers for the next period; None where their cost is not told.
+        query: Query workers for the next period; None where the spec does not say what they cost.
         merge: Merge workers for it.
         acts: Nodes are ingest tables of a feed, and streams are redirected; otherwise it is advice.
     """

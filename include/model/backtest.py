@@ -12,15 +12,15 @@ from include.model.decision import Action
 
 @dataclass(frozen=True)
 class Course:
-    """One look in one course of events: the recorded one, or the replayed one.
+    """One evaluation in one course of events: the recorded one, or the replayed one.
 
     Attributes:
-        slots: Slots that the Deployment asked for when the look was taken.
-        running: Slots that ran in the look's period; others than asked for while a change is under way.
-        decided: Slots that the Deployment asks for after the look's Decision.
-        ability_rows_per_s: Rate that what ran sustains; None if it is not known.
+        slots: Slots that the Deployment wanted at the evaluation.
+        running: Slots that ran in its period; others than wanted while a change is under way.
+        decided: Slots that the Deployment wants after its Decision.
+        ability_rows_per_s: Rate that what ran sustains; None if unknown.
         backlog_rows: Rows waiting at the end of the period; None if unknown.
-        action: What became of the look.
+        action: What became of the evaluation.
         reason_code: Its reason, in snake case.
         sentence: Its reason for a person.
     """
@@ -37,11 +37,11 @@ class Course:
 
 @dataclass(frozen=True)
 class ReplayedLook:
-    """One recorded look, and the same look under the tuner.
+    """One recorded evaluation, and the same under the tuner.
 
     Attributes:
-        time: When the look was taken (UTC).
-        span_s: Time that the look stands for, since the one before it, seconds.
+        time: When it was (UTC).
+        span_s: Time that it stands for, since the one before it, seconds.
         arrival_rows_per_s: What arrived, the same in both courses; None if unknown.
         recorded: What was done.
         replayed: What the tuner would have done.
@@ -58,7 +58,7 @@ class ReplayedLook:
 
     @property
     def agreed(self) -> bool:
-        """True if both courses asked for the same slots after the look."""
+        """True if both courses wanted the same slots afterwards."""
         return self.recorded.decided == self.replayed.decided
 
     def under_provisioned(self, course: Course) -> bool:
@@ -72,10 +72,10 @@ class Totals:
     """One course of events in figures.
 
     Attributes:
-        reconfigurations: Changes of the slots that the Deployment asks for.
+        reconfigurations: Changes of the slots that the Deployment wants.
         core_s: Slots that ran times the time they did, core-seconds.
-        under_provisioned: Looks at which more arrived than the slots that ran sustain.
-        peak_slots: Most slots that were asked for.
+        under_provisioned: Evaluations at which more arrived than the slots that ran sustain.
+        peak_slots: Most slots that were wanted.
     """
 
     reconfigurations: int
@@ -92,7 +92,7 @@ class Backtest:
         pipeline: Name of the pipeline.
         tuner: Registry name of the tuner.
         options: Its options.
-        looks: Every look, oldest first; at least one.
+        looks: Every evaluation, oldest first; at least one.
         recorded: What was done, in figures.
         replayed: What the tuner would have done, in figures.
         downtime_s: What a modelled restart cost, seconds.
@@ -108,19 +108,19 @@ class Backtest:
 
     @property
     def agreed(self) -> int:
-        """Looks after which both courses asked for the same slots."""
+        """Evaluations after which both courses wanted the same slots."""
         return sum(look.agreed for look in self.looks)
 
     @property
     def modelled(self) -> int:
-        """Looks at which the tuner saw modelled signals."""
+        """Evaluations at which the tuner saw modelled signals."""
         return sum(look.modelled for look in self.looks)
 
     @property
     def figures(self) -> Mapping[str, float]:
         """The whole in figures by name: what is compared as ``<figure>_recorded`` and ``<figure>_replayed``."""
-        found: dict[str, float] = {"looks": len(self.looks), "agreed": self.agreed, "modelled": self.modelled}
-        for one in fields(Totals):
-            found[f"{one.name}_recorded"] = getattr(self.recorded, one.name)
-            found[f"{one.name}_replayed"] = getattr(self.replayed, one.name)
-        return found
+        figures: dict[str, float] = {"looks": len(self.looks), "agreed": self.agreed, "modelled": self.modelled}
+        for total in fields(Totals):
+            figures[f"{total.name}_recorded"] = getattr(self.recorded, total.name)
+            figures[f"{total.name}_replayed"] = getattr(self.replayed, total.name)
+        return figures

@@ -1,4 +1,4 @@
-"""What optimizers want, what became of it, and what then happened."""
+"""What optimizers propose, what was decided, and what then happened."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from include.model.placement import PlacementPlan
 from include.model.signals import Signals
 
 Memory = Mapping[str, Any]
-"""What an optimizer keeps between looks: a JSON value, stored with each decision."""
+"""What an optimizer keeps between evaluations: a JSON value, stored with each decision."""
 
 
 class Action(StrEnum):
-    """What became of a look."""
+    """What became of an evaluation."""
 
     APPLY = "apply"
     ADVISE = "advise"
@@ -69,7 +69,7 @@ class Proposal:
 
     @property
     def planned(self) -> bool:
-        """Whether it comes with a plan to be looked at: one that acts and leaves everything as it is has none."""
+        """Whether it has a plan to show: one that acts and leaves everything as it is has none."""
         plan = self.admission
         return self.placement is not None or (plan is not None and (bool(self.changes) or not plan.acts))
 
@@ -82,7 +82,7 @@ class Proposal:
 
 @dataclass(frozen=True)
 class GuardOutcome:
-    """One guard's word in the trace: ``passed`` or a veto with its reason."""
+    """What one guard said: ``passed``, or a veto with its reason."""
 
     guard: str
     passed: bool
@@ -91,28 +91,28 @@ class GuardOutcome:
 
 @dataclass(frozen=True)
 class Decision:
-    """A look and what became of it, holds included (a row of ``control/decisions``).
+    """An evaluation and what became of it, holds included (a row of ``control/decisions``).
 
     Attributes:
         decision_id: Unique id; sorts by time.
         pipeline: Name of the pipeline.
         time: When it was decided (UTC).
-        action: What became of the look.
+        action: What became of it.
         reason_code: Machine-readable reason.
         sentence: The reason for a person.
-        signals: What was measured; None if the look never got that far.
+        signals: What was measured; None if it never got that far.
         base_version: The Deployment version it was decided on; None without one.
         proposals: Every optimizer's proposal.
         predicted: Predicted effect of the accepted proposals.
         guards: Trace of the guards in their order.
         target: The content to apply; None unless the action is apply, await or roll back.
         models: Registered models used, by name: version.
-        config_hash: Hash of the spec the look ran under.
+        config_hash: Hash of the spec it ran under.
         mlflow_run_id: The MLflow run of a change; None for holds.
-        cursor_version: Version of ``telemetry/batches`` the look read up to, where the next one goes on; None
-            for a decision that was no look (a veto of a stale apply, a roll-back).
-        cursor_until: Time the look read up to (UTC).
-        cursor_table: Id of the table that ``cursor_version`` is a version of; None in looks that did not note it.
+        cursor_version: Version of ``telemetry/batches`` it read up to, where the next one goes on; None for a Decision
+            without an evaluation (a veto of a stale apply, a roll-back).
+        cursor_until: Time it read up to (UTC).
+        cursor_table: Id of the table that ``cursor_version`` is a version of; None if it was not noted.
     """
 
     decision_id: str
@@ -153,7 +153,7 @@ class Reconfiguration:
             predecessor.
         outcome: How it ended.
         error: The exception's last line where it failed.
-        achieved: What the next looks measured, same keys as the Decision's ``predicted``.
+        achieved: What the next evaluations measured, same keys as the Decision's ``predicted``.
     """
 
     pipeline: str

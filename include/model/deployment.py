@@ -9,6 +9,38 @@ from types import MappingProxyType
 from include.model.errors import MillraceError
 from include.model.join import JoinSettings
 
+NOWHERE = -1
+"""What stands for no table, where a stream leaves."""
+SLOTS, PARALLELISM, INGEST = "slots", "parallelism", "ingest"
+JOIN_WORKERS, BLOCK_SIZE, SHED_RATIO = "join_workers", "block_size", "shed_ratio"
+JOIN_FIELDS = {JOIN_WORKERS: "workers", BLOCK_SIZE: "block", SHED_RATIO: "shed"}
+"""Fields of a join's settings, by what changes call them."""
+LIVE = (INGEST, *JOIN_FIELDS)
+"""Fields whose changes start no driver: a feed or the running job obeys them (tier T0)."""
+CHANGEABLE = (SLOTS, "memory_mb", PARALLELISM, INGEST, *JOIN_FIELDS)
+"""Fields of a Deployment that an optimizer may own."""
+
+
+@dataclass(frozen=True)
+class Change:
+    """One field of a Deployment from one value to another.
+
+    Attributes:
+        app: The app.
+        field: One of :data:`CHANGEABLE`; it has exactly one owner in the spec.
+        before: What it is set to.
+        value: What it shall be.
+        operator: Whose p it is, where the field is ``parallelism``; else None.
+        stream: Which input stream, where the field is ``ingest``; else None. -1 is no table.
+    """
+
+    app: str
+    field: str
+    before: int | float
+    value: int | float
+    operator: str | None = None
+    stream: str | None = None
+
 
 @dataclass(frozen=True)
 class AppDeployment:
@@ -40,7 +72,7 @@ class AppDeployment:
         return int(getattr(self, change.field))
 
     def changed(self, change: Change) -> AppDeployment:
-        """Return the app with a change made."""
+        """Return the app after a change."""
         if change.field == PARALLELISM:
             return replace(self, parallelism={**self.parallelism, change.operator or "": int(change.value)})
         return replace(self, **{change.field: change.value})  # type: ignore[arg-type]
@@ -57,7 +89,7 @@ class Deployment:
         version: >= 1.
         running: False if the pipeline is to be stopped.
         apps: Its apps by name.
-        author: Who made it: ``decision`` or a person's word.
+        author: Who made it: ``decision``, ``reconciler`` or a person.
         decision_id: The Decision it comes from; None for a launch or a person's change.
         reason: One sentence.
         ingest: Number of the ingest table that each input stream enters at, by stream; empty where its feed decides.
@@ -118,35 +150,3 @@ class Deployment:
             apps[change.app] = apps[change.app].changed(change)
         entered = {stream: table for stream, table in ingest.items() if table != NOWHERE}
         return replace(self, apps=MappingProxyType(apps), ingest=MappingProxyType(entered), join=join)
-
-
-@dataclass(frozen=True)
-class Change:
-    """One field of a Deployment from one value to another.
-
-    Attributes:
-        app: The app.
-        field: One of :data:`CHANGEABLE`; it has exactly one owner in the spec.
-        before: What it is set to.
-        value: What it shall be.
-        operator: Whose p it is, where the field is ``parallelism``; else None.
-        stream: Which input stream, where the field is ``ingest``; else None. -1 is no table.
-    """
-
-    app: str
-    field: str
-    before: int | float
-    value: int | float
-    operator: str | None = None
-    stream: str | None = None
-
-
-NOWHERE = -1
-SLOTS, PARALLELISM, INGEST = "slots", "parallelism", "ingest"
-JOIN_WORKERS, BLOCK_SIZE, SHED_RATIO = "join_workers", "block_size", "shed_ratio"
-JOIN_FIELDS = {JOIN_WORKERS: "workers", BLOCK_SIZE: "block", SHED_RATIO: "shed"}
-"""Fields of a join's settings, by what changes call them."""
-LIVE = (INGEST, *JOIN_FIELDS)
-"""Fields whose changes start no driver: a feed or the running job obeys them (tier T0)."""
-CHANGEABLE = (SLOTS, "memory_mb", PARALLELISM, INGEST, *JOIN_FIELDS)
-"""Fields of a Deployment that an optimizer may own."""

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 
 class MillraceError(Exception):
-    """A problem a person can mend, told as key, value, allowed range and remedy.
+    """A problem that a person can mend: key, value, allowed range and remedy.
 
     Args:
         key: What is wrong, by the name the person knows it: a spec key, a table, a command's argument.
-        value: The value that was found; never a secret.
+        value: Its value; never a secret.
         allowed: The allowed range or form, as text.
         remedy: What to do about it, as one sentence.
     """
@@ -18,8 +18,8 @@ class MillraceError(Exception):
         super().__init__(f"{key}: got {value!r}; allowed: {allowed}. {remedy}")
 
 
-class NotReady(Exception):  # noqa: N818 - an outcome, not an error: "look again later"
-    """There is nothing to decide on yet; the look ends quietly."""
+class NotReady(Exception):  # noqa: N818 - an outcome, not an error: "try again later"
+    """There is nothing to decide on yet; the evaluation ends quietly."""
 
 
 class Conflict(Exception):  # noqa: N818 - an outcome: somebody else was first

@@ -64,7 +64,7 @@ class JoinTask:
 
 @dataclass(frozen=True)
 class JoinDefinition:
-    """All that a join's job is told when it starts.
+    """What a join's job gets when it starts.
 
     Attributes:
         streams: Its streams.

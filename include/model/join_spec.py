@@ -17,24 +17,24 @@ BLOCKS = 40
 """Blocks that fill a worker, where a spec does not say how large they are."""
 
 
-def _columns(told: Any) -> Any:
+def _columns(value: Any) -> Any:
     """Take a list of names as columns that are shown as they are."""
-    names = isinstance(told, list | tuple) and all(isinstance(each, str) for each in told)
-    return {name: name for name in told} if names else told
+    names = isinstance(value, list | tuple) and all(isinstance(each, str) for each in value)
+    return {name: name for name in value} if names else value
 
 
-def _pairs(told: Any) -> Any:
+def _pairs(value: Any) -> Any:
     """Take a mapping as its pairs, and a plain name as the column of both sides."""
-    if isinstance(told, dict):
-        return list(told.items())
-    if not isinstance(told, list | tuple):
-        return told
-    return [(each, each) if isinstance(each, str) else each for each in told]
+    if isinstance(value, dict):
+        return list(value.items())
+    if not isinstance(value, list | tuple):
+        return value
+    return [(each, each) if isinstance(each, str) else each for each in value]
 
 
-def _span(told: Any) -> Any:
+def _span(value: Any) -> Any:
     """Take a number as the distance to both sides."""
-    return (-told, told) if isinstance(told, int | float) else told
+    return (-value, value) if isinstance(value, int | float) else value
 
 
 class StreamOfJoin(Strict):
@@ -73,9 +73,9 @@ class TaskOfJoin(Strict):
 
     @model_validator(mode="before")
     @classmethod
-    def _on_is_a_word(cls, told: Any) -> Any:
-        """Take the key that YAML 1.1 reads as true for what stands there."""
-        return {"on" if key is True else key: value for key, value in told.items()} if isinstance(told, dict) else told
+    def _on_is_a_key(cls, raw: Any) -> Any:
+        """Take the key that YAML 1.1 reads as true for the ``on`` that stands there."""
+        return {"on" if key is True else key: value for key, value in raw.items()} if isinstance(raw, dict) else raw
 
     @model_validator(mode="after")
     def _is_a_span(self) -> Self:
@@ -115,8 +115,8 @@ class Join(Strict):
             for pair in task.on:
                 for stream, column in zip((task.left, task.right), pair, strict=True):
                     if column not in self.streams[stream].columns:
-                        known = ", ".join(self.streams[stream].columns)
-                        raise ValueError(f"tasks.{name}.on: {stream} has no column {column}; columns: {known}")
+                        columns = ", ".join(self.streams[stream].columns)
+                        raise ValueError(f"tasks.{name}.on: {stream} has no column {column}; columns: {columns}")
         used = {stream for task in self.tasks.values() for stream in (task.left, task.right)}
         if unused := [stream for stream in self.streams if stream not in used]:
             raise ValueError(f"streams: no task joins {', '.join(unused)}; leave such streams out")
@@ -130,13 +130,11 @@ class Join(Strict):
 
     @property
     def definition(self) -> JoinDefinition:
-        """What the job is told."""
-        streams = tuple(
-            JoinStream(name, told.source, told.time, told.columns, told.late_s) for name, told in self.streams.items()
-        )
+        """The join as its job gets it."""
+        streams = tuple(JoinStream(name, s.source, s.time, s.columns, s.late_s) for name, s in self.streams.items())
         tasks = tuple(
-            JoinTask(name, told.left, told.right, told.on, *told.within_s, told.left_where, told.right_where)
-            for name, told in self.tasks.items()
+            JoinTask(name, task.left, task.right, task.on, *task.within_s, task.left_where, task.right_where)
+            for name, task in self.tasks.items()
         )
         return JoinDefinition(streams, tasks, self.results, self.checkpoint, self.capacity)
 
@@ -150,7 +148,7 @@ class Join(Strict):
         """Settings of the first start."""
         return JoinSettings(self.workers.start, self.block or max(1, self.capacity // BLOCKS))
 
-    def kept(self, found: JoinSettings) -> JoinSettings:
-        """Return settings that adaptation has found, within these bounds."""
-        workers = min(max(found.workers, self.workers.min), self.workers.max)
-        return JoinSettings(workers, min(found.block, self.capacity // 2), found.shed)
+    def kept(self, settings: JoinSettings) -> JoinSettings:
+        """Return the settings that adaptation has come to, within these bounds."""
+        workers = min(max(settings.workers, self.workers.min), self.workers.max)
+        return JoinSettings(workers, min(settings.block, self.capacity // 2), settings.shed)

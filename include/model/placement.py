@@ -46,7 +46,7 @@ class PlacementPlan:
     """Where every key group is to sit, what that changes, and the proof of how good it is.
 
     Attributes:
-        method: What made it, for example ``joint``.
+        method: How it was planned, for example ``joint``.
         resource: The resource that is balanced: the one that is used most.
         nodes: Names of the nodes.
         operator: The keyed operator of each group.

@@ -15,7 +15,7 @@ from include.model.spec import PipelineSpec
 
 @dataclass(frozen=True)
 class Cursor:
-    """Where the last look stopped reading.
+    """Where the last evaluation stopped reading.
 
     Attributes:
         telemetry_version: Version of ``telemetry/batches``; -1 for nothing yet.
@@ -32,7 +32,7 @@ class Optimizer(Protocol):
     """A pure decision: numbers in, a Proposal out. No clock, no files, no Spark."""
 
     def propose(self, signals: Signals, current: Deployment, memory: Memory) -> tuple[Proposal, Memory]:
-        """Say what to change and why, and what to remember until the next look."""
+        """Return what to change and why, and what to remember until the next evaluation."""
         ...
 
 
@@ -52,7 +52,7 @@ class Plant(Protocol):
         """Return what one period measured.
 
         Raises:
-            NotReady: Quietly, if there is nothing new to look at.
+            NotReady: Quietly, if nothing new was measured.
         """
         ...
 

@@ -189,7 +189,7 @@ class Signals:
         pipeline: Name of the pipeline.
         since: Start of the period (UTC).
         until: End of the period (UTC): the newest telemetry it contains.
-        telemetry_version: Version of ``telemetry/batches`` read up to; the next look's cursor.
+        telemetry_version: Version of ``telemetry/batches`` read up to; the next evaluation's cursor.
         deployment_version: The Deployment version that ran, the base of any proposal.
         level: What the pipeline's script allows to change: 0, 1 or 2 (L0..L2).
         apps: The pipeline's apps.
@@ -197,7 +197,7 @@ class Signals:
         objective: The spec's objective.
         bounds: The spec's bounds.
         settling: True while the last reconfiguration has not been verified yet.
-        key_groups: What the key groups brought, where they were measured anew since the last look; else None.
+        key_groups: What the key groups brought, where they were measured anew since the last evaluation; else None.
         streams: What the input streams brought that nobody has taken in yet, where they were measured anew; else None.
         join: What its stream join measured, where it has one; else None.
     """

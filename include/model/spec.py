@@ -7,10 +7,10 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import ConfigDict, Field, field_validator, model_validator
-from pydantic_core import PydanticCustomError
+from pydantic import ConfigDict, Field, model_validator
 
 from include.model.admission import ADVISER
+from include.model.admission_spec import Admission
 from include.model.codec import to_json
 from include.model.deployment import (
     CHANGEABLE,
@@ -24,6 +24,7 @@ from include.model.deployment import (
 from include.model.join import ADVISER as JOIN_ADVISER
 from include.model.join import JoinDefinition
 from include.model.join_spec import Join
+from include.model.profile_spec import Placement, Profile
 from include.model.signals import Bounds, Objective
 from include.model.spec_base import NAME, Adapted, Strict
 
@@ -41,7 +42,7 @@ class Mode(StrEnum):
 
 
 class Submit(Strict):
-    """How the app is submitted; the same words as spark-submit's options."""
+    """How the app is submitted; keys are named as spark-submit's options."""
 
     master: str = Field(
         "local",
@@ -92,127 +93,6 @@ class Quality(Strict):
 
     max_age_s: Annotated[float, Field(gt=0)] = 120.0
     max_gap_s: Annotated[float, Field(gt=0)] = 300.0
-
-
-class KeyedOperator(Strict):
-    """A keyed operator that ``profile`` measures: its key columns and number of key groups."""
-
-    name: Annotated[str, Field(pattern=NAME)]
-    key: tuple[str, ...]
-    key_groups: Annotated[int, Field(ge=1, le=32768)] = 64
-    after: tuple[str, ...] | None = Field(None, description="Operators that pass it rows; by default the one before it")
-
-
-class Profile(Strict):
-    """The scheduled batch job that measures key groups, flows and streams on the source table."""
-
-    source: str = Field(description="Folder of the Delta source table; ${MILLRACE_HOME} is replaced")
-    time_column: str
-    period_s: Annotated[int, Field(ge=1)] = 60
-    operators: tuple[KeyedOperator, ...] = ()
-    stream: tuple[str, ...] = Field((), description="Columns whose values together name an input stream")
-    schedule: str = Field("*/10 * * * *", description="Cron expression of profile_<pipeline>")
-
-    @model_validator(mode="after")
-    def _operators_follow_each_other(self) -> Self:
-        known: list[str] = []
-        for operator in self.operators:
-            if operator.name in known:
-                raise ValueError(f"operators: {operator.name} is there twice; give each operator a name of its own")
-            for first in operator.after or ():
-                if first not in known:
-                    before = ", ".join(known) or "none"
-                    raise ValueError(f"operators.{operator.name}.after: {first} is not among those above it: {before}")
-            known.append(operator.name)
-        return self
-
-    @property
-    def flowing(self) -> tuple[KeyedOperator, ...]:
-        """The operators, each with those that pass it rows."""
-        names = [(), *((operator.name,) for operator in self.operators)]
-        return tuple(
-            operator.model_copy(update={"after": before if operator.after is None else operator.after})
-            for operator, before in zip(self.operators, names, strict=False)
-        )
-
-    @field_validator("schedule")
-    @classmethod
-    def _is_cron(cls, schedule: str) -> str:
-        from croniter import croniter  # Airflow reads the expression with the same library, at import of the DAG
-
-        if not croniter.is_valid(schedule):
-            raise PydanticCustomError("cron", "a cron expression of five fields such as */10 * * * *, or @hourly")
-        return schedule
-
-
-class Placement(Strict):
-    """On how many nodes the key groups that ``profile`` measures would sit, and what a plan may cost: advice so far."""
-
-    workers: tuple[Annotated[float, Field(gt=0)], ...] = Field(
-        (1.0, 1.0, 1.0, 1.0), min_length=1, description="Capacity of each node, 1 for an ordinary one"
-    )
-    periods: Annotated[int, Field(ge=1)] = Field(24, description="Periods of the profile that are averaged")
-    options: dict[str, Any] = Field(default_factory=dict, description="Options of the optimizer albic")
-
-    @model_validator(mode="after")
-    def _workers_are_told_once(self) -> Self:
-        if "workers" in self.options:
-            raise ValueError("options: workers does not belong here; it is a key of placement itself")
-        return self
-
-
-Periods = Annotated[float, Field(gt=0)]
-Rate = Annotated[float, Field(ge=0)]
-
-
-class StreamMetadata(Strict):
-    """What is known of an input stream beforehand; rates in rows a second, durations in periods of the profile."""
-
-    minimum: Rate | None = None
-    maximum: Rate | None = None
-    average: Rate | None = None
-    high_duration: Periods | None = Field(None, description="From the begin of a rise to that of the fall")
-    low_duration: Periods | None = Field(None, description="From the begin of a fall to that of the rise")
-    period: Periods | None = Field(None, description="The two together")
-    phase: Annotated[float, Field(ge=0)] | None = Field(
-        None, description="Period in which a rise begins, from 1970-01-01 UTC: with periods of an hour 6 is 06:00"
-    )
-    transition: Literal["jump", "trend"] | None = None
-    slope_duration: Periods | None = Field(None, description="Periods that a trend takes from one level to the other")
-    slope: Periods | None = Field(None, description="The same as change of the rate a period")
-    lifetime: Periods | None = Field(None, description="Periods from joining to leaving")
-
-
-class AdmissionSizing(Strict):
-    """What a row costs the workers behind the ingest nodes, measured; all in time of the rows themselves."""
-
-    query_s: Annotated[float, Field(gt=0)] = Field(description="Seconds of a query worker a row")
-    merge_s: Annotated[float, Field(ge=0)] = Field(0.0, description="Seconds of a merge worker a partial result")
-    partials: Annotated[float, Field(ge=0)] = Field(0.0, description="Partial results a second of a busy query worker")
-    through_s: tuple[Rate, Rate, Rate] = Field(
-        (0.0, 0.0, 0.0), description="Seconds that a row takes through an idle ingest, query and merge worker"
-    )
-    headroom: Annotated[float, Field(ge=0, lt=1)] = Field(0.2, description="Share of a worker that stays free")
-    latency_s: Annotated[float, Field(gt=0)] | None = Field(
-        None, description="Bound of the results' latency; objective.max_lag_s by default"
-    )
-
-
-class Admission(Strict):
-    """At which ingest nodes the streams that ``profile`` measures would enter, and how many nodes: advice so far."""
-
-    capacity: Annotated[float, Field(gt=0)] = Field(description="Rows a second of event time that an ingest node takes")
-    ingest: tuple[str, ...] = Field(
-        (), description="Ingest tables of a feed that redirects its streams by decisions; without them plans are advice"
-    )
-    report_s: Annotated[int, Field(ge=1)] = Field(10, description="Length of the periods that such a feed reports")
-    periods: Annotated[int, Field(ge=1)] = Field(336, description="Most periods that one look takes in, the newest")
-    unfinished: Annotated[int, Field(ge=0)] = Field(
-        1, description="Newest periods that may still get rows: they wait until newer ones have come"
-    )
-    streams: dict[str, StreamMetadata] = Field(default_factory=dict, description="What is known of streams, by id")
-    sizing: AdmissionSizing | None = None
-    options: dict[str, Any] = Field(default_factory=dict, description="Options of the optimizer drfm")
 
 
 def _needs_a_script_or_a_join(schema: dict[str, Any]) -> None:
@@ -266,10 +146,10 @@ class PipelineSpec(Strict):
 
     @model_validator(mode="before")
     @classmethod
-    def _joins_have_a_script_and_level(cls, told: Any) -> Any:
-        if isinstance(told, dict) and told.get("join") is not None:
-            return {"script": str(STREAM_JOIN), "level": 1, **told}
-        return told
+    def _joins_have_a_script_and_level(cls, raw: Any) -> Any:
+        if isinstance(raw, dict) and raw.get("join") is not None:
+            return {"script": str(STREAM_JOIN), "level": 1, **raw}
+        return raw
 
     @model_validator(mode="after")
     def _owned_fields_exist(self) -> Self:
@@ -337,29 +217,28 @@ class PipelineSpec(Strict):
 
     @property
     def placement_options(self) -> dict[str, Any] | None:
-        """Return what the optimizer of key groups is told; None where nobody asks for it."""
+        """Options of the optimizer that places key groups; None without the section."""
         return None if self.placement is None else {"workers": self.placement.workers, **self.placement.options}
 
     @property
     def admission_options(self) -> dict[str, Any] | None:
-        """Return what the optimizer of input streams is told; None where nobody asks for it."""
+        """Options of the optimizer that admits streams; None without the section."""
         if self.admission is None:
             return None
-        told = self.admission.model_dump(
-            include={"capacity", "ingest", "streams", "sizing", "options"}, exclude_none=True
-        )
-        if "sizing" in told:
-            told["sizing"] = {"latency_s": self.objective.max_lag_s, **told["sizing"]}
-        return told
+        keys = {"capacity", "ingest", "streams", "sizing", "options"}
+        options = self.admission.model_dump(include=keys, exclude_none=True)
+        if "sizing" in options:
+            options["sizing"] = {"latency_s": self.objective.max_lag_s, **options["sizing"]}
+        return options
 
     @property
     def join_definition(self) -> JoinDefinition | None:
-        """Return what the job of a join is told; None without one."""
+        """The join as its job gets it; None without one."""
         return None if self.join is None else self.join.definition
 
     @property
     def join_options(self) -> dict[str, Any] | None:
-        """Return what the optimizer of joins is told; None without one."""
+        """Options of the optimizer that sets joins; None without one."""
         if self.join is None:
             return None
         return {

@@ -1,4 +1,4 @@
-"""What an installation starts its Spark drivers with, and how spark-submit is told."""
+"""What an installation starts its Spark drivers with, and its settings as arguments of spark-submit."""
 
 from __future__ import annotations
 
@@ -27,5 +27,5 @@ class SubmitOptions:
 
 
 def conf_words(conf: Mapping[str, str]) -> list[str]:
-    """Return Spark settings as words of a command line, in the order of their keys."""
-    return [word for key, value in sorted(conf.items()) for word in ("--conf", f"{key}={value}")]
+    """Return Spark settings as arguments of spark-submit, in the order of their keys."""
+    return [argument for key, value in sorted(conf.items()) for argument in ("--conf", f"{key}={value}")]

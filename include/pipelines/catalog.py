@@ -89,8 +89,8 @@ def find(name: str) -> PipelineSpec:
     for path in spec_files():
         if name in (path.stem, _declared_name(path)):
             load(path)  # tells what is wrong with it
-    known = ", ".join(sorted(specs)) or "none yet"
-    raise MillraceError("pipeline", name, known, "Name one of these, or add a spec (see the README).")
+    names = ", ".join(sorted(specs)) or "none yet"
+    raise MillraceError("pipeline", name, names, "Name one of these, or add a spec (see the README).")
 
 
 def _declared_name(path: Path) -> object:

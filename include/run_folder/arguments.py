@@ -17,7 +17,7 @@ SEPARATOR = "--"
 
 @dataclass(frozen=True)
 class DriverArguments:
-    """What a driver is told.
+    """The arguments of a driver.
 
     Attributes:
         pipeline: Name of the pipeline.
@@ -28,7 +28,7 @@ class DriverArguments:
         epoch: Checkpoint epoch, >= 0.
         run_dir: Folder of records, locks and generations.
         lake: The lake's folder.
-        period_s: Interval between two looks, seconds.
+        period_s: Interval between two evaluations, seconds.
         ready_deadline_s: Time a driver has from its start to its gate, and from there to its first commit.
         stop_deadline_s: Time from TERM to a forced end; the last third of it is left for the script's own end.
         script: The user's script.
@@ -77,10 +77,10 @@ def parse(argv: Sequence[str]) -> DriverArguments:
         MillraceError: If an option is missing, unknown or of the wrong type, or the script is missing.
     """
     own, user = _split(argv)
-    known = _parser().parse_args(own)
+    options = _parser().parse_args(own)
     if not user:
         raise MillraceError(ENTRY_POINT, " ".join(argv), "OPTIONS -- SCRIPT ARG...", "Name a script after `--`.")
-    return DriverArguments(**vars(known), script=Path(user[0]), args=tuple(user[1:]))
+    return DriverArguments(**vars(options), script=Path(user[0]), args=tuple(user[1:]))
 
 
 def recognise(command_line: Sequence[str]) -> DriverArguments | None:
@@ -115,6 +115,5 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _split(argv: Sequence[str]) -> tuple[list[str], list[str]]:
-    words = list(argv)
-    at = words.index(SEPARATOR) if SEPARATOR in words else len(words)
-    return words[:at], words[at + 1 :]
+    at = list(argv).index(SEPARATOR) if SEPARATOR in argv else len(argv)
+    return list(argv[:at]), list(argv[at + 1 :])

@@ -1,4 +1,4 @@
-"""Which drivers are alive: told by the process table alone, records may be late or lost."""
+"""Which drivers are alive, by the process table alone: records may be late or lost."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class LiveDriver:
     """One generation of an app with at least one process alive.
 
     Attributes:
-        arguments: What it was told.
+        arguments: Its command line.
         processes: Its processes: spark-submit's (first a shell, then the JVM) and the Python driver.
     """
 
@@ -39,10 +39,10 @@ class LiveDriver:
         return any(p.alive() for p in self.processes)
 
     def still_s(self, record: DriverRecord | None) -> float:
-        """Return how long ago its work last went on, seconds; since its start where it has not told of any.
+        """Return how long ago its work last went on, seconds; since its start before it has recorded any.
 
         Args:
-            record: What it says of itself; None before its first word.
+            record: Its record; None before the first one.
         """
         if record is None or record.advanced_s is None:
             return max((process.age_s() for process in self.processes), default=0.0)
@@ -51,16 +51,16 @@ class LiveDriver:
 
 def find(run_dir: Path, pipeline: str) -> tuple[LiveDriver, ...]:
     """Return a pipeline's live drivers, newest generation first, whoever started them."""
-    found: dict[tuple[str, int], list[tuple[DriverArguments, ProcessId]]] = defaultdict(list)
+    groups: dict[tuple[str, int], list[tuple[DriverArguments, ProcessId]]] = defaultdict(list)
     for arguments, process in _drivers():
         if arguments.pipeline == pipeline and _same(arguments.run_dir, run_dir):
-            found[arguments.app, arguments.generation].append((arguments, process))
-    drivers = [LiveDriver(group[0][0], tuple(p for _, p in group)) for group in found.values()]
+            groups[arguments.app, arguments.generation].append((arguments, process))
+    drivers = [LiveDriver(group[0][0], tuple(p for _, p in group)) for group in groups.values()]
     return tuple(sorted(drivers, key=lambda d: -d.generation))
 
 
 def python_driver(record: DriverRecord | None) -> ProcessId | None:
-    """Return the process that a graceful stop must signal, None before the driver has told its pid."""
+    """Return the process that a graceful stop must signal, None before the driver has recorded its pid."""
     if record is None:
         return None
     return ProcessId(record.pid, record.process_started, record.boot_id, record.start_ticks)

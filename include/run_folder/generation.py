@@ -7,7 +7,7 @@ from pathlib import Path
 from filelock import FileLock
 
 from include.model.errors import MillraceError
-from include.run_folder.record import write_text
+from include.run_folder.files import write_atomically
 
 FILE = "generation"
 
@@ -31,7 +31,7 @@ def allot(folder: Path, above: int = 0) -> int:
         folder.mkdir(parents=True, exist_ok=True)
         with FileLock(folder / f"{FILE}.lock"):
             number = max(newest(folder), above) + 1
-            write_text(folder / FILE, str(number))
+            write_atomically(folder / FILE, str(number))
     except OSError as error:
         raise MillraceError("run folder", str(folder), "a writable folder with free space", str(error)) from error
     return number

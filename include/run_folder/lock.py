@@ -65,10 +65,10 @@ def holders(folder: Path) -> tuple[int, ...]:
     except FileNotFoundError:
         return ()
     try:
-        found = [_holder(fd, byte) for byte in (PYTHON_BYTE, JVM_BYTE)]
+        pids = [_holder(fd, byte) for byte in (PYTHON_BYTE, JVM_BYTE)]
     finally:
         os.close(fd)
-    return tuple(pid for pid in found if pid is not None)
+    return tuple(pid for pid in pids if pid is not None)
 
 
 def _holder(fd: int, byte: int) -> int | None:

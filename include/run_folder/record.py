@@ -1,17 +1,15 @@
-"""What a driver says of itself: one small JSON file a generation, replaced atomically."""
+"""A driver's record of itself: one small JSON file a generation, replaced atomically."""
 
 from __future__ import annotations
 
 import contextlib
-import os
-import tempfile
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
 from pathlib import Path
 
 from include.model.codec import from_json, to_json
-from include.model.errors import MillraceError
+from include.run_folder.files import write_atomically
 
 KEPT_GENERATIONS = 20
 
@@ -85,7 +83,7 @@ def write(run_dir: Path, record: DriverRecord) -> None:
         MillraceError: If the folder cannot be written.
     """
     folder = app_dir(run_dir, record.pipeline, record.app)
-    write_text(folder / _name(record.generation), to_json(record))
+    write_atomically(folder / _name(record.generation), to_json(record))
 
 
 def read(run_dir: Path, pipeline: str, app: str, generation: int) -> DriverRecord | None:
@@ -96,8 +94,8 @@ def read(run_dir: Path, pipeline: str, app: str, generation: int) -> DriverRecor
 def all_of(run_dir: Path, pipeline: str, app: str) -> tuple[DriverRecord, ...]:
     """Return an app's records, newest generation first."""
     files = app_dir(run_dir, pipeline, app).glob("generation-*.json")
-    found = [record for record in map(_load, files) if record is not None]
-    return tuple(sorted(found, key=lambda r: -r.generation))
+    records = [record for record in map(_load, files) if record is not None]
+    return tuple(sorted(records, key=lambda r: -r.generation))
 
 
 def prune(run_dir: Path, pipeline: str, app: str) -> None:
@@ -106,42 +104,11 @@ def prune(run_dir: Path, pipeline: str, app: str) -> None:
         (app_dir(run_dir, pipeline, app) / _name(record.generation)).unlink(missing_ok=True)
 
 
-def write_text(path: Path, text: str) -> None:
-    """Replace a small file so that a reader, or a kill at any point, sees the old text or the new one whole.
-
-    Raises:
-        MillraceError: If the folder cannot be written.
-    """
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        handle, scratch = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}-")
-        try:
-            with os.fdopen(handle, "w", encoding="utf-8") as file:
-                file.write(text)
-                file.flush()
-                os.fsync(file.fileno())
-            Path(scratch).replace(path)
-        except BaseException:
-            Path(scratch).unlink(missing_ok=True)
-            raise
-        _sync_folder(path.parent)
-    except OSError as error:
-        raise MillraceError("run folder", str(path.parent), "a writable folder with free space", str(error)) from error
-
-
-def _sync_folder(folder: Path) -> None:
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
-
-
 def _name(generation: int) -> str:
     return f"generation-{generation}.json"
 
 
 def _load(path: Path) -> DriverRecord | None:
-    with contextlib.suppress(OSError, AttributeError, TypeError, ValueError, KeyError):
-        return from_json(DriverRecord, path.read_text(encoding="utf-8"))
+    with contextlib.suppress(OSError, ValueError):
+        return from_json(DriverRecord, path.read_bytes())
     return None

@@ -31,7 +31,7 @@ def change(version: int) -> Reconfiguration:
     return Reconfiguration("orders", "orders", None, "T2", None, version, 1, now, now, None, Outcome.READY)
 
 
-def test_delegate_when_the_runner_answers_later_then_waits_and_tells_what_it_did(lake: Lake, tmp_path: Path) -> None:
+def test_delegate_waits_for_the_runner_and_returns_its_changes(lake: Lake, tmp_path: Path) -> None:
     asked = threading.Event()
 
     def sleep(_: float) -> None:
@@ -49,7 +49,7 @@ def test_delegate_when_the_runner_answers_later_then_waits_and_tells_what_it_did
     assert [c.to_version for c in changes] == [1]
 
 
-def test_delegate_when_the_runner_only_knows_an_older_version_then_is_not_ready(lake: Lake, tmp_path: Path) -> None:
+def test_delegate_is_not_ready_while_the_runner_has_an_older_version(lake: Lake, tmp_path: Path) -> None:
     write_status(tmp_path, "orders", 1)
     DeploymentStore(lake).commit(SPEC.first_deployment(), 1)
     with pytest.raises(NotReady):

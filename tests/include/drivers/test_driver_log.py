@@ -45,7 +45,7 @@ def test_last_error_when_there_is_no_log_or_it_is_no_text_then_is_none(tmp_path:
     assert driver_log.last_error(tmp_path / "log") is None
 
 
-def test_prune_when_many_generations_passed_then_keeps_the_newest_logs_of_this_app_only(tmp_path: Path) -> None:
+def test_prune_keeps_the_newest_logs_and_those_of_other_apps(tmp_path: Path) -> None:
     for app in ("a", "b"):
         for number in range(1, 31):
             driver_log.path(tmp_path, "p", app, number).touch()

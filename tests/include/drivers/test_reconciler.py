@@ -64,7 +64,7 @@ def test_reconcile_when_nothing_was_deployed_then_does_nothing(plant: DoublesPla
     assert plant.reconciler().status() == ()
 
 
-def test_reconcile_when_launched_then_one_driver_is_ready_and_a_repeat_changes_nothing(plant: DoublesPlant) -> None:
+def test_launch_makes_one_driver_ready_and_a_repeat_changes_nothing(plant: DoublesPlant) -> None:
     plant.deploy()
     (change,) = plant.reconciler().reconcile()
     assert (change.outcome, change.from_version, change.to_version) == (Outcome.READY, None, 1)
@@ -86,7 +86,7 @@ def test_reconcile_when_a_new_version_comes_then_hands_over_without_loss(plant: 
     _nothing_lost_or_doubled(plant)
 
 
-def test_reconcile_when_a_new_version_has_the_same_content_then_leaves_the_driver_alone(plant: DoublesPlant) -> None:
+def test_new_version_of_the_same_content_leaves_the_driver_alone(plant: DoublesPlant) -> None:
     plant.deploy()
     plant.reconciler().reconcile()
     plant.deploy()
@@ -94,7 +94,7 @@ def test_reconcile_when_a_new_version_has_the_same_content_then_leaves_the_drive
     assert plant.versions() == [(1, 1)]
 
 
-def test_reconcile_when_stopped_and_launched_again_then_stops_and_starts_once(plant: DoublesPlant) -> None:
+def test_stop_and_launch_stop_and_start_once(plant: DoublesPlant) -> None:
     plant.deploy()
     plant.reconciler().reconcile()
     plant.deploy(running=False)
@@ -107,7 +107,7 @@ def test_reconcile_when_stopped_and_launched_again_then_stops_and_starts_once(pl
     assert plant.versions() == [(2, 3)]
 
 
-def test_reconcile_when_the_driver_was_killed_then_starts_exactly_one_again(plant: DoublesPlant) -> None:
+def test_killed_driver_is_started_exactly_once_again(plant: DoublesPlant) -> None:
     plant.deploy()
     plant.reconciler().reconcile()
     plant.kill(plant.live()[0])
@@ -119,7 +119,7 @@ def test_reconcile_when_the_driver_was_killed_then_starts_exactly_one_again(plan
     _nothing_lost_or_doubled(plant)
 
 
-def test_reconcile_when_a_driver_is_killed_again_and_again_then_waits_longer_but_never_gives_up(plant) -> None:
+def test_driver_killed_repeatedly_is_restarted_ever_later(plant) -> None:
     plant.deploy()
     now = [datetime.now(UTC)]
     reconciler = plant.reconciler(clock=lambda: now[0])
@@ -147,9 +147,7 @@ def test_reconcile_when_two_drivers_run_then_keeps_the_newest_generation(plant: 
 
 
 @pytest.mark.parametrize("stage", STAGES, ids=lambda s: "-".join(s).rsplit(":")[-1])
-def test_reconcile_when_the_last_one_was_killed_mid_hand_over_then_one_driver_of_the_right_version_is_left(
-    plant: DoublesPlant, stage: tuple[str, str, str]
-) -> None:
+def test_reconcile_goes_on_after_one_killed_mid_hand_over(plant: DoublesPlant, stage: tuple[str, str, str]) -> None:
     plant.deploy()
     plant.reconciler().reconcile()
     plant.deploy(slots=2)
@@ -163,7 +161,7 @@ def test_reconcile_when_the_last_one_was_killed_mid_hand_over_then_one_driver_of
 
 
 @pytest.mark.parametrize("stage", [STAGES[4], STAGES[6]], ids=lambda s: "-".join(s).rsplit(":")[-1])
-def test_reconcile_when_the_last_one_was_killed_while_stopping_then_nothing_is_left(plant: DoublesPlant, stage) -> None:
+def test_reconcile_goes_on_after_one_killed_while_stopping(plant: DoublesPlant, stage) -> None:
     plant.deploy()
     plant.reconciler().reconcile()
     plant.deploy(running=False)
@@ -174,9 +172,7 @@ def test_reconcile_when_the_last_one_was_killed_while_stopping_then_nothing_is_l
 
 
 @pytest.mark.parametrize("behaviour", ["import-error", "stillborn", "mute"])
-def test_reconcile_when_a_successor_fails_then_the_last_ready_version_is_back_as_a_new_one(
-    plant: DoublesPlant, behaviour: str
-) -> None:
+def test_failed_successor_brings_the_last_ready_content_back(plant: DoublesPlant, behaviour: str) -> None:
     plant.deploy()
     plant.reconciler().reconcile()
     plant.deploy(behaviour)
@@ -200,7 +196,7 @@ def test_reconcile_when_a_successor_fails_then_the_last_ready_version_is_back_as
 
 
 @pytest.mark.parametrize("stage", FAILURE_STAGES, ids=lambda s: "-".join(s).rsplit(":")[-1])
-def test_reconcile_when_the_last_one_was_killed_mid_roll_back_then_the_old_content_runs(plant, stage) -> None:
+def test_reconcile_goes_on_after_one_killed_mid_roll_back(plant, stage) -> None:
     plant.deploy()
     plant.reconciler().reconcile()
     plant.deploy("import-error")
@@ -213,7 +209,7 @@ def test_reconcile_when_the_last_one_was_killed_mid_roll_back_then_the_old_conte
     assert plant.reconciler().reconcile() == ()
 
 
-def test_reconcile_when_the_same_content_fails_twice_then_it_is_tried_ever_less_often_until_a_person_comes(
+def test_content_that_fails_twice_is_tried_ever_less_often(
     plant: DoublesPlant,
 ) -> None:
     plant.deploy("import-error")
@@ -236,7 +232,7 @@ def test_reconcile_when_the_same_content_fails_twice_then_it_is_tried_ever_less_
     assert reconciler.problem() is None
 
 
-def test_reconcile_when_an_optimizer_wants_a_failed_content_again_then_the_circuit_opens_and_old_content_runs(
+def test_failed_content_wanted_again_opens_the_circuit(
     plant: DoublesPlant,
 ) -> None:
     plant.deploy()
@@ -251,7 +247,7 @@ def test_reconcile_when_an_optimizer_wants_a_failed_content_again_then_the_circu
     assert errors == ["ModuleNotFoundError: No module named 'nowhere'", None]
 
 
-def test_reconcile_when_a_ready_script_throws_in_its_batches_then_heals_with_back_off_and_never_rolls_back(
+def test_ready_script_that_throws_is_healed_and_never_rolled_back(
     plant: DoublesPlant,
 ) -> None:
     plant.deploy()
@@ -277,7 +273,7 @@ def test_reconcile_when_a_ready_script_throws_in_its_batches_then_heals_with_bac
     assert reconciler.status()[0].error == "ValueError: poison"
 
 
-def test_reconcile_when_the_script_does_not_exist_then_fails_without_starting_anything(plant: DoublesPlant) -> None:
+def test_missing_script_fails_without_starting_anything(plant: DoublesPlant) -> None:
     plant.deploy()
     Path(plant.spec.script).unlink()
     (change,) = plant.reconciler().reconcile()
@@ -287,7 +283,7 @@ def test_reconcile_when_the_script_does_not_exist_then_fails_without_starting_an
     assert plant.reconciler().reconcile() == ()
 
 
-def test_reconcile_when_a_plain_batch_script_ran_to_its_end_then_is_not_run_again(plant: DoublesPlant) -> None:
+def test_batch_script_that_ran_to_its_end_is_not_run_again(plant: DoublesPlant) -> None:
     plant.deploy("batch")
     assert [c.outcome for c in plant.reconciler().reconcile()] == [Outcome.READY]
     plant.until(lambda: not plant.live())
@@ -297,7 +293,7 @@ def test_reconcile_when_a_plain_batch_script_ran_to_its_end_then_is_not_run_agai
     assert [c.outcome for c in plant.reconciler().reconcile()] == [Outcome.READY]
 
 
-def test_reconcile_when_the_predecessor_is_deaf_then_is_killed_after_the_deadline(plant: DoublesPlant) -> None:
+def test_deaf_predecessor_is_killed_after_the_deadline(plant: DoublesPlant) -> None:
     plant.deploy("deaf")
     plant.reconciler().reconcile()
     plant.spec = plant.spec.model_copy(update={"stop_deadline_s": 0.5})
@@ -316,7 +312,7 @@ def test_reconcile_when_called_by_many_at_once_then_one_driver_runs(plant: Doubl
     assert plant.versions() == [(1, 1)]
 
 
-def test_reconcile_when_another_is_at_work_and_it_may_not_wait_then_is_quietly_not_ready(plant: DoublesPlant) -> None:
+def test_reconcile_is_not_ready_while_another_is_at_work(plant: DoublesPlant) -> None:
     from filelock import FileLock
 
     plant.deploy()

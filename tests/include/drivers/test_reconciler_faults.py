@@ -25,7 +25,7 @@ def plant(tmp_path: Path) -> Iterator[DoublesPlant]:
     made.close()
 
 
-def test_reconcile_when_a_first_batch_works_longer_than_the_deadline_then_it_is_never_cut(plant: DoublesPlant) -> None:
+def test_first_batch_that_works_past_the_deadline_is_never_cut(plant: DoublesPlant) -> None:
     plant.deploy()
     plant.reconciler().reconcile()
     plant.spec = plant.spec.model_copy(update={"ready_deadline_s": 5.0})
@@ -43,7 +43,7 @@ def test_reconcile_when_a_first_batch_works_longer_than_the_deadline_then_it_is_
     assert plant.versions() == [(2, 2)]
 
 
-def test_reconcile_when_the_old_content_fails_to_start_as_the_new_one_did_then_the_new_one_is_not_blamed(
+def test_new_content_is_not_blamed_where_the_old_one_fails_too(
     plant: DoublesPlant,
 ) -> None:
     plant.deploy()
@@ -65,7 +65,7 @@ def test_reconcile_when_the_old_content_fails_to_start_as_the_new_one_did_then_t
     assert [change.outcome for change in reconciler.reconcile()] == [Outcome.READY]
 
 
-def test_reconcile_when_others_took_the_slots_meanwhile_then_the_old_content_comes_back_with_what_the_quota_leaves(
+def test_roll_back_takes_only_the_slots_that_the_quota_leaves(
     plant: DoublesPlant,
 ) -> None:
     plant.deploy(slots=4)
@@ -82,7 +82,7 @@ def test_reconcile_when_others_took_the_slots_meanwhile_then_the_old_content_com
     assert plant.versions()[0][1] == latest.version
 
 
-def test_reconcile_when_a_driver_hangs_then_it_is_killed_and_started_again(plant: DoublesPlant) -> None:
+def test_driver_that_hangs_is_killed_and_started_again(plant: DoublesPlant) -> None:
     plant.deploy()
     plant.reconciler().reconcile()
     (driver,) = plant.live()
@@ -108,7 +108,7 @@ def test_reconcile_when_a_driver_works_on_then_it_is_not_taken_for_hung(plant: D
 
 
 @pytest.mark.parametrize("step_s", [-3600, 2, 3600])
-def test_reconcile_when_the_wall_clock_is_stepped_then_the_driver_is_left_alone(
+def test_driver_is_left_alone_where_the_wall_clock_is_stepped(
     plant: DoublesPlant, monkeypatch: pytest.MonkeyPatch, step_s: float
 ) -> None:
     plant.deploy()
@@ -120,9 +120,7 @@ def test_reconcile_when_the_wall_clock_is_stepped_then_the_driver_is_left_alone(
     assert plant.versions() == [(1, 1)] and reconciler.problem() is None
 
 
-def test_reconcile_when_a_driver_that_is_to_stop_is_still_there_then_it_is_not_recorded_as_stopped(
-    plant: DoublesPlant, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_driver_still_there_is_not_recorded_as_stopped(plant: DoublesPlant, monkeypatch: pytest.MonkeyPatch) -> None:
     from include.drivers.handover import HandOver
 
     plant.deploy()
@@ -136,7 +134,7 @@ def test_reconcile_when_a_driver_that_is_to_stop_is_still_there_then_it_is_not_r
     assert plant.live() == () and plant.reconciler().problem() is None
 
 
-def test_reconcile_when_the_run_folder_is_lost_then_the_driver_that_serves_stays(plant: DoublesPlant) -> None:
+def test_driver_that_serves_outlives_a_lost_run_folder(plant: DoublesPlant) -> None:
     plant.deploy()
     plant.reconciler().reconcile()
     shutil.rmtree(plant.root / "run")
@@ -150,7 +148,7 @@ def test_reconcile_when_the_run_folder_is_lost_then_the_driver_that_serves_stays
     assert committed == list(range(1, len(committed) + 1))
 
 
-def test_reconcile_when_the_run_folder_is_lost_and_nothing_runs_then_generations_go_on_above_the_lakes(
+def test_generations_go_on_above_the_lakes_without_a_run_folder(
     plant: DoublesPlant,
 ) -> None:
     plant.deploy()
@@ -166,7 +164,7 @@ def test_reconcile_when_the_run_folder_is_lost_and_nothing_runs_then_generations
     assert plant.versions() == [(8, 1)]
 
 
-def test_problem_when_a_driver_was_killed_again_and_again_then_says_when_it_is_tried_again(plant: DoublesPlant) -> None:
+def test_problem_says_when_a_killed_driver_is_tried_again(plant: DoublesPlant) -> None:
     plant.deploy()
     reconciler = plant.reconciler()
     reconciler.reconcile()

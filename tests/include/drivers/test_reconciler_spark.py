@@ -112,7 +112,7 @@ def _killed_at(plant: Plant, stage: tuple[str, str, str]) -> None:
     assert subprocess.run(argv, env={**os.environ, "PYTHONPATH": str(ROOT)}).returncode == -signal.SIGKILL
 
 
-def test_stream_when_everything_around_it_is_killed_then_its_results_are_those_of_a_batch(plant: Plant) -> None:
+def test_results_after_kills_all_around_are_those_of_a_batch(plant: Plant) -> None:
     feed = Feed(plant.root / "source")
     feed.start()
     plant.deploy()
@@ -154,7 +154,7 @@ def test_stream_when_everything_around_it_is_killed_then_its_results_are_those_o
     assert Outcome.OPEN not in [entry.outcome for entry in history]
 
 
-def test_hand_over_when_the_source_is_idle_then_the_successor_is_ready_all_the_same(plant: Plant) -> None:
+def test_hand_over_with_an_idle_source_makes_the_successor_ready(plant: Plant) -> None:
     Feed(plant.root / "source")
     plant.deploy()
     plant.reconciler().reconcile()

@@ -39,7 +39,7 @@ def _conf(argv: list[str]) -> dict[str, str]:
 
 
 @given(st.lists(TEXT, max_size=5))
-def test_command_when_the_user_passes_odd_characters_then_each_stays_one_argument(words: list[str]) -> None:
+def test_command_keeps_odd_characters_in_one_argument(words: list[str]) -> None:
     arguments = replace(ARGUMENTS, args=tuple(words))
     argv = submit.command(OPTIONS, _app(tuple(words)), arguments)
     assert recognise(argv) == arguments
@@ -47,12 +47,12 @@ def test_command_when_the_user_passes_odd_characters_then_each_stays_one_argumen
 
 
 @pytest.mark.parametrize("word", ["a\0b", "a\rb"])
-def test_command_when_a_character_would_be_lost_on_the_way_then_is_refused(word: str) -> None:
+def test_command_refuses_characters_that_would_be_lost(word: str) -> None:
     with pytest.raises(MillraceError, match="args"):
         submit.command(OPTIONS, _app((word,)), replace(ARGUMENTS, args=(word,)))
 
 
-def test_command_when_local_then_slots_become_local_slots_and_memory_and_partitions_are_set() -> None:
+def test_command_on_local_sets_slots_memory_and_partitions() -> None:
     argv = submit.command(OPTIONS, _app(), ARGUMENTS)
     assert _value(argv, "--master") == "local[4]"
     assert _value(argv, "--driver-memory") == "2048m"
@@ -61,14 +61,14 @@ def test_command_when_local_then_slots_become_local_slots_and_memory_and_partiti
     assert _conf(argv)["spark.ui.enabled"] == "false"
 
 
-def test_command_when_on_a_cluster_then_slots_bound_the_cores_and_executors_get_the_jars() -> None:
+def test_command_on_a_cluster_bounds_cores_and_ships_jars() -> None:
     argv = submit.command(OPTIONS, _app(master="spark://host:7077", jars=["/mine.jar"]), ARGUMENTS)
     assert _value(argv, "--master") == "spark://host:7077"
     assert _conf(argv)["spark.cores.max"] == "4"
     assert _value(argv, "--jars") == "/mine.jar,/jars/a.jar,/jars/b.jar"
 
 
-def test_driver_when_the_cluster_is_elsewhere_then_does_not_stay_on_the_loopback_address() -> None:
+def test_driver_of_a_cluster_elsewhere_leaves_the_loopback_address() -> None:
     options = replace(OPTIONS, conf={"spark.driver.host": "127.0.0.1"}, env={"SPARK_LOCAL_IP": "127.0.0.1"})
     for master, stays in (("local", True), ("spark://127.0.0.1:7077", True), ("spark://master:7077", False)):
         app = _app(master=master)
@@ -78,7 +78,7 @@ def test_driver_when_the_cluster_is_elsewhere_then_does_not_stay_on_the_loopback
     assert submit.conf(options, told)["spark.driver.host"] == "me"
 
 
-def test_command_when_the_pipeline_names_packages_files_and_conf_then_they_are_applied() -> None:
+def test_command_applies_the_pipelines_packages_files_and_conf() -> None:
     conf = {
         "spark.ui.enabled": "true",
         "spark.driver.extraJavaOptions": "-Dmine=1",
@@ -92,7 +92,7 @@ def test_command_when_the_pipeline_names_packages_files_and_conf_then_they_are_a
     assert _conf(argv)["spark.sql.shuffle.partitions"] == "16"  # fixed by the Deployment: state depends on it
 
 
-def test_environment_when_called_from_airflow_inside_spark_then_neither_leaks_into_the_driver() -> None:
+def test_environment_keeps_airflow_and_spark_out_of_the_driver() -> None:
     inherited = {
         "AIRFLOW__CORE__FERNET_KEY": "secret",
         "AIRFLOW_HOME": "/x",
@@ -123,7 +123,7 @@ print(json.dumps([sys.argv[1:], os.getcwd(), os.getsid(0) == os.getpid(), sorted
 
 @settings(max_examples=5, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
 @given(st.lists(TEXT, min_size=1, max_size=3))
-def test_start_when_given_odd_characters_then_they_arrive_in_a_session_of_its_own(tmp_path: Path, words: list[str]):
+def test_start_passes_odd_characters_to_a_session_of_its_own(tmp_path: Path, words: list[str]):
     program = tmp_path / "spark-submit"
     program.write_text(TELL.format(python=sys.executable))
     program.chmod(program.stat().st_mode | stat.S_IXUSR)
@@ -148,7 +148,7 @@ def test_start_when_folder_or_program_is_missing_then_says_which(tmp_path: Path,
 
 
 @pytest.mark.spark
-def test_spark_submit_when_given_odd_characters_then_the_script_gets_them_untouched(tmp_path: Path) -> None:
+def test_spark_submit_passes_odd_characters_untouched(tmp_path: Path) -> None:
     from include.local.stack import spark_env
 
     words = ("", " a b ", "ä€😀", 'it\'s "quoted"', "$HOME `id` $(id)", "*?[a]", "\\n", "line\nbreak", "--conf", "-- x")

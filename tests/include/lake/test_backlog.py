@@ -84,7 +84,7 @@ def test_rows_after_when_commits_are_random_then_equal_the_model(steps: list, la
         assert source.total_rows == model.total
 
 
-def test_rows_after_when_offset_is_in_a_snapshot_then_files_are_ordered_by_time_and_path(tmp_path: Path) -> None:
+def test_rows_after_a_snapshot_offset_order_files_by_time_and_path(tmp_path: Path) -> None:
     model = Model(tmp_path / "t")
     model.append([5])
     model.append([7, 11])
@@ -103,7 +103,7 @@ def test_rows_after_when_offset_lies_ahead_of_the_log_then_unknown(tmp_path: Pat
     assert DeltaSource(model.path).rows_after(DeltaOffset(7, -1, False)) is None
 
 
-def test_count_when_statistics_are_missing_then_none_until_they_lie_behind(tmp_path: Path) -> None:
+def test_count_without_statistics_is_none_until_they_lie_behind(tmp_path: Path) -> None:
     model = Model(tmp_path / "t")
     model.append([5])
     model.append([7])
@@ -120,7 +120,7 @@ def test_count_when_statistics_are_missing_then_none_until_they_lie_behind(tmp_p
     assert source.rows_after(DeltaOffset(1, 0, False)) == 0
 
 
-def test_count_when_old_commits_were_cleaned_then_starts_from_the_checkpoint(tmp_path: Path) -> None:
+def test_count_starts_from_the_checkpoint_of_a_cleaned_log(tmp_path: Path) -> None:
     model = Model(tmp_path / "t")
     for rows in (5, 7, 11):
         model.append([rows])
@@ -134,7 +134,7 @@ def test_count_when_old_commits_were_cleaned_then_starts_from_the_checkpoint(tmp
     assert source.rows_after(DeltaOffset(1, -1, False)) is None  # its commit is gone
 
 
-def test_count_when_a_deletion_vector_replaces_a_file_then_nothing_was_appended(tmp_path: Path) -> None:
+def test_count_takes_a_deletion_vector_for_no_new_rows(tmp_path: Path) -> None:
     model = Model(tmp_path / "t")
     model.append([5])
     lines = (model.path / "_delta_log" / f"{0:020d}.json").read_text().splitlines()

@@ -34,7 +34,7 @@ def test_append_when_generation_stays_then_every_commit_is_written(tmp_path: Pat
     assert batches(tmp_path) == [0, 1, 2]
 
 
-def test_committed_when_a_newer_generation_wrote_then_the_stale_one_is_fenced(tmp_path: Path) -> None:
+def test_stale_generation_is_fenced_at_committed(tmp_path: Path) -> None:
     stale, fresh = writer(tmp_path, 1), writer(tmp_path, 2)
     stale.committed([])
     stale.append([row(0)], {"p/a/q": 0})
@@ -44,7 +44,7 @@ def test_committed_when_a_newer_generation_wrote_then_the_stale_one_is_fenced(tm
         stale.committed(["p/a/q"])
 
 
-def test_append_when_a_newer_generation_wrote_in_between_then_the_table_refuses(tmp_path: Path) -> None:
+def test_stale_generation_is_refused_at_append(tmp_path: Path) -> None:
     stale, fresh = writer(tmp_path, 1), writer(tmp_path, 2)
     stale.committed([])  # looked, and now is slow
     fresh.committed([])

@@ -39,7 +39,7 @@ def test_newest_when_the_table_grows_then_follows_it(lake: Lake) -> None:
 
 
 @pytest.mark.parametrize("left", ["checkpoint", "nothing", "garbage", "another table's"])
-def test_newest_when_the_log_was_cleaned_then_is_the_same_whatever_leads_to_it(lake: Lake, left: str) -> None:
+def test_newest_of_a_cleaned_log_is_the_same_whatever_leads_to_it(lake: Lake, left: str) -> None:
     append(lake, count=60)
     folder = lake.path(TABLE) / "_delta_log"
     for version in range(40):
@@ -63,7 +63,7 @@ def test_newest_when_the_table_is_made_anew_then_begins_anew(lake: Lake) -> None
     assert seen.newest() == 3
 
 
-def test_table_id_when_the_log_was_cleaned_then_is_read_from_the_checkpoint(lake: Lake) -> None:
+def test_table_id_of_a_cleaned_log_comes_from_the_checkpoint(lake: Lake) -> None:
     assert log(lake).table_id() is None
     append(lake, count=3)
     before = log(lake).table_id()
@@ -99,7 +99,7 @@ def test_commit_when_read_then_tells_files_rows_and_times(lake: Lake) -> None:
     assert abs(datetime.now(UTC) - (commit.time or NOW)) < timedelta(minutes=5)
 
 
-def test_commit_when_files_were_compacted_then_they_are_rewritten_and_nothing_is_added(lake: Lake) -> None:
+def test_commit_of_a_compaction_adds_nothing(lake: Lake) -> None:
     append(lake, "a", 3)
     DeltaTable(str(lake.path(TABLE))).optimize.compact()
     commit = log(lake).commit(4, "a")
@@ -120,3 +120,19 @@ def test_commit_when_an_entry_is_garbage_then_names_it(lake: Lake) -> None:
     (lake.path(TABLE) / "_delta_log" / f"{1:020d}.json").write_text("{broken")
     with pytest.raises(MillraceError, match=r"00000000000000000001\.json"):
         log(lake).commit(1, "a")
+
+
+def test_transactions_of_a_commit_are_named_and_gone_ones_are_none(lake: Lake) -> None:
+    lake.append(TABLE, [{"pipeline": "a", "time": NOW, "app": "a"}], {'a/"x"/apps': 1, "other": 2})
+    append(lake)
+    newest = log(lake).newest()
+    assert log(lake).transactions(newest - 1) == {'a/"x"/apps', "other"}
+    assert log(lake).transactions(newest) == frozenset()
+    assert log(lake).transactions(newest + 1) is None
+
+
+def test_versions_are_those_of_entries_and_checkpoints(lake: Lake) -> None:
+    assert log(lake).versions() == ([], [])
+    append(lake, count=50)
+    entries, checkpoints = log(lake).versions()
+    assert sorted(entries) == list(range(51)) and checkpoints == [50]

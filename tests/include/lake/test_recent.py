@@ -53,7 +53,7 @@ def wanted(limit: int = 100, **more: Any) -> RowQuery:
     return RowQuery(TABLE, "a", limit, **more)
 
 
-def test_recent_when_rows_are_asked_for_then_the_newest_of_the_pipeline_come_oldest_first(lake: Lake) -> None:
+def test_recent_rows_are_the_pipelines_newest_oldest_first(lake: Lake) -> None:
     fill(lake, 20)
     assert numbers(read_recent(lake, wanted())) == list(range(0, 20, 2))
     found = read_recent(lake, wanted(3))
@@ -63,7 +63,7 @@ def test_recent_when_rows_are_asked_for_then_the_newest_of_the_pipeline_come_old
     assert numbers(read_recent(lake, RowQuery(TABLE, "nobody", 5))) == []
 
 
-def test_recent_when_versions_or_conditions_bound_it_then_only_those_rows_come(lake: Lake) -> None:
+def test_recent_rows_keep_to_versions_and_conditions(lake: Lake) -> None:
     fill(lake, 20)
     assert numbers(read_recent(lake, wanted(after=15))) == [16, 18]
     assert numbers(read_recent(lake, wanted(2, through=11))) == [8, 10]
@@ -80,7 +80,7 @@ def test_recent_when_a_time_bounds_it_then_older_files_are_not_opened(lake: Lake
     assert found.whole and not found.unreadable
 
 
-def test_recent_when_one_commit_came_late_then_what_came_before_it_is_read(lake: Lake) -> None:
+def test_recent_rows_before_a_late_commit_are_read(lake: Lake) -> None:
     fill(lake, 10)
     lake.append(TABLE, [row(-5000)])
     fill(lake, 2, first=10)
@@ -89,7 +89,7 @@ def test_recent_when_one_commit_came_late_then_what_came_before_it_is_read(lake:
 
 
 @pytest.mark.parametrize("how", ["garbage", "missing"])
-def test_recent_when_a_file_cannot_be_read_then_it_is_named_and_the_rest_comes(lake: Lake, how: str) -> None:
+def test_recent_rows_name_a_file_that_cannot_be_read(lake: Lake, how: str) -> None:
     fill(lake, 8)
     spoiled = max(lake.path(TABLE).rglob("*.parquet"), key=lambda f: f.stat().st_mtime_ns)
     spoiled.unlink()
@@ -100,7 +100,7 @@ def test_recent_when_a_file_cannot_be_read_then_it_is_named_and_the_rest_comes(l
     assert found.unreadable == (str(spoiled.relative_to(lake.root)),) == tuple(lake.unreadable)
 
 
-def test_recent_when_files_were_compacted_and_vacuumed_then_the_rows_are_the_same(lake: Lake) -> None:
+def test_recent_rows_are_the_same_after_compaction_and_vacuum(lake: Lake) -> None:
     fill(lake, 20)
     before = [numbers(read_recent(lake, w)) for w in (wanted(), wanted(3), wanted(not_before=NOW))]
     table = DeltaTable(str(lake.path(TABLE)))
@@ -133,7 +133,7 @@ def test_recent_when_rows_were_deleted_then_they_do_not_come_back(lake: Lake) ->
     assert 4 not in numbers(read_recent(Lake(lake.root), wanted()))
 
 
-def test_recent_when_a_pipeline_is_silent_for_very_many_commits_then_its_last_row_is_found(tmp_path: Path) -> None:
+def test_recent_rows_reach_the_last_one_of_a_silent_pipeline(tmp_path: Path) -> None:
     lake = Lake(tmp_path)
     lake.append(TABLE, [row(1, "quiet")])
     log = lake.path(TABLE) / "_delta_log"
@@ -143,7 +143,7 @@ def test_recent_when_a_pipeline_is_silent_for_very_many_commits_then_its_last_ro
     assert numbers(read_recent(lake, RowQuery(TABLE, "quiet", 1))) == [1]
 
 
-def test_recent_when_the_table_is_missing_then_is_empty_and_a_broken_log_is_told(tmp_path: Path) -> None:
+def test_recent_rows_of_no_table_are_none_and_a_broken_log_raises(tmp_path: Path) -> None:
     lake = Lake(tmp_path)
     assert len(read_recent(lake, wanted()).rows) == 0
     fill(lake, 2)
@@ -152,7 +152,7 @@ def test_recent_when_the_table_is_missing_then_is_empty_and_a_broken_log_is_told
         read_recent(lake, wanted())
 
 
-def test_since_when_rows_came_then_they_and_the_newest_before_are_told_apart(lake: Lake) -> None:
+def test_new_rows_and_the_newest_before_are_apart(lake: Lake) -> None:
     fill(lake, 20)
     found = read_since(lake, TABLE, "a", 15, before_rows=2)
     assert found.version == 20 and found.whole
@@ -161,9 +161,7 @@ def test_since_when_rows_came_then_they_and_the_newest_before_are_told_apart(lak
 
 
 @pytest.mark.parametrize("new", [True, False])
-def test_since_when_the_log_was_cleaned_before_it_then_new_rows_are_not_among_those_before(
-    tmp_path: Path, new: bool
-) -> None:
+def test_new_rows_after_a_cleaned_log_are_not_among_those_before(tmp_path: Path, new: bool) -> None:
     lake = Lake(tmp_path)
     for number in range(6):
         lake.append(TABLE, [row(number)])
@@ -175,7 +173,7 @@ def test_since_when_the_log_was_cleaned_before_it_then_new_rows_are_not_among_th
     assert found.before["generation"].to_pylist() == ([0, 1, 2, 3, 4] if new else [5])
 
 
-def test_since_when_the_rows_before_are_long_ago_then_the_last_of_them_is_there(lake: Lake) -> None:
+def test_new_rows_come_with_the_last_one_before_however_old(lake: Lake) -> None:
     fill(lake, 4)
     lake.append(TABLE, [row(86_400)])
     found = read_since(lake, TABLE, "a", 4)
@@ -183,7 +181,7 @@ def test_since_when_the_rows_before_are_long_ago_then_the_last_of_them_is_there(
     assert found.before["generation"].to_pylist() == [2]
 
 
-def test_since_when_more_came_than_one_look_reads_then_the_newest_come_alone(tmp_path: Path) -> None:
+def test_new_rows_beyond_the_limit_are_the_newest_alone(tmp_path: Path) -> None:
     lake = Lake(tmp_path)
     lake.append(TABLE, [row(0)])
     lake.append(TABLE, [row(n) for n in range(1, CATCH_UP_ROWS + 10)])

@@ -62,7 +62,7 @@ def fill(lake: Lake, count: int = 30) -> list[tuple[str, int]]:
     return sorted(("ab"[n % 2], n) for n in range(count))
 
 
-def test_repartition_when_a_table_is_of_an_older_version_then_its_rows_move_each_once(lake: Lake) -> None:
+def test_repartition_moves_each_row_of_an_older_table_once(lake: Lake) -> None:
     expected = fill(lake)
     assert repartition(lake, TABLE)
     assert partitions(lake.root) == ["pipeline", "date"]
@@ -83,7 +83,7 @@ def test_repartition_when_done_then_ids_transactions_and_readers_go_on(lake: Lak
     assert read_recent(fresh, RowQuery(TABLE, "a", 5)).rows["generation"].to_pylist() == newest.to_pylist()
 
 
-def test_maintain_when_a_table_is_of_an_older_version_then_moves_it_and_what_lay_there_is_deleted_later(
+def test_maintain_moves_an_older_table_and_deletes_its_files_later(
     lake: Lake,
 ) -> None:
     expected = fill(lake)
@@ -96,7 +96,7 @@ def test_maintain_when_a_table_is_of_an_older_version_then_moves_it_and_what_lay
     assert rows(lake.root) == expected
 
 
-def test_append_when_its_handle_is_older_than_the_move_then_tries_again_with_a_fresh_one(lake: Lake) -> None:
+def test_append_with_a_handle_older_than_the_move_tries_again(lake: Lake) -> None:
     expected = fill(lake)
     fenced = FencedTable(Lake(lake.root), TABLE, "p/a/generation", 1)
     fenced.committed([])
@@ -107,7 +107,7 @@ def test_append_when_its_handle_is_older_than_the_move_then_tries_again_with_a_f
     assert rows(lake.root) == [*expected, ("late", 1), ("late", 2)]
 
 
-def test_repartition_when_writers_append_meanwhile_then_no_row_is_lost_or_doubled(lake: Lake) -> None:
+def test_repartition_among_writers_loses_and_doubles_no_row(lake: Lake) -> None:
     expected, errors, done = fill(lake), [], threading.Event()
     counts = dict.fromkeys("xyz", 0)
 
@@ -138,7 +138,7 @@ def move(root: str) -> None:
     repartition(Lake(root), TABLE)
 
 
-def test_repartition_when_killed_then_the_table_is_whole_and_the_next_one_ends_it(tmp_path: Path) -> None:
+def test_repartition_killed_leaves_the_table_whole(tmp_path: Path) -> None:
     lake = old_table(tmp_path, ["date"])
     expected = fill(lake, 60)
     written = set(lake.path(TABLE).rglob("*.parquet"))
@@ -153,7 +153,7 @@ def test_repartition_when_killed_then_the_table_is_whole_and_the_next_one_ends_i
     assert (partitions(tmp_path), rows(tmp_path)) == (["pipeline", "date"], expected)
 
 
-def test_repartition_when_a_data_file_is_broken_then_names_it_and_the_table_stays(lake: Lake) -> None:
+def test_repartition_names_a_broken_file_and_changes_nothing(lake: Lake) -> None:
     fill(lake, 4)
     broken = next(lake.path(TABLE).rglob("*.parquet"))
     broken.write_bytes(b"no parquet")
@@ -172,7 +172,7 @@ def test_compact_when_hourly_then_only_what_has_many_files_is_rewritten(tmp_path
     assert compact(lake, TABLE, NOW.date()) == 0
 
 
-def test_append_when_the_table_lacks_a_column_then_it_is_added_and_old_rows_have_none(tmp_path: Path) -> None:
+def test_append_adds_a_column_that_the_table_lacks(tmp_path: Path) -> None:
     table = "control/decisions"
     lake = old_table(tmp_path, ["date"], lacking=("cursor_table",), table=table)
     plain = {"pipeline": "p", "time": NOW, "action": "hold"}

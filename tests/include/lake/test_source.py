@@ -27,7 +27,7 @@ def _read(path: Path) -> list[int]:
 
 @settings(deadline=None)  # the first example pays for imports
 @given(rows=st.integers(0, 200), parts=st.integers(1, 40))
-def test_split_when_rows_and_parts_vary_then_keeps_rows_in_near_equal_nonempty_slices(rows: int, parts: int) -> None:
+def test_split_gives_near_equal_slices_none_empty(rows: int, parts: int) -> None:
     table = _numbers(0, rows)
     slices = split(table, parts)
     assert len(slices) == min(rows, parts)
@@ -38,7 +38,7 @@ def test_split_when_rows_and_parts_vary_then_keeps_rows_in_near_equal_nonempty_s
         assert max(lengths) - min(lengths) <= 1
 
 
-def test_append_when_eight_parts_then_one_commit_names_eight_files_with_their_row_counts(tmp_path: Path) -> None:
+def test_append_of_eight_parts_names_eight_files_in_one_commit(tmp_path: Path) -> None:
     table = SourceTable(tmp_path / "t", SCHEMA, "numbers")
     version = table.append(_numbers(0, 20), 8, "feed", 0)
     log = (tmp_path / "t" / "_delta_log" / f"{version:020}.json").read_text().splitlines()
@@ -58,7 +58,7 @@ def test_append_when_number_was_committed_then_writes_nothing(tmp_path: Path) ->
     assert _read(tmp_path / "t") == list(range(5))
 
 
-def test_append_when_another_writer_was_first_then_conflict_and_no_row_twice(tmp_path: Path) -> None:
+def test_append_after_another_writer_is_a_conflict(tmp_path: Path) -> None:
     first, second = (SourceTable(tmp_path / "t", SCHEMA, "numbers") for _ in range(2))
     first.append(_numbers(0, 5), 2, "feed", 0)
     with pytest.raises(Conflict):

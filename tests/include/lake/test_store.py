@@ -68,7 +68,7 @@ def test_create_when_repeated_then_the_table_has_its_schema_and_partition(tmp_pa
     assert set(found.schema.names) == set(TABLES[table].columns.names)
 
 
-def test_append_when_columns_are_missing_then_they_are_null_and_the_date_follows_the_time(tmp_path: Path) -> None:
+def test_append_fills_missing_columns_with_null_and_adds_the_date(tmp_path: Path) -> None:
     lake = Lake(tmp_path)
     assert lake.append(BATCHES, [row(7)]) == 1
     (found,) = lake.rows("select * from batches", BATCHES)
@@ -94,7 +94,7 @@ def test_append_when_a_transaction_is_replayed_then_nothing_is_written(tmp_path:
     assert ids(lake) == [1, 5, 6]
 
 
-def test_append_when_one_of_several_transactions_is_old_then_nothing_is_written(tmp_path: Path) -> None:
+def test_append_with_an_old_transaction_writes_nothing(tmp_path: Path) -> None:
     lake = Lake(tmp_path)
     lake.append(BATCHES, [row(1)], {"q": 1, "generation": 3})
     assert lake.append(BATCHES, [row(2)], {"q": 2, "generation": 2}) is None
@@ -106,7 +106,7 @@ def test_append_when_processes_append_at_once_then_nothing_is_lost(tmp_path: Pat
     assert ids(Lake(tmp_path)) == [100 * n + i for n in range(2) for i in range(15)]
 
 
-def test_append_when_processes_commit_the_same_number_then_exactly_one_wins(tmp_path: Path) -> None:
+def test_append_of_one_number_by_many_processes_has_one_winner(tmp_path: Path) -> None:
     Lake(tmp_path).create(BATCHES)
     one, other = in_processes(*[(append_each, (str(tmp_path), "fence", 20))] * 2)
     assert sorted([*one, *other]) == sorted({*one, *other})
@@ -114,7 +114,7 @@ def test_append_when_processes_commit_the_same_number_then_exactly_one_wins(tmp_
     assert 20 in {*one, *other}
 
 
-def test_append_when_another_handle_committed_first_then_the_stale_one_sees_it(tmp_path: Path) -> None:
+def test_append_sees_what_another_handle_committed(tmp_path: Path) -> None:
     early, other = Lake(tmp_path), Lake(tmp_path)
     early.append(BATCHES, [row(1)], {"q": 1})
     other.append(BATCHES, [row(2)], {"q": 2})

@@ -40,7 +40,7 @@ def test_with_changes_when_an_operators_p_is_set_then_only_that_one_moves() -> N
     assert CURRENT.apps["a"].parallelism == {"map": 2, "sink": 1}
 
 
-def test_with_changes_when_streams_are_redirected_then_only_they_move_and_those_nowhere_are_forgotten() -> None:
+def test_changes_redirect_only_the_streams_they_name() -> None:
     before = replace(CURRENT, ingest={"s": 0, "t": 1, "u": 1})
     moves = (Change("a", "ingest", 0, 1, stream="s"), Change("a", "ingest", 1, -1, stream="t"))
     joins = Change("a", "ingest", -1, 0, stream="v")

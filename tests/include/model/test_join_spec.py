@@ -98,7 +98,7 @@ def test_columns_when_told_as_mapping_or_as_pairs_then_mean_the_same(on: dict[st
     assert Join.model_validate(section).tasks["weather"].on == tuple(on.items())
 
 
-def test_deployment_when_first_then_holds_settings_and_the_definition_as_an_argument() -> None:
+def test_first_deployment_holds_settings_and_the_definition() -> None:
     first = spec(args=["--one"]).first_deployment()
     assert first.join == JoinSettings(2, 20, 0.0)
     one, given_join = first.apps["air"].args

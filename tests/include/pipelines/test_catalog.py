@@ -10,8 +10,9 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
+from include.model.admission_spec import StreamMetadata
 from include.model.errors import MillraceError
-from include.model.spec import PipelineSpec, Slots, StreamMetadata
+from include.model.spec import PipelineSpec, Slots
 from include.pipelines.catalog import FOLDERS_VARIABLE, find, load, load_all
 from optimizers.drfm.advice.options import parse
 from optimizers.drfm.metadata.stream import Metadata
@@ -45,7 +46,7 @@ def refused(path: Path) -> MillraceError:
     return told.value
 
 
-def test_load_when_only_the_required_keys_are_there_then_the_rest_has_defaults(folder: Path) -> None:
+def test_spec_of_required_keys_has_defaults_for_the_rest(folder: Path) -> None:
     spec = load(written(folder, GOOD))
     assert (spec.name, spec.app, spec.level, spec.slots) == ("orders", "orders", 0, Slots())
     assert spec.script == str(folder / "orders.py")
@@ -53,7 +54,7 @@ def test_load_when_only_the_required_keys_are_there_then_the_rest_has_defaults(f
     assert spec.first_deployment().apps["orders"].slots == 1
 
 
-def test_owners_when_not_named_then_the_tuner_sizes_and_memory_changes_by_hand_only(folder: Path) -> None:
+def test_tuner_owns_slots_and_nobody_memory_by_default(folder: Path) -> None:
     assert load(written(folder, GOOD)).field_owners == {"slots": "flow", "parallelism": "flow"}
     chosen = load(written(folder, {**GOOD, "tuner": {"name": "ds2"}, "owners": {"memory_mb": "drfm", "slots": "drfm"}}))
     assert chosen.field_owners == {"slots": "drfm", "parallelism": "ds2", "memory_mb": "drfm"}
@@ -120,9 +121,7 @@ def test_load_when_home_is_named_then_it_is_replaced_everywhere(folder: Path) ->
     ],
     ids=str,
 )
-def test_load_when_a_value_is_wrong_then_the_key_and_what_is_allowed_are_told(
-    folder: Path, change: dict[str, Any], key: str
-) -> None:
+def test_wrong_value_is_named_with_key_and_allowed_range(folder: Path, change: dict[str, Any], key: str) -> None:
     assert refused(written(folder, {**GOOD, **change})).key == f"orders.yaml: {key}"
 
 
@@ -151,14 +150,14 @@ def test_load_when_the_file_is_no_text_or_gone_then_the_file_is_named(folder: Pa
     refused(path)
 
 
-def test_load_when_the_script_is_missing_then_says_where_it_was_looked_for(folder: Path) -> None:
+def test_missing_script_is_named_with_its_path(folder: Path) -> None:
     problem = refused(written(folder, {**GOOD, "script": "nowhere.py"}))
     assert problem.key == "orders.yaml: script"
     assert str(folder / "nowhere.py") in problem.remedy
 
 
 @pytest.mark.parametrize("schedule", ["*/10 * * * *", "@hourly", "15 3 * * mon-fri", "0 0 1 jan *"])
-def test_load_when_the_schedule_is_a_cron_expression_then_is_taken_as_it_is(folder: Path, schedule: str) -> None:
+def test_schedule_is_taken_as_it_is(folder: Path, schedule: str) -> None:
     profile = {"source": "x", "time_column": "t", "schedule": schedule}
     spec = load(written(folder, {**GOOD, "profile": profile}))
     assert spec.profile is not None and spec.profile.schedule == schedule
@@ -197,9 +196,7 @@ def test_load_when_several_values_are_wrong_then_says_how_many_more(folder: Path
         max_leaves=8,
     )
 )
-def test_load_when_the_content_is_anything_then_it_is_a_spec_or_a_problem_told(
-    tmp_path_factory: pytest.TempPathFactory, content: object
-) -> None:
+def test_any_content_is_a_spec_or_a_problem(tmp_path_factory: pytest.TempPathFactory, content: object) -> None:
     folder = tmp_path_factory.getbasetemp() / "anything"
     folder.mkdir(exist_ok=True)
     (folder / "a.py").write_text("")
@@ -230,14 +227,14 @@ def test_find_when_the_name_is_unknown_then_names_those_that_exist(folder: Path)
     assert find("orders").name == "orders"
 
 
-def test_find_when_its_own_file_is_broken_then_tells_what_is_wrong_with_it(folder: Path) -> None:
+def test_find_says_what_is_wrong_with_the_pipelines_file(folder: Path) -> None:
     written(folder, {**GOOD, "level": 7})
     with pytest.raises(MillraceError) as told:
         find("orders")
     assert told.value.key == "orders.yaml: level"
 
 
-def test_find_when_a_file_has_another_name_than_its_broken_pipeline_then_tells_what_is_wrong_with_it(
+def test_find_says_what_is_wrong_with_a_file_of_another_name(
     folder: Path,
 ) -> None:
     written(folder, {**GOOD, "level": 7}, "team-a.yaml")
@@ -275,7 +272,7 @@ def test_admission_when_told_then_is_what_its_optimizer_takes(folder: Path) -> N
     assert load(written(folder, GOOD)).admission_options is None
 
 
-def test_problems_when_an_optimizer_refuses_what_it_is_told_then_pipeline_and_key_are_named(folder: Path) -> None:
+def test_option_that_an_optimizer_refuses_is_named(folder: Path) -> None:
     profile = {**SOURCE, "stream": ["origin"]}
     fast = {"capacity": 1.0, "streams": {"a/b": {"minimum": 3.0, "maximum": 2.0}}}
     bad = load(written(folder, {**GOOD, "profile": profile, "admission": fast}))
@@ -292,7 +289,7 @@ def test_config_hash_when_any_value_changes_then_changes(folder: Path) -> None:
     assert plain.config_hash != load(written(folder, {**GOOD, "period_s": 61})).config_hash
 
 
-def test_examples_when_loaded_then_are_whole_and_drfm_owns_where_streams_enter(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_examples_load_and_drfm_owns_where_streams_enter(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MILLRACE_HOME", "/somewhere")
     folder = Path(__file__).resolve().parents[3] / "include" / "pipelines" / "examples"
     spec = load(folder / "departures.yaml")

@@ -77,7 +77,7 @@ def _await(done: Callable[[], bool], process: subprocess.Popen[bytes], log: Path
         time.sleep(0.3)
 
 
-def test_delays_when_killed_in_the_middle_and_started_again_then_results_are_the_batchs(
+def test_delays_after_a_kill_has_the_results_of_a_batch(
     tmp_path: Path, submit: Callable[[], subprocess.Popen[bytes]]
 ) -> None:
     replay = Replay(Clock(fold_days=2, day_s=24, start_hour=6, days=0.6), flights())

@@ -45,7 +45,7 @@ def pairs(task: JoinTask, left: pd.DataFrame, right: pd.DataFrame) -> pd.DataFra
     return met[apart_s.between(task.after_s, task.before_s)]
 
 
-def test_example_when_loaded_then_is_whole_and_esj_owns_the_join_and_the_slots(spec: PipelineSpec) -> None:
+def test_example_loads_and_esj_owns_the_join_and_the_slots(spec: PipelineSpec) -> None:
     assert (spec.level, spec.mode, Path(spec.script).name) == (1, "auto", "stream_join.py")
     owners = spec.field_owners
     assert {owners[name] for name in ("slots", "join_workers", "block_size", "shed_ratio")} == {"esj"}
@@ -57,7 +57,7 @@ def test_example_when_loaded_then_is_whole_and_esj_owns_the_join_and_the_slots(s
     assert all(stream.source.startswith("/somewhere/data/joined/") for stream in told.streams)
 
 
-def test_example_when_the_replay_is_joined_then_nearly_every_flight_has_one_weather_and_planes_meet_their_next_leg(
+def test_example_joins_nearly_every_flight_with_one_weather(
     spec: PipelineSpec,
 ) -> None:
     came, hours = replayed(flights(), FLIGHTS), replayed(weather(), WEATHER)
@@ -71,7 +71,7 @@ def test_example_when_the_replay_is_joined_then_nearly_every_flight_has_one_weat
     assert len(legs) > 100 and (legs["row_id"] != legs["row_id_right"]).all()
 
 
-def test_example_when_the_replay_runs_then_the_window_needs_one_worker_by_night_and_several_by_day(
+def test_example_needs_one_worker_by_night_and_several_by_day(
     spec: PipelineSpec,
 ) -> None:
     assert spec.join is not None

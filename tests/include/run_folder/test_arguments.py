@@ -16,7 +16,7 @@ WORDS = st.lists(st.text(st.characters(exclude_characters="\0", exclude_categori
 
 
 @given(WORDS)
-def test_arguments_when_the_user_passes_anything_then_come_back_as_they_were(words: list[str]) -> None:
+def test_arguments_come_back_as_they_were_passed(words: list[str]) -> None:
     given_ = DriverArguments(**{**vars(ARGUMENTS), "args": tuple(words)})
     assert parse(given_.argv()) == given_
     assert recognise(["java", "-cp", "x", "/repo/jobs/run_script.py", *given_.argv()]) == given_

@@ -44,7 +44,7 @@ def _await(condition: Callable[[], bool]) -> bool:
     return condition()
 
 
-def test_find_when_drivers_of_several_pipelines_and_homes_run_then_gives_ours_newest_first(tmp_path, start) -> None:
+def test_find_returns_this_homes_drivers_newest_first(tmp_path, start) -> None:
     first, second = start(generation=9), start(generation=10, args=("--run-dir", "/elsewhere", "ä\n'\""))
     start(pipeline="other")
     assert [(d.generation, d.processes[0].pid) for d in find(tmp_path, "p")] == [(10, second.pid), (9, first.pid)]

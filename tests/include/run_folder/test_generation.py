@@ -12,7 +12,7 @@ from include.model.errors import MillraceError
 from include.run_folder.generation import allot, newest
 
 
-def test_allot_when_called_by_many_processes_at_once_then_no_number_is_given_twice(tmp_path: Path) -> None:
+def test_allot_gives_no_number_twice_to_many_processes(tmp_path: Path) -> None:
     with ProcessPoolExecutor(4, mp_context=get_context("spawn")) as pool:
         numbers = list(pool.map(allot, [tmp_path] * 40))
     assert sorted(numbers) == list(range(1, 41))
@@ -23,7 +23,7 @@ def test_newest_when_nothing_was_allotted_then_is_zero(tmp_path: Path) -> None:
     assert newest(tmp_path) == 0
 
 
-def test_allot_when_the_counter_is_damaged_then_refuses_rather_than_start_anew(tmp_path: Path) -> None:
+def test_allot_refuses_a_damaged_counter(tmp_path: Path) -> None:
     allot(tmp_path)
     (tmp_path / "generation").write_text("x")
     with pytest.raises(MillraceError, match="whole number"):

@@ -43,7 +43,7 @@ def hold(tmp_path: Path) -> Iterator[Callable[..., tuple[subprocess.Popen[str], 
             os.kill(pid, signal.SIGKILL)
 
 
-def test_lock_when_another_process_holds_it_then_is_refused_until_that_process_is_killed(tmp_path: Path, hold) -> None:
+def test_lock_is_refused_until_its_holder_is_killed(tmp_path: Path, hold) -> None:
     child, answer = hold()
     assert answer == "True"
     lock = AppLock(tmp_path)
@@ -53,14 +53,14 @@ def test_lock_when_another_process_holds_it_then_is_refused_until_that_process_i
     assert lock.try_acquire()
 
 
-def test_lock_when_the_holder_dies_and_its_forked_child_lives_on_then_is_free(tmp_path: Path, hold) -> None:
+def test_lock_is_free_though_the_holders_child_lives_on(tmp_path: Path, hold) -> None:
     child, _ = hold("fork")
     child.kill()
     child.wait()
     assert AppLock(tmp_path).try_acquire()
 
 
-def test_lock_when_released_then_another_process_gets_it_while_this_one_lives(tmp_path: Path, hold) -> None:
+def test_released_lock_goes_to_another_process(tmp_path: Path, hold) -> None:
     lock = AppLock(tmp_path)
     assert lock.try_acquire()
     assert hold()[1] == "False"

@@ -23,7 +23,7 @@ def child() -> Iterator[subprocess.Popen[bytes]]:
 
 
 @pytest.mark.parametrize("step_s", [-3600.0, -2.0, 2.0, 3600.0])
-def test_alive_when_the_wall_clock_was_stepped_then_it_is_the_same_process(
+def test_process_is_the_same_after_the_wall_clock_was_stepped(
     child: subprocess.Popen[bytes], monkeypatch: pytest.MonkeyPatch, step_s: float
 ) -> None:
     before = ProcessId.of(child.pid)
@@ -35,7 +35,7 @@ def test_alive_when_the_wall_clock_was_stepped_then_it_is_the_same_process(
     assert child.wait() == -signal.SIGKILL
 
 
-def test_signal_when_the_pid_now_belongs_to_another_process_then_is_not_sent(child: subprocess.Popen[bytes]) -> None:
+def test_signal_is_not_sent_to_another_process_of_the_pid(child: subprocess.Popen[bytes]) -> None:
     present = ProcessId.of(child.pid)
     assert present.start_ticks is not None
     for other in (replace(present, start_ticks=present.start_ticks - 1), replace(present, boot_id="another boot")):
@@ -46,7 +46,7 @@ def test_signal_when_the_pid_now_belongs_to_another_process_then_is_not_sent(chi
     assert not present.alive() and not present.signal(signal.SIGKILL)
 
 
-def test_alive_when_an_older_release_noted_no_ticks_then_the_start_time_decides(
+def test_start_time_decides_for_a_process_noted_without_ticks(
     child: subprocess.Popen[bytes],
 ) -> None:
     started = psutil.Process(child.pid).create_time()

@@ -14,6 +14,7 @@ import pytest
 
 from include.model.errors import MillraceError
 from include.run_folder import record as records
+from include.run_folder.files import write_atomically
 from include.run_folder.record import DriverRecord, DriverState
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -26,6 +27,7 @@ from dataclasses import replace
 from pathlib import Path
 from tests.include.run_folder.test_record import RECORD
 from include.run_folder import record as records
+from include.run_folder.files import write_atomically
 n = 0
 while True:
     n += 1
@@ -54,9 +56,9 @@ def test_record_when_its_writer_is_killed_at_any_moment_then_is_whole(tmp_path: 
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", '{"pipeline": "p"}', '{"state": "unheard of"}'])
-def test_record_when_damaged_then_counts_as_none_and_others_are_still_read(tmp_path: Path, text: str) -> None:
+def test_damaged_record_counts_as_none_and_others_are_read(tmp_path: Path, text: str) -> None:
     records.write(tmp_path, RECORD)
-    records.write_text(records.app_dir(tmp_path, "p", "a") / "generation-2.json", text)
+    write_atomically(records.app_dir(tmp_path, "p", "a") / "generation-2.json", text)
     assert records.read(tmp_path, "p", "a", 2) is None
     assert records.all_of(tmp_path, "p", "a") == (RECORD,)
 

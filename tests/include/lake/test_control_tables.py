@@ -47,7 +47,7 @@ def climb(root: str, author: str, upto: int) -> list[int]:
             made.append(store.commit(replace(latest or FIRST, author=author), base).version)
 
 
-def test_deployments_when_two_processes_commit_at_once_then_each_version_is_made_once(tmp_path: Path) -> None:
+def test_deployments_of_two_processes_make_each_version_once(tmp_path: Path) -> None:
     with multiprocessing.get_context("spawn").Pool(2) as pool:
         jobs: list[Any] = [pool.apply_async(climb, (str(tmp_path), author, 12)) for author in ("a", "b")]
         made = [job.get() for job in jobs]
@@ -57,7 +57,7 @@ def test_deployments_when_two_processes_commit_at_once_then_each_version_is_made
         assert all((found := store.get("delays", v)) is not None and found.author == author for v in versions)
 
 
-def test_deployments_when_the_base_is_old_then_conflict_and_nothing_is_stored(lake: Lake) -> None:
+def test_deployment_on_an_old_base_is_a_conflict(lake: Lake) -> None:
     store = DeploymentStore(lake)
     second = store.commit(store.commit(FIRST, None), 1)
     for stale in (None, 1):
@@ -106,13 +106,13 @@ def test_decisions_when_recorded_twice_then_stored_once_and_found_again(lake: La
     assert store.cursor("delays") == Cursor(7, NOW)
 
 
-def test_decision_id_when_the_look_is_the_same_then_the_id_is_and_ids_sort_by_time() -> None:
+def test_decision_ids_repeat_for_the_same_evaluation_and_sort() -> None:
     assert new_decision_id(NOW, "delays") == new_decision_id(NOW, "delays")
     assert new_decision_id(NOW, "delays") != new_decision_id(NOW, "orders")
     assert new_decision_id(NOW, "z") < new_decision_id(later(1), "a")
 
 
-def test_memories_when_recorded_then_the_newest_counts_and_a_decision_writes_once(lake: Lake) -> None:
+def test_memory_is_the_newest_and_written_once_a_decision(lake: Lake) -> None:
     store = MemoryStore(lake)
     assert store.latest("delays", "conttune") == {}
     store.record("delays", "conttune", "d1", NOW, {"phase": "big", "levels": [1, 2]})
@@ -124,7 +124,7 @@ def test_memories_when_recorded_then_the_newest_counts_and_a_decision_writes_onc
     assert store.latest("delays", "albic") == {}
 
 
-def test_observations_when_many_then_the_newest_of_each_level_come_oldest_first(lake: Lake) -> None:
+def test_observations_are_the_newest_of_each_level(lake: Lake) -> None:
     store = ObservationStore(lake)
     points = [Observation("delays", 1 + i % 2, 100.0 + i, 1.0, 5, later(i)) for i in range(12)]
     store.add("delays", points, "adapt", 3)
@@ -135,7 +135,7 @@ def test_observations_when_many_then_the_newest_of_each_level_come_oldest_first(
     assert store.recent("delays", per_level=2) == tuple(points[-4:])
 
 
-def test_reconfigurations_when_stages_are_recorded_then_the_last_state_counts(lake: Lake) -> None:
+def test_reconfiguration_is_in_its_last_recorded_state(lake: Lake) -> None:
     store = ReconfigurationStore(lake)
     ready = replace(CHANGE, ended=later(6), downtime_s=5.5, outcome=Outcome.READY)
     for stage in (CHANGE, ready, replace(ready, achieved={"x_ratio": 1.0})):
@@ -145,7 +145,7 @@ def test_reconfigurations_when_stages_are_recorded_then_the_last_state_counts(la
     assert store.recent("delays") == [replace(ready, achieved={"x_ratio": 1.0})]
 
 
-def test_reconfigurations_when_the_clock_goes_back_then_an_end_still_replaces_the_begin(lake: Lake) -> None:
+def test_reconfigurations_end_replaces_its_begin_whatever_the_clock(lake: Lake) -> None:
     store = ReconfigurationStore(lake)
     ended = replace(CHANGE, ended=later(-30), outcome=Outcome.FAILED, error="it's broken")
     store.record(CHANGE)

@@ -1,0 +1,81 @@
+"""Starts the drivers of one pipeline, and waits for the processes that it started, so that none is left a zombie."""
+
+from __future__ import annotations
+
+import subprocess
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import psutil
+
+from include.drivers import driver_log, submit
+from include.drivers.submit import SubmitOptions
+from include.model.deployment import AppDeployment
+from include.model.errors import MillraceError
+from include.model.spec import PipelineSpec
+from include.run_folder.arguments import DriverArguments
+from include.run_folder.discovery import LiveDriver
+from include.run_folder.process import ProcessId
+
+
+@dataclass(frozen=True)
+class Launcher:
+    """Starts drivers.
+
+    Attributes:
+        spec: The pipeline.
+        options: What every driver of this installation is started with.
+        lake: The lake's folder.
+        run_dir: Folder of records, locks and generations.
+        log_dir: Folder of the drivers' logs.
+    """
+
+    spec: PipelineSpec
+    options: SubmitOptions
+    lake: Path
+    run_dir: Path
+    log_dir: Path
+    _children: list[subprocess.Popen[bytes]] = field(default_factory=list)
+
+    def start(self, app: AppDeployment, name: str, version: int, number: int) -> LiveDriver:
+        """Start a driver and return it.
+
+        Args:
+            app: What to run.
+            name: Name of the app.
+            version: The Deployment version that it is part of.
+            number: The driver's generation.
+
+        Raises:
+            MillraceError: If the script or spark-submit is not there, or cannot be started.
+        """
+        script = submit.script_path(app)
+        if not script.is_file():
+            raise MillraceError("script", app.script, "an existing file", "Create it or mend the path.")
+        arguments = DriverArguments(
+            pipeline=self.spec.name,
+            app=name,
+            generation=number,
+            version=version,
+            slots=app.slots,
+            epoch=0,
+            run_dir=self.run_dir,
+            lake=self.lake,
+            period_s=self.spec.period_s,
+            ready_deadline_s=self.spec.ready_deadline_s,
+            stop_deadline_s=self.spec.stop_deadline_s,
+            script=script,
+            args=app.args,
+            batch_deadline_s=self.spec.batch_deadline_s,
+        )
+        log = driver_log.path(self.log_dir, self.spec.name, name, number)
+        child = submit.start(self.options, app, arguments, log)
+        self._children.append(child)
+        with suppress(psutil.NoSuchProcess):
+            return LiveDriver(arguments, (ProcessId.of(child.pid),))
+        return LiveDriver(arguments, ())  # it has ended already
+
+    def reap(self) -> None:
+        """Forget the processes that have ended."""
+        self._children[:] = [child for child in self._children if child.poll() is None]
