@@ -56,7 +56,7 @@ def placement_figure(plan: PlacementPlan) -> Figure:
 
 
 def admission_figure(plan: AdmissionPlan) -> Figure:
-    """Return two charts over time: rates of all streams, foreseen and come; rates of each node with their capacity."""
+    """Return two charts over time: rates of all streams, forecast and arrived; rates of each node and its capacity."""
     from matplotlib.figure import Figure  # no pyplot: no display, no global state
 
     figure = Figure(figsize=(10, 7), layout="constrained")
@@ -76,12 +76,12 @@ def admission_figure(plan: AdmissionPlan) -> Figure:
 def _past(axes: Axes, plan: AdmissionPlan) -> None:
     periods = len(plan.total_came)
     edges = _edges(plan, -periods, 0)
-    axes.stairs(plan.total_came, edges, baseline=None, color="black", label="came")
-    axes.stairs(plan.total_forecast, edges, baseline=None, color="tab:orange", label="foreseen")
-    off = "nothing was foreseen yet"
+    axes.stairs(plan.total_came, edges, baseline=None, color="black", label="arrived")
+    axes.stairs(plan.total_forecast, edges, baseline=None, color="tab:orange", label="forecast")
+    accuracy = "no forecast yet"
     if plan.total_error is not None and plan.error is not None:
-        off = f"forecasts off by {100 * plan.total_error:.0f} % in total, {100 * plan.error:.0f} % by stream"
-    title = f"all {plan.streams} streams, foreseen a period ahead, newest periods ({periods}): {off}"
+        accuracy = f"forecasts off by {100 * plan.total_error:.0f} % in total, {100 * plan.error:.0f} % by stream"
+    title = f"all {plan.streams} streams, forecast a period ahead, newest periods ({periods}): {accuracy}"
     axes.set_title(title, fontsize="medium", loc="left")
 
 

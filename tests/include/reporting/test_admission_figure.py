@@ -18,8 +18,8 @@ def plan() -> AdmissionPlan:
 def test_figure_shows_nodes_capacity_and_forecast() -> None:
     told = plan()
     past, ahead = admission_figure(told).axes
-    came, foreseen = (patch.get_data().values for patch in past.patches)
-    assert came == pytest.approx(told.total_came) and foreseen == pytest.approx(told.total_forecast)
+    arrived, forecast = (patch.get_data().values for patch in past.patches)
+    assert arrived == pytest.approx(told.total_came) and forecast == pytest.approx(told.total_forecast)
     nodes, (capacity,) = ahead.patches, ahead.lines
     assert len(nodes) == told.split and set(capacity.get_ydata()) == {told.capacity}
     for line, node in zip(nodes, told.used, strict=True):
