@@ -23,9 +23,10 @@ from benchmarks.control_lake import TUNER, build, names, spec
 from benchmarks.record import Record, median
 from benchmarks.targets import Target, judged
 from include.control.collect import collect
-from include.control.cycle import Loop
-from include.control.quality import check
+from include.control.loop import ControlLoop
+from include.control.quality import DataDocs, QualityGate
 from include.control.spark_plant import SparkPlant
+from include.lake.control_tables import ControlTables
 from include.lake.decisions import DecisionStore, new_decision_id
 from include.lake.deployments import DeploymentStore
 from include.lake.maintain import maintain
@@ -99,10 +100,12 @@ def _evaluated(root: Path, now: datetime) -> Mapping[str, float]:
     name = names(1)[0]
     asked, lake = spec(name), Lake(root)  # observe
     cursor, cursor_s = _cpu(lambda: DecisionStore(lake).cursor(name))
-    gate, gate_s = _cpu(lambda: check(asked, lake, cursor, now))
+    gate, gate_s = _cpu(
+        lambda: QualityGate(asked, ControlTables(lake), DataDocs(root.parent / "gx" / name)).check(cursor, now)
+    )
     if not gate.passed:
         raise RuntimeError(f"the gate refuses the lake: {gate.sentence}")
-    signals, signals_s = _cpu(lambda: collect(asked, lake, cursor, now))
+    signals, signals_s = _cpu(lambda: collect(asked, ControlTables(lake), cursor, now))
     if signals.apps[0].capacity is None or len(signals.observations) < 20:
         raise RuntimeError("the lake gives no signals")
     lake = Lake(root)  # decide
@@ -125,10 +128,11 @@ def _circumstances(lake: Lake, name: str, now: datetime) -> None:
     ReconfigurationStore(lake).recent(name, 500, since=now - timedelta(hours=2))
 
 
-def _loop(root: Path, now: datetime) -> Loop:
-    asked, lake = spec(names(1)[0]), Lake(root)
-    plant = SparkPlant(asked, lake, NoReconciler(), lambda: now)
-    return Loop(asked, lake, plant, {}, MlflowTracker(None), lambda: now)
+def _loop(root: Path, now: datetime) -> ControlLoop:
+    asked, tables = spec(names(1)[0]), ControlTables(Lake(root))
+    gate = QualityGate(asked, tables, DataDocs(root.parent / "gx" / asked.name))
+    plant = SparkPlant(asked, tables, NoReconciler(), lambda: now)
+    return ControlLoop(asked, tables, gate, plant, {}, MlflowTracker(None), lambda: now)
 
 
 def _append(root: Path, at: datetime) -> None:

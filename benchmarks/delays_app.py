@@ -15,7 +15,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from include.control.history import main_query, read
+from include.control.batches import main_query, read_batches
 from include.drivers.submit import start
 from include.lake.source import SourceTable
 from include.lake.store import Lake
@@ -140,7 +140,7 @@ class DelaysApp:
 
     def batches(self, since: datetime | None = None) -> list[BatchMetrics]:
         """Return the committed batches that telemetry knows, those that ended after ``since``."""
-        rows = read(self.lake, NAME, NAME, datetime.now(UTC))
+        rows = read_batches(self.lake, NAME, NAME, datetime.now(UTC))
         ordered = main_query(rows, datetime.min.replace(tzinfo=UTC)) if rows else ()
         return [b for b in ordered if since is None or b.time > since]
 

@@ -10,12 +10,12 @@ from dags.builders.dag_defaults import dag_settings
 from plugins.outcomes import as_airflow
 
 DOC_COMPACT = """
-Compacts small files, table by table, so that what a look and a writer pay for the table's age is an hour's files.
+Compacts small files, table by table, so that readers and writers never meet more than an hour's of them.
 Tables with few files are left alone. A table that somebody else is rewriting is left to the next hour.
 """
 DOC = """
 Compacts small files, removes files and log entries past their retention, and writes a checkpoint, table by table.
-A table of an older version is moved over to the present partitions. Apps and looks go on writing meanwhile.
+A table of an older version is moved over to the present partitions. Apps and evaluations go on writing meanwhile.
 """
 
 
@@ -40,7 +40,7 @@ with DAG(
 
     @task(
         execution_timeout=timedelta(minutes=10),
-        max_active_tis_per_dagrun=1,  # looks come first: they share the machine
+        max_active_tis_per_dagrun=1,  # evaluations come first: they share the machine
         map_index_template="{{ task.op_kwargs['table'] }}",
     )
     def compact(table: str) -> int:
@@ -71,7 +71,7 @@ with DAG(
     @task(
         execution_timeout=timedelta(minutes=30),
         retry_delay=timedelta(minutes=5),
-        max_active_tis_per_dagrun=1,  # looks come first: they share the machine
+        max_active_tis_per_dagrun=1,  # evaluations come first: they share the machine
         map_index_template="{{ task.op_kwargs['table'] }}",
     )
     def maintain(table: str) -> dict[str, int]:

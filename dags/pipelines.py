@@ -1,6 +1,6 @@
 """The Airflow DAGs of every pipeline: launch, adapt, approve, replay, and profile where its spec asks for it.
 
-A pipeline is one YAML and one script; adding them is all it takes. Specs that are wrong are told by spec_problems.py.
+A pipeline is one YAML and one script; adding them is all it takes. spec_problems.py shows specs that are wrong.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""``reconcile``: heals what died, every minute."""
+"""``reconcile``: starts again what died, every minute."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from datetime import timedelta
 from airflow.sdk import DAG, task
 
 from dags.builders.dag_defaults import dag_settings
-from plugins.outcomes import as_airflow
+from plugins.outcomes import as_airflow, report_changes
 
 DOC = """
 Compares what runs of each launched pipeline with its newest Deployment, and starts or stops what differs.
@@ -29,25 +29,25 @@ with DAG(
     @task(retries=0)
     def launched() -> list[str]:
         """Name the pipelines whose state somebody has asked for."""
-        from include.lake.deployments import DeploymentStore
         from include.pipelines.catalog import load_all
-        from include.wiring import lake
+        from include.wiring import control_tables
 
         specs, _ = load_all()
         with as_airflow():
             # a running pipeline whose spec has become unreadable is named too, and fails visibly
-            return [d.pipeline for d in DeploymentStore(lake()).all_latest() if d.running or d.pipeline in specs]
+            latest = control_tables().deployments.all_latest()
+            return [d.pipeline for d in latest if d.running or d.pipeline in specs]
 
     @task(retries=0, execution_timeout=timedelta(minutes=10), map_index_template="{{ task.op_kwargs['pipeline'] }}")
     def reconcile(pipeline: str) -> list[str]:
         """Make one pipeline what its newest Deployment says."""
-        from plugins.loop import reconciler_for
-        from plugins.reconciliation import report
+        from include.pipelines.catalog import find
+        from include.wiring import lake, reconciler_for
 
         with as_airflow():
-            reconciler = reconciler_for(pipeline)
-            # who is at work on this pipeline does what is needed; a start that goes on is looked at again in a minute
+            reconciler = reconciler_for(find(pipeline), lake())
+            # who is at work on this pipeline does what is needed; a start that goes on is seen again in a minute
             changes = reconciler.reconcile(wait_s=0, patience_s=PATIENCE_S)
-            return report(changes, reconciler.problem())
+            return report_changes(changes, reconciler.problem())
 
     reconcile.expand(pipeline=launched())

@@ -1,4 +1,4 @@
-"""Which reconciler a pipeline of this installation has: its own, or word to the runner that owns the drivers.
+"""The only place where collaborators are made: a pipeline's lake, reconciler, gate, optimizers and tracker.
 
 Imports are inside the functions: whoever parses DAGs or shows a command's help must not pay for them.
 """
@@ -10,15 +10,16 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Mapping
     from typing import Any
 
+    from include.control.loop import ControlLoop
     from include.drivers.delegate import DelegatedReconciler
     from include.drivers.reconciler import Reconciler
+    from include.lake.control_tables import ControlTables
     from include.lake.store import Lake
     from include.model.backtest import Backtest
     from include.model.deployment import Deployment
-    from include.model.protocols import Optimizer
     from include.model.spec import PipelineSpec
 
 RUNNER_VARIABLE = "MILLRACE_RUNNER"
@@ -33,27 +34,61 @@ def lake() -> Lake:
     return Lake(Home.from_env().lake)
 
 
-def reconciler_for(spec: PipelineSpec, tables: Lake) -> Reconciler | DelegatedReconciler:
-    """Return what makes a pipeline run its latest Deployment here."""
+def control_tables() -> ControlTables:
+    """Return the control tables of that lake."""
+    from include.lake.control_tables import ControlTables
+
+    return ControlTables(lake())
+
+
+def control_loop(spec: PipelineSpec) -> ControlLoop:
+    """Return the control loop of a pipeline.
+
+    Raises:
+        MillraceError: If its spec names an unknown optimizer or option.
+    """
+    from include.control.loop import ControlLoop
+    from include.control.quality import DataDocs, QualityGate
+    from include.control.spark_plant import SparkPlant
+    from include.model.protocols import HasModel
+    from include.reporting.tracker import MlflowTracker
+    from optimizers.registry import all_of
+
+    tables, optimizers = control_tables(), all_of(spec)
+    tuner = optimizers[spec.tuner.name]
+    fit = tuner.model if isinstance(tuner, HasModel) else None
+    return ControlLoop(
+        spec=spec,
+        tables=tables,
+        gate=QualityGate(spec, tables, DataDocs(tables.lake.root.parent / "gx" / spec.name)),
+        plant=SparkPlant(spec, tables, reconciler_for(spec, tables.lake), utc_now),
+        optimizers=optimizers,
+        tracker=MlflowTracker(os.environ.get("MLFLOW_TRACKING_URI"), fit),
+        clock=utc_now,
+    )
+
+
+def reconciler_for(spec: PipelineSpec, lake: Lake) -> Reconciler | DelegatedReconciler:
+    """Return what makes a pipeline run its latest Deployment: its own reconciler, or word to the runner."""
     if os.environ.get(RUNNER_VARIABLE):
         from include.drivers.delegate import DelegatedReconciler
         from include.local.stack.home import Home
 
-        return DelegatedReconciler(spec, tables, Home.from_env().run / "drivers")
-    return own_reconciler(spec, tables)
+        return DelegatedReconciler(spec, lake, Home.from_env().run / "drivers")
+    return own_reconciler(spec, lake)
 
 
-def own_reconciler(spec: PipelineSpec, tables: Lake) -> Reconciler:
+def own_reconciler(spec: PipelineSpec, lake: Lake) -> Reconciler:
     """Return the reconciler that starts and stops drivers as processes of this machine."""
     from include.drivers.reconciler import Reconciler
     from include.local.stack.home import Home
     from include.local.stack.spark_env import submit_options
 
     home = Home.from_env()
-    return Reconciler(spec, tables, home.run / "drivers", home.logs / "drivers", submit_options())
+    return Reconciler(spec, lake, home.run / "drivers", home.logs / "drivers", submit_options())
 
 
-def problem(deployment: Deployment, tables: Lake) -> str | None:
+def problem(deployment: Deployment, lake: Lake) -> str | None:
     """Say why what a pipeline's newest Deployment wants does not run; None if all is well."""
     from include.drivers.app_drivers import problem
     from include.drivers.delegate import read_status
@@ -63,41 +98,33 @@ def problem(deployment: Deployment, tables: Lake) -> str | None:
     run_dir = Home.from_env().run / "drivers"
     if os.environ.get(RUNNER_VARIABLE):  # its drivers are in the process table of another container
         return read_status(run_dir, deployment.pipeline).get("problem")
-    return problem(run_dir, deployment, DeploymentStore(tables), datetime.now(UTC))
+    return problem(run_dir, deployment, DeploymentStore(lake), utc_now())
 
 
 def replay(
-    spec: PipelineSpec,
-    tables: Lake,
-    name: str,
-    options: Mapping[str, Any],
-    create: Callable[[str, Mapping[str, Any]], Optimizer],
-    since: datetime | None,
-    until: datetime,
+    spec: PipelineSpec, lake: Lake, tuner: str, options: Mapping[str, Any], since: datetime | None, until: datetime
 ) -> Backtest:
     """Take what was recorded of a pipeline through a tuner; nothing is written.
 
     Args:
         spec: The pipeline.
-        tables: The lake.
-        name: The tuner's registry name.
+        lake: The lake.
+        tuner: The tuner's registry name.
         options: Its options; those in the spec stay in force where the tuner is the spec's own.
-        create: The registry of tuners.
-        since: Time of the first look (UTC); None for a day before the last one.
-        until: Latest time of a look (UTC).
+        since: Time of the first evaluation (UTC); None for a day before the last one.
+        until: Latest time of an evaluation (UTC).
 
     Raises:
         MillraceError: If the tuner or an option is unknown, or nothing was recorded in that time.
     """
-    from include.control.observations import remembered
-    from include.lake.memories import MemoryStore
-    from include.reporting.backtest import Replay
-    from include.reporting.recorded import RecordedPlant
-    from include.reporting.recording import read_recording
+    from include.lake.control_tables import ControlTables
+    from include.reporting import backtest
+    from optimizers.registry import create
 
-    whole = {**(spec.tuner.options if name == spec.tuner.name else {}), **options}
-    optimizer = create(name, whole)
-    found = read_recording(spec.name, tables, since, until)
-    plant = RecordedPlant(found.looks, found.deployments, found.changes, remembered)
-    memory = MemoryStore(tables).latest(spec.name, name, before=found.looks[0].time)
-    return Replay(spec, tables, found, plant, name, optimizer, memory).run(whole)
+    whole = {**(spec.tuner.options if tuner == spec.tuner.name else {}), **options}
+    return backtest.replay(spec, ControlTables(lake), tuner, create(tuner, whole), whole, since, until)
+
+
+def utc_now() -> datetime:
+    """Return the present (UTC)."""
+    return datetime.now(UTC)

@@ -14,7 +14,7 @@ from fastapi.responses import HTMLResponse
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 if TYPE_CHECKING:
-    from include.lake.store import Lake
+    from include.lake.control_tables import ControlTables
     from include.model.deployment import Deployment
 
 ROWS = 50
@@ -47,15 +47,12 @@ def overview(pipeline: Annotated[str | None, Query(max_length=63)] = None) -> HT
 
 
 def _content(pipeline: str | None) -> dict[str, Any]:
-    from include.lake.decisions import DecisionStore
-    from include.lake.deployments import DeploymentStore
-    from include.lake.reconfigurations import ReconfigurationStore
     from include.pipelines.catalog import load_all
-    from include.wiring import lake, problem
+    from include.wiring import control_tables, problem
 
-    tables = lake()
+    tables = control_tables()
     specs, problems = load_all()
-    launched = {deployment.pipeline: deployment for deployment in DeploymentStore(tables).all_latest()}
+    launched = {deployment.pipeline: deployment for deployment in tables.deployments.all_latest()}
     names = sorted({*specs, *launched})
     chosen = pipeline or next(iter(names), None)
     if chosen not in names:
@@ -66,16 +63,16 @@ def _content(pipeline: str | None) -> dict[str, Any]:
         "spec": specs.get(chosen),
         "spec_problems": [str(problem) for problem in problems],
         "current": launched.get(chosen),
-        "not_running": None if chosen not in launched else problem(launched[chosen], tables),
-        "decisions": DecisionStore(tables).recent(chosen, ROWS),
+        "not_running": None if chosen not in launched else problem(launched[chosen], tables.lake),
+        "decisions": tables.decisions.recent(chosen, ROWS),
         "deployments": _deployments(tables, chosen),
-        "reconfigurations": ReconfigurationStore(tables).recent(chosen, ROWS),
+        "reconfigurations": tables.reconfigurations.recent(chosen, ROWS),
         "mlflow_run": _mlflow_run,
         "problem": None,
     }
 
 
-def _deployments(tables: Lake, pipeline: str) -> list[Deployment]:
+def _deployments(tables: ControlTables, pipeline: str) -> list[Deployment]:
     from include.lake.deployments import TABLE
     from include.lake.store import literal
     from include.model.codec import from_json
@@ -83,7 +80,7 @@ def _deployments(tables: Lake, pipeline: str) -> list[Deployment]:
 
     where = f"pipeline = {literal(pipeline)} order by version desc limit {ROWS}"
     sql = f"select content from deployments where {where}"  # noqa: S608 - values pass through literal()
-    return [from_json(Deployment, row["content"]) for row in tables.rows(sql, TABLE)]
+    return [from_json(Deployment, row["content"]) for row in tables.lake.rows(sql, TABLE)]
 
 
 def _nothing(pipeline: str | None) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Fires an Asset when a pipeline's app commits to a Delta table, or has been silent for long: event-driven looks.
+"""Fires an Asset when a pipeline's app commits to a Delta table, or has been silent for long: event-driven evaluations.
 
 A commit belongs to a pipeline if it carries an application transaction (``txn`` action) whose ``appId`` starts with
 ``<pipeline>/``. Maintenance and other pipelines' commits to the same table carry none, and wake nobody.
@@ -23,16 +23,16 @@ class DeltaCommitTrigger(BaseEventTrigger):
     """Fires at start if the table has any commit, and then after a pipeline's commits, at most once a period.
 
     While the pipeline is to run and nothing of it was committed for ``silence_s``, it fires as well: what hangs commits
-    nothing, and that has to be looked at too.
+    nothing, and that has to be evaluated too.
 
-    Whatever was committed while the triggerer was down or within a period is covered by the next event: the look
-    that it starts reads from its own cursor, so events say "look", never "what is new".
+    Whatever was committed while the triggerer was down or within a period is covered by the next event: the
+    evaluation that it starts reads from its own cursor, so events say "evaluate", never "what is new".
 
     Args:
         log_folder: The table's ``_delta_log`` folder; it need not exist yet.
         pipeline: Name of the pipeline whose commits count.
         period_s: Least time between two events, seconds, >= 0.
-        poll_s: Time between two looks at the folder, seconds, > 0.
+        poll_s: Time between two polls of the folder, seconds, > 0.
         lake: The lake that says whether the pipeline is to run.
         silence_s: Time without an event after which it fires all the same, seconds, > 0; None for never.
     """
@@ -91,7 +91,7 @@ class DeltaCommitTrigger(BaseEventTrigger):
             await asyncio.sleep(self.poll_s)
 
     def _is_wanted(self) -> bool:
-        """Say whether the pipeline is to run; what cannot be read has to be looked at."""
+        """Say whether the pipeline is to run; what cannot be read has to be evaluated."""
         from include.lake.deployments import DeploymentStore
         from include.lake.store import Lake
         from include.model.errors import MillraceError
@@ -132,7 +132,7 @@ class CommitLog:
             if ours is None and not self._file(self.version + 2).exists():
                 break  # still being written: read it again at the next poll
             self.version += 1
-            # what cannot be read counts: a look too many costs nothing, a missed one does
+            # what cannot be read counts: an evaluation too many costs nothing, a missed one does
             counts |= ours is not False
         return counts
 

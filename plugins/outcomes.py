@@ -1,13 +1,17 @@
-"""What ends a task, in Airflow's words."""
+"""What came of a task, in Airflow's words: skipped, failed, or the changes that it made in its log."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import logging
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 
 from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
 
+from include.model.decision import Outcome, Reconfiguration
 from include.model.errors import MillraceError, NotReady, Settled
+
+log = logging.getLogger(__name__)
 
 
 @contextmanager
@@ -19,3 +23,42 @@ def as_airflow() -> Iterator[None]:
         raise AirflowSkipException(str(outcome)) from outcome
     except MillraceError as problem:
         raise AirflowFailException(str(problem)) from problem
+
+
+def report_changes(changes: Iterable[Reconfiguration], problem: str | None) -> list[str]:
+    """Log each change and return it as a sentence.
+
+    Args:
+        changes: What was changed.
+        problem: What is wanted and does not run after it; None if all is well.
+
+    Raises:
+        AirflowFailException: If something does not run, or a version was given up. Not retried: the reconciler has
+            its own back-off.
+    """
+    changes = list(changes)
+    sentences = [_sentence(change) for change in changes]
+    for sentence in sentences or ["nothing differed"]:
+        log.info("%s", sentence)
+    if problem is not None:
+        raise AirflowFailException(problem)
+    if any(_given_up(change) for change in changes) or _ended_badly(changes):
+        raise AirflowFailException("; ".join(sentences))
+    return sentences
+
+
+def _given_up(change: Reconfiguration) -> bool:
+    return change.outcome in (Outcome.ROLLED_BACK, Outcome.CIRCUIT_OPEN)
+
+
+def _ended_badly(changes: list[Reconfiguration]) -> bool:
+    """Say whether an app's last change failed: a driver that hung and was started again is well."""
+    return any(change.outcome is Outcome.FAILED for change in {change.app: change for change in changes}.values())
+
+
+def _sentence(change: Reconfiguration) -> str:
+    versions = f"version {change.from_version or '-'} -> {change.to_version or '-'}"
+    downtime = "" if change.downtime_s is None else f", {change.downtime_s:.1f} s without a batch"
+    error = f": {change.error}" if change.error else ""
+    outcome = "under way" if change.outcome is Outcome.OPEN else change.outcome.value
+    return f"{change.pipeline}/{change.app} {change.tier} {versions}: {outcome}{downtime}{error}"

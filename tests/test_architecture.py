@@ -24,7 +24,7 @@ MAY_IMPORT = {
     "include.joins": {"include.model", "include.lake", "include.runtime"},
     "include.reporting": {"include.model", "include.lake", "include.control"},
     "include.streaming": {"include.windows"},
-    "include.wiring": {"include"},
+    "include.wiring": {"include", "optimizers"},
     "include.local": {"include", "optimizers", "benchmarks"},
     "optimizers": {"include.model"},
     "jobs": {"include"},

@@ -1,4 +1,4 @@
-"""``adapt_<pipeline>``: one look. Observe, decide, apply."""
+"""``adapt_<pipeline>``: one evaluation. Observe, decide, apply."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from airflow.providers.standard.operators.trigger_dagrun import TriggerDagRunOperator
 from airflow.sdk import DAG, Asset, AssetWatcher, Param, task
 
-from dags.builders.dag_defaults import dag_settings, longest_change, slots_param
+from dags.builders.dag_defaults import apply_decision, dag_settings, longest_change, slots_param
 from include.local.stack.home import Home
 from include.model.codec import from_plain, to_plain
 from include.model.decision import Action
@@ -18,32 +18,34 @@ from plugins.delta_commit import DeltaCommitTrigger
 from plugins.outcomes import as_airflow
 
 if TYPE_CHECKING:
-    from include.control.look import Request
+    from include.control.evaluation import Request
 
 DOC = """
-Looks at `{name}` when it commits telemetry, at most once in {period:g} s, and when it is silent for {silence:g} s.
+Evaluates `{name}` when it commits telemetry, at most once in {period:g} s, and when it is silent for {silence:g} s.
 In mode `{mode}` a change {then}.
 """
 THEN = {
     "advise": "is only recorded",
-    "approve": "waits for a person in `approve_{name}`, and no look waits with it",
+    "approve": "waits for a person in `approve_{name}`, and no evaluation waits with it",
     "auto": "is applied at once",
 }
 log = logging.getLogger(__name__)
 
 BRANCHES = {Action.APPLY: "apply", Action.AWAIT: "ask"}
+TIMEOUT = timedelta(seconds=180)
+"""How long observing may take, and deciding."""
 
 
 def build(spec: PipelineSpec) -> DAG:
     """Return the DAG that adapts a pipeline."""
-    look_timeout, apply_timeout = timedelta(seconds=180), longest_change(spec)
+    apply_timeout = longest_change(spec)
     with DAG(
         dag_id=f"adapt_{spec.name}",
         description=f"Adapt {spec.name} to its load",
         doc_md=_doc(spec),
         schedule=[_telemetry(spec)],
-        # a run that hangs would keep every later look out
-        dagrun_timeout=4 * look_timeout + 2 * apply_timeout,
+        # a run that hangs would keep every later evaluation out
+        dagrun_timeout=4 * TIMEOUT + 2 * apply_timeout,
         params={
             "slots": slots_param(spec, "Force this many, whatever the tuner says"),
             "dry_run": Param(False, type="boolean", title="Dry run", description="Decide and record, change nothing"),
@@ -52,20 +54,21 @@ def build(spec: PipelineSpec) -> DAG:
         **dag_settings("adapt", pipeline=spec.name),
     ) as dag:
 
-        @task(execution_timeout=look_timeout)
+        @task(execution_timeout=TIMEOUT)
         def observe(params: dict[str, Any], dag_run: Any) -> dict[str, Any]:
-            from plugins.loop import loop_for
+            from include.wiring import control_loop
 
             with as_airflow():
-                return to_plain(loop_for(spec.name).observe(_request(params, dag_run)))
+                return to_plain(control_loop(spec).observe(_request(params, dag_run)))
 
-        @task.branch(execution_timeout=look_timeout)
+        @task.branch(execution_timeout=TIMEOUT)
         def decide(observed: dict[str, Any], params: dict[str, Any], dag_run: Any, ti: Any) -> str | None:
-            from include.control.look import Observed
-            from plugins.loop import loop_for
+            from include.control.evaluation import EvaluationInput
+            from include.wiring import control_loop
 
             with as_airflow():
-                decision = loop_for(spec.name).decide(from_plain(Observed, observed), _request(params, dag_run))
+                observation = from_plain(EvaluationInput, observed)
+                decision = control_loop(spec).decide(observation, _request(params, dag_run))
             log.info("%s: %s", decision.action, decision.sentence)
             for name in ("decision_id", "action", "sentence"):
                 ti.xcom_push(key=name, value=to_plain(getattr(decision, name)))
@@ -73,11 +76,7 @@ def build(spec: PipelineSpec) -> DAG:
 
         @task(execution_timeout=apply_timeout, retries=2)
         def apply(decision_id: str) -> list[str]:
-            from plugins.loop import loop_for, reconciler_for
-            from plugins.reconciliation import report
-
-            with as_airflow():
-                return report(loop_for(spec.name).apply(decision_id), reconciler_for(spec.name).problem())
+            return apply_decision(spec, decision_id)
 
         decided = decide(observe())
         decided >> apply(decided["decision_id"])
@@ -93,7 +92,7 @@ def build(spec: PipelineSpec) -> DAG:
 
 
 def _request(params: dict[str, Any], dag_run: Any) -> Request:
-    from include.control.look import Request
+    from include.control.evaluation import Request
 
     return Request(params["slots"], params["dry_run"], dag_run.triggering_user_name)
 
@@ -104,7 +103,7 @@ def _doc(spec: PipelineSpec) -> str:
 
 
 def _silence_s(spec: PipelineSpec) -> float:
-    """Return how long telemetry may be late before that is looked at: the quality gate holds on it then."""
+    """Return how late telemetry may be before that is evaluated too: the quality gate holds on it then."""
     return spec.quality.max_age_s + spec.period_s
 
 

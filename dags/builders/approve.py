@@ -8,7 +8,7 @@ from typing import Any
 from airflow.sdk import DAG, Param, task
 from airflow.sdk.timezone import utcnow
 
-from dags.builders.dag_defaults import dag_settings, longest_change
+from dags.builders.dag_defaults import apply_decision, dag_settings, longest_change
 from include.model.spec import PipelineSpec
 from plugins.approval import AnsweredBranchOperator
 from plugins.outcomes import as_airflow
@@ -35,10 +35,10 @@ def build(spec: PipelineSpec) -> DAG:
         @task
         def present(params: dict[str, Any]) -> str:
             from include.control.approval import question
-            from include.wiring import lake
+            from include.wiring import control_tables
 
             with as_airflow():
-                return question(lake(), spec.name, params["decision_id"])
+                return question(control_tables(), spec.name, params["decision_id"])
 
         presented = present()
         ask = AnsweredBranchOperator(
@@ -53,19 +53,16 @@ def build(spec: PipelineSpec) -> DAG:
 
         @task(execution_timeout=longest_change(spec), retries=2)
         def apply(params: dict[str, Any]) -> list[str]:
-            from plugins.loop import loop_for, reconciler_for
-            from plugins.reconciliation import report
-
-            with as_airflow():
-                return report(loop_for(spec.name).apply(params["decision_id"]), reconciler_for(spec.name).problem())
+            return apply_decision(spec, params["decision_id"])
 
         @task
         def refuse(answer: dict[str, Any], params: dict[str, Any]) -> str:
             from include.control import approval
-            from include.wiring import lake
+            from include.wiring import control_tables
 
             with as_airflow():
-                return approval.refuse(lake(), spec.name, params["decision_id"], answer["by"], utcnow()).sentence
+                veto = approval.refuse(control_tables(), spec.name, params["decision_id"], answer["by"], utcnow())
+                return veto.sentence
 
         presented >> ask >> [apply(), refuse(ask.output["answer"])]
     return dag

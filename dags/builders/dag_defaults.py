@@ -1,4 +1,4 @@
-"""What the DAGs of all pipelines have in common."""
+"""What the DAGs of all pipelines have in common: settings, form fields, and the task bodies that two of them share."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from airflow.sdk import Param
 from airflow.sdk.configuration import conf
 
 from include.model.spec import PipelineSpec
+from plugins.outcomes import as_airflow, report_changes
 
 OWNER = "millrace"
 
@@ -40,3 +41,11 @@ def slots_param(spec: PipelineSpec, description: str) -> Param:
 def longest_change(spec: PipelineSpec) -> timedelta:
     """Return how long a reconfiguration may take: stop, start, and once more if the old version has to come back."""
     return timedelta(seconds=2 * (spec.ready_deadline_s + spec.stop_deadline_s) + 60)
+
+
+def apply_decision(spec: PipelineSpec, decision_id: str) -> list[str]:
+    """Make a Decision real, and return what was changed; fail where something that is wanted does not run."""
+    from include.wiring import control_loop, lake, reconciler_for
+
+    with as_airflow():
+        return report_changes(control_loop(spec).apply(decision_id), reconciler_for(spec, lake()).problem())

@@ -8,11 +8,11 @@ from airflow.sdk import DAG, Param, task
 
 from dags.builders.dag_defaults import dag_settings, longest_change, slots_param
 from include.model.spec import PipelineSpec
-from plugins.outcomes import as_airflow
+from plugins.outcomes import as_airflow, report_changes
 
 DOC = """
-Makes the wish in the form the newest Deployment of `{name}` and lets the reconciler start or stop what differs.
-Running it again with the same wish changes nothing while a driver runs, and starts one where none does.
+Makes what the form says the newest Deployment of `{name}`, and lets the reconciler start or stop what differs.
+Triggered again with the same values it changes nothing while a driver runs, and starts one where none does.
 """
 
 
@@ -37,21 +37,20 @@ def build(spec: PipelineSpec) -> DAG:
         @task
         def deploy(params: dict[str, Any], dag_run: Any) -> int:
             from include.control.launch import launch
-            from include.wiring import lake, reconciler_for
+            from include.wiring import control_tables, reconciler_for
 
             with as_airflow():
-                author, tables = dag_run.triggering_user_name or "person", lake()
-                alive = reconciler_for(spec, tables).running()
+                author, tables = dag_run.triggering_user_name or "person", control_tables()
+                alive = reconciler_for(spec, tables.lake).running()
                 return launch(spec, tables, **params, author=author, alive=alive).version
 
         @task(execution_timeout=longest_change(spec))
         def reconcile(version: int) -> list[str]:
-            from plugins.loop import reconciler_for
-            from plugins.reconciliation import report
+            from include.wiring import lake, reconciler_for
 
             with as_airflow():
-                reconciler = reconciler_for(spec.name)
-                return report(reconciler.reconcile(), reconciler.problem())
+                reconciler = reconciler_for(spec, lake())
+                return report_changes(reconciler.reconcile(), reconciler.problem())
 
         reconcile(deploy())
     return dag

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import logging
+import os
 from datetime import timedelta
 from typing import Any
 
 from airflow.sdk import DAG, Param, task
 
 from dags.builders.dag_defaults import dag_settings
-from include.control.moments import ALLOWED, SHAPE
+from include.control.timestamps import ALLOWED, PATTERN, parse_timestamp
 from include.model.spec import PipelineSpec
 from optimizers.registry import names
 from plugins.outcomes import as_airflow
@@ -23,18 +24,19 @@ log = logging.getLogger(__name__)
 
 def build(spec: PipelineSpec) -> DAG:
     """Return the DAG that replays a pipeline."""
-    known = [*names()]
-    moment: dict[str, Any] = {"type": ["null", "string"], "pattern": SHAPE}
+    timestamp: dict[str, Any] = {"type": ["null", "string"], "pattern": PATTERN}
     with DAG(
         dag_id=f"replay_{spec.name}",
         description=f"Show what another tuner would have done with {spec.name}",
         doc_md=DOC.format(name=spec.name),
         schedule=None,
         params={
-            "tuner": Param(spec.tuner.name, type="string", enum=known, title="Tuner"),
+            "tuner": Param(spec.tuner.name, type="string", enum=[*names()], title="Tuner"),
             "options": Param({}, type="object", title="Options", description='For example {"alpha": 3}'),
-            "since": Param(None, **moment, title="Since", description=f"{ALLOWED}; empty: a day before the last look"),
-            "until": Param(None, **moment, title="Until", description="The same; empty: now"),
+            "since": Param(
+                None, **timestamp, title="Since", description=f"{ALLOWED}; empty: a day before the last evaluation"
+            ),
+            "until": Param(None, **timestamp, title="Until", description="The same; empty: now"),
         },
         max_active_runs=1,
         **dag_settings("replay", pipeline=spec.name),
@@ -42,12 +44,17 @@ def build(spec: PipelineSpec) -> DAG:
 
         @task(retries=0, execution_timeout=timedelta(minutes=20))
         def replay(params: dict[str, Any]) -> dict[str, Any]:
-            from plugins.replaying import replayed
+            from include.reporting.replay_report import log_replay, summary
+            from include.wiring import lake, replay, utc_now
 
+            now = utc_now()
             with as_airflow():
-                found = replayed(spec, **params)
-            log.info("%s", found["summary"])
-            return found
+                since = parse_timestamp(params["since"], now, "since") if params["since"] else None
+                until = parse_timestamp(params["until"], now, "until") if params["until"] else now
+                backtest = replay(spec, lake(), params["tuner"], params["options"], since, until)
+                run_id = log_replay(os.environ.get("MLFLOW_TRACKING_URI"), backtest)
+            log.info("%s", summary(backtest))
+            return {"summary": summary(backtest), "figures": dict(backtest.figures), "mlflow_run_id": run_id}
 
         replay()
     return dag

@@ -1,1 +1,1 @@
-"""The control cycle as plain functions: collect, gate, decide, guards, arbiter, reconcile, verify."""
+"""The control loop: observe, decide, apply."""

@@ -1,55 +1,65 @@
-"""A Decision that waits for a person's word (mode ``approve``)."""
+"""A Decision that waits for a person (mode ``approve``), and the end of one that never becomes a version."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import replace
 from datetime import datetime
 
-from include.control.veto import record_veto, veto_of
-from include.lake.decisions import DecisionStore
-from include.lake.deployments import DeploymentStore
-from include.lake.store import Lake
-from include.model.decision import Action, Decision
-from include.model.errors import MillraceError, Settled
+from include.lake.control_tables import ControlTables
+from include.lake.decisions import veto_id
+from include.model.decision import Action, Decision, GuardOutcome
+from include.model.errors import Conflict, MillraceError, Settled
 
 
-def awaiting(lake: Lake, pipeline: str, decision_id: str) -> Decision:
+def find_decision(tables: ControlTables, pipeline: str, decision_id: str) -> Decision:
+    """Return a Decision of a pipeline.
+
+    Raises:
+        MillraceError: If the pipeline has no such Decision.
+    """
+    decision = tables.decisions.get(decision_id)
+    if decision is None or decision.pipeline != pipeline:
+        remedy = f"Look it up with `millrace decisions {pipeline}`."
+        raise MillraceError("decision_id", decision_id, f"a Decision of {pipeline}", remedy)
+    return decision
+
+
+def awaiting(tables: ControlTables, pipeline: str, decision_id: str) -> Decision:
     """Return a Decision that was put before a person.
 
     Raises:
         MillraceError: If the pipeline has no such Decision, or it does not wait for anybody.
     """
-    decision = DecisionStore(lake).get(decision_id)
-    if decision is None or decision.pipeline != pipeline:
-        remedy = f"Look it up with `millrace decisions {pipeline}`."
-        raise MillraceError("decision_id", decision_id, f"a Decision of {pipeline}", remedy)
+    decision = find_decision(tables, pipeline, decision_id)
     if decision.action is not Action.AWAIT:
         remedy = f"Its action is `{decision.action}`; only a Decision made in mode approve waits."
         raise MillraceError("decision_id", decision_id, "a Decision that waits for a person", remedy)
     return decision
 
 
-def question(lake: Lake, pipeline: str, decision_id: str) -> str:
+def question(tables: ControlTables, pipeline: str, decision_id: str) -> str:
     """Return the sentence that a person is asked to agree to.
 
     Raises:
         Settled: Quietly, if the Decision has been applied or vetoed already.
         MillraceError: If the pipeline has no such Decision, or it does not wait for anybody.
     """
-    decision = awaiting(lake, pipeline, decision_id)
-    store, veto = DeploymentStore(lake), veto_of(lake, decision)
-    made = store.made_by(pipeline, decision_id)
-    if made is not None:
-        raise Settled(f"Decision {decision_id} has been applied already, as version {made.version}.")
-    if veto is not None or store.is_settled(decision_id):
+    decision = awaiting(tables, pipeline, decision_id)
+    veto, version = veto_of(tables, decision), tables.deployments.made_by(pipeline, decision_id)
+    if version is not None:
+        raise Settled(_applied(decision_id, version.version))
+    if veto is not None or tables.deployments.is_settled(decision_id):
         raise Settled(veto.sentence if veto else f"Decision {decision_id} was refused before.")
     return decision.sentence
 
 
-def refuse(lake: Lake, pipeline: str, decision_id: str, by: str | None, now: datetime) -> Decision:
+def refuse(tables: ControlTables, pipeline: str, decision_id: str, by: str | None, now: datetime) -> Decision:
     """Record that a waiting Decision will not be applied; safe to repeat.
 
     Args:
-        lake: The control tables.
+        tables: The control tables.
         pipeline: Name of the pipeline.
         decision_id: The Decision that waited.
         by: Who said no; None if nobody answered in time.
@@ -61,10 +71,66 @@ def refuse(lake: Lake, pipeline: str, decision_id: str, by: str | None, now: dat
     Raises:
         MillraceError: If there is no such Decision, it does not wait for anybody, or it has been applied already.
     """
-    asked = awaiting(lake, pipeline, decision_id)
+    asked = awaiting(tables, pipeline, decision_id)
     code, what = ("expired", "Nobody agreed in time to") if by is None else ("rejected", f"{by} rejected")
     try:
-        return record_veto(lake, asked, code, f"{what} {decision_id}: {asked.sentence}", now)
+        return record_veto(tables, asked, code, f"{what} {decision_id}: {asked.sentence}", now)
     except Settled as outcome:
         remedy = f"{outcome} Undo it with `millrace trigger {pipeline} --roll-back-to {asked.base_version}`."
         raise MillraceError("decision_id", decision_id, "a Decision that still waits", remedy) from outcome
+
+
+def veto_of(tables: ControlTables, decision: Decision) -> Decision | None:
+    """Return the veto that ended a Decision, None if none did."""
+    return tables.decisions.get(veto_id(decision))
+
+
+def record_veto(
+    tables: ControlTables,
+    decision: Decision,
+    code: str,
+    sentence: str,
+    now: datetime,
+    guards: Sequence[GuardOutcome] = (),
+) -> Decision:
+    """Rule out that a Decision is ever applied, and record why; repeated, the first veto stands.
+
+    It is ruled out first: recorded first, a veto could stand beside the version that somebody makes at that moment.
+
+    Args:
+        tables: The control tables.
+        decision: What is not to be applied.
+        code: Reason code.
+        sentence: The reason for a person.
+        now: The present (UTC).
+        guards: The trace of the guards that judged it; by default that of the Decision.
+
+    Returns:
+        The veto on record.
+
+    Raises:
+        Settled: If the Decision became a version first.
+    """
+    version = tables.deployments.rule_out(decision.pipeline, decision.decision_id)
+    if version is not None:
+        raise Settled(_applied(decision.decision_id, version.version))
+    veto = replace(
+        decision,
+        decision_id=veto_id(decision),
+        time=now,
+        action=Action.VETO,
+        reason_code=code,
+        sentence=sentence,
+        guards=tuple(guards) or decision.guards,
+        target=None,
+        cursor_version=None,
+        cursor_until=None,
+    )
+    with suppress(Conflict):  # somebody else vetoes it at this moment
+        if tables.decisions.record(veto):
+            return veto
+    return tables.decisions.get(veto.decision_id) or veto
+
+
+def _applied(decision_id: str, version: int) -> str:
+    return f"Decision {decision_id} has been applied already, as version {version}."

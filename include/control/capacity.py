@@ -39,14 +39,14 @@ from statistics import median, median_low
 
 import numpy as np
 
-from include.control.line import Array, Line, Prior, fit_line, weighted_median
+from include.control.robust_line import Array, Line, Prior, fit_line, weighted_median
 from include.model.signals import Capacity
 from include.model.telemetry import STATEFUL, BatchMetrics, OperatorBatch
 
 MIN_BATCHES = 3
 """Fewest healthy batches with rows that make a level: two points always lie on a line."""
 MAX_BATCHES = 200
-"""Newest batches of a level that are fitted: enough for 1 %, few enough for a look to stay quick."""
+"""Newest batches of a level that are fitted: enough for 1 %, few enough for an evaluation to stay quick."""
 MAX_RELATIVE_ERROR = 0.5
 """A processing ability known worse than this is not known."""
 MOST_WORK_RATIO = 2.0
@@ -88,13 +88,13 @@ def fit(batches: Sequence[BatchMetrics]) -> Mapping[int, Capacity]:
     """Return the fitted capacity by the p that really ran.
 
     Args:
-        batches: Healthy batches of one query in the order they ran (:func:`include.control.health.healthy`), at any
+        batches: Healthy batches of one query in the order they ran (:func:`include.control.batches.healthy`), at any
             number of levels. Those without rows count for the fixed cost only.
     """
     levels = _levels(batches)
     empty = [b.duration_s for b in batches if b.rows_in == 0 and b.duration_s > 0]
     alone = {p: _line(level, _empty_prior(empty), None) for p, level in levels.items()}
-    found = {}
+    capacities = {}
     for p, level in levels.items():
         # its own batches must not count twice, as points and as what is known beside them
         others = [line for q, line in alone.items() if q != p and line is not None]
@@ -105,8 +105,8 @@ def fit(batches: Sequence[BatchMetrics]) -> Mapping[int, Capacity]:
         rate = 1 / line.slope
         capacity = Capacity(p, line.intercept, rate, rate * line.slope_error / line.slope, len(level.x))
         if all(map(math.isfinite, (capacity.fixed_s, rate, capacity.rows_per_s_error))):
-            found[p] = capacity
-    return found
+            capacities[p] = capacity
+    return capacities
 
 
 def heaviest(batch: BatchMetrics) -> OperatorBatch | None:
@@ -153,7 +153,7 @@ class Work:
 
 
 def work(batch: BatchMetrics) -> Work | None:
-    """Return how the app's slots spent a batch; None if no operator told, or more than the batch could hold."""
+    """Return how the app's slots spent a batch; None if no operator reported it, or more than the batch could hold."""
     known = [
         (o, o.useful_s, o.tasks or p, p)
         for o in batch.operators

@@ -6,17 +6,13 @@ from collections.abc import Sequence
 from datetime import datetime, timedelta
 from statistics import median_low
 
+from include.control.batches import TABLE, History, healthy, is_idle_marker, main_query, read_batches
 from include.control.capacity import fit, heaviest, ran_at, typical_parallelism
-from include.control.health import healthy, is_idle_marker
-from include.control.history import TABLE, History, main_query, read
-from include.control.joins import join_signals
-from include.control.key_groups import key_groups
+from include.control.join_signals import join_signals
 from include.control.observations import known_observations
+from include.control.profile_signals import key_groups, stream_counts
 from include.control.rates import backpressured_ratio, batch_rows_limit, rates, restart_lag_rows
-from include.control.streams import stream_counts
-from include.lake.deployments import DeploymentStore
-from include.lake.reconfigurations import ReconfigurationStore
-from include.lake.store import Lake
+from include.lake.control_tables import ControlTables
 from include.model.decision import Reconfiguration
 from include.model.errors import NotReady
 from include.model.protocols import Cursor
@@ -32,8 +28,8 @@ MAX_PERIODS = 3
 """Longest period in spec periods: after a pause of the loop the average over the whole pause would say nothing."""
 
 
-def collect(spec: PipelineSpec, lake: Lake, cursor: Cursor, now: datetime) -> Signals:
-    """Return what happened since the last look.
+def collect(spec: PipelineSpec, tables: ControlTables, cursor: Cursor, now: datetime) -> Signals:
+    """Return what happened since the last evaluation.
 
     The period ends with the newest row and lasts one to :data:`MAX_PERIODS` spec periods: from the cursor where that
     lies in between. A row without duration and rows is an idle marker: it tells the source's end while no batch runs,
@@ -41,19 +37,20 @@ def collect(spec: PipelineSpec, lake: Lake, cursor: Cursor, now: datetime) -> Si
 
     Args:
         spec: The pipeline.
-        lake: Its telemetry and control tables.
-        cursor: Where the last look stopped.
+        tables: Its control tables, in the lake of its telemetry.
+        cursor: Where the last evaluation stopped.
         now: The present (UTC).
 
     Raises:
         NotReady: Quietly, if there is no telemetry, nothing newer than the cursor, or no Deployment.
     """
-    version = lake.version(TABLE)  # before the rows: a commit in between is seen again by the next look
+    lake = tables.lake
+    version = lake.version(TABLE)  # before the rows: a commit in between is seen again by the next evaluation
     if version <= cursor.telemetry_version:
         raise NotReady(f"{spec.name}: no telemetry newer than version {cursor.telemetry_version}")
-    history = _history(spec, read(lake, spec.name, spec.app, now), cursor)
-    changes = ReconfigurationStore(lake).recent(spec.name)
-    current = DeploymentStore(lake).latest(spec.name)
+    history = _history(spec, read_batches(lake, spec.name, spec.app, now), cursor)
+    changes = tables.reconfigurations.recent(spec.name)
+    current = tables.deployments.latest(spec.name)
     if current is None:
         raise NotReady(f"{spec.name}: it has never been launched")
     open_at_most_s = spec.ready_deadline_s + spec.stop_deadline_s
@@ -66,12 +63,12 @@ def collect(spec: PipelineSpec, lake: Lake, cursor: Cursor, now: datetime) -> Si
         deployment_version=_version_that_ran(history, changes, current.version),
         level=spec.level,
         apps=(_app(spec, history, counted, changes),),
-        observations=known_observations(lake, spec.name),
+        observations=known_observations(tables, spec.name),
         objective=spec.objective_contract(),
         bounds=spec.bounds_contract(),
         settling=_settling(history, counted, changes, now - timedelta(seconds=open_at_most_s)),
         key_groups=key_groups(spec, lake, cursor.until),
-        streams=stream_counts(spec, lake, cursor.until, now),
+        streams=stream_counts(spec, tables, cursor.until, now),
         join=join_signals(spec, lake, history.since, history.until),
     )
 
@@ -97,7 +94,7 @@ def _app(
     present = history.present(batches)
     p = typical_parallelism(present) or typical_parallelism(history.present(history.batches))
     capacity = fit(counted).get(p) if p is not None else None
-    found = rates(history)
+    source = rates(history)
     fixed_s = capacity.fixed_s if capacity else None
     lag = restart_lag_rows(history, changes)
     return AppSignals(
@@ -105,15 +102,15 @@ def _app(
         slots=history.newest.slots,
         parallelism=p,
         source_splits=_source_splits(present or history.present(history.batches)),
-        arrival_rows_per_s=found.arrival_rows_per_s,
-        arrival_recent_rows_per_s=found.arrival_recent_rows_per_s,
-        processed_rows_per_s=found.processed_rows_per_s,
-        backlog_rows=found.backlog_rows,
-        backlog_growth_rows_per_s=found.backlog_growth_rows_per_s,
+        arrival_rows_per_s=source.arrival_rows_per_s,
+        arrival_recent_rows_per_s=source.arrival_recent_rows_per_s,
+        processed_rows_per_s=source.processed_rows_per_s,
+        backlog_rows=source.backlog_rows,
+        backlog_growth_rows_per_s=source.backlog_growth_rows_per_s,
         batches=len(batches),
         healthy_batches=len(history.in_period(counted)),
         busy_ratio=min(1.0, history.busy_s() / history.period_s),
-        backpressured_ratio=backpressured_ratio(history, found.arrival_rows_per_s, spec.objective_contract(), fixed_s),
+        backpressured_ratio=backpressured_ratio(history, source.arrival_rows_per_s, spec.objective_contract(), fixed_s),
         slot_busy_ratio=_slot_busy_ratio(history),
         capacity=capacity,
         restart_lag_rows=lag,
@@ -134,10 +131,10 @@ def _slot_busy_ratio(history: History) -> float | None:
     inside = [(b, share) for b in history.batches if (share := history.share_in_period(b)) > 0]
     if not inside:
         return 0.0 if is_idle_marker(history.newest) else None
-    told = [(b, share) for b, share in inside if any(o.useful_s is not None for o in b.operators)]
-    if not told:
+    timed = [(b, share) for b, share in inside if any(o.useful_s is not None for o in b.operators)]
+    if not timed:
         return None
-    busy_s = sum(share * sum(o.useful_s or 0.0 for o in b.operators) / b.slots for b, share in told)
+    busy_s = sum(share * sum(o.useful_s or 0.0 for o in b.operators) / b.slots for b, share in timed)
     return min(1.0, max(0.0, busy_s / history.period_s))
 
 

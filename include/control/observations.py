@@ -1,17 +1,16 @@
-"""What a look adds to the tuner's training data."""
+"""What an evaluation adds to the tuner's training data."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from include.lake.decisions import DecisionStore
-from include.lake.observations import KEEP_PER_LEVEL, ObservationStore, newest_of_each
-from include.lake.store import Lake
+from include.lake.control_tables import ControlTables
+from include.lake.observations import KEEP_PER_LEVEL, newest_of_each
 from include.model.signals import AppSignals, Observation, Signals
 
 
 def new_observations(signals: Signals) -> tuple[Observation, ...]:
-    """Return the points of processing ability that a look measured anew, one an app.
+    """Return the points of processing ability that an evaluation measured anew, one an app.
 
     A point is new only if healthy batches at its p ran in the period: an idle night repeats nothing, and a settling
     app is not yet what it will be. The p is the one that really ran, whatever the slots.
@@ -25,28 +24,28 @@ def new_observations(signals: Signals) -> tuple[Observation, ...]:
 def remembered(
     known: Sequence[Observation], signals: Signals, per_level: int = KEEP_PER_LEVEL
 ) -> tuple[Observation, ...]:
-    """Return the points that the look after this one is given, as the store would: the newest of each (operator, p).
+    """Return the points that the next evaluation is given, as the store would: the newest of each (operator, p).
 
     Args:
-        known: Those that this look was given, oldest first.
+        known: Those that this one was given, oldest first.
         signals: What it measured.
         per_level: Points of each (operator, p) that are kept, >= 1.
     """
     return newest_of_each((*known, *new_observations(signals)), per_level)
 
 
-def known_observations(lake: Lake, pipeline: str) -> tuple[Observation, ...]:
+def known_observations(tables: ControlTables, pipeline: str) -> tuple[Observation, ...]:
     """Return the most recent points of every (operator, p), oldest first, as ``control/observations`` has them.
 
-    The last look was given those before it, and measured its own: reading it is reading them all.
+    The last evaluation was given those before it, and measured its own: reading it is reading them all.
 
     Args:
-        lake: The control tables.
+        tables: The control tables.
         pipeline: Whose.
     """
-    last = DecisionStore(lake).last_measured(pipeline)
+    last = tables.decisions.last_measured(pipeline)
     if last is None or last.signals is None:
-        return ObservationStore(lake).recent(pipeline)
+        return tables.observations.recent(pipeline)
     return remembered(last.signals.observations, last.signals)
 
 

@@ -11,8 +11,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from itertools import pairwise
 
-from include.control.health import span
-from include.control.history import History
+from include.control.batches import History, span
 from include.model.decision import Reconfiguration
 from include.model.signals import Objective
 from include.model.telemetry import BatchMetrics
@@ -30,7 +29,7 @@ FULL_BATCHES = 5
 """Newest full batches whose rows are averaged."""
 
 RECENT_RATIO = 1 / 3
-"""Share of the period whose rate is told by itself."""
+"""Newest share of the period whose rate is reported besides."""
 
 LEAST_COVER_RATIO = 0.5
 """Points that cover less of the period than this need the last one before it to give a rate."""

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Protocol
 
 from include.control.collect import collect
-from include.lake.deployments import DeploymentStore
-from include.lake.store import Lake
+from include.lake.control_tables import ControlTables
 from include.model.decision import Reconfiguration
 from include.model.deployment import Deployment
 from include.model.errors import Conflict
@@ -26,34 +25,29 @@ class Reconciles(Protocol):
         ...
 
 
-def utc_now() -> datetime:
-    """Return the present (UTC)."""
-    return datetime.now(UTC)
-
-
 @dataclass(frozen=True)
 class SparkPlant:
     """One pipeline's Spark apps.
 
     Attributes:
         spec: The pipeline.
-        lake: Its telemetry and control tables.
+        tables: Its control tables, in the lake of its telemetry.
         reconciler: The only one that starts or stops a driver.
         clock: The present (UTC).
     """
 
     spec: PipelineSpec
-    lake: Lake
+    tables: ControlTables
     reconciler: Reconciles
-    clock: Callable[[], datetime] = utc_now
+    clock: Callable[[], datetime]
 
     def observe(self, since: Cursor) -> Signals:
-        """Return what happened since the last look.
+        """Return what happened since the last evaluation.
 
         Raises:
-            NotReady: Quietly, if there is nothing new to look at.
+            NotReady: Quietly, if there is nothing new.
         """
-        return collect(self.spec, self.lake, since, self.clock())
+        return collect(self.spec, self.tables, since, self.clock())
 
     def apply(self, target: Deployment) -> tuple[Reconfiguration, ...]:
         """Make Spark run ``target``, which must be the pipeline's newest version, and say what happened.
@@ -61,7 +55,7 @@ class SparkPlant:
         Raises:
             Conflict: If the pipeline has moved on to another version; nothing is changed then.
         """
-        latest = DeploymentStore(self.lake).latest(self.spec.name)
+        latest = self.tables.deployments.latest(self.spec.name)
         if latest is None or latest.version != target.version:
             newest = "none" if latest is None else str(latest.version)
             raise Conflict(f"{self.spec.name}: version {target.version} is not the newest one ({newest})")

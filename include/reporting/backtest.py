@@ -1,8 +1,8 @@
 """Takes recorded telemetry through a tuner: what it would have done, beside what was done.
 
-The very same code decides as in the live loop: the tuner's own class, the arbiter (:mod:`.wishes`), the guards and the
-words (:mod:`.ruling`), the check of what a change achieved (:mod:`.verify`). Every change that no guard vetoes is made
-at once, whatever the pipeline's mode. Nothing is written.
+The function that decides is the live loop's own (:func:`include.control.decide.decide`): the tuner's own class, the
+arbiter, the guards and the messages. Every change that no guard vetoes is made at once, whatever the pipeline's mode.
+Nothing is written.
 """
 
 from __future__ import annotations
@@ -11,71 +11,54 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from itertools import pairwise
-from typing import Any, Protocol
+from typing import Any
 
-from include.control.quality.result import GateResult
-from include.control.ruling import JUDGED_BY, Circumstances, not_running_yet, ruled
-from include.control.verify import completed
-from include.control.wishes import ask
-from include.lake.decisions import DecisionStore
-from include.lake.store import Lake
+from include.control.changes import achieved_by, last_decided, unverified
+from include.control.decide import DecisionContext, decide
+from include.control.evaluation import EvaluationInput, GateResult
+from include.control.guard_context import JUDGED_BY, GuardContext, guard_context
+from include.lake.control_tables import ControlTables
 from include.model.backtest import Backtest, Course, ReplayedLook, Totals
 from include.model.decision import Action, Decision, Memory, Reconfiguration
 from include.model.deployment import Deployment
 from include.model.errors import NotReady
-from include.model.protocols import Cursor, Optimizer, Plant
+from include.model.protocols import Cursor, Optimizer
 from include.model.signals import AppSignals, Signals
 from include.model.spec import PipelineSpec
-from include.reporting.recording import Recording
+from include.reporting.recorded_plant import RecordedPlant
+from include.reporting.recording import Recording, read_recording
 
 SOUND = GateResult(True, sentence="the telemetry was found sound when it was recorded")
 DONE = (Action.APPLY, Action.ROLL_BACK)
 
 
-class History(Protocol):
-    """What happened to a replayed pipeline."""
+def replay(
+    spec: PipelineSpec,
+    tables: ControlTables,
+    name: str,
+    optimizer: Optimizer,
+    options: Mapping[str, Any],
+    since: datetime | None,
+    until: datetime,
+) -> Backtest:
+    """Take what was recorded of a pipeline through a tuner; nothing is written.
 
-    @property
-    def downtime_s(self) -> float:
-        """What a modelled restart costs, seconds."""
-        ...
+    Args:
+        spec: The pipeline.
+        tables: The control tables.
+        name: The tuner's registry name.
+        optimizer: The tuner.
+        options: Its options, to be shown with the result.
+        since: Time of the first evaluation (UTC); None for a day before the last one.
+        until: Latest time of an evaluation (UTC).
 
-    def known(self, now: datetime) -> Sequence[Reconfiguration]:
-        """Return what had begun before a time, newest first."""
-        ...
-
-
-class ReplayedPlant(Plant, Protocol):
-    """A plant over recorded telemetry, one look after the other."""
-
-    @property
-    def deployment(self) -> Deployment:
-        """What it is to run at the present look."""
-        ...
-
-    @property
-    def recorded(self) -> Decision:
-        """The present look as it was recorded."""
-        ...
-
-    @property
-    def modelled(self) -> bool:
-        """True if the present look never happened."""
-        ...
-
-    @property
-    def span_s(self) -> float:
-        """Time that the present look stands for, seconds."""
-        ...
-
-    @property
-    def history(self) -> History:
-        """What happened to it."""
-        ...
-
-    def ability(self, app: AppSignals) -> float | None:
-        """Return the rate that an app sustains at what it ran with in a look, rows a second."""
-        ...
+    Raises:
+        MillraceError: If nothing was recorded in that time.
+    """
+    recording = read_recording(spec.name, tables, since, until)
+    plant = RecordedPlant(recording.evaluations, recording.deployments, recording.changes)
+    memory = tables.memories.latest(spec.name, name, before=recording.evaluations[0].time)
+    return Replay(spec, tables, recording, plant, name, optimizer, memory).run(options)
 
 
 @dataclass
@@ -84,29 +67,29 @@ class Replay:
 
     Attributes:
         spec: The pipeline; its guards are those of today, bounds and objective those that were recorded.
-        lake: Where the Decisions before the recording are read.
+        tables: Where the Decisions before the recording are read.
         recording: What was recorded.
         plant: The recording as a plant, not observed yet.
         name: Registry name of the tuner.
         optimizer: The tuner.
-        memory: What it remembers before the first look.
+        memory: What it remembers before the first evaluation.
     """
 
     spec: PipelineSpec
-    lake: Lake
+    tables: ControlTables
     recording: Recording
-    plant: ReplayedPlant
+    plant: RecordedPlant
     name: str
     optimizer: Optimizer
     memory: Memory = field(default_factory=dict)
-    _made: dict[str, Decision] = field(default_factory=dict)
+    _decisions: dict[str, Decision] = field(default_factory=dict)
     _achieved: dict[tuple[str, datetime], Mapping[str, float]] = field(default_factory=dict)
 
     def run(self, options: Mapping[str, Any] | None = None) -> Backtest:
-        """Take every look and return what came of it.
+        """Replay every evaluation and return what came of it.
 
         Args:
-            options: The tuner's options, to be told with the result.
+            options: The tuner's options, to be shown with the result.
         """
         looks: list[ReplayedLook] = []
         while (signals := self._observed()) is not None:
@@ -129,10 +112,12 @@ class Replay:
 
     def _look(self, signals: Signals) -> ReplayedLook:
         recorded, current = self.plant.recorded, self.plant.deployment
-        for change in completed(self._history(recorded.time), signals, self._decision):
-            self._achieved[change.app, change.started] = change.achieved
+        for change in unverified(self._changes(recorded.time), signals):
+            decision = self._decision(change.decision_id or "")
+            if decision is not None and (achieved := achieved_by(change, decision, signals)):
+                self._achieved[change.app, change.started] = achieved
         decision = self._decide(signals, recorded, current)
-        self._made[recorded.decision_id] = decision
+        self._decisions[recorded.decision_id] = decision
         if decision.target is not None:
             self.plant.apply(decision.target)
         base = self.recording.deployments[recorded.base_version or 0]
@@ -147,23 +132,21 @@ class Replay:
         )
 
     def _decide(self, signals: Signals, recorded: Decision, current: Deployment) -> Decision:
-        blank = Decision(
+        context = DecisionContext(
+            spec=self.spec,
             decision_id=recorded.decision_id,
-            pipeline=recorded.pipeline,
-            time=recorded.time,
-            action=Action.HOLD,
-            reason_code="",
-            sentence="",
-            signals=signals,
-            base_version=current.version,
+            now=recorded.time,
+            action=Action.APPLY,
+            owners=self._owners,
+            optimizers={self.name: self.optimizer},
+            guards=self._guards(signals, recorded.time, current),
+            ran=self.recording.deployments.get(signals.deployment_version),
+            memories={self.name: self.memory},
         )
-        obstacle = not_running_yet(signals, current, self.recording.deployments.get(signals.deployment_version))
-        if obstacle is not None:
-            return replace(blank, reason_code=obstacle[0], sentence=obstacle[1])
-        wishes = ask({self.name: self.optimizer}, signals, current, {self.name: self.memory}, self._owners)
-        self.memory = wishes.memories.get(self.name, self.memory)
-        circumstances = self._circumstances(signals, recorded.time)
-        return ruled(blank, wishes, lambda content: circumstances.case(self.spec, current, content), Action.APPLY)
+        observation = EvaluationInput(self.spec.name, signals, SOUND, Cursor(), time=recorded.time)
+        decision, memories = decide(observation, context)
+        self.memory = memories.get(self.name, self.memory)
+        return decision
 
     @property
     def _owners(self) -> Mapping[str, str]:
@@ -171,30 +154,27 @@ class Replay:
         tuner = self.spec.tuner.name
         return {f: self.name if owner == tuner else owner for f, owner in self.spec.field_owners.items()}
 
-    def _circumstances(self, signals: Signals, now: datetime) -> Circumstances:
-        return Circumstances(
-            now=now,
-            gate=SOUND,
-            bounds=signals.bounds,
-            max_per_hour=signals.objective.max_reconfigurations_per_hour,
-            history=[c for c in self._history(now) if c.started >= now - JUDGED_BY],
-            others=self.recording.others_at(now),
-            decision=self._decision,
-            deployment=self.recording.deployments.get,
-        )
+    def _guards(self, signals: Signals, now: datetime, current: Deployment) -> GuardContext:
+        """Return what the guards judge by: those of today, with the bounds and the objective that were recorded."""
+        history = [c for c in self._changes(now) if c.started >= now - JUDGED_BY]
+        ids = {c.decision_id or "" for c in last_decided(history)}
+        decisions = {key: decision for key in ids if (decision := self._decision(key)) is not None}
+        deployments, others = self.recording.deployments, self.recording.others_at(now)
+        today = guard_context(self.spec, current, now, history, decisions, deployments, others)
+        return replace(today, bounds=signals.bounds, max_per_hour=signals.objective.max_reconfigurations_per_hour)
 
-    def _history(self, now: datetime) -> list[Reconfiguration]:
-        """Return what had happened, each change with what the replay itself has seen it achieve."""
-        begin = self.recording.looks[0].time
+    def _changes(self, now: datetime) -> list[Reconfiguration]:
+        """Return what had happened, newest first, each change with what the replay itself has seen it achieve."""
+        begin = self.recording.evaluations[0].time
         return [
             c if (c.ended or c.started) < begin else replace(c, achieved=self._achieved.get((c.app, c.started), {}))
             for c in self.plant.history.known(now)
         ]
 
     def _decision(self, decision_id: str) -> Decision | None:
-        if decision_id not in self._made and (found := DecisionStore(self.lake).get(decision_id)) is not None:
-            self._made[decision_id] = found
-        return self._made.get(decision_id)
+        if decision_id not in self._decisions and (stored := self.tables.decisions.get(decision_id)) is not None:
+            self._decisions[decision_id] = stored
+        return self._decisions.get(decision_id)
 
     def _course(self, decision: Decision, signals: Signals, base: Deployment) -> Course:
         app, name = self._app(signals), self.spec.app

@@ -1,4 +1,4 @@
-"""What a run tells of plans that are advised: parameters, metrics, the plan itself and its picture."""
+"""What a run tells of plans that are advised and of a stream join: parameters, metrics, files and pictures."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from include.model.codec import to_plain
-from include.model.decision import Proposal
-from include.reporting.admission_figure import admission_figure
-from include.reporting.placement_figure import placement_figure
+from include.model.decision import Decision, Proposal
+from include.model.deployment import JOIN_FIELDS, JOIN_WORKERS
+from include.reporting.plan_figures import admission_figure, join_figure, placement_figure
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -37,39 +37,18 @@ KINDS = (
     Kind(
         "placement",
         ("method", "resource", "stage", "seed", "budget"),
-        (
-            "moves",
-            "placed",
-            "pairs",
-            "spent",
-            "distance_before",
-            "distance_after",
-            "bound",
-            "gap",
-            "collocation_before",
-            "collocation_after",
-        ),
+        ("moves", "placed", "pairs", "spent", "distance_before", "distance_after", "bound", "gap",
+         "collocation_before", "collocation_after"),
         placement_figure,
     ),
     Kind(
         "admission",
         ("method", "period_s", "capacity", "since", "optimal"),
-        (
-            "streams",
-            "split",
-            "query",
-            "merge",
-            "admitted",
-            "redirections",
-            "error",
-            "total_error",
-            "highest_load",
-            "holds",
-            "least_nodes",
-        ),
+        ("streams", "split", "query", "merge", "admitted", "redirections", "error", "total_error",
+         "highest_load", "holds", "least_nodes"),
         admission_figure,
     ),
-)
+)  # fmt: skip
 
 
 def plan_params(proposals: Sequence[Proposal]) -> Mapping[str, object]:
@@ -98,3 +77,37 @@ def _plans(proposals: Sequence[Proposal]) -> Iterator[tuple[Kind, str, Any]]:
         for kind in KINDS:
             if (plan := getattr(proposal, kind.name)) is not None:
                 yield kind, proposal.optimizer, plan
+
+
+FIGURE = "join-workers.png"
+
+
+def join_metrics(decision: Decision) -> Mapping[str, float | None]:
+    """Return what was measured of the join: settings in force, tau of its window, what was offered."""
+    join = decision.signals.join if decision.signals else None
+    if join is None:
+        return {}
+    room = join.workers * join.capacity
+    kept = None if None in join.window_tuples else sum(filter(None, join.window_tuples))
+    return {
+        "join_workers": join.workers,
+        "join_block_tuples": join.block,
+        "join_shed_ratio": join.shed,
+        "join_window_tuples": kept,
+        "join_tau_ratio": None if kept is None else kept / room,
+        "join_offered_tuples": join.offered,
+        "join_offered_ratio": None if join.offered is None else join.offered / room,
+        "join_arrived_tuples": sum(join.arrived.values()) if join.arrived else None,
+        "join_dropped_tuples": sum(join.dropped.values()) if join.dropped else None,
+        "join_messages": join.messages,
+        "join_message_bytes": join.bytes,
+    }
+
+
+def log_join(client: MlflowClient, run_id: str, decision: Decision) -> None:
+    """Add the picture of a join's workers to the run of a decision that changes the join."""
+    changed = {c.field: c.value for p in decision.proposals for c in p.changes if c.field in JOIN_FIELDS}
+    if decision.signals is None or decision.signals.join is None or not changed:
+        return
+    workers = int(changed.get(JOIN_WORKERS, decision.signals.join.workers))
+    client.log_figure(run_id, join_figure(decision.signals.join, workers), FIGURE)

@@ -64,7 +64,7 @@ class RecordedAbilities:
         return float(np.interp(math.log(p), np.log(levels), [self.fixed_s[q] for q in levels]))
 
     def capacity(self, p: int, batches: int) -> Capacity | None:
-        """Return what a look would have fitted at p from so many batches; None if no level was ever measured."""
+        """Return what an evaluation would have fitted at p from so many batches; None if no level was ever measured."""
         rate = self.rate(p)
         return None if rate is None else Capacity(p, self.fixed(p), rate, rate * self.error_ratio, max(1, batches))
 
@@ -74,17 +74,19 @@ class RecordedAbilities:
         return rate if not self.batch_rows else rate / (1 + rate * capacity.fixed_s / self.batch_rows)
 
 
-def abilities(app: str, looks: Sequence[Signals]) -> RecordedAbilities:
-    """Return an app's abilities from its recorded looks.
+def abilities(app: str, evaluations: Sequence[Signals]) -> RecordedAbilities:
+    """Return an app's abilities from its recorded evaluations.
 
     Args:
         app: Its name.
-        looks: Recorded signals, oldest first. Levels that no look fitted come from their observations, which reach
-            back further.
+        evaluations: Recorded signals, oldest first. Levels that none of them fitted come from their observations,
+            which reach back further.
     """
-    seen = [a for look in looks for a in look.apps if a.app == app]
+    seen = [a for evaluation in evaluations for a in evaluation.apps if a.app == app]
     fits = [c for c in (a.capacity for a in seen) if c is not None and _sound(c.rows_per_s) and c.parallelism >= 1]
-    points = [o for o in (looks[-1].observations if looks else ()) if o.operator == app and o.parallelism >= 1]
+    points = [
+        o for o in (evaluations[-1].observations if evaluations else ()) if o.operator == app and o.parallelism >= 1
+    ]
     older = [(o.parallelism, o.processing_ability) for o in points if _sound(o.processing_ability)]
     rates = {**_means(older), **_means((c.parallelism, c.rows_per_s) for c in fits)}
     errors = [e for c in fits if 0 < (e := c.rows_per_s_error / c.rows_per_s) < math.inf]

@@ -1,7 +1,7 @@
-"""One app in a look that never happened: what was recorded of its load, on other slots.
+"""One app in an evaluation that never happened: what was recorded of its load, on other slots.
 
-Symbols: lambda rows a second that arrived (as recorded), T seconds since the look before, d seconds of it without a
-driver, p what ran, r(p) the rate that p sustains, B rows waiting.
+Symbols: lambda rows a second that arrived (as recorded), T seconds since the evaluation before, d seconds of it
+without a driver, p what ran, r(p) the rate that p sustains, B rows waiting.
 
     B' = max(B + lambda T - r(p) (T - d), lambda o(p) / (1 - rho))
 The second term is what always waits when a batch ends: the rows that came during it (rho = lambda / PA(p), at most
@@ -50,7 +50,7 @@ class Waiting:
 
 @dataclass(frozen=True)
 class Span:
-    """The time that a look stands for.
+    """The time that an evaluation stands for.
 
     Attributes:
         length_s: T, > 0.
@@ -92,10 +92,10 @@ def modelled(
     Args:
         recorded: What was measured.
         slots: Slots of the replay, >= 1.
-        waiting: What waited at the look before.
+        waiting: What waited at the evaluation before.
         abilities: What the app can do.
         objective: The owner's.
-        span: The time that the look stands for.
+        span: The time that the evaluation stands for.
     """
     p, arrival = abilities.ran(slots), recorded.arrival_rows_per_s
     capacity = abilities.capacity(p, 1)
@@ -114,7 +114,7 @@ def modelled(
     healthy = max(0, batches - (span.down_s > 0))
     limit = planned_rows(arrival, capacity.fixed_s, objective)
     full = abilities.batch_rows is not None and end > abilities.batch_rows
-    found = replace(
+    app = replace(
         blank,
         processed_rows_per_s=processed,
         backlog_rows=round(end),
@@ -128,7 +128,7 @@ def modelled(
         restart_lag_rows=round(waiting.lag),
         batch_rows_limit=round(abilities.batch_rows or 0) if full else recorded.batch_rows_limit,
     )
-    return found, waiting
+    return app, waiting
 
 
 @dataclass(frozen=True)

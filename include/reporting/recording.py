@@ -1,4 +1,4 @@
-"""What was recorded of a pipeline: its looks, and all that they were decided by. Read from the lake, never written."""
+"""What was recorded of a pipeline: its evaluations, and all that they were decided by. Only read, never written."""
 
 from __future__ import annotations
 
@@ -6,11 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from include.control.ruling import JUDGED_BY
-from include.lake.decisions import DecisionStore
-from include.lake.deployments import DeploymentStore
-from include.lake.reconfigurations import ReconfigurationStore
-from include.lake.store import Lake
+from include.control.guard_context import JUDGED_BY
+from include.lake.control_tables import ControlTables
 from include.model.decision import Decision, Reconfiguration
 from include.model.deployment import Deployment
 from include.model.errors import MillraceError
@@ -25,31 +22,31 @@ class Recording:
 
     Attributes:
         pipeline: Name of the pipeline.
-        looks: Decisions with signals, oldest first, at least one; each was decided on a Deployment of ``deployments``.
+        evaluations: Decisions with signals, oldest first, at least one; each was decided on one of ``deployments``.
         deployments: The pipeline's Deployments by version.
-        changes: Its Reconfigurations, newest first, from the guards' horizon before the first look on.
+        changes: Its Reconfigurations, newest first, from the guards' horizon before the first evaluation on.
         others: Deployments of the other pipelines with the time each was made (UTC), oldest first.
     """
 
     pipeline: str
-    looks: tuple[Decision, ...]
+    evaluations: tuple[Decision, ...]
     deployments: Mapping[int, Deployment]
     changes: tuple[Reconfiguration, ...]
     others: tuple[tuple[datetime, Deployment], ...]
 
     def others_at(self, time: datetime) -> Sequence[Deployment]:
         """Return the newest Deployment of each other pipeline at a time."""
-        return list({made.pipeline: made for at, made in self.others if at <= time}.values())
+        return list({deployment.pipeline: deployment for at, deployment in self.others if at <= time}.values())
 
 
-def read_recording(pipeline: str, lake: Lake, since: datetime | None, until: datetime) -> Recording:
+def read_recording(pipeline: str, tables: ControlTables, since: datetime | None, until: datetime) -> Recording:
     """Read what was recorded of a pipeline.
 
     Args:
         pipeline: Name of the pipeline.
-        lake: The control tables.
-        since: Time of the first look (UTC); None for a day before the last one.
-        until: Latest time of a look (UTC).
+        tables: The control tables.
+        since: Time of the first evaluation (UTC); None for a day before the last one.
+        until: Latest time of an evaluation (UTC).
 
     Raises:
         MillraceError: If ``since`` is not before ``until``, or nothing was recorded between them.
@@ -58,30 +55,30 @@ def read_recording(pipeline: str, lake: Lake, since: datetime | None, until: dat
         raise MillraceError(
             "since", f"{since:%Y-%m-%d %H:%M:%S}", f"a time before {_text(until)}", "Name an earlier one."
         )
-    store, deployments = DecisionStore(lake), DeploymentStore(lake).history()
-    newest = _newest_look(store, pipeline, until)
-    own = {made.version: made for _, made in deployments if made.pipeline == pipeline}
-    found = store.evaluations(pipeline, newest - DEFAULT_SPAN if since is None else since, until)
-    looks = tuple(look for look in found if look.base_version in own)
-    if not looks:
+    deployments = tables.deployments.history()
+    newest = _newest_evaluation(tables, pipeline, until)
+    own = {deployment.version: deployment for _, deployment in deployments if deployment.pipeline == pipeline}
+    recorded = tables.decisions.evaluations(pipeline, newest - DEFAULT_SPAN if since is None else since, until)
+    evaluations = tuple(evaluation for evaluation in recorded if evaluation.base_version in own)
+    if not evaluations:
         raise MillraceError(
-            "since", None if since is None else _text(since), f"a time up to the last recorded look, {_text(newest)}",
-            "Name an earlier one.",
+            "since", None if since is None else _text(since),
+            f"a time up to the last recorded evaluation, {_text(newest)}", "Name an earlier one.",
         )  # fmt: skip
-    begin = looks[0].time - JUDGED_BY
-    changes = ReconfigurationStore(lake).recent(pipeline, MOST_CHANGES, since=begin)
-    others = tuple((at, made) for at, made in deployments if made.pipeline != pipeline)
-    return Recording(pipeline, looks, own, tuple(changes), others)
+    begin = evaluations[0].time - JUDGED_BY
+    changes = tables.reconfigurations.recent(pipeline, MOST_CHANGES, since=begin)
+    others = tuple((at, deployment) for at, deployment in deployments if deployment.pipeline != pipeline)
+    return Recording(pipeline, evaluations, own, tuple(changes), others)
 
 
-def _newest_look(store: DecisionStore, pipeline: str, until: datetime) -> datetime:
-    found = store.last_evaluation(pipeline, until)
-    if found is None:
+def _newest_evaluation(tables: ControlTables, pipeline: str, until: datetime) -> datetime:
+    newest = tables.decisions.last_evaluation(pipeline, until)
+    if newest is None:
         raise MillraceError(
             "pipeline", pipeline, f"one that was looked at before {_text(until)}",
-            f"Launch it with ./millrace trigger {pipeline}, and wait for its first look.",
+            f"Launch it with ./millrace trigger {pipeline}, and wait for its first evaluation.",
         )  # fmt: skip
-    return found.time
+    return newest.time
 
 
 def _text(time: datetime) -> str:

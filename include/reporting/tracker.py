@@ -10,11 +10,9 @@ from typing import TYPE_CHECKING
 from include.model.codec import to_plain
 from include.model.decision import Decision, Proposal
 from include.model.spec import PipelineSpec
-from include.reporting.client import connect, experiment, line, metrics, params
-from include.reporting.figure import curve_figure, rate_to_serve
-from include.reporting.joins import join_metrics, log_join
-from include.reporting.models import Fit, model_name, register
-from include.reporting.plans import log_plans, plan_metrics, plan_params
+from include.reporting.curve_figure import curve_figure, rate_to_serve
+from include.reporting.mlflow_client import Fit, connect, experiment, line, metrics, model_name, params, register
+from include.reporting.plans import join_metrics, log_join, log_plans, plan_metrics, plan_params
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient
@@ -55,8 +53,8 @@ class MlflowTracker:
             models = self._register(client, run_id, decision)
             client.set_terminated(run_id)
         except Exception as error:
-            told = (self.uri, decision.decision_id, line(error))
-            LOG.warning("MLflow at %s: decision %s is not logged whole: %s", *told)
+            values = (self.uri, decision.decision_id, line(error))
+            LOG.warning("MLflow at %s: decision %s is not logged whole: %s", *values)
         return run_id, models
 
     def log_achieved(self, run_id: str | None, achieved: Mapping[str, float]) -> bool:
@@ -72,9 +70,9 @@ class MlflowTracker:
 
     def _run(self, client: MlflowClient, pipeline: str, decision: Decision) -> tuple[str, bool]:
         experiment_id = experiment(client, pipeline, self.artifacts)
-        found = client.search_runs([experiment_id], f"tags.`{DECISION_TAG}` = '{decision.decision_id}'", max_results=1)
-        if found:
-            return found[0].info.run_id, False
+        runs = client.search_runs([experiment_id], f"tags.`{DECISION_TAG}` = '{decision.decision_id}'", max_results=1)
+        if runs:
+            return runs[0].info.run_id, False
         tags = {
             DECISION_TAG: decision.decision_id,
             "millrace.action": decision.action.value,
@@ -84,8 +82,8 @@ class MlflowTracker:
         return run.info.run_id, True
 
     def _log(self, client: MlflowClient, run_id: str, spec: PipelineSpec, decision: Decision) -> None:
-        made = params(change_params(spec, decision))
-        client.log_batch(run_id, params=made, metrics=metrics(change_metrics(decision)))
+        parameters = params(change_params(spec, decision))
+        client.log_batch(run_id, params=parameters, metrics=metrics(change_metrics(decision)))
         client.log_dict(run_id, to_plain(decision.signals), "signals.json")
         client.log_dict(run_id, to_plain(decision), "decision.json")
         for proposal in decision.proposals:
@@ -108,7 +106,7 @@ class MlflowTracker:
 
 def change_params(spec: PipelineSpec, decision: Decision) -> dict[str, object]:
     """Return the run's parameters."""
-    told: dict[str, object] = {
+    parameters: dict[str, object] = {
         "pipeline": decision.pipeline,
         "decision_id": decision.decision_id,
         "action": decision.action.value,
@@ -117,25 +115,25 @@ def change_params(spec: PipelineSpec, decision: Decision) -> dict[str, object]:
         "config_hash": decision.config_hash,
         "base_version": decision.base_version,
     }
-    told |= {f"option.{k}": v for k, v in spec.tuner.options.items()}
+    parameters |= {f"option.{k}": v for k, v in spec.tuner.options.items()}
     for proposal in decision.proposals:
         for change in proposal.changes:
             if change.stream is not None:
                 continue  # where streams enter is in the plan
             of = f".{change.operator}" if change.operator else ""
-            told[f"{change.app}{of}.{change.field}"] = f"{change.before} -> {change.value}"
-    told |= plan_params(decision.proposals)
-    return told
+            parameters[f"{change.app}{of}.{change.field}"] = f"{change.before} -> {change.value}"
+    parameters |= plan_params(decision.proposals)
+    return parameters
 
 
 def change_metrics(decision: Decision) -> dict[str, float | None]:
     """Return the run's metrics: what was measured, and what the change is to bring."""
-    found: dict[str, float | None] = {f"predicted_{k}": v for k, v in decision.predicted.items()}
+    figures: dict[str, float | None] = {f"predicted_{k}": v for k, v in decision.predicted.items()}
     signals = decision.signals
     for app in signals.apps if signals else ():
         prefix = "" if signals and len(signals.apps) == 1 else f"{app.app}."
         ability = app.capacity.rows_per_s if app.capacity else None
-        found |= {
+        figures |= {
             f"{prefix}slots": app.slots,
             f"{prefix}arrival_rows_per_s": app.arrival_rows_per_s,
             f"{prefix}backlog_rows": app.backlog_rows,
@@ -143,10 +141,10 @@ def change_metrics(decision: Decision) -> dict[str, float | None]:
             f"{prefix}rate_to_serve_rows_per_s": rate_to_serve(app, signals.objective) if signals else None,
         }
         if ability and app.arrival_rows_per_s is not None:
-            found[f"{prefix}utilisation_ratio"] = app.arrival_rows_per_s / ability
-    found |= plan_metrics(decision.proposals)
-    found |= join_metrics(decision)
-    return found
+            figures[f"{prefix}utilisation_ratio"] = app.arrival_rows_per_s / ability
+    figures |= plan_metrics(decision.proposals)
+    figures |= join_metrics(decision)
+    return figures
 
 
 def _sized_apps(proposal: Proposal) -> Sequence[str]:

@@ -21,7 +21,7 @@ def lake(millrace_home: Path) -> Lake:
     return Lake(millrace_home / "lake")
 
 
-def test_adapt_when_pipeline_was_never_launched_then_records_a_hold_that_says_so(lake: Lake) -> None:
+def test_adapt_before_the_first_launch_records_a_hold(lake: Lake) -> None:
     state, tasks = run("adapt_tiny")
     assert (state, tasks["decide"], tasks["apply"], tasks["ask"]) == ("success", "success", "skipped", "skipped")
     decision = DecisionStore(lake).last("tiny")
@@ -52,7 +52,7 @@ def test_adapt_when_mode_is_advise_then_decides_and_changes_nothing(lake: Lake, 
     assert DeploymentStore(lake).latest("tiny") == base
 
 
-def test_adapt_when_mode_is_approve_then_asks_in_a_run_of_its_own_and_ends(lake: Lake, tmp_path: Path) -> None:
+def test_adapt_in_mode_approve_asks_in_a_run_of_its_own(lake: Lake, tmp_path: Path) -> None:
     write_pipeline(tmp_path / "specs", "approve")
     base = launched(lake)
     overloaded(lake)
@@ -78,19 +78,17 @@ def test_adapt_when_it_is_a_dry_run_then_changes_nothing_in_any_mode(lake: Lake)
     assert DeploymentStore(lake).latest("tiny") == base
 
 
-def test_adapt_when_apply_fails_then_the_decision_is_kept_and_no_retry_storm_follows(
-    lake: Lake, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    from include.control.cycle import Loop
+def test_adapt_when_apply_fails_then_the_decision_is_kept(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+    from include.control.loop import ControlLoop
     from include.model.errors import MillraceError
 
     calls = []
 
-    def full(self: Loop, decision_id: str) -> None:
+    def full(self: ControlLoop, decision_id: str) -> None:
         calls.append(decision_id)
         raise MillraceError("lake", "/lake", "a writable folder", "Free space.")
 
-    monkeypatch.setattr(Loop, "apply", full)
+    monkeypatch.setattr(ControlLoop, "apply", full)
     launched(lake)
     overloaded(lake)
     state, tasks = run("adapt_tiny")
@@ -100,22 +98,22 @@ def test_adapt_when_apply_fails_then_the_decision_is_kept_and_no_retry_storm_fol
     assert calls == [decision.decision_id]
 
 
-def test_adapt_when_decide_is_killed_after_it_recorded_then_its_retry_finds_the_same_decision(
+def test_adapt_when_decide_is_killed_then_its_retry_finds_the_decision(
     lake: Lake, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    from include.control.cycle import Loop
+    from include.control.loop import ControlLoop
 
     write_pipeline(tmp_path / "specs", "advise")
-    decide, calls = Loop.decide, []
+    decide, calls = ControlLoop.decide, []
 
-    def killed_once(self: Loop, *args: object) -> object:
+    def killed_once(self: ControlLoop, *args: object) -> object:
         decision = decide(self, *args)  # type: ignore[arg-type]
         calls.append(decision.decision_id)
         if len(calls) == 1:
             raise ConnectionError("the worker is gone")
         return decision
 
-    monkeypatch.setattr(Loop, "decide", killed_once)
+    monkeypatch.setattr(ControlLoop, "decide", killed_once)
     launched(lake)
     overloaded(lake)
     state, _ = run("adapt_tiny")

@@ -11,6 +11,7 @@ from fastapi.testclient import TestClient
 from sqlalchemy import select
 
 from include.control.approval import refuse
+from include.lake.control_tables import ControlTables
 from include.lake.decisions import DecisionStore, veto_id
 from include.lake.deployments import DeploymentStore
 from include.lake.store import Lake
@@ -75,7 +76,7 @@ def approve(api: TestClient, decision: Decision, word: str) -> tuple[str, dict[s
     return state, tasks, shown
 
 
-def test_approve_when_a_person_agrees_then_the_decision_becomes_the_newest_version(api: TestClient, lake: Lake) -> None:
+def test_approve_when_a_person_agrees_then_makes_a_version(api: TestClient, lake: Lake) -> None:
     # a stopped pipeline: its versions change, and no driver is started for them
     decision = waiting(lake, launched(lake, running=False))
     state, tasks, shown = approve(api, decision, "Approve")
@@ -88,7 +89,7 @@ def test_approve_when_a_person_agrees_then_the_decision_becomes_the_newest_versi
     assert DecisionStore(lake).get(veto_id(decision)) is None
 
 
-def test_approve_when_a_person_refuses_then_it_is_recorded_with_their_name(api: TestClient, lake: Lake) -> None:
+def test_approve_records_who_refused(api: TestClient, lake: Lake) -> None:
     base = launched(lake, running=False)
     decision = waiting(lake, base)
     state, tasks, _ = approve(api, decision, "Reject")
@@ -100,9 +101,7 @@ def test_approve_when_a_person_refuses_then_it_is_recorded_with_their_name(api: 
     assert DeploymentStore(lake).latest("tiny") == base
 
 
-def test_approve_when_nobody_answers_in_time_then_it_is_recorded_as_expired(
-    api: TestClient, lake: Lake, tmp_path: Path
-) -> None:
+def test_approve_when_nobody_answers_then_records_an_expiry(api: TestClient, lake: Lake, tmp_path: Path) -> None:
     from airflow.jobs.job import Job
     from airflow.jobs.scheduler_job_runner import SchedulerJobRunner
 
@@ -136,7 +135,7 @@ def test_approve_when_nobody_answers_in_time_then_it_is_recorded_as_expired(
     assert DeploymentStore(lake).latest("tiny") == base
 
 
-def test_approve_when_the_pipeline_has_moved_on_then_agreeing_changes_nothing(api: TestClient, lake: Lake) -> None:
+def test_approve_when_the_pipeline_moved_on_then_agreeing_is_void(api: TestClient, lake: Lake) -> None:
     base = launched(lake, running=False)
     decision = waiting(lake, base)
     moved = DeploymentStore(lake).commit(base, base.version)
@@ -148,9 +147,7 @@ def test_approve_when_the_pipeline_has_moved_on_then_agreeing_changes_nothing(ap
     assert DeploymentStore(lake).latest("tiny") == moved
 
 
-def test_approve_when_it_was_refused_and_is_run_again_then_nobody_is_asked_and_nothing_changes(
-    api: TestClient, lake: Lake
-) -> None:
+def test_approve_run_again_after_a_refusal_asks_nobody(api: TestClient, lake: Lake) -> None:
     base = launched(lake, running=False)
     decision = waiting(lake, base)
     approve(api, decision, "Reject")
@@ -159,9 +156,7 @@ def test_approve_when_it_was_refused_and_is_run_again_then_nobody_is_asked_and_n
     assert DeploymentStore(lake).latest("tiny") == base
 
 
-def test_approve_when_it_was_applied_and_is_run_again_then_nobody_is_asked_and_the_version_stays(
-    api: TestClient, lake: Lake
-) -> None:
+def test_approve_run_again_after_applying_asks_nobody(api: TestClient, lake: Lake) -> None:
     decision = waiting(lake, launched(lake, running=False))
     approve(api, decision, "Approve")
     state, tasks = run("approve_tiny", {"decision_id": decision.decision_id})
@@ -170,7 +165,7 @@ def test_approve_when_it_was_applied_and_is_run_again_then_nobody_is_asked_and_t
     assert newest is not None and (newest.version, newest.decision_id) == (2, decision.decision_id)
 
 
-def test_approve_when_refused_elsewhere_while_it_waits_then_agreeing_changes_nothing(
+def test_approve_when_refused_elsewhere_then_agreeing_is_void(
     api: TestClient, lake: Lake, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     base = launched(lake, running=False)
@@ -178,7 +173,7 @@ def test_approve_when_refused_elsewhere_while_it_waits_then_agreeing_changes_not
     patch = api.patch
 
     def refused_first(*args: Any, **kwargs: Any) -> Any:
-        refuse(lake, "tiny", decision.decision_id, "bob", decision.time)
+        refuse(ControlTables(lake), "tiny", decision.decision_id, "bob", decision.time)
         return patch(*args, **kwargs)
 
     monkeypatch.setattr(api, "patch", refused_first)
@@ -189,7 +184,7 @@ def test_approve_when_refused_elsewhere_while_it_waits_then_agreeing_changes_not
     assert veto is not None and veto.sentence.startswith("bob rejected")
 
 
-def test_approve_when_applied_elsewhere_while_it_waits_then_refusing_fails_and_the_version_stays(
+def test_approve_when_applied_elsewhere_then_refusing_fails(
     api: TestClient, lake: Lake, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     base = launched(lake, running=False)
@@ -209,16 +204,16 @@ def test_approve_when_applied_elsewhere_while_it_waits_then_refusing_fails_and_t
     assert newest is not None and newest.decision_id == decision.decision_id
 
 
-def test_approve_when_applying_fails_then_the_run_fails_and_no_refusal_is_recorded(
+def test_approve_when_applying_fails_then_records_no_refusal(
     api: TestClient, lake: Lake, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from include.control.cycle import Loop
+    from include.control.loop import ControlLoop
     from include.model.errors import MillraceError
 
-    def full(self: Loop, decision_id: str) -> None:
+    def full(self: ControlLoop, decision_id: str) -> None:
         raise MillraceError("lake", "/lake", "a writable folder", "Free space.")
 
-    monkeypatch.setattr(Loop, "apply", full)
+    monkeypatch.setattr(ControlLoop, "apply", full)
     decision = waiting(lake, launched(lake, running=False))
     state, tasks, _ = approve(api, decision, "Approve")
     assert (state, tasks["apply"], tasks["refuse"]) == ("failed", "failed", "skipped")

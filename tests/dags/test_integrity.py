@@ -46,7 +46,7 @@ def test_dags_when_parsed_then_fit_what_the_scheduler_stores(bag: DagBag) -> Non
         assert DagSerialization.from_dict(stored).dag_id == dag.dag_id
 
 
-def test_tasks_when_they_start_or_stop_drivers_then_have_time_for_both_and_a_way_back(bag: DagBag) -> None:
+def test_tasks_have_time_for_a_change_and_its_way_back(bag: DagBag) -> None:
     for name in ("tiny", "delays"):
         longest = timedelta(seconds=2 * (120 + 60) + 60)
         for dag_id, task in ((f"launch_{name}", "reconcile"), (f"adapt_{name}", "apply"), (f"approve_{name}", "apply")):
@@ -69,7 +69,7 @@ def test_profile_when_spec_has_none_then_has_no_dag(millrace_home: Path, tmp_pat
     assert "profile_tiny" not in DagBag(ROOT / "dags").dags
 
 
-def test_profile_when_built_then_its_arguments_name_no_shell_and_no_secret(bag: DagBag, millrace_home: Path) -> None:
+def test_profile_arguments_name_no_shell_and_no_secret(bag: DagBag, millrace_home: Path) -> None:
     task = bag.dags["profile_tiny"].get_task("profile")
     arguments = dict(zip(task.application_args[::2], task.application_args[1::2], strict=True))
     operator = {"name": "by_plane", "key": ["plane"], "key_groups": 8, "after": []}
@@ -87,7 +87,7 @@ def test_profile_when_built_then_its_arguments_name_no_shell_and_no_secret(bag: 
         ("name: tiny\nscript: tiny.py\n", ("worse.yaml: name", "a name of its own")),
     ],
 )
-def test_dags_when_a_spec_is_wrong_then_it_is_an_import_error_and_hides_nothing(
+def test_wrong_spec_is_an_import_error_and_hides_no_dag(
     millrace_home: Path, tmp_path: Path, broken: str, told: tuple[str, ...]
 ) -> None:
     (tmp_path / "specs" / "worse.yaml").write_text(broken)

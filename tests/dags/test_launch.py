@@ -16,9 +16,7 @@ def lake(millrace_home: Path) -> Lake:
     return Lake(millrace_home / "lake")
 
 
-def test_launch_when_pipeline_stays_stopped_then_a_new_version_starts_no_driver(
-    lake: Lake, millrace_home: Path
-) -> None:
+def test_launch_of_a_stopped_pipeline_starts_no_driver(lake: Lake, millrace_home: Path) -> None:
     launched(lake, running=False)
     wish = {"running": False, "slots": 4}
     assert run("launch_tiny", wish) == ("success", {"deploy": "success", "reconcile": "success"})
@@ -30,7 +28,7 @@ def test_launch_when_pipeline_stays_stopped_then_a_new_version_starts_no_driver(
     assert not list((millrace_home / "run").rglob("generation-*.json"))
 
 
-def test_launch_when_what_was_never_launched_is_to_stop_then_fails_at_once(lake: Lake) -> None:
+def test_launch_cannot_stop_what_was_never_launched(lake: Lake) -> None:
     assert run("launch_tiny", {"running": False}) == ("failed", {"deploy": "failed", "reconcile": "upstream_failed"})
     assert DeploymentStore(lake).latest("tiny") is None
 
@@ -44,14 +42,14 @@ def test_launch_when_params_are_bad_then_there_is_no_run(lake: Lake, conf: dict[
     assert DeploymentStore(lake).latest("tiny") is None
 
 
-def test_launch_when_beyond_the_quota_then_fails_at_once_and_changes_nothing(lake: Lake, tmp_path: Path) -> None:
+def test_launch_beyond_the_quota_fails_at_once(lake: Lake, tmp_path: Path) -> None:
     spec = tmp_path / "specs" / "tiny.yaml"
     spec.write_text(spec.read_text() + "guards: {max_total_slots: 1}\n")
     assert run("launch_tiny") == ("failed", {"deploy": "failed", "reconcile": "upstream_failed"})
     assert DeploymentStore(lake).latest("tiny") is None
 
 
-def test_launch_when_version_to_roll_back_to_does_not_exist_then_fails_and_changes_nothing(lake: Lake) -> None:
+def test_launch_to_an_unknown_version_fails(lake: Lake) -> None:
     base = launched(lake, running=False)
     assert run("launch_tiny", {"roll_back_to": 7})[0] == "failed"
     assert DeploymentStore(lake).latest("tiny") == base

@@ -33,9 +33,7 @@ def slots_running(home: Path) -> list[int]:
     return [driver.arguments.slots for driver in find(home / "run" / "drivers", "tiny")]
 
 
-def test_pipeline_when_launched_resized_and_stopped_then_one_driver_runs_and_none_is_left(
-    lake: Lake, millrace_home: Path
-) -> None:
+def test_pipeline_launched_resized_stopped_leaves_no_driver(lake: Lake, millrace_home: Path) -> None:
     assert run("launch_tiny")[0] == "success"
     assert slots_running(millrace_home) == [2]
     assert run("launch_tiny")[0] == "success"
@@ -61,7 +59,7 @@ def test_pipeline_when_launched_resized_and_stopped_then_one_driver_runs_and_non
     assert slots_running(millrace_home) == []
 
 
-def test_profile_when_the_source_has_rows_then_their_groups_and_streams_are_in_the_lake(
+def test_profile_writes_key_groups_and_streams(
     lake: Lake, millrace_home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # spark-submit is found where set-up put it, not on the path that the test was started with

@@ -24,18 +24,18 @@ def test_reconcile_when_nothing_was_launched_then_there_is_nothing_to_do(lake: L
     assert set(tasks.values()) == {"skipped"}
 
 
-def test_reconcile_when_pipelines_were_launched_then_each_is_a_task_of_its_own(lake: Lake) -> None:
+def test_reconcile_has_a_task_for_each_launched_pipeline(lake: Lake) -> None:
     launched(lake, running=False)
     assert run("reconcile") == ("success", {"launched": "success", "reconcile[tiny]": "success"})
 
 
-def test_reconcile_when_the_spec_of_a_running_pipeline_is_gone_then_that_is_seen(lake: Lake, tmp_path: Path) -> None:
+def test_reconcile_shows_a_running_pipeline_without_spec(lake: Lake, tmp_path: Path) -> None:
     launched(lake, running=True)
     (tmp_path / "specs" / "tiny.yaml").unlink()
     assert run("reconcile") == ("failed", {"launched": "success", "reconcile[tiny]": "failed"})
 
 
-def test_reconcile_when_what_is_wanted_does_not_start_then_every_run_is_red_until_it_does(lake: Lake) -> None:
+def test_reconcile_is_red_until_what_is_wanted_runs(lake: Lake) -> None:
     first = launched(lake, running=True)
     app = replace(first.apps["tiny"], script="/nowhere/tiny.py")
     DeploymentStore(lake).commit(replace(first, apps={"tiny": app}), 1)
@@ -64,7 +64,7 @@ def test_maintain_when_the_lake_is_empty_then_there_is_nothing_to_do(lake: Lake)
     assert "failed" not in tasks.values()
 
 
-def test_compact_when_run_then_many_files_become_few_and_the_old_ones_stay_for_their_readers(lake: Lake) -> None:
+def test_compact_keeps_old_files_for_their_readers(lake: Lake) -> None:
     row = {"pipeline": "tiny", "time": datetime.now(UTC), "app": "tiny", "generation": 1}
     for number in range(40):
         lake.append("telemetry/apps", [row], {"tiny/tiny": number})

@@ -110,12 +110,10 @@ def test_page_when_the_pipeline_is_a_join_then_shows_its_settings(
     assert words.count("3 join workers, blocks of 50, 25 % shed") == 1
 
 
-def test_page_when_nothing_was_ever_recorded_then_still_shows_the_pipeline(
-    api: TestClient, lake: Lake, login: dict[str, str]
-) -> None:
+def test_page_shows_a_pipeline_without_records(api: TestClient, lake: Lake, login: dict[str, str]) -> None:
     text = api.get("/millrace/", headers=login).text
     assert "?pipeline=tiny" in text
-    assert "No look was taken yet." in text
+    assert "Nothing was evaluated yet." in text
 
 
 def test_page_when_the_lake_is_broken_then_says_so(api: TestClient, lake: Lake, login: dict[str, str]) -> None:

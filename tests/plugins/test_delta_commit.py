@@ -88,7 +88,7 @@ def test_advance_when_several_commits_came_then_one_of_ours_counts(lake: Lake) -
     assert not followed.advance()
 
 
-def test_advance_when_table_is_compacted_and_checkpointed_then_does_not_count(lake: Lake) -> None:
+def test_advance_does_not_count_compaction_and_checkpoints(lake: Lake) -> None:
     for number in range(3):
         commit(lake, "tiny", number)
     followed = log(lake)
@@ -100,7 +100,7 @@ def test_advance_when_table_is_compacted_and_checkpointed_then_does_not_count(la
     assert followed.version == table.version()
 
 
-def test_advance_when_log_is_cleaned_up_behind_it_then_goes_on_with_what_is_left(lake: Lake) -> None:
+def test_advance_goes_on_after_a_clean_up_of_the_log(lake: Lake) -> None:
     for number in range(5):
         commit(lake, "tiny", number)
     followed = log(lake)
@@ -145,7 +145,7 @@ def test_advance_when_a_commit_is_half_written_then_reads_it_again(lake: Lake) -
 
 
 @pytest.mark.parametrize("content", ["not json", "1", '{"txn": {}}', '{"txn": 3}', "\0" * 8])
-def test_advance_when_a_commit_is_corrupt_then_it_counts_and_nothing_stops(lake: Lake, content: str) -> None:
+def test_advance_counts_a_corrupt_commit_and_goes_on(lake: Lake, content: str) -> None:
     commit(lake, "other", 0)
     followed = log(lake)
     followed.advance()
@@ -228,9 +228,7 @@ def deploy(lake: Lake, version: int, *, running: bool) -> None:
     DeploymentStore(lake).commit(Deployment("tiny", version, running, {"tiny": app}, "person"), version - 1 or None)
 
 
-def test_run_when_what_is_to_run_commits_nothing_for_long_then_fires_again_and_again(
-    lake: Lake, clock: Clock, polls: list[int]
-) -> None:
+def test_trigger_fires_on_long_silence(lake: Lake, clock: Clock, polls: list[int]) -> None:
     deploy(lake, 1, running=True)
     commit(lake, "tiny", 0)
 
@@ -246,9 +244,7 @@ def test_run_when_what_is_to_run_commits_nothing_for_long_then_fires_again_and_a
     watch(trigger(lake, silence_s=180.0), story)
 
 
-def test_run_when_the_pipeline_was_stopped_or_never_launched_then_silence_wakes_nobody(
-    lake: Lake, clock: Clock, polls: list[int]
-) -> None:
+def test_trigger_ignores_the_silence_of_a_stopped_pipeline(lake: Lake, clock: Clock, polls: list[int]) -> None:
     async def story(watched: Watch) -> None:
         clock.now_s += 600
         await watched.quiet_after_polls(5, polls)
@@ -262,9 +258,7 @@ def test_run_when_the_pipeline_was_stopped_or_never_launched_then_silence_wakes_
     watch(trigger(lake, silence_s=180.0), story)
 
 
-def test_run_when_commits_come_within_a_period_then_fires_once_when_it_is_over(
-    lake: Lake, clock: Clock, polls: list[int]
-) -> None:
+def test_trigger_fires_once_for_commits_within_a_period(lake: Lake, clock: Clock, polls: list[int]) -> None:
     commit(lake, "tiny", 0)
 
     async def story(watched: Watch) -> None:

@@ -1,6 +1,6 @@
-"""The quality gate: Great Expectations over the telemetry since the last look, before any optimizer sees it."""
+"""The quality gate: Great Expectations over the telemetry since the last evaluation, before any optimizer sees it."""
 
-from include.control.quality.gate import check
-from include.control.quality.result import BadRow, Failure, GateResult
+from include.control.quality.docs import DataDocs
+from include.control.quality.gate import QualityGate
 
-__all__ = ["BadRow", "Failure", "GateResult", "check"]
+__all__ = ["DataDocs", "QualityGate"]

@@ -1,4 +1,4 @@
-"""Data Docs of the gate: kept on every new kind of refusal and now and then besides, never at every look."""
+"""Data Docs of the gate: kept on every new kind of refusal and now and then besides, never at every evaluation."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class DataDocs:
     def keep(self, parts: Sequence[Part], problems: Sequence[str], now: datetime) -> str | None:
         """Store the judgement and build the pages if there is news; return their address.
 
-        Pages that cannot be written never stop a look: the old ones stay.
+        Pages that cannot be written never stop an evaluation: the old ones stay.
         """
         try:
             if self._due(problems, now):
@@ -80,7 +80,7 @@ class DataDocs:
         for part in parts:
             name = part.name.replace("/", "_")
             asset = source.add_dataframe_asset(name)
-            rows = asset.add_batch_definition_whole_dataframe("since the last look")
+            rows = asset.add_batch_definition_whole_dataframe("since the last evaluation")
             suite = context.suites.add_or_update(suite_of(name, part.suite))
             definition = gx.ValidationDefinition(name=name, data=rows, suite=suite)
             checkpoint = gx.Checkpoint(

@@ -1,4 +1,4 @@
-"""What telemetry must look like, as Great Expectations suites, and how each failure is told to a person."""
+"""What telemetry must look like, as Great Expectations suites, and the message of each failure."""
 
 from __future__ import annotations
 
@@ -43,27 +43,17 @@ class Check:
     """One thing that holds for a frame, as plain data: what it costs to make an expectation of it is paid if it fails.
 
     Attributes:
-        words: How its failure is told; ``{row}`` and ``{value}`` are filled in.
+        message: Message of its failure; ``{row}`` and ``{value}`` are filled in.
         columns: The column; of rows that must be unique, those that tell them apart.
     """
 
-    words: str
+    message: str
     columns: tuple[str, ...]
-
-    def expectation(self) -> Expectation:
-        """Return it as an expectation on the frame itself."""
-        raise NotImplementedError
 
 
 @dataclass(frozen=True)
 class Required(Check):
     """No value is null."""
-
-    def expectation(self) -> Expectation:
-        """Return it as an expectation on the frame itself."""
-        import great_expectations.expectations as gxe
-
-        return gxe.ExpectColumnValuesToNotBeNull(column=self.columns[0], meta={"words": self.words})
 
 
 @dataclass(frozen=True)
@@ -73,14 +63,6 @@ class Between(Check):
     low: float | None = None
     high: float | None = None
 
-    def expectation(self) -> Expectation:
-        """Return it as an expectation on the frame itself."""
-        import great_expectations.expectations as gxe
-
-        return gxe.ExpectColumnValuesToBeBetween(
-            column=self.columns[0], min_value=self.low, max_value=self.high, meta={"words": self.words}
-        )
-
 
 @dataclass(frozen=True)
 class Always(Check):
@@ -88,38 +70,41 @@ class Always(Check):
 
     truth: bool = True
 
-    def expectation(self) -> Expectation:
-        """Return it as an expectation on the frame itself."""
-        import great_expectations.expectations as gxe
-
-        return gxe.ExpectColumnValuesToBeInSet(
-            column=self.columns[0], value_set=[self.truth], meta={"words": self.words}
-        )
-
 
 @dataclass(frozen=True)
 class Unique(Check):
     """No two rows have the same values."""
-
-    def expectation(self) -> Expectation:
-        """Return it as an expectation on the frame itself."""
-        import great_expectations.expectations as gxe
-
-        return gxe.ExpectCompoundColumnsToBeUnique(column_list=list(self.columns), meta={"words": self.words})
 
 
 def suite(name: str, checks: Sequence[Check]) -> Any:
     """Return checks as an expectation suite."""
     import great_expectations as gx
 
-    return gx.ExpectationSuite(name=name, expectations=[check.expectation() for check in checks])
+    return gx.ExpectationSuite(name=name, expectations=[_expectation(check) for check in checks])
+
+
+def _expectation(check: Check) -> Expectation:
+    import great_expectations.expectations as gxe
+
+    column, meta = check.columns[0], {"message": check.message}
+    match check:
+        case Required():
+            return gxe.ExpectColumnValuesToNotBeNull(column=column, meta=meta)
+        case Between(low=low, high=high):
+            return gxe.ExpectColumnValuesToBeBetween(column=column, min_value=low, max_value=high, meta=meta)
+        case Always(truth=truth):
+            return gxe.ExpectColumnValuesToBeInSet(column=column, value_set=[truth], meta=meta)
+        case Unique():
+            return gxe.ExpectCompoundColumnsToBeUnique(column_list=list(check.columns), meta=meta)
+        case _:
+            raise NotImplementedError(type(check).__name__)
 
 
 def tables_suite(quality: Quality, running: bool) -> list[Check]:
     """Return what holds for the tables: they are there and, while the pipeline runs, fresh."""
     there = Always("{row} is missing or has no row of this pipeline", ("rows",))
-    words = f"the newest row of {{row}} is {{value}} s old; at most {quality.max_age_s:g} s while the pipeline runs"
-    fresh = Between(words, ("age_s",), None, quality.max_age_s)
+    message = f"the newest row of {{row}} is {{value}} s old; at most {quality.max_age_s:g} s while the pipeline runs"
+    fresh = Between(message, ("age_s",), None, quality.max_age_s)
     return [there, fresh] if running else []
 
 

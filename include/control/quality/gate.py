@@ -1,68 +1,77 @@
-"""Judge the telemetry since the last look; a refusal ends the look as a hold, never as a change."""
+"""Judges the telemetry since the last evaluation; a refusal ends in a hold, never in a change."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime
-from pathlib import Path
 from typing import Any
 
+from include.control.evaluation import BadRow, Failure, GateResult
 from include.control.quality import expectations, frames
 from include.control.quality.docs import DataDocs, without_bars
 from include.control.quality.measures import Part, sound
-from include.control.quality.result import BadRow, Failure, GateResult
-from include.lake.deployments import DeploymentStore
-from include.lake.reconfigurations import ReconfigurationStore
+from include.lake.control_tables import ControlTables
 from include.lake.since import CATCH_UP_ROWS, NewRows, read_since, read_span
-from include.lake.store import Lake
 from include.model.errors import MillraceError
 from include.model.protocols import Cursor
 from include.model.spec import PipelineSpec
 
 BATCHES, APPS = "telemetry/batches", "telemetry/apps"
-SKIPPED = f"So much telemetry had come since the last look that only its newest {CATCH_UP_ROWS} rows were read."
-ROWS_TOLD = 3
+SKIPPED = f"So much telemetry had come since the last evaluation that only its newest {CATCH_UP_ROWS} rows were read."
+NAMED_ROWS = 3
 """Offending rows that a failure carries."""
 
 
-def check(spec: PipelineSpec, lake: Lake, cursor: Cursor, now: datetime, folder: Path | None = None) -> GateResult:
-    """Judge a pipeline's telemetry committed since ``cursor``.
+@dataclass(frozen=True)
+class QualityGate:
+    """Judges one pipeline's telemetry.
 
-    Args:
+    Attributes:
         spec: The pipeline.
-        lake: The lake.
-        cursor: Where the last look stopped reading.
-        now: The present (UTC).
-        folder: Where Great Expectations keeps its context and Data Docs; ``gx`` beside the lake by default.
+        tables: Its control tables, in the lake of its telemetry.
+        docs: Where what it says is kept as pages; None keeps none.
     """
-    os.environ.setdefault("GX_ANALYTICS_ENABLED", "false")
-    docs = DataDocs((folder or lake.root.parent / "gx") / spec.name)
-    try:
-        seen = {
-            BATCHES: read_since(lake, BATCHES, spec.name, cursor.telemetry_version),
-            APPS: read_span(lake, APPS, spec.name, cursor.until, now + frames.CLOCK_TOLERANCE),
-        }
-        parts = list(_parts(spec, lake, seen, now))
-    except MillraceError as error:
-        failure = Failure("readable", error.key, (BadRow(str(error.value), ""),), str(error))
-        return GateResult(False, (failure,), _told((failure,)), docs.address, cursor)
-    failures = _validate(parts)
-    version = max(seen[BATCHES].version, cursor.telemetry_version)
-    read_to = Cursor(version, _until(seen, cursor, now), cursor.table_id)
-    address = docs.keep(parts, [f.sentence for f in failures], now)
-    note = "" if seen[BATCHES].whole else SKIPPED
-    return GateResult(not failures, failures, _told(failures), address, read_to, note)
+
+    spec: PipelineSpec
+    tables: ControlTables
+    docs: DataDocs | None = None
+
+    def check(self, since: Cursor, now: datetime) -> GateResult:
+        """Judge the telemetry committed since a cursor.
+
+        Args:
+            since: Where the last evaluation stopped reading.
+            now: The present (UTC).
+        """
+        os.environ.setdefault("GX_ANALYTICS_ENABLED", "false")
+        name, lake = self.spec.name, self.tables.lake
+        try:
+            seen = {
+                BATCHES: read_since(lake, BATCHES, name, since.telemetry_version),
+                APPS: read_span(lake, APPS, name, since.until, now + frames.CLOCK_TOLERANCE),
+            }
+            parts = _parts(self.spec, self.tables, seen, now)
+        except MillraceError as error:
+            failure = Failure("readable", error.key, (BadRow(str(error.value), ""),), str(error))
+            return GateResult(False, (failure,), _summary((failure,)), self.docs.address if self.docs else None, since)
+        failures = _validate(parts)
+        version = max(seen[BATCHES].version, since.telemetry_version)
+        read_to = Cursor(version, _until(seen, since, now), since.table_id)
+        address = self.docs.keep(parts, [f.sentence for f in failures], now) if self.docs else None
+        note = "" if seen[BATCHES].whole else SKIPPED
+        return GateResult(not failures, failures, _summary(failures), address, read_to, note)
 
 
-def _parts(spec: PipelineSpec, lake: Lake, seen: Mapping[str, NewRows], now: datetime) -> list[Part]:
+def _parts(spec: PipelineSpec, tables: ControlTables, seen: Mapping[str, NewRows], now: datetime) -> list[Part]:
     import pandas as pd
 
-    deployment = DeploymentStore(lake).latest(spec.name)
-    last = ReconfigurationStore(lake).recent(spec.name, 1)
+    deployment = tables.deployments.latest(spec.name)
+    last = tables.reconfigurations.recent(spec.name, 1)
     running = deployment is not None and deployment.running
-    tables = frames.tables_frame(dict(seen), now, last[0].started if last else None)
-    parts = [Part("tables", tables, expectations.tables_suite(spec.quality, running), ("table",))]
+    ages = frames.tables_frame(dict(seen), now, last[0].started if last else None)
+    parts = [Part("tables", ages, expectations.tables_suite(spec.quality, running), ("table",))]
     there = [table for table in seen if seen[table].types]
     columns = {table: frames.columns_frame(table, seen[table]) for table in there}
     if there:
@@ -86,11 +95,11 @@ def _validate(parts: Sequence[Part]) -> tuple[Failure, ...]:
     source = without_bars(gx.get_context(mode="ephemeral")).data_sources.add_pandas("lake")
     failures: list[Failure] = []
     for part in parts:
-        rows = source.add_dataframe_asset(part.name).add_batch_definition_whole_dataframe("since the last look")
+        rows = source.add_dataframe_asset(part.name).add_batch_definition_whole_dataframe("since the last evaluation")
         batch = rows.get_batch({"dataframe": part.frame})
         # naming the rows doubles the time: only for what failed
-        refused = {_words(result) for result in _results(batch, part, part.suite, "BOOLEAN_ONLY")}
-        suite = [check for check in part.suite if check.words in refused]
+        refused = {_message(result) for result in _results(batch, part, part.suite, "BOOLEAN_ONLY")}
+        suite = [check for check in part.suite if check.message in refused]
         failures += [_failure(part, result) for result in _results(batch, part, suite, "COMPLETE")]
     return tuple(failures)
 
@@ -102,23 +111,23 @@ def _results(batch: Any, part: Part, checks: Sequence[expectations.Check], detai
     wanted: dict[str, Any] = {"result_format": detail}
     if detail == "COMPLETE":
         wanted["unexpected_index_column_names"] = list(part.key)
-    found = batch.validate(expectations.suite(part.name, checks), result_format=wanted)
-    return [result for result in found.results if not result.success]
+    validation = batch.validate(expectations.suite(part.name, checks), result_format=wanted)
+    return [result for result in validation.results if not result.success]
 
 
-def _words(result: Any) -> str:
-    return str(result.expectation_config.meta["words"])
+def _message(result: Any) -> str:
+    return str(result.expectation_config.meta["message"])
 
 
 def _failure(part: Part, result: Any) -> Failure:
     config = result.expectation_config
     column = config.kwargs.get("column") or ", ".join(config.kwargs.get("column_list", ()))
-    found = result.result.get("unexpected_index_list") or []
-    rows = tuple(BadRow(_row(part, row), _value(row.get(column))) for row in found[:ROWS_TOLD])
-    words = _words(result)
+    bad_rows = result.result.get("unexpected_index_list") or []
+    rows = tuple(BadRow(_row(part, row), _value(row.get(column))) for row in bad_rows[:NAMED_ROWS])
+    message = _message(result)
     if rows:
-        sentence = words.format(row=rows[0].row, value=rows[0].value)
-        sentence += f" (and {len(found) - 1} more)" if len(found) > 1 else ""
+        sentence = message.format(row=rows[0].row, value=rows[0].value)
+        sentence += f" (and {len(bad_rows) - 1} more)" if len(bad_rows) > 1 else ""
     else:
         sentence = f"{config.type} on {part.name} could not be judged"
     return Failure(config.type, f"{part.name}.{column}", rows, sentence)
@@ -138,7 +147,7 @@ def _value(value: Any) -> str:
     return f"{value:.6g}" if isinstance(value, float) else str(value)
 
 
-def _told(failures: Sequence[Failure]) -> str:
+def _summary(failures: Sequence[Failure]) -> str:
     if not failures:
         return "the telemetry is sound"
     more = len(failures) - 1

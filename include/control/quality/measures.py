@@ -58,12 +58,12 @@ def measures(parts: Sequence[Part]) -> pd.DataFrame:
     import numpy as np
     import pandas as pd
 
-    found: list[tuple[int, Mapping[str, Any]]] = []
+    columns_of: list[tuple[int, Mapping[str, Any]]] = []
     for part in parts:
-        first = sum(length for length, _ in found)  # numbers of one check's rows are no other's
-        found += [(len(part.frame), columns) for columns in _columns(part, first)]
+        first = sum(length for length, _ in columns_of)  # numbers of one check's rows are no other's
+        columns_of += [(len(part.frame), columns) for columns in _columns(part, first)]
     whole = {
-        name: np.concatenate([np.broadcast_to(c.get(name, _ELSE[name]), n) for n, c in found] or [np.empty(0)])
+        name: np.concatenate([np.broadcast_to(c.get(name, _ELSE[name]), n) for n, c in columns_of] or [np.empty(0)])
         for name in COLUMNS
     }
     return pd.DataFrame(whole)

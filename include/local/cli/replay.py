@@ -48,19 +48,17 @@ def replay(
     Changes nothing. Where the stack is up, the replay is also logged to MLflow.
     """
     from include import wiring
-    from include.control.moments import moment
+    from include.control.timestamps import parse_timestamp
     from include.pipelines.catalog import find
-    from include.reporting.replay_figure import check_file, write_figure
-    from include.reporting.replay_words import plain
-    from optimizers.registry import create
+    from include.reporting.replay_report import check_file, plain, write_figure
 
     given, now = parsed(options), datetime.now(UTC)
-    begin = None if since is None else moment(since, now, "--since")
-    end = now if until is None else moment(until, now, "--until")
+    begin = None if since is None else parse_timestamp(since, now, "--since")
+    end = now if until is None else parse_timestamp(until, now, "--until")
     if figure is not None:
         check_file(figure)
     spec = find(pipeline)
-    made = wiring.replay(spec, wiring.lake(), tuner or spec.tuner.name, given, create, begin, end)
+    made = wiring.replay(spec, wiring.lake(), tuner or spec.tuner.name, given, begin, end)
     if figure is not None:
         write_figure(made, figure)
     run_id = _log(made)
@@ -125,13 +123,13 @@ def changed(looks: Sequence[ReplayedLook]) -> list[ReplayedLook]:
 
 def figures(made: Backtest) -> Table:
     """Return the totals as a table."""
-    from include.reporting.replay_words import told
+    from include.reporting.replay_report import totals
 
     found = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False)
     found.add_column("")
     found.add_column("was done", justify="right")
     found.add_column("would be", justify="right")
-    for row in told(made):
+    for row in totals(made):
         found.add_row(*row)
     return found
 
@@ -141,7 +139,7 @@ def _slots(course: Course) -> str:
 
 
 def _show(made: Backtest, every: bool, figure: Path | None, run_id: str | None) -> None:
-    from include.reporting.replay_words import summary
+    from include.reporting.replay_report import summary
 
     console, shown = Console(), made.looks if every else changed(made.looks)
     console.print(f"Replay of {made.pipeline} with {made.tuner}{_told(made.options)}", highlight=False, markup=False)
@@ -171,7 +169,7 @@ def _log(made: Backtest) -> str | None:
     """Log to the MLflow that the environment names, or else to that of the stack, where it is up."""
     from include.local.stack import lifecycle, secrets
     from include.local.stack.services import client_env
-    from include.reporting.replays import log_replay
+    from include.reporting.replay_report import log_replay
 
     if not os.environ.get(PLACE):
         home = Home.from_env()

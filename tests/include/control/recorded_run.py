@@ -8,13 +8,10 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
-import pytest
-
-from include.control import cycle
-from include.control.cycle import Loop
-from include.control.look import Request
+from include.control.evaluation import Request
+from include.control.loop import ControlLoop
 from include.control.observations import known_observations
-from include.control.quality import GateResult
+from include.lake.control_tables import ControlTables
 from include.lake.deployments import DeploymentStore
 from include.lake.reconfigurations import ReconfigurationStore
 from include.lake.store import Lake
@@ -25,7 +22,7 @@ from include.model.protocols import Cursor, Optimizer
 from include.model.signals import AppSignals, Capacity, Signals
 from include.model.spec import PipelineSpec
 from include.reporting.tracker import MlflowTracker
-from tests.include.control.looks import NAME, NOON, Clock
+from tests.include.control.world import NAME, NOON, Clock, PassingGate
 
 PERIOD_S, DOWNTIME_S, TAKES_S = 60.0, 6.0, 14.0
 FIXED_S = 0.5
@@ -115,7 +112,8 @@ class App:
         )  # fmt: skip
         return Signals(
             NAME, now - timedelta(seconds=PERIOD_S), now, self.look, self.version, 0, (app,),
-            known_observations(self.lake, NAME), self.spec.objective_contract(), self.spec.bounds_contract(),
+            known_observations(ControlTables(self.lake), NAME),
+            self.spec.objective_contract(), self.spec.bounds_contract(),
         )  # fmt: skip
 
     def apply(self, target: Deployment) -> tuple[Reconfiguration, ...]:
@@ -145,13 +143,17 @@ class App:
 class Run:
     """A loop, its app and its clock."""
 
-    loop: Loop
+    loop: ControlLoop
     app: App
     clock: Clock
 
     @property
+    def tables(self) -> ControlTables:
+        return self.loop.tables
+
+    @property
     def lake(self) -> Lake:
-        return self.loop.lake
+        return self.loop.tables.lake
 
     @property
     def spec(self) -> PipelineSpec:
@@ -172,7 +174,6 @@ class Run:
 
 def launched(
     home: Path,
-    monkeypatch: pytest.MonkeyPatch,
     optimizer: Optimizer,
     spec: PipelineSpec | None = None,
     arrivals: Sequence[float] = DAY,
@@ -182,11 +183,8 @@ def launched(
     spec = spec or spec_of()
     lake, clock = Lake(home / "lake"), Clock(NOON)
 
-    def passed(spec: PipelineSpec, lake: Lake, cursor: Cursor, *_: object) -> GateResult:
-        return GateResult(True, read_to=Cursor(10**6, clock.now))
-
-    monkeypatch.setattr(cycle, "check", passed)
     DeploymentStore(lake).commit(spec.first_deployment(), None)
     plant = App(spec, lake, clock, arrivals, **app)
     optimizers: Mapping[str, Optimizer] = {spec.tuner.name: optimizer}
-    return Run(Loop(spec, lake, plant, optimizers, MlflowTracker(None), clock), plant, clock)
+    loop = ControlLoop(spec, ControlTables(lake), PassingGate(clock), plant, optimizers, MlflowTracker(None), clock)
+    return Run(loop, plant, clock)

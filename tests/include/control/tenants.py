@@ -6,9 +6,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from include.control.cycle import Loop, Observed, Request
+from include.control.evaluation import EvaluationInput, GateResult, Request
 from include.control.launch import launch
-from include.control.quality import GateResult
+from include.control.loop import ControlLoop
+from include.lake.control_tables import ControlTables
 from include.lake.deployments import DeploymentStore
 from include.lake.store import Lake
 from include.model.decision import Decision, Reconfiguration
@@ -17,7 +18,7 @@ from include.model.protocols import Cursor
 from include.model.signals import Signals
 from include.model.spec import PipelineSpec
 from include.reporting.tracker import MlflowTracker
-from tests.include.control.looks import Clock
+from tests.include.control.world import Clock, PassingGate
 
 
 def spec(name: str, quota: int | None = 6, **changes: Any) -> PipelineSpec:
@@ -49,16 +50,21 @@ class Tenant:
     plant: NothingRuns = field(default_factory=NothingRuns)
 
     @property
-    def loop(self) -> Loop:
-        return Loop(self.spec, self.lake, self.plant, {}, MlflowTracker(None), self.clock)
+    def tables(self) -> ControlTables:
+        return ControlTables(self.lake)
+
+    @property
+    def loop(self) -> ControlLoop:
+        gate = PassingGate(self.clock)
+        return ControlLoop(self.spec, self.tables, gate, self.plant, {}, MlflowTracker(None), self.clock)
 
     def launch(self, **wish: Any) -> Deployment:
-        return launch(self.spec, self.lake, **wish)
+        return launch(self.spec, self.tables, **wish)
 
     def decide(self, slots: int) -> Decision:
         """Have a person force so many slots: bounds and quota judge it."""
         self.clock.wait(1)
-        seen = Observed(self.spec.name, None, GateResult(True), Cursor(), time=self.clock(), until=Cursor())
+        seen = EvaluationInput(self.spec.name, None, GateResult(True), Cursor(), time=self.clock(), until=Cursor())
         return self.loop.decide(seen, Request(forced_slots=slots, requested_by="ada"))
 
     @property

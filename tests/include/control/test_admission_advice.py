@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from include.control.quality.docs import DataDocs
-from include.control.streams import stream_counts
+from include.control.profile_signals import stream_counts
+from include.lake.control_tables import ControlTables
 from include.lake.decisions import DecisionStore
 from include.lake.memories import MemoryStore
 from include.model.decision import Action, Decision, Memory, Proposal
@@ -20,8 +20,8 @@ from include.model.protocols import Cursor
 from include.model.signals import Signals
 from include.reporting.tracker import MlflowTracker
 from optimizers.registry import admission
-from tests.include.control.looks import NAME, MemoryPlant, World, world
 from tests.include.control.test_streams import NOW, PROFILE, profile
+from tests.include.control.world import NAME, MemoryPlant, World, world
 
 ADMISSION = {"capacity": 1.0, "sizing": {"query_s": 2.0, "headroom": 0.1}, "options": {"ahead": 16}}
 FIRST = (
@@ -34,13 +34,8 @@ class Measuring(MemoryPlant):
     """Sees the streams of the lake too, as a live plant does."""
 
     def observe(self, since: Cursor) -> Signals:
-        streams = stream_counts(self.spec, self.lake, since.until, NOW)  # type: ignore[attr-defined]
+        streams = stream_counts(self.spec, ControlTables(self.lake), since.until, NOW)  # type: ignore[attr-defined]
         return replace(super().observe(since), streams=streams)
-
-
-@pytest.fixture(autouse=True)
-def _no_pages(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(DataDocs, "keep", lambda *_: None)
 
 
 def admitting(home: Path, arrival: float = 400.0, tracker: MlflowTracker | None = None, **changes: Any) -> World:
@@ -69,7 +64,7 @@ def again(w: World, looks: Iterator[int]) -> Decision:
     return w.loop.decide(w.loop.observe())
 
 
-def test_admission_when_a_profile_came_then_is_advice_beside_the_word_on_slots(tmp_path: Path) -> None:
+def test_admission_after_a_profile_is_advice_beside_the_slots(tmp_path: Path) -> None:
     w = admitting(tmp_path)
     profile(w.lake, {hour: {"JFK/B6": 2000, "EWR/UA": 2000} for hour in range(4)})
     decision = w.loop.decide(w.loop.observe())
@@ -85,7 +80,7 @@ def test_admission_when_a_profile_came_then_is_advice_beside_the_word_on_slots(t
     assert sorted(memory["streams"]) == ["EWR/UA", "JFK/B6"] and memory["until"] == plan.since.isoformat()
 
 
-def test_admission_when_slots_change_too_then_the_change_is_applied_and_the_advice_told(tmp_path: Path) -> None:
+def test_admission_advice_stands_beside_a_change_of_slots(tmp_path: Path) -> None:
     w = admitting(tmp_path, arrival=800.0)
     profile(w.lake, {hour: {"JFK/B6": 2000, "EWR/UA": 2000} for hour in range(4)})
     decision = w.loop.decide(w.loop.observe())
@@ -96,7 +91,7 @@ def test_admission_when_slots_change_too_then_the_change_is_applied_and_the_advi
     assert decision.target is not None and set(decision.target.apps) == {NAME}
 
 
-def test_admission_when_looks_follow_then_only_the_one_after_a_profile_takes_streams_in(
+def test_admission_takes_streams_in_once_after_a_profile(
     tmp_path: Path, looks: Iterator[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     w = admitting(tmp_path)
@@ -118,7 +113,7 @@ def test_admission_when_looks_follow_then_only_the_one_after_a_profile_takes_str
     assert stays.signals is not None and stays.signals.streams is not None and stays.signals.streams.periods == 1
 
 
-def test_admission_when_telemetry_is_broken_then_holds_with_the_reason_and_goes_on_with_the_rest(
+def test_admission_holds_on_broken_telemetry_and_goes_on(
     tmp_path: Path,
 ) -> None:
     w = admitting(tmp_path, arrival=800.0)
@@ -137,9 +132,7 @@ class Broken:
 
 
 @pytest.mark.parametrize(("arrival", "action"), [(800.0, Action.APPLY), (400.0, Action.HOLD)])
-def test_look_when_who_only_advises_fails_then_the_others_decide_and_it_is_told(
-    tmp_path: Path, arrival: float, action: Action
-) -> None:
+def test_evaluation_goes_on_without_a_failed_adviser(tmp_path: Path, arrival: float, action: Action) -> None:
     w = admitting(tmp_path, arrival=arrival)
     w.loop.optimizers = {**w.loop.optimizers, "drfm": Broken()}
     decision = w.loop.decide(w.loop.observe())
@@ -156,7 +149,7 @@ def test_look_when_who_owns_a_field_fails_then_nothing_is_changed(tmp_path: Path
     assert decision.sentence.startswith("Nothing is changed: flow failed: ZeroDivisionError") and not decision.proposals
 
 
-def test_admission_when_advised_then_its_run_has_plan_forecasts_and_picture(tmp_path: Path) -> None:
+def test_advised_admission_logs_plan_forecasts_and_picture(tmp_path: Path) -> None:
     from mlflow import MlflowClient
 
     uri = f"sqlite:///{tmp_path / 'mlflow.db'}"

@@ -4,6 +4,7 @@ from pathlib import Path
 import pytest
 
 from include.control.approval import awaiting, refuse
+from include.lake.control_tables import ControlTables
 from include.lake.decisions import DecisionStore
 from include.lake.store import Lake
 from include.model.decision import Action, Decision
@@ -27,25 +28,25 @@ def asked(lake: Lake, action: Action = Action.AWAIT) -> Decision:
 @pytest.mark.parametrize(("by", "reason"), [("ada", "rejected"), (None, "expired")])
 def test_refuse_when_repeated_then_is_one_veto_that_is_no_look(lake: Lake, by: str | None, reason: str) -> None:
     asked(lake)
-    veto = refuse(lake, "tiny", ID, by, NOW + timedelta(minutes=5))
+    veto = refuse(ControlTables(lake), "tiny", ID, by, NOW + timedelta(minutes=5))
     assert (veto.action, veto.reason_code, veto.base_version) == (Action.VETO, reason, 3)
     assert "2 -> 4 slots" in veto.sentence
-    assert refuse(lake, "tiny", ID, "someone else", NOW + timedelta(minutes=6)) == veto
+    assert refuse(ControlTables(lake), "tiny", ID, "someone else", NOW + timedelta(minutes=6)) == veto
     assert len(DecisionStore(lake).recent("tiny")) == 2
     assert DecisionStore(lake).cursor("tiny").telemetry_version == 9
 
 
 def test_awaiting_when_there_is_no_such_decision_then_says_so(lake: Lake) -> None:
     asked(lake)
-    assert awaiting(lake, "tiny", ID).decision_id == ID
+    assert awaiting(ControlTables(lake), "tiny", ID).decision_id == ID
     for pipeline, decision_id in (("tiny", "nothing"), ("other", ID)):
         with pytest.raises(MillraceError, match=f"a Decision of {pipeline}"):
-            awaiting(lake, pipeline, decision_id)
+            awaiting(ControlTables(lake), pipeline, decision_id)
 
 
 @pytest.mark.parametrize("action", [a for a in Action if a is not Action.AWAIT])
 def test_refuse_when_the_decision_does_not_wait_then_records_nothing(lake: Lake, action: Action) -> None:
     asked(lake, action)
     with pytest.raises(MillraceError, match="waits for a person"):
-        refuse(lake, "tiny", ID, "ada", NOW)
+        refuse(ControlTables(lake), "tiny", ID, "ada", NOW)
     assert len(DecisionStore(lake).recent("tiny")) == 1

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from include.control.batches import healthy
 from include.control.capacity import (
     STATE_ROW_S,
     STORE_S,
@@ -18,7 +19,6 @@ from include.control.capacity import (
     typical_parallelism,
     work,
 )
-from include.control.health import healthy
 from include.model.telemetry import BatchMetrics, OperatorBatch
 from tests.include.control.synthetic import START, App
 
@@ -71,9 +71,7 @@ def test_fit_when_rows_vary_then_recovers_cost_within_a_few_percent(
 
 @given(seed=st.integers(0, 10**6), coverage=st.floats(1.0, 1.6), **costs)
 @settings(max_examples=30, deadline=None)
-def test_fit_when_rows_hardly_vary_at_any_level_then_levels_share_what_they_know(
-    seed: int, coverage: float, fixed_s: float, rate: float, p: int
-) -> None:
+def test_fit_shares_knowledge_between_levels(seed: int, coverage: float, fixed_s: float, rate: float, p: int) -> None:
     unit = max(50, int(fixed_s * rate))
     truth = {1: rate, 2: 1.9 * rate, 4: 3.5 * rate, 8: 6.5 * rate}
     batches: list[BatchMetrics] = []
@@ -87,13 +85,13 @@ def test_fit_when_rows_hardly_vary_at_any_level_then_levels_share_what_they_know
         assert abs(found[level].rows_per_s - of_level) < 3 * found[level].rows_per_s_error
 
 
-def test_fit_when_rows_hardly_vary_at_one_level_then_useful_time_decides_and_error_says_so() -> None:
+def test_fit_uses_useful_time_where_rows_hardly_vary() -> None:
     found = fit(batches_of(3, 30, (2950, 3050)))[4]
     assert found.rows_per_s == pytest.approx(3000, rel=0.2)
     assert 0.05 < found.rows_per_s_error / found.rows_per_s < 0.5
 
 
-def test_fit_when_nothing_tells_fixed_cost_from_slope_then_there_is_no_capacity() -> None:
+def test_fit_gives_none_where_fixed_cost_and_slope_are_one() -> None:
     assert fit(batches_of(3, 30, (2950, 3050), useful=False)) == {}
 
 
@@ -113,7 +111,7 @@ def test_fit_when_compared_with_its_rivals_then_they_are_off_by_far() -> None:
     assert abs(found / truth - 1) < 0.05 < min(1 - by_duration / truth, stage_alone / truth - 1)
 
 
-def test_fit_when_batches_without_rows_are_among_them_then_they_inform_the_fixed_cost_only() -> None:
+def test_fit_takes_the_fixed_cost_from_batches_without_rows() -> None:
     batches = batches_of(7, 12, (2900, 3100), useful=False)
     empty = [
         replace(b, rows_in=0, batch_id=100 + i, operators=(), durations_ms={"triggerExecution": 950})
@@ -189,7 +187,7 @@ def test_error_when_fitted_many_times_then_covers_the_truth() -> None:
     assert sum(z > 0.3 for z in off) / len(off) > 0.4, "the error is no honest one if it is never reached"
 
 
-def test_fit_when_disturbed_by_starts_and_foreign_cpu_then_health_and_weights_keep_it_right() -> None:
+def test_fit_stays_right_under_starts_and_foreign_cpu() -> None:
     app, batches = App(rng=random.Random(3), noise=0.03, rows_per_s=2000), []
     for generation in (1, 2, 3):
         app.generation = generation
@@ -219,7 +217,7 @@ def test_parallelism_when_operators_differ_then_the_heaviest_one_decides() -> No
     assert typical_parallelism([replace(batch, rows_in=0)]) is None
 
 
-def test_work_when_an_operator_is_light_then_its_time_a_task_is_what_starting_one_costs() -> None:
+def test_work_takes_the_start_cost_from_light_operators() -> None:
     scan = OperatorBatch("0", "Scan", 2, 2, 800, 800, 0.2)
     look_up = OperatorBatch("1", "MapInPandas", 4, 4, 800, 800, 16.4)
     state = OperatorBatch("2", "StateStoreSave", 8, 4, 800, 0, 0.8)
@@ -242,9 +240,7 @@ def stateful(useful: float | None, rows: int | None, tasks: int = 4, name: str =
 
 
 @given(tasks=st.integers(1, 64), rows=st.integers(1, 10**7), useful=st.floats(1e-3, 1e4), tau=st.floats(0, 0.1))
-def test_task_cost_when_an_operator_keeps_state_then_is_the_most_likely_part_of_its_time(
-    tasks: int, rows: int, useful: float, tau: float
-) -> None:
+def test_task_cost_of_a_stateful_operator_is_most_likely(tasks: int, rows: int, useful: float, tau: float) -> None:
     found = task_cost(stateful(useful, rows, tasks), tasks, tau).mean
     assert tau <= found <= max(tau, useful / tasks) * (1 + 1e-9)
 
@@ -255,7 +251,7 @@ def test_task_cost_when_an_operator_keeps_state_then_is_the_most_likely_part_of_
         assert surprise(found) <= min(surprise(0.99 * found), surprise(1.01 * found)) + 1e-9
 
 
-def test_task_cost_when_rows_are_few_then_is_nearly_all_of_the_time_and_with_many_nearly_none() -> None:
+def test_task_cost_falls_from_all_to_none_as_rows_grow() -> None:
     assert task_cost(stateful(1.0, 8), 4, 0.01).mean == pytest.approx(0.25, rel=0.01)
     assert task_cost(stateful(400.0, 10**6), 4, 0.01).mean == pytest.approx(0.01, rel=0.05)
 
@@ -265,11 +261,11 @@ def test_task_cost_when_rows_are_few_then_is_nearly_all_of_the_time_and_with_man
     [stateful(1.0, 8, name="MapInPandas"), stateful(1.0, 0), stateful(1.0, None), stateful(0.02, 8), stateful(None, 8)],
     ids=["keeps no state", "no rows", "rows unknown", "quicker than the lightest", "time unknown"],
 )
-def test_task_cost_when_nothing_tells_of_a_store_then_is_that_of_starting_a_task(operator: OperatorBatch) -> None:
+def test_task_cost_without_a_store_is_that_of_a_start(operator: OperatorBatch) -> None:
     assert task_cost(operator, 4, 0.01).mean == 0.01
 
 
-def test_work_when_an_operator_keeps_state_then_opening_its_stores_is_no_work_on_rows() -> None:
+def test_work_on_rows_excludes_opening_of_stores() -> None:
     parts = (OperatorBatch("0", "Scan", 4, 4, 400, 400, 0.04), stateful(1.2, 400))
     batch = BatchMetrics(
         "a", "a", "q", START, 1, 0, 0, 4, 400, durations_ms={"triggerExecution": 3000}, operators=parts
@@ -281,7 +277,7 @@ def test_work_when_an_operator_keeps_state_then_opening_its_stores_is_no_work_on
     assert told.rows_s < 0.4 * plain.rows_s
 
 
-def test_fit_when_tasks_open_stores_then_the_slope_is_that_of_rows_all_the_same() -> None:
+def test_fit_keeps_the_slope_of_rows_where_tasks_open_stores() -> None:
     def steady(i: int, name: str) -> BatchMetrics:
         rows = 500 + 5 * (i % 5)
         parts = (
@@ -296,7 +292,7 @@ def test_fit_when_tasks_open_stores_then_the_slope_is_that_of_rows_all_the_same(
     assert abs(found / 1000 - 1) < 0.12 < 0.25 < abs(plain / 1000 - 1)
 
 
-def test_fit_when_useful_time_is_mostly_the_start_of_tasks_then_it_claims_nothing_of_rows() -> None:
+def test_fit_claims_nothing_from_the_start_of_tasks() -> None:
     def quiet(i: int) -> BatchMetrics:
         parts = (("Scan", 4, 0.4), ("MapInPandas", 4, 0.56), ("StateStoreSave", 8, 1.2))
         made = tuple(OperatorBatch(name, name, tasks, 4, 8, 8, useful) for name, tasks, useful in parts)

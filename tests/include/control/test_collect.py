@@ -8,6 +8,7 @@ import pytest
 
 from include.control.collect import collect
 from include.control.observations import new_observations
+from include.lake.control_tables import ControlTables
 from include.lake.deployments import DeploymentStore
 from include.lake.observations import ObservationStore
 from include.lake.reconfigurations import ReconfigurationStore
@@ -23,7 +24,7 @@ NOWHERE = Cursor()
 
 
 def look(lake: Lake, cursor: Cursor = NOWHERE, now: datetime | None = None) -> Signals:
-    return collect(spec(), lake, cursor, now or START + timedelta(minutes=10))
+    return collect(spec(), ControlTables(lake), cursor, now or START + timedelta(minutes=10))
 
 
 def of(signals: Signals) -> AppSignals:
@@ -65,14 +66,14 @@ def test_collect_when_steady_then_every_figure_is_right(tmp_path: Path) -> None:
     assert not signals.settling
 
 
-def test_collect_when_the_rate_changed_within_the_period_then_its_newest_part_is_told_too(tmp_path: Path) -> None:
+def test_collect_reports_the_newest_rate_besides(tmp_path: Path) -> None:
     rows = App(fixed_s=0.4).run(120, lambda t: 300 if t < 110 else 1200)
     seen = of(look(lake_of(tmp_path, rows)))
     assert seen.arrival_recent_rows_per_s == pytest.approx(1200, rel=0.03)
     assert seen.arrival_rows_per_s is not None and 500 < seen.arrival_rows_per_s < 1000
 
 
-def test_collect_when_streams_were_profiled_then_they_come_with_the_look_that_follows(tmp_path: Path) -> None:
+def test_collect_brings_profiled_streams(tmp_path: Path) -> None:
     lake = lake_of(tmp_path, App().run(60, 300.0))
     counted = [
         {"pipeline": "delays", "app": "delays", "time": START - timedelta(hours=n), "stream": "JFK/B6", "rows": 7}
@@ -82,12 +83,12 @@ def test_collect_when_streams_were_profiled_then_they_come_with_the_look_that_fo
     wanted = {"source": "x", "time_column": "t", "period_s": 3600, "stream": ["origin", "carrier"]}
     asked = spec(profile=wanted, admission={"capacity": 1.0})
     now = START + timedelta(minutes=10)
-    found = collect(asked, lake, NOWHERE, now).streams
+    found = collect(asked, ControlTables(lake), NOWHERE, now).streams
     assert found is not None and (found.stream, found.rows) == (("JFK/B6",), (7,))
-    assert collect(spec(profile=wanted), lake, NOWHERE, now).streams is None
+    assert collect(spec(profile=wanted), ControlTables(lake), NOWHERE, now).streams is None
 
 
-def test_collect_when_saturated_then_arrival_is_what_came_not_what_was_read(tmp_path: Path) -> None:
+def test_collect_when_saturated_then_arrival_is_what_came(tmp_path: Path) -> None:
     app = App(cap=4000)
     seen = of(look(lake_of(tmp_path, app.run(120, 3000))))
     assert seen.arrival_rows_per_s == pytest.approx(3000, rel=0.01)
@@ -97,14 +98,14 @@ def test_collect_when_saturated_then_arrival_is_what_came_not_what_was_read(tmp_
     assert seen.backpressured_ratio == 1.0
 
 
-def test_collect_when_saturated_without_a_cap_then_growing_batches_show_it(tmp_path: Path) -> None:
+def test_collect_when_saturated_then_growing_batches_show_it(tmp_path: Path) -> None:
     app = App()
     seen = of(look(lake_of(tmp_path, [*app.run(30, 1000), *app.run(90, 2500)])))
     assert seen.backpressured_ratio is not None and seen.backpressured_ratio > 0.9
     assert seen.arrival_rows_per_s == pytest.approx(2500, rel=0.01)
 
 
-def test_collect_when_restarted_in_the_middle_then_rates_reach_over_it_and_lag_is_known(tmp_path: Path) -> None:
+def test_collect_rates_reach_over_a_restart(tmp_path: Path) -> None:
     app = App(slots=2, rows_per_s=1200, cap=1500)
     before = app.run(100, 600)
     app.restart(8, 600, slots=4, rows_per_s=2200)
@@ -131,7 +132,7 @@ def test_collect_when_restarted_in_the_middle_then_rates_reach_over_it_and_lag_i
     assert capacity.rows_per_s == pytest.approx(2200, rel=0.1)
 
 
-def test_collect_when_backlog_comes_back_after_a_restart_then_the_restart_is_not_blamed(tmp_path: Path) -> None:
+def test_collect_does_not_blame_a_restart_for_later_backlog(tmp_path: Path) -> None:
     app = App(slots=2, rows_per_s=1200)
     rows = app.run(60, 300)
     app.restart(8, 300, slots=2, rows_per_s=1200)
@@ -144,7 +145,7 @@ def test_collect_when_backlog_comes_back_after_a_restart_then_the_restart_is_not
     assert seen.restart_lag_rows == pytest.approx(0, abs=300)
 
 
-def test_collect_when_a_reconfiguration_is_open_then_settling_until_it_is_surely_dead(tmp_path: Path) -> None:
+def test_collect_is_settling_while_a_reconfiguration_is_open(tmp_path: Path) -> None:
     rows = App().run(300, 900)
     lake = lake_of(tmp_path, rows)
     opened = rows[-1].time - timedelta(seconds=100)
@@ -154,7 +155,7 @@ def test_collect_when_a_reconfiguration_is_open_then_settling_until_it_is_surely
     assert late.deployment_version == 1
 
 
-def test_collect_when_a_stale_driver_doubles_rows_then_each_batch_counts_once(tmp_path: Path) -> None:
+def test_collect_counts_a_doubled_batch_once(tmp_path: Path) -> None:
     rows = App().run(120, 900)
     twice = [replace(b, generation=2, time=b.time + timedelta(milliseconds=300)) for b in rows[-5:]]
     plain, doubled = look(lake_of(tmp_path / "a", rows)), look(lake_of(tmp_path / "b", [*rows, *twice]))
@@ -184,7 +185,7 @@ def test_collect_when_no_marker_comes_then_nothing_new_is_claimed(tmp_path: Path
         look(lake, Cursor(first.telemetry_version, first.until))
 
 
-def test_collect_when_another_pipeline_commits_then_there_is_nothing_new_for_this_one(tmp_path: Path) -> None:
+def test_collect_finds_nothing_new_in_anothers_commit(tmp_path: Path) -> None:
     rows = App().run(60, 900)
     lake = lake_of(tmp_path, rows)
     first = look(lake)
@@ -200,13 +201,13 @@ def test_collect_when_there_is_no_telemetry_or_no_launch_then_not_ready(tmp_path
         look(lake_of(tmp_path, rows, launched))
 
 
-def test_collect_when_the_source_gives_one_file_a_batch_then_source_splits(tmp_path: Path) -> None:
+def test_collect_when_a_batch_has_one_file_then_source_splits(tmp_path: Path) -> None:
     seen = of(look(lake_of(tmp_path, App(slots=4, tasks=1).run(120, lambda t: 300 + 5 * t))))
     assert (seen.slots, seen.parallelism, seen.source_splits) == (4, 1, True)
     assert seen.capacity is not None and seen.capacity.parallelism == 1
 
 
-def test_collect_when_the_clock_goes_back_then_rates_stay_right_and_the_look_goes_on(tmp_path: Path) -> None:
+def test_collect_rates_stay_right_where_the_clock_goes_back(tmp_path: Path) -> None:
     app = App()
     early = app.run(60, 900)
     lake = lake_of(tmp_path, early)
@@ -229,14 +230,14 @@ def test_collect_when_columns_are_null_then_figures_are_missing_not_zero(tmp_pat
     assert seen.processed_rows_per_s == pytest.approx(900, rel=0.15)
 
 
-def test_collect_when_batches_are_limited_then_a_full_one_is_told_from_one_that_took_all(tmp_path: Path) -> None:
+def test_collect_knows_a_full_batch_where_they_are_limited(tmp_path: Path) -> None:
     limited = App(cap=700).run(120, 900)
     assert of(look(lake_of(tmp_path / "limited", limited))).batch_rows_limit == 700
     free = App(rows_per_s=1000).run(120, 1200)  # cannot keep up either, but always takes all that waits
     assert of(look(lake_of(tmp_path / "free", free))).batch_rows_limit is None
 
 
-def test_collect_when_a_row_lacks_what_every_row_must_have_then_looks_go_on_without_it(tmp_path: Path) -> None:
+def test_collect_leaves_out_rows_that_lack_required_values(tmp_path: Path) -> None:
     rows = App().run(60, 900)
     lake = lake_of(tmp_path, rows)
     clean = of(look(lake, now=rows[-1].time))
@@ -303,13 +304,13 @@ def test_collect_when_history_is_old_then_only_the_last_half_hour_is_read(tmp_pa
     assert capacity.batches < len(new)
 
 
-def test_collect_when_one_batch_alone_left_much_behind_then_no_limit_is_told(tmp_path: Path) -> None:
+def test_collect_takes_one_full_batch_for_no_limit(tmp_path: Path) -> None:
     first, *others = App(rows_per_s=3000).run(60, 900)
     waited = replace(others[0], backlog_rows=10 * others[0].rows_in)
     assert of(look(lake_of(tmp_path, [first, waited, *others[1:]]))).batch_rows_limit is None
 
 
-def test_collect_when_the_pipeline_is_a_join_then_its_signals_come_with_the_look(tmp_path: Path) -> None:
+def test_collect_brings_the_signals_of_a_join(tmp_path: Path) -> None:
     lake = lake_of(tmp_path, App().run(60, 300.0))
     section = {
         "streams": {"a": {"source": "a", "time": "t", "columns": ["k"]}},
@@ -323,7 +324,7 @@ def test_collect_when_the_pipeline_is_a_join_then_its_signals_come_with_the_look
     }  # fmt: skip
     lake.append("telemetry/workers", [row])
     now = START + timedelta(minutes=10)
-    seen = collect(spec(join=section), lake, NOWHERE, now)
+    seen = collect(spec(join=section), ControlTables(lake), NOWHERE, now)
     assert seen.join is not None and (seen.join.offered, seen.join.until) == (9, seen.until)
     assert seen.join.period_s == (seen.until - seen.since).total_seconds()
-    assert collect(spec(), lake, NOWHERE, now).join is None
+    assert collect(spec(), ControlTables(lake), NOWHERE, now).join is None

@@ -8,15 +8,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from include.control.guards import CHAIN, Case, Scaling, first_veto, judge
-from include.control.quality.result import GateResult
-from include.model.decision import Outcome, Reconfiguration
+from include.control.changes import Scaling
+from include.control.evaluation import GateResult
+from include.control.guard_context import GuardContext
+from include.control.guards import CHAIN, first_veto, judge, quality_outcome
+from include.model.decision import GuardOutcome, Outcome, Reconfiguration
 from include.model.deployment import AppDeployment, Deployment
 from include.model.signals import Bounds
 from include.model.spec import GuardsSpec
 
 NOW = datetime(2013, 1, 1, 12, tzinfo=UTC)
-ORDER = ["data quality", "bounds", "cool-down", "changes per hour", "quiet hours", "ineffective scaling", "quota"]
+ORDER = ["bounds", "cool-down", "changes per hour", "quiet hours", "ineffective scaling", "quota"]
 
 
 def deployment(slots: int, name: str = "delays", running: bool = True) -> Deployment:
@@ -29,62 +31,70 @@ def change(ended_ago_s: float, decision: str | None = "d1", started_ago_s: float
     return Reconfiguration("delays", "delays", decision, "T2", 1, 2, 2, started, ended, 5.0, Outcome.READY)
 
 
-def case(before: int = 2, after: int = 4, **changes: Any) -> Case:
+def trace(before: int = 2, after: int = 4, **changes: Any) -> tuple[GuardOutcome, ...]:
     plain: dict[str, Any] = {
         "now": NOW,
         "current": deployment(before),
-        "target": deployment(after),
-        "gate": GateResult(True),
         "bounds": Bounds(1, 8),
         "limits": GuardsSpec(),
         "max_per_hour": 4,
     }
-    return Case(**{**plain, **changes})
+    return judge(GuardContext(**{**plain, **changes}), deployment(after))
 
 
-def vetoes(c: Case) -> list[str]:
-    return [outcome.guard for outcome in judge(c) if not outcome.passed]
+def vetoes(before: int = 2, after: int = 4, **changes: Any) -> list[str]:
+    return [outcome.guard for outcome in trace(before, after, **changes) if not outcome.passed]
 
 
 def test_chain_when_asked_then_keeps_the_designs_order() -> None:
-    assert [o.guard for o in judge(case())] == ORDER == [name for name, _ in CHAIN]
-    assert vetoes(case()) == []
+    assert [o.guard for o in trace()] == ORDER == [name for name, _ in CHAIN]
+    assert vetoes() == []
 
 
 def test_several_vetoes_when_asked_then_the_first_in_the_order_decides() -> None:
-    bad = case(after=9, gate=GateResult(False, sentence="rows_in is -5"), history=[change(1)])
-    veto = first_veto(judge(bad))
-    assert veto is not None and (veto.guard, veto.reason) == ("data quality", "rows_in is -5")
-    assert vetoes(bad) == ["data quality", "bounds", "cool-down"]
+    bad = trace(after=9, history=[change(1)])
+    veto = first_veto(bad)
+    assert veto is not None and (veto.guard, veto.reason) == ("bounds", "delays: 9 slots; allowed: 1 to 8")
+    assert [outcome.guard for outcome in bad if not outcome.passed] == ["bounds", "cool-down"]
+
+
+@pytest.mark.parametrize(
+    ("sound", "forced", "passed"), [(True, False, True), (False, False, False), (False, True, True)]
+)
+def test_quality_when_the_gate_has_judged_then_opens_the_trace(sound: bool, forced: bool, passed: bool) -> None:
+    outcome = quality_outcome(GateResult(sound, sentence="rows_in is -5"), forced=forced)
+    assert (outcome.guard, outcome.passed) == ("data quality", passed)
+    assert (outcome.reason == "rows_in is -5") is (not passed)
 
 
 @given(slots=st.integers(-5, 5000), low=st.integers(1, 20), span=st.integers(0, 20), forced=st.booleans())
 def test_bounds_when_slots_lie_outside_then_veto_even_a_forced_change(
     slots: int, low: int, span: int, forced: bool
 ) -> None:
-    c = case(after=slots, bounds=Bounds(low, low + span), forced=forced)
-    assert ("bounds" in vetoes(c)) == (not low <= slots <= low + span)
+    found = vetoes(after=slots, bounds=Bounds(low, low + span), forced=forced)
+    assert ("bounds" in found) == (not low <= slots <= low + span)
 
 
 @given(ago_s=st.floats(0, 200), cool_down_s=st.floats(0, 100))
 def test_cool_down_when_the_last_change_ended_lately_then_vetoes(ago_s: float, cool_down_s: float) -> None:
-    c = case(history=[change(ago_s)], limits=GuardsSpec(cool_down_s=cool_down_s))
-    elapsed_s = (NOW - c.history[0].ended).total_seconds()  # type: ignore[operator]
-    assert ("cool-down" in vetoes(c)) == (elapsed_s < cool_down_s)
+    last = change(ago_s)
+    elapsed_s = (NOW - last.ended).total_seconds()  # type: ignore[operator]
+    found = vetoes(history=[last], limits=GuardsSpec(cool_down_s=cool_down_s))
+    assert ("cool-down" in found) == (elapsed_s < cool_down_s)
 
 
-def test_cool_down_when_a_reconfiguration_is_open_then_vetoes_until_it_must_be_dead() -> None:
+def test_cool_down_vetoes_while_a_reconfiguration_is_open() -> None:
     going_on = replace(change(0, started_ago_s=50), ended=None, outcome=Outcome.OPEN)
-    assert vetoes(case(history=[going_on], open_at_most_s=180)) == ["cool-down"]
-    assert vetoes(case(history=[going_on], open_at_most_s=40)) == []
+    assert vetoes(history=[going_on], open_at_most_s=180) == ["cool-down"]
+    assert vetoes(history=[going_on], open_at_most_s=40) == []
 
 
 @given(st.lists(st.tuples(st.integers(0, 7300), st.sampled_from(["a", "b", "c", None])), max_size=12))
-def test_changes_per_hour_when_counted_then_each_decision_of_the_hour_counts_once(made: list[tuple[int, str]]) -> None:
+def test_changes_per_hour_counts_each_decision_once(made: list[tuple[int, str]]) -> None:
     history = [change(0, decision=d, started_ago_s=ago) for ago, d in made]
     counted = len({d for ago, d in made if d and ago < 3600})
-    c = case(history=history, max_per_hour=2, limits=GuardsSpec(cool_down_s=0))
-    assert ("changes per hour" in vetoes(c)) == (counted >= 2)
+    found = vetoes(history=history, max_per_hour=2, limits=GuardsSpec(cool_down_s=0))
+    assert ("changes per hour" in found) == (counted >= 2)
 
 
 @given(st.integers(0, 1439), st.integers(0, 1439), st.integers(0, 1439))
@@ -92,55 +102,40 @@ def test_quiet_hours_when_inside_the_span_then_veto_also_over_midnight(start: in
     span = f"{start // 60:02}:{start % 60:02}-{end // 60:02}:{end % 60:02}"
     now = NOW.replace(hour=minute // 60, minute=minute % 60)
     inside = minute in ({*range(start, end)} if start <= end else {*range(start, 1440), *range(end)})
-    assert ("quiet hours" in vetoes(case(now=now, limits=GuardsSpec(quiet_hours=(span,))))) == inside
+    assert ("quiet hours" in vetoes(now=now, limits=GuardsSpec(quiet_hours=(span,)))) == inside
 
 
 def test_quiet_hours_when_the_clock_is_in_another_zone_then_utc_counts() -> None:
     from zoneinfo import ZoneInfo
 
     local = datetime(2013, 1, 1, 18, 30, tzinfo=ZoneInfo("America/New_York"))  # 23:30 UTC
-    assert vetoes(case(now=local, limits=GuardsSpec(quiet_hours=("23:00-06:00",)))) == ["quiet hours"]
+    assert vetoes(now=local, limits=GuardsSpec(quiet_hours=("23:00-06:00",))) == ["quiet hours"]
 
 
 @pytest.mark.parametrize(
     ("achieved", "after", "ago_s", "veto"),
     [(505.0, 6, 60, True), (700.0, 6, 60, False), (505.0, 1, 60, False), (505.0, 6, 4000, False), (300.0, 6, 60, True)],
 )
-def test_ineffective_scaling_when_the_last_step_up_brought_nothing_then_vetoes_another(
-    achieved: float, after: int, ago_s: float, veto: bool
-) -> None:
+def test_ineffective_scaling_vetoes_another_step_up(achieved: float, after: int, ago_s: float, veto: bool) -> None:
     last = Scaling("delays", 2, 4, NOW - timedelta(seconds=ago_s), 500.0, 1000.0, achieved)
-    assert vetoes(case(4, after, scalings=[last])) == (["ineffective scaling"] if veto else [])
+    assert vetoes(4, after, scalings=[last]) == (["ineffective scaling"] if veto else [])
 
 
-def test_ineffective_scaling_when_the_last_step_went_down_then_says_nothing() -> None:
+def test_ineffective_scaling_passes_after_a_step_down() -> None:
     last = Scaling("delays", 4, 2, NOW, 1000.0, 500.0, 400.0)
-    assert vetoes(case(2, 4, scalings=[last])) == []
+    assert vetoes(2, 4, scalings=[last]) == []
 
 
 @given(before=st.integers(1, 8), after=st.integers(1, 8), elsewhere=st.integers(0, 20), allowed=st.integers(1, 20))
-def test_quota_when_all_pipelines_together_ask_for_more_then_vetoes_growth_only(
-    before: int, after: int, elsewhere: int, allowed: int
-) -> None:
+def test_quota_vetoes_growth_only(before: int, after: int, elsewhere: int, allowed: int) -> None:
     others = [deployment(elsewhere, "other"), deployment(50, "stopped", running=False), deployment(before)]
-    c = case(before, after, others=others, limits=GuardsSpec(max_total_slots=allowed))
-    assert ("quota" in vetoes(c)) == (after > before and after + elsewhere > allowed)
+    found = vetoes(before, after, others=others, limits=GuardsSpec(max_total_slots=allowed))
+    assert ("quota" in found) == (after > before and after + elsewhere > allowed)
 
 
 def test_forced_change_when_judged_then_only_bounds_and_quota_are_asked() -> None:
-    c = case(
-        gate=GateResult(False, sentence="stale"),
-        history=[change(1)],
-        max_per_hour=0,
-        limits=GuardsSpec(quiet_hours=("00:00-23:59",), max_total_slots=3),
-        forced=True,
-    )
-    assert vetoes(c) == ["quota"]
-    assert len(judge(c)) == len(ORDER)
-    assert set(vetoes(replace(c, forced=False))) == {
-        "data quality",
-        "cool-down",
-        "changes per hour",
-        "quiet hours",
-        "quota",
-    }
+    limits = GuardsSpec(quiet_hours=("00:00-23:59",), max_total_slots=3)
+    changes: dict[str, Any] = {"history": [change(1)], "max_per_hour": 0, "limits": limits}
+    assert vetoes(forced=True, **changes) == ["quota"]
+    assert len(trace(forced=True, **changes)) == len(ORDER)
+    assert set(vetoes(**changes)) == {"cool-down", "changes per hour", "quiet hours", "quota"}

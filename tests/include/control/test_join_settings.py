@@ -13,15 +13,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from include import wiring
-from include.control import cycle
-from include.control.applying import roll_back
-from include.control.arbiter import rule
-from include.control.guards import Case, judge
-from include.control.launch import launch
-from include.control.quality.result import GateResult
-from include.control.sentences import change_sentence
-from include.control.wishes import Wishes
+from include.control.guard_context import GuardContext
+from include.control.guards import judge
+from include.control.launch import launch, roll_back
+from include.control.messages import explain_change
+from include.control.proposals import Proposals, arbitrate
+from include.lake.control_tables import ControlTables
 from include.lake.deployments import DeploymentStore
 from include.lake.reconfigurations import ReconfigurationStore
 from include.lake.store import Lake
@@ -41,8 +38,9 @@ from include.model.join import JoinSettings
 from include.model.protocols import Cursor
 from include.model.signals import Bounds, Signals
 from include.model.spec import GuardsSpec, PipelineSpec
-from tests.include.control.looks import NAME, NOON, MemoryPlant, World, spec, world
+from include.reporting.backtest import replay
 from tests.include.control.recorded_run import DAY, App, Steady, launched, spec_of
+from tests.include.control.world import NAME, NOON, MemoryPlant, PassingGate, World, spec, world
 from tests.include.drivers.plant_of_doubles import DoublesPlant
 
 JOIN: dict[str, Any] = {
@@ -72,12 +70,6 @@ def latest(lake: Lake) -> Deployment:
     return found
 
 
-@pytest.fixture(autouse=True)
-def _sound(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The gate is not asked: what it says of telemetry is not of a join."""
-    monkeypatch.setattr(cycle, "check", lambda *_: GateResult(True, read_to=Cursor(10**6, NOON)))
-
-
 class Scripted:
     """Wants one list of settings after another."""
 
@@ -98,7 +90,7 @@ def running(home: Path, *wanted: Mapping[str, float], tuner: Scripted | None = N
     w = world(home, join=JOIN, **changes)
     w.loop.optimizers = {"flow": tuner or Scripted("flow"), "esj": Scripted("esj", *wanted)}
     w.plant = MeasuringPlant(w.lake, w.clock)
-    w.loop.plant = w.plant
+    w.loop.plant, w.loop.gate = w.plant, PassingGate(w.clock)
     w.run()
     return w
 
@@ -110,7 +102,7 @@ class MeasuringPlant(MemoryPlant):
         return replace(super().observe(since), level=1, deployment_version=1)
 
 
-def look(w: World, number: int) -> Any:
+def evaluate(w: World, number: int) -> Any:
     w.clock.wait(1)
     w.report(number, number)
     decision = w.loop.decide(w.loop.observe())
@@ -118,37 +110,37 @@ def look(w: World, number: int) -> Any:
     return decision
 
 
-def test_rule_when_a_join_is_changed_then_its_owner_level_and_existence_count() -> None:
+def test_arbitration_of_a_join_checks_owner_level_and_existence() -> None:
     wanted = (Change(NAME, JOIN_WORKERS, 2, 5), Change(NAME, BLOCK_SIZE, 10, 20), Change(NAME, SHED_RATIO, 0.2, 0.0))
     proposal = Proposal("esj", wanted, "r", "s")
-    assert rule(proposal, CURRENT, OWNERS, 1).accepted == wanted
-    assert [a.why for a in rule(proposal, CURRENT, OWNERS, 0).advice] == [
+    assert arbitrate(proposal, CURRENT, OWNERS, 1) == (wanted, ())
+    assert [a.why for a in arbitrate(proposal, CURRENT, OWNERS, 0)[1]] == [
         f"{field} cannot be changed in a pipeline of level L0" for field in JOIN_FIELDS
     ]
-    assert {a.why for a in rule(proposal, replace(CURRENT, join=None), OWNERS, 1).advice} == {f"{NAME} has no join"}
-    other = rule(replace(proposal, optimizer="flow"), CURRENT, OWNERS, 1)
-    assert [a.why for a in other.advice] == [f"{field} belongs to esj" for field in JOIN_FIELDS]
-    stale = rule(Proposal("esj", (Change(NAME, SHED_RATIO, 0.1, 0.0),), "r", "s"), CURRENT, OWNERS, 1)
-    assert stale.advice[0].why == "it counted on 0.1, and 0.2 is set"
+    assert {a.why for a in arbitrate(proposal, replace(CURRENT, join=None), OWNERS, 1)[1]} == {f"{NAME} has no join"}
+    _, other = arbitrate(replace(proposal, optimizer="flow"), CURRENT, OWNERS, 1)
+    assert [a.why for a in other] == [f"{field} belongs to esj" for field in JOIN_FIELDS]
+    _, stale = arbitrate(Proposal("esj", (Change(NAME, SHED_RATIO, 0.1, 0.0),), "r", "s"), CURRENT, OWNERS, 1)
+    assert stale[0].why == "it counted on 0.1, and 0.2 is set"
 
 
-def test_sentence_when_a_join_is_changed_then_its_settings_stand_together_and_short() -> None:
+def test_message_shows_a_joins_settings_together() -> None:
     changes = (
         Change(NAME, JOIN_WORKERS, 2, 5), Change(NAME, SHED_RATIO, 0.2, 0.0), Change(NAME, SLOTS, 2, 4),
     )  # fmt: skip
-    wishes = Wishes(CURRENT.with_changes(changes), (Proposal("esj", changes, "r", "it is full"),), changes)
-    told = change_sentence(Action.APPLY, wishes, None)
+    proposals = Proposals(CURRENT.with_changes(changes), (Proposal("esj", changes, "r", "it is full"),), changes)
+    told = explain_change(Action.APPLY, proposals, None)
     assert told == "delays: slots 2 -> 4, delays: join_workers 2 -> 5, shed_ratio 0.2 -> 0: it is full."
-    third = Wishes(CURRENT, changes=(Change(NAME, SHED_RATIO, 1 / 3, 2 / 3),))
-    assert "shed_ratio 0.333 -> 0.667" in change_sentence(Action.APPLY, third, None)
+    third = Proposals(CURRENT, changes=(Change(NAME, SHED_RATIO, 1 / 3, 2 / 3),))
+    assert "shed_ratio 0.333 -> 0.667" in explain_change(Action.APPLY, third, None)
 
 
-def case(target: Deployment, **changes: Any) -> Case:
+def context(**changes: Any) -> GuardContext:
     plain: dict[str, Any] = {
-        "now": NOON, "current": CURRENT, "target": target, "gate": GateResult(True), "bounds": Bounds(1, 8),
+        "now": NOON, "current": CURRENT, "bounds": Bounds(1, 8),
         "limits": GuardsSpec(cool_down_s=60), "max_per_hour": 1, "join": joined().join,
     }  # fmt: skip
-    return Case(**{**plain, **changes})
+    return GuardContext(**{**plain, **changes})
 
 
 def restarted(ended_ago_s: float | None) -> Reconfiguration:
@@ -158,8 +150,8 @@ def restarted(ended_ago_s: float | None) -> Reconfiguration:
     return Reconfiguration(NAME, NAME, "d", "T2", 1, 2, 2, begun, ended, 5.0, outcome)
 
 
-def vetoes(c: Case) -> list[str]:
-    return [outcome.guard for outcome in judge(c) if not outcome.passed]
+def vetoes(target: Deployment, **changes: Any) -> list[str]:
+    return [outcome.guard for outcome in judge(context(**changes), target) if not outcome.passed]
 
 
 @given(st.integers(0, 8), st.integers(0, 60), st.floats(-0.5, 1.5), st.floats(0, 3000))
@@ -168,20 +160,20 @@ def test_guards_when_a_join_alone_changes_then_only_its_bounds_count(
 ) -> None:
     target = replace(CURRENT, join=JoinSettings(workers, block, shed))
     inside = 1 <= workers <= 6 and 1 <= block <= 50 and 0 <= shed <= 1
-    assert vetoes(case(target, history=[restarted(ended_ago_s)])) == ([] if inside else ["bounds"])
+    assert vetoes(target, history=[restarted(ended_ago_s)]) == ([] if inside else ["bounds"])
 
 
-def test_guards_when_a_driver_is_being_replaced_or_hours_are_quiet_then_a_join_waits_too() -> None:
+def test_join_change_waits_for_open_restarts_and_quiet_hours() -> None:
     target = replace(CURRENT, join=JoinSettings(3, 10, 0.0))
-    assert vetoes(case(target, history=[restarted(None)])) == ["cool-down"]
-    assert vetoes(case(target, limits=GuardsSpec(quiet_hours=("11:00-13:00",)))) == ["quiet hours"]
+    assert vetoes(target, history=[restarted(None)]) == ["cool-down"]
+    assert vetoes(target, limits=GuardsSpec(quiet_hours=("11:00-13:00",))) == ["quiet hours"]
 
 
-def test_look_when_a_join_is_overloaded_then_changes_at_every_look_and_nothing_restarts(tmp_path: Path) -> None:
+def test_overloaded_join_changes_each_time_without_restarts(tmp_path: Path) -> None:
     wanted = [{SHED_RATIO: 0.3, JOIN_WORKERS: 3}, {SHED_RATIO: 0.1, BLOCK_SIZE: 4}, {}, {SHED_RATIO: 0.0}]
     w = running(tmp_path, *wanted, guards={"cool_down_s": 600}, objective={"max_reconfigurations_per_hour": 0})
     ReconfigurationStore(w.lake).record(replace(restarted(1), started=w.clock.now, ended=w.clock.now))
-    actions = [look(w, number).action for number in range(31, 35)]
+    actions = [evaluate(w, number).action for number in range(31, 35)]
     assert actions == [Action.APPLY, Action.APPLY, Action.HOLD, Action.APPLY]
     history = [made.join for _, made in DeploymentStore(w.lake).history()]
     assert history == [
@@ -194,20 +186,20 @@ def test_look_when_slots_must_wait_then_the_join_is_changed_all_the_same(tmp_pat
     tuner = Scripted("flow", {SLOTS: 4}, {SLOTS: 4})
     w = running(tmp_path, {SHED_RATIO: 0.3}, tuner=tuner, guards={"cool_down_s": 600})
     ReconfigurationStore(w.lake).record(replace(restarted(1), started=w.clock.now, ended=w.clock.now))
-    decision = look(w, 31)
+    decision = evaluate(w, 31)
     assert (decision.action, settings(w.lake)) == (Action.APPLY, JoinSettings(2, 10, 0.3))
     assert latest(w.lake).apps[NAME].slots == 2
     assert "delays: shed_ratio 0 -> 0.3" in decision.sentence
     assert "Not now: delays: slots 2 -> 4 (cool-down: the last reconfiguration ended 1 s ago" in decision.sentence
     assert set(decision.predicted) == {"esj_ratio"}, "what was put off brings nothing"
     assert all(outcome.passed for outcome in decision.guards)
-    held = look(w, 32)
+    held = evaluate(w, 32)
     assert (held.action, held.reason_code) == (Action.VETO, "cool_down")
 
 
 def test_look_when_the_join_is_out_of_bounds_then_nothing_is_changed(tmp_path: Path) -> None:
     w = running(tmp_path, {JOIN_WORKERS: 7}, tuner=Scripted("flow", {SLOTS: 4}))
-    decision = look(w, 31)
+    decision = evaluate(w, 31)
     assert (decision.action, decision.reason_code) == (Action.VETO, "bounds")
     assert "7 join workers; allowed: 1 to 6" in decision.sentence and latest(w.lake).version == 1
     assert "Not now" not in decision.sentence, "nothing was left out: all was refused"
@@ -215,27 +207,27 @@ def test_look_when_the_join_is_out_of_bounds_then_nothing_is_changed(tmp_path: P
 
 def test_roll_back_when_a_join_was_changed_then_its_settings_return(tmp_path: Path) -> None:
     w = running(tmp_path, {SHED_RATIO: 0.3, JOIN_WORKERS: 3})
-    look(w, 31)
-    roll_back(w.lake, NAME, 1, "ann", w.clock.now, None)
+    evaluate(w, 31)
+    roll_back(w.tables, NAME, 1, "ann", w.clock.now, None)
     assert (latest(w.lake).version, settings(w.lake)) == (3, JoinSettings(2, 10, 0.0))
 
 
-def test_launch_when_a_join_was_adapted_since_then_keeps_what_was_found_within_the_bounds(tmp_path: Path) -> None:
+def test_launch_keeps_a_joins_settings_within_bounds(tmp_path: Path) -> None:
     lake = Lake(tmp_path)
-    first = launch(joined(), lake)
+    first = launch(joined(), ControlTables(lake))
     assert first.join == JoinSettings(2, 10, 0.0)
     found = replace(first, join=JoinSettings(6, 40, 0.25))
     DeploymentStore(lake).commit(found, 1)
-    assert launch(joined(), lake).version == 2, "it is what is wished already"
-    again = launch(joined(capacity=60, workers={"min": 1, "max": 4, "start": 1}), lake)
+    assert launch(joined(), ControlTables(lake)).version == 2, "it is what is wished already"
+    again = launch(joined(capacity=60, workers={"min": 1, "max": 4, "start": 1}), ControlTables(lake))
     assert (again.version, again.join) == (3, JoinSettings(4, 30, 0.25))
-    narrow = launch(joined(capacity=60, workers={"min": 1, "max": 3, "start": 1}), lake)
+    narrow = launch(joined(capacity=60, workers={"min": 1, "max": 3, "start": 1}), ControlTables(lake))
     assert (narrow.version, narrow.apps, narrow.join) == (4, again.apps, JoinSettings(3, 30, 0.25))
-    assert launch(spec(), lake).join is None
-    assert launch(joined(), lake).join == JoinSettings(2, 10, 0.0)
+    assert launch(spec(), ControlTables(lake)).join is None
+    assert launch(joined(), ControlTables(lake)).join == JoinSettings(2, 10, 0.0)
 
 
-def test_reconcile_when_only_the_join_changed_then_no_driver_starts_and_a_failure_keeps_the_settings(
+def test_reconcile_of_a_join_change_starts_no_driver(
     tmp_path: Path,
 ) -> None:
     plant = DoublesPlant(tmp_path, ready_s=10.0)
@@ -270,10 +262,8 @@ class LiveApp(App):
         return () if target.apps == ran.apps else super().apply(target)
 
 
-def test_replay_when_the_join_changed_at_every_look_then_the_tuner_is_replayed_all_the_same(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    run = launched(tmp_path, monkeypatch, Steady(), spec_of(join=JOIN))
+def test_replay_follows_a_join_that_changes_each_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    run = launched(tmp_path, Steady(), spec_of(join=JOIN))
     run.app = LiveApp(run.spec, run.lake, run.clock, DAY)
     ratios = [{SHED_RATIO: 0.1 + 0.1 * (look % 2)} for look in range(len(DAY))]
     run.loop.plant, run.loop.optimizers = run.app, {"steady": Steady(), "esj": Scripted("esj", *ratios)}
@@ -281,7 +271,7 @@ def test_replay_when_the_join_changed_at_every_look_then_the_tuner_is_replayed_a
     assert latest(run.lake).version == len(DAY) + 1 and any(len(d.proposals[1].changes) for d in recorded)
 
     def replayed(tuner: Steady) -> Backtest:
-        return wiring.replay(run.spec, run.lake, "steady", {}, lambda *_: tuner, None, run.clock.now)
+        return replay(run.spec, run.tables, "steady", tuner, {}, None, run.clock.now)
 
     same = replayed(Steady())
     assert (same.agreed, same.modelled) == (len(DAY), 0)

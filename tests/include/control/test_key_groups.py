@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from include.control.key_groups import key_groups
+from include.control.profile_signals import key_groups
 from include.lake.store import Lake
 from include.model.spec import PipelineSpec
-from tests.include.control.looks import NAME, NOON, spec
+from tests.include.control.world import NAME, NOON, spec
 
 HOUR = timedelta(hours=1)
 PLANE = {"name": "plane", "key": ["tailnum"], "key_groups": 4}
@@ -36,7 +36,7 @@ def profile(lake: Lake, hour: int, rows: dict[tuple[str, int], int], pipeline: s
     lake.append("telemetry/key_groups", loads)
 
 
-def test_key_groups_when_profiled_in_several_runs_then_are_rates_over_the_newest_periods(tmp_path: Path) -> None:
+def test_key_groups_are_rates_over_the_newest_periods(tmp_path: Path) -> None:
     lake = Lake(tmp_path)
     profile(lake, 0, {("plane", 1): 9999, ("route", 1): 9999})  # too old
     profile(lake, 1, {("plane", 1): 720, ("route", 1): 3600})

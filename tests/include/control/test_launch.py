@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from include.control.launch import launch
+from include.lake.control_tables import ControlTables
 from include.lake.decisions import DecisionStore
 from include.lake.deployments import DeploymentStore
 from include.lake.reconfigurations import ReconfigurationStore
@@ -41,84 +42,80 @@ def slots(lake: Lake) -> int:
 
 
 def test_launch_when_repeated_then_makes_one_version(lake: Lake) -> None:
-    first = launch(spec(), lake, author="ada")
+    first = launch(spec(), ControlTables(lake), author="ada")
     assert (first.version, first.running, first.author, slots(lake)) == (1, True, "ada", 3)
-    assert launch(spec(), lake, author="bob") == first
-    assert launch(spec(), lake, slots=3) == first
+    assert launch(spec(), ControlTables(lake), author="bob") == first
+    assert launch(spec(), ControlTables(lake), slots=3) == first
 
 
 def test_launch_when_adapted_since_then_keeps_the_slots_that_were_found(lake: Lake) -> None:
-    launch(spec(), lake)
-    launch(spec(), lake, slots=5)
-    again = launch(spec(args=["--new"]), lake)
+    launch(spec(), ControlTables(lake))
+    launch(spec(), ControlTables(lake), slots=5)
+    again = launch(spec(args=["--new"]), ControlTables(lake))
     assert (again.version, again.apps["tiny"].args, slots(lake)) == (3, ("--new",), 5)
 
 
 def test_launch_when_bounds_have_moved_then_slots_come_within_them(lake: Lake) -> None:
-    launch(spec(), lake, slots=6)
-    launch(spec(slots={"min": 1, "max": 4, "start": 1}), lake)
+    launch(spec(), ControlTables(lake), slots=6)
+    launch(spec(slots={"min": 1, "max": 4, "start": 1}), ControlTables(lake))
     assert slots(lake) == 4
 
 
 def test_launch_when_stopped_then_a_new_launch_starts_it_again(lake: Lake) -> None:
-    launch(spec(), lake)
-    stopped = launch(spec(), lake, running=False)
+    launch(spec(), ControlTables(lake))
+    stopped = launch(spec(), ControlTables(lake), running=False)
     assert (stopped.version, stopped.running) == (2, False)
-    assert launch(spec(), lake, running=False) == stopped
-    assert launch(spec(), lake).version == 3
+    assert launch(spec(), ControlTables(lake), running=False) == stopped
+    assert launch(spec(), ControlTables(lake)).version == 3
 
 
 @pytest.mark.parametrize("outcome", [Outcome.FAILED, Outcome.CIRCUIT_OPEN])
-def test_launch_when_the_newest_version_was_given_up_then_the_same_wish_is_a_new_version_once(
-    lake: Lake, outcome: Outcome
-) -> None:
-    first = launch(spec(), lake)
+def test_launch_after_a_failure_makes_one_new_version(lake: Lake, outcome: Outcome) -> None:
+    first = launch(spec(), ControlTables(lake))
     ended(lake, first.version, outcome)
-    again = launch(spec(), lake, author="ada")
+    again = launch(spec(), ControlTables(lake), author="ada")
     assert (again.version, again.apps, again.author) == (2, first.apps, "ada")
-    assert launch(spec(), lake) == again  # not tried yet: a repeated task adds nothing
+    assert launch(spec(), ControlTables(lake)) == again  # not tried yet: a repeated task adds nothing
     ended(lake, again.version, outcome)
-    assert launch(spec(), lake).version == 3
+    assert launch(spec(), ControlTables(lake)).version == 3
 
 
 @pytest.mark.parametrize("outcome", [Outcome.READY, Outcome.STOPPED, Outcome.OPEN])
-def test_launch_when_the_newest_version_was_not_given_up_then_the_same_wish_makes_none(
-    lake: Lake, outcome: Outcome
-) -> None:
-    first = launch(spec(), lake)
+def test_launch_repeated_makes_no_new_version(lake: Lake, outcome: Outcome) -> None:
+    first = launch(spec(), ControlTables(lake))
     ended(lake, first.version, outcome)
-    assert launch(spec(), lake) == first
+    assert launch(spec(), ControlTables(lake)) == first
 
 
-def test_launch_when_nothing_runs_then_the_same_wish_is_a_new_version_that_is_tried_at_once(lake: Lake) -> None:
-    first = launch(spec(), lake)
+def test_launch_when_nothing_runs_then_makes_a_new_version(lake: Lake) -> None:
+    first = launch(spec(), ControlTables(lake))
     ended(lake, first.version, Outcome.READY)
-    again = launch(spec(), lake, alive=False)
+    again = launch(spec(), ControlTables(lake), alive=False)
     assert (again.version, again.apps) == (2, first.apps)
-    stopped = launch(spec(), lake, running=False, alive=False)
-    assert launch(spec(), lake, running=False, alive=False) == stopped
+    stopped = launch(spec(), ControlTables(lake), running=False, alive=False)
+    assert launch(spec(), ControlTables(lake), running=False, alive=False) == stopped
 
 
-def test_launch_when_what_was_given_up_is_to_stop_then_one_version_does_it(lake: Lake) -> None:
-    first = launch(spec(), lake)
+def test_launch_stops_what_was_given_up_by_one_version(lake: Lake) -> None:
+    first = launch(spec(), ControlTables(lake))
     ended(lake, first.version, Outcome.CIRCUIT_OPEN)
-    stopped = launch(spec(), lake, running=False)
-    assert launch(spec(), lake, running=False) == stopped
+    stopped = launch(spec(), ControlTables(lake), running=False)
+    assert launch(spec(), ControlTables(lake), running=False) == stopped
 
 
-def test_launch_when_a_decision_made_the_newest_version_then_the_new_one_is_the_persons(lake: Lake) -> None:
-    first = launch(spec(), lake)
+def test_launch_after_a_decision_is_the_persons_version(lake: Lake) -> None:
+    first = launch(spec(), ControlTables(lake))
     DeploymentStore(lake).commit(replace(first, decision_id="20130101T120000-1f3a9c04", author="decision"), 1)
-    newest = launch(spec(), lake, slots=4)
+    newest = launch(spec(), ControlTables(lake), slots=4)
     assert (newest.decision_id, newest.author) == (None, "person")
 
 
-def test_launch_when_rolled_back_then_the_old_content_is_a_new_version_and_a_decision_tells(lake: Lake) -> None:
-    first = launch(spec(), lake)
-    launch(spec(), lake, slots=6)
-    back = launch(spec(), lake, roll_back_to=1, author="ada")
+def test_launch_rolls_back_by_a_new_version_and_a_decision(lake: Lake) -> None:
+    first = launch(spec(), ControlTables(lake))
+    launch(spec(), ControlTables(lake), slots=6)
+    back = launch(spec(), ControlTables(lake), roll_back_to=1, author="ada")
     assert (back.version, back.apps) == (3, first.apps)
-    assert launch(spec(), lake, roll_back_to=1, author="ada") == back
+    assert launch(spec(), ControlTables(lake), roll_back_to=1, author="ada") == back
     decision = DecisionStore(lake).last("tiny")
     assert decision is not None and decision.action is Action.ROLL_BACK
 
@@ -135,12 +132,12 @@ def test_launch_when_rolled_back_then_the_old_content_is_a_new_version_and_a_dec
 def test_launch_when_the_wish_is_out_of_range_then_nothing_is_committed(
     lake: Lake, wish: dict[str, int], told: str
 ) -> None:
-    first = launch(spec(), lake)
+    first = launch(spec(), ControlTables(lake))
     with pytest.raises(MillraceError, match=told):
-        launch(spec(), lake, **wish)  # type: ignore[arg-type]
+        launch(spec(), ControlTables(lake), **wish)  # type: ignore[arg-type]
     assert DeploymentStore(lake).latest("tiny") == first
 
 
 def test_launch_when_what_was_never_launched_is_to_stop_then_says_so(lake: Lake) -> None:
     with pytest.raises(MillraceError, match="Launch tiny first"):
-        launch(spec(), lake, running=False)
+        launch(spec(), ControlTables(lake), running=False)

@@ -8,14 +8,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from include.control.look import Request
+from include.control.evaluation import Request
 from include.control.observations import known_observations, new_observations, remembered
 from include.lake.decisions import DecisionStore
 from include.lake.observations import KEEP_PER_LEVEL, ObservationStore
 from include.lake.store import Lake
 from include.model.signals import AppSignals, Capacity, Observation, Signals
-from tests.include.control.looks import NAME
 from tests.include.control.recorded_run import DAY, Steady, launched
+from tests.include.control.world import NAME
 
 NOON = datetime(2013, 1, 1, 12, tzinfo=UTC)
 APP = AppSignals("a", 4, 4, False, 210.0, 210.0, 0, 0.0, 10, 9, 1.0, 0.0, 0.5, Capacity(4, 1.0, 300.0, 9.0, 9))
@@ -36,9 +36,7 @@ def test_observation_when_a_look_measured_anew_then_is_its_capacity() -> None:
 
 @settings(deadline=None, max_examples=50)
 @given(st.lists(st.integers(1, 3), max_size=12), st.integers(1, 4))
-def test_remembered_when_looks_follow_each_other_then_keeps_the_newest_of_each_level_oldest_first(
-    levels: list[int], kept: int
-) -> None:
+def test_remembered_keeps_the_newest_points_of_each_level(levels: list[int], kept: int) -> None:
     known: tuple[Observation, ...] = ()
     for number, p in enumerate(levels):
         known = remembered(known, look(number, p), kept)
@@ -58,11 +56,9 @@ def test_remembered_when_compared_with_the_store_then_is_the_same(tmp_path: Path
     assert len([o for o in known if o.parallelism == 4]) == KEEP_PER_LEVEL
 
 
-def test_known_observations_when_looks_of_every_kind_are_taken_then_are_those_of_the_table(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    run = launched(tmp_path, monkeypatch, Steady(), arrivals=3 * DAY)
-    assert known_observations(run.lake, NAME) == ()
+def test_known_observations_are_those_of_the_table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    run = launched(tmp_path, Steady(), arrivals=3 * DAY)
+    assert known_observations(run.tables, NAME) == ()
     requests = [Request(), Request(), Request(dry_run=True), Request(forced_slots=3, requested_by="me"), Request()]
     for number in range(2 * len(DAY)):
         run.look(requests[number % len(requests)])
@@ -72,5 +68,5 @@ def test_known_observations_when_looks_of_every_kind_are_taken_then_are_those_of
             hold = replace(last, decision_id=f"hold-{number}", signals=None)
             DecisionStore(run.lake).record(hold)
             DecisionStore(run.lake).record(replace(last, decision_id=f"veto-{number}", cursor_version=None))
-        assert known_observations(run.lake, NAME) == ObservationStore(run.lake).recent(NAME)
-    assert len(known_observations(run.lake, NAME)) > KEEP_PER_LEVEL // 2
+        assert known_observations(run.tables, NAME) == ObservationStore(run.lake).recent(NAME)
+    assert len(known_observations(run.tables, NAME)) > KEEP_PER_LEVEL // 2

@@ -7,9 +7,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import pytest
-
-from include.control.quality.docs import DataDocs
 from include.lake.decisions import DecisionStore
 from include.lake.memories import MemoryStore
 from include.model.decision import Action, Memory, Proposal
@@ -17,7 +14,7 @@ from include.model.deployment import Deployment
 from include.model.placement import PlacementPlan
 from include.model.signals import Signals
 from include.reporting.tracker import MlflowTracker
-from tests.include.control.looks import NAME, World, world
+from tests.include.control.world import NAME, World, world
 
 SENTENCE = "move 1 key groups; load distance 25.0 -> 5.0, proven minimum 5.0"
 
@@ -62,11 +59,6 @@ class Placer:
         return Proposal("albic", (), "groups_to_move", SENTENCE, {"a": 1.0}, placement=plan()), {"seen": 1}
 
 
-@pytest.fixture(autouse=True)
-def _no_pages(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(DataDocs, "keep", lambda *_: None)
-
-
 def placed(home: Path, placer: Placer, arrival: float = 800.0, tracker: MlflowTracker | None = None) -> World:
     w = world(home, tracker)
     w.loop.optimizers = {**w.loop.optimizers, "albic": placer}
@@ -75,7 +67,7 @@ def placed(home: Path, placer: Placer, arrival: float = 800.0, tracker: MlflowTr
     return w
 
 
-def test_placement_when_nothing_else_is_wanted_then_is_advice_beside_the_word_on_slots(tmp_path: Path) -> None:
+def test_placement_is_advice_beside_the_slots(tmp_path: Path) -> None:
     w = placed(tmp_path, Placer(), arrival=400.0)
     decision = w.loop.decide(w.loop.observe())
     assert (decision.action, decision.reason_code) == (Action.ADVISE, "groups_to_move")
@@ -86,7 +78,7 @@ def test_placement_when_nothing_else_is_wanted_then_is_advice_beside_the_word_on
     assert MemoryStore(w.lake).latest(NAME, "albic") == {"seen": 1}
 
 
-def test_placement_when_slots_change_too_then_the_change_is_applied_and_the_advice_told(tmp_path: Path) -> None:
+def test_placement_advice_stands_beside_a_change_of_slots(tmp_path: Path) -> None:
     w = placed(tmp_path, Placer())
     decision = w.loop.decide(w.loop.observe())
     assert (decision.action, decision.reason_code) == (Action.APPLY, "under_provisioned")
@@ -95,7 +87,7 @@ def test_placement_when_slots_change_too_then_the_change_is_applied_and_the_advi
     assert decision.predicted == {"processing_ability_rows_per_s": 960.0}, "what is not done predicts nothing"
 
 
-def test_placement_when_there_is_none_then_a_look_reads_as_without_a_placer(tmp_path: Path) -> None:
+def test_evaluation_without_placement_reads_as_without_placer(tmp_path: Path) -> None:
     w = placed(tmp_path, Placer(silent=True), arrival=400.0)
     decision = w.loop.decide(w.loop.observe())
     assert (decision.action, decision.reason_code, decision.sentence) == (

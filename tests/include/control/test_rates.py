@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from include.control.history import History
+from include.control.batches import History
 from include.control.rates import RECENT_RATIO, rates
 from include.model.telemetry import BatchMetrics
 from tests.include.control.synthetic import START, App
@@ -29,13 +29,13 @@ def arrivals(ends: dict[float, int | None]) -> list[BatchMetrics]:
     ]
 
 
-def test_recent_rate_when_the_rate_changed_within_the_period_then_is_the_new_one_and_the_mean_is_neither() -> None:
+def test_recent_rate_is_the_new_one_after_a_change() -> None:
     found = rates(history(App(fixed_s=0.5).run(90, lambda t: 200 if t < 75 else 800)))
     assert found.arrival_recent_rows_per_s == pytest.approx(800, rel=0.02)
     assert found.arrival_rows_per_s is not None and 300 < found.arrival_rows_per_s < 700
 
 
-def test_recent_rate_when_the_rate_changed_before_its_part_then_tells_no_more_of_the_old_one() -> None:
+def test_recent_rate_forgets_the_rate_before_its_part() -> None:
     begin = PERIOD_S * (1 - RECENT_RATIO)
     rows = arrivals({0: 0, begin: round(begin) * 100, PERIOD_S: round(begin) * 100 + 10 * 900})
     assert rates(history(rows)).arrival_recent_rows_per_s == pytest.approx(900)
@@ -47,7 +47,7 @@ def test_recent_rate_when_the_rate_is_steady_then_is_the_mean(rate: float) -> No
     assert found.arrival_recent_rows_per_s == pytest.approx(found.arrival_rows_per_s, rel=0.02, abs=1)
 
 
-def test_recent_rate_when_only_its_own_part_is_known_then_is_unknown_and_not_zero() -> None:
+def test_recent_rate_without_earlier_rows_is_unknown() -> None:
     found = rates(history(arrivals({24: 0, 27: 300, 30: 600})))
     assert (found.arrival_rows_per_s, found.arrival_recent_rows_per_s) == (pytest.approx(100), None)
     assert rates(history(arrivals({30: 600}))).arrival_recent_rows_per_s is None
@@ -63,7 +63,7 @@ def test_recent_rate_when_the_source_tells_nothing_then_is_unknown() -> None:
     assert (found.arrival_rows_per_s, found.arrival_recent_rows_per_s) == (None, None)
 
 
-def test_recent_rate_when_the_app_restarted_in_it_then_reaches_over_the_restart() -> None:
+def test_recent_rate_reaches_over_a_restart() -> None:
     app = App(fixed_s=0.5)
     rows = app.run(60, 300)
     app.restart(6, 600, slots=8, rows_per_s=4000)

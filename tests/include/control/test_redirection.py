@@ -14,9 +14,9 @@ from typing import Any
 
 import pytest
 
-from include.control.applying import roll_back
-from include.control.quality.docs import DataDocs
-from include.control.streams import stream_counts
+from include.control.launch import roll_back
+from include.control.profile_signals import stream_counts
+from include.lake.control_tables import ControlTables
 from include.lake.deployments import DeploymentStore
 from include.lake.source import query
 from include.lake.store import Lake
@@ -28,7 +28,7 @@ from include.model.protocols import Cursor
 from include.model.signals import Signals
 from include.model.spec import PipelineSpec
 from optimizers.registry import admission
-from tests.include.control.looks import NAME, NOON, MemoryPlant, World, world
+from tests.include.control.world import NAME, NOON, MemoryPlant, World, world
 
 ROOT = Path(__file__).resolve().parents[3]
 REPORT_S = 10
@@ -42,13 +42,8 @@ class Feeding(MemoryPlant):
 
     def observe(self, since: Cursor) -> Signals:
         assert self.spec is not None
-        streams = stream_counts(self.spec, self.lake, since.until, self.clock.now)
+        streams = stream_counts(self.spec, ControlTables(self.lake), since.until, self.clock.now)
         return replace(super().observe(since), streams=streams, deployment_version=1)
-
-
-@pytest.fixture(autouse=True)
-def _no_pages(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(DataDocs, "keep", lambda *_: None)
 
 
 def feeding(home: Path, now: datetime = NOON, **changes: Any) -> World:
@@ -86,7 +81,7 @@ def batches() -> Iterator[int]:
     return iter(range(31, 100_000, 20))
 
 
-def look(w: World, batches: Iterator[int], more: int = 19) -> Decision:
+def evaluate(w: World, batches: Iterator[int], more: int = 19) -> Decision:
     number = next(batches)
     w.report(number, number + more)
     decision = w.loop.decide(w.loop.observe())
@@ -98,12 +93,10 @@ def look_at(w: World, batches: Iterator[int], first: int, rows: Mapping[str, int
     """The look after three periods of these rows each."""
     report(w.lake, first, *[rows] * 3)
     w.clock.wait(60)
-    return look(w, batches)
+    return evaluate(w, batches)
 
 
-def test_streams_when_a_table_gets_too_much_then_some_are_redirected_by_a_version_of_the_deployment(
-    tmp_path: Path, batches: Iterator[int]
-) -> None:
+def test_streams_of_a_full_table_are_redirected(tmp_path: Path, batches: Iterator[int]) -> None:
     w = feeding(tmp_path)
     first = look_at(w, batches, 0, {"a": 500, "b": 300})
     assert (first.action, first.reason_code) == (Action.APPLY, "streams_to_admit")
@@ -116,9 +109,7 @@ def test_streams_when_a_table_gets_too_much_then_some_are_redirected_by_a_versio
     assert w.plant.applied == [2, 3]
 
 
-def test_streams_when_they_stay_then_no_version_is_made_and_no_plan_is_advised(
-    tmp_path: Path, batches: Iterator[int]
-) -> None:
+def test_streams_that_stay_make_no_version_and_no_advice(tmp_path: Path, batches: Iterator[int]) -> None:
     w = feeding(tmp_path)
     look_at(w, batches, 0, {"a": 500, "b": 300})
     held = look_at(w, batches, 3, {"a": 500, "b": 300})
@@ -127,19 +118,17 @@ def test_streams_when_they_stay_then_no_version_is_made_and_no_plan_is_advised(
     assert not any(p.planned for p in held.proposals), "nothing for MLflow"
 
 
-def test_streams_when_a_person_rolls_back_then_the_next_look_starts_from_there(
-    tmp_path: Path, batches: Iterator[int]
-) -> None:
+def test_streams_start_from_what_a_person_rolled_back_to(tmp_path: Path, batches: Iterator[int]) -> None:
     w = feeding(tmp_path)
     look_at(w, batches, 0, {"a": 500, "b": 300})
-    roll_back(w.lake, NAME, 1, "ann", w.clock.now, None)
+    roll_back(w.tables, NAME, 1, "ann", w.clock.now, None)
     assert dict(latest(w.lake).ingest) == {}
     again = look_at(w, batches, 3, {"a": 500, "b": 300})
     assert again.reason_code == "streams_to_admit"
     assert dict(latest(w.lake).ingest) == {"a": 0, "b": 0}
 
 
-def test_streams_of_a_running_replay_when_looks_redirect_them_then_no_row_is_lost_or_doubled(
+def test_redirected_streams_lose_and_double_no_row(
     tmp_path: Path,
 ) -> None:
     clock = Clock(fold_days=7, days=1, day_s=24, tick_s=0.2)
@@ -162,7 +151,7 @@ def test_streams_of_a_running_replay_when_looks_redirect_them_then_no_row_is_los
         if w.lake.version("telemetry/streams") > seen:
             seen = w.lake.version("telemetry/streams")
             w.clock.now = datetime.now(UTC)
-            reasons.append(look(w, numbers, more=0).reason_code)
+            reasons.append(evaluate(w, numbers, more=0).reason_code)
     out, err = feed.communicate()
     assert feed.returncode == 0, err
     assert "streams_to_admit" in reasons and "streams_to_redirect" in reasons

@@ -7,12 +7,13 @@ from typing import Any
 
 import pytest
 
-from include.control.streams import stream_counts
+from include.control.profile_signals import stream_counts
+from include.lake.control_tables import ControlTables
 from include.lake.memories import MemoryStore
 from include.lake.store import Lake
 from include.model.admission import StreamCounts
 from include.model.spec import PipelineSpec
-from tests.include.control.looks import NAME, NOON, spec
+from tests.include.control.world import NAME, NOON, spec
 
 HOUR = timedelta(hours=1)
 NOW = NOON + 1000 * HOUR
@@ -34,7 +35,7 @@ def profile(lake: Lake, hours: Mapping[int, Mapping[str | None, int | None]], pi
 
 
 def read(lake: Lake, **changes: Any) -> StreamCounts | None:
-    return stream_counts(admitted(**changes), lake, None, NOW)
+    return stream_counts(admitted(**changes), ControlTables(lake), None, NOW)
 
 
 def table(found: StreamCounts | None) -> dict[tuple[int, str], int | None]:
@@ -50,7 +51,7 @@ def remember(lake: Lake, hour: int) -> None:
     MemoryStore(lake).record(NAME, "drfm", f"decision-{hour}", NOW + hour * HOUR, {"until": until})
 
 
-def test_streams_when_profiled_in_several_runs_then_counts_are_added_and_the_newest_period_waits(
+def test_streams_of_several_profiles_are_added_up(
     tmp_path: Path,
 ) -> None:
     lake = Lake(tmp_path)
@@ -64,7 +65,7 @@ def test_streams_when_profiled_in_several_runs_then_counts_are_added_and_the_new
     assert found.version == lake.version("telemetry/streams")
 
 
-def test_streams_when_the_newest_period_is_followed_then_it_and_the_quiet_ones_before_it_come(tmp_path: Path) -> None:
+def test_streams_come_with_quiet_periods_once_followed(tmp_path: Path) -> None:
     lake = Lake(tmp_path)
     profile(lake, {0: {"a": 5}, 1: {"a": 2}})
     remember(lake, 1)
@@ -74,14 +75,14 @@ def test_streams_when_the_newest_period_is_followed_then_it_and_the_quiet_ones_b
     assert found is not None and (found.since, found.until) == (NOON + HOUR, NOON + 5 * HOUR), "2 and 3 brought nothing"
 
 
-def test_streams_when_rows_may_come_late_then_as_many_newest_periods_wait_as_are_told(tmp_path: Path) -> None:
+def test_streams_wait_for_as_many_periods_as_the_spec_says(tmp_path: Path) -> None:
     lake = Lake(tmp_path)
     profile(lake, {hour: {"a": 1} for hour in range(5)})
     assert table(read(lake, unfinished=3)) == {(0, "a"): 1, (1, "a"): 1}
     assert read(lake, unfinished=5) is None
 
 
-def test_streams_when_a_first_profile_is_long_then_only_the_newest_periods_come(tmp_path: Path) -> None:
+def test_streams_of_a_long_profile_are_the_newest_periods(tmp_path: Path) -> None:
     lake = Lake(tmp_path)
     profile(lake, {hour: {"a": 1} for hour in (0, 1, 2, 50, 51, 52)})
     assert set(table(read(lake, periods=3))) == {(50, "a"), (51, "a")}
@@ -90,13 +91,13 @@ def test_streams_when_a_first_profile_is_long_then_only_the_newest_periods_come(
     assert set(table(read(lake, periods=90))) == {(2, "a"), (50, "a"), (51, "a")}
 
 
-def test_streams_when_a_row_is_from_the_future_then_the_others_come_all_the_same(tmp_path: Path) -> None:
+def test_streams_leave_out_rows_from_the_future(tmp_path: Path) -> None:
     lake = Lake(tmp_path)
     profile(lake, {0: {"a": 1}, 1: {"a": 2}, 5000: {"a": 1}})
     assert table(read(lake)) == {(0, "a"): 1}
 
 
-def test_streams_when_one_row_is_far_ahead_of_the_others_then_they_come_all_the_same(tmp_path: Path) -> None:
+def test_streams_come_although_one_row_is_far_ahead(tmp_path: Path) -> None:
     lake = Lake(tmp_path)
     profile(lake, {0: {"a": 1}, 1: {"a": 2}, 900: {"a": 1}})
     assert table(read(lake)) == {(0, "a"): 1, (1, "a"): 2}
@@ -115,8 +116,8 @@ def test_streams_when_nothing_was_profiled_since_then_are_none(tmp_path: Path) -
     profile(lake, {0: {"a": 5}, 1: {"a": 5}})
     committed = lake.committed_at("telemetry/streams")
     assert committed is not None
-    assert stream_counts(admitted(), lake, committed, NOW) is None
-    assert stream_counts(admitted(), lake, committed - timedelta(milliseconds=1), NOW) is not None
+    assert stream_counts(admitted(), ControlTables(lake), committed, NOW) is None
+    assert stream_counts(admitted(), ControlTables(lake), committed - timedelta(milliseconds=1), NOW) is not None
     remember(lake, 1)
     assert read(lake) is None, "what was taken in does not come again"
 
@@ -138,14 +139,14 @@ def test_streams_when_the_memory_is_of_another_making_then_all_come(tmp_path: Pa
     assert table(read(lake)) == {(0, "a"): 5}
 
 
-def test_streams_when_nobody_wants_them_admitted_or_only_another_pipeline_was_profiled_then_are_none(
+def test_streams_are_none_where_nobody_admits_them(
     tmp_path: Path,
 ) -> None:
     lake = Lake(tmp_path)
     profile(lake, {0: {"a": 5}, 1: {"a": 5}}, pipeline="another")
     assert read(lake) is None
     profile(lake, {0: {"a": 5}, 1: {"a": 5}})
-    assert stream_counts(spec(profile=PROFILE), lake, None, NOW) is None
+    assert stream_counts(spec(profile=PROFILE), ControlTables(lake), None, NOW) is None
     assert read(lake) is not None
 
 

@@ -19,14 +19,15 @@ from hypothesis import strategies as st
 from include.control.approval import refuse
 from include.drivers.quota import restore
 from include.lake import deployments
+from include.lake.control_tables import ControlTables
 from include.lake.decisions import DecisionStore, veto_id
 from include.lake.deployments import DeploymentStore
 from include.lake.store import Lake
 from include.model.decision import Action, Decision
 from include.model.deployment import AppDeployment, Deployment
 from include.model.errors import Conflict, MillraceError, Settled
-from tests.include.control.looks import NOON, Clock
 from tests.include.control.tenants import Tenant, slots_in_all, spec, tenants
+from tests.include.control.world import NOON, Clock
 
 QUOTA = 6
 NAMES = ("a", "b", "c", "d")
@@ -260,7 +261,7 @@ def disagree(root: str, decision_id: str) -> bool:
     """Refuse a Decision; say whether that was recorded."""
     lake = Lake(root)
     with suppress(MillraceError):
-        refuse(lake, "a", decision_id, "bob", Tenant(spec("a"), lake).clock())
+        refuse(ControlTables(lake), "a", decision_id, "bob", Tenant(spec("a"), lake).clock())
         return True
     return False
 

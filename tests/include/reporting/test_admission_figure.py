@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from include.model.admission import AdmissionPlan
-from include.reporting.admission_figure import admission_figure
+from include.reporting.plan_figures import admission_figure
 from tests.optimizers.drfm.advice.counts import advised, counts
 
 
@@ -15,11 +15,11 @@ def plan() -> AdmissionPlan:
     return found
 
 
-def test_figure_when_drawn_then_shows_every_node_its_capacity_and_what_was_foreseen() -> None:
+def test_figure_shows_nodes_capacity_and_forecast() -> None:
     told = plan()
     past, ahead = admission_figure(told).axes
-    came, foreseen = (patch.get_data().values for patch in past.patches)
-    assert came == pytest.approx(told.total_came) and foreseen == pytest.approx(told.total_forecast)
+    arrived, forecast = (patch.get_data().values for patch in past.patches)
+    assert arrived == pytest.approx(told.total_came) and forecast == pytest.approx(told.total_forecast)
     nodes, (capacity,) = ahead.patches, ahead.lines
     assert len(nodes) == told.split and set(capacity.get_ydata()) == {told.capacity}
     for line, node in zip(nodes, told.used, strict=True):
@@ -31,7 +31,7 @@ def test_figure_when_drawn_then_shows_every_node_its_capacity_and_what_was_fores
     assert past.get_ylabel() == ahead.get_ylabel() == "rows/s of event time"
 
 
-def test_figure_when_there_are_many_nodes_then_the_fullest_are_drawn_and_the_others_as_a_span() -> None:
+def test_figure_of_many_nodes_draws_the_fullest_ones() -> None:
     rates = [0.1 + i / 20 for i in range(14)]
     many = replace(
         plan(),
@@ -46,7 +46,7 @@ def test_figure_when_there_are_many_nodes_then_the_fullest_are_drawn_and_the_oth
     assert "4 others" in [text.get_text() for text in ahead.get_legend().get_texts()]
 
 
-def test_figure_when_nothing_was_foreseen_or_no_stream_is_left_then_is_drawn_all_the_same() -> None:
+def test_figure_is_drawn_without_forecast_or_streams() -> None:
     first = advised(counts({"a": [5]}))[0].admission
     assert first is not None and first.total_error is None
     admission_figure(first).canvas.draw()

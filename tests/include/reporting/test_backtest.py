@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from include import wiring
+from include.control.evaluation import Request
 from include.control.launch import launch
-from include.control.look import Request
 from include.lake.decisions import DecisionStore
 from include.lake.schemas import TABLES
 from include.model.backtest import Backtest
@@ -19,9 +19,11 @@ from include.model.deployment import Change, Deployment
 from include.model.errors import MillraceError
 from include.model.protocols import Optimizer
 from include.model.signals import Signals
+from include.reporting.backtest import replay
+from optimizers import registry
 from optimizers.registry import create, names
-from tests.include.control.looks import NAME, NOON
 from tests.include.control.recorded_run import DAY, PERIOD_S, Run, Steady, ability, launched, spec_of
+from tests.include.control.world import NAME, NOON
 
 LATER = NOON + timedelta(days=2)
 
@@ -46,13 +48,9 @@ class Broken:
 
 
 def replayed(
-    run: Run, optimizer: Optimizer, name: str = "steady", since: datetime | None = None, **options: Any
+    run: Run, optimizer: Optimizer, name: str = "steady", since: datetime | None = None, until: datetime = LATER
 ) -> Backtest:
-    def make(asked: str, given: Mapping[str, Any]) -> Optimizer:
-        assert (asked, dict(given)) == (name, options)
-        return optimizer
-
-    return wiring.replay(run.spec, run.lake, name, options, make, since, LATER)
+    return replay(run.spec, run.tables, name, optimizer, {}, since, until)
 
 
 def told(decisions: list[Decision]) -> list[tuple[str, str, str]]:
@@ -70,13 +68,12 @@ def look_of(run: Run, time: datetime) -> Decision:
 @pytest.fixture(scope="module")
 def day(tmp_path_factory: pytest.TempPathFactory) -> Run:
     """A day under a tuner that acts at once, recorded by the live loop; tests only read it."""
-    with pytest.MonkeyPatch.context() as patch:
-        run = launched(tmp_path_factory.mktemp("day"), patch, Steady())
-        run.day()
+    run = launched(tmp_path_factory.mktemp("day"), Steady())
+    run.day()
     return run
 
 
-def test_replay_when_the_tuner_is_the_same_then_repeats_every_decision_and_models_nothing(day: Run) -> None:
+def test_replay_of_the_same_tuner_repeats_every_decision(day: Run) -> None:
     made = replayed(day, Steady())
     assert would(made) == told([look_of(day, k.time) for k in made.looks])
     assert (len(made.looks), made.agreed, made.modelled) == (len(DAY), len(DAY), 0)
@@ -85,17 +82,17 @@ def test_replay_when_the_tuner_is_the_same_then_repeats_every_decision_and_model
 
 
 @pytest.mark.parametrize("name", names())
-def test_replay_when_the_tuner_is_a_registered_one_then_repeats_every_decision_of_the_live_loop(
+def test_replay_of_any_registered_tuner_repeats_the_live_loop(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
-    run = launched(tmp_path, monkeypatch, create(name, {}), spec_of(name), DAY[:8])
+    run = launched(tmp_path, create(name, {}), spec_of(name), DAY[:8])
     recorded = run.day()
-    made = wiring.replay(run.spec, run.lake, name, {}, create, None, LATER)
+    made = wiring.replay(run.spec, run.lake, name, {}, None, LATER)
     assert would(made) == told(recorded)
     assert made.modelled == 0 and made.agreed == len(recorded)
 
 
-def test_replay_when_it_begins_midway_then_goes_on_with_the_memory_of_then(day: Run) -> None:
+def test_replay_from_midway_has_the_memory_of_then(day: Run) -> None:
     begin = NOON + timedelta(seconds=6 * PERIOD_S)
     made = replayed(day, Steady(), since=begin)
     assert made.looks[0].time == begin and len(made.looks) == len(DAY) - 5
@@ -109,7 +106,7 @@ def test_replay_when_run_then_writes_nothing(day: Run) -> None:
     assert {table: day.lake.version(table) for table in TABLES} == before
 
 
-def test_replay_when_the_tuner_wants_other_slots_then_looks_are_modelled_until_it_comes_back(day: Run) -> None:
+def test_replay_models_while_other_slots_run(day: Run) -> None:
     made = replayed(day, Fixed(2), "fixed")
     slots = [k.recorded.slots for k in made.looks]
     assert {k.replayed.slots for k in made.looks} == {2} and max(slots) > 2
@@ -122,7 +119,7 @@ def test_replay_when_the_tuner_wants_other_slots_then_looks_are_modelled_until_i
     assert made.looks[-4].replayed.backlog_rows > 100_000  # type: ignore[operator]
 
 
-def test_replay_when_the_level_ran_then_its_ability_is_what_was_measured_there(day: Run) -> None:
+def test_replay_uses_what_was_measured_at_a_level(day: Run) -> None:
     ran = {k.recorded.running for k in replayed(day, Steady()).looks}
     level = max(ran)
     made = replayed(day, Fixed(level), "fixed")
@@ -136,7 +133,7 @@ def test_replay_when_a_tuner_is_slower_then_more_looks_have_too_few_slots(day: R
     assert slow.replayed.under_provisioned > slow.recorded.under_provisioned
 
 
-def test_replay_when_slots_are_the_recorded_ones_again_then_recorded_looks_count_again(day: Run) -> None:
+def test_replay_rejoins_the_recording_on_the_same_slots(day: Run) -> None:
     made = replayed(day, Steady("slow", patience=2), "slow")
     back = [i for i, k in enumerate(made.looks) if i and made.looks[i - 1].modelled and not k.modelled]
     assert back
@@ -146,7 +143,7 @@ def test_replay_when_slots_are_the_recorded_ones_again_then_recorded_looks_count
         assert look.replayed.backlog_rows == look.recorded.backlog_rows
 
 
-def test_replay_when_a_guard_vetoes_then_nothing_is_changed_by_the_same_guard(day: Run) -> None:
+def test_replay_is_vetoed_by_the_same_guard(day: Run) -> None:
     strict = day.spec.model_copy(update={"guards": day.spec.guards.model_copy(update={"cool_down_s": 10_000.0})})
     made = replayed(replace(day, loop=replace(day.loop, spec=strict)), Steady("slow", 2), "slow")
     assert made.replayed.reconfigurations == 1
@@ -155,40 +152,34 @@ def test_replay_when_a_guard_vetoes_then_nothing_is_changed_by_the_same_guard(da
     assert "the cool-down is 10000 s" in vetoed[0].replayed.sentence
 
 
-def test_replay_when_others_hold_the_quota_then_the_guard_knows_them_as_of_then(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_replay_judges_the_quota_as_of_then(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     spec = spec_of(guards={"max_total_slots": 9, "cool_down_s": 0})
-    run = launched(tmp_path, monkeypatch, Steady(), spec, DAY[:4])
+    run = launched(tmp_path, Steady(), spec, DAY[:4])
     other = spec_of().model_copy(update={"name": "other"})
     made = run.day()
-    launch(other, run.lake, slots=8)  # long after the recorded looks
+    launch(other, run.tables, slots=8)  # long after the recorded looks
     again = replayed(run, Steady())
     assert would(again) == told(made)
     assert not [k for k in again.looks if k.replayed.action is Action.VETO]
 
 
-def test_replay_when_the_tuner_cannot_answer_then_every_look_holds_and_tells_why(day: Run) -> None:
+def test_replay_of_a_broken_tuner_holds_each_time(day: Run) -> None:
     made = replayed(day, Broken(), "broken")
     assert {(k.replayed.action, k.replayed.reason_code) for k in made.looks} == {(Action.HOLD, "optimizer_failed")}
     assert "ZeroDivisionError: no rows" in made.looks[0].replayed.sentence
 
 
-def test_replay_when_a_version_failed_and_the_tuner_is_the_same_then_it_fails_again(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    run = launched(tmp_path, monkeypatch, Steady(), spec_of(guards={"cool_down_s": 0}), DAY[:8], fails=frozenset({5}))
+def test_replay_fails_again_where_a_version_failed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    run = launched(tmp_path, Steady(), spec_of(guards={"cool_down_s": 0}), DAY[:8], fails=frozenset({5}))
     recorded = run.day()
     assert [d for d in recorded if d.reason_code == "cool_down"], "a content that failed is not tried again at once"
     again = replayed(run, Steady())
     assert would(again) == told(recorded) and again.modelled == 0
 
 
-def test_replay_when_more_slots_brought_nothing_then_the_same_guard_refuses_more(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_replay_refuses_more_slots_that_brought_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     spec = spec_of(guards={"cool_down_s": 0})
-    run = launched(tmp_path, monkeypatch, Steady(), spec, [300, *[500] * 5], able=lambda p: 240.0 * min(p, 2))
+    run = launched(tmp_path, Steady(), spec, [300, *[500] * 5], able=lambda p: 240.0 * min(p, 2))
     recorded = run.day()
     assert "ineffective_scaling" in {d.reason_code for d in recorded}
     assert would(replayed(run, Steady())) == told(recorded)
@@ -197,7 +188,7 @@ def test_replay_when_more_slots_brought_nothing_then_the_same_guard_refuses_more
 def test_replay_when_looks_were_dry_runs_then_they_are_left_out(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    run = launched(tmp_path, monkeypatch, Steady(), arrivals=DAY[:4])
+    run = launched(tmp_path, Steady(), arrivals=DAY[:4])
     run.look()
     run.look(Request(dry_run=True))
     recorded = [run.look(), run.look()]
@@ -206,10 +197,8 @@ def test_replay_when_looks_were_dry_runs_then_they_are_left_out(
     assert would(made)[1:] == told(recorded)
 
 
-def test_replay_when_a_person_forced_slots_then_the_replay_is_the_tuners_own(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    run = launched(tmp_path, monkeypatch, Steady(), arrivals=[300] * 4)
+def test_replay_of_forced_slots_is_the_tuners_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    run = launched(tmp_path, Steady(), arrivals=[300] * 4)
     run.look()
     run.look(Request(forced_slots=6, requested_by="ada"))
     run.look()
@@ -222,7 +211,7 @@ def test_replay_when_a_person_forced_slots_then_the_replay_is_the_tuners_own(
 def test_replay_when_the_recording_only_advised_then_the_replay_acts(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    run = launched(tmp_path, monkeypatch, Steady(), spec_of(mode="advise"), DAY[:7])
+    run = launched(tmp_path, Steady(), spec_of(mode="advise"), DAY[:7])
     run.day()
     made = replayed(run, Steady())
     assert made.recorded.reconfigurations == 0 and made.recorded.peak_slots == 2
@@ -233,14 +222,14 @@ def test_replay_when_the_recording_only_advised_then_the_replay_acts(
 def test_replay_when_slots_belong_to_a_person_then_the_tuner_only_advises(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    run = launched(tmp_path, monkeypatch, Steady(), spec_of(owners={"slots": "person"}), DAY[:5])
+    run = launched(tmp_path, Steady(), spec_of(owners={"slots": "person"}), DAY[:5])
     run.day()
     made = replayed(run, Fixed(5), "fixed")
     assert {k.replayed.action for k in made.looks} == {Action.ADVISE}
     assert made.replayed.peak_slots == 2
 
 
-def test_replay_when_the_tuner_is_the_specs_own_then_its_options_stay_in_force(day: Run) -> None:
+def test_replay_keeps_the_options_of_the_specs_own_tuner(day: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     tuner = day.spec.tuner.model_copy(update={"options": {"room": 0.5, "calm": True}})
     spec = day.spec.model_copy(update={"tuner": tuner})
     asked = []
@@ -249,25 +238,26 @@ def test_replay_when_the_tuner_is_the_specs_own_then_its_options_stay_in_force(d
         asked.append((name, dict(options)))
         return Steady(name)
 
+    monkeypatch.setattr(registry, "create", make)
     for name in ("steady", "other"):
-        wiring.replay(spec, day.lake, name, {"room": 0.9}, make, None, LATER)
+        wiring.replay(spec, day.lake, name, {"room": 0.9}, None, LATER)
     assert asked == [("steady", {"room": 0.9, "calm": True}), ("other", {"room": 0.9})]
 
 
 def test_replay_when_nothing_was_recorded_then_says_what_is_allowed(tmp_path: Path, day: Run) -> None:
-    with pytest.raises(MillraceError, match=r"since: got '2013-01-02 .*last recorded look, 2013-01-01 12:15:00 UTC"):
+    with pytest.raises(
+        MillraceError, match=r"since: got '2013-01-02 .*last recorded evaluation, 2013-01-01 12:15:00 UTC"
+    ):
         replayed(day, Steady(), since=NOON + timedelta(days=1))
     with pytest.raises(MillraceError, match="a time before"):
         replayed(day, Steady(), since=LATER + timedelta(seconds=1))
     never = spec_of().model_copy(update={"name": "never"})
     with pytest.raises(MillraceError, match=r"pipeline: got 'never'.*millrace trigger never"):
-        wiring.replay(never, day.lake, "steady", {}, lambda *_: Steady(), None, LATER)
+        replay(never, day.tables, "steady", Steady(), {}, None, LATER)
 
 
-def test_replay_when_no_time_is_named_then_takes_a_day_before_the_last_look(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    run = launched(tmp_path, monkeypatch, Steady(), arrivals=[300] * 4)
+def test_replay_covers_the_last_day_by_default(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    run = launched(tmp_path, Steady(), arrivals=[300] * 4)
     run.look()
     run.clock.wait(25 * 3600)
     kept = [run.look(), run.look()]

@@ -2,11 +2,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from include.reporting.placement_figure import placement_figure
+from include.reporting.plan_figures import placement_figure
 from tests.include.control.test_placement_advice import plan
 
 
-def test_figure_when_drawn_then_shows_each_group_once_on_its_node_before_and_after() -> None:
+def test_figure_shows_each_key_group_before_and_after() -> None:
     figure = placement_figure(plan())
     above, below = figure.axes[:2]
     before, after = (np.ma.filled(np.ma.masked_invalid(axes.images[0].get_array()), 0.0) for axes in (above, below))

@@ -20,20 +20,20 @@ def look(p: int, rate: float | None, fixed_s: float = 1.0, ran: int | None = Non
     return Signals("a", NOON - timedelta(seconds=60), NOON, 1, 1, 0, (changed,))
 
 
-def test_level_when_it_ran_then_its_ability_is_the_mean_of_what_was_measured() -> None:
+def test_level_that_ran_has_its_mean_ability() -> None:
     found = abilities("a", [look(2, 400.0, 1.0), look(2, 500.0, 2.0), look(4, 800.0)])
     assert found.rate(2) == pytest.approx(450.0) and found.fixed(2) == pytest.approx(1.5)
     assert found.error_ratio == pytest.approx(0.02)
 
 
-def test_level_when_between_two_that_ran_then_lies_on_the_line_of_their_logarithms() -> None:
+def test_level_between_two_that_ran_is_interpolated_in_logs() -> None:
     found = abilities("a", [look(2, 400.0), look(8, 1600.0)])
     assert found.rate(4) == pytest.approx(800.0)
     bent = abilities("a", [look(1, 100.0), look(4, 200.0)])
     assert bent.rate(2) == pytest.approx((100.0 * 200.0) ** 0.5)
 
 
-def test_level_when_beyond_those_that_ran_then_follows_the_power_law_and_its_fixed_cost_stays() -> None:
+def test_level_beyond_those_that_ran_follows_the_power_law() -> None:
     found = abilities("a", [look(2, 400.0, 1.0), look(4, 800.0, 3.0)])
     assert found.rate(8) == pytest.approx(800.0 * 2**EXPONENT)
     assert found.rate(1) == pytest.approx(400.0 * 0.5**EXPONENT)
@@ -69,7 +69,7 @@ def test_level_when_no_look_fitted_it_then_its_observations_count() -> None:
 
 
 @pytest.mark.parametrize("rate", [float("nan"), float("inf"), 0.0, -4.0])
-def test_level_when_its_figure_is_impossible_then_it_is_as_if_never_measured(rate: float) -> None:
+def test_level_with_an_impossible_figure_counts_as_unmeasured(rate: float) -> None:
     assert abilities("a", [look(2, rate)]).rate(2) is None
     assert abilities("a", [look(2, rate)]).capacity(2, 5) is None
 
@@ -84,7 +84,7 @@ def test_slots_when_the_source_gave_fewer_tasks_then_the_rest_stays_idle() -> No
     assert [found.ran(slots) for slots in (1, 5, 9)] == [1, 5, 5]
 
 
-def test_sustained_rate_when_batches_are_limited_then_pays_the_fixed_cost_every_batch() -> None:
+def test_sustained_rate_pays_the_fixed_cost_of_every_batch() -> None:
     found = abilities("a", [look(2, 400.0, 1.0, batch_rows_limit=400)])
     capacity = found.capacity(2, 5)
     assert capacity is not None

@@ -19,7 +19,7 @@ def recorded(arrival: float | None = 400.0, backlog: int | None = 800) -> AppSig
     return AppSignals("a", 2, 2, False, arrival, 390.0, backlog, 1.0, 9, 8, 0.9, 0.0, 0.5, capacity)
 
 
-def test_app_when_slots_are_too_few_then_the_backlog_grows_by_what_is_not_processed() -> None:
+def test_app_on_too_few_slots_grows_its_backlog() -> None:
     found, waiting = modelled(recorded(), 1, Waiting(1000.0), ABLE, GOAL, Span(60.0))
     assert found.backlog_rows == 1000 + 60 * (400 - 250)
     assert found.backlog_growth_rows_per_s == pytest.approx(150.0)
@@ -39,7 +39,7 @@ def test_app_when_slots_suffice_then_drains_to_what_comes_during_a_batch() -> No
     assert again.backpressured_ratio == 0.0 and again.healthy_batches > 10
 
 
-def test_app_when_restarted_then_what_came_meanwhile_waits_and_is_told_as_its_lag() -> None:
+def test_app_after_a_restart_reports_what_waited_as_lag() -> None:
     span = Span(60.0, down_s=20.0, since_ready_s=25.0)
     found, waiting = modelled(recorded(), 2, Waiting(2000.0), ABLE, GOAL, span)
     assert found.backlog_rows == 2000 + 60 * 400 - 500 * 40
@@ -68,9 +68,7 @@ def test_app_when_just_restarted_then_its_capacity_is_not_known_yet() -> None:
     [(recorded(arrival=None), ABLE), (recorded(), RecordedAbilities()), (recorded(backlog=None), ABLE)],
     ids=["arrival unknown", "ability unknown", "backlog unknown"],
 )
-def test_app_when_something_is_unknown_then_it_stays_unknown_and_is_never_zero(
-    app: AppSignals, able: RecordedAbilities
-) -> None:
+def test_app_keeps_unknown_values_unknown(app: AppSignals, able: RecordedAbilities) -> None:
     waiting = Waiting(None if app.backlog_rows is None else 700.0)
     found, after = modelled(app, 4, waiting, able, GOAL, Span(60.0))
     assert found.capacity is None and found.backlog_rows is None and found.processed_rows_per_s is None
@@ -109,6 +107,6 @@ def test_app_when_modelled_then_rows_are_neither_lost_nor_made(
     assert more.slots == slots + 1
 
 
-def test_planned_rows_when_the_target_is_full_use_then_the_latency_goal_alone_counts() -> None:
+def test_planned_rows_at_full_use_follow_the_latency_goal() -> None:
     assert planned_rows(10.0, 2.0, Objective(target_utilisation=1.0, max_lag_s=30.0)) == 300.0
     assert planned_rows(10.0, 2.0, GOAL) == pytest.approx(100.0)

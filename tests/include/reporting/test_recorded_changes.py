@@ -21,7 +21,7 @@ def change(begin: float, end: float | None, downtime_s: float | None = 8.0) -> R
     return Reconfiguration("a", "a", "d", "T2", 1, 2, 2, at(begin), end and at(end), downtime_s, outcome)  # type: ignore[arg-type]
 
 
-def test_changes_when_asked_at_a_time_then_are_told_as_they_were_known_then() -> None:
+def test_changes_at_a_time_are_as_known_then() -> None:
     done = replace(change(10, 12), achieved={"slots": 5.0})
     changes = RecordedChanges([change(1, 2), done])
     assert changes.known(at(5)) == (change(1, 2),)
@@ -30,7 +30,7 @@ def test_changes_when_asked_at_a_time_then_are_told_as_they_were_known_then() ->
     assert changes.known(at(20)) == (done, change(1, 2))
 
 
-def test_changes_when_the_recording_is_left_then_its_own_are_told_and_not_the_recorded_ones() -> None:
+def test_changes_are_the_replays_own_once_it_has_left() -> None:
     changes = RecordedChanges([change(1, 2), change(10, 12)])
     changes.leave(at(5))
     (made,) = own = changes.restarts(ONE, TWO, "d9", at(5))
@@ -46,7 +46,7 @@ def test_restarts_when_no_app_differs_then_there_is_none() -> None:
     assert RecordedChanges([]).restarts(ONE, ONE, "d", NOON) == ()
 
 
-def test_downtime_when_recorded_then_is_the_median_else_a_usual_one_and_a_given_one_wins() -> None:
+def test_downtime_is_given_or_the_recorded_median_or_usual() -> None:
     recorded = [change(1, 2, 4.0), change(3, 4, 9.0), change(5, 6, 7.0), change(7, 8, None), change(9, None, None)]
     assert RecordedChanges(recorded).downtime_s == 7.0
     assert RecordedChanges([]).downtime_s == DOWNTIME_S

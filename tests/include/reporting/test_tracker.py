@@ -17,7 +17,7 @@ from include.model.decision import Action, Decision, Proposal
 from include.model.deployment import Change
 from include.model.signals import AppSignals, Capacity, Signals
 from include.model.spec import PipelineSpec
-from include.reporting.models import CHAMPION, MATERIAL_RATIO, level_means, material
+from include.reporting.mlflow_client import CHAMPION, MATERIAL_RATIO, level_means, material
 from include.reporting.tracker import MlflowTracker
 
 NOON = datetime(2013, 1, 1, 12, tzinfo=UTC)
@@ -71,7 +71,7 @@ def client(tracker: MlflowTracker) -> Any:
     return MlflowClient(tracker.uri, registry_uri=tracker.uri)
 
 
-def test_change_when_logged_then_the_run_tells_all_of_it_and_links_the_decision(tracker: MlflowTracker) -> None:
+def test_run_of_a_change_holds_all_and_links_the_decision(tracker: MlflowTracker) -> None:
     made = decision(1)
     run_id, models = tracker.log_change(SPEC, made)
     assert run_id is not None and models == {"millrace-delays-delays": "1"}
@@ -97,7 +97,7 @@ def test_change_when_logged_again_then_no_second_run_is_made(tracker: MlflowTrac
     assert tracker.log_change(SPEC, decision(2)) == first
 
 
-def test_surrogate_when_its_training_data_stays_then_no_version_is_added_and_when_it_moves_then_one_is(
+def test_surrogate_gets_a_version_when_its_data_moves(
     tracker: MlflowTracker,
 ) -> None:
     name = "millrace-delays-delays"
@@ -107,7 +107,7 @@ def test_surrogate_when_its_training_data_stays_then_no_version_is_added_and_whe
     assert client(tracker).get_model_version_by_alias(name, CHAMPION).version == before + 1
 
 
-def test_surrogate_when_loaded_by_its_alias_then_predicts_and_holds_no_pickle(tracker: MlflowTracker) -> None:
+def test_surrogate_loads_by_alias_and_holds_no_pickle(tracker: MlflowTracker) -> None:
     import numpy as np
     from mlflow import sklearn as flavour
 
@@ -138,7 +138,7 @@ def test_change_when_the_surrogate_cannot_be_fitted_then_the_run_is_kept(tracker
 
 
 @pytest.mark.parametrize("listening", [False, True], ids=["nobody listens", "never answers"])
-def test_change_when_mlflow_is_out_of_reach_then_gives_nothing_and_does_not_raise(
+def test_change_without_mlflow_gives_nothing_and_raises_nothing(
     listening: bool, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setenv("MLFLOW_HTTP_REQUEST_TIMEOUT", "1")

@@ -12,28 +12,28 @@ from deltalake import write_deltalake
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from include.control.quality import GateResult, check
+from include.control.evaluation import GateResult
+from include.control.quality import QualityGate
 from include.control.quality.docs import EVERY_S, DataDocs
 from include.lake.deployments import DeploymentStore
 from include.lake.reconfigurations import ReconfigurationStore
 from include.lake.records import batch_row
 from include.model.decision import Action, Outcome, Reconfiguration
 from include.model.protocols import Cursor
-from tests.include.control.looks import NAME, NOON, World, batch, good_rows, world, write, write_app
+from tests.include.control.world import NAME, NOON, World, batch, good_rows, world, write, write_app
 
 Rows = list[dict[str, Any]]
 
 
 @pytest.fixture
-def w(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> World:
-    monkeypatch.setattr(DataDocs, "keep", lambda *_: None)
+def w(tmp_path: Path) -> World:
     made = world(tmp_path)
     made.run()
     return made
 
 
 def gate(w: World, cursor: Cursor | None = None) -> GateResult:
-    return check(w.loop.spec, w.lake, cursor or Cursor(), w.clock())
+    return w.loop.gate.check(cursor or Cursor(), w.clock())
 
 
 def later(w: World, rows: Rows) -> GateResult:
@@ -97,7 +97,7 @@ BAD = {
 
 
 @pytest.mark.parametrize("case", BAD)
-def test_gate_when_rows_are_bad_then_names_the_expectation_the_column_and_the_rows(w: World, case: str) -> None:
+def test_gate_names_expectation_column_and_rows(w: World, case: str) -> None:
     spoil, expectation, column, number, value = BAD[case]
     result = later(w, spoil(new_rows()))
     assert not result.passed
@@ -137,8 +137,7 @@ def test_gate_when_idle_markers_stand_for_batches_then_passes(w: World) -> None:
     assert later(w, marks).passed
 
 
-def test_gate_when_tables_are_missing_then_names_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(DataDocs, "keep", lambda *_: None)
+def test_gate_when_tables_are_missing_then_names_them(tmp_path: Path) -> None:
     w = world(tmp_path)
     DeploymentStore(w.lake).commit(w.loop.spec.first_deployment(), None)
     result = gate(w)
@@ -146,10 +145,7 @@ def test_gate_when_tables_are_missing_then_names_them(tmp_path: Path, monkeypatc
     assert "telemetry/batches is missing" in result.sentence
 
 
-def test_gate_when_the_app_has_just_started_then_waits_for_its_first_row(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(DataDocs, "keep", lambda *_: None)
+def test_gate_when_the_app_has_just_started_then_waits_for_its_first_row(tmp_path: Path) -> None:
     w = world(tmp_path)
     DeploymentStore(w.lake).commit(w.loop.spec.first_deployment(), None)
     start = Reconfiguration(NAME, NAME, None, "T2", None, 1, 1, NOON, None, None, Outcome.OPEN)
@@ -181,16 +177,13 @@ def test_gate_when_the_pipeline_is_stopped_then_old_telemetry_is_fine(w: World) 
     assert gate(w).passed
 
 
-def test_gate_when_a_row_of_the_future_was_told_then_does_not_hide_staleness(w: World) -> None:
+def test_gate_is_not_fooled_by_a_row_of_the_future(w: World) -> None:
     refused = later(w, BAD["future"][0](new_rows()))
     w.clock.wait(200)
     assert any(f.column == "tables.age_s" for f in gate(w, refused.read_to).failures)
 
 
-def test_gate_when_a_column_is_missing_or_of_another_type_then_names_it(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(DataDocs, "keep", lambda *_: None)
+def test_gate_when_a_column_is_missing_or_of_another_type_then_names_it(tmp_path: Path) -> None:
     w = world(tmp_path)
     DeploymentStore(w.lake).commit(w.loop.spec.first_deployment(), None)
     foreign = pa.table({"pipeline": [NAME], "time": pa.array([NOON], pa.timestamp("us", "UTC")), "rows_in": ["many"]})
@@ -211,8 +204,14 @@ def test_gate_when_the_log_is_broken_then_refuses_with_the_table(w: World) -> No
     assert not result.passed and "telemetry/batches" in result.sentence
 
 
-def test_docs_when_a_gate_refuses_then_are_kept_and_built_again_only_for_news(tmp_path: Path) -> None:
-    w = world(tmp_path)
+def with_docs(home: Path) -> World:
+    w = world(home)
+    w.loop.gate = QualityGate(w.loop.spec, w.tables, DataDocs(home / "gx" / NAME))
+    return w
+
+
+def test_docs_are_built_again_only_for_news(tmp_path: Path) -> None:
+    w = with_docs(tmp_path)
     w.run()
     first = gate(w)
     index = Path((first.docs or "").removeprefix("file://"))
@@ -230,8 +229,8 @@ def test_docs_when_a_gate_refuses_then_are_kept_and_built_again_only_for_news(tm
     assert len(list(index.parent.glob("validations/tables/*/*/*.html"))) == 3
 
 
-def test_docs_when_the_folder_cannot_be_written_then_the_gate_still_judges(tmp_path: Path) -> None:
-    w = world(tmp_path)
+def test_gate_judges_where_docs_cannot_be_written(tmp_path: Path) -> None:
+    w = with_docs(tmp_path)
     w.run()
     (tmp_path / "gx").write_text("a file where the folder should be")
     result = gate(w)
@@ -274,9 +273,8 @@ corruptions = st.one_of(
 @settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(spoil=corruptions)
 def test_look_when_the_telemetry_is_corrupted_then_never_takes_slots_away(
-    tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch, spoil: Callable[[Rows], Rows]
+    tmp_path_factory: pytest.TempPathFactory, spoil: Callable[[Rows], Rows]
 ) -> None:
-    monkeypatch.setattr(DataDocs, "keep", lambda *_: None)
     w = world(tmp_path_factory.mktemp("home"))
     w.run(slots=6)
     w.plant.arrival = 1440.0 - 1

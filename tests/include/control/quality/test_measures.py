@@ -42,7 +42,7 @@ def part(check: Check, column: list[Any]) -> Part:
 
 
 @pytest.mark.parametrize("check", [c for c in CHECKS if not isinstance(c, Unique)], ids=lambda c: f"{c.columns[0]}")
-def test_check_when_one_value_of_many_is_bad_then_all_together_are_not_sound(check: Check) -> None:
+def test_check_when_one_value_is_bad_then_the_whole_is_unsound(check: Check) -> None:
     good, bad = values(check)
     others = [part(c, [values(c)[0]] * 3) for c in CHECKS if not isinstance(c, Unique)]
     assert sound([*others, part(check, [good, good])])

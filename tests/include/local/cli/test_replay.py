@@ -21,8 +21,7 @@ from tests.include.control.recorded_run import DAY, Steady, launched, spec_of
 def recorded(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A home with a recorded day; tests only read it."""
     home = tmp_path_factory.mktemp("home")
-    with pytest.MonkeyPatch.context() as patch:
-        launched(home, patch, Steady("conttune"), spec_of("conttune")).day()
+    launched(home, Steady("conttune"), spec_of("conttune")).day()
     return home
 
 
@@ -46,7 +45,14 @@ def test_replay_when_shown_then_a_stranger_reads_what_was_and_what_would_be(caps
     out = told(capsys, "delays", "--tuner", "steady", "--option", "patience=2")
     assert out.startswith("Replay of delays with steady (patience=2)\n")
     words = " ".join(out.split())
-    for part in ("was done would be", "2 → 5", "core-seconds", "looks with too few slots", "modelled", "--all shows"):
+    for part in (
+        "was done would be",
+        "2 → 5",
+        "core-seconds",
+        "evaluations with too few slots",
+        "modelled",
+        "--all shows",
+    ):
         assert part in words
     assert words.endswith("for other slots ran than recorded.")
     assert max(map(len, out.splitlines())) <= 100

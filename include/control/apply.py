@@ -1,0 +1,115 @@
+"""From a Decision to a Deployment version and a reconfigured plant; safe to repeat at any point."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import datetime
+
+from include.control.approval import find_decision, record_veto, veto_of
+from include.control.guard_context import read_guard_context
+from include.control.guards import QUALITY, first_veto, judge, reason_code
+from include.control.proposals import is_forced
+from include.lake.control_tables import ControlTables
+from include.lake.deployments import OUTRUN, SlotsInUse
+from include.model.decision import Action, Decision, GuardOutcome, Reconfiguration
+from include.model.deployment import Deployment
+from include.model.errors import Conflict, Settled
+from include.model.protocols import Plant
+from include.model.spec import PipelineSpec
+
+
+@dataclass(frozen=True)
+class Objection:
+    """Why a Decision does not become a version.
+
+    Attributes:
+        reason: Reason code.
+        why: The reason for a person, part of a sentence.
+        guards: The guards' trace; empty where they were not asked.
+    """
+
+    reason: str
+    why: str
+    guards: tuple[GuardOutcome, ...] = ()
+
+
+REFUSED = Objection("refused", "it was refused before")
+
+
+def apply_decision(
+    spec: PipelineSpec, tables: ControlTables, plant: Plant, decision_id: str, clock: Callable[[], datetime]
+) -> tuple[Reconfiguration, ...]:
+    """Commit a Decision's Deployment version and make the plant run it; return what happened.
+
+    A Decision that changes nothing gives nothing. The guards judge it again before it is committed: what has happened
+    since it was made, a person's approval included, counts. A repeated call finds the version it made and only asks
+    the plant again.
+
+    Args:
+        spec: The pipeline.
+        tables: Its control tables.
+        plant: What is reconfigured.
+        decision_id: The Decision.
+        clock: The present (UTC), asked again where another commit came first.
+
+    Raises:
+        Settled: Quietly, if the Decision was vetoed, before or just now.
+        Conflict: If other changes kept coming first; try again.
+        MillraceError: If there is no such Decision of this pipeline.
+    """
+    decision = find_decision(tables, spec.name, decision_id)
+    if decision.action not in (Action.APPLY, Action.AWAIT) or decision.target is None:
+        return ()
+    version = _commit(spec, tables, decision, decision.target, clock)
+    latest = tables.deployments.latest(spec.name)
+    replaced = latest is None or latest.version != version.version
+    return () if replaced else plant.apply(version)
+
+
+def _commit(
+    spec: PipelineSpec, tables: ControlTables, decision: Decision, target: Deployment, clock: Callable[[], datetime]
+) -> Deployment:
+    """Return the version that the Decision became, by this call or an earlier one."""
+    deployments = tables.deployments
+    for in_use in deployments.attempts():
+        # asked before the version is looked for, so that one that is made in between is no refusal
+        settled = deployments.is_settled(decision.decision_id) or veto_of(tables, decision) is not None
+        version = deployments.made_by(spec.name, decision.decision_id)
+        if version is not None:
+            return version
+        now = clock()
+        objection = REFUSED if settled else _objection(spec, tables, decision, target, in_use, now)
+        if objection is not None:
+            message = f"Decision {decision.decision_id} is not applied: {objection.why}."
+            veto = record_veto(tables, decision, objection.reason, message, now, objection.guards)
+            raise Settled(veto.sentence)
+        with suppress(Conflict):
+            return deployments.commit(target, decision.base_version, in_use)
+    raise Conflict(OUTRUN)
+
+
+def _objection(
+    spec: PipelineSpec,
+    tables: ControlTables,
+    decision: Decision,
+    target: Deployment,
+    in_use: SlotsInUse,
+    now: datetime,
+) -> Objection | None:
+    late_s = (now - decision.time).total_seconds() - spec.approval_expires_s
+    if decision.action is Action.AWAIT and late_s > 0:
+        return Objection("approval_expired", f"its approval came {late_s:.0f} s too late")
+    current = in_use.latest(spec.name)
+    if current is None or current.version != decision.base_version:
+        newest = current.version if current else "none"
+        why = f"it was made on version {decision.base_version}, and the newest is {newest}"
+        return Objection("base_version_moved", why)
+    forced, others = is_forced(decision.proposals), in_use.others(spec.name)
+    trace = judge(read_guard_context(spec, tables, current, now, others, forced=forced), target)
+    veto = first_veto(trace)
+    if veto is None:
+        return None
+    quality = tuple(outcome for outcome in decision.guards if outcome.guard == QUALITY)  # judged when it was decided
+    return Objection(reason_code(veto), f"{veto.guard}: {veto.reason}", (*quality, *trace))

@@ -1,0 +1,226 @@
+"""From what was observed to a Decision: the same function for a live evaluation and for a replayed one.
+
+Nothing is read from a table and nothing is stored here: what came before comes in as :class:`DecisionContext`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+
+from include.control import messages
+from include.control.evaluation import NO_REQUEST, EvaluationInput, GateResult, Hold, Request
+from include.control.guard_context import GuardContext
+from include.control.guards import first_veto, judge, quality_outcome, reason_code
+from include.control.proposals import FAILED, Proposals, collect_proposals, forced_proposals
+from include.model.decision import Action, Decision, GuardOutcome, Memory
+from include.model.deployment import Deployment
+from include.model.protocols import Optimizer
+from include.model.signals import Signals
+from include.model.spec import Mode, PipelineSpec
+
+ACTION_OF_MODE = {Mode.ADVISE: Action.ADVISE, Mode.APPROVE: Action.AWAIT, Mode.AUTO: Action.APPLY}
+
+
+@dataclass(frozen=True)
+class Question:
+    """A Decision that was put before a person, and the veto that ended it; None while it waits."""
+
+    decision: Decision
+    veto: Decision | None
+
+
+@dataclass(frozen=True)
+class DecisionContext:
+    """All that a Decision rests on beside what was observed.
+
+    Attributes:
+        spec: The pipeline.
+        decision_id: Id of the Decision to make.
+        now: The present (UTC).
+        action: What becomes of a change that no guard vetoes.
+        owners: The optimizer that owns each field of the Deployment.
+        optimizers: By registry name.
+        guards: What the guards judge by, the newest Deployment included; None before the first launch.
+        ran: The Deployment that was measured, if it is known.
+        memories: What each optimizer remembered after the last evaluation.
+        request: What a person asked of the evaluation.
+        questions: What a person was asked lately, newest first.
+    """
+
+    spec: PipelineSpec
+    decision_id: str
+    now: datetime
+    action: Action
+    owners: Mapping[str, str]
+    optimizers: Mapping[str, Optimizer]
+    guards: GuardContext | None
+    ran: Deployment | None = None
+    memories: Mapping[str, Memory] = field(default_factory=dict)
+    request: Request = NO_REQUEST
+    questions: Sequence[Question] = ()
+
+    @property
+    def forced(self) -> bool:
+        """Whether a person demands a change."""
+        return self.request.forced_slots is not None
+
+
+def action_of(mode: Mode, request: Request) -> Action:
+    """Return what becomes of a change that no guard vetoes."""
+    if request.dry_run:
+        return Action.ADVISE
+    return Action.APPLY if request.forced_slots is not None else ACTION_OF_MODE[mode]
+
+
+def decide(observation: EvaluationInput, context: DecisionContext) -> tuple[Decision, Mapping[str, Memory]]:
+    """Return what becomes of an evaluation, and what its optimizers want to remember.
+
+    A hold, an advice, a veto, or a change as far as ``context.action`` goes; where optimizers are not asked, none
+    remembers anything.
+    """
+    draft, guards = _draft(observation, context), context.guards
+    if guards is None:
+        return _held(draft, observation.gate, messages.not_launched(context.spec.name)), {}
+    hold = _obstacle(observation, context, guards.current)
+    if hold is not None:
+        return _held(draft, observation.gate, hold), {}
+    proposals = _proposals(observation.signals, context, guards.current)
+    decision = replace(draft, proposals=proposals.proposals, predicted=proposals.predicted)
+    if proposals.failure is not None:
+        message = f"Nothing is changed: {proposals.failure}"
+        return replace(decision, reason_code=FAILED, sentence=message, predicted={}), proposals.memories
+    if not proposals.changes:
+        return _unchanged(decision, proposals, context.request), proposals.memories
+    quality = quality_outcome(observation.gate, forced=context.forced)
+    return _judged(decision, proposals, quality, context, guards), proposals.memories
+
+
+def not_running_yet(signals: Signals, current: Deployment, ran: Deployment | None) -> Hold | None:
+    """Return why signals of another version decide nothing; None if they are of this one.
+
+    Args:
+        signals: What was measured.
+        current: The newest version.
+        ran: The version that was measured, if it is known: the same apps under another number are as good.
+    """
+    if signals.deployment_version == current.version or (ran is not None and ran.apps == current.apps):
+        return None
+    return messages.not_running_yet(current.version, signals.deployment_version)
+
+
+def _draft(observation: EvaluationInput, context: DecisionContext) -> Decision:
+    cursor = observation.since if context.request.dry_run else observation.until or observation.since
+    return Decision(
+        decision_id=context.decision_id,
+        pipeline=context.spec.name,
+        time=context.now,
+        action=Action.HOLD,
+        reason_code="",
+        sentence="",
+        signals=observation.signals,
+        base_version=context.guards.current.version if context.guards else None,
+        config_hash=context.spec.config_hash,
+        cursor_version=cursor.telemetry_version,
+        cursor_until=cursor.until,
+        cursor_table=cursor.table_id,
+    )
+
+
+def _held(draft: Decision, gate: GateResult, hold: Hold) -> Decision:
+    trace = () if gate.passed else (quality_outcome(gate),)
+    return replace(draft, reason_code=hold.reason, sentence=hold.message, guards=trace)
+
+
+def _obstacle(observation: EvaluationInput, context: DecisionContext, current: Deployment) -> Hold | None:
+    """Return what ends the evaluation before any optimizer is asked; None if nothing does."""
+    if not current.running:
+        return messages.stopped(context.spec.name)
+    if context.forced:
+        return None
+    if observation.hold is not None:
+        return observation.hold
+    if not observation.gate.passed:
+        return messages.bad_telemetry(observation.gate)
+    if observation.signals is None:
+        return messages.NOTHING_MEASURED
+    return not_running_yet(observation.signals, current, context.ran)
+
+
+def _proposals(signals: Signals | None, context: DecisionContext, current: Deployment) -> Proposals:
+    if context.forced or signals is None:
+        return forced_proposals(context.request, context.spec.app, current)
+    return collect_proposals(context.optimizers, signals, current, context.memories, context.owners)
+
+
+def _unchanged(decision: Decision, proposals: Proposals, request: Request) -> Decision:
+    proposed = next((p.reason_code for p in proposals.proposals if p.changes), None)
+    advised = next((p.reason_code for p in proposals.proposals if p.advises), None)
+    # who sizes comes last, and says something in every evaluation
+    last = next((p.reason_code for p in reversed(proposals.proposals)), "nothing_proposed")
+    return replace(
+        decision,
+        action=Action.ADVISE if proposals.advice or advised else Action.HOLD,
+        reason_code=proposed or advised or last,
+        sentence=messages.explain_hold(proposals, request),
+    )
+
+
+def _judged(
+    decision: Decision, proposals: Proposals, quality: GuardOutcome, context: DecisionContext, guards: GuardContext
+) -> Decision:
+    accepted, trace, put_off = _passing(proposals, guards)
+    veto = first_veto(trace)
+    action = Action.VETO if veto else context.action
+    decision = replace(decision, guards=(quality, *trace))
+    if action is Action.AWAIT:
+        hold = _asked_before(context.questions, guards.current.version, accepted.content)
+        if hold is not None:
+            return replace(decision, reason_code=hold.reason, sentence=hold.message)
+    message = messages.explain_change(action, accepted, decision.signals, veto)
+    message = " ".join(filter(None, (message, put_off)))
+    proposed = next((p.reason_code for p in proposals.proposals if p.changes), "")
+    decision = replace(
+        decision,
+        action=action,
+        reason_code=reason_code(veto) if veto else proposed,
+        sentence=message,
+        predicted=accepted.predicted,
+    )
+    if action in (Action.VETO, Action.ADVISE):
+        return decision
+    author = (context.request.requested_by or "person") if context.forced else "decision"
+    target = replace(accepted.content, author=author, decision_id=decision.decision_id, reason=message)
+    return replace(decision, target=target)
+
+
+def _passing(proposals: Proposals, guards: GuardContext) -> tuple[Proposals, tuple[GuardOutcome, ...], str]:
+    """Return the proposals to go on with, their trace, and the message on what was left out of them.
+
+    A shed ratio must not wait until slots may change: where the guards veto all together, what starts no driver is
+    judged by itself.
+    """
+    trace = judge(guards, proposals.content)
+    veto = first_veto(trace)
+    live = proposals.without_restarts(guards.current)
+    if veto is None or not live.changes or live.changes == proposals.changes:
+        return proposals, trace, ""
+    live_trace = judge(guards, live.content)
+    if first_veto(live_trace) is not None:
+        return proposals, trace, ""
+    left_out = [change for change in proposals.changes if change not in live.changes]
+    return live, live_trace, messages.put_off(left_out, veto)
+
+
+def _asked_before(questions: Sequence[Question], base_version: int, content: Deployment) -> Hold | None:
+    """Return why a person is not asked again: a question still waits, or this very content was refused."""
+    for question in questions:
+        asked = question.decision
+        if asked.base_version != base_version or asked.target is None:
+            continue
+        if question.veto is None:
+            return messages.still_waiting(asked)
+        if question.veto.reason_code == "rejected" and asked.target.content == content.content:
+            return messages.refused_before(question.veto)
+    return None

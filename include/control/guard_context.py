@@ -1,0 +1,124 @@
+"""What the guards judge a change by, beside the content that it leads to."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from include.control.changes import Scaling, failed_changes, last_decided, scaling
+from include.lake.control_tables import ControlTables
+from include.model.decision import Decision, Reconfiguration
+from include.model.deployment import Deployment
+from include.model.join_spec import Join
+from include.model.signals import Bounds
+from include.model.spec import GuardsSpec, PipelineSpec
+
+JUDGED_BY = timedelta(hours=2)
+"""How far back the guards look: longer than any of them needs."""
+MOST_CHANGES = 500
+
+
+@dataclass(frozen=True)
+class GuardContext:
+    """What the guards judge by.
+
+    Attributes:
+        now: The present (UTC).
+        current: The Deployment that a change starts from.
+        bounds: Allowed slots of an app.
+        limits: The spec's guards.
+        max_per_hour: Changes allowed in any hour.
+        history: Reconfigurations of at least the last hour, newest first.
+        scalings: The last verified change of each app's slots.
+        failures: Reconfigurations that failed, newest first, each with the Deployment that it led to.
+        others: Newest Deployments of the other pipelines.
+        forced: True if a person demands the change.
+        open_at_most_s: An open Reconfiguration older than this was left behind by a killed reconciler, seconds.
+        join: The spec's join; None without one.
+    """
+
+    now: datetime
+    current: Deployment
+    bounds: Bounds
+    limits: GuardsSpec
+    max_per_hour: int
+    history: Sequence[Reconfiguration] = ()
+    scalings: Sequence[Scaling] = ()
+    failures: Sequence[tuple[Reconfiguration, Deployment]] = ()
+    others: Sequence[Deployment] = ()
+    forced: bool = False
+    open_at_most_s: float = 600.0
+    join: Join | None = None
+
+    def restarts(self, target: Deployment) -> bool:
+        """Say whether a change starts a driver anew; what is obeyed without that needs no rest, nor a share of them."""
+        return target.apps != self.current.apps
+
+
+def guard_context(
+    spec: PipelineSpec,
+    current: Deployment,
+    now: datetime,
+    history: Sequence[Reconfiguration],
+    decisions: Mapping[str, Decision],
+    deployments: Mapping[int, Deployment],
+    others: Sequence[Deployment],
+    *,
+    forced: bool = False,
+) -> GuardContext:
+    """Return what a change of a pipeline is judged by.
+
+    Args:
+        spec: The pipeline.
+        current: The Deployment that the change starts from.
+        now: The present (UTC).
+        history: Reconfigurations of the last :data:`JUDGED_BY`, newest first.
+        decisions: By id, at least those of :func:`~include.control.changes.last_decided`.
+        deployments: By version, at least those of :func:`~include.control.changes.failed_changes`.
+        others: Newest Deployments of the other pipelines.
+        forced: True if a person demands the change.
+    """
+    decided = ((change, decisions.get(change.decision_id or "")) for change in last_decided(history))
+    failed = ((change, deployments.get(change.to_version or 0)) for change in failed_changes(history))
+    return GuardContext(
+        now=now,
+        current=current,
+        bounds=spec.bounds_contract(),
+        limits=spec.guards,
+        max_per_hour=spec.objective.max_reconfigurations_per_hour,
+        history=history,
+        scalings=[verified for pair in decided if (verified := scaling(*pair)) is not None],
+        failures=[(change, content) for change, content in failed if content is not None],
+        others=others,
+        forced=forced,
+        open_at_most_s=spec.ready_deadline_s + spec.stop_deadline_s,
+        join=spec.join,
+    )
+
+
+def read_guard_context(
+    spec: PipelineSpec,
+    tables: ControlTables,
+    current: Deployment,
+    now: datetime,
+    others: Sequence[Deployment],
+    *,
+    forced: bool = False,
+) -> GuardContext:
+    """Return what a change of a pipeline is judged by now, as the control tables have it.
+
+    Args:
+        spec: The pipeline.
+        tables: The control tables.
+        current: The Deployment that the change starts from.
+        now: The present (UTC).
+        others: Newest Deployments of the other pipelines.
+        forced: True if a person demands the change.
+    """
+    history = tables.reconfigurations.recent(spec.name, MOST_CHANGES, since=now - JUDGED_BY)
+    ids = {change.decision_id or "" for change in last_decided(history)}
+    versions = {change.to_version or 0 for change in failed_changes(history)}
+    decisions = {key: decision for key in ids if (decision := tables.decisions.get(key)) is not None}
+    deployments = {v: content for v in versions if (content := tables.deployments.get(spec.name, v)) is not None}
+    return guard_context(spec, current, now, history, decisions, deployments, others, forced=forced)

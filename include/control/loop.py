@@ -1,0 +1,200 @@
+"""One evaluation: observe, decide, apply. Each ends as a recorded Decision, holds included."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from typing import Protocol
+
+from include.control import messages
+from include.control.apply import apply_decision
+from include.control.approval import veto_of
+from include.control.changes import verify
+from include.control.cursor import refused, starting_point, unreported_files
+from include.control.decide import DecisionContext, Question, action_of, decide
+from include.control.evaluation import NO_REQUEST, EvaluationInput, GateResult, Hold, Request
+from include.control.guard_context import read_guard_context
+from include.control.observations import new_observations
+from include.lake.control_tables import ControlTables
+from include.lake.decisions import new_decision_id
+from include.model.codec import to_json
+from include.model.decision import Action, Decision, Memory, Reconfiguration
+from include.model.errors import MillraceError, NotReady
+from include.model.protocols import Cursor, Optimizer, Plant, Tracker
+from include.model.spec import PipelineSpec
+
+NOT_JUDGED = GateResult(True, sentence="not judged")
+
+
+class Gate(Protocol):
+    """Judges telemetry before any optimizer sees it."""
+
+    def check(self, since: Cursor, now: datetime) -> GateResult:
+        """Judge what was committed since a cursor."""
+        ...
+
+
+@dataclass
+class ControlLoop:
+    """A pipeline's control loop; its collaborators come in, its state lies in the lake.
+
+    Attributes:
+        spec: The pipeline.
+        tables: The control tables.
+        gate: Judges the telemetry.
+        plant: What is observed and reconfigured.
+        optimizers: By registry name.
+        tracker: Where changes are logged.
+        clock: The present (UTC).
+    """
+
+    spec: PipelineSpec
+    tables: ControlTables
+    gate: Gate
+    plant: Plant
+    optimizers: Mapping[str, Optimizer]
+    tracker: Tracker
+    clock: Callable[[], datetime]
+
+    def observe(self, request: Request = NO_REQUEST) -> EvaluationInput:
+        """Judge and collect the telemetry since the last evaluation, and check what earlier changes achieved.
+
+        Args:
+            request: What a person asked; a forced change needs no telemetry, so nothing stands in its way.
+
+        Raises:
+            NotReady: Quietly, if there is nothing new.
+        """
+        since, note = starting_point(self.tables, self.spec.name)
+        start = EvaluationInput(self.spec.name, None, NOT_JUDGED, since, time=self.clock(), until=since, note=note)
+        hold = self._not_running()
+        if hold is not None:
+            return replace(start, hold=hold)
+        try:
+            return self._collect(start)
+        except NotReady as outcome:
+            if request.forced_slots is None:
+                raise
+            return replace(start, hold=Hold("not_ready", str(outcome)))
+
+    def decide(self, observation: EvaluationInput, request: Request = NO_REQUEST) -> Decision:
+        """Decide on what was observed and record it; the same observation gives the same Decision, once.
+
+        Args:
+            observation: What :meth:`observe` returned.
+            request: What a person asked.
+        """
+        span = to_json((observation.since, observation.until))
+        decision_id = new_decision_id(observation.time or self.clock(), self.spec.name, span, to_json(request))
+        recorded = self.tables.decisions.get(decision_id)
+        if recorded is not None:
+            return recorded
+        memories: Mapping[str, Memory] = {}
+        if request.forced_slots is None and observation.signals is not None:
+            try:
+                memories = self._memories(decision_id)
+            except MillraceError as error:
+                observation = replace(observation, hold=messages.memory_unreadable(error))
+        decision, learned = decide(observation, self._context(decision_id, observation, memories, request))
+        if observation.note:
+            decision = replace(decision, sentence=f"{decision.sentence} {observation.note}")
+        if decision.action in (Action.APPLY, Action.AWAIT) or any(p.planned for p in decision.proposals):
+            run_id, models = self.tracker.log_change(self.spec, decision)
+            decision = replace(decision, mlflow_run_id=run_id, models=models)
+        if not request.dry_run:
+            self._remember(decision, learned)
+        self.tables.decisions.record(decision)
+        return decision
+
+    def apply(self, decision_id: str) -> tuple[Reconfiguration, ...]:
+        """Make a Decision real, see :func:`~include.control.apply.apply_decision`."""
+        return apply_decision(self.spec, self.tables, self.plant, decision_id, self.clock)
+
+    def _not_running(self) -> Hold | None:
+        current = self.tables.deployments.latest(self.spec.name)
+        if current is None:
+            return messages.not_launched(self.spec.name)
+        if not current.running:
+            return messages.stopped(self.spec.name)
+        failure = self.tables.reconfigurations.given_up(current)
+        return None if failure is None else messages.driver_failed(failure)
+
+    def _collect(self, start: EvaluationInput) -> EvaluationInput:
+        result = self._name_unreadable(self._judge(start))
+        if result.hold is not None or not result.gate.passed:
+            return result
+        try:
+            signals = self.plant.observe(start.since)
+            if signals.telemetry_version > result.gate.read_to.telemetry_version:
+                result = self._judge(start)  # rows came in between: judge them too
+            result = self._name_unreadable(result)
+            if result.hold is not None:
+                return result
+            for change, decision in verify(self.tables, signals):
+                self.tracker.log_achieved(decision.mlflow_run_id, change.achieved)
+        except NotReady:
+            result = self._name_unreadable(result)
+            if result.hold is None:
+                raise
+            return result
+        except Exception as error:
+            return replace(result, hold=messages.collect_failed(error))
+        if not result.gate.passed:
+            return result
+        return replace(
+            result, signals=signals, until=Cursor(signals.telemetry_version, signals.until, start.since.table_id)
+        )
+
+    def _judge(self, start: EvaluationInput) -> EvaluationInput:
+        gate = self.gate.check(start.since, self.clock())
+        return replace(start, gate=gate, until=gate.read_to, note=" ".join(filter(None, (start.note, gate.note))))
+
+    def _name_unreadable(self, observation: EvaluationInput) -> EvaluationInput:
+        """Return an evaluation's input that ends with files which could not be read, unless all were named before."""
+        files = unreported_files(self.tables, self.spec.name, self.clock())
+        if not files:
+            return observation
+        gate = observation.gate
+        return replace(observation, gate=refused(gate, files), hold=messages.unreadable(files, gate))
+
+    def _memories(self, decision_id: str) -> Mapping[str, Memory]:
+        latest = self.tables.memories.latest
+        return {name: latest(self.spec.name, name, besides=decision_id) for name in self.optimizers}
+
+    def _context(
+        self, decision_id: str, observation: EvaluationInput, memories: Mapping[str, Memory], request: Request
+    ) -> DecisionContext:
+        """Read once all that the Decision rests on."""
+        spec, now, signals = self.spec, self.clock(), observation.signals
+        in_use = self.tables.deployments.slots_in_use()
+        current, others = in_use.latest(spec.name), in_use.others(spec.name)
+        forced, action = request.forced_slots is not None, action_of(spec.mode, request)
+        return DecisionContext(
+            spec=spec,
+            decision_id=decision_id,
+            now=now,
+            action=action,
+            owners=spec.field_owners,
+            optimizers=self.optimizers,
+            guards=read_guard_context(spec, self.tables, current, now, others, forced=forced) if current else None,
+            ran=self.tables.deployments.get(spec.name, signals.deployment_version) if signals else None,
+            memories=memories,
+            request=request,
+            questions=self._questions(now) if action is Action.AWAIT else (),
+        )
+
+    def _questions(self, now: datetime) -> list[Question]:
+        expiry = timedelta(seconds=self.spec.approval_expires_s)
+        asked = self.tables.decisions.awaiting(self.spec.name, now - expiry)
+        return [Question(decision, veto_of(self.tables, decision)) for decision in asked]
+
+    def _remember(self, decision: Decision, memories: Mapping[str, Memory]) -> None:
+        """Store what was learned. The Decision comes after it: until it is there, a retry begins anew."""
+        name, signals = self.spec.name, decision.signals
+        if signals is not None:
+            # a table made anew counts its versions from 0 again
+            looks = f"looks/{decision.cursor_table}" if decision.cursor_table else "looks"
+            self.tables.observations.add(name, new_observations(signals), looks, signals.telemetry_version)
+        for optimizer, memory in memories.items():
+            self.tables.memories.record(name, optimizer, decision.decision_id, decision.time, memory)

@@ -1,1 +1,0 @@
-"""The cycle's memory in the lake: one store a control table."""

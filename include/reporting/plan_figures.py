@@ -1,0 +1,154 @@
+"""Pictures of plans and joins: where key groups sit, what ingest nodes are to get, what join workers keep."""
+
+from __future__ import annotations
+
+from datetime import UTC
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from include.model.admission import AdmissionPlan
+from include.model.join import JoinSignals
+from include.model.placement import PlacementPlan
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+COLOURS = "viridis"
+
+MOST_LINES = 10
+"""Nodes that are drawn one by one; of more, the fullest ones are, and the span of the others."""
+
+
+def placement_figure(plan: PlacementPlan) -> Figure:
+    """Return two heat maps of nodes x key groups, one colour scale, the node's load beside each row.
+
+    Groups are in the order of the node they are to sit on, heaviest first, so that the plan shows as blocks.
+    """
+    from matplotlib.figure import Figure  # no pyplot: no display, no global state
+
+    load = np.array(plan.load)
+    order = np.lexsort((-load, np.array(plan.after)))
+    figure = Figure(figsize=(10, 1.6 + 0.55 * 2 * max(2, len(plan.nodes))), layout="constrained")
+    above, below = figure.subplots(2, 1, sharex=True)
+    parts = (
+        (above, "before", plan.before, plan.loads_before, plan.distance_before, plan.collocation_before),
+        (below, "after", plan.after, plan.loads_after, plan.distance_after, plan.collocation_after),
+    )
+    image = None
+    for axes, word, node, loads, distance, together in parts:
+        cells = np.full((len(plan.nodes), len(load)), np.nan)
+        placed = np.array(node)[order]
+        at = np.flatnonzero(placed >= 0)
+        cells[placed[at], at] = load[order][at]
+        image = axes.imshow(cells, aspect="auto", cmap=COLOURS, vmin=0, vmax=float(load.max()), interpolation="nearest")
+        names = [f"{name}  {of:.0f}" for name, of in zip(plan.nodes, loads, strict=True)]
+        axes.set_yticks(range(len(names)), names)
+        proven = f" (proven minimum {plan.bound:.1f})" if word == "after" else ""
+        stay = f"{100 * together:.0f} % of rows stay on their node"
+        axes.set_title(f"{word}: load distance {distance:.1f}{proven}, {stay}", fontsize="medium", loc="left")
+    below.set_xlabel(f"{len(load)} key groups; beside each node its load in points of {plan.resource}")
+    if image is not None:
+        figure.colorbar(image, ax=[above, below], label="load of a key group (points)")
+    return figure
+
+
+def admission_figure(plan: AdmissionPlan) -> Figure:
+    """Return two charts over time: rates of all streams, forecast and arrived; rates of each node and its capacity."""
+    from matplotlib.figure import Figure  # no pyplot: no display, no global state
+
+    figure = Figure(figsize=(10, 7), layout="constrained")
+    above, below = figure.subplots(2, 1)
+    _past(above, plan)
+    _ahead(below, plan)
+    for axes in (above, below):
+        axes.set_ylabel("rows/s of event time")
+        axes.set_ylim(bottom=0)
+        axes.grid(alpha=0.3)
+        # beside the chart: lines that rise would cross it anywhere inside
+        axes.legend(loc="upper left", bbox_to_anchor=(1.0, 1.0), fontsize="small")
+        _dates(axes)
+    return figure
+
+
+def _past(axes: Axes, plan: AdmissionPlan) -> None:
+    periods = len(plan.total_came)
+    edges = _edges(plan, -periods, 0)
+    axes.stairs(plan.total_came, edges, baseline=None, color="black", label="arrived")
+    axes.stairs(plan.total_forecast, edges, baseline=None, color="tab:orange", label="forecast")
+    accuracy = "no forecast yet"
+    if plan.total_error is not None and plan.error is not None:
+        accuracy = f"forecasts off by {100 * plan.total_error:.0f} % in total, {100 * plan.error:.0f} % by stream"
+    title = f"all {plan.streams} streams, forecast a period ahead, newest periods ({periods}): {accuracy}"
+    axes.set_title(title, fontsize="medium", loc="left")
+
+
+def _ahead(axes: Axes, plan: AdmissionPlan) -> None:
+    edges, used = _edges(plan, 0, plan.ahead), list(plan.used)
+    loads = np.array([plan.loads[node] for node in used]).reshape(len(used), plan.ahead)
+    fullest = np.argsort(-loads.max(axis=1, initial=0.0), kind="stable")
+    drawn, rest = sorted(fullest[:MOST_LINES].tolist()), fullest[MOST_LINES:]
+    streams = np.bincount(np.array(plan.after, dtype=np.intp), minlength=len(plan.nodes))
+    for at in drawn:
+        label = f"{plan.nodes[used[at]]}  ({streams[used[at]]})"
+        axes.stairs(loads[at], edges, baseline=None, color=f"C{at % MOST_LINES}", label=label)
+    if len(rest):
+        highest, lowest = loads[rest].max(axis=0), loads[rest].min(axis=0)
+        axes.stairs(highest, edges, baseline=lowest, fill=True, alpha=0.3, color="grey", label=f"{len(rest)} others")
+    axes.axhline(plan.capacity, color="black", linestyle="--", label=f"capacity {plan.capacity:.3g}")
+    title = f"{plan.split} ingest nodes by {plan.method}: at most {100 * plan.highest_load:.0f} % of a node"
+    fits = f"within capacity for {plan.holds} of the next {plan.ahead} periods"
+    axes.set_title(f"{title}, {fits}", fontsize="medium", loc="left")
+    axes.set_xlabel("event time (UTC); in brackets the streams of a node")
+
+
+def _edges(plan: AdmissionPlan, first: int, last: int) -> NDArray[np.datetime64]:
+    """Return the begins of periods, counted from the plan's own, and the end of the last one."""
+    begin = np.datetime64(plan.since.astimezone(UTC).replace(tzinfo=None), "s")
+    return begin + np.arange(first, last + 1) * np.timedelta64(plan.period_s, "s")
+
+
+def _dates(axes: Axes) -> None:
+    from matplotlib.dates import AutoDateLocator, ConciseDateFormatter
+
+    locator = AutoDateLocator()  # type: ignore[no-untyped-call]
+    axes.xaxis.set_major_locator(locator)
+    axes.xaxis.set_major_formatter(ConciseDateFormatter(locator))  # type: ignore[no-untyped-call]
+
+
+def join_figure(found: JoinSignals, workers: int) -> Figure:
+    """Return a bar for each worker's window, with the capacity and the offered load a worker, now and afterwards.
+
+    Args:
+        found: What was measured.
+        workers: Workers that the decision leads to, >= 1.
+    """
+    from matplotlib.figure import Figure  # no pyplot: no display, no global state
+    from matplotlib.ticker import MaxNLocator
+
+    figure = Figure(figsize=(7.5, 4.5), layout="constrained")
+    axes = figure.subplots()
+    kept = [float("nan") if tuples is None else tuples for tuples in found.window_tuples]
+    axes.bar(range(1, len(kept) + 1), kept, color="tab:blue", alpha=0.7, label="kept")
+    axes.axhline(found.capacity, color="tab:red", label=f"capacity {found.capacity:,}")
+    if found.offered is not None:
+        each, after = found.offered / found.workers, found.offered / workers
+        axes.axhline(each, color="black", linestyle=":", label=f"offered {found.offered:,}: {each:,.0f} a worker")
+        if workers != found.workers:
+            axes.axhline(after, color="tab:green", linestyle="--", label=f"on {workers} workers: {after:,.0f}")
+    axes.set(xlabel="worker", ylabel="tuples of the window")
+    axes.set_xlim(0.5, max(len(kept), workers) + 0.5)
+    axes.set_ylim(bottom=0)
+    axes.xaxis.set_major_locator(MaxNLocator(integer=True))
+    axes.set_title(_title(found, workers), fontsize="medium", loc="left")
+    axes.grid(alpha=0.3, axis="y")
+    axes.legend(loc="upper left", bbox_to_anchor=(1.0, 1.0), fontsize="small")
+    return figure
+
+
+def _title(found: JoinSignals, workers: int) -> str:
+    several = f"{found.workers} worker{'s' * (found.workers != 1)}"
+    step = several if workers == found.workers else f"{several} to {workers}"
+    return f"{step}, blocks of {found.block:,}, {100 * found.shed:.3g} % shed, window of {found.window_s:,.0f} s"

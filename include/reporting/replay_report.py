@@ -1,0 +1,223 @@
+"""A replay for a person, a spreadsheet and a program: sentences, tables, the picture, and its run in MLflow."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import logging
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from include.model.backtest import Backtest, ReplayedLook
+from include.model.codec import to_plain
+from include.model.errors import MillraceError
+from include.reporting.mlflow_client import connect, experiment, line, metrics, params
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+LOG = logging.getLogger(__name__)
+
+KIND_TAG, KIND = "kind", "replay"
+RECORDED, REPLAYED, ARRIVAL, QUIET = "tab:gray", "tab:blue", "tab:red", "0.93"
+FORMATS = ("png", "svg", "pdf")
+COURSES = ("recorded", "replayed")
+COURSE_COLUMNS = ("slots", "decided", "ability_rows_per_s", "backlog_rows", "action", "reason_code", "sentence")
+EVALUATION_COLUMNS = ("time", "span_s", "arrival_rows_per_s", "agreed", "modelled")
+
+
+def summary(backtest: Backtest) -> str:
+    """Return what came of a replay, in two sentences at most."""
+    looks, was, would = backtest.looks, backtest.recorded, backtest.replayed
+    begin, end = looks[0].time, looks[-1].time
+    saved = would.core_s / was.core_s - 1 if was.core_s else 0.0
+    parts = [
+        f"{would.reconfigurations} reconfiguration{_s(would.reconfigurations)} where {was.reconfigurations} "
+        f"{'was' if was.reconfigurations == 1 else 'were'} made",
+        f"{would.core_s:,.0f} core-seconds where {was.core_s:,.0f} were used ({saved:+.0%})",
+        f"{would.under_provisioned} evaluation{_s(would.under_provisioned)} with too few slots where there "
+        f"{'was' if was.under_provisioned == 1 else 'were'} {was.under_provisioned}",
+        f"at most {would.peak_slots} slot{_s(would.peak_slots)} where there were {was.peak_slots}",
+    ]
+    text = (
+        f"On {len(looks)} evaluation{_s(len(looks))} of {backtest.pipeline} from {begin:%Y-%m-%d %H:%M} to "
+        f"{end:%Y-%m-%d %H:%M} UTC, {backtest.tuner} would have decided on the same slots at {backtest.agreed}: "
+        f"{', '.join(parts)}."
+    )
+    if not backtest.modelled:
+        return f"{text} Every evaluation is a recorded one."
+    few = backtest.modelled == 1
+    return (
+        f"{text} {backtest.modelled} evaluation{' is' if few else 's are'} modelled, for other slots ran than recorded."
+    )
+
+
+def plain(backtest: Backtest) -> Mapping[str, Any]:
+    """Return a replay as JSON-able types: its figures, its summary and every evaluation."""
+    return {
+        "pipeline": backtest.pipeline,
+        "tuner": backtest.tuner,
+        "options": to_plain(backtest.options),
+        "summary": summary(backtest),
+        "figures": dict(backtest.figures),
+        "downtime_s": backtest.downtime_s,
+        "looks": [
+            {
+                **_columns(look, EVALUATION_COLUMNS),
+                **{name: _columns(getattr(look, name), COURSE_COLUMNS) for name in COURSES},
+            }
+            for look in backtest.looks
+        ],
+    }
+
+
+def as_csv(backtest: Backtest) -> str:
+    """Return a replay as a table, one row an evaluation."""
+    out = io.StringIO()
+    names = [*EVALUATION_COLUMNS, *(f"{course}_{name}" for course in COURSES for name in COURSE_COLUMNS)]
+    writer = csv.writer(out, lineterminator="\n")
+    writer.writerow(names)
+    for look in backtest.looks:
+        cells = list(_columns(look, EVALUATION_COLUMNS).values())
+        for course in (look.recorded, look.replayed):
+            cells += [_inert(value) for value in _columns(course, COURSE_COLUMNS).values()]
+        writer.writerow(cells)
+    return out.getvalue()
+
+
+def totals(backtest: Backtest) -> Iterator[tuple[str, str, str]]:
+    """Yield the figures as rows of a table: what it is, what was done, what would have been done."""
+    was, would = backtest.recorded, backtest.replayed
+    yield "reconfigurations", f"{was.reconfigurations}", f"{would.reconfigurations}"
+    yield "core-seconds", f"{was.core_s:,.0f}", f"{would.core_s:,.0f}"
+    yield "evaluations with too few slots", f"{was.under_provisioned}", f"{would.under_provisioned}"
+    yield "most slots", f"{was.peak_slots}", f"{would.peak_slots}"
+
+
+def _columns(of: object, names: tuple[str, ...]) -> dict[str, Any]:
+    return {name: to_plain(getattr(of, name)) for name in names}
+
+
+def _inert(value: Any) -> Any:
+    """Return a cell that no spreadsheet takes for a formula, whatever an error's text begins with."""
+    return f"'{value}" if isinstance(value, str) and value.startswith(("=", "+", "-", "@")) else value
+
+
+def _s(count: int) -> str:
+    return "" if count == 1 else "s"
+
+
+def replay_figure(backtest: Backtest) -> Figure:
+    """Return the course of a replay in three pictures over one time axis."""
+    from matplotlib import dates
+    from matplotlib.figure import Figure  # no pyplot: no display, no global state
+
+    looks = backtest.looks
+    figure = Figure(figsize=(10, 7.5), layout="constrained")
+    rates, slots, waiting = figure.subplots(3, 1, sharex=True, height_ratios=(3, 2, 2))
+    times = [look.time for look in looks]
+    load = [_number(k.arrival_rows_per_s) for k in looks]
+    rates.plot(times, load, color=ARRIVAL, label="rows that arrive", zorder=3)
+    rates.set_ylabel("rows/s")
+    slots.set(ylabel="slots", ylim=(0, max(backtest.recorded.peak_slots, backtest.replayed.peak_slots) + 0.5))
+    waiting.set_ylabel("rows waiting")
+    for name, colour, style in (("recorded", RECORDED, "--"), ("replayed", REPLAYED, "-")):
+        course = [getattr(look, name) for look in looks]
+        line: dict[str, Any] = {"color": colour, "linestyle": style, "label": name}
+        able = [_number(c.ability_rows_per_s) for c in course]
+        rates.plot(times, able, drawstyle="steps-pre", **(line | {"label": f"what {name} slots sustain"}))
+        slots.plot(times, [c.decided for c in course], drawstyle="steps-post", **line)
+        waiting.plot(times, [_number(c.backlog_rows) for c in course], **line)
+    for axes in (rates, waiting):
+        axes.set_ylim(0, None)
+    for axes in (rates, slots, waiting):
+        _shade(axes, looks)
+        axes.grid(alpha=0.3)
+    rates.legend(fontsize="small", ncols=2)
+    slots.legend(fontsize="small")
+    locator = dates.AutoDateLocator()  # type: ignore[no-untyped-call]
+    waiting.xaxis.set_major_locator(locator)
+    waiting.xaxis.set_major_formatter(dates.ConciseDateFormatter(locator))  # type: ignore[no-untyped-call]
+    waiting.set_xlabel("time (UTC)")
+    shaded = "; shaded: modelled, for other slots ran than recorded" if backtest.modelled else ""
+    rates.set_title(f"{backtest.pipeline}: {backtest.tuner} beside what was done{shaded}", fontsize="medium")
+    return figure
+
+
+def check_file(path: Path) -> None:
+    """Refuse a file that a figure cannot be written to, before any work is done.
+
+    Raises:
+        MillraceError: If its folder does not exist, or its ending is no known format.
+    """
+    if not path.parent.is_dir():
+        raise MillraceError("--figure", str(path), "a file in a folder that exists", "Make the folder first.")
+    if path.suffix.removeprefix(".").lower() not in FORMATS:
+        allowed = ", ".join(f"a name that ends in .{ending}" for ending in FORMATS)
+        raise MillraceError("--figure", path.name, allowed, "Give it one of these endings.")
+
+
+def write_figure(backtest: Backtest, path: Path) -> None:
+    """Write the picture of a replay to a file that :func:`check_file` accepts."""
+    try:
+        replay_figure(backtest).savefig(path, dpi=150)
+    except OSError as error:
+        raise MillraceError("--figure", str(path), "a file that can be written", str(error)) from error
+
+
+def _shade(axes: Any, looks: Sequence[ReplayedLook]) -> None:
+    """Mark the spans that are modelled, each from the evaluation before it."""
+    begin = None
+    for before, look in zip((looks[0], *looks), looks, strict=False):
+        if look.modelled and begin is None:
+            begin = before.time
+        if begin is not None and (not look.modelled or look is looks[-1]):
+            axes.axvspan(begin, before.time if not look.modelled else look.time, color=QUIET, zorder=0)
+            begin = None
+
+
+def _number(value: float | None) -> float:
+    return float("nan") if value is None else float(value)
+
+
+def log_replay(uri: str | None, backtest: Backtest, artifacts: str | None = None) -> str | None:
+    """Log a replay as a run of its pipeline's experiment and return its id.
+
+    Args:
+        uri: Tracking URI; None logs nothing.
+        backtest: The replay.
+        artifacts: Where a new experiment keeps its artifacts; the server decides by default.
+
+    Returns:
+        The run's id; None if there is no MLflow, or it is out of reach: a replay is shown all the same.
+    """
+    if uri is None:
+        return None
+    try:
+        client = connect(uri)
+        tags = {KIND_TAG: KIND, "mlflow.note.content": summary(backtest)}
+        begin = f"{backtest.looks[0].time:%Y%m%dT%H%M%S}"
+        name = f"{KIND}-{backtest.tuner}-{begin}"
+        experiment_id = experiment(client, backtest.pipeline, artifacts)
+        run_id = str(client.create_run(experiment_id, tags=tags, run_name=name).info.run_id)
+        values = params(
+            {
+                "pipeline": backtest.pipeline,
+                "tuner": backtest.tuner,
+                "since": backtest.looks[0].time.isoformat(),
+                "until": backtest.looks[-1].time.isoformat(),
+                "downtime_s": backtest.downtime_s,
+                **{f"option.{key}": value for key, value in backtest.options.items()},
+            }
+        )
+        client.log_batch(run_id, params=values, metrics=metrics(backtest.figures))
+        client.log_text(run_id, json.dumps(plain(backtest), indent=1), "replay.json")
+        client.log_text(run_id, as_csv(backtest), "replay.csv")
+        client.log_figure(run_id, replay_figure(backtest), "replay.png")
+        client.set_terminated(run_id)
+    except Exception as error:
+        LOG.warning("MLflow at %s: the replay is not logged whole: %s", uri, line(error))
+        return None
+    return run_id

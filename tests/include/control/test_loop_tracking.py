@@ -1,0 +1,54 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from include.lake.decisions import DecisionStore
+from include.lake.reconfigurations import ReconfigurationStore
+from include.model.decision import Action
+from include.reporting.tracker import MlflowTracker
+from tests.include.control.world import NAME, world
+
+
+def test_change_and_its_run_name_each_other(
+    tmp_path: Path,
+) -> None:
+    from mlflow import MlflowClient
+
+    uri = f"sqlite:///{tmp_path / 'mlflow.db'}"
+    w = world(tmp_path, MlflowTracker(uri, artifacts=(tmp_path / "artifacts").as_uri()))
+    w.run()
+    decision = w.loop.decide(w.loop.observe())
+    stored = DecisionStore(w.lake).get(decision.decision_id)
+    assert stored is not None and stored.mlflow_run_id is not None
+    run = MlflowClient(uri).get_run(stored.mlflow_run_id)
+    assert run.data.tags["millrace.decision_id"] == decision.decision_id
+
+    (change,) = w.loop.apply(decision.decision_id)
+    ReconfigurationStore(w.lake).record(change)
+    w.clock.wait(60)
+    w.report(31, 89)
+    w.loop.observe()  # the next look checks what the change achieved
+    verified = ReconfigurationStore(w.lake).recent(NAME, 1)[0]
+    assert verified.achieved == {"processing_ability_rows_per_s": 960.0}
+    metrics = MlflowClient(uri).get_run(stored.mlflow_run_id).data.metrics
+    assert metrics["achieved_processing_ability_rows_per_s"] == 960.0
+
+
+def test_change_is_applied_while_mlflow_is_out_of_reach(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "0")
+    w = world(tmp_path, MlflowTracker("http://127.0.0.1:1"))
+    w.run()
+    decision = w.loop.decide(w.loop.observe())
+    assert (decision.action, decision.mlflow_run_id) == (Action.APPLY, None)
+    assert len(w.loop.apply(decision.decision_id)) == 1
+
+
+def test_hold_when_recorded_then_makes_no_run(tmp_path: Path) -> None:
+    w = world(tmp_path)
+    w.run()
+    w.plant.arrival = 400
+    w.loop.tracker = MlflowTracker(f"sqlite:///{tmp_path / 'mlflow.db'}")
+    assert w.loop.decide(w.loop.observe()).mlflow_run_id is None
+    assert not (tmp_path / "mlflow.db").exists()

@@ -1,0 +1,110 @@
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from include.control.proposals import ORDER, arbitrate, in_order
+from include.model.decision import Proposal
+from include.model.deployment import AppDeployment, Change, Deployment
+
+CURRENT = Deployment(
+    "delays",
+    3,
+    True,
+    {
+        "a": AppDeployment("x", (), 2, 1024, 8, parallelism={"map": 2, "sink": 1}),
+        "b": AppDeployment("x", (), 4, 2048, 8),
+    },
+)
+OWNERS = {"slots": "flow", "parallelism": "flow"}
+plain = st.builds(
+    Change,
+    st.sampled_from(["a", "b", "nowhere"]),
+    st.sampled_from(["slots", "memory_mb", "script"]),
+    st.sampled_from([2, 4, 1024, 2048]),
+    st.integers(1, 8),
+)
+of_operators = st.builds(
+    Change,
+    st.sampled_from(["a", "b"]),
+    st.just("parallelism"),
+    st.sampled_from([1, 2]),
+    st.integers(1, 8),
+    st.sampled_from([None, "map", "sink", "nobody"]),
+)
+names = st.sampled_from(["flow", "albic", "drfm"])
+
+
+def proposal(optimizer: str, *wanted: Change) -> Proposal:
+    return Proposal(optimizer, wanted, "r", "s")
+
+
+@given(
+    names,
+    st.lists(plain | of_operators, max_size=6),
+    st.integers(0, 2),
+    st.dictionaries(st.sampled_from(["slots", "memory_mb", "parallelism"]), names),
+)
+def test_arbitration_changes_owned_fields_only_and_loses_nothing(
+    optimizer: str, wanted: list[Change], level: int, owners: dict[str, str]
+) -> None:
+    accepted, advice = arbitrate(proposal(optimizer, *wanted), CURRENT, owners, level)
+    assert all(owners[c.field] == optimizer for c in accepted)
+    after = CURRENT.with_changes(accepted)  # raises for what does not exist
+    assert all(after.apps[c.app].value(c) == c.value != c.before for c in accepted)
+    assert len({(c.app, c.field, c.operator) for c in accepted}) == len(accepted)
+    told = list(accepted) + [a.change for a in advice]
+    assert all(c in told or c.value == c.before for c in wanted)
+
+
+def test_arbitration_advises_and_names_the_owner_of_a_field() -> None:
+    accepted, advice = arbitrate(proposal("ds2", Change("a", "slots", 2, 4)), CURRENT, OWNERS, 0)
+    assert accepted == ()
+    assert advice[0].sentence == "ds2 advises a: slots 2 -> 4 (slots belongs to flow)"
+
+
+def test_arbitration_leaves_fields_without_owner_to_a_person() -> None:
+    _, advice = arbitrate(proposal("flow", Change("a", "memory_mb", 1024, 2048)), CURRENT, OWNERS, 0)
+    assert "by hand" in advice[0].why
+
+
+def test_arbitration_when_the_level_is_too_low_then_gives_advice() -> None:
+    accepted, advice = arbitrate(proposal("flow", Change("a", "parallelism", 2, 4, "map")), CURRENT, OWNERS, 0)
+    assert accepted == () and "level L0" in advice[0].why
+
+
+def test_arbitration_advises_where_the_value_before_is_stale() -> None:
+    accepted, advice = arbitrate(proposal("flow", Change("a", "slots", 3, 4)), CURRENT, OWNERS, 0)
+    assert accepted == () and "counted on 3" in advice[0].why
+
+
+def test_arbitration_accepts_the_p_of_several_operators() -> None:
+    wanted = (Change("a", "parallelism", 2, 4, "map"), Change("a", "parallelism", 1, 3, "sink"))
+    accepted, advice = arbitrate(proposal("flow", *wanted), CURRENT, OWNERS, 1)
+    assert (accepted, advice) == (wanted, ())
+    accepted, advice = arbitrate(proposal("flow", *wanted, Change("a", "parallelism", 2, 5, "map")), CURRENT, OWNERS, 1)
+    assert accepted == wanted and "twice" in advice[0].why
+
+
+def test_arbitration_advises_on_an_operator_without_p() -> None:
+    _, (nobody,) = arbitrate(proposal("flow", Change("a", "parallelism", 2, 4, "rank")), CURRENT, OWNERS, 1)
+    assert nobody.why == "a has no operator rank with a p of its own"
+    assert nobody.sentence.startswith("flow advises a: parallelism of rank 2 -> 4 (")
+    unnamed, _ = arbitrate(proposal("flow", Change("a", "parallelism", 2, 4)), CURRENT, OWNERS, 1)
+    of_an_app_as_a_whole, _ = arbitrate(proposal("flow", Change("b", "parallelism", 4, 5, "map")), CURRENT, OWNERS, 1)
+    assert unnamed == of_an_app_as_a_whole == ()
+
+
+def test_arbitration_advises_where_an_operators_p_is_stale() -> None:
+    accepted, advice = arbitrate(proposal("flow", Change("a", "parallelism", 1, 4, "map")), CURRENT, OWNERS, 1)
+    assert accepted == () and "counted on 1, and 2 is set" in advice[0].why
+
+
+@given(st.permutations(["flow", "esj", "albic", "drfm"]))
+def test_order_when_optimizers_come_in_any_order_then_a_tuner_comes_last(mixed: list[str]) -> None:
+    assert in_order(mixed) == [*ORDER, "flow"]
+    assert ORDER == ("drfm", "albic", "esj")
+
+
+def test_order_of_several_tuners_is_fixed() -> None:
+    assert in_order(["flow", "ds2", "albic"]) == in_order(["ds2", "albic", "flow"]) == ["albic", "ds2", "flow"]
