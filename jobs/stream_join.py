@@ -12,9 +12,8 @@ from pathlib import Path
 
 sys.path.append(str(Path(__file__).resolve().parents[1]))
 
+from include.joins.lake_link import DeployedSettings, JoinTelemetry
 from include.joins.query import start
-from include.joins.settings import DeployedSettings
-from include.joins.telemetry import JoinTelemetry
 from include.lake.store import Lake
 from include.model.codec import from_json
 from include.model.errors import MillraceError

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from include.joins.mp2pf.link_end import LinkEnd
-from include.joins.mp2pf.messages import AFTER_ALL, Message, Row
+from include.joins.mp2pf.link import AFTER_ALL, LinkEnd, Message, Row, Source
 from include.joins.mp2pf.rules import Rules
-from include.joins.mp2pf.source import Source
 from include.joins.mp2pf.worker import Met, Sent, Worker, meet
 from include.model.errors import MillraceError
 

@@ -5,10 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from include.joins.mp2pf.forwarding import forwards
-from include.joins.mp2pf.link_end import LinkEnd
-from include.joins.mp2pf.messages import AFTER_ALL, Message, R, Row, S
-from include.joins.mp2pf.rules import Rules
+from include.joins.mp2pf.link import AFTER_ALL, LinkEnd, Message, R, Row, S
+from include.joins.mp2pf.rules import Rules, forwards
 
 Sent = list[tuple[int, Message]]
 """Messages by the end they leave by, in order."""

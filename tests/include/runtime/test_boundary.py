@@ -87,7 +87,7 @@ def _shut_after_three_rows(folders: Folders) -> Any:
     return query
 
 
-def test_end_when_last_rows_are_in_the_running_batch_then_what_they_close_is_emitted(folders: Folders) -> None:
+def test_end_emits_what_the_last_rows_closed(folders: Folders) -> None:
     query = _shut_after_three_rows(folders)
     folders.add(MINUTES_OF_CLOSING)
     _await(lambda: _in_batch(query), query)

@@ -22,7 +22,7 @@ class StreamingQueryException(Exception):  # noqa: N818 - Spark's name
     pass
 
 
-def test_describe_when_a_batch_failed_in_a_worker_then_names_the_scripts_own_exception() -> None:
+def test_describe_a_failure_in_a_worker_names_the_scripts_exception() -> None:
     assert describe(StreamingQueryException(WORKER)) == "mine.LookupError: no such route: ü"
 
 
@@ -37,7 +37,7 @@ Logical Plan:
 +- LocalRelation <empty>"""
 
 
-def test_describe_when_a_batch_failed_in_the_driver_then_names_its_exception_and_not_the_plan() -> None:
+def test_describe_a_failure_in_the_driver_leaves_the_plan_out() -> None:
     expected = "include.model.errors.Conflict: results: 30 was committed by another writer"
     assert describe(StreamingQueryException(SINK)) == expected
     without = SINK[: SINK.index("Traceback")] + SINK[SINK.index("=== ") :]

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from itertools import pairwise
 
 from include.joins.mp2pf.chain import Chain
-from include.joins.mp2pf.messages import Row
+from include.joins.mp2pf.link import Row
 from include.joins.mp2pf.rules import Rules
 
 

@@ -28,9 +28,7 @@ def test_command_when_unknown_then_names_the_known_ones(capsys: pytest.CaptureFi
 
 
 @pytest.mark.parametrize("name", commands.LazyCommands().list_commands(click.Context(commands.millrace)))
-def test_help_when_asked_then_has_a_sentence_and_every_option_is_explained(
-    name: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_help_explains_every_command_and_option(name: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main([name, "--help"]) == 0
     assert "Usage: millrace" in capsys.readouterr().out
     command = commands.millrace.get_command(click.Context(commands.millrace), name)
@@ -85,7 +83,7 @@ def test_bench_when_the_name_is_unknown_then_names_the_known_ones(capsys: pytest
     assert "record" not in bench.names()
 
 
-def test_bench_when_a_part_is_a_package_then_it_is_listed_by_its_name_if_it_can_be_measured() -> None:
+def test_bench_lists_a_package_that_can_be_measured() -> None:
     assert "conttune" in bench.names() and "flink" not in bench.names()
     for name in ("conttune", "capacity"):
         assert callable(bench.module(name).run)

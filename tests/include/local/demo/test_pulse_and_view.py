@@ -28,7 +28,7 @@ def _driver(generation: int, slots: int, state: DriverState) -> DriverRecord:
     return DriverRecord("delays", "delays", generation, generation, slots, 1, 0.0, state, at(0))
 
 
-def test_read_when_rows_come_and_are_processed_then_rate_and_backlog_follow(run: Run, tmp_path: Path) -> None:
+def test_read_follows_rate_and_backlog(run: Run, tmp_path: Path) -> None:
     reader = _reader(run, tmp_path, [0.0, 2.0, 4.0, 20.0])
     run.launch(0, 4, 2)
     assert reader.read().event_rows_per_s == 0
@@ -70,9 +70,7 @@ def test_read_when_a_change_is_under_way_then_says_so(
     assert _reader(run, tmp_path, [0.0]).read().changing is changing
 
 
-def test_new_decisions_when_read_again_then_each_comes_once_in_order_and_old_ones_never(
-    run: Run, tmp_path: Path
-) -> None:
+def test_new_decisions_come_once_and_in_order(run: Run, tmp_path: Path) -> None:
     reader = _reader(run, tmp_path, [0.0])
     run.launch(0, 4, 2)
     run.look(-10, 1, None, "before the demo")
@@ -93,7 +91,7 @@ def _text(console: Console) -> str:
     return console.file.getvalue()
 
 
-def test_view_when_terminal_then_picture_holds_all_four_figures_and_the_sentences(run: Run) -> None:
+def test_view_on_a_terminal_shows_all_figures_and_sentences(run: Run) -> None:
     run.launch(0, 4, 1)
     decision = run.look(10, 150, 4, "150 rows/s need 4 slots.")
     console = _console(terminal=True)
@@ -109,7 +107,7 @@ def test_view_when_terminal_then_picture_holds_all_four_figures_and_the_sentence
     assert max(map(len, shown.splitlines())) <= 100
 
 
-def test_view_when_no_terminal_then_one_line_at_a_time_and_decisions_as_they_happen(run: Run) -> None:
+def test_view_without_a_terminal_prints_one_line_at_a_time(run: Run) -> None:
     run.launch(0, 4, 1)
     decision = run.look(10, 150, 4, "150 rows/s need 4 slots.")
     console = _console(terminal=False)

@@ -24,7 +24,7 @@ def _day() -> list[float]:
     return [0.0] * 10 + [5.0] * 20 + [180.0] * 60 + [100.0] * 40 + [200.0] * 50 + [20.0] * 60
 
 
-def test_timeline_when_two_slot_drivers_hand_over_then_serving_slots_change_when_the_new_one_is_ready(run: Run) -> None:
+def test_timeline_slots_change_when_the_successor_is_ready(run: Run) -> None:
     run.launch(0, 5, 1)
     look = run.look(20, 100, 3, "more")
     run.launch(21, 30, 3, look)
@@ -34,7 +34,7 @@ def test_timeline_when_two_slot_drivers_hand_over_then_serving_slots_change_when
     assert [(s.start_s, s.end_s, s.slots) for s in line.spans] == [(0, 30, 1), (21, 52, 3)]
 
 
-def test_timeline_when_more_follows_its_end_then_no_core_seconds_of_that_count(run: Run) -> None:
+def test_timeline_counts_no_core_seconds_after_its_end(run: Run) -> None:
     run.launch(0, 5, 2)
     look = run.look(60, 0, 1, "quiet")
     run.launch(61, 70, 1, look)
@@ -45,7 +45,7 @@ def test_timeline_when_more_follows_its_end_then_no_core_seconds_of_that_count(r
     assert [k.time_s for k in line.looks] == [60], "what was decided afterwards is told all the same"
 
 
-def test_timeline_when_rows_wait_then_the_age_of_the_oldest_is_told_at_each_time(run: Run) -> None:
+def test_timeline_knows_the_age_of_the_oldest_waiting_row(run: Run) -> None:
     run.launch(0, 1, 1)
     run.arrive(10, 100)
     run.arrive(20, 50)
@@ -65,7 +65,7 @@ def test_timeline_when_a_batch_is_told_twice_then_its_rows_count_once(run: Run) 
     assert _timeline(run, 10).processed(np.array([10.0])).tolist() == [100]
 
 
-def test_timeline_when_nothing_happened_then_is_empty_and_figures_are_zero(run: Run) -> None:
+def test_timeline_of_nothing_is_empty_with_figures_of_zero(run: Run) -> None:
     line = _timeline(run, 10)
     assert line.length_s == 0
     found = figures(run.spec, line)
@@ -74,7 +74,7 @@ def test_timeline_when_nothing_happened_then_is_empty_and_figures_are_zero(run: 
     assert "None." in page(run.spec, line, found, checks(line, None))
 
 
-def test_figures_when_run_is_known_then_core_seconds_downtime_and_time_behind_are_exact(run: Run) -> None:
+def test_figures_of_a_known_run_are_exact(run: Run) -> None:
     run.launch(0, 4, 1)
     look = run.look(20, 100, 3, "more", measured=True)
     run.launch(20, 30, 3, look)
@@ -91,9 +91,7 @@ def test_figures_when_run_is_known_then_core_seconds_downtime_and_time_behind_ar
 
 
 @pytest.mark.parametrize(("rate", "slots"), [(0, 1), (39, 1), (41, 2), (159, 4), (161, 5), (10_000, 8)])
-def test_slots_for_when_each_slot_is_worth_fifty_then_peak_at_goal_of_point_eight(
-    run: Run, rate: float, slots: int
-) -> None:
+def test_slots_for_meet_the_peak_at_the_goal_of_utilisation(run: Run, rate: float, slots: int) -> None:
     run.launch(0, 4, 1)
     run.look(10, rate, None, "measured")
     assert PER_SLOT * 0.8 == 40
@@ -157,7 +155,7 @@ def test_checks_when_results_differ_then_fails_and_tells_the_count(run: Run, fla
     assert "3" in last.detail
 
 
-def test_page_when_rendered_then_holds_each_sentence_escaped_and_needs_no_network(run: Run) -> None:
+def test_page_escapes_each_sentence_and_needs_no_network(run: Run) -> None:
     run.launch(0, 4, 1)
     run.launch(20, 25, 4, run.look(19, 150, 4, "<b>150 rows/s</b> & more"))
     run.arrive(30, 10)

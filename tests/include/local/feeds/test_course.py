@@ -39,9 +39,7 @@ def _courses(intake: Intake, wishes: list[dict[str, int]]) -> list[Course]:
 
 @given(st.lists(st.dictionaries(st.sampled_from(STREAMS), st.integers(-1, TABLES)), min_size=12, max_size=12))
 @settings(deadline=None, max_examples=40)
-def test_rows_when_streams_are_redirected_at_will_then_each_enters_once_and_in_its_streams_order(
-    intake: Intake, wishes: list[dict[str, int]]
-) -> None:
+def test_rows_of_redirected_streams_enter_once_and_in_order(intake: Intake, wishes: list[dict[str, int]]) -> None:
     assert CLOCK.ticks == 12
     entered: list[int] = []
     by_stream: dict[str, list[int]] = {}
@@ -56,7 +54,7 @@ def test_rows_when_streams_are_redirected_at_will_then_each_enters_once_and_in_i
     assert all(rows == sorted(rows) for rows in by_stream.values())
 
 
-def test_stream_when_wished_elsewhere_then_waits_a_tick_and_enters_there_with_what_waited(intake: Intake) -> None:
+def test_stream_wanted_elsewhere_waits_a_tick_then_enters_there(intake: Intake) -> None:
     stream = "EWR/UA"
     wishes = [{stream: 0}] * 4 + [{stream: 2}] * 8
     courses = _courses(intake, wishes)
@@ -73,14 +71,14 @@ def test_stream_when_wished_elsewhere_then_waits_a_tick_and_enters_there_with_wh
     assert counts == [[came[0], 0, 0], [0, 0, 0], [0, 0, came[1] + came[2]], [0, 0, came[3]]]
 
 
-def test_stream_when_it_joins_unplaced_then_enters_where_the_fewest_do_and_is_forgotten_when_it_leaves() -> None:
+def test_unplaced_stream_enters_where_the_fewest_do() -> None:
     course = steer(Course(-1), 0, {"a": 0, "b": 0, "c": 0}, {"a": 1}, 2)
     assert course.entry == {"a": 1, "b": 0, "c": 0}
     course = steer(course, 1, {"b": 0, "c": 0}, {"a": 1}, 2)
     assert course.entry == {"b": 0, "c": 0}
 
 
-def test_course_when_told_out_of_turn_then_names_the_stream_and_what_to_do() -> None:
+def test_routing_out_of_turn_names_the_stream_and_what_to_do() -> None:
     course = Course(0).connect("s", 0)
     with pytest.raises(MillraceError, match=r"stream s.*connected.*Redirect"):
         course.connect("s", 1)
@@ -117,7 +115,7 @@ def test_log_when_another_feed_holds_it_then_is_refused(tmp_path: Path) -> None:
         CourseLog(tmp_path / "log", NOW)
 
 
-def test_log_when_a_buffer_was_emptied_then_the_next_tick_does_not_empty_it_again(tmp_path: Path) -> None:
+def test_log_empties_a_buffer_only_once(tmp_path: Path) -> None:
     with CourseLog(tmp_path / "log", NOW) as log:
         course = Course(0).connect("s", 0)
         for told in (course, course := course.at(1).suspend("s"), course := course.at(2).redirect("s", 1).resume("s")):

@@ -91,9 +91,7 @@ def test_weather_when_read_then_all_of_2013_with_missing_values_as_text(hours: p
     assert (hours["flight_date"] == hours["measured"].dt.strftime("%Y-%m-%d")).all()
 
 
-def test_weather_when_days_are_folded_then_every_hour_has_that_of_each_day_at_its_own_time(
-    hours: pd.DataFrame, replays: tuple[Replay, Replay]
-) -> None:
+def test_weather_of_folded_days_has_every_day_in_each_hour(hours: pd.DataFrame, replays: tuple[Replay, Replay]) -> None:
     laid = whole(replays[1]).iloc[:-1]
     days = [f"2013-01-0{n}" for n in (1, 2, 3)]
     later = hours["measured"].dt.hour >= 5
@@ -111,7 +109,7 @@ def test_weather_when_days_are_folded_then_every_hour_has_that_of_each_day_at_it
 
 @settings(max_examples=15, deadline=None)
 @given(st.integers(1, 60), st.integers(0, 23), st.floats(5, 500), st.floats(0.3, 5))
-def test_weather_when_settings_vary_then_hours_come_in_order_with_the_flights_of_their_time(
+def test_weather_comes_in_order_with_the_flights_of_its_time(
     fold_days: int, start_hour: int, day_s: float, tick_s: float
 ) -> None:
     clock = Clock(fold_days=fold_days, days=0.5, day_s=day_s, start_hour=start_hour, tick_s=tick_s)
@@ -127,9 +125,7 @@ def test_weather_when_settings_vary_then_hours_come_in_order_with_the_flights_of
 
 
 @given(st.integers(-1, CLOCK.ticks + 1))
-def test_next_when_asked_of_any_tick_then_is_the_first_later_one_with_rows(
-    replays: tuple[Replay, Replay], number: int
-) -> None:
+def test_next_is_the_first_later_tick_with_rows(replays: tuple[Replay, Replay], number: int) -> None:
     for replay in replays:
         later = range(number + 1, CLOCK.ticks + 1)
         assert replay.next(number) == next((n for n in later if replay.tick(n).num_rows), CLOCK.ticks + 1)
@@ -154,7 +150,7 @@ def test_feed_when_killed_then_goes_on_with_no_row_twice_and_none_lost(
 
 @settings(max_examples=8, deadline=None)
 @given(st.lists(st.integers(0, SMALL.ticks), max_size=3))
-def test_feed_when_stopped_after_any_ticks_then_goes_on_with_no_row_twice_and_none_lost(
+def test_stopped_feed_goes_on_with_each_row_once(
     tmp_path_factory: pytest.TempPathFactory, small: tuple[Replay, Replay], stops: list[int]
 ) -> None:
     folder, told = tmp_path_factory.mktemp("feed"), []
@@ -170,9 +166,7 @@ def test_feed_when_stopped_after_any_ticks_then_goes_on_with_no_row_twice_and_no
     assert_whole(folder, small)
 
 
-def test_feed_when_flights_are_ahead_of_the_weather_then_no_hour_is_left_out(
-    tmp_path: Path, replays: tuple[Replay, Replay]
-) -> None:
+def test_feed_with_flights_ahead_of_weather_leaves_no_hour_out(tmp_path: Path, replays: tuple[Replay, Replay]) -> None:
     calls = iter(range(1000))
     run_flights(*feeds(tmp_path, replays)[0], 1, lambda _: next(calls) >= 20, lambda _: None)
     told: list[str] = []
@@ -181,9 +175,7 @@ def test_feed_when_flights_are_ahead_of_the_weather_then_no_hour_is_left_out(
     assert_whole(tmp_path, replays)
 
 
-def test_feed_when_started_with_other_settings_on_the_same_tables_then_refuses(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_feed_refuses_other_settings_on_the_same_tables(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(flight_weather, "stoppable", lambda _: no_wait)
     SourceTable(tmp_path / "weather", WEATHER.schema, "something else")
     asked = [f"--flights={tmp_path / 'flights'}", f"--weather={tmp_path / 'weather'}", *ARGS]

@@ -22,7 +22,7 @@ def test_choose_when_the_usual_port_is_taken_then_takes_another() -> None:
         assert ports.is_free(chosen)
 
 
-def test_choose_when_the_port_is_taken_on_all_addresses_then_takes_another() -> None:
+def test_choose_avoids_a_port_taken_on_all_addresses() -> None:
     with socket.socket() as taken:
         taken.bind(("0.0.0.0", 0))
         taken.listen()

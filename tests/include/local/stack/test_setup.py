@@ -55,7 +55,7 @@ def _assert_whole(clone: Path) -> None:
 
 
 @pytest.mark.slow
-def test_packages_when_set_up_is_killed_at_any_point_then_the_next_completes(clone: Path) -> None:
+def test_set_up_completes_after_a_kill_at_any_point(clone: Path) -> None:
     marks = (
         clone / ".venv" / "share" / "millrace" / "installing",
         clone / ".venv" / "bin" / "python",

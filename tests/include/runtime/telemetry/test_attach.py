@@ -83,7 +83,7 @@ def drain(frame: Any, tmp_path: Path, name: str = "q") -> None:
     assert query.awaitTermination(PATIENCE_S)
 
 
-def test_batches_when_a_plain_query_drains_a_table_then_rows_and_backlog_are_exact(
+def test_batches_of_a_plain_query_count_rows_and_backlog_exactly(
     spark: Any, tmp_path: Path, feed: Feed, start: Callable[..., Any]
 ) -> None:
     for rows in (40, 60):
@@ -164,7 +164,7 @@ def test_batches_when_replayed_by_a_successor_then_each_is_there_once(
     assert sum(b.rows_in for b in after) == feed.rows == 50
 
 
-def test_query_when_lake_cannot_be_written_then_goes_on_and_rows_come_later(
+def test_query_goes_on_while_the_lake_cannot_be_written(
     spark: Any, tmp_path: Path, feed: Feed, start: Callable[..., Any], caplog: pytest.LogCaptureFixture
 ) -> None:
     broken = tmp_path / "lake"
@@ -228,7 +228,7 @@ def test_marker_when_nothing_arrives_then_says_that_nothing_waits(
     assert markers[0].batch_id == max(b.batch_id for b in found if b.durations_ms)
 
 
-def test_marker_when_a_successor_starts_on_a_silent_source_then_says_so_without_a_batch(
+def test_successor_on_a_silent_source_marks_it_without_a_batch(
     spark: Any, tmp_path: Path, feed: Feed, start: Callable[..., Any]
 ) -> None:
     feed.append(20, files=2)

@@ -54,7 +54,7 @@ def test_operators_when_batch_was_computed_twice_then_rows_count_once() -> None:
     assert found[1].rows_in == 50 and found[0].useful_s == 2.0
 
 
-def test_operators_when_sink_is_a_function_then_its_stages_are_an_operator() -> None:
+def test_operators_include_the_stages_of_a_function_as_sink() -> None:
     own = Stage(job=4, tasks=2, run_ms=300, rdds=frozenset({40}))
     sink = operators(stateful_plan(), (*STAGES, own), slots=4, foreach_batch=True)[-1]
     assert (sink.id, sink.tasks, sink.useful_s, sink.rows_in) == ("sink.foreachBatch", 2, 0.3, None)
@@ -68,7 +68,7 @@ def test_operators_when_plan_is_gone_then_stages_of_the_main_job_stand_in() -> N
     ]
 
 
-def test_operators_when_stages_are_gone_then_rows_stay_and_time_is_unknown() -> None:
+def test_operators_without_stages_keep_rows_but_know_no_time() -> None:
     found = operators(stateful_plan(), (), slots=2)
     assert [o.name for o in found] == ["MapInPandas", "MapInArrow"]
     assert found[0].useful_s == 0.8 and found[0].tasks == 3
@@ -81,7 +81,7 @@ def test_operators_when_a_table_is_broadcast_then_its_rows_do_not_flow() -> None
     assert (join.name, join.rows_in, join.rows_out) == ("Scan parquet", 100, 95)
 
 
-def test_operators_when_a_stage_had_no_task_then_its_operators_did_not_run() -> None:
+def test_operators_of_a_stage_without_tasks_did_not_run() -> None:
     empty = Stage(job=2, tasks=0, run_ms=0, rdds=frozenset({9, 10, 11}))
     found = operators(stateful_plan(), (empty, STAGES[2]), slots=4)
     assert [o.id for o in found] == ["3.StateStoreSave"], "and the others keep their ids"

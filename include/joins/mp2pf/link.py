@@ -1,4 +1,4 @@
-"""A node's end of the link to a neighbour: what it sent, what it took, and what it knows of the other end.
+"""Links between nodes of the chain: what neighbours send each other, and a node's end of a link.
 
 Links may lose, double and reorder messages. Blocks are numbered and taken in order; what is ahead of a block that has
 not come is dropped, as if lost; blocks are sent again, unchanged, until acknowledged.
@@ -6,9 +6,40 @@ not come is dropped, as if lost; blocks are sent again, unchanged, until acknowl
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
+from typing import Any, Literal, NamedTuple
 
-from include.joins.mp2pf.messages import BEFORE_ALL, Kind, Message, Row
+Row = tuple[float, Any]
+"""A tuple of a stream: its event time and whatever else it has."""
+Kind = Literal["TUPLE_BLK", "ACK", "SIZE_CHG"]
+R, S = 0, 1
+"""The streams. R comes in at a worker's left end, S at its right: a stream's number is that of the end it enters by."""
+BEFORE_ALL, AFTER_ALL = -math.inf, math.inf
+
+
+class Message(NamedTuple):
+    """A message on a link; of each direction's stream, the one that flows with the message is *its* stream.
+
+    Attributes:
+        kind: TUPLE_BLK passes a block on, ACK acknowledges blocks, SIZE_CHG tells a workload that shrank.
+        number: Of the block, 1 for a link's first; of others, the number of the last block sent before.
+        rows: The block's tuples.
+        taken: Blocks of the opposite stream that the sender had taken from this link when it first sent this.
+        version: Counts what the sender said on this link, so that an old message cannot undo a newer one.
+        size: Tuples of the opposite stream that rested at the sender, all ``taken`` blocks counted.
+        clock: No tuple of its stream that has yet to enter the chain is older.
+        seen: Highest version the sender had heard on this link.
+    """
+
+    kind: Kind
+    number: int
+    rows: Sequence[Row]
+    taken: int
+    version: int
+    size: int
+    clock: float
+    seen: int
 
 
 class LinkEnd:
@@ -120,4 +151,45 @@ class LinkEnd:
         for name in LinkEnd.__slots__:
             setattr(made, name, getattr(self, name))
         made.copies = list(self.copies)
+        return made
+
+
+class Source:
+    """Cuts a stream into blocks and keeps each until the first worker has it.
+
+    Attributes:
+        end: Its end of the link to that worker.
+        clock: No tuple that it has yet to send is older.
+        late: Tuples that came after the clock had passed them, and were dropped.
+    """
+
+    __slots__ = ("clock", "end", "late")
+
+    def __init__(self) -> None:
+        self.end, self.clock, self.late = LinkEnd(outside=True), BEFORE_ALL, 0
+
+    def offer(self, rows: Sequence[Row], clock: float, block: int) -> list[Message]:
+        """Return the blocks of new tuples; tuples older than promised are dropped and counted.
+
+        Args:
+            rows: The tuples.
+            clock: None that comes after these is older; the end of the stream is ``AFTER_ALL``, which goes as an empty
+                block where no tuple is left: the flush punctuation.
+            block: Tuples of a block.
+        """
+        kept = [row for row in rows if row[0] >= self.clock]
+        self.late += len(rows) - len(kept)
+        # the promise goes with the last block: tuples of the blocks before may be as old as the last one allowed
+        cuts = [tuple(kept[i : i + block]) for i in range(0, len(kept), block)]
+        if not cuts and clock == AFTER_ALL and self.clock < clock:
+            cuts = [()]
+        messages = [self.end.say("TUPLE_BLK", 0, self.clock, cut) for cut in cuts[:-1]]
+        self.clock = max(self.clock, clock)
+        messages += [self.end.say("TUPLE_BLK", 0, self.clock, cut) for cut in cuts[-1:]]
+        return messages
+
+    def copy(self) -> Source:
+        """Return another source in the same state."""
+        made = Source()
+        made.end, made.clock, made.late = self.end.copy(), self.clock, self.late
         return made

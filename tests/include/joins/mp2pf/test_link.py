@@ -1,6 +1,6 @@
 """One end of a link: what it takes note of, and when."""
 
-from include.joins.mp2pf.link_end import LinkEnd
+from include.joins.mp2pf.link import LinkEnd
 
 
 def pair():
@@ -37,7 +37,7 @@ def test_acknowledgement_when_it_overtook_a_block_then_is_not_heeded_yet():
     assert right.is_next(acknowledgement)
 
 
-def test_copy_when_a_block_was_sent_before_it_was_taken_then_outlives_that_block():
+def test_copy_outlives_a_block_sent_before_it_was_taken():
     left, right = pair()
     crossing = block(left)
     taken(left, block(right))
@@ -84,7 +84,7 @@ def test_size_change_when_not_confirmed_then_is_owed():
     assert not right.owed
 
 
-def test_told_when_a_second_acknowledgement_of_the_same_blocks_says_more_then_is_not_relied_on():
+def test_second_acknowledgement_of_the_same_blocks_is_not_relied_on():
     left, right = pair()
     taken(right, block(left))
     right.say("ACK", 4, 0.0)
