@@ -22,7 +22,7 @@ class Journal:
     """Writes the record of this process.
 
     Args:
-        arguments: What the driver was told.
+        arguments: The driver's arguments.
 
     Attributes:
         record: What is written, or will be with the next change.

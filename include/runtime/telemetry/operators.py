@@ -17,8 +17,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from include.model.telemetry import OperatorBatch
-from include.runtime.telemetry.plan import Boundary, Node, Plan
-from include.runtime.telemetry.stages import Stage
+from include.runtime.telemetry.execution import Boundary, ExecutedPlan, Node, Stage
 
 WRAPPERS = frozenset({"InputAdapter", "ColumnarToRow", "RowToColumnar", "Project", "Exchange", "BroadcastExchange"})
 
@@ -32,7 +31,7 @@ class _Fragment:
 
 
 def operators(
-    plan: Plan | None, stages: Sequence[Stage], slots: int, repeats: int = 1, foreach_batch: bool = False
+    plan: ExecutedPlan | None, stages: Sequence[Stage], slots: int, repeats: int = 1, foreach_batch: bool = False
 ) -> tuple[OperatorBatch, ...]:
     """Return the operators of a batch, sources first.
 
@@ -137,7 +136,7 @@ def _rows_out(fragment: _Fragment, node: Node) -> int | None:
     return node.rows if node.python_ms is not None else fragment.nodes[-1].rows
 
 
-def _fragments(plan: Plan) -> list[_Fragment]:
+def _fragments(plan: ExecutedPlan) -> list[_Fragment]:
     done: list[_Fragment] = []
 
     def visit(node: Node, into: _Fragment) -> None:

@@ -16,7 +16,7 @@ from include.lake.store import Lake
 from include.model.errors import Conflict, MillraceError
 from include.model.telemetry import AppMetrics, BatchMetrics
 from include.run_folder import generation
-from include.runtime.identity import AppIdentity
+from include.runtime.telemetry.batches import AppIdentity
 from include.runtime.telemetry.host import HostCpu
 
 LOG = logging.getLogger(__name__)
@@ -48,7 +48,7 @@ class Writer:
     Args:
         lake: The lake.
         identity: The app that writes.
-        period_s: Interval between two looks, seconds.
+        period_s: Interval between two evaluations, seconds.
         host: Processor time of the host.
     """
 

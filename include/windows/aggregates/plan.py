@@ -23,7 +23,7 @@ from pyspark.sql.types import (
 from include.model.errors import MillraceError
 from include.windows.aggregates import fold
 from include.windows.aggregates.aggregate import Aggregate
-from include.windows.aggregates.part import Sum
+from include.windows.aggregates.part import Named
 
 NESTED = (ArrayType, MapType, StructType, VariantType)
 """Types of columns that rows are not grouped by: Arrow cannot, and Python cannot hash their values."""
@@ -32,7 +32,7 @@ cloudpickle.register_pickle_by_value(fold)
 
 
 @dataclass(frozen=True)
-class Plan:
+class AggregationPlan:
     """Aggregates over the rows of one frame.
 
     Attributes:
@@ -134,7 +134,7 @@ class Plan:
             kind = partials.schema[_part(i)].dataType
             merge = part.merge(sf.col(_part(i)), at)
             # a sum of sums would be ten digits wider than Spark's sum, which costs a mean as many of its last ones
-            narrow = isinstance(part, Sum) and isinstance(kind, DecimalType)
+            narrow = isinstance(part, Named) and part.name == "sum" and isinstance(kind, DecimalType)
             parts.append((merge.cast(kind) if narrow else merge).alias(_part(i)))
         merged = partials.groupBy(*group, *(sf.col(k) for k in self._keys)).agg(*parts)
         others = merged.columns[: len(group)]

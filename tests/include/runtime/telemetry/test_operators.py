@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
+from include.runtime.telemetry.execution import Boundary, ExecutedPlan, Node, Stage
 from include.runtime.telemetry.operators import operators
-from include.runtime.telemetry.plan import Boundary, Node, Plan
-from include.runtime.telemetry.stages import Stage
 
 
 def node(
@@ -13,7 +12,7 @@ def node(
     return Node(name, rows, python_ms, None if python_ms is None else python_ms + 10, below, children)
 
 
-def stateful_plan() -> Plan:
+def stateful_plan() -> ExecutedPlan:
     """Scan 100 rows, ask twice in Python, exchange 20 partial rows, keep 7 keys."""
     scan = node("Scan parquet", 100)
     first = node("MapInPandas", 100, node("InputAdapter", 100, scan), python_ms=800)
@@ -21,7 +20,7 @@ def stateful_plan() -> Plan:
     partial = node("HashAggregate", 20, second)
     exchange = node("Exchange", 20, partial, below=Boundary(rdd=11, tasks=3))
     save = node("StateStoreSave", 7, node("StateStoreRestore", 20, exchange))
-    return Plan(node("HashAggregate", 7, save), Boundary(rdd=22, tasks=None))
+    return ExecutedPlan(node("HashAggregate", 7, save), Boundary(rdd=22, tasks=None))
 
 
 STAGES = (
@@ -76,7 +75,7 @@ def test_operators_without_stages_keep_rows_but_know_no_time() -> None:
 
 def test_operators_when_a_table_is_broadcast_then_its_rows_do_not_flow() -> None:
     side = node("BroadcastExchange", 50, node("Scan csv", 50), below=Boundary(None, None))
-    plan = Plan(node("BroadcastHashJoin", 95, node("Scan parquet", 100), side), Boundary(22, None))
+    plan = ExecutedPlan(node("BroadcastHashJoin", 95, node("Scan parquet", 100), side), Boundary(22, None))
     (join,) = operators(plan, STAGES, slots=2)
     assert (join.name, join.rows_in, join.rows_out) == ("Scan parquet", 100, 95)
 

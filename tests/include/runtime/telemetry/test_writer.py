@@ -11,8 +11,8 @@ import pytest
 
 from include.lake.store import Lake
 from include.model.telemetry import BatchMetrics
-from include.runtime.identity import AppIdentity
 from include.runtime.telemetry import writer as module
+from include.runtime.telemetry.batches import AppIdentity
 from include.runtime.telemetry.host import HostCpu
 from include.runtime.telemetry.writer import Entry, Writer
 

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from include.model.errors import MillraceError
-from include.windows.panes.duration import MICROSECONDS, microseconds, text
+from include.windows.panes.sliding import MICROSECONDS, microseconds, text
 
 
 @given(

@@ -105,7 +105,7 @@ def test_agg_when_rows_are_a_batch_then_windows_equal_sparks(
 
     from include.windows.aggregates.plan import Plan
     from include.windows.panes import sliding
-    from include.windows.panes.duration import microseconds, text
+    from include.windows.panes.sliding import microseconds, text
 
     data = rows(spark)
     spans = [text(microseconds("", length)) for length in (size, slide, start)]

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from include.model.errors import MillraceError
 from include.windows.partitioning import PartitionMap, Sketch, plan
-from include.windows.partitioning.ring import of_groups
+from include.windows.partitioning.hashing import of_groups
 from include.windows.partitioning.sketch import canonical
 
 G = 16

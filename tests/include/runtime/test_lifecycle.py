@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from include.runtime.failure import LIMIT, describe
+from include.runtime.lifecycle import LIMIT, describe
 
 WORKER = """[STREAM_FAILED] Query [id = 1, runId = 2] terminated with exception: Job aborted due to stage failure: Task
 0 in stage 4.0 failed 1 times: org.apache.spark.api.python.PythonException: Traceback (most recent call last):

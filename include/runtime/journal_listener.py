@@ -11,7 +11,7 @@ from pyspark.sql.streaming.listener import StreamingQueryListener
 from include.runtime.journal import Journal
 
 
-class ProgressListener(StreamingQueryListener):  # type: ignore[misc]
+class JournalListener(StreamingQueryListener):  # type: ignore[misc]
     """Listens to every query of the driver.
 
     Args:

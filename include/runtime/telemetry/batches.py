@@ -1,16 +1,37 @@
-"""A progress event of Spark as plain values."""
+"""One generation of an app, and a progress event of its query as a row of telemetry."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from include.model.telemetry import BatchMetrics, OperatorBatch
-from include.runtime.identity import AppIdentity
 from include.runtime.telemetry.positions import Position
 
 FOREACH_BATCH = "ForeachBatchSink"
+
+
+@dataclass(frozen=True)
+class AppIdentity:
+    """One generation of one app, as its telemetry names it.
+
+    Attributes:
+        pipeline: Name of the pipeline.
+        app: Name of the app.
+        generation: Start number of the driver, >= 1.
+        version: The Deployment version it runs, >= 1.
+        slots: Its cores, >= 1.
+        epoch: Checkpoint epoch, >= 0.
+    """
+
+    pipeline: str
+    app: str
+    generation: int
+    version: int
+    slots: int
+    epoch: int = 0
 
 
 def ended(progress: Mapping[str, Any]) -> datetime:
@@ -22,11 +43,6 @@ def ended(progress: Mapping[str, Any]) -> datetime:
 def durations_ms(progress: Mapping[str, Any]) -> dict[str, int]:
     """Return Spark's durations by phase."""
     return {str(k): int(v) for k, v in progress.get("durationMs", {}).items()}
-
-
-def query_name(progress: Mapping[str, Any]) -> str:
-    """Return the query's name, its id where it has none."""
-    return str(progress.get("name") or progress["id"])
 
 
 def has_foreach_batch(progress: Mapping[str, Any]) -> bool:
@@ -42,7 +58,7 @@ def repeats(progress: Mapping[str, Any], position: Position) -> int:
     return max(1, counted // position.read)
 
 
-def batch(
+def batch_metrics(
     progress: Mapping[str, Any],
     identity: AppIdentity,
     position: Position,
@@ -55,7 +71,7 @@ def batch(
     return BatchMetrics(
         pipeline=identity.pipeline,
         app=identity.app,
-        query=query_name(progress),
+        query=str(progress.get("name") or progress["id"]),
         time=ended(progress),
         generation=identity.generation,
         epoch=identity.epoch,

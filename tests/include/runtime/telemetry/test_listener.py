@@ -17,7 +17,7 @@ from include.lake.records import batch_from_row
 from include.lake.source import SourceTable
 from include.lake.store import Lake
 from include.model.telemetry import BatchMetrics
-from include.runtime.identity import AppIdentity
+from include.runtime.telemetry.batches import AppIdentity
 
 pytestmark = pytest.mark.spark
 
@@ -46,13 +46,13 @@ def feed(tmp_path: Path) -> Feed:
 
 @pytest.fixture
 def start(spark: Any, tmp_path: Path) -> Iterator[Callable[..., Any]]:
-    from include.runtime.telemetry import attach
+    from include.runtime.telemetry.listener import Telemetry
 
     opened = []
 
     def attached(generation: int = 1, lake: Path | None = None) -> Any:
         identity = AppIdentity("p", "a", generation, 1, SLOTS)
-        opened.append(attach(spark, identity, lake or tmp_path / "lake", 5))
+        opened.append(Telemetry(spark, identity, lake or tmp_path / "lake", 5))
         return opened[-1]
 
     yield attached
