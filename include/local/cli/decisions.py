@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from include.local.demo.wording import slots_of, slots_text
+from include.local.demo.labels import slots_of, slots_text
 from include.local.stack.home import Home
 from include.model.decision import Action, Decision
 
@@ -37,17 +37,13 @@ def decisions(pipeline: str | None, limit: int, as_json: bool) -> None:
     if as_json:
         click.echo(json.dumps([to_plain(d) for d in found], indent=2))
     elif not found:
-        click.echo("Nothing was decided yet: a pipeline's first look comes with its first telemetry.")
+        click.echo("Nothing was decided yet: a pipeline's first evaluation comes with its first telemetry.")
     else:
         Console().print(table(found), highlight=False)
 
 
 def table(found: list[Decision]) -> Table:
-    """Return Decisions as a table that stays readable at 100 columns.
-
-    Args:
-        found: In the order to show.
-    """
+    """Return Decisions as a table that stays readable at 100 columns."""
     several = len({d.pipeline for d in found}) > 1
     made = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False)
     made.add_column("time (UTC)", no_wrap=True)

@@ -51,10 +51,6 @@ class Comparison:
 def compare(source: Path, results: Path) -> Comparison:
     """Compare the results table of ``delays`` with a batch computation over its source table.
 
-    Args:
-        source: Folder of the source table.
-        results: Folder of the results table.
-
     Raises:
         MillraceError: If a table cannot be read.
     """
@@ -78,12 +74,7 @@ def compare(source: Path, results: Path) -> Comparison:
 
 
 def settled(source: Path, results: Path) -> bool:
-    """Say whether the results hold as many flights as the closed windows: cheap, and no proof of anything.
-
-    Args:
-        source: Folder of the source table.
-        results: Folder of the results table, which may not exist yet.
-    """
+    """Say whether the results hold as many flights as the closed windows: cheap, and no proof of anything."""
     if not is_table(results):
         return False
     closed = """

@@ -22,13 +22,7 @@ GRACE_S = 15.0
 
 
 def start(service: Service, home: Path, log: Path) -> subprocess.Popen[bytes]:
-    """Start a service as the leader of its own session and process group.
-
-    Args:
-        service: What to start.
-        home: The home of the stack, put into the service's environment.
-        log: File that its output is appended to.
-    """
+    """Start a service as the leader of its own session and process group."""
     # what a person exported for another Airflow or MLflow must not reach this one
     kept = {k: v for k, v in os.environ.items() if not k.startswith(("AIRFLOW", "MLFLOW", "_MLFLOW"))}
     with log.open("ab") as out:

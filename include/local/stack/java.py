@@ -37,9 +37,6 @@ class Java:
 def major(version: str) -> int:
     """Read the feature release from a Java version string.
 
-    Args:
-        version: As Java prints it: ``1.8.0_402``, ``17.0.15``, ``21``, ``25-ea``.
-
     Returns:
         The feature release, 0 where the string is no Java version.
     """
@@ -58,9 +55,6 @@ def candidates() -> Iterator[Path]:
 
 def inspect(program: Path) -> Java | None:
     """Ask a java program for its version and home.
-
-    Args:
-        program: Path of ``bin/java``.
 
     Returns:
         The installation, or None where it does not run.
@@ -96,11 +90,7 @@ def find() -> tuple[Java | None, Java | None]:
 
 
 def missing(old: Java | None) -> MillraceError:
-    """Say in one line what to install.
-
-    Args:
-        old: The Java that was found but is too old.
-    """
+    """Say in one line what to install."""
     return MillraceError(
         "java",
         old.version if old else "none",

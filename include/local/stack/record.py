@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from include.local.stack.files import write_atomically
+from include.local.stack.home import write_atomically
 from include.run_folder.process import ProcessId
 
 STATES = ("waiting", "starting", "healthy", "unhealthy", "done", "backing off", "stopped")
@@ -66,9 +66,6 @@ class StackRecord:
     @classmethod
     def read(cls, path: Path) -> StackRecord | None:
         """Read what another process wrote.
-
-        Args:
-            path: The record's file.
 
         Returns:
             The record, None where there is none or it cannot be understood.

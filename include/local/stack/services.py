@@ -11,10 +11,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from include.local.stack import spark_env
-from include.local.stack.files import write_atomically
-from include.local.stack.health import Health, answers, heartbeat
-from include.local.stack.home import REPO, Home
-from include.local.stack.ports import HOST
+from include.local.stack.home import REPO, Home, write_atomically
+from include.local.stack.loopback import HOST, Health, answers, heartbeat
 from include.local.stack.secrets import ADMIN, Secrets, password_file
 
 DATABASE_PATIENCE_S = 60
@@ -56,13 +54,7 @@ def mlflow_url(ports: Mapping[str, int]) -> str:
 
 
 def client_env(home: Home, secrets: Secrets, ports: Mapping[str, int]) -> dict[str, str]:
-    """Give the variables that a client of the stack needs: Airflow's tasks, the console, a user's script.
-
-    Args:
-        home: Where everything is kept.
-        secrets: The stack's secrets.
-        ports: Chosen port by service.
-    """
+    """Give the variables that a client of the stack needs: Airflow's tasks, the console, a user's script."""
     return {
         "MILLRACE_HOME": str(home.root),
         "MLFLOW_TRACKING_URI": mlflow_url(ports),
@@ -73,13 +65,7 @@ def client_env(home: Home, secrets: Secrets, ports: Mapping[str, int]) -> dict[s
 
 
 def airflow_env(home: Home, secrets: Secrets, ports: Mapping[str, int]) -> dict[str, str]:
-    """Give Airflow's configuration as variables, so that no file of it holds a secret.
-
-    Args:
-        home: Where everything is kept.
-        secrets: The stack's secrets.
-        ports: Chosen port by service.
-    """
+    """Give Airflow's configuration as variables, so that no file of it holds a secret."""
     config = {
         "CORE__DAGS_FOLDER": REPO / "dags",
         "CORE__PLUGINS_FOLDER": REPO / "plugins",
@@ -122,12 +108,7 @@ def airflow_env(home: Home, secrets: Secrets, ports: Mapping[str, int]) -> dict[
 
 
 def mlflow_env(home: Home, secrets: Secrets) -> dict[str, str]:
-    """Give the MLflow server's configuration.
-
-    Args:
-        home: Where everything is kept.
-        secrets: The stack's secrets.
-    """
+    """Give the MLflow server's configuration."""
     return {
         "MLFLOW_AUTH_CONFIG_PATH": str(_mlflow_auth_file(home)),
         "MLFLOW_AUTH_ADMIN_USERNAME": ADMIN,
@@ -149,12 +130,7 @@ def _airflow_database(home: Home) -> Path:
 
 
 def write_config(home: Home, secrets: Secrets) -> None:
-    """Write the two files that Airflow and MLflow read their users from, and prepare Airflow's database.
-
-    Args:
-        home: Where everything is kept.
-        secrets: The stack's secrets.
-    """
+    """Write the two files that Airflow and MLflow read their users from, and prepare Airflow's database."""
     write_atomically(home.secrets / "airflow_passwords.json", json.dumps({ADMIN: secrets.admin_password}))
     users = f"sqlite:///{home.mlflow / 'users.db'}".replace("%", "%%")
     # the password is hashed with PBKDF2 at every request otherwise; only this server can change it
@@ -165,13 +141,7 @@ def write_config(home: Home, secrets: Secrets) -> None:
 
 
 def stack_services(home: Home, secrets: Secrets, ports: Mapping[str, int]) -> tuple[Service, ...]:
-    """Define the stack, in the order in which it is listed and, reversed, stopped.
-
-    Args:
-        home: Where everything is kept.
-        secrets: The stack's secrets.
-        ports: Chosen port by service.
-    """
+    """Define the stack, in the order in which it is listed and, reversed, stopped."""
     env = airflow_env(home, secrets, ports)
     monitor = f"{airflow_url(ports)}/api/v2/monitor/health"
     airflow = (sys.executable, "-m", "airflow")
@@ -227,12 +197,7 @@ def stack_services(home: Home, secrets: Secrets, ports: Mapping[str, int]) -> tu
 
 
 def addresses(home: Home, ports: Mapping[str, int]) -> dict[str, str]:
-    """Tell a person where the pages are and where the password is kept.
-
-    Args:
-        home: Where everything is kept.
-        ports: Chosen port by service.
-    """
+    """Tell a person where the pages are and where the password is kept."""
     return {
         "airflow": airflow_url(ports),
         "mlflow": mlflow_url(ports),

@@ -19,7 +19,7 @@ from typing import IO
 
 from include.local.stack import groups, secrets
 from include.local.stack.home import Home
-from include.local.stack.ports import choose
+from include.local.stack.loopback import choose
 from include.local.stack.record import ServiceRecord, StackRecord
 from include.local.stack.services import Service, stack_services, write_config
 from include.run_folder.process import ProcessId
@@ -170,10 +170,6 @@ class Supervisor:
 def stop_orphans(home: Home, grace_s: float = groups.GRACE_S) -> int:
     """Stop what a supervisor left behind that did not stop itself.
 
-    Args:
-        home: Whose stack.
-        grace_s: Seconds that they have before they are killed.
-
     Returns:
         How many processes were found alive.
     """
@@ -198,9 +194,6 @@ def _locked(lock: IO[str]) -> bool:
 
 def main(args: Sequence[str]) -> int:
     """Supervise the stack of ``MILLRACE_HOME``.
-
-    Args:
-        args: Command line arguments.
 
     Returns:
         0, or ALREADY_SUPERVISED.

@@ -18,9 +18,9 @@ from include.drivers import backoff
 from include.drivers.backoff import AppTroubles, fingerprint
 from include.lake.deployments import DeploymentStore
 from include.lake.store import Lake
-from include.local.cli.commands import millrace
+from include.local.cli.__main__ import millrace
 from include.local.cli.pipelines import conf_for
-from include.local.cli.status_pipelines import as_plain, cells, pipeline_statuses
+from include.local.cli.status import pipeline_statuses
 from include.model.errors import MillraceError
 from include.model.join import JoinSettings
 from include.run_folder import record as driver_records
@@ -159,7 +159,7 @@ def test_status_of_a_running_driver_needs_no_attention(run: Run, home: Path, dri
     _record(home, driver.pid, DriverState.RUNNING)
     (status,) = pipeline_statuses(run.lake, home / "run" / "drivers")
     assert status.problem is None
-    assert cells(status, at(40))[1:4] == ["1 slots, version 1", "running on 1", "10 s ago"]
+    assert status.cells(at(40))[1:4] == ["1 slots, version 1", "running on 1", "10 s ago"]
 
 
 def test_status_when_the_pipeline_is_a_join_then_shows_its_workers(run: Run, home: Path) -> None:
@@ -168,8 +168,8 @@ def test_status_when_the_pipeline_is_a_join_then_shows_its_workers(run: Run, hom
     assert made is not None
     DeploymentStore(run.lake).commit(replace(made, join=JoinSettings(3, 50, 0.25)), made.version)
     (status,) = pipeline_statuses(run.lake, home / "run" / "drivers")
-    assert cells(status, at(40))[1] == "1 slots, 3 join workers, version 2"
-    assert as_plain(status)["join"] == {"workers": 3, "block": 50, "shed": 0.25}
+    assert status.cells(at(40))[1] == "1 slots, 3 join workers, version 2"
+    assert status.as_plain()["join"] == {"workers": 3, "block": 50, "shed": 0.25}
 
 
 def test_status_of_a_gone_process_says_so_despite_its_record(

@@ -18,9 +18,8 @@ from hypothesis import strategies as st
 
 from include.lake.source import SourceTable, query
 from include.local.feeds import flight_weather
-from include.local.feeds.flight_weather import main, run
-from include.local.feeds.flights import TRANSACTION
-from include.local.feeds.flights import run as run_flights
+from include.local.feeds.feed import TRANSACTION, run
+from include.local.feeds.flight_weather import first_tick, main
 from include.local.feeds.nycflights import flights, weather
 from include.local.feeds.replay import FLIGHTS, WEATHER, Clock, Replay
 
@@ -144,7 +143,8 @@ def test_feed_when_killed_then_goes_on_with_no_row_twice_and_none_lost(
     assert finished.returncode == 0, err
     assert out.splitlines()[-1] == f"done: {replays[0].rows} and {replays[1].rows} rows"
     assert_whole(tmp_path, replays)
-    assert run(feeds(tmp_path, replays), 1, no_wait, [].append), "what is over stays so"
+    pair = feeds(tmp_path, replays)
+    assert run(pair, first_tick(pair), 1, no_wait, [].append), "what is over stays so"
     assert_whole(tmp_path, replays)
 
 
@@ -156,21 +156,24 @@ def test_stopped_feed_goes_on_with_each_row_once(
     folder, told = tmp_path_factory.mktemp("feed"), []
     for ticks in stops:
         left = iter(range(ticks, -1, -1))
-        run(feeds(folder, small), 1, lambda _, left=left: next(left) == 0, told.append)
+        pair = feeds(folder, small)
+        run(pair, first_tick(pair), 1, lambda _, left=left: next(left) == 0, told.append)
         last = max(table.last(TRANSACTION) for _, table in feeds(folder, small))
         if last < SMALL.ticks:
             assert told[-1].startswith("stopped before tick") and "goes on from there" in told[-1]
         counts = [sum(replay.tick(n).num_rows for n in range(last + 1)) for replay in small]
         assert [len(row_ids(folder / name)) for name in NAMES] == counts
-    assert run(feeds(folder, small), 1, no_wait, told.append)
+    pair = feeds(folder, small)
+    assert run(pair, first_tick(pair), 1, no_wait, told.append)
     assert_whole(folder, small)
 
 
 def test_feed_with_flights_ahead_of_weather_leaves_no_hour_out(tmp_path: Path, replays: tuple[Replay, Replay]) -> None:
     calls = iter(range(1000))
-    run_flights(*feeds(tmp_path, replays)[0], 1, lambda _: next(calls) >= 20, lambda _: None)
+    run(feeds(tmp_path, replays)[:1], 0, 1, lambda _: next(calls) >= 20, lambda _: None)
     told: list[str] = []
-    assert run(feeds(tmp_path, replays), 1, no_wait, told.append)
+    pair = feeds(tmp_path, replays)
+    assert run(pair, first_tick(pair), 1, no_wait, told.append)
     assert told[-1].startswith("done: ")
     assert_whole(tmp_path, replays)
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from include.lake.source import SourceTable, query
-from include.local.feeds.flights import TRANSACTION
+from include.local.feeds.feed import TRANSACTION
 from include.local.feeds.nycflights import flights
 from include.local.feeds.replay import SCHEMA, Clock, Replay
 

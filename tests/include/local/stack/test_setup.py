@@ -16,7 +16,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from include.local.stack import jars, java, python_env, setup, spark_env
+from include.local.stack import java, python_env, setup, spark_env, spark_files
 from include.local.stack.home import REPO
 from include.model.errors import MillraceError
 
@@ -88,10 +88,10 @@ def test_packages_when_two_set_up_at_once_then_one_waits_and_both_succeed(clone:
 def test_lock_when_held_by_a_child_of_a_killed_set_up_then_is_still_held(tmp_path: Path) -> None:
     """A program of set-up inherits the lock, or two installers would write into one environment."""
     code = (
-        "import fcntl, os, sys\nfrom pathlib import Path\nfrom include.local.stack import programs\n"
+        "import fcntl, os, sys\nfrom pathlib import Path\nfrom include.local.stack import progress\n"
         "lock = open(sys.argv[1], 'w'); fcntl.flock(lock, fcntl.LOCK_EX)\n"
         "child = 'import sys, time; open(sys.argv[1], chr(119)).close(); time.sleep(600)'\n"
-        "programs.run([sys.executable, '-c', child, sys.argv[2]], Path(sys.argv[3]), lock_fd=lock.fileno())\n"
+        "progress.run([sys.executable, '-c', child, sys.argv[2]], Path(sys.argv[3]), lock_fd=lock.fileno())\n"
     )
     lock, begun, log = tmp_path / "lock", tmp_path / "begun", tmp_path / "log"
     killed = subprocess.Popen([sys.executable, "-c", code, lock, begun, log], cwd=REPO)
@@ -175,8 +175,8 @@ def test_jars_when_a_repository_serves_another_file_then_it_is_refused(
     for name in spark_env.pinned():
         (served / f"io.delta_{name}").write_bytes(b"something else")
     with pytest.raises(MillraceError, match="SHA-256"):
-        jars.fetch(scratch, lambda argv, env: None)
-    assert not jars.present()
+        spark_files.fetch_jars(scratch, lambda argv, env: None)
+    assert not spark_files.jars_present()
 
 
 def test_launcher_when_python_is_too_old_then_says_so_in_one_line() -> None:

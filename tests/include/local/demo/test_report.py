@@ -42,7 +42,7 @@ def test_timeline_counts_no_core_seconds_after_its_end(run: Run) -> None:
     line = _timeline(run, 50)
     assert [(s.start_s, s.end_s, s.slots) for s in line.spans] == [(0, 50, 2)]
     assert figures(run.spec, line).core_s == pytest.approx(100)
-    assert [k.time_s for k in line.looks] == [60], "what was decided afterwards is told all the same"
+    assert [e.time_s for e in line.evaluations] == [60], "what was decided afterwards is told all the same"
 
 
 def test_timeline_knows_the_age_of_the_oldest_waiting_row(run: Run) -> None:

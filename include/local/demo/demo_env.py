@@ -1,4 +1,4 @@
-"""What the demo starts, and how all of it is stopped again: a home of its own, the feed, the pipeline's drivers."""
+"""The demo's environment: a home of its own, the feed, the pipeline's drivers, and how all of it is stopped."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ POLL_S = 0.2
 
 
 @dataclass(frozen=True)
-class Stage:
+class DemoEnv:
     """The demo's own home, inside the user's, so that it begins clean and touches no other pipeline.
 
     Args:
@@ -38,8 +38,8 @@ class Stage:
     pipeline: str
 
     @classmethod
-    def inside(cls, home: Home, pipeline: str) -> Stage:
-        """Return the stage inside a user's home."""
+    def inside(cls, home: Home, pipeline: str) -> DemoEnv:
+        """Return the environment inside a user's home."""
         return cls(Home(home.root / "demo"), pipeline)
 
     @property
@@ -59,7 +59,7 @@ class Stage:
 
     @contextmanager
     def locked(self) -> Iterator[None]:
-        """Hold the stage: two demos on it would clear each other's tables.
+        """Hold the environment: two demos in it would clear each other's tables.
 
         Raises:
             MillraceError: If another demo holds it.

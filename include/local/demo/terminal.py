@@ -1,22 +1,27 @@
-"""What a person sees while the demo runs: a live picture in a terminal, plain lines anywhere else."""
+"""What a person sees of the demo: a live picture in a terminal, plain lines anywhere else, and the run at its end."""
 
 from __future__ import annotations
 
 import sys
 import time
 from collections import deque
+from pathlib import Path
 from types import TracebackType
 from typing import Self
 
 from rich.console import Console, Group, RenderableType
 from rich.live import Live
+from rich.markup import escape
 from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
 
-from include.local.demo.pulse import Pulse
-from include.local.demo.wording import clock, hour_text, slots_of, slots_text
+from include.local.demo.checks import Check, passed
+from include.local.demo.figures import Figures, cards
+from include.local.demo.labels import clock, hour_text, slots_of, slots_text
+from include.local.demo.live_stats import LiveStats
 from include.model.decision import Decision
+from include.model.spec import PipelineSpec
 
 BLOCKS = "▁▂▃▄▅▆▇█"
 HISTORY = 48
@@ -25,7 +30,7 @@ SHOWN_DECISIONS = 6
 
 
 class View:
-    """Shows steps, the pulse and Decisions; ``with`` it, it leaves the terminal as it was.
+    """Shows steps, live figures and Decisions; ``with`` it, it leaves the terminal as it was.
 
     Args:
         app: The pipeline's app.
@@ -35,7 +40,7 @@ class View:
     def __init__(self, app: str, console: Console) -> None:
         self._app, self._console = app, console
         self._begun = time.monotonic()
-        self._history: deque[Pulse] = deque(maxlen=HISTORY)
+        self._history: deque[LiveStats] = deque(maxlen=HISTORY)
         self._decisions: deque[tuple[float, Decision]] = deque(maxlen=SHOWN_DECISIONS)
         self._hour: float | None = None
         self._addresses = ""
@@ -65,20 +70,20 @@ class View:
         """Set the line that tells where the pages are."""
         self._addresses = text
 
-    def pulse(self, pulse: Pulse, hour: float | None) -> None:
+    def stats(self, stats: LiveStats, hour: float | None) -> None:
         """Show a moment.
 
         Args:
-            pulse: The pipeline.
+            stats: The pipeline.
             hour: Hour of the replayed day; None when the replay has ended.
         """
         self._hour = hour
-        self._history.append(pulse)
+        self._history.append(stats)
         if self._live is not None:
             self._live.start()
         elif self.elapsed_s >= self._line_due:
             self._line_due = self.elapsed_s + LINE_EVERY_S
-            self._console.print(f"{clock(self.elapsed_s):>5}  {line(pulse, hour)}", highlight=False, soft_wrap=True)
+            self._console.print(f"{clock(self.elapsed_s):>5}  {line(stats, hour)}", highlight=False, soft_wrap=True)
 
     def decision(self, decision: Decision) -> None:
         """Show a Decision as it happens."""
@@ -109,27 +114,27 @@ class View:
         rows.add_row("processing ability", ability, _spark([p.ability_rows_per_s or 0 for p in past], top))
         rows.add_row("parallelism", parallelism(now), _spark([p.slots or 0 for p in past], 8))
         rows.add_row("backlog", f"{now.backlog:,} rows", _spark([p.backlog for p in past]))
-        decisions: RenderableType = Text("The first look comes with the first telemetry.", style="dim")
+        decisions: RenderableType = Text("The first evaluation comes with the first telemetry.", style="dim")
         if self._decisions:
             decisions = table = Table.grid(padding=(0, 2))
-            for at, made in self._decisions:
-                table.add_row(*decision_cells(at, made, self._app))
+            for at_s, each in self._decisions:
+                table.add_row(*decision_cells(at_s, each, self._app))
         title = f"[bold]Millrace demo[/bold]  {clock(self.elapsed_s)}{of_day(self._hour)}"
         below = Text(self._addresses, style="dim")
         return Panel(Group(rows, Text(), decisions, Text(), below), title=title, title_align="left", padding=(1, 2))
 
 
-def line(pulse: Pulse, hour: float | None) -> str:
+def line(stats: LiveStats, hour: float | None) -> str:
     """Return a moment as one line of text."""
-    ability = "" if pulse.ability_rows_per_s is None else f", able to process {pulse.ability_rows_per_s:,.0f} rows/s"
+    ability = "" if stats.ability_rows_per_s is None else f", able to process {stats.ability_rows_per_s:,.0f} rows/s"
     day = "feed done" if hour is None else f"flights of {hour_text(hour)}"
-    return f"{day}: {pulse.event_rows_per_s:,.0f} rows/s, backlog {pulse.backlog:,} rows, {parallelism(pulse)}{ability}"
+    return f"{day}: {stats.event_rows_per_s:,.0f} rows/s, backlog {stats.backlog:,} rows, {parallelism(stats)}{ability}"
 
 
-def parallelism(pulse: Pulse) -> str:
+def parallelism(stats: LiveStats) -> str:
     """Return the slots, and those on their way."""
-    now = "starting" if pulse.slots is None else f"{pulse.slots} slot{'s' if pulse.slots != 1 else ''}"
-    return f"{now} (→ {pulse.starting})" if pulse.starting is not None else now
+    now = "starting" if stats.slots is None else f"{stats.slots} slot{'s' if stats.slots != 1 else ''}"
+    return f"{now} (→ {stats.starting})" if stats.starting is not None else now
 
 
 def decision_text(at_s: float, decision: Decision, app: str) -> Text:
@@ -158,3 +163,26 @@ def _spark(values: list[float] | list[int], top: float | None = None) -> str:
 def console() -> Console:
     """Return the console of this process; lines are not wrapped where nobody looks at a terminal."""
     return Console(file=sys.stdout, highlight=False)
+
+
+def print_summary(
+    console: Console, spec: PipelineSpec, figures: Figures, checks: tuple[Check, ...], report: Path
+) -> None:
+    """Print figures, checks and where the report is."""
+    console.print()
+    table = Table.grid(padding=(0, 2))
+    table.add_column(justify="right", style="bold")
+    table.add_column(overflow="fold")
+    actions = ", ".join(f"{n} {action}" for action, n in sorted(figures.actions.items())) or "none"
+    table.add_row(str(sum(figures.actions.values())), f"decisions: {actions}")
+    for value, what in cards(spec, figures):
+        table.add_row(value, what)
+    console.print(table, highlight=False)
+    console.print()
+    table = Table.grid(padding=(0, 2))
+    for check in checks:
+        mark = "[green]held[/green]" if check.held else "[red]failed[/red]"
+        table.add_row(mark, check.claim, f"[dim]{escape(check.detail)}[/dim]")
+    console.print(table, highlight=False)
+    colour, verdict = ("green", "The demo succeeded.") if passed(checks) else ("red", "The demo did not succeed.")
+    console.print(f"\n[bold {colour}]{verdict}[/bold {colour}] The report: {report}", highlight=False, soft_wrap=True)

@@ -10,11 +10,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from include.local.feeds.course import Course, steer
-from include.local.feeds.course_log import CourseLog
-from include.local.feeds.intake import Intake
 from include.local.feeds.nycflights import flights
 from include.local.feeds.replay import Clock, Replay
+from include.local.feeds.routing import Routing, RoutingLog, steer
+from include.local.feeds.streams import Intake
 from include.model.errors import MillraceError
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
@@ -28,12 +27,12 @@ def intake() -> Intake:
     return Intake(Replay(CLOCK, flights()), ("origin", "carrier"), ("a", "b", "c"))
 
 
-def _courses(intake: Intake, wishes: list[dict[str, int]]) -> list[Course]:
-    course, present, found = Course(-1), {}, []
+def _routings(intake: Intake, wishes: list[dict[str, int]]) -> list[Routing]:
+    routing, present, found = Routing(-1), {}, []
     for tick in range(CLOCK.ticks + 1):
         present |= dict.fromkeys(intake.streams(tick).unique().to_pylist(), tick)
-        course = steer(course, tick, present, wishes[tick] if tick < CLOCK.ticks else {}, TABLES)
-        found.append(course)
+        routing = steer(routing, tick, present, wishes[tick] if tick < CLOCK.ticks else {}, TABLES)
+        found.append(routing)
     return found
 
 
@@ -43,8 +42,8 @@ def test_rows_of_redirected_streams_enter_once_and_in_order(intake: Intake, wish
     assert CLOCK.ticks == 12
     entered: list[int] = []
     by_stream: dict[str, list[int]] = {}
-    for course in _courses(intake, wishes):
-        for share in intake.shares(course):
+    for routing in _routings(intake, wishes):
+        for share in intake.shares(routing):
             ids = share["row_id"].to_pylist()
             entered += ids
             names = [f"{o}/{c}" for o, c in zip(share["origin"].to_pylist(), share["carrier"].to_pylist(), strict=True)]
@@ -57,53 +56,53 @@ def test_rows_of_redirected_streams_enter_once_and_in_order(intake: Intake, wish
 def test_stream_wanted_elsewhere_waits_a_tick_then_enters_there(intake: Intake) -> None:
     stream = "EWR/UA"
     wishes = [{stream: 0}] * 4 + [{stream: 2}] * 8
-    courses = _courses(intake, wishes)
-    assert [c.entry[stream] for c in courses[3:7]] == [0, 0, 2, 2]
-    assert [stream in c.waiting for c in courses[3:7]] == [False, True, False, False]
+    routings = _routings(intake, wishes)
+    assert [c.entry[stream] for c in routings[3:7]] == [0, 0, 2, 2]
+    assert [stream in c.waiting for c in routings[3:7]] == [False, True, False, False]
 
     def rows(share: pa.Table) -> int:
         return sum(
             f"{o}/{c}" == stream for o, c in zip(*(share[n].to_pylist() for n in ("origin", "carrier")), strict=True)
         )
 
-    counts = [[rows(share) for share in intake.shares(c)] for c in courses[3:7]]
+    counts = [[rows(share) for share in intake.shares(c)] for c in routings[3:7]]
     came = [intake.streams(t).to_pylist().count(stream) for t in range(3, 7)]
     assert counts == [[came[0], 0, 0], [0, 0, 0], [0, 0, came[1] + came[2]], [0, 0, came[3]]]
 
 
 def test_unplaced_stream_enters_where_the_fewest_do() -> None:
-    course = steer(Course(-1), 0, {"a": 0, "b": 0, "c": 0}, {"a": 1}, 2)
-    assert course.entry == {"a": 1, "b": 0, "c": 0}
-    course = steer(course, 1, {"b": 0, "c": 0}, {"a": 1}, 2)
-    assert course.entry == {"b": 0, "c": 0}
+    routing = steer(Routing(-1), 0, {"a": 0, "b": 0, "c": 0}, {"a": 1}, 2)
+    assert routing.entry == {"a": 1, "b": 0, "c": 0}
+    routing = steer(routing, 1, {"b": 0, "c": 0}, {"a": 1}, 2)
+    assert routing.entry == {"b": 0, "c": 0}
 
 
 def test_routing_out_of_turn_names_the_stream_and_what_to_do() -> None:
-    course = Course(0).connect("s", 0)
+    routing = Routing(0).connect("s", 0)
     with pytest.raises(MillraceError, match=r"stream s.*connected.*Redirect"):
-        course.connect("s", 1)
+        routing.connect("s", 1)
     with pytest.raises(MillraceError, match=r"stream s.*Suspend it a tick before"):
-        course.redirect("s", 1)
-    waiting = course.suspend("s")
+        routing.redirect("s", 1)
+    waiting = routing.suspend("s")
     with pytest.raises(MillraceError, match=r"stream s.*Suspend it a tick before"):
         waiting.resume("s")
     with pytest.raises(MillraceError, match=r"stream s.*Resume it first"):
         waiting.at(1).drop("s")
     with pytest.raises(MillraceError, match=r"stream t.*Connect it first"):
-        course.suspend("t")
+        routing.suspend("t")
     with pytest.raises(MillraceError, match="tick"):
-        course.at(0)
+        routing.at(0)
 
 
 def test_log_when_its_last_line_was_cut_by_a_kill_then_goes_on_before_it(tmp_path: Path) -> None:
-    path = tmp_path / "courses.jsonl"
-    with CourseLog(path, NOW) as log:
-        first = Course(0).connect("s", 0)
+    path = tmp_path / "routings.jsonl"
+    with RoutingLog(path, NOW) as log:
+        first = Routing(0).connect("s", 0)
         log.add(first)
         log.add(first.at(3).suspend("s"))
     whole = path.read_bytes()
     path.write_bytes(whole[:-9])
-    with CourseLog(path, datetime(2027, 1, 1, tzinfo=UTC)) as log:
+    with RoutingLog(path, datetime(2027, 1, 1, tzinfo=UTC)) as log:
         assert (log.begun, log.last) == (NOW, 0)
         assert log.at(5) == first.at(5)
         log.add(first.at(3).suspend("s"))
@@ -111,16 +110,17 @@ def test_log_when_its_last_line_was_cut_by_a_kill_then_goes_on_before_it(tmp_pat
 
 
 def test_log_when_another_feed_holds_it_then_is_refused(tmp_path: Path) -> None:
-    with CourseLog(tmp_path / "log", NOW), pytest.raises(MillraceError, match="no other feed holds"):
-        CourseLog(tmp_path / "log", NOW)
+    with RoutingLog(tmp_path / "log", NOW), pytest.raises(MillraceError, match="no other feed holds"):
+        RoutingLog(tmp_path / "log", NOW)
 
 
 def test_log_empties_a_buffer_only_once(tmp_path: Path) -> None:
-    with CourseLog(tmp_path / "log", NOW) as log:
-        course = Course(0).connect("s", 0)
-        for told in (course, course := course.at(1).suspend("s"), course := course.at(2).redirect("s", 1).resume("s")):
-            log.add(told)
-        log.add(course.at(3))
+    with RoutingLog(tmp_path / "log", NOW) as log:
+        routing = Routing(0).connect("s", 0)
+        suspended = routing.at(1).suspend("s")
+        resumed = suspended.at(2).redirect("s", 1).resume("s")
+        for each in (routing, suspended, resumed, resumed.at(3)):
+            log.add(each)
         assert log.at(2).resumed == {"s": 1}
         assert log.at(3).resumed == log.at(9).resumed == {}
         assert log.at(9).entry == {"s": 1}

@@ -22,7 +22,7 @@ RATE_WINDOW_S = 5.0
 
 
 @dataclass(frozen=True)
-class Pulse:
+class LiveStats:
     """One moment.
 
     Attributes:
@@ -31,7 +31,7 @@ class Pulse:
         processed: Rows processed, as far as telemetry has been committed.
         slots: Slots of the driver that serves; None without one.
         starting: Slots of a driver that is being started; None without one.
-        ability_rows_per_s: Processing ability as the newest look fitted it; None before.
+        ability_rows_per_s: Processing ability as the newest evaluation fitted it; None before.
         circuit_open: Why the pipeline does not start any more; None while it does.
         changing: The last reconfiguration has not ended yet.
     """
@@ -51,8 +51,8 @@ class Pulse:
         return max(0, self.arrived - self.processed)
 
 
-class PulseReader:
-    """Reads a pipeline's pulse and its new Decisions.
+class LiveStatsReader:
+    """Reads a pipeline's live figures and its new Decisions.
 
     Args:
         spec: The pipeline.
@@ -78,13 +78,13 @@ class PulseReader:
         self._seen: set[str] = set()
         self._ability: float | None = None
 
-    def read(self) -> Pulse:
-        """Return the pulse."""
+    def read(self) -> LiveStats:
+        """Return the figures of this moment."""
         self._source.refresh()
         arrived = self._source.total_rows or 0
         serving, starting = self._drivers()
         last = next(iter(ReconfigurationStore(self._lake).recent(self._spec.name, limit=1, since=self._since)), None)
-        return Pulse(
+        return LiveStats(
             event_rows_per_s=self._rate(arrived),
             arrived=arrived,
             processed=self._processed(),

@@ -10,18 +10,18 @@ import pytest
 from rich.console import Console
 
 from include.lake.reconfigurations import ReconfigurationStore
-from include.local.demo.pulse import Pulse, PulseReader
-from include.local.demo.view import View, line
+from include.local.demo.live_stats import LiveStats, LiveStatsReader
+from include.local.demo.terminal import View, line
 from include.model.decision import Outcome
 from include.run_folder import record as driver_records
 from include.run_folder.record import DriverRecord, DriverState
 from tests.include.local.demo.synthetic import Run, at
 
-PULSE = Pulse(183.4, 5000, 3760, 4, None, 200.0, None)
+STATS = LiveStats(183.4, 5000, 3760, 4, None, 200.0, None)
 
 
-def _reader(run: Run, run_dir: Path, seconds: list[float]) -> PulseReader:
-    return PulseReader(run.spec, run.lake, run_dir, run.source, at(0), clock=lambda: seconds.pop(0))
+def _reader(run: Run, run_dir: Path, seconds: list[float]) -> LiveStatsReader:
+    return LiveStatsReader(run.spec, run.lake, run_dir, run.source, at(0), clock=lambda: seconds.pop(0))
 
 
 def _driver(generation: int, slots: int, state: DriverState) -> DriverRecord:
@@ -36,8 +36,8 @@ def test_read_follows_rate_and_backlog(run: Run, tmp_path: Path) -> None:
     run.arrive(2, 100)
     assert reader.read().event_rows_per_s == 100
     run.batch(3, 150, 2)
-    pulse = reader.read()
-    assert (pulse.arrived, pulse.processed, pulse.backlog, pulse.event_rows_per_s) == (200, 150, 50, 50)
+    stats = reader.read()
+    assert (stats.arrived, stats.processed, stats.backlog, stats.event_rows_per_s) == (200, 150, 50, 50)
     assert reader.read().event_rows_per_s == 0, "old rows have left the window"
 
 
@@ -48,8 +48,8 @@ def test_read_when_a_successor_waits_then_shows_who_serves_and_who_comes(run: Ru
         _driver(3, 5, DriverState.WAITING),
     ):
         driver_records.write(tmp_path, record)
-    pulse = _reader(run, tmp_path, [0.0]).read()
-    assert (pulse.slots, pulse.starting) == (2, 5)
+    stats = _reader(run, tmp_path, [0.0]).read()
+    assert (stats.slots, stats.starting) == (2, 5)
 
 
 def test_read_when_circuit_opened_then_says_why(run: Run, tmp_path: Path) -> None:
@@ -96,7 +96,7 @@ def test_view_on_a_terminal_shows_all_figures_and_sentences(run: Run) -> None:
     decision = run.look(10, 150, 4, "150 rows/s need 4 slots.")
     console = _console(terminal=True)
     view = View("delays", console)
-    view.pulse(PULSE, 14.5)
+    view.stats(STATS, 14.5)
     view.decision(decision)
     view.still()
     plain = _console(terminal=False)
@@ -114,7 +114,7 @@ def test_view_without_a_terminal_prints_one_line_at_a_time(run: Run) -> None:
     with View("delays", console) as view:
         view.step("Starting")
         for _ in range(5):
-            view.pulse(PULSE, 14.5)
+            view.stats(STATS, 14.5)
         view.decision(decision)
     lines = _text(console).splitlines()
     assert len(lines) == 3, "five pulses within five seconds make one line"
@@ -123,5 +123,5 @@ def test_view_without_a_terminal_prints_one_line_at_a_time(run: Run) -> None:
 
 
 def test_line_when_successor_starts_and_feed_is_done_then_told() -> None:
-    told = line(replace(PULSE, starting=8, ability_rows_per_s=None), None)
+    told = line(replace(STATS, starting=8, ability_rows_per_s=None), None)
     assert told == "feed done: 183 rows/s, backlog 1,240 rows, 4 slots (→ 8)"

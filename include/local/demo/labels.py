@@ -17,7 +17,7 @@ def hour_text(hour: float) -> str:
 
 
 def slots_of(decision: Decision, app: str) -> tuple[int | None, int | None]:
-    """Return an app's slots at a look and the slots decided on."""
+    """Return an app's slots at an evaluation and the slots decided on."""
     measured = [a.slots for a in decision.signals.apps if a.app == app] if decision.signals else []
     before = measured[0] if measured else None
     decided = decision.target.apps.get(app) if decision.target else None
