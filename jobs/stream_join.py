@@ -30,10 +30,10 @@ def main() -> None:
     parser.add_argument("--workers", type=int, default=1, help="workers that keep the window")
     parser.add_argument("--block", type=int, default=1000, help="tuples of a block")
     parser.add_argument("--shed", type=float, default=0.0, help="share of the tuples that is dropped")
-    given = parser.parse_args()
+    options = parser.parse_args()
     try:
-        definition = _definition(given.join)
-        first = JoinSettings(given.workers, given.block, given.shed)
+        definition = _definition(options.join)
+        first = JoinSettings(options.workers, options.block, options.shed)
         spark = SparkSession.builder.appName("stream_join").getOrCreate()
         driver = recognise(sys.orig_argv)
         if driver is None:

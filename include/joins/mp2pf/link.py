@@ -116,9 +116,6 @@ class LinkEnd:
 
         A block's ``taken`` is as of its first sending. So a copy goes before those blocks come that met its tuples at
         the other end, and stays for those that did not.
-
-        Args:
-            message: For which nothing is missing.
         """
         if message.version > self.heard:
             self.heard = message.version
@@ -147,11 +144,11 @@ class LinkEnd:
 
     def copy(self) -> LinkEnd:
         """Return another end in the same state."""
-        made = LinkEnd.__new__(LinkEnd)
+        twin = LinkEnd.__new__(LinkEnd)
         for name in LinkEnd.__slots__:
-            setattr(made, name, getattr(self, name))
-        made.copies = list(self.copies)
-        return made
+            setattr(twin, name, getattr(self, name))
+        twin.copies = list(self.copies)
+        return twin
 
 
 class Source:
@@ -190,6 +187,6 @@ class Source:
 
     def copy(self) -> Source:
         """Return another source in the same state."""
-        made = Source()
-        made.end, made.clock, made.late = self.end.copy(), self.clock, self.late
-        return made
+        twin = Source()
+        twin.end, twin.clock, twin.late = self.end.copy(), self.clock, self.late
+        return twin

@@ -65,12 +65,7 @@ class Rules:
         return self.sizes == "reported"
 
     def within(self, r: float, s: float) -> bool:
-        """Say whether tuples of these times may be partners.
-
-        Args:
-            r: Of the tuple of R.
-            s: Of the tuple of S.
-        """
+        """Say whether tuples of these times may be partners."""
         return s - r <= self.window_r and r - s <= self.window_s
 
 
@@ -142,20 +137,12 @@ class Task:
             raise MillraceError("after", self.after, f"a number <= before ({self.before:g})", "Swap or widen the two.")
 
     def wants(self, r: Row, s: Row) -> bool:
-        """Say whether a pair is a result.
-
-        Args:
-            r: Tuple of R.
-            s: Tuple of S.
-        """
+        """Say whether a pair is a result."""
         return self.after <= s[0] - r[0] <= self.before and self.matches(r, s)
 
 
 def shared_rules(tasks: Sequence[Task]) -> Rules:
     """Return the rules of a chain in which all pairs of all tasks meet.
-
-    Args:
-        tasks: At least one.
 
     Raises:
         MillraceError: If there is none.
@@ -166,15 +153,10 @@ def shared_rules(tasks: Sequence[Task]) -> Rules:
 
 
 def results(tasks: Sequence[Task], met: Iterable[tuple[Any, Any]]) -> dict[str, list[tuple[Any, Any]]]:
-    """Return the results of each task, by its name and in the order in which pairs met.
-
-    Args:
-        tasks: All that share the chain.
-        met: Pairs (tuple of R, tuple of S) that met.
-    """
-    found: dict[str, list[tuple[Any, Any]]] = {task.name: [] for task in tasks}
+    """Return the results of each task, by its name and in the order in which pairs met."""
+    pairs: dict[str, list[tuple[Any, Any]]] = {task.name: [] for task in tasks}
     for r, s in met:
         for task in tasks:
             if task.wants(r, s):
-                found[task.name].append((r, s))
-    return found
+                pairs[task.name].append((r, s))
+    return pairs

@@ -88,9 +88,9 @@ def test(stages: Sequence[str], pytest_args: Sequence[str]) -> int:
 def _environment(home: Path) -> dict[str, str]:
     """Keep tests off the user's own Millrace, and give them Spark."""
     data = REPO.parent / "shared" / "data"
-    given = {"MILLRACE_DATA": str(data), **os.environ}
+    variables = {"MILLRACE_DATA": str(data), **os.environ}
     return {
-        **given,
+        **variables,
         **spark_env.environment(),
         "MILLRACE_HOME": str(home / "home"),
         "AIRFLOW_HOME": str(home / "airflow"),

@@ -51,9 +51,9 @@ def start_with_progress(home: Home, wait_s: float = 300.0) -> StackRecord:
 
 def print_addresses(console: Console, home: Home, record: StackRecord) -> None:
     """Tell where the pages are and where the password is."""
-    found = addresses(home, record.ports)
-    console.print(f"  Airflow  {found['airflow']}\n  MLflow   {found['mlflow']}", highlight=False, soft_wrap=True)
-    console.print(f"  user {found['user']}, password in {found['password_file']}", highlight=False, soft_wrap=True)
+    pages = addresses(home, record.ports)
+    console.print(f"  Airflow  {pages['airflow']}\n  MLflow   {pages['mlflow']}", highlight=False, soft_wrap=True)
+    console.print(f"  user {pages['user']}, password in {pages['password_file']}", highlight=False, soft_wrap=True)
 
 
 @click.command()
@@ -85,14 +85,14 @@ POLL_S = 0.3
 @click.option("-f", "--follow", is_flag=True, help="Go on printing what is added, until Ctrl-C.")
 def logs(name: str, lines: int, follow: bool) -> None:
     """Show the end of the log NAME: a service of the stack, or a driver."""
-    found = log_files(Home.from_env())
-    if name not in found:
-        allowed = ", ".join(found) or "none yet"
+    files = log_files(Home.from_env())
+    if name not in files:
+        allowed = ", ".join(files) or "none yet"
         raise MillraceError("log", name, allowed, "Name one of these; ./millrace up makes the stack's.")
-    for line in tail(found[name], lines):
+    for line in tail(files[name], lines):
         click.echo(line)
     if follow:
-        _follow(found[name])
+        _follow(files[name])
 
 
 def _follow(path: Path) -> None:

@@ -38,9 +38,9 @@ def checks(timeline: Timeline, comparison: Comparison | None, problem: str | Non
     )
 
 
-def passed(made: tuple[Check, ...]) -> bool:
+def passed(checks: tuple[Check, ...]) -> bool:
     """Say whether every check held."""
-    return all(check.held for check in made)
+    return all(check.held for check in checks)
 
 
 def steps(timeline: Timeline) -> list[tuple[Span, Span]]:
@@ -55,12 +55,12 @@ def _ended(problem: str | None) -> Check:
 
 
 def _scaled(timeline: Timeline, *, up: bool) -> Check:
-    made = steps(timeline)
-    first_up = next((i for i, (a, b) in enumerate(made) if b.slots > a.slots), len(made))
-    wanted = made if up else made[first_up:]  # down counts only after up: "up and down again"
-    found = [(a, b) for a, b in wanted if (b.slots > a.slots) == up]
-    text = ", ".join(f"{a.slots} to {b.slots} slots at {clock(b.ready_s or 0)}" for a, b in found)
-    return Check("It scaled up by itself" if up else "It scaled down again", bool(found), text or "no such change")
+    changes = steps(timeline)
+    first_up = next((i for i, (a, b) in enumerate(changes) if b.slots > a.slots), len(changes))
+    wanted = changes if up else changes[first_up:]  # down counts only after up: "up and down again"
+    matching = [(a, b) for a, b in wanted if (b.slots > a.slots) == up]
+    text = ", ".join(f"{a.slots} to {b.slots} slots at {clock(b.ready_s or 0)}" for a, b in matching)
+    return Check("It scaled up by itself" if up else "It scaled down again", bool(matching), text or "no such change")
 
 
 def _caught_up(timeline: Timeline) -> Check:
@@ -82,6 +82,6 @@ def _equal(comparison: Comparison | None) -> Check:
         rest = f"; {open_rows:,} in windows still open" if open_rows else ""
         return Check(claim, True, f"{comparison.closed_rows:,} flights in {comparison.groups:,} rows, each once{rest}")
     counts = {"lost": comparison.lost, "doubled": comparison.doubled, "foreign": comparison.foreign}
-    told = [f"{n:,} flights {what}" for what, n in counts.items() if n]
-    told += [f"{comparison.differing:,} of {comparison.groups:,} rows differ"]
-    return Check(claim, False, f"{', '.join(told)}; {comparison.example}"[:300].rstrip("; "))
+    flaws = [f"{n:,} flights {what}" for what, n in counts.items() if n]
+    flaws += [f"{comparison.differing:,} of {comparison.groups:,} rows differ"]
+    return Check(claim, False, f"{', '.join(flaws)}; {comparison.example}"[:300].rstrip("; "))

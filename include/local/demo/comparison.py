@@ -56,11 +56,11 @@ def compare(source: Path, results: Path) -> Comparison:
     """
     flights = query("select * from flights", flights=source).to_pandas()
     expected, closed = batch_delays(flights)
-    found = query("select * from delays", delays=results).to_pandas()
-    found = found[list(expected.columns)].assign(row_ids=[tuple(ids) for ids in found["row_ids"]])
-    counts = Counter(row_id for ids in found["row_ids"] for row_id in ids)
+    actual = query("select * from delays", delays=results).to_pandas()
+    actual = actual[list(expected.columns)].assign(row_ids=[tuple(ids) for ids in actual["row_ids"]])
+    counts = Counter(row_id for ids in actual["row_ids"] for row_id in ids)
     wanted = set(closed["row_id"])
-    differing, example = _differences(expected, found)
+    differing, example = _differences(expected, actual)
     return Comparison(
         rows=len(flights),
         closed_rows=len(closed),
@@ -82,8 +82,8 @@ def settled(source: Path, results: Path) -> bool:
         where date_trunc('hour', event_time) + interval '1 hour' <= last - interval '1 hour'
     """
     expected = query(closed, flights=source)["n"][0].as_py()
-    found = query("select coalesce(sum(flights), 0) as n from delays", delays=results)["n"][0].as_py()
-    return bool(found >= expected)
+    flights = query("select coalesce(sum(flights), 0) as n from delays", delays=results)["n"][0].as_py()
+    return bool(flights >= expected)
 
 
 def batch_delays(flights: pd.DataFrame) -> tuple[pd.DataFrame, pd.DataFrame]:
@@ -127,9 +127,9 @@ def _planes() -> pd.DataFrame:
     return planes[["tailnum", "manufacturer", "model", "seats"]]
 
 
-def _differences(expected: pd.DataFrame, found: pd.DataFrame) -> tuple[int, str]:
+def _differences(expected: pd.DataFrame, actual: pd.DataFrame) -> tuple[int, str]:
     """Return how many result rows differ, each whole row compared, and one of them as text."""
-    left, right = Counter(_rows(expected)), Counter(_rows(found))
+    left, right = Counter(_rows(expected)), Counter(_rows(actual))
     missing, extra = left - right, right - left
     if not missing and not extra:
         return 0, ""

@@ -126,9 +126,9 @@ class LiveStatsReader:
         return int(rows[0]["processed"]) if rows else 0
 
     def _drivers(self) -> tuple[int | None, int | None]:
-        found = driver_records.all_of(self._run_dir, self._spec.name, self._spec.app)
-        serving = [r.slots for r in found if r.state in (DriverState.RUNNING, DriverState.STOPPING)]
-        starting = [r.slots for r in found if r.state in (DriverState.STARTING, DriverState.WAITING)]
+        records = driver_records.all_of(self._run_dir, self._spec.name, self._spec.app)
+        serving = [r.slots for r in records if r.state in (DriverState.RUNNING, DriverState.STOPPING)]
+        starting = [r.slots for r in records if r.state in (DriverState.STARTING, DriverState.WAITING)]
         return next(iter(serving), None), next(iter(starting), None)
 
 

@@ -216,5 +216,5 @@ def _evaluation(app: str, decision: Decision, begun: datetime) -> Evaluation:
 
 
 def _step(times: Numbers, values: Numbers, at: Numbers) -> Numbers:
-    found = np.searchsorted(times, at, side="right")
-    return np.concatenate([[0.0], values])[found]
+    index = np.searchsorted(times, at, side="right")
+    return np.concatenate([[0.0], values])[index]

@@ -185,10 +185,10 @@ class RoutingLog:
 
     def at(self, tick: int) -> Routing:
         """Return the routing that holds in a tick, as far as the log goes."""
-        found = bisect_right([c.tick for c in self.routings], tick)
-        if not found:
+        count = bisect_right([c.tick for c in self.routings], tick)
+        if not count:
             return Routing(-1)
-        routing = self.routings[found - 1]
+        routing = self.routings[count - 1]
         return routing if routing.tick == tick else routing.at(tick)
 
     @property

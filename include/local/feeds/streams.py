@@ -89,11 +89,11 @@ class Intake:
     def _split(self, tick: int, entry: dict[str, int]) -> list[pa.Table]:
         """Return each table's rows of a tick; those of streams without an entry are left out."""
         rows, ids = self.replay.tick(tick), self.streams(tick)
-        found = []
+        shares = []
         for table in range(len(self.tables)):
             here = pa.array([s for s, t in entry.items() if t == table], pa.string())
-            found.append(rows.filter(pc.is_in(ids, value_set=here)))
-        return found
+            shares.append(rows.filter(pc.is_in(ids, value_set=here)))
+        return shares
 
     def _buffered(self, routing: Routing) -> range:
         return range(min(routing.resumed.values(), default=routing.tick), routing.tick)
@@ -159,7 +159,7 @@ def run(
         True if the replay came to its end, False if it was stopped.
     """
     clock, last = intake.replay.clock, [table.last(TRANSACTION) for table in tables]
-    first, taken = min(last) + 1, max(*last, log.last)
+    first, reached = min(last) + 1, max(*last, log.last)
     routing = log.at(first - 1) if first else Routing(-1)
     present = dict.fromkeys(routing.entry, first - 1)
     number = first - 1
@@ -167,7 +167,7 @@ def run(
         present |= dict.fromkeys(intake.streams(number).unique().to_pylist(), number)
         here = {s: t for s, t in present.items() if (number - t) * clock.tick_s < KEPT_S}
         before = routing
-        if number <= taken:  # rows of it may be in a table: the others get theirs by the same routing
+        if number <= reached:  # rows of it may be in a table: the others get theirs by the same routing
             routing = log.at(number)
         else:
             # the last tick leaves nothing waiting

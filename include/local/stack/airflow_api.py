@@ -65,9 +65,9 @@ class AirflowApi:
         while dag_id not in (known := self.dag_ids()):
             if time.monotonic() >= deadline:
                 errors = self._send("GET", "/api/v2/importErrors")["import_errors"]
-                told = "; ".join(f"{e['filename']}: {e['stack_trace'].strip().splitlines()[-1]}" for e in errors)
+                problems = "; ".join(f"{e['filename']}: {e['stack_trace'].strip().splitlines()[-1]}" for e in errors)
                 raise MillraceError(
-                    "dag", dag_id, ", ".join(known) or "none", told or "Read ./millrace logs dag-processor."
+                    "dag", dag_id, ", ".join(known) or "none", problems or "Read ./millrace logs dag-processor."
                 )
             time.sleep(POLL_S)
 
@@ -95,8 +95,8 @@ class AirflowApi:
 
     def task_states(self, dag_id: str, run_id: str) -> dict[str, str]:
         """Read the state of each task of a run."""
-        found = self._send("GET", f"/api/v2/dags/{dag_id}/dagRuns/{run_id}/taskInstances")
-        return {task["task_id"]: str(task["state"]) for task in found["task_instances"]}
+        answer = self._send("GET", f"/api/v2/dags/{dag_id}/dagRuns/{run_id}/taskInstances")
+        return {task["task_id"]: str(task["state"]) for task in answer["task_instances"]}
 
     def wait_for_run(self, dag_id: str, run_id: str, timeout_s: float = 300.0) -> str:
         """Wait until a run has ended.

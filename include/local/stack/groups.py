@@ -47,13 +47,13 @@ def members(leader: ProcessId, home: Path) -> list[psutil.Process]:
         leader: The session's leader, as it was started.
         home: The home of the stack.
     """
-    found = []
+    processes = []
     for process in psutil.process_iter():
         with suppress(psutil.Error, OSError):
             in_session = os.getsid(process.pid) == leader.pid and leader.precedes(process.pid)
             if in_session and process.status() != psutil.STATUS_ZOMBIE and _marked(process, leader, home):
-                found.append(process)
-    return found
+                processes.append(process)
+    return processes
 
 
 def _marked(process: psutil.Process, leader: ProcessId, home: Path) -> bool:

@@ -40,8 +40,8 @@ def major(version: str) -> int:
     Returns:
         The feature release, 0 where the string is no Java version.
     """
-    found = re.match(r"(?:1\.)?(\d+)", version)
-    return int(found.group(1)) if found else 0
+    match = re.match(r"(?:1\.)?(\d+)", version)
+    return int(match.group(1)) if match else 0
 
 
 def candidates() -> Iterator[Path]:
@@ -63,13 +63,13 @@ def inspect(program: Path) -> Java | None:
         return None
     try:
         # the one way to learn both that needs no guess about links and wrapper scripts
-        told = subprocess.run(
+        output = subprocess.run(
             [str(program), "-XshowSettings:properties", "-version"], capture_output=True, text=True, timeout=60
         ).stderr
     except (OSError, subprocess.TimeoutExpired):
         return None
-    home = re.search(r"^\s*java\.home = (.+)$", told, re.M)
-    version = re.search(r"^\s*java\.version = (\S+)$", told, re.M)
+    home = re.search(r"^\s*java\.home = (.+)$", output, re.M)
+    version = re.search(r"^\s*java\.version = (\S+)$", output, re.M)
     return Java(Path(home.group(1).strip()), version.group(1)) if home and version else None
 
 

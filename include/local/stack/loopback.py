@@ -92,9 +92,9 @@ def heartbeat(url: str, component: str) -> Health:
 
     def healthy(started: float) -> bool:
         body = get(url)
-        told = (json.loads(body) if body else {}).get(component) or {}
-        last = told.get(f"latest_{component}_heartbeat")
-        if told.get("status") != "healthy" or not last:
+        state = (json.loads(body) if body else {}).get(component) or {}
+        last = state.get(f"latest_{component}_heartbeat")
+        if state.get("status") != "healthy" or not last:
             return False
         # right after a restart the last life's heartbeat still counts as healthy
         return datetime.fromisoformat(last).replace(tzinfo=UTC).timestamp() >= started

@@ -26,10 +26,10 @@ def stanza(lock: str, package: str) -> str:
     Returns:
         The requirement and its hashes, in pip's own form.
     """
-    found = re.search(rf"^{re.escape(package)}==(?:.*\\\n)*.*\n", lock, re.M)
-    if not found:
+    match = re.search(rf"^{re.escape(package)}==(?:.*\\\n)*.*\n", lock, re.M)
+    if not match:
         raise MillraceError("requirements.lock", package, "a lock that pins it", "Compile the lock again.")
-    return found.group(0)
+    return match.group(0)
 
 
 def usable(venv: Path) -> bool:

@@ -17,7 +17,6 @@ import signal
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import IO
 
 from include.local.stack import java, python_env, spark_env, spark_files
 from include.local.stack.home import REPO, write_atomically
@@ -104,15 +103,11 @@ def ensure() -> str:
         MillraceError: Something has to be installed or mended by a person.
         ProgramFailed: A program of set-up failed; its output is in the log.
     """
-    with _one_at_a_time() as lock:
+    with _one_at_a_time() as run_logged:
         if done := ready():
             return done
         say("Setting up Millrace in this folder; later starts skip this.")
         STAMP.unlink(missing_ok=True)
-
-        def run_logged(argv: Sequence[str | Path], env: Mapping[str, str] | None = None) -> None:
-            run(argv, LOG, env=env, lock_fd=lock.fileno())
-
         jre = _java(run_logged)
         _packages(run_logged)
 
@@ -126,7 +121,8 @@ def ensure() -> str:
 
 
 @contextmanager
-def _one_at_a_time() -> Iterator[IO[str]]:
+def _one_at_a_time() -> Iterator[Run]:
+    """Hold set-up's lock; yield what runs a program under it, with its output in the log."""
     path = REPO / "var" / "setup.lock"
     path.parent.mkdir(exist_ok=True)
     with path.open("w") as lock:
@@ -135,7 +131,11 @@ def _one_at_a_time() -> Iterator[IO[str]]:
         except BlockingIOError:
             say("Another set-up of this folder is running; waiting for it.")
             fcntl.flock(lock, fcntl.LOCK_EX)
-        yield lock
+
+        def run_logged(argv: Sequence[str | Path], env: Mapping[str, str] | None = None) -> None:
+            run(argv, LOG, env=env, lock_fd=lock.fileno())
+
+        yield run_logged
 
 
 @contextmanager

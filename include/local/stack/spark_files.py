@@ -57,10 +57,10 @@ def fetch_jars(scratch: Path, run: Run) -> None:
     spark_env.JARS.mkdir(parents=True, exist_ok=True)
     for name, expected in spark_env.pinned().items():
         resolved = scratch / "ivy" / "jars" / f"io.delta_{name}"
-        found = spark_env.digest(resolved) if resolved.is_file() else "none"
-        if found != expected:
+        actual = spark_env.digest(resolved) if resolved.is_file() else "none"
+        if actual != expected:
             remedy = "Check which repository Spark's Ivy settings name, then run again."
-            raise MillraceError(name, found, f"SHA-256 {expected}", remedy)
+            raise MillraceError(name, actual, f"SHA-256 {expected}", remedy)
         resolved.replace(spark_env.JARS / name)
     shutil.rmtree(scratch, ignore_errors=True)
 

@@ -85,9 +85,9 @@ class Executions:
         if execution is None:
             return None
         current = execution.currentBatchId()
-        found = execution if current == batch_id else self._ahead.get(batch_id)
+        executed = execution if current == batch_id else self._ahead.get(batch_id)
         self._ahead = {current: execution} if current > batch_id else {}
-        return None if found is None else _plan(found.executedPlan())
+        return None if executed is None else _plan(executed.executedPlan())
 
 
 def _plan(executed: Any) -> ExecutedPlan:
@@ -120,18 +120,18 @@ def _node(plan: Any) -> Node:
 
 def _rows(metrics: Any, children: tuple[Node, ...], python: bool) -> int | None:
     names = ("pythonNumRowsReceived", "numOutputRows") if python else ("numOutputRows", "shuffleRecordsWritten")
-    found = _metric(metrics, *names)
-    if found is not None:
-        return found
+    counted = _metric(metrics, *names)
+    if counted is not None:
+        return counted
     rows = [child.rows for child in children]  # a node that does not count passes its rows on
     return sum(r for r in rows if r is not None) if rows and None not in rows else None
 
 
 def _metric(metrics: Any, *names: str) -> int | None:
     for name in names:
-        found = metrics.get(name)
-        if found.isDefined():
-            return int(found.get().value())
+        metric = metrics.get(name)
+        if metric.isDefined():
+            return int(metric.get().value())
     return None
 
 
@@ -204,16 +204,16 @@ class StageReader:
 
 
 def _description(job: Any) -> str:
-    found = job.description()
-    return str(found.get()) if found.isDefined() else ""
+    text = job.description()
+    return str(text.get()) if text.isDefined() else ""
 
 
 def _batch(job: Any) -> int | None:
     """Return the batch a job belongs to; None where the user's code described the job anew."""
-    found = BATCH.search(_description(job))
-    return int(found[1]) if found else None
+    match = BATCH.search(_description(job))
+    return int(match[1]) if match else None
 
 
 def _is_main(job: Any) -> bool:
-    found = BATCH.search(_description(job))
-    return found is None or not found[2]
+    match = BATCH.search(_description(job))
+    return match is None or not match[2]

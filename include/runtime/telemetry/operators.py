@@ -47,7 +47,7 @@ def operators(
         main = _main_job(stages)
         ran = [(i, s) for i, s in enumerate(main) if s.tasks]
         return tuple(_operator(f"{i}.stage", "stage", s.tasks, slots, useful_ms=s.run_ms) for i, s in ran)
-    found: list[OperatorBatch] = []
+    result: list[OperatorBatch] = []
     used: set[Stage] = set()
     for fragment in _fragments(plan):
         own = [s for s in stages if fragment.end.rdd is not None and fragment.end.rdd in s.rdds]
@@ -56,14 +56,14 @@ def operators(
         run_ms = sum(s.run_ms for s in own) if own else None
         for node, rows_in, useful_ms in _split(fragment, run_ms):
             rows = (_once(rows_in, repeats), _once(_rows_out(fragment, node), repeats))
-            found.append(_operator(f"{len(found)}.{_slug(node.name)}", node.name, tasks, slots, rows, useful_ms))
+            result.append(_operator(f"{len(result)}.{_slug(node.name)}", node.name, tasks, slots, rows, useful_ms))
     if foreach_batch and used:
         first = min(s.job for s in used)
         own = [s for s in stages if s not in used and s.job >= first]
         if own:
             tasks, useful_ms = max(s.tasks for s in own), sum(s.run_ms for s in own)
-            found.append(_operator("sink.foreachBatch", "foreachBatch", tasks, slots, useful_ms=useful_ms))
-    return tuple(o for o in found if o.tasks != 0)  # a batch without rows only moves a watermark: it reads nothing
+            result.append(_operator("sink.foreachBatch", "foreachBatch", tasks, slots, useful_ms=useful_ms))
+    return tuple(o for o in result if o.tasks != 0)  # a batch without rows only moves a watermark: it reads nothing
 
 
 def _operator(

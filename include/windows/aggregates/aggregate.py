@@ -139,12 +139,12 @@ def user_defined(
     kind = to_arrow_type(DataType.fromDDL(returns), timezone="UTC")
 
     def result(collected: pa.Array) -> pa.Array:
-        found = []
+        results = []
         for states in collected.to_pylist():
             ordered = sorted(states, key=lambda s: s["at"])
             merged = reduce(merge, (tuple(s["state"][n] for n in names) for s in ordered))
-            found.append(finish(merged))
-        return pa.array(found, kind)
+            results.append(finish(merged))
+        return pa.array(results, kind)
 
     finished = sf.arrow_udf(result, returns)
     return Aggregate((State(tuple(columns), init, update, state),), lambda m: finished(m[0]), None, name)

@@ -96,13 +96,13 @@ class Fold:
             columns["row"] = pa.array(range(len(rows)), pa.int64())
             wanted.append(("row", "list"))
         grouped = pa.table(columns).group_by(keys, use_threads=False).aggregate(wanted)
-        found = {name: grouped[key] for name, key in zip(self.by, keys, strict=True)}
+        output = {name: grouped[key] for name, key in zip(self.by, keys, strict=True)}
         for step in self.steps:
             if isinstance(step, StateStep):
-                found[step.output] = _states(step, rows, grouped["row_list"], self.schema.field(step.output).type)
+                output[step.output] = _states(step, rows, grouped["row_list"], self.schema.field(step.output).type)
             else:
-                found[step.output] = finishers[step.output](grouped)
-        return pa.table({field.name: _cast(found[field.name], field.type) for field in self.schema})
+                output[step.output] = finishers[step.output](grouped)
+        return pa.table({field.name: _cast(output[field.name], field.type) for field in self.schema})
 
 
 def _chunks(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.Table]:

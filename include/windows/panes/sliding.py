@@ -138,8 +138,8 @@ def sliding(
         raise MillraceError("late", late, f"{WINDOWS}, {PANES}", "Choose one of these.")
     field = rows.select(time).schema[0]
     if not isinstance(field.dataType, TimestampType | TimestampNTZType):
-        found = f"{field.name}: {field.dataType.simpleString()}"
-        raise MillraceError("time", found, "a timestamp", "Cast it to a timestamp.")
+        value = f"{field.name}: {field.dataType.simpleString()}"
+        raise MillraceError("time", value, "a timestamp", "Cast it to a timestamp.")
     grouped = (keys,) if isinstance(keys, str) else tuple(keys)
     return Sliding(rows, time, sizes["size"], sizes["slide"], start_us, grouped, late)
 

@@ -48,8 +48,8 @@ def owners(positions: Positions, workers: int, virtual_nodes: int = VIRTUAL_NODE
     copy = np.tile(np.arange(virtual_nodes, dtype=np.uint64), workers)
     points = mixed(mixed(worker) ^ (copy << np.uint64(1)))
     order = np.argsort(points, kind="stable")
-    found = np.searchsorted(points[order], positions) % len(order)
-    return np.asarray(worker[order][found], dtype=np.int64)
+    point = np.searchsorted(points[order], positions) % len(order)
+    return np.asarray(worker[order][point], dtype=np.int64)
 
 
 def of_groups(key_groups: int, workers: int) -> Ints:

@@ -69,8 +69,8 @@ class Sketch:
             MillraceError: If they have different numbers of key groups.
         """
         if len(self.groups) != len(other.groups):
-            found = f"{len(self.groups)} and {len(other.groups)}"
-            raise MillraceError("key_groups", found, "the same number", "Make both sketches with the same key_groups.")
+            counts = f"{len(self.groups)} and {len(other.groups)}"
+            raise MillraceError("key_groups", counts, "the same number", "Make both sketches with the same key_groups.")
         both = dict(self.frequent)
         for key, (rows, group) in other.frequent.items():
             both[key] = (rows + (both[key][0] if key in both else 0), group)
@@ -216,11 +216,11 @@ class PartitionMap:
     def load(self, of: Sketch) -> Floats:
         """Return the rows that each worker gets, shape (workers,)."""
         hot = [key for key in self.hot if key in of.frequent]
-        found = np.bincount(self.groups, of.cold(hot), self.workers)
+        rows = np.bincount(self.groups, of.cold(hot), self.workers)
         for key in hot:
             for worker, share in self.hot[key].items():
-                found[worker] += share * of.frequent[key][0]
-        return np.asarray(found, dtype=float)
+                rows[worker] += share * of.frequent[key][0]
+        return np.asarray(rows, dtype=float)
 
     def moved(self, before: PartitionMap, of: Sketch) -> float:
         """Return the share of the rows that go to another worker than they did before."""

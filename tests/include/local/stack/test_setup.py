@@ -11,19 +11,20 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import psutil
 import pytest
 
-from include.local.stack import java, python_env, setup, spark_env, spark_files
+from include.local.stack import java, progress, python_env, setup, spark_env, spark_files
 from include.local.stack.home import REPO
 from include.model.errors import MillraceError
 
 PATIENCE_S = 300.0
 PACKAGES = """from include.local.stack import setup
-with setup._one_at_a_time() as lock:
-    setup._packages(lock)
+with setup._one_at_a_time() as run:
+    setup._packages(run)
 print('whole')
 """
 
@@ -38,6 +39,10 @@ def clone(tmp_path: Path) -> Path:
     small = "".join(python_env.stanza(lock, name) for name in ("click", "filelock", "uv"))
     (tmp_path / "requirements.lock").write_text(small)
     return tmp_path
+
+
+def _run(argv: Sequence[str | Path], env: Mapping[str, str]) -> None:
+    progress.run(argv, setup.LOG, env=env)
 
 
 def _packages(clone: Path) -> subprocess.Popen[str]:
@@ -219,8 +224,7 @@ def test_java_when_missing_and_root_on_debian_then_is_installed_and_said(
     no_java: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(os, "geteuid", lambda: 0)
-    with (no_java / "lock").open("w") as lock:
-        assert setup._java(lock).major == 17
+    assert setup._java(_run).major == 17
     assert java.PACKAGE in capsys.readouterr().err
     asked = (no_java / "asked").read_text().splitlines()
     assert asked[0] == "update"
@@ -231,8 +235,8 @@ def test_java_when_missing_and_not_root_then_says_what_to_install(
     no_java: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(os, "geteuid", lambda: 1000)
-    with (no_java / "lock").open("w") as lock, pytest.raises(MillraceError, match=java.PACKAGE):
-        setup._java(lock)
+    with pytest.raises(MillraceError, match=java.PACKAGE):
+        setup._java(_run)
     assert not (no_java / "asked").exists()
 
 
