@@ -1,7 +1,7 @@
 """A windowed stream join: the script of every pipeline whose spec has a section ``join``.
 
 Run by Millrace it obeys the pipeline's newest Deployment between two micro-batches and tells the lake what its workers
-did. By itself, it runs as it is told on the command line, on a Spark that has Delta.
+did. By itself, it runs by its command line, on a Spark that has Delta.
 """
 
 from __future__ import annotations
@@ -40,9 +40,9 @@ def main() -> None:
             start(spark, definition, lambda: first).awaitTermination()
         else:
             lake = Lake(driver.lake)
-            wanted = DeployedSettings(lake, driver.pipeline, first)
-            tell = JoinTelemetry(lake, driver.pipeline, driver.app, driver.generation, definition.capacity)
-            start(spark, definition, wanted, tell, name=driver.pipeline).awaitTermination()
+            settings = DeployedSettings(lake, driver.pipeline, first)
+            telemetry = JoinTelemetry(lake, driver.pipeline, driver.app, driver.generation, definition.capacity)
+            start(spark, definition, settings, telemetry, name=driver.pipeline).awaitTermination()
     except MillraceError as error:
         sys.exit(str(error))
 

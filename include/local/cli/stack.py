@@ -43,7 +43,7 @@ def start_with_progress(home: Home, wait_s: float = 300.0) -> StackRecord:
     with console.status("Starting the stack ...") as shown:
 
         def watch(record: StackRecord) -> None:
-            missing = [name for name, s in record.services.items() if s.state not in ("healthy", "done")]
+            missing = [name for name, s in record.services.items() if not s.well]
             shown.update(f"Starting the stack: waiting for {', '.join(missing)}")
 
         return lifecycle.up(home, wait_s=wait_s, watch=watch)

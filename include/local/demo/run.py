@@ -108,7 +108,7 @@ class Demo:
 
         def watch(record: StackRecord) -> None:
             for name, service in record.services.items():
-                if service.state in ("healthy", "done") and name not in announced:
+                if service.well and name not in announced:
                     announced.add(name)
                     view.step(f"  {name} is {service.state}")
 

@@ -67,7 +67,7 @@ def up(home: Home, *, until_pid: int | None = None, wait_s: float = 300.0, watch
             raise _unhealthy(home, "supervisor", f"exit code {child.returncode}")
         time.sleep(POLL_S)
     record = status(home)
-    sick = [name for name, s in record.services.items() if s.state not in ("healthy", "done")] if record else []
+    sick = [name for name, s in record.services.items() if not s.well] if record else []
     raise _unhealthy(home, (sick or ["supervisor"])[0], f"not healthy after {wait_s:g} s")
 
 

@@ -30,6 +30,11 @@ class ServiceRecord:
     process: ProcessId | None = None
     restarts: int = 0
 
+    @property
+    def well(self) -> bool:
+        """Whether it does, or did, what it is there for."""
+        return self.state in ("healthy", "done")
+
 
 @dataclass
 class StackRecord:
@@ -57,7 +62,7 @@ class StackRecord:
     @property
     def healthy(self) -> bool:
         """Whether its supervisor runs and every service is healthy or done."""
-        return self.running and all(s.state in ("healthy", "done") for s in self.services.values())
+        return self.running and all(s.well for s in self.services.values())
 
     def write(self, path: Path) -> None:
         """Write it for other processes to read."""

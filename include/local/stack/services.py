@@ -148,51 +148,26 @@ def stack_services(home: Home, secrets: Secrets, ports: Mapping[str, int]) -> tu
     server = (*airflow, "api-server", f"--host={HOST}", "--workers=1")
     # the scheduler forks the tasks: what it has imported they need not import
     scheduler_env = {**env, "PYTHONPATH": f"{REPO}:{LOCAL_SETTINGS}"}
-    mlflow = (
-        *(
-            sys.executable,
-            "-m",
-            "mlflow",
-            "server",
-            "--app-name=basic-auth",
-            f"--host={HOST}",
-            f"--port={ports['mlflow']}",
-        ),
-        *("--workers=1", f"--backend-store-uri=sqlite:///{home.mlflow / 'mlflow.db'}"),
+    listening = ("--app-name=basic-auth", f"--host={HOST}", f"--port={ports['mlflow']}", "--workers=1")
+    stores = (
+        f"--backend-store-uri=sqlite:///{home.mlflow / 'mlflow.db'}",
         f"--artifacts-destination={home.mlflow / 'artifacts'}",
     )
+    mlflow = (sys.executable, "-m", "mlflow", "server", *listening, *stores)
+    migrated, served = ("migrate",), ("api-server",)
+    api = (*server, "--apps=core", f"--port={ports['airflow']}")
+    # A process of its own: Airflow logs what a person does from within its event loop. Where a task's report holds
+    # the database's lock just then, and needs the same loop to give it back, both would wait for a minute.
+    execution = (*server, "--apps=execution", f"--port={ports['execution']}")
+    scheduler, triggerer = ((*airflow, name, "--skip-serve-logs") for name in ("scheduler", "triggerer"))
     return (
         Service("migrate", (*airflow, "db", "migrate"), env),
         Service("mlflow", mlflow, mlflow_env(home, secrets), answers(f"{mlflow_url(ports)}/health")),
-        Service(
-            "api-server", (*server, "--apps=core", f"--port={ports['airflow']}"), env, answers(monitor), ("migrate",)
-        ),
-        # A process of its own: Airflow logs what a person does from within its event loop. Where a task's report holds
-        # the database's lock just then, and needs the same loop to give it back, both would wait for a minute.
-        Service(
-            "execution-api",
-            (*server, "--apps=execution", f"--port={ports['execution']}"),
-            env,
-            answers(f"{execution_url(ports)}health"),
-            ("migrate",),
-        ),
-        Service(
-            "scheduler",
-            (*airflow, "scheduler", "--skip-serve-logs"),
-            scheduler_env,
-            heartbeat(monitor, "scheduler"),
-            ("api-server", "execution-api"),
-        ),
-        Service(
-            "dag-processor", (*airflow, "dag-processor"), env, heartbeat(monitor, "dag_processor"), ("api-server",)
-        ),
-        Service(
-            "triggerer",
-            (*airflow, "triggerer", "--skip-serve-logs"),
-            env,
-            heartbeat(monitor, "triggerer"),
-            ("api-server",),
-        ),
+        Service("api-server", api, env, answers(monitor), migrated),
+        Service("execution-api", execution, env, answers(f"{execution_url(ports)}health"), migrated),
+        Service("scheduler", scheduler, scheduler_env, heartbeat(monitor, "scheduler"), (*served, "execution-api")),
+        Service("dag-processor", (*airflow, "dag-processor"), env, heartbeat(monitor, "dag_processor"), served),
+        Service("triggerer", triggerer, env, heartbeat(monitor, "triggerer"), served),
     )
 
 

@@ -96,7 +96,7 @@ class Supervisor:
     def _tend(self, service: Service) -> None:
         record = self.record.services[service.name]
         if record.state == "waiting":
-            if all(self.record.services[name].state in ("healthy", "done") for name in service.after):
+            if all(self.record.services[name].well for name in service.after):
                 self._start(service)
         elif record.state == "backing off":
             if time.monotonic() >= self._due[service.name]:
@@ -145,7 +145,7 @@ class Supervisor:
         if record.state == state:
             return
         record.state, record.since = state, time.time()
-        if self.record.healthy_s is None and all(s.state in ("healthy", "done") for s in self.record.services.values()):
+        if self.record.healthy_s is None and all(s.well for s in self.record.services.values()):
             self.record.healthy_s = round(time.time() - self.record.started, 2)
         self._write()
 
