@@ -5,11 +5,11 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from html import escape
 from pathlib import Path
 
 import psutil
 import pytest
+from markupsafe import escape
 
 from include.lake.decisions import DecisionStore
 from include.lake.deployments import DeploymentStore
@@ -94,7 +94,7 @@ def test_demo_advice_on_a_profiled_source_is_in_delta_and_mlflow(
     advised = [d for d in every if any(getattr(p, section) for p in d.proposals)]
     assert advised, "no look planned on the profile"
     assert f"Advice by {optimizer}" in advised[-1].sentence
-    assert escape(advised[-1].sentence) in (home / "reports" / "demo.html").read_text(encoding="utf-8")
+    assert str(escape(advised[-1].sentence)) in (home / "reports" / "demo.html").read_text(encoding="utf-8")
     client = MlflowClient(f"sqlite:///{home / 'demo' / 'mlflow' / 'mlflow.db'}")
     uri = client.get_run(advised[-1].mlflow_run_id or "").info.artifact_uri or ""
     # the server that serves them has ended; it kept them here

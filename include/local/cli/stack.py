@@ -118,7 +118,7 @@ def demo(days: float, day_s: float, start_hour: int, fold_days: int, keep: bool,
     Exit code 0 only if the job scaled up, scaled down, caught up, and its results equal a batch computation.
     """
     from include.local.demo.demo_env import DemoEnv
-    from include.local.demo.run import Demo, Options
+    from include.local.demo.run import Demo
     from include.local.demo.terminal import console
     from include.local.feeds.replay import Clock
 
@@ -132,4 +132,4 @@ def demo(days: float, day_s: float, start_hour: int, fold_days: int, keep: bool,
     # everything the demo starts lives in its own home and knows no other pipeline
     os.environ["MILLRACE_HOME"] = str(env.home.root)
     os.environ.pop("MILLRACE_PIPELINES", None)
-    return 0 if Demo(home, Options(clock, keep), console()).run() else 1
+    return 0 if Demo(home, clock, console(), keep=keep).run() else 1

@@ -7,7 +7,6 @@ import subprocess
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from types import FrameType
 
@@ -42,33 +41,21 @@ PROFILE_S, PROFILE_POLL_S = 180.0, 0.5
 """Time for the profile and the evaluations that plan on it."""
 
 
-@dataclass(frozen=True)
-class Options:
-    """What a person may choose.
-
-    Attributes:
-        clock: The replay.
-        keep: Leave stack and job running at the end.
-    """
-
-    clock: Clock
-    keep: bool = False
-
-
 class Demo:
     """One run of the demo.
 
     Args:
         home: The user's home: the report goes there, all else into a home of the demo's own inside it, which
             ``MILLRACE_HOME`` must name.
-        options: What the person chose.
+        clock: The replay.
         console: Where to show it.
+        keep: Leave stack and job running at the end.
     """
 
-    def __init__(self, home: Home, options: Options, console: Console) -> None:
+    def __init__(self, home: Home, clock: Clock, console: Console, *, keep: bool = False) -> None:
         self._env = DemoEnv.inside(home, PIPELINE)
         self._report = home.reports / "demo.html"
-        self._options, self._console = options, console
+        self._clock, self._keep, self._console = clock, keep, console
         self._lake = Lake(self._env.home.lake)
 
     def run(self) -> bool:
@@ -86,18 +73,18 @@ class Demo:
             cleaning.enter_context(_interruptible())
             api = self._start_stack(view)
             # there from the start, because the job reads it from its own
-            source = SourceTable(env.source, SCHEMA, self._options.clock.content)
+            source = SourceTable(env.source, SCHEMA, self._clock.content)
             self._launch(view, spec, api)
             reader = LiveStatsReader(spec, self._lake, env.run_dir, env.source, datetime.now(UTC))
             problem = self._watch(view, spec, source, reader, cleaning)
             ended = datetime.now(UTC)
             if problem is None and spec.profile is not None:
                 problem = _profile(view, api, reader, spec)
-            if not self._options.keep:
+            if not self._keep:
                 view.step("Stopping the job at a batch boundary")
                 api.wait_for_run(f"launch_{PIPELINE}", api.trigger(f"launch_{PIPELINE}", {"running": False}))
             held = self._conclude(view, spec, problem, ended)
-            if self._options.keep:
+            if self._keep:
                 cleaning.pop_all()
                 self._print_next_steps(api)
             return held
@@ -136,7 +123,7 @@ class Demo:
         self, view: View, spec: PipelineSpec, source: SourceTable, reader: LiveStatsReader, cleaning: ExitStack
     ) -> str | None:
         """Replay and show until everything has been processed; return why it ended early, if it did."""
-        clock = self._options.clock
+        clock = self._clock
         view.step(f"Replaying {clock.fold_days} days of flights as {clock.days:g} of {clock.day_s:g} s")
         feed = self._env.start_feed(clock, spec.max_parallelism)
         cleaning.callback(stop_feed, feed)
