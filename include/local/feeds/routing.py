@@ -36,13 +36,16 @@ Ticks = Mapping[str, int]
 
 @dataclass(frozen=True)
 class Routing:
-    """Where rows go in one tick.
+    """Where rows go in one tick. Each command returns a new routing.
 
     Attributes:
         tick: Number of the tick, >= 0.
         entry: Number of the table that each connected stream enters at.
         waiting: First tick whose rows wait in the buffer, of each suspended stream.
         resumed: The same of those whose buffer is emptied in this tick.
+
+    Raises:
+        MillraceError: Of commands: if a stream is not in the state that the command asks for; it says what to do first.
     """
 
     tick: int
@@ -51,71 +54,45 @@ class Routing:
     resumed: Ticks = field(default_factory=dict)
 
     def at(self, tick: int) -> Routing:
-        """Return the routing of a later tick before any command.
-
-        Raises:
-            MillraceError: If the tick is not later.
-        """
+        """Return the routing of a later tick before any command."""
         if tick <= self.tick:
             raise MillraceError("tick", tick, f"> {self.tick}", "A routing goes forward only.")
         return replace(self, tick=tick, resumed={})
 
     def connect(self, stream: str, table: int) -> Routing:
-        """Let a stream that joins enter at a table.
-
-        Raises:
-            MillraceError: If it is connected already.
-        """
+        """Let a stream that joins enter at a table."""
         if stream in self.entry:
             raise _out_of_turn(stream, "connected", "not connected", "Redirect it.")
         return replace(self, entry={**self.entry, stream: table})
 
     def suspend(self, stream: str) -> Routing:
-        """Let a stream's rows wait from this tick on.
-
-        Raises:
-            MillraceError: If it is not connected, waits already, or was resumed in this very tick.
-        """
-        self._connected(stream)
-        if stream in self.waiting or stream in self.resumed:
-            raise _out_of_turn(stream, "suspended or just resumed", "running", "Wait for the next tick.")
+        """Let a stream's rows wait from this tick on."""
+        self._require_running(stream, "Wait for the next tick.")
         return replace(self, waiting={**self.waiting, stream: self.tick})
 
     def redirect(self, stream: str, table: int) -> Routing:
-        """Let a suspended stream enter at another table once it is resumed.
-
-        Raises:
-            MillraceError: If it is not suspended, or only since this tick.
-        """
-        self._suspended(stream)
+        """Let a stream that was suspended in an earlier tick enter at another table once it is resumed."""
+        self._require_suspended(stream)
         return replace(self, entry={**self.entry, stream: table})
 
     def resume(self, stream: str) -> Routing:
-        """Let what waited and what comes enter, in this tick.
-
-        Raises:
-            MillraceError: If it is not suspended, or only since this tick.
-        """
-        self._suspended(stream)
+        """Let what waited since an earlier tick and what comes enter, in this tick."""
+        self._require_suspended(stream)
         waiting = {s: since for s, since in self.waiting.items() if s != stream}
         return replace(self, waiting=waiting, resumed={**self.resumed, stream: self.waiting[stream]})
 
     def drop(self, stream: str) -> Routing:
-        """Forget a stream.
-
-        Raises:
-            MillraceError: If it is not connected, or its rows wait.
-        """
-        self._connected(stream)
-        if stream in self.waiting or stream in self.resumed:
-            raise _out_of_turn(stream, "suspended or just resumed", "running", "Resume it first: rows may wait.")
+        """Forget a stream."""
+        self._require_running(stream, "Resume it first: rows may wait.")
         return replace(self, entry={s: table for s, table in self.entry.items() if s != stream})
 
-    def _connected(self, stream: str) -> None:
+    def _require_running(self, stream: str, remedy: str) -> None:
         if stream not in self.entry:
             raise _out_of_turn(stream, "not connected", "connected", "Connect it first.")
+        if stream in self.waiting or stream in self.resumed:
+            raise _out_of_turn(stream, "suspended or just resumed", "running", remedy)
 
-    def _suspended(self, stream: str) -> None:
+    def _require_suspended(self, stream: str) -> None:
         if self.waiting.get(stream, self.tick) >= self.tick:
             raise _out_of_turn(stream, "not suspended before this tick", "suspended", "Suspend it a tick before.")
 

@@ -93,11 +93,6 @@ class AirflowApi:
         """Read a run."""
         return self._send("GET", f"/api/v2/dags/{dag_id}/dagRuns/{run_id}")
 
-    def task_states(self, dag_id: str, run_id: str) -> dict[str, str]:
-        """Read the state of each task of a run."""
-        answer = self._send("GET", f"/api/v2/dags/{dag_id}/dagRuns/{run_id}/taskInstances")
-        return {task["task_id"]: str(task["state"]) for task in answer["task_instances"]}
-
     def wait_for_run(self, dag_id: str, run_id: str, timeout_s: float = 300.0) -> str:
         """Wait until a run has ended.
 
