@@ -23,7 +23,7 @@ RATE_WINDOW_S = 5.0
 
 @dataclass(frozen=True)
 class LiveStats:
-    """One moment.
+    """A pipeline's figures at one time.
 
     Attributes:
         event_rows_per_s: Rows a second that came over the last RATE_WINDOW_S.
@@ -79,7 +79,7 @@ class LiveStatsReader:
         self._ability: float | None = None
 
     def read(self) -> LiveStats:
-        """Return the figures of this moment."""
+        """Return the figures of now."""
         self._source.refresh()
         arrived = self._source.total_rows or 0
         serving, starting = self._drivers()

@@ -71,7 +71,7 @@ class View:
         self._addresses = text
 
     def stats(self, stats: LiveStats, hour: float | None) -> None:
-        """Show a moment.
+        """Show figures.
 
         Args:
             stats: The pipeline.
@@ -125,7 +125,7 @@ class View:
 
 
 def line(stats: LiveStats, hour: float | None) -> str:
-    """Return a moment as one line of text."""
+    """Return figures as one line of text."""
     ability = "" if stats.ability_rows_per_s is None else f", able to process {stats.ability_rows_per_s:,.0f} rows/s"
     day = "feed done" if hour is None else f"flights of {hour_text(hour)}"
     return f"{day}: {stats.event_rows_per_s:,.0f} rows/s, backlog {stats.backlog:,} rows, {parallelism(stats)}{ability}"

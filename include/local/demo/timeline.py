@@ -138,8 +138,8 @@ def read_timeline(spec: PipelineSpec, lake: Lake, source: Path, until: datetime 
     changes = tuple(reversed(ReconfigurationStore(lake).recent(spec.name, limit=ALL)))
     decisions = list(reversed(DecisionStore(lake).recent(spec.name, limit=ALL)))
     batches = _batches(spec, lake)
-    moments = [*came["time"].to_pylist()[:1], *(c.started for c in changes[:1]), *(d.time for d in decisions[:1])]
-    begun = min(moments, default=until)
+    firsts = [*came["time"].to_pylist()[:1], *(c.started for c in changes[:1]), *(d.time for d in decisions[:1])]
+    begun = min(firsts, default=until)
 
     def seconds(times: list[datetime]) -> Numbers:
         return np.array([(t - begun).total_seconds() for t in times], dtype=float)

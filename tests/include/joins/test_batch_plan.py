@@ -22,6 +22,18 @@ def test_plan_when_written_then_the_same_is_read(tmp_path: Path) -> None:
     assert plans.read(7) == plan
 
 
+def test_plan_of_a_former_versions_checkpoint_is_read(tmp_path: Path) -> None:
+    stored = (
+        '{"batch_id":7,"clocks":{"r":5,"s":-3},"handed":[[1,0]],"moves":[{"source":2,"target":1,"tuples":5}],'
+        '"settings":{"block":50,"shed":0.25,"workers":3},"sizes":[10,0,40]}'
+    )
+    (tmp_path / "terms-000000007-.json").write_text(stored)
+    (tmp_path / "handed-000000007-1-0").write_bytes(b"tuples")
+    plan = BatchPlan(7, JoinSettings(3, 50, 0.25), {"r": 5, "s": -3}, (10, 0, 40), (Move(2, 1, 5),), ((1, 0),))
+    assert BatchPlans(tmp_path).read(7) == plan
+    assert BatchPlans(tmp_path).handed(7, 1, 0) == b"tuples"
+
+
 def test_reach_includes_workers_that_leave_but_still_have_tuples() -> None:
     settings = JoinSettings(2)
     assert BatchPlan(0, settings).reach == (0, 1)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -12,22 +11,9 @@ from hypothesis import strategies as st
 from include.joins.blocks import Kept, pack_kept, unpack_kept
 from include.joins.plan import TIME
 from include.joins.window import MOST_SETS, Window
-from tests.include.joins.tuples import ROWS, SCHEMA, SECOND, table
+from tests.include.joins.tuples import ROWS, SCHEMA, SECOND, State, table
 
 SCHEMAS = {0: SCHEMA, 1: SCHEMA}
-
-
-class State(dict[Any, Any]):
-    """A map state."""
-
-    def iterator(self) -> Iterator[Any]:
-        return iter(list(self.items()))
-
-    def updateValue(self, key: Any, value: Any) -> None:  # noqa: N802 - Spark's name
-        self[key] = value
-
-    def removeKey(self, key: Any) -> None:  # noqa: N802 - Spark's name
-        del self[key]
 
 
 def kept(rows: list[Any], shed: list[int]) -> Kept:

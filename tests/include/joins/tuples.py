@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -44,3 +44,16 @@ def plan(folder: Any, *tasks: JoinTask, workers: int = 4, late_s: float = 0.0) -
     streams = tuple(JoinStream(name, "", "time", columns, late_s) for name in "rs")
     definition = JoinDefinition(streams, tasks, str(folder), str(folder), 1000)
     return JoinPlan(definition, {"r": SCHEMA, "s": SCHEMA}, folder, tuple(range(workers)))
+
+
+class State(dict[Any, Any]):
+    """A map state."""
+
+    def iterator(self) -> Iterator[Any]:
+        return iter(list(self.items()))
+
+    def updateValue(self, key: Any, value: Any) -> None:  # noqa: N802 - Spark's name
+        self[key] = value
+
+    def removeKey(self, key: Any) -> None:  # noqa: N802 - Spark's name
+        del self[key]
