@@ -1,7 +1,7 @@
 """A windowed stream join: the script of every pipeline whose spec has a section ``join``.
 
-Run by Millrace it obeys the pipeline's newest Deployment between two micro-batches and tells the lake what its workers
-did. By itself, it runs by its command line, on a Spark that has Delta.
+Run by Millrace it obeys the pipeline's newest Deployment between two micro-batches and reports to the lake what its
+workers did. By itself, it runs by its command line, on a Spark that has Delta.
 """
 
 from __future__ import annotations

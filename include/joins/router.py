@@ -55,7 +55,7 @@ def batch_of(context: object) -> int:
 
 
 def cut(plan: JoinPlan, stream: str, rows: pa.Table, batch: BatchPlan, part: int, first: int) -> list[Block]:
-    """Cut rows of a stream into blocks, at least one: it tells what was late or shed even if nothing is left.
+    """Cut rows of a stream into blocks, at least one: it counts what was late or shed even if nothing is left.
 
     Args:
         plan: The join.

@@ -1,4 +1,4 @@
-"""Tells the journal when batches commit and when a query is idle."""
+"""Notes in the journal when batches commit and when a query is idle."""
 
 from __future__ import annotations
 

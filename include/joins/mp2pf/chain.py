@@ -104,7 +104,7 @@ class Chain:
         """
         worker = self.workers[at]
         behind, near, new_near = worker.ends[side], self._end(), self._end()
-        new_near.peer_size = near.told = len(worker.rests[side])
+        new_near.peer_size = near.reported_size = len(worker.rests[side])
         worker.ends[side] = near
         ends = (new_near, behind) if side else (behind, new_near)
         self.workers.insert(at + side, Worker(self.rules, *ends))
@@ -141,7 +141,7 @@ class Chain:
     def _settle(self, at: int) -> None:
         sent: Sent = []
         self.workers[at].forward(self.block, sent)
-        self.workers[at].tell(sent)
+        self.workers[at].report(sent)
         self._post(at, sent)
 
     def _post(self, at: int, sent: Sent) -> None:

@@ -22,7 +22,7 @@ class Message(NamedTuple):
     """A message on a link; of each direction's stream, the one that flows with the message is *its* stream.
 
     Attributes:
-        kind: TUPLE_BLK passes a block on, ACK acknowledges blocks, SIZE_CHG tells a workload that shrank.
+        kind: TUPLE_BLK passes a block on, ACK acknowledges blocks, SIZE_CHG reports a workload that shrank.
         number: Of the block, 1 for a link's first; of others, the number of the last block sent before.
         rows: The block's tuples.
         taken: Blocks of the opposite stream that the sender had taken from this link when it first sent this.
@@ -55,9 +55,9 @@ class LinkEnd:
         taken: Number of the last block taken.
         clock: No tuple that has yet to enter the chain from the other side is older.
         acknowledged: Number of the last block taken that a message has acknowledged.
-        told: Workload last told to the other end by a message that is certain to be heard.
-        told_clock: Clock that it told.
-        peer_size: Workload last heard; the message that told it acknowledged all blocks that it counts.
+        reported_size: Workload last reported to the other end by a message that is certain to be heard.
+        reported_clock: Clock that it carried.
+        peer_size: Workload last heard; the message that carried it acknowledged all blocks that it counts.
     """
 
     __slots__ = (
@@ -70,18 +70,18 @@ class LinkEnd:
         "literal_sizes",
         "outside",
         "peer_size",
+        "reported_clock",
+        "reported_size",
         "sent",
         "taken",
-        "told",
-        "told_clock",
         "version",
     )
 
     def __init__(self, outside: bool = False, literal_sizes: bool = False) -> None:
         self.outside, self.literal_sizes = outside, literal_sizes
         self.sent = self.taken = self.version = self.heard = self.announced = self.confirmed = 0
-        self.acknowledged = self.told = self.peer_size = 0
-        self.clock = self.told_clock = BEFORE_ALL
+        self.acknowledged = self.reported_size = self.peer_size = 0
+        self.clock = self.reported_clock = BEFORE_ALL
         self.copies: list[Message] = []
 
     def say(self, kind: Kind, size: int, clock: float, rows: Sequence[Row] = ()) -> Message:
@@ -89,7 +89,7 @@ class LinkEnd:
 
         Args:
             kind: Of the message.
-            size: Workload to tell.
+            size: Workload to report.
             clock: Of the stream that flows with the message.
             rows: Tuples of a block.
         """
@@ -100,7 +100,7 @@ class LinkEnd:
             self.announced = self.version
         # an acknowledgement is certain to be heard only if a block waits for it that nothing else acknowledged
         if kind != "ACK" or self.taken > self.acknowledged:
-            self.told, self.told_clock = size, clock
+            self.reported_size, self.reported_clock = size, clock
         self.acknowledged = self.taken
         message = Message(kind, self.sent, rows, self.taken, self.version, size, clock, self.heard)
         if kind == "TUPLE_BLK":

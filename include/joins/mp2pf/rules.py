@@ -61,7 +61,7 @@ class Rules:
 
     @property
     def literal_sizes(self) -> bool:
-        """Whether only SIZE_CHG tells sizes."""
+        """Whether only SIZE_CHG reports sizes."""
         return self.sizes == "reported"
 
     def within(self, r: float, s: float) -> bool:
@@ -101,7 +101,7 @@ def resting_place(sizes: Sequence[int], enters: Literal["left", "right"], block:
         MillraceError: If there is no worker, a size is negative or the block is empty.
     """
     if not sizes or min(sizes) < 0:
-        raise MillraceError("sizes", list(sizes), "one number >= 0 a worker, at least one", "Tell every worker's size.")
+        raise MillraceError("sizes", list(sizes), "one number >= 0 a worker, at least one", "Give every worker's size.")
     if block < 1:
         raise MillraceError("block", block, "a whole number >= 1", "Set a block of at least one tuple.")
     course = range(len(sizes)) if enters == "left" else range(len(sizes) - 1, -1, -1)

@@ -49,7 +49,7 @@ class Worker:
         self.forward(block, sent)
         if message.kind != "ACK":
             sent.append((side, end.say("ACK", len(self.rests[side]), self.ends[1 - side].clock)))
-        self.tell(sent, deleted=1 - side if deleted else None)
+        self.report(sent, deleted=1 - side if deleted else None)
 
     def take(self, side: int, message: Message, met: Met) -> bool:
         """Join a block that is next and let it rest here; say whether copies were deleted."""
@@ -100,16 +100,16 @@ class Worker:
         message = self.ends[out].say("TUPLE_BLK", len(self.rests[out]), self.ends[stream].clock, tuple(rows))
         sent.append((out, message))
 
-    def tell(self, sent: Sent, deleted: int | None = None) -> None:
-        """Tell predecessors what no acknowledgement told: a workload that shrank, or that a stream has ended."""
+    def report(self, sent: Sent, deleted: int | None = None) -> None:
+        """Report to predecessors what no acknowledgement did: a workload that shrank, or that a stream has ended."""
         for stream in (R, S):
             end, onward = self.ends[stream], self.ends[1 - stream]
             if end.outside:
                 continue
             size, clock = len(self.rests[stream]), onward.clock
             # while copies are under way their acknowledgement will call again: one message for all of them
-            news = deleted == stream if end.literal_sizes else size != end.told and not onward.copies
-            if news or (clock == AFTER_ALL and end.told_clock < clock):
+            news = deleted == stream if end.literal_sizes else size != end.reported_size and not onward.copies
+            if news or (clock == AFTER_ALL and end.reported_clock < clock):
                 sent.append((stream, end.say("SIZE_CHG", size, clock)))
 
     def resend(self, side: int, sent: Sent) -> None:

@@ -61,7 +61,7 @@ log = logging.getLogger("millrace.runner")
 @click.command()
 @click.option("--every", "every_s", type=click.FloatRange(min=0.1), default=1.0, show_default=True, help="Seconds.")
 def runner(every_s: float) -> None:
-    """Make every launched pipeline run its latest Deployment, until told to end; the drivers run on."""
+    """Make every launched pipeline run its latest Deployment, until asked to end; the drivers run on."""
     from include.local.stack.home import Home
     from include.wiring import lake
 

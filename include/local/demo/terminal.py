@@ -67,7 +67,7 @@ class View:
         self._console.print(f"[dim]{clock(self.elapsed_s):>5}[/dim]  {text}", highlight=False, soft_wrap=True)
 
     def addresses(self, text: str) -> None:
-        """Set the line that tells where the pages are."""
+        """Set the line that says where the pages are."""
         self._addresses = text
 
     def stats(self, stats: LiveStats, hour: float | None) -> None:

@@ -128,7 +128,7 @@ def read_timeline(spec: PipelineSpec, lake: Lake, source: Path, until: datetime 
         spec: The pipeline.
         lake: Its lake.
         source: Folder of its source table.
-        until: Where the run ends (UTC), now by default; decisions and changes after it are told, not counted.
+        until: Where the run ends (UTC), now by default; decisions and changes after it are listed, not counted.
 
     Raises:
         MillraceError: If a table cannot be read.

@@ -110,7 +110,7 @@ def _counted(ids: Iterable[pa.Array]) -> dict[str, int]:
 
 @dataclass(frozen=True)
 class Reporter:
-    """Tells a pipeline what its streams bring.
+    """Reports what the streams of a pipeline bring.
 
     Attributes:
         lake: Where.
@@ -122,7 +122,7 @@ class Reporter:
     pipeline: str
     ticks: int
 
-    def tell(self, intake: Intake, log: RoutingLog, tick: int) -> None:
+    def report(self, intake: Intake, log: RoutingLog, tick: int) -> None:
         """Report the periods that have ended with a tick and were not reported yet.
 
         Raises:
@@ -151,7 +151,7 @@ def run(
         tables: Where they enter.
         log: The routing so far.
         followed: The Deployments that say where streams are to enter.
-        reporter: Is told of each tick.
+        reporter: Reports the ticks.
         parts: Files a commit, >= 1.
         wait: Waits the seconds given, and returns True if the replay is to stop.
 
@@ -177,7 +177,7 @@ def run(
         for table, rows in zip(tables, intake.shares(routing), strict=True):
             if rows.num_rows:
                 table.append(rows, parts, TRANSACTION, number)
-        reporter.tell(intake, log, number)
+        reporter.report(intake, log, number)
         for stream in routing.resumed:
             at = intake.tables[routing.entry[stream]]
             if routing.entry[stream] != before.entry[stream]:

@@ -1,4 +1,4 @@
-"""Starts a service in a session of its own and stops the whole of it, whoever its processes are by then."""
+"""Starts a service in a session of its own, and stops every process of that session, its leader gone or not."""
 
 from __future__ import annotations
 

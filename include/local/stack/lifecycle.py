@@ -1,4 +1,4 @@
-"""Brings the stack up and down from any process, and tells how it is."""
+"""Brings the stack up and down from any process, and reports how it is."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def up(home: Home, *, until_pid: int | None = None, wait_s: float = 300.0, watch
         home: Whose stack.
         until_pid: A process at whose end the stack stops by itself; without it the stack runs until ``down``.
         wait_s: Seconds to wait for health.
-        watch: Called with the record at every look.
+        watch: Called with the record at every poll.
 
     Returns:
         The record of the healthy stack.

@@ -1,4 +1,4 @@
-"""The services of the local stack: how each is started and how its health is told."""
+"""The services of the local stack: how each is started and how its health is checked."""
 
 from __future__ import annotations
 

@@ -44,7 +44,7 @@ def lock_path(home: Home) -> Path:
 
 
 class Supervisor:
-    """Runs services until it is told to stop.
+    """Runs services until it is asked to stop.
 
     Args:
         services: What to run; a service names only earlier ones in ``after``.

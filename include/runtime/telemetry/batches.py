@@ -65,7 +65,7 @@ def batch_metrics(
     operators: tuple[OperatorBatch, ...],
     host_cpu_other: float | None,
 ) -> BatchMetrics:
-    """Return the batch as a row of ``telemetry/batches``; what Spark does not tell is None."""
+    """Return the batch as a row of ``telemetry/batches``; what Spark does not report is None."""
     state = progress.get("stateOperators", [])
     rows_out = int(progress.get("sink", {}).get("numOutputRows", -1))
     return BatchMetrics(

@@ -22,11 +22,11 @@ STAGE_OF_ADAPTIVE = re.compile(r"QueryStage$")
 
 @dataclass(frozen=True)
 class Boundary:
-    """What the plan tells of a stage.
+    """What the plan says of a stage.
 
     Attributes:
-        rdd: Id of the last RDD of the stage; None if the plan does not tell.
-        tasks: Number of its tasks; None if the plan does not tell.
+        rdd: Id of the last RDD of the stage; None if the plan does not say.
+        tasks: Number of its tasks; None if the plan does not say.
     """
 
     rdd: int | None

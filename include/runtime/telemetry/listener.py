@@ -125,7 +125,7 @@ class TelemetryListener(StreamingQueryListener):  # type: ignore[misc]
         self._writer.add(Entry(marker, f"{query_id}/idle", int(now.timestamp() * 1000)))
 
     def _resume(self, run: _Run, query_id: str) -> None:
-        """Take a query's place from its log: one that starts on a silent source has no batch that tells it."""
+        """Take a query's place from its log: one that starts on a silent source has no batch to read it from."""
         query = self._spark._jsparkSession.streams().get(query_id)
         if query is None:
             return
@@ -187,7 +187,7 @@ class Telemetry:
         return self._writer.flush()
 
     def close(self) -> None:
-        """Await what Spark still has to tell, commit it and end; safe to repeat, and after the session's end."""
+        """Wait for Spark's last events, commit them and end; safe to repeat, and after the session's end."""
         self._await_events()
         try:
             self._spark.streams.removeListener(self._listener)

@@ -1,7 +1,7 @@
 """Where a query stands in its sources: rows waiting, rows ever committed, rows read, each exact or None.
 
-Delta sources are counted in the table's log. Kafka's progress names the end of every partition. Other sources tell no
-rows. Several sources are summed; one that does not tell makes the sum None, as half a backlog would mislead.
+Delta sources are counted in the table's log. Kafka's progress names the end of every partition. Other sources report no
+rows. Several sources are summed; one that does not report makes the sum None, as half a backlog would mislead.
 """
 
 from __future__ import annotations

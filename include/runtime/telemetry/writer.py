@@ -58,7 +58,7 @@ class Writer:
         prefix = f"{identity.pipeline}/{identity.app}"
         fence = generation.fence(identity.pipeline, identity.app)
         self._table = FencedTable(lake, "telemetry/batches", fence, identity.generation)
-        # a waiting successor tells of itself beside its predecessor
+        # a waiting successor reports beside its predecessor
         self._apps_id = f"{prefix}/apps/{identity.generation}"
         self._buffer: deque[Entry] = deque(maxlen=BUFFER_BATCHES)
         self._mutex = threading.Lock()  # the buffer

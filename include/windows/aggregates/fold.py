@@ -147,7 +147,7 @@ def _count(i: str, inputs: Sequence[Any], checked: bool) -> Parts:
 def _sum(i: str, inputs: Sequence[Any], checked: bool) -> Parts:
     values = inputs[0]
     if checked and pa.types.is_integer(values.type) and _may_overflow(values):
-        # wide enough for any sum of a chunk; the cast back to a long tells of an overflow
+        # wide enough for any sum of a chunk; the cast back to a long finds an overflow
         values = values.cast(pa.decimal128(38, 0))
     return {i: values}, [(i, "sum")], lambda t: t[f"{i}_sum"]
 

@@ -91,7 +91,7 @@ def sliding_rows(
     """
     if rows.isStreaming:
         remedy = "Use sliding(), or sliding_rows() on each batch in foreachBatch."
-        raise MillraceError("rows", "a stream", "a batch: a stream's order of arrival cannot be told again", remedy)
+        raise MillraceError("rows", "a stream", "a batch: a stream's order of arrival cannot be repeated", remedy)
     for key, value, most in (("size", size, None), ("slide", slide, size)):
         if isinstance(value, bool) or not isinstance(value, int) or value < 1 or (most is not None and value > most):
             allowed = f"1..{most}" if most else "a whole number >= 1"

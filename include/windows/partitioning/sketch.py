@@ -96,7 +96,7 @@ def sketch(
     Args:
         rows: A batch; of a stream, one of its micro-batches or a part of its history.
         key: The key's columns. Null is a key, NaN is a key, and -0.0 is 0.0, as in ``groupBy``.
-        sample: Share of the rows that is looked at, (0, 1]. Rows are told for all.
+        sample: Share of the rows that is looked at, (0, 1]. Counts are scaled to all rows.
         capacity: How many frequent keys are kept, >= 1.
         key_groups: How many key groups, >= 1.
         seed: Of the sample.

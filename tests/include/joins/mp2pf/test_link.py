@@ -90,9 +90,9 @@ def test_second_acknowledgement_of_the_same_blocks_is_not_relied_on():
     right.say("ACK", 4, 0.0)
     right.say("ACK", 1, 0.0)
 
-    assert right.told == 4
+    assert right.reported_size == 4
     right.say("SIZE_CHG", 1, 0.0)
-    assert right.told == 1
+    assert right.reported_size == 1
 
 
 def test_copy_of_an_end_when_it_changes_then_the_first_does_not():
