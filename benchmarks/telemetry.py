@@ -111,10 +111,9 @@ def _drive(folder: Path, pairs: int) -> None:
     """Drain in turn with and without telemetry; the first turn of each only warms up."""
     from pyspark.sql import SparkSession
 
-    from include.runtime.identity import AppIdentity
-    from include.runtime.telemetry import attach
+    from include.runtime.telemetry.batches import AppIdentity
     from include.runtime.telemetry.host import HostCpu
-    from include.runtime.telemetry.listener import TelemetryListener
+    from include.runtime.telemetry.listener import Telemetry, TelemetryListener
 
     spark = SparkSession.builder.getOrCreate()
     spark.sparkContext.setLogLevel("ERROR")
@@ -138,7 +137,7 @@ def _drive(folder: Path, pairs: int) -> None:
         for method in order:
             place = folder / f"{method}-{turn}"
             identity = AppIdentity(BENCH, method, turn + 1, 1, SLOTS)
-            telemetry = attach(spark, identity, folder / "lake", PERIOD_S) if method == "with" else None
+            telemetry = Telemetry(spark, identity, folder / "lake", PERIOD_S) if method == "with" else None
             host.sample()
             began = time.time()
             times[method].append(_drain(spark, folder / "source", place))

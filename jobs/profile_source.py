@@ -95,7 +95,7 @@ def alone(lake: Path, pipeline: str) -> Iterator[None]:
         lock.release()
 
 
-def measured(profile: Profile, arguments: argparse.Namespace) -> int | None:
+def measure(profile: Profile, arguments: argparse.Namespace) -> int | None:
     """Run the measurement in a session of its own and return the version reached; see ``run``."""
     from pyspark.sql import SparkSession
 
@@ -112,7 +112,7 @@ def main(argv: Sequence[str]) -> int:
     try:
         profile = profile_of(arguments)
         with alone(arguments.lake, profile.pipeline):
-            reached = measured(profile, arguments)
+            reached = measure(profile, arguments)
     except (MillraceError, Conflict) as error:
         print(f"profile: {error}", file=sys.stderr)
         return 2

@@ -1,7 +1,7 @@
 """A windowed stream join: the script of every pipeline whose spec has a section ``join``.
 
-Run by Millrace it obeys the pipeline's newest Deployment between two micro-batches and tells the lake what its workers
-did. By itself, it runs as it is told on the command line, on a Spark that has Delta.
+Run by Millrace it obeys the pipeline's newest Deployment between two micro-batches and reports to the lake what its
+workers did. By itself, it runs by its command line, on a Spark that has Delta.
 """
 
 from __future__ import annotations
@@ -12,9 +12,8 @@ from pathlib import Path
 
 sys.path.append(str(Path(__file__).resolve().parents[1]))
 
+from include.joins.lake_link import DeployedSettings, JoinTelemetry
 from include.joins.query import start
-from include.joins.settings import DeployedSettings
-from include.joins.telemetry import JoinTelemetry
 from include.lake.store import Lake
 from include.model.codec import from_json
 from include.model.errors import MillraceError
@@ -31,19 +30,19 @@ def main() -> None:
     parser.add_argument("--workers", type=int, default=1, help="workers that keep the window")
     parser.add_argument("--block", type=int, default=1000, help="tuples of a block")
     parser.add_argument("--shed", type=float, default=0.0, help="share of the tuples that is dropped")
-    given = parser.parse_args()
+    options = parser.parse_args()
     try:
-        definition = _definition(given.join)
-        first = JoinSettings(given.workers, given.block, given.shed)
+        definition = _definition(options.join)
+        first = JoinSettings(options.workers, options.block, options.shed)
         spark = SparkSession.builder.appName("stream_join").getOrCreate()
         driver = recognise(sys.orig_argv)
         if driver is None:
             start(spark, definition, lambda: first).awaitTermination()
         else:
             lake = Lake(driver.lake)
-            wanted = DeployedSettings(lake, driver.pipeline, first)
-            tell = JoinTelemetry(lake, driver.pipeline, driver.app, driver.generation, definition.capacity)
-            start(spark, definition, wanted, tell, name=driver.pipeline).awaitTermination()
+            settings = DeployedSettings(lake, driver.pipeline, first)
+            telemetry = JoinTelemetry(lake, driver.pipeline, driver.app, driver.generation, definition.capacity)
+            start(spark, definition, settings, telemetry, name=driver.pipeline).awaitTermination()
     except MillraceError as error:
         sys.exit(str(error))
 

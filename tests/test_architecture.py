@@ -21,7 +21,7 @@ MAY_IMPORT = {
     "include.drivers": {"include.model", "include.lake", "include.run_folder"},
     "include.control": {"include.model", "include.lake", "include.drivers"},
     "include.runtime": {"include.model", "include.lake", "include.run_folder"},
-    "include.joins": {"include.model", "include.lake", "include.runtime"},
+    "include.joins": {"include.model", "include.lake"},
     "include.reporting": {"include.model", "include.lake", "include.control"},
     "include.streaming": {"include.windows"},
     "include.wiring": {"include", "optimizers"},

@@ -9,7 +9,7 @@ from itertools import pairwise
 
 from benchmarks.esj.wire import Traffic, settle
 from include.joins.mp2pf.chain import Chain
-from include.joins.mp2pf.messages import Row
+from include.joins.mp2pf.link import Row
 from include.joins.mp2pf.rules import Rules
 from include.joins.mp2pf.worker import Met
 

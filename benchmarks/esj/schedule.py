@@ -7,7 +7,7 @@ from dataclasses import astuple, dataclass, field, replace
 from itertools import pairwise
 
 from include.joins.mp2pf.chain import Chain
-from include.joins.mp2pf.messages import AFTER_ALL, Row
+from include.joins.mp2pf.link import AFTER_ALL, Row
 from include.joins.mp2pf.rules import Rules
 
 Choose = Callable[[int], int]

@@ -185,7 +185,7 @@ def _ours(spark: SparkSession, source: Path, at: Path, tasks: tuple[JoinTask, ..
         spark,
         definition,
         lambda: JoinSettings(WORKERS, BLOCK, 0.0),
-        lambda *told: meter.note(),
+        lambda *_: meter.note(),
         source=lambda stream: _read(spark, source, stream.name),
         available_now=True,
     )

@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from include.joins.mp2pf.chain import Chain
-from include.joins.mp2pf.messages import Message
+from include.joins.mp2pf.link import Message
 
 SCHEMA = pa.schema([("time", pa.int64()), ("key", pa.int64()), ("count", pa.int64()), ("value", pa.float64())])
 

@@ -1,4 +1,4 @@
-"""Blocks of tuples as they pass from the router to the workers, and sets of tuples as workers keep and hand them over.
+"""Blocks of tuples on their way from the router to the workers, and sets of tuples that workers keep and hand over.
 
 A block is serialised once and sent to each worker, so what a tuple costs on the way falls with the block size.
 """
@@ -9,7 +9,7 @@ import json
 import struct
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -17,32 +17,16 @@ import pyarrow as pa
 
 Times = npt.NDArray[np.int64]
 
-BLOCK = "key int, stream int, part int, number int, rows int, late int, newest long, tuples binary, shed binary"
-"""Spark schema of a block on its way to a worker."""
-ARROW = pa.schema(
-    [
-        ("key", pa.int32()),
-        ("stream", pa.int32()),
-        ("part", pa.int32()),
-        ("number", pa.int32()),
-        ("rows", pa.int32()),
-        ("late", pa.int32()),
-        ("newest", pa.int64()),
-        ("tuples", pa.binary()),
-        ("shed", pa.binary()),
-    ]
-)
 NEVER = np.iinfo(np.int64).min
 """Newest event time of a block in which no tuple has one."""
 
 
-@dataclass(frozen=True)
-class Block:
-    """A block that reached a worker.
+class Block(NamedTuple):
+    """A block on its way to a worker.
 
     Attributes:
         stream: Number of its stream.
-        part: Number of the router's task that made it.
+        part: Number of the router's task that cut it.
         number: Its number there.
         rows: Tuples in it.
         late: Tuples that came too late and are dropped.
@@ -71,6 +55,15 @@ class Block:
         return len(self.shed) // 8
 
 
+_TYPES = {"int": pa.int32(), "long": pa.int64(), "binary": pa.binary()}
+_COLUMNS = ("int", "int", "int", "int", "int", "long", "binary", "binary")
+_FIELDS = (("key", "int"), *zip(Block._fields, _COLUMNS, strict=True))
+ARROW = pa.schema([(name, _TYPES[kind]) for name, kind in _FIELDS])
+"""A worker's key and a block for it, a column each."""
+DDL = ", ".join(f"{name} {kind}" for name, kind in _FIELDS)
+"""The same as Spark writes it."""
+
+
 @dataclass(frozen=True)
 class Kept:
     """Tuples of a stream that a worker keeps, and what it would keep had nothing been shed.
@@ -82,6 +75,16 @@ class Kept:
 
     tuples: pa.Table
     shed: Times
+
+    @property
+    def empty(self) -> bool:
+        """Whether there is nothing, not even something shed."""
+        return not self.tuples.num_rows and not len(self.shed)
+
+
+def concat(sets: list[Kept]) -> Kept:
+    """Return several sets of a stream, at least one, as one."""
+    return Kept(pa.concat_tables([s.tuples for s in sets]), np.concatenate([s.shed for s in sets]))
 
 
 def pack(tuples: pa.Table) -> bytes:
@@ -108,9 +111,9 @@ def unpack_times(times: bytes) -> Times:
     return np.frombuffer(times, "<i8").astype(np.int64, copy=False)
 
 
-def pack_kept(kept: Mapping[int, Kept]) -> bytes:
+def pack_kept(sets: Mapping[int, Kept]) -> bytes:
     """Serialise tuples of several streams, by stream number, to be handed over."""
-    parts = [(number, pack(k.tuples), pack_times(k.shed)) for number, k in sorted(kept.items())]
+    parts = [(number, pack(k.tuples), pack_times(k.shed)) for number, k in sorted(sets.items())]
     head = json.dumps([[number, len(tuples), len(shed)] for number, tuples, shed in parts]).encode()
     return len(head).to_bytes(4, "little") + head + b"".join(tuples + shed for _, tuples, shed in parts)
 
@@ -119,16 +122,15 @@ def unpack_kept(content: bytes, schemas: Mapping[int, pa.Schema]) -> dict[int, K
     """Return what :func:`pack_kept` wrote."""
     at = 4 + int.from_bytes(content[:4], "little")
     head: list[Any] = json.loads(content[4:at])
-    found = {}
+    sets = {}
     for number, tuples, shed in head:
         middle, end = at + tuples, at + tuples + shed
-        found[number] = Kept(unpack(content[at:middle], schemas[number]), unpack_times(content[middle:end]))
+        sets[number] = Kept(unpack(content[at:middle], schemas[number]), unpack_times(content[middle:end]))
         at = end
-    return found
+    return sets
 
 
-@dataclass(frozen=True)
-class HandOver:
+class HandOver(NamedTuple):
     """Tuples on their way from one worker to another.
 
     Attributes:

@@ -9,13 +9,11 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from include.joins.plan import micros
+from include.joins.plan import TIME, micros
 from include.model.join import JoinTask
 
-TIME = "_time"
-"""Event time of a tuple, microseconds since 1970."""
 MOST_PAIRS = 1 << 20
-"""Pairs that are made at once, so that a task that matches much needs no more memory."""
+"""Pairs that are built at once, so that a task that matches much needs no more memory."""
 
 Ints = npt.NDArray[np.int64]
 

@@ -1,4 +1,4 @@
-"""A join's definition, checked against the streams' columns and ready for the tasks of Spark."""
+"""A join's definition, checked against the streams' columns and ready for Spark's tasks."""
 
 from __future__ import annotations
 
@@ -11,18 +11,20 @@ import pyarrow as pa
 from include.model.errors import MillraceError
 from include.model.join import JoinDefinition, JoinSettings, JoinTask
 
-LEFT, RIGHT = "left", "right"
+TIME = "_time"
+"""Event time of a tuple, microseconds since 1970."""
 
 
 @dataclass(frozen=True)
-class Plan:
-    """What router, workers and sink share.
+class JoinPlan:
+    """What router, workers and sink share for as long as the query runs.
 
     Attributes:
         definition: The join.
         schemas: Arrow schema of each stream's tuples, times and conditions included, by stream.
-        folder: Folder of the terms.
+        folder: Folder of the batch plans.
         keys: State key of each worker: Spark's hash brings each to a partition of its own.
+        numbers: Number of each stream, by name, in the order of the definition.
     """
 
     definition: JoinDefinition
@@ -40,16 +42,16 @@ class Plan:
         return tuple(self.numbers)
 
     def bounded(self, settings: JoinSettings) -> JoinSettings:
-        """Return settings that the query can obey: it has a partition of state for so many workers and no more."""
+        """Return settings that the query can obey: each worker needs a partition of state."""
         workers = min(max(settings.workers, 1), len(self.keys))
         block = min(max(settings.block, 1), max(1, self.definition.capacity // 2))
         return JoinSettings(workers, block, min(max(settings.shed, 0.0), 1.0))
 
-    def expires(self, clocks: Mapping[str, int]) -> dict[str, int | None]:
+    def oldest_live(self, clocks: Mapping[str, int]) -> dict[str, int | None]:
         """Return the oldest event time of each stream that can still find partners; None where all can.
 
-        A stream's clock is its newest event time. A partner may come as late as its own stream allows, so a stream
-        that stands still, or whose clock is behind, keeps the tuples that wait for it.
+        A partner may come as late as its own stream allows, so a stream that stands still, or whose clock is behind,
+        keeps the tuples that wait for it.
 
         Args:
             clocks: Newest event time by stream, microseconds.
@@ -63,48 +65,42 @@ class Plan:
             ):
                 clock = clocks.get(partner)
                 bounds[stream].append(None if clock is None else clock - micros(late_s[partner] + reach_s))
-        return {stream: _least(told) for stream, told in bounds.items()}
+        return {stream: _least(of_stream) for stream, of_stream in bounds.items()}
+
+    def result_columns(self, stream: str) -> list[tuple[str, pa.DataType]]:
+        """Return the columns of a stream that results have, and their types."""
+        columns = next(s.columns for s in self.definition.streams if s.name == stream)
+        schema = self.schemas[stream]
+        return [("time", pa.timestamp("us", "UTC")), *((name, schema.field(name).type) for name in columns)]
+
+    def result_schema(self, task: JoinTask) -> pa.Schema:
+        """Return the schema of a task's results: ``left_`` and ``right_`` before each stream's columns and its time."""
+        sides = (("left", task.left), ("right", task.right))
+        return pa.schema([(f"{side}_{name}", kind) for side, of in sides for name, kind in self.result_columns(of)])
+
+    def check_keys(self) -> None:
+        """Refuse tasks whose key columns cannot be compared.
+
+        Raises:
+            MillraceError: If a column is missing or two are of different types.
+        """
+        for task in self.definition.tasks:
+            at = f"tasks.{task.name}.on"
+            left, right = self.schemas[task.left], self.schemas[task.right]
+            for a, b in task.on:
+                for name, schema, stream in ((a, left, task.left), (b, right, task.right)):
+                    if name not in schema.names:
+                        allowed = ", ".join(n for n in schema.names if not n.startswith("_"))
+                        raise MillraceError(at, name, allowed, f"Name a column of {stream}, or add it to its columns.")
+                kinds = left.field(a).type, right.field(b).type
+                if kinds[0] != kinds[1]:
+                    value = f"{a} {kinds[0]}, {b} {kinds[1]}"
+                    raise MillraceError(at, value, "columns of one type", "Cast one in its stream.")
 
 
 def _least(bounds: list[int | None]) -> int | None:
-    known = [b for b in bounds if b is not None]
-    return min(known) if known and len(known) == len(bounds) else None
-
-
-def output_schema(plan: Plan, task: JoinTask) -> pa.Schema:
-    """Return the schema of a task's results: ``left_`` and ``right_`` before each stream's columns and its time."""
-    sides = ((LEFT, task.left), (RIGHT, task.right))
-    fields = [
-        pa.field(f"{side}_{name}", kind) for side, stream in sides for name, kind in shown(plan, stream)
-    ]  # fmt: skip
-    return pa.schema(fields)
-
-
-def shown(plan: Plan, stream: str) -> list[tuple[str, pa.DataType]]:
-    """Return the columns of a stream that results have, and their types."""
-    columns = next(s.columns for s in plan.definition.streams if s.name == stream)
-    schema = plan.schemas[stream]
-    return [("time", pa.timestamp("us", "UTC")), *((name, schema.field(name).type) for name in columns)]
-
-
-def check(plan: Plan) -> None:
-    """Refuse tasks whose key columns cannot be compared.
-
-    Raises:
-        MillraceError: If a column is missing or two are of different types.
-    """
-    for task in plan.definition.tasks:
-        left, right = plan.schemas[task.left], plan.schemas[task.right]
-        for a, b in task.on:
-            for name, schema, stream in ((a, left, task.left), (b, right, task.right)):
-                if name not in schema.names:
-                    allowed = ", ".join(n for n in schema.names if not n.startswith("_"))
-                    at = f"tasks.{task.name}.on"
-                    raise MillraceError(at, name, allowed, f"Name a column of {stream}, or add it to its columns.")
-            kinds = left.field(a).type, right.field(b).type
-            if kinds[0] != kinds[1]:
-                value = f"{a} {kinds[0]}, {b} {kinds[1]}"
-                raise MillraceError(f"tasks.{task.name}.on", value, "columns of one type", "Cast one in its stream.")
+    certain = [b for b in bounds if b is not None]
+    return min(certain) if certain and len(certain) == len(bounds) else None
 
 
 def micros(seconds: float) -> int:

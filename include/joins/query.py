@@ -3,36 +3,39 @@
 from __future__ import annotations
 
 import json
+import os
+import zipfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import reduce
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from include.joins.blocks import BLOCK
-from include.joins.matching import TIME, condition
-from include.joins.plan import Plan, check
+from include.joins.batch_plan import BatchPlans, write_whole
+from include.joins.blocks import DDL
+from include.joins.matching import condition
+from include.joins.plan import TIME, JoinPlan
 from include.joins.router import HASH, router
-from include.joins.sink import Sink, Tell
-from include.joins.terms import TermsFolder, write_whole
+from include.joins.sink import Listener, Sink
 from include.joins.worker import OUTPUT, JoinWorker
 from include.model.errors import MillraceError
 from include.model.join import JoinDefinition, JoinSettings, JoinStream
-from include.runtime.shipping import ship
 
 if TYPE_CHECKING:
+    from pyspark import SparkContext
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.streaming import StreamingQuery
 
 FOLDER, FACTS = "join", "join.json"
+PACKAGE, ARCHIVE = Path(__file__).resolve().parents[1], "millrace-modules.zip"
 STATE_STORE = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
 
 
 def start(
     spark: SparkSession,
     definition: JoinDefinition,
-    wanted: Callable[[], JoinSettings],
-    tell: Tell = lambda query, terms, reports: None,
+    settings: Callable[[], JoinSettings],
+    listener: Listener = lambda query, batch, reports: None,
     *,
     name: str = "join",
     source: Callable[[JoinStream], DataFrame] | None = None,
@@ -43,8 +46,8 @@ def start(
     Args:
         spark: The session. Its shuffle partitions at the first start are the most workers that the join can have.
         definition: What is joined. Checkpoint and results are folders that driver and executors see.
-        wanted: Says how the join is to be set, asked between batches.
-        tell: Takes the query's id, a batch's terms and what each worker did.
+        settings: Returns the settings wanted; called between batches.
+        listener: Takes the query's id, a batch's plan and what each worker did.
         name: The query's name.
         source: Returns a stream's rows; by default its Delta table's.
         available_now: End when all that is there at the start has been joined.
@@ -53,24 +56,41 @@ def start(
         MillraceError: If a column or an expression does not exist, key columns are of different types, or the
             checkpoint belongs to a join of other streams.
     """
-    ship(spark.sparkContext)
+    add_modules(spark.sparkContext)
     rows = {s.name: _rows(definition, s, source or _delta(spark)) for s in definition.streams}
     plan = _plan(spark, definition, rows)
-    TermsFolder(plan.folder).begin(plan.bounded(wanted()))
-    blocks = [frame.mapInArrow(router(plan, stream), BLOCK) for stream, frame in rows.items()]
+    BatchPlans(plan.folder).begin(plan.bounded(settings()))
+    blocks = [frame.mapInArrow(router(plan, stream), DDL) for stream, frame in rows.items()]
     joined = (
         reduce(lambda a, b: a.union(b), blocks)
         .groupBy("key")
         .transformWithState(JoinWorker(plan), outputStructType=OUTPUT, outputMode="append", timeMode="none")
     )
-    writer = joined.writeStream.queryName(name).outputMode("append").foreachBatch(Sink(plan, wanted, tell))
+    writer = joined.writeStream.queryName(name).outputMode("append").foreachBatch(Sink(plan, settings, listener))
     writer = writer.option("checkpointLocation", definition.checkpoint)
-    with _set(spark, "spark.sql.streaming.stateStore.providerClass", STATE_STORE):
+    with _setting(spark, "spark.sql.streaming.stateStore.providerClass", STATE_STORE):
         return (writer.trigger(availableNow=True) if available_now else writer).start()
 
 
+def add_modules(context: SparkContext) -> None:
+    """Let the Python workers of a driver, which have neither its path nor its folder, import ``include``.
+
+    Safe to repeat.
+    """
+    if any(ARCHIVE in name for name in context._python_includes):
+        return
+    archive = Path(context._temp_dir) / ARCHIVE  # Spark's own folder: gone with the application, and not before
+    with zipfile.ZipFile(archive, "w") as modules:
+        for module in sorted(PACKAGE.rglob("*.py")):
+            modules.write(module, module.relative_to(PACKAGE.parent))
+    context.addPyFile(str(archive))
+    # a worker that Spark starts beside the driver, to prepare a stateful operator, is not given the file
+    before = context.environment.get("PYTHONPATH")
+    context.environment["PYTHONPATH"] = os.pathsep.join(filter(None, [str(archive), before]))
+
+
 @contextmanager
-def _set(spark: SparkSession, key: str, value: str) -> Iterator[None]:
+def _setting(spark: SparkSession, key: str, value: str) -> Iterator[None]:
     """Set what a query keeps from its start on; other queries of the session have what they had."""
     before = spark.conf.get(key, None)
     spark.conf.set(key, value)
@@ -113,7 +133,7 @@ def _rows(definition: JoinDefinition, stream: JoinStream, source: Callable[[Join
         raise MillraceError(at, json.dumps(dict(stream.columns)), ", ".join(read.columns), remedy) from error
 
 
-def _plan(spark: SparkSession, definition: JoinDefinition, rows: dict[str, DataFrame]) -> Plan:
+def _plan(spark: SparkSession, definition: JoinDefinition, rows: dict[str, DataFrame]) -> JoinPlan:
     """Return the plan; what a checkpoint fixed at its first start stays fixed."""
     from pyspark.sql.pandas.types import to_arrow_schema
 
@@ -121,17 +141,16 @@ def _plan(spark: SparkSession, definition: JoinDefinition, rows: dict[str, DataF
     folder = Path(definition.checkpoint) / FOLDER
     facts, shapes = folder / FACTS, {stream: str(schema) for stream, schema in schemas.items()}
     if facts.exists():
-        found = json.loads(facts.read_text(encoding="utf-8"))
-        if found["streams"] != shapes:
+        stored = json.loads(facts.read_text(encoding="utf-8"))
+        if stored["streams"] != shapes:
             remedy = "Name a new checkpoint and new results: the window that this one keeps has other columns."
-            raise MillraceError(
-                "checkpoint", definition.checkpoint, f"streams {list(found['streams'])} as then", remedy
-            )
-        keys = found["keys"]
+            allowed = f"streams {list(stored['streams'])} as then"
+            raise MillraceError("checkpoint", definition.checkpoint, allowed, remedy)
+        keys = stored["keys"]
     else:
         keys = _keys(spark)
-    plan = Plan(definition, schemas, folder, tuple(keys))
-    check(plan)
+    plan = JoinPlan(definition, schemas, folder, tuple(keys))
+    plan.check_keys()
     if not facts.exists():
         write_whole(facts, json.dumps({"streams": shapes, "keys": keys}).encode())
     return plan
@@ -142,5 +161,5 @@ def _keys(spark: SparkSession) -> list[int]:
     count = int(spark.conf.get("spark.sql.shuffle.partitions") or 1)
     most = 64 * count  # enough that each partition is hit
     hashed = spark.range(0, most, 1, 1).selectExpr("cast(id as int) key", f"pmod(hash(cast(id as int)), {count}) place")
-    found = {row["place"]: row["key"] for row in sorted(hashed.collect(), key=lambda row: -row["key"])}
-    return [found[place] for place in range(count)]
+    least = {row["place"]: row["key"] for row in sorted(hashed.collect(), key=lambda row: -row["key"])}
+    return [least[place] for place in range(count)]

@@ -2,27 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from include.joins.blocks import ARROW, NEVER, pack, pack_times
-from include.joins.matching import TIME
-from include.joins.plan import Plan, micros
-from include.joins.terms import Terms, TermsFolder
+from include.joins.batch_plan import BatchPlan, BatchPlans
+from include.joins.blocks import ARROW, NEVER, Block, pack, pack_times
+from include.joins.plan import TIME, JoinPlan, micros
 
 HASH = "_hash"
 """Spark's 64-bit hash of a row: what decides whether it is shed."""
 GOLDEN = 0.6180339887498949
 """Moves the shed part of the hash's range from batch to batch, so that no key is always the one to go."""
 
-Floats = npt.NDArray[np.float64]
-Bools = npt.NDArray[np.bool_]
 
-
-def sheds(hashes: npt.NDArray[np.int64], batch_id: int, share: float) -> Bools:
+def sheds(hashes: npt.NDArray[np.int64], batch_id: int, share: float) -> npt.NDArray[np.bool_]:
     """Say which rows of a batch are shed: by their content, so that a repeated batch sheds the same.
 
     Args:
@@ -34,22 +30,21 @@ def sheds(hashes: npt.NDArray[np.int64], batch_id: int, share: float) -> Bools:
     return (at + batch_id * GOLDEN) % 1.0 < share
 
 
-def router(plan: Plan, stream: str) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+def router(plan: JoinPlan, stream: str) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
     """Return the function that Spark maps over a stream's rows."""
-    late_us = next(micros(s.late_s) for s in plan.definition.streams if s.name == stream)
 
-    def route(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    def route(rows: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         from pyspark import TaskContext
 
         context = TaskContext.get()
         if context is None:
             raise RuntimeError("a router runs in a task of Spark only")
-        terms = TermsFolder(plan.folder).read(batch_of(context))
-        number, keys = 0, [plan.keys[worker] for worker in terms.reach]
-        for batch in batches:
-            cut = _cut(plan, stream, pa.Table.from_batches([batch]), terms, late_us)
-            yield _sent(cut, keys, plan.numbers[stream], context.partitionId(), number)
-            number += len(cut)
+        batch = BatchPlans(plan.folder).read(batch_of(context))
+        keys, number = [plan.keys[worker] for worker in batch.reach], 0
+        for some in rows:
+            blocks = cut(plan, stream, pa.Table.from_batches([some]), batch, context.partitionId(), number)
+            yield copies(blocks, keys)
+            number += len(blocks)
 
     return route
 
@@ -59,54 +54,56 @@ def batch_of(context: object) -> int:
     return int(context.getLocalProperty("streaming.sql.batchId"))  # type: ignore[attr-defined]
 
 
-def _cut(
-    plan: Plan, stream: str, rows: pa.Table, terms: Terms, late_us: int
-) -> list[tuple[int, int, int, bytes, bytes]]:
-    """Return rows, late rows, newest event time, tuples and times of what was shed, of each block."""
+def cut(plan: JoinPlan, stream: str, rows: pa.Table, batch: BatchPlan, part: int, first: int) -> list[Block]:
+    """Cut rows of a stream into blocks, at least one: it counts what was late or shed even if nothing is left.
+
+    Args:
+        plan: The join.
+        stream: Name of the stream.
+        rows: Its columns, :data:`TIME` and :data:`HASH`.
+        batch: The plan of the batch.
+        part: Number of this task.
+        first: Number of the first block.
+    """
     times = rows[TIME]
-    valid = np.asarray(times.is_valid())
-    moments = np.asarray(times.fill_null(NEVER).to_numpy(), np.int64)
-    newest = int(moments.max()) if len(moments) else NEVER
-    clock = terms.clocks.get(stream)
-    on_time = valid if clock is None else valid & (moments >= clock - late_us)
-    shed = on_time & sheds(rows[HASH].to_numpy(), terms.batch_id, terms.settings.shed)
-    tuples = rows.filter(pa.array(on_time & ~shed)).select(plan.schemas[stream].names).cast(plan.schemas[stream])
-    late = int(len(moments) - on_time.sum())
-    dropped = moments[shed]
-    size = terms.settings.block
+    timed = np.asarray(times.is_valid())
+    event_us = np.asarray(times.fill_null(NEVER).to_numpy(), np.int64)
+    on_time = timed & (event_us >= _oldest_on_time(plan, stream, batch))
+    shed = on_time & sheds(rows[HASH].to_numpy(), batch.batch_id, batch.settings.shed)
+    schema = plan.schemas[stream]
+    tuples = rows.filter(pa.array(on_time & ~shed)).select(schema.names).cast(schema)
+    shed_us, size, newest = event_us[shed], batch.settings.block, int(event_us.max(initial=NEVER))
     count = max(1, -(-tuples.num_rows // size))
-    bounds = len(dropped) * np.arange(count + 1) // count  # what was shed belongs to the blocks in equal parts
+    bounds = len(shed_us) * np.arange(count + 1) // count  # what was shed belongs to the blocks in equal parts
     return [
-        (
-            min(size, tuples.num_rows - i * size),
-            late if i == 0 else 0,
-            newest,
-            pack(tuples.slice(i * size, size)),
-            pack_times(dropped[bounds[i] : bounds[i + 1]]),
+        Block(
+            stream=plan.numbers[stream],
+            part=part,
+            number=first + i,
+            rows=min(size, tuples.num_rows - i * size),
+            late=0 if i else int(len(on_time) - on_time.sum()),
+            newest=newest,
+            tuples=pack(tuples.slice(i * size, size)),
+            shed=pack_times(shed_us[bounds[i] : bounds[i + 1]]),
         )
         for i in range(count)
     ]
 
 
-def _sent(
-    cut: list[tuple[int, int, int, bytes, bytes]], keys: list[int], stream: int, part: int, first: int
-) -> pa.RecordBatch:
-    """Return one row for each block and worker."""
-    rows, late, newest, tuples, shed = zip(*cut, strict=True)
-    times = len(keys)
+def _oldest_on_time(plan: JoinPlan, stream: str, batch: BatchPlan) -> int:
+    late_s = plan.definition.streams[plan.numbers[stream]].late_s
+    clock = batch.clocks.get(stream)
+    return NEVER if clock is None else clock - micros(late_s)
 
-    def each(values: object, kind: pa.DataType) -> pa.Array:
-        return pa.array(values, kind).take(pa.array(np.repeat(np.arange(len(cut)), times)))
 
-    columns = [
-        pa.array(keys * len(cut), pa.int32()),
-        pa.array([stream] * (len(cut) * times), pa.int32()),
-        pa.array([part] * (len(cut) * times), pa.int32()),
-        each(range(first, first + len(cut)), pa.int32()),
-        each(rows, pa.int32()),
-        each(late, pa.int32()),
-        each(newest, pa.int64()),
-        each(tuples, pa.binary()),
-        each(shed, pa.binary()),
-    ]
-    return pa.RecordBatch.from_arrays(columns, schema=ARROW)
+def copies(blocks: Sequence[Block], keys: Sequence[int]) -> pa.RecordBatch:
+    """Return a row for each block and worker.
+
+    Args:
+        blocks: The blocks, at least one.
+        keys: Keys of the workers that they go to.
+    """
+    each = pa.array(np.repeat(np.arange(len(blocks)), len(keys)))
+    columns = zip(*blocks, strict=True)
+    of_blocks = [pa.array(values, kind).take(each) for values, kind in zip(columns, ARROW.types[1:], strict=True)]
+    return pa.RecordBatch.from_arrays([pa.array([*keys] * len(blocks), pa.int32()), *of_blocks], schema=ARROW)

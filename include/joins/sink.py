@@ -1,7 +1,7 @@
-"""The end of each micro-batch: results into their tables, hand-overs and terms for the next batch, figures for a look.
+"""The end of each micro-batch: results into their tables, hand-overs and plan for the next batch, figures for the lake.
 
 Everything here may happen twice, where a driver dies before Spark has noted that the batch is done: results and figures
-know their batch and are skipped, hand-overs and terms are written anew.
+know their batch and are skipped, hand-overs and plan are written anew.
 """
 
 from __future__ import annotations
@@ -13,19 +13,19 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
+from include.joins.batch_plan import BatchPlan, BatchPlans, level, sizes_after
 from include.joins.blocks import HandOver, unpack
-from include.joins.placing import moved, moves
-from include.joins.plan import Plan, output_schema
-from include.joins.terms import Terms, TermsFolder
-from include.joins.worker import HANDED, PAIRS, REPORT, Report
+from include.joins.plan import JoinPlan
+from include.joins.worker import HANDED, PAIRS, REPORT, WorkerReport
 from include.lake.source import SourceTable
 from include.model.codec import from_json, to_json
-from include.model.join import JoinSettings
+from include.model.join import JoinSettings, JoinTask
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-Tell = Callable[[str, Terms, Sequence[Report]], None]
+Listener = Callable[[str, BatchPlan, Sequence[WorkerReport]], None]
+"""Takes the query's id, a batch's plan and what each worker did."""
 
 
 class Sink:
@@ -33,47 +33,48 @@ class Sink:
 
     Args:
         plan: The join.
-        wanted: Says how the join is to be set from the next batch on.
-        tell: Takes the query's id, a batch's terms and what its workers did.
+        settings: Returns the settings wanted from the next batch on.
+        listener: Takes what a batch's workers did.
     """
 
-    def __init__(self, plan: Plan, wanted: Callable[[], JoinSettings], tell: Tell) -> None:
-        self._plan, self._wanted, self._tell = plan, wanted, tell
-        self._folder = TermsFolder(plan.folder)
-        self._results = {task.name: self._table(task.name) for task in plan.definition.tasks}
+    def __init__(self, plan: JoinPlan, settings: Callable[[], JoinSettings], listener: Listener) -> None:
+        self._plan, self._settings, self._listener = plan, settings, listener
+        self._plans = BatchPlans(plan.folder)
+        self._results = {task.name: self._table(task) for task in plan.definition.tasks}
 
     def __call__(self, output: DataFrame, batch_id: int) -> None:
         """Finish a batch."""
-        told = output.toArrow().to_pylist()
-        terms = self._folder.read(batch_id)
+        rows = output.toArrow().to_pylist()
+        batch = self._plans.read(batch_id)
         query = _query_id(Path(self._plan.definition.checkpoint))
         for task, (schema, table) in self._results.items():
-            found = [unpack(row["content"], schema) for row in told if (row["kind"], row["task"]) == (PAIRS, task)]
-            if found:
+            pairs = [unpack(row["content"], schema) for row in rows if (row["kind"], row["task"]) == (PAIRS, task)]
+            if pairs:
                 table.refresh()  # a driver that took over opened it while its predecessor still wrote
-                table.append(pa.concat_tables(found).combine_chunks(), 1, f"join/{query}", batch_id)
-        reports = [from_json(Report, row["content"].decode()) for row in told if row["kind"] == REPORT]
-        handed = [(row["worker"], HandOver.read(row["content"])) for row in told if row["kind"] == HANDED]
-        self._folder.write(self._next(terms, reports, handed))
-        self._tell(query, terms, sorted(reports, key=lambda report: report.worker))
+                table.append(pa.concat_tables(pairs).combine_chunks(), 1, f"join/{query}", batch_id)
+        reports = [from_json(WorkerReport, row["content"].decode()) for row in rows if row["kind"] == REPORT]
+        hand_overs = [(row["worker"], HandOver.read(row["content"])) for row in rows if row["kind"] == HANDED]
+        self._plans.write(self._next(batch, reports, hand_overs))
+        self._listener(query, batch, sorted(reports, key=lambda report: report.worker))
 
-    def _next(self, terms: Terms, reports: Sequence[Report], handed: Sequence[tuple[int, HandOver]]) -> Terms:
-        settings = self._plan.bounded(self._wanted())
-        sizes, clocks = [0] * len(self._plan.keys), dict(terms.clocks)
+    def _next(
+        self, batch: BatchPlan, reports: Sequence[WorkerReport], hand_overs: Sequence[tuple[int, HandOver]]
+    ) -> BatchPlan:
+        settings = self._plan.bounded(self._settings())
+        sizes, clocks = [0] * len(self._plan.keys), dict(batch.clocks)
         for report in reports:
             sizes[report.worker] = report.tuples
             clocks.update(report.clocks)
-        for target, over in handed:  # kept by nobody now, and by the target from the next batch on
+        for target, over in hand_overs:  # kept by nobody now, and by the target from the next batch on
             sizes[target] += over.tuples
-            self._folder.hand(terms.batch_id + 1, target, over.source, over.content)
-        made = moves(sizes, settings.workers, settings.block)
-        pairs = tuple(sorted((target, over.source) for target, over in handed))
-        return Terms(terms.batch_id + 1, settings, clocks, moved(sizes, made), made, pairs)
+            self._plans.hand(batch.batch_id + 1, target, over.source, over.content)
+        moves = level(sizes, settings.workers, settings.block)
+        handed = tuple(sorted((target, over.source) for target, over in hand_overs))
+        return BatchPlan(batch.batch_id + 1, settings, clocks, sizes_after(sizes, moves), moves, handed)
 
-    def _table(self, name: str) -> tuple[pa.Schema, SourceTable]:
-        task = next(task for task in self._plan.definition.tasks if task.name == name)
-        schema = output_schema(self._plan, task)
-        folder = Path(self._plan.definition.results) / name
+    def _table(self, task: JoinTask) -> tuple[pa.Schema, SourceTable]:
+        schema = self._plan.result_schema(task)
+        folder = Path(self._plan.definition.results) / task.name
         folder.parent.mkdir(parents=True, exist_ok=True)
         return schema, SourceTable(folder, schema, f"matches of {to_json(task)}")
 

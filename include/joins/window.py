@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
-from include.joins.blocks import Kept, Times, pack, pack_times, unpack, unpack_times
-from include.joins.matching import TIME
+from include.joins.blocks import Kept, Times, concat, pack, pack_times, unpack, unpack_times
+from include.joins.plan import TIME
 
-KEY, VALUE = "stream int, number long", "tuples binary, shed binary"
-"""Spark schemas of the state."""
+NAME, KEY, VALUE = "window", "stream int, number long", "tuples binary, shed binary"
+"""Name and Spark schemas of the state; a running join's checkpoint holds all three."""
 MOST_SETS = 24
 """Sets of a stream before the smaller half of them becomes one: each costs a call when the state is read."""
-
-Oldest = Mapping[str, int | None]
 
 
 class Window:
@@ -36,8 +34,8 @@ class Window:
 
     def tuples(self, stream: int) -> pa.Table:
         """Return all tuples of a stream."""
-        found = [kept.tuples for _, kept in self._of(stream)]
-        return pa.concat_tables(found) if found else self._schemas[stream].empty_table()
+        tables = [kept.tuples for key, kept in self._sets.items() if key[0] == stream]
+        return pa.concat_tables(tables) if tables else self._schemas[stream].empty_table()
 
     @property
     def size(self) -> int:
@@ -51,11 +49,11 @@ class Window:
 
     def add(self, stream: int, number: int, kept: Kept) -> None:
         """Keep a set under a number that it has never had."""
-        if kept.tuples.num_rows or len(kept.shed):
+        if not kept.empty:
             self._put((stream, number), kept)
 
     def expire(self, oldest: Mapping[int, int | None]) -> None:
-        """Drop the sets that find no partner any more, and count no tuple of others that does not.
+        """Drop the sets that find no partner any more, and do not count the tuples of others that do not.
 
         Args:
             oldest: Event time of the oldest tuple that still can, by stream.
@@ -64,11 +62,11 @@ class Window:
             bound = oldest[key[0]]
             if bound is None:
                 continue
-            live = _from(kept, bound)
-            if live.tuples.num_rows or len(live.shed):
-                self._sets[key] = live  # Spark's copy stays as it is until the whole set has expired
-            else:
+            live = _not_before(kept, bound)
+            if live.empty:
                 self._drop(key)
+            else:
+                self._sets[key] = live  # Spark's copy stays as it is until the whole set has expired
 
     def take(self, count: int, before: int) -> dict[int, Kept]:
         """Give tuples away, the newest sets first, and return them by stream.
@@ -89,20 +87,18 @@ class Window:
                 break
             taken.setdefault(key[0], []).append(kept)
             count -= kept.tuples.num_rows
-        return {stream: merged(parts) for stream, parts in taken.items()}
+        return {stream: concat(parts) for stream, parts in taken.items()}
 
     def compact(self) -> None:
-        """Make one set of the smaller half of a stream's, where it has many."""
+        """Merge the smaller half of a stream's sets where it has many."""
         for stream in self._schemas:
-            sets = sorted(self._of(stream), key=lambda found: found[1].tuples.num_rows)
-            if len(sets) > MOST_SETS:
-                small = sets[: len(sets) // 2]
-                for key, _ in small:
+            keys = [key for key in self._sets if key[0] == stream]
+            if len(keys) > MOST_SETS:
+                small = sorted(keys, key=lambda key: self._sets[key].tuples.num_rows)[: len(keys) // 2]
+                merged = concat([self._sets[key] for key in small])
+                for key in small:
                     self._drop(key)
-                self._put(max(key for key, _ in small), merged([kept for _, kept in small]))
-
-    def _of(self, stream: int) -> Iterator[tuple[tuple[int, int], Kept]]:
-        return ((key, kept) for key, kept in self._sets.items() if key[0] == stream)
+                self._put(max(small), merged)
 
     def _put(self, key: tuple[int, int], kept: Kept) -> None:
         self._sets[key] = kept
@@ -113,12 +109,7 @@ class Window:
         self._state.removeKey(key)
 
 
-def merged(parts: list[Kept]) -> Kept:
-    """Return several sets of a stream, at least one, as one."""
-    return Kept(pa.concat_tables([p.tuples for p in parts]), np.concatenate([p.shed for p in parts]))
-
-
-def _from(kept: Kept, oldest: int) -> Kept:
+def _not_before(kept: Kept, oldest: int) -> Kept:
     times: Times = np.asarray(kept.tuples[TIME].to_numpy(), np.int64)
     live = times >= oldest
     tuples = kept.tuples if live.all() else kept.tuples.filter(pa.array(live))

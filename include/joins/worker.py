@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from itertools import compress
 from typing import Any
 
 import pyarrow as pa
@@ -17,32 +16,32 @@ from pyspark import TaskContext
 from pyspark.sql import Row
 from pyspark.sql.streaming import StatefulProcessor, StatefulProcessorHandle
 
+from include.joins.batch_plan import BatchPlan, BatchPlans
 from include.joins.blocks import (
     NEVER,
     Block,
     HandOver,
     Kept,
+    concat,
     pack,
     pack_kept,
     unpack,
     unpack_kept,
     unpack_times,
 )
-from include.joins.matching import TIME, pairs
-from include.joins.placing import place
-from include.joins.plan import Plan, output_schema, shown
+from include.joins.matching import pairs
+from include.joins.plan import TIME, JoinPlan
 from include.joins.router import batch_of
-from include.joins.terms import Terms, TermsFolder
-from include.joins.window import KEY, VALUE, Window, merged
+from include.joins.window import KEY, NAME, VALUE, Window
 from include.model.join import JoinTask
 
 OUTPUT = "kind string, task string, worker int, content binary"
-"""Spark schema of what workers tell: pairs of a task, tuples handed to a worker, and each worker's report."""
+"""Spark schema of a worker's output: pairs of a task, tuples handed to a worker, and the worker's report."""
 PAIRS, HANDED, REPORT = "pairs", "handed", "report"
 
 
 @dataclass(frozen=True)
-class Report:
+class WorkerReport:
     """What a worker did in a batch.
 
     Attributes:
@@ -70,6 +69,27 @@ class Report:
     clocks: Mapping[str, int]
 
 
+@dataclass(frozen=True)
+class WorkerBatch:
+    """A micro-batch as one worker sees it.
+
+    Attributes:
+        plan: The plan of the batch.
+        worker: The worker's number.
+        blocks: All blocks of the batch, in the order that all workers agree on.
+        own: Those of them that this worker keeps.
+        new: The tuples of all blocks, by stream.
+        kept: The tuples of its own blocks, by stream.
+    """
+
+    plan: BatchPlan
+    worker: int
+    blocks: Sequence[Block]
+    own: Sequence[Block]
+    new: Mapping[int, Kept]
+    kept: Mapping[int, Kept]
+
+
 class JoinWorker(StatefulProcessor):  # type: ignore[misc]
     """What Spark runs for each worker that a batch reaches.
 
@@ -77,100 +97,117 @@ class JoinWorker(StatefulProcessor):  # type: ignore[misc]
         plan: The join.
     """
 
-    def __init__(self, plan: Plan) -> None:
+    def __init__(self, plan: JoinPlan) -> None:
         self._plan = plan
         self._schemas = {number: plan.schemas[name] for name, number in plan.numbers.items()}
 
     def init(self, handle: StatefulProcessorHandle) -> None:
         """Open the state."""
-        self._state = handle.getMapState("window", KEY, VALUE)
+        self._state = handle.getMapState(NAME, KEY, VALUE)
 
     def handleInputRows(self, key: Any, rows: Iterator[Row], timerValues: Any) -> Iterator[Row]:  # noqa: N802, N803
         """Join the blocks of a batch, and keep those that are to be kept here."""
-        terms = TermsFolder(self._plan.folder).read(batch_of(TaskContext.get()))
-        worker = self._plan.keys.index(key[0])
-        blocks = sorted((Block(*row[1:]) for row in rows), key=lambda block: block.order)
-        mine = [home == worker for home in place(blocks, terms)]
+        batch = self._batch(self._plan.keys.index(key[0]), rows)
         window = Window(self._state, self._schemas)
-        self._receive(window, worker, terms)
-        sets = [(block.stream, self._kept(block)) for block in blocks]
-        new, kept = self._by_stream(sets), self._by_stream(list(compress(sets, mine)))
-        for task in self._plan.definition.tasks:
-            left, right = self._plan.numbers[task.left], self._plan.numbers[task.right]
-            older = window.tuples(right)
-            yield from self._pairs(task, pa.concat_tables([window.tuples(left), kept[left].tuples]), new[right].tuples)
-            yield from self._pairs(task, new[left].tuples, older)
-        for stream, tuples in kept.items():
-            window.add(stream, 2 * terms.batch_id, tuples)
-        clocks = self._clocks(terms, blocks)
-        oldest = self._plan.expires(clocks)
+        self._receive(window, batch)
+        yield from self._join(window, batch)
+        for stream, kept in batch.kept.items():
+            window.add(stream, _number(batch.plan), kept)
+        clocks = self._clocks(batch)
+        oldest = self._plan.oldest_live(clocks)
         window.expire({number: oldest[name] for name, number in self._plan.numbers.items()})
-        for move in terms.moves:
-            if move.source == worker:
-                taken = window.take(move.tuples, 2 * terms.batch_id)
-                over = HandOver(worker, sum(k.tuples.num_rows for k in taken.values()), pack_kept(taken))
-                yield Row(kind=HANDED, task="", worker=move.target, content=over.write())
+        yield from _hand_over(window, batch)
         window.compact()
-        report = self._report(worker, window, blocks, mine, clocks)
-        yield Row(kind=REPORT, task="", worker=worker, content=json.dumps(asdict(report)).encode())
+        report = self._report(window, batch, clocks)
+        yield Row(kind=REPORT, task="", worker=batch.worker, content=json.dumps(asdict(report)).encode())
 
     def close(self) -> None:
         """Nothing is open beside Spark's state."""
 
-    def _receive(self, window: Window, worker: int, terms: Terms) -> None:
-        folder, given = TermsFolder(self._plan.folder), []
-        for target, source in terms.handed:
-            if target == worker:
-                given.append(unpack_kept(folder.handed(terms.batch_id, target, source), self._schemas))
-        for stream in {stream for kept in given for stream in kept}:
-            # the number between those of the last batch's sets and of this one's: known to who planned the moves
-            window.add(stream, 2 * terms.batch_id - 1, merged([kept[stream] for kept in given if stream in kept]))
+    def _batch(self, worker: int, rows: Iterator[Row]) -> WorkerBatch:
+        plan = BatchPlans(self._plan.folder).read(batch_of(TaskContext.get()))
+        blocks = sorted((Block(*row[1:]) for row in rows), key=lambda block: block.order)
+        own = [block for block, home in zip(blocks, plan.place(blocks), strict=True) if home == worker]
+        content = {block.order: self._unpack(block) for block in blocks}
+        new, kept = self._by_stream(blocks, content), self._by_stream(own, content)
+        return WorkerBatch(plan, worker, blocks, own, new, kept)
 
-    def _kept(self, block: Block) -> Kept:
+    def _unpack(self, block: Block) -> Kept:
         return Kept(unpack(block.tuples, self._schemas[block.stream]), unpack_times(block.shed))
 
-    def _by_stream(self, sets: Sequence[tuple[int, Kept]]) -> dict[int, Kept]:
-        none = {number: Kept(schema.empty_table(), unpack_times(b"")) for number, schema in self._schemas.items()}
-        return {number: merged([none[number], *(kept for of, kept in sets if of == number)]) for number in none}
+    def _by_stream(self, blocks: Sequence[Block], content: Mapping[tuple[int, int, int], Kept]) -> dict[int, Kept]:
+        sets = {number: [Kept(schema.empty_table(), unpack_times(b""))] for number, schema in self._schemas.items()}
+        for block in blocks:
+            sets[block.stream].append(content[block.order])
+        return {stream: concat(of_stream) for stream, of_stream in sets.items()}
+
+    def _receive(self, window: Window, batch: WorkerBatch) -> None:
+        """Keep what other workers handed over at the end of the batch before."""
+        plans, received = BatchPlans(self._plan.folder), []
+        for target, source in batch.plan.handed:
+            if target == batch.worker:
+                received.append(unpack_kept(plans.handed(batch.plan.batch_id, target, source), self._schemas))
+        for stream in {stream for sets in received for stream in sets}:
+            # the number between those of the last batch's sets and of this one's: who planned the moves knew of it
+            window.add(stream, _number(batch.plan) - 1, concat([sets[stream] for sets in received if stream in sets]))
+
+    def _join(self, window: Window, batch: WorkerBatch) -> Iterator[Row]:
+        for task in self._plan.definition.tasks:
+            left, right = self._plan.numbers[task.left], self._plan.numbers[task.right]
+            older = window.tuples(right)
+            here = pa.concat_tables([window.tuples(left), batch.kept[left].tuples])
+            yield from self._pairs(task, here, batch.new[right].tuples)
+            yield from self._pairs(task, batch.new[left].tuples, older)
 
     def _pairs(self, task: JoinTask, left: pa.Table, right: pa.Table) -> Iterator[Row]:
-        schema = output_schema(self._plan, task)
+        schema = self._plan.result_schema(task)
         for rows_left, rows_right in pairs(task, left, right):
             columns = [
-                column
-                for stream, tuples, rows in ((task.left, left, rows_left), (task.right, right, rows_right))
-                for column in self._shown(stream, tuples.take(pa.array(rows)))
+                *self._result_columns(task.left, left.take(pa.array(rows_left))),
+                *self._result_columns(task.right, right.take(pa.array(rows_right))),
             ]
-            made = pa.Table.from_arrays(columns, schema=schema)
-            yield Row(kind=PAIRS, task=task.name, worker=0, content=pack(made))
+            yield Row(kind=PAIRS, task=task.name, worker=0, content=pack(pa.Table.from_arrays(columns, schema=schema)))
 
-    def _shown(self, stream: str, tuples: pa.Table) -> list[pa.ChunkedArray]:
-        names = shown(self._plan, stream)
-        return [tuples[TIME].cast(kind) if name == "time" else tuples[name] for name, kind in names]
+    def _result_columns(self, stream: str, tuples: pa.Table) -> list[pa.ChunkedArray]:
+        columns = self._plan.result_columns(stream)
+        return [tuples[TIME].cast(kind) if name == "time" else tuples[name] for name, kind in columns]
 
-    def _clocks(self, terms: Terms, blocks: Sequence[Block]) -> dict[str, int]:
-        clocks = dict(terms.clocks)
-        for block in blocks:
+    def _clocks(self, batch: WorkerBatch) -> dict[str, int]:
+        clocks = dict(batch.plan.clocks)
+        for block in batch.blocks:
             if block.newest != NEVER:
                 name = self._plan.names[block.stream]
                 clocks[name] = max(clocks.get(name, NEVER), block.newest)
         return clocks
 
-    def _report(
-        self, worker: int, window: Window, blocks: Sequence[Block], mine: Sequence[bool], clocks: Mapping[str, int]
-    ) -> Report:
-        own = list(compress(blocks, mine))
-        names = self._plan.names
-        of = {name: [b for b in blocks if names[b.stream] == name] for name in names}
-        return Report(
-            worker=worker,
+    def _report(self, window: Window, batch: WorkerBatch, clocks: Mapping[str, int]) -> WorkerReport:
+        arrived, dropped = dict.fromkeys(self._plan.names, 0), dict.fromkeys(self._plan.names, 0)
+        for block in batch.blocks:
+            name = self._plan.names[block.stream]
+            arrived[name] += block.rows + block.shed_rows + block.late
+            dropped[name] += block.shed_rows
+        return WorkerReport(
+            worker=batch.worker,
             tuples=window.size,
             offered=window.offered,
-            messages=len(blocks),
-            bytes=sum(len(b.tuples) + len(b.shed) for b in blocks),
-            shed=sum(b.shed_rows for b in own),
-            late=sum(b.late for b in own),
-            arrived={name: sum(b.rows + b.shed_rows + b.late for b in found) for name, found in of.items()},
-            dropped={name: sum(b.shed_rows for b in found) for name, found in of.items()},
+            messages=len(batch.blocks),
+            bytes=sum(len(b.tuples) + len(b.shed) for b in batch.blocks),
+            shed=sum(b.shed_rows for b in batch.own),
+            late=sum(b.late for b in batch.own),
+            arrived=arrived,
+            dropped=dropped,
             clocks=clocks,
         )
+
+
+def _number(plan: BatchPlan) -> int:
+    """Return the number of a batch's sets; the odd one before it is that of what is handed over before the batch."""
+    return 2 * plan.batch_id
+
+
+def _hand_over(window: Window, batch: WorkerBatch) -> Iterator[Row]:
+    for move in batch.plan.moves:
+        if move.source == batch.worker:
+            taken = window.take(move.tuples, _number(batch.plan))
+            over = HandOver(batch.worker, sum(k.tuples.num_rows for k in taken.values()), pack_kept(taken))
+            yield Row(kind=HANDED, task="", worker=move.target, content=over.write())

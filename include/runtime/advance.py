@@ -1,4 +1,4 @@
-"""Tells from inside a driver whether its work goes on, so that a slow batch is never taken for a hung one.
+"""Watches from inside a driver whether its work goes on, so that a slow batch is never taken for a hung one.
 
 Work goes on while tasks end or read rows, while the driver's processes use the processor (loading state shows nowhere
 else), and while no trigger is active: a query that waits for its next trigger, or for rows, has nothing to do. A batch
@@ -26,7 +26,7 @@ BUSY_CORES = 0.1
 """Processor seconds a second from which a driver counts as at work: one that waits for ever needs about .02."""
 
 OVERDUE_S = 60.0
-"""How late Spark may tell of a trigger, beyond twice its interval."""
+"""How late Spark may report a trigger, beyond twice its interval."""
 
 Sign = tuple[object, ...]
 T = TypeVar("T")
@@ -144,5 +144,5 @@ def _interval_s(query: Any) -> float:
 
 
 def _idle_event_interval_s(spark: Any) -> float:
-    """Return how long Spark may keep to itself that a query is idle."""
+    """Return the longest time for which Spark does not report that a query is idle."""
     return float(spark._jsparkSession.sessionState().conf().streamingNoDataProgressEventInterval()) / 1000

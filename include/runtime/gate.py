@@ -1,4 +1,7 @@
-"""The gate in ``DataStreamWriter.start``: behind it at most one driver of an app runs its queries."""
+"""The gate in ``DataStreamWriter.start``: behind it at most one driver of an app runs its queries.
+
+An app's lock has two halves, one held by the Python driver and one by its JVM; the kernel frees each with its process.
+"""
 
 from __future__ import annotations
 
@@ -6,20 +9,46 @@ import functools
 import threading
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from include.run_folder.arguments import DriverArguments
 from include.run_folder.generation import newest
-from include.run_folder.lock import AppLock
+from include.run_folder.lock import JVM_BYTE, AppLock
 from include.run_folder.record import DriverState, app_dir
-from include.runtime import session
 from include.runtime.journal import Journal
-from include.runtime.jvm_lock import JvmLock
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 POLL_S = 0.01
+SUBMITTED = ("spark.sql.", "spark.databricks.")
+"""Settings that a script cannot take back from spark-submit."""
+
+
+class JvmLock:
+    """A lock on one byte of the app's lock file, held by the driver's JVM.
+
+    Args:
+        spark: The session whose JVM takes it.
+        path: The lock file.
+    """
+
+    def __init__(self, spark: SparkSession, path: Path) -> None:
+        jvm: Any = spark.sparkContext._jvm
+        self._channel = jvm.java.io.RandomAccessFile(str(path), "rw").getChannel()
+        # A killed Python driver takes its references with it; the engine may still be at work and must keep the lock.
+        jvm.java.lang.System.getProperties().put(f"millrace.lock.{path}", self._channel)
+        self._held = False
+
+    def try_acquire(self) -> bool:
+        """Take the lock if no other JVM holds it and say whether it is held now."""
+        self._held = self._held or self._channel.tryLock(JVM_BYTE, 1, False) is not None
+        return self._held
+
+    def release(self) -> None:
+        """Free the lock before the JVM's death."""
+        self._channel.close()
 
 
 class Closed(SystemExit):
@@ -30,7 +59,7 @@ class Gate:
     """Lets the script's queries start once this driver alone holds its app.
 
     Args:
-        arguments: What the driver was told.
+        arguments: The driver's arguments.
         journal: The driver's record.
         warm_up: Called with the first query's DataFrame while another driver still holds the app.
         listen: Called with each session before its first query starts.
@@ -78,9 +107,9 @@ class Gate:
     def _wrapped(self, original: Callable[..., Any]) -> Callable[..., Any]:
         @functools.wraps(original)
         def start(writer: Any, *args: Any, **options: Any) -> Any:
-            session.restore(writer._spark)
+            _restore_settings(writer._spark)
             with self._opening:
-                self._know(writer._spark)
+                self._listen_once(writer._spark)
                 if not self._open:
                     self._pass(writer._df, writer._spark)
             with self._starting:
@@ -93,8 +122,8 @@ class Gate:
 
         return start
 
-    def _know(self, spark: SparkSession) -> None:
-        if not any(spark is known for known in self._sessions):
+    def _listen_once(self, spark: SparkSession) -> None:
+        if not any(spark is session for session in self._sessions):
             self._sessions.append(spark)
             self._listen(spark)
 
@@ -107,18 +136,28 @@ class Gate:
 
         if not acquired():
             self._warm_up(frame)
-            self._journal.move(DriverState.WAITING)
-            limit_s = self._arguments.ready_deadline_s + self._arguments.stop_deadline_s
-            give_up = time.monotonic() + limit_s
-            while not acquired():
-                if self._shut:
-                    raise Closed(0)
-                self._journal.advanced()  # it waits for another driver, not for itself
-                if time.monotonic() > give_up:
-                    self._journal.move(DriverState.STOPPED, f"waited {limit_s:g} s for the lock of the app")
-                    raise Closed(0)
-                time.sleep(POLL_S)
+            self._await(acquired)
         if newest(self._folder) > self._arguments.generation:
             self._journal.move(DriverState.STOPPED, "superseded by a later generation")
             raise Closed(0)
         self._journal.move(DriverState.RUNNING)
+
+    def _await(self, acquired: Callable[[], bool]) -> None:
+        self._journal.move(DriverState.WAITING)
+        limit_s = self._arguments.ready_deadline_s + self._arguments.stop_deadline_s
+        give_up = time.monotonic() + limit_s
+        while not acquired():
+            if self._shut:
+                raise Closed(0)
+            self._journal.advanced()  # it waits for another driver, not for itself
+            if time.monotonic() > give_up:
+                self._journal.move(DriverState.STOPPED, f"waited {limit_s:g} s for the lock of the app")
+                raise Closed(0)
+            time.sleep(POLL_S)
+
+
+def _restore_settings(spark: SparkSession) -> None:
+    """Set again what spark-submit was given: a script's ``.config()`` overwrites it in the shared session."""
+    for key, value in spark.sparkContext.getConf().getAll():
+        if key.startswith(SUBMITTED) and spark.conf.isModifiable(key):
+            spark.conf.set(key, value)

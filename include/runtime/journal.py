@@ -22,11 +22,11 @@ class Journal:
     """Writes the record of this process.
 
     Args:
-        arguments: What the driver was told.
+        arguments: The driver's arguments.
 
     Attributes:
         record: What is written, or will be with the next change.
-        triggered_s: When Spark last told of a trigger, by the monotonic clock; None before the first.
+        triggered_s: When Spark last reported a trigger, by the monotonic clock; None before the first.
     """
 
     def __init__(self, arguments: DriverArguments) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import runpy
 import sys
 import threading
@@ -14,21 +15,17 @@ from typing import TYPE_CHECKING, Any
 
 from include.run_folder.arguments import DriverArguments
 from include.run_folder.record import DriverState
-from include.runtime import session
 from include.runtime.advance import AdvanceWatch
-from include.runtime.boundary import end_at_boundary, running
-from include.runtime.failure import describe
 from include.runtime.gate import Closed, Gate
-from include.runtime.identity import AppIdentity
 from include.runtime.journal import Journal
-from include.runtime.stop import StopRequest
+from include.runtime.stop import StopRequest, end_at_boundary, running
 from include.runtime.warm_up import WarmUp
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from include.runtime.progress import ProgressListener
-    from include.runtime.telemetry import Telemetry
+    from include.runtime.journal_listener import JournalListener
+    from include.runtime.telemetry.listener import Telemetry
 
 LAST_EVENTS_S = 5.0
 PARENT_POLL_S = 0.5
@@ -40,7 +37,7 @@ class Driver:
     """Runs one user's script from its first line to the process's end.
 
     Args:
-        arguments: What the driver was told.
+        arguments: The driver's arguments.
     """
 
     def __init__(self, arguments: DriverArguments) -> None:
@@ -50,7 +47,7 @@ class Driver:
         self._gate = Gate(arguments, self.journal, WarmUp(arguments.ready_deadline_s / 3), self._listen)
         self._finishing = threading.Lock()
         self._telemetry: Telemetry | None = None
-        self._listener: ProgressListener | None = None
+        self._listener: JournalListener | None = None
 
     def run(self) -> None:
         """Run the script and leave the process; does not return."""
@@ -58,7 +55,10 @@ class Driver:
         _leave_with_parent()
         error: BaseException | None = None
         try:
-            spark = session.build()
+            from pyspark.sql import SparkSession
+
+            # as spark-submit described it: the script gets this session, its own .master() comes too late
+            spark = SparkSession.builder.getOrCreate()
             self._attach(spark)
             self._gate.install()
             with _as_main(self.arguments):
@@ -73,11 +73,12 @@ class Driver:
         self._finish(error)
 
     def _attach(self, spark: SparkSession) -> None:
-        from include.runtime.telemetry import attach
+        from include.runtime.telemetry.batches import AppIdentity
+        from include.runtime.telemetry.listener import Telemetry
 
         a = self.arguments
         identity = AppIdentity(a.pipeline, a.app, a.generation, a.version, a.slots, a.epoch)
-        self._telemetry = attach(spark, identity, a.lake, a.period_s)
+        self._telemetry = Telemetry(spark, identity, a.lake, a.period_s)
         host = self._telemetry.host
         AdvanceWatch(spark, self._gate.queries, self.journal, host, a.batch_deadline_s).start()
         context: Any = spark.sparkContext
@@ -91,9 +92,9 @@ class Driver:
         context.stop = stop_after_last_events
 
     def _listen(self, spark: SparkSession) -> None:
-        from include.runtime.progress import ProgressListener
+        from include.runtime.journal_listener import JournalListener
 
-        self._listener = self._listener or ProgressListener(self.journal)
+        self._listener = self._listener or JournalListener(self.journal)
         spark.streams.addListener(self._listener)
 
     def _await_queries(self) -> None:
@@ -186,3 +187,44 @@ def _leave_with_parent() -> None:
         os._exit(1)
 
     threading.Thread(target=watch, name="millrace-parent", daemon=True).start()
+
+
+LIMIT = 500
+_EXCEPTION_LINE = re.compile(r"^[A-Za-z_][\w.]*(?::\s.*)?$")
+"""How a traceback ends; exceptions may be called anything."""
+_PLAN = "=== Streaming Query ==="
+"""What Spark says behind this is the query's plan and nothing of the cause."""
+
+
+def describe(error: BaseException) -> str:
+    """Return an exception's type and last line.
+
+    A failed batch reaches Python as a StreamingQueryException whose text holds the stages' traceback: the cause
+    is the last line there that names an exception of the script's own code.
+    """
+    name, text = type(error).__name__, str(error).partition(_PLAN)[0]
+    if name in ("StreamingQueryException", "PythonException", "Py4JJavaError"):
+        inner = _python_cause(text) or _java_cause(text)
+        if inner:
+            return inner[:LIMIT]
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    return (f"{name}: {lines[-1]}" if lines else name)[:LIMIT]
+
+
+def _python_cause(text: str) -> str | None:
+    at = text.rfind("Traceback (most recent call last)")
+    if at < 0:
+        return None
+    for line in text[at:].splitlines()[1:]:
+        if line[:1].isspace() or not line.strip():
+            continue
+        found = _EXCEPTION_LINE.match(line)
+        if found:
+            return line.strip()
+    return None
+
+
+def _java_cause(text: str) -> str | None:
+    lines = [line.strip() for line in text.splitlines()]
+    causes = [line.removeprefix("Caused by: ") for line in lines if line.startswith("Caused by: ")]
+    return causes[-1] if causes else None

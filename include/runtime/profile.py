@@ -131,15 +131,15 @@ def measure(rows: DataFrame, profile: Profile) -> dict[str, pa.Table]:
         _size(rows).alias("bytes"),
     ).where("period is not null")
     sets = [[sf.col(c) for c in count.columns] for count in counts]
-    found = (
+    counted = (
         keyed.groupingSets(sets, *map(sf.col, columns))
         .agg(sf.count("*").alias("rows"), sf.sum("bytes").alias("bytes"), sf.grouping_id().alias("set"))
         .toArrow()
     )
     parts: dict[str, list[pa.Table]] = {}
     for count in counts:
-        of_it = found.filter(pc.equal(found["set"], _grouping_id(columns, count.columns)))
-        parts.setdefault(count.table, []).append(_told(count, of_it, profile))
+        of_it = counted.filter(pc.equal(counted["set"], _grouping_id(columns, count.columns)))
+        parts.setdefault(count.table, []).append(_as_rows(count, of_it, profile))
     return {table: pa.concat_tables(of_table) for table, of_table in parts.items()}
 
 
@@ -186,17 +186,17 @@ def _group(operator: str) -> str:
     return f"group of {operator}"
 
 
-def _told(count: _Count, found: pa.Table, profile: Profile) -> pa.Table:
+def _as_rows(count: _Count, rows: pa.Table, profile: Profile) -> pa.Table:
     """Return counts as rows of their table."""
-    begin = pc.multiply(found["period"].cast(pa.int64()), profile.period_s).cast(pa.timestamp("s", "UTC"))
+    begin = pc.multiply(rows["period"].cast(pa.int64()), profile.period_s).cast(pa.timestamp("s", "UTC"))
     fixed = {"pipeline": profile.pipeline, **count.fixed}
     return pa.table(
         {
             "time": begin,
-            **{name: pa.repeat(value, len(found)) for name, value in fixed.items()},
-            **{name: found[column] for name, column in count.by.items()},
-            count.rows: found["rows"],
-            count.size: found["bytes"],
+            **{name: pa.repeat(value, len(rows)) for name, value in fixed.items()},
+            **{name: rows[column] for name, column in count.by.items()},
+            count.rows: rows["rows"],
+            count.size: rows["bytes"],
         }
     )
 
@@ -239,5 +239,5 @@ def _check(rows: DataFrame, profile: Profile) -> None:
                 raise MillraceError(key, column, ", ".join(rows.columns), "Name a column of the source.")
     kind = rows.schema[profile.time_column].dataType
     if not isinstance(kind, st.TimestampType | st.TimestampNTZType | st.DateType):
-        found = f"{profile.time_column}: {kind.simpleString()}"
-        raise MillraceError("time_column", found, "a timestamp or date", "Name a column of times.")
+        value = f"{profile.time_column}: {kind.simpleString()}"
+        raise MillraceError("time_column", value, "a timestamp or date", "Name a column of times.")

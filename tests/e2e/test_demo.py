@@ -5,11 +5,11 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from html import escape
 from pathlib import Path
 
 import psutil
 import pytest
+from markupsafe import escape
 
 from include.lake.decisions import DecisionStore
 from include.lake.deployments import DeploymentStore
@@ -54,14 +54,14 @@ def test_demo_when_it_ends_then_nothing_of_it_is_left_running(home: Path) -> Non
     assert left == []
 
 
-def test_demo_when_it_ends_then_leaves_a_report_with_every_changes_sentence(home: Path, lake: Lake) -> None:
+def test_demo_leaves_a_report_with_every_changes_sentence(home: Path, lake: Lake) -> None:
     report = (home / "reports" / "demo.html").read_text(encoding="utf-8")
     for decision in changes(lake):
         assert decision.decision_id in report or f"{slots(decision)[0]} → {slots(decision)[1]}" in report
     assert "http://" not in report.split("<body", 1)[0], "the report needs nothing from elsewhere"
 
 
-def test_demo_when_load_rises_and_falls_then_slots_do_and_each_change_came_to_be(lake: Lake) -> None:
+def test_demo_slots_rise_and_fall_with_the_load(lake: Lake) -> None:
     steps = [slots(d) for d in changes(lake)]
     assert any(after > before for before, after in steps)
     assert any(after < before for before, after in steps)
@@ -74,7 +74,7 @@ def test_demo_when_load_rises_and_falls_then_slots_do_and_each_change_came_to_be
         assert made.version in versions
 
 
-def test_demo_when_a_change_is_made_then_mlflow_and_decision_name_each_other(home: Path, lake: Lake) -> None:
+def test_demo_changes_and_mlflow_runs_name_each_other(home: Path, lake: Lake) -> None:
     from mlflow import MlflowClient
 
     client = MlflowClient(f"sqlite:///{home / 'demo' / 'mlflow' / 'mlflow.db'}")
@@ -85,7 +85,7 @@ def test_demo_when_a_change_is_made_then_mlflow_and_decision_name_each_other(hom
 
 
 @pytest.mark.parametrize(("section", "optimizer"), [("placement", "albic"), ("admission", "drfm")])
-def test_demo_when_the_source_was_profiled_then_looks_advise_in_delta_and_mlflow(
+def test_demo_advice_on_a_profiled_source_is_in_delta_and_mlflow(
     home: Path, lake: Lake, section: str, optimizer: str
 ) -> None:
     from mlflow import MlflowClient
@@ -94,7 +94,7 @@ def test_demo_when_the_source_was_profiled_then_looks_advise_in_delta_and_mlflow
     advised = [d for d in every if any(getattr(p, section) for p in d.proposals)]
     assert advised, "no look planned on the profile"
     assert f"Advice by {optimizer}" in advised[-1].sentence
-    assert escape(advised[-1].sentence) in (home / "reports" / "demo.html").read_text(encoding="utf-8")
+    assert str(escape(advised[-1].sentence)) in (home / "reports" / "demo.html").read_text(encoding="utf-8")
     client = MlflowClient(f"sqlite:///{home / 'demo' / 'mlflow' / 'mlflow.db'}")
     uri = client.get_run(advised[-1].mlflow_run_id or "").info.artifact_uri or ""
     # the server that serves them has ended; it kept them here

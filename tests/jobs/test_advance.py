@@ -40,9 +40,7 @@ def _advances(driver: Driving, times: int) -> None:
 
 
 @pytest.mark.parametrize("where", ["task", "sink"])
-def test_driver_when_its_first_batch_is_slow_then_tells_that_it_goes_on_until_it_is_ready(
-    drive, tmp_path: Path, where: str
-) -> None:
+def test_driver_with_a_slow_first_batch_says_that_it_goes_on(drive, tmp_path: Path, where: str) -> None:
     driver = drive(where)
     driver.until(lambda _: (tmp_path / "begun").exists(), "the first batch")
     _advances(driver, 4)

@@ -31,7 +31,7 @@ def drive(tmp_path: Path) -> Iterator[Callable[..., Driving]]:
 
 
 @pytest.mark.parametrize("ending", ["batch", "unawaited", "stops-session"])
-def test_script_when_it_ends_by_itself_then_is_completed_and_its_work_done(drive, tmp_path: Path, ending: str) -> None:
+def test_script_that_ends_by_itself_is_completed(drive, tmp_path: Path, ending: str) -> None:
     driver = drive(ending)
     assert driver.process.wait() == 0, driver.log.read_text()[-3000:]
     record = driver.record()
@@ -47,7 +47,7 @@ def test_script_when_it_ends_by_itself_then_is_completed_and_its_work_done(drive
     ("ending", "error"),
     [("import", "ModuleNotFoundError: No module named 'nowhere'"), ("throws", "ValueError: poison in batch 1")],
 )
-def test_script_when_it_fails_then_the_record_has_its_error_and_the_exit_code_is_not_zero(drive, ending, error) -> None:
+def test_failed_script_leaves_its_error_and_exit_code(drive, ending, error) -> None:
     driver = drive(ending)
     assert driver.process.wait() != 0
     record = driver.record()
@@ -56,7 +56,7 @@ def test_script_when_it_fails_then_the_record_has_its_error_and_the_exit_code_is
     assert (record.ready_at is None) == (ending == "import")
 
 
-def test_driver_when_told_to_stop_then_ends_between_batches_and_frees_the_app(drive, tmp_path: Path) -> None:
+def test_stopped_driver_ends_between_batches_and_frees_the_app(drive, tmp_path: Path) -> None:
     driver = drive("runs")
     running = driver.until(lambda r: r.last_commit_at and r.ready_at, "a first batch")
     folder = app_dir(tmp_path / "run", "p", "a")
@@ -73,7 +73,7 @@ def test_driver_when_told_to_stop_then_ends_between_batches_and_frees_the_app(dr
     assert commits == {int(n) for n in batches.read_text().split()}
 
 
-def test_driver_when_told_to_stop_during_its_warm_up_then_ends_at_once_without_a_query(drive, tmp_path: Path) -> None:
+def test_driver_stopped_in_its_warm_up_ends_without_a_query(drive, tmp_path: Path) -> None:
     holder = lock.AppLock(app_dir(tmp_path / "run", "p", "a"))
     assert holder.try_acquire()
     scratch = tmp_path / "scratch"
@@ -87,7 +87,7 @@ def test_driver_when_told_to_stop_during_its_warm_up_then_ends_at_once_without_a
     holder.release()
 
 
-def test_driver_when_its_jvm_is_killed_then_python_ends_too_and_the_record_says_no_failure(drive, tmp_path) -> None:
+def test_driver_ends_without_failure_when_its_jvm_is_killed(drive, tmp_path) -> None:
     driver = drive("runs")
     running = driver.until(lambda r: r.ready_at, "a first batch")
     driver.process.kill()

@@ -43,7 +43,7 @@ def master(tmp_path: Path) -> Iterator[str]:
             process.wait()
 
 
-def test_script_when_on_a_cluster_then_runs_on_as_many_cores_as_it_has_slots(master: str, tmp_path: Path) -> None:
+def test_script_on_a_cluster_runs_on_its_slots(master: str, tmp_path: Path) -> None:
     driver = Driving(tmp_path, "endings.py", "unawaited", str(tmp_path), master=master)
     try:
         assert driver.process.wait() == 0, driver.log.read_text()[-3000:]

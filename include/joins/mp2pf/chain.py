@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from include.joins.mp2pf.link_end import LinkEnd
-from include.joins.mp2pf.messages import AFTER_ALL, Message, Row
+from include.joins.mp2pf.link import AFTER_ALL, LinkEnd, Message, Row, Source
 from include.joins.mp2pf.rules import Rules
-from include.joins.mp2pf.source import Source
 from include.joins.mp2pf.worker import Met, Sent, Worker, meet
 from include.model.errors import MillraceError
 
@@ -17,6 +15,9 @@ class Chain:
 
     Nothing happens by itself: the holder decides which event is next. Every event is deterministic and leaves the pairs
     that met in ``met``. Links may lose, double and reorder; the holder decides that too.
+
+    A link is named by its position from the left, a direction by 0 (to the right) or 1 (to the left), a message under
+    way by its index, 0 for the oldest.
 
     Args:
         rules: Of all workers.
@@ -48,32 +49,15 @@ class Chain:
         return LinkEnd(outside, self.rules.literal_sizes)
 
     def feed(self, stream: int, rows: Sequence[Row], clock: float) -> None:
-        """Let new tuples of a stream come.
-
-        Args:
-            stream: R or S.
-            rows: The tuples.
-            clock: No later tuple of the stream is older; what is older than an earlier promise is dropped.
-        """
+        """Let new tuples of a stream come; one that follows and is older than ``clock`` is dropped."""
         self.links[-stream][stream].extend(self.sources[stream].offer(rows, clock, self.block))
 
     def flush(self, stream: int) -> None:
-        """End a stream: once both ended, every pair meets and the workers run empty.
-
-        Args:
-            stream: R or S.
-        """
+        """End a stream: once both ended, every pair meets and the workers run empty."""
         self.feed(stream, (), AFTER_ALL)
 
     def deliver(self, link: int, direction: int, index: int = 0, *, keep: bool = False) -> None:
-        """Let a message arrive.
-
-        Args:
-            link: Position of its link.
-            direction: 0 to the right, 1 to the left.
-            index: Position among the messages under way there; 0 is the oldest.
-            keep: Leave it under way as well: it will come twice.
-        """
+        """Let a message arrive; with ``keep`` it stays under way as well and comes twice."""
         queue = self.links[link][direction]
         message = queue[index] if keep else queue.pop(index)
         at = link - direction
@@ -85,22 +69,11 @@ class Chain:
         self._post(at, sent)
 
     def drop(self, link: int, direction: int, index: int = 0) -> None:
-        """Lose a message.
-
-        Args:
-            link: Position of its link.
-            direction: 0 to the right, 1 to the left.
-            index: Position among the messages under way there.
-        """
+        """Lose a message."""
         del self.links[link][direction][index]
 
     def resend(self, link: int, direction: int) -> None:
-        """Let the timer of a link's end expire.
-
-        Args:
-            link: Position of the link.
-            direction: In which the end sends.
-        """
+        """Let the timer of a link's end expire."""
         at = link - 1 + direction
         if not 0 <= at < len(self.workers):
             self.links[link][direction].extend(self.sources[direction].end.copies)
@@ -131,7 +104,7 @@ class Chain:
         """
         worker = self.workers[at]
         behind, near, new_near = worker.ends[side], self._end(), self._end()
-        new_near.peer_size = near.told = len(worker.rests[side])
+        new_near.peer_size = near.reported_size = len(worker.rests[side])
         worker.ends[side] = near
         ends = (new_near, behind) if side else (behind, new_near)
         self.workers.insert(at + side, Worker(self.rules, *ends))
@@ -168,7 +141,7 @@ class Chain:
     def _settle(self, at: int) -> None:
         sent: Sent = []
         self.workers[at].forward(self.block, sent)
-        self.workers[at].tell(sent)
+        self.workers[at].report(sent)
         self._post(at, sent)
 
     def _post(self, at: int, sent: Sent) -> None:
@@ -177,9 +150,9 @@ class Chain:
 
     def owed(self) -> list[tuple[int, int]]:
         """Return the ends that wait for an acknowledgement, as link and direction in which they send."""
-        found = [(i + e, 1 - e) for i, w in enumerate(self.workers) for e in (0, 1) if w.ends[e].owed]
-        found += [(s * len(self.workers), s) for s in (0, 1) if self.sources[s].end.owed]
-        return found
+        ends = [(i + e, 1 - e) for i, w in enumerate(self.workers) for e in (0, 1) if w.ends[e].owed]
+        ends += [(s * len(self.workers), s) for s in (0, 1) if self.sources[s].end.owed]
+        return ends
 
     def quiet(self) -> bool:
         """Say whether nothing is under way and nothing waits for an acknowledgement."""
@@ -191,12 +164,12 @@ class Chain:
 
     def copy(self) -> Chain:
         """Return another chain in the same state."""
-        made = Chain.__new__(Chain)
-        made.rules, made.block, made.met = self.rules, self.block, list(self.met)
-        made.sources = (self.sources[0].copy(), self.sources[1].copy())
-        made.workers = [worker.copy() for worker in self.workers]
-        made.links = [(list(right), list(left)) for right, left in self.links]
-        return made
+        twin = Chain.__new__(Chain)
+        twin.rules, twin.block, twin.met = self.rules, self.block, list(self.met)
+        twin.sources = (self.sources[0].copy(), self.sources[1].copy())
+        twin.workers = [worker.copy() for worker in self.workers]
+        twin.links = [(list(right), list(left)) for right, left in self.links]
+        return twin
 
 
 def _valid(block: int) -> int:

@@ -5,10 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from include.joins.mp2pf.forwarding import forwards
-from include.joins.mp2pf.link_end import LinkEnd
-from include.joins.mp2pf.messages import AFTER_ALL, Message, R, Row, S
-from include.joins.mp2pf.rules import Rules
+from include.joins.mp2pf.link import AFTER_ALL, LinkEnd, Message, R, Row, S
+from include.joins.mp2pf.rules import Rules, forwards
 
 Sent = list[tuple[int, Message]]
 """Messages by the end they leave by, in order."""
@@ -19,7 +17,8 @@ Met = list[tuple[Any, Any]]
 class Worker:
     """Keeps a part of both windows.
 
-    Stream ``i`` comes in at end ``i`` and leaves by end ``1 - i``: a neighbour's role is per stream.
+    Stream ``i`` comes in at end ``i`` and leaves by end ``1 - i``: a neighbour's role is per stream. Methods append the
+    messages to send to ``sent`` and the pairs that meet to ``met``; a ``side`` is the end that a message comes in by.
 
     Args:
         rules: Of the chain.
@@ -38,15 +37,7 @@ class Worker:
         self.rests: list[list[Row]] = [[], []]
 
     def receive(self, side: int, message: Message, block: int, sent: Sent, met: Met) -> None:
-        """Process a message: join a block and acknowledge it, delete copies, then forward what may go.
-
-        Args:
-            side: The end it comes in by.
-            message: What comes.
-            block: Tuples of a block.
-            sent: Gets the messages to send.
-            met: Gets the pairs.
-        """
+        """Process a message: join a block and acknowledge it, delete copies, then forward what may go."""
         end = self.ends[side]
         if not end.is_next(message):
             return
@@ -58,16 +49,10 @@ class Worker:
         self.forward(block, sent)
         if message.kind != "ACK":
             sent.append((side, end.say("ACK", len(self.rests[side]), self.ends[1 - side].clock)))
-        self.tell(sent, deleted=1 - side if deleted else None)
+        self.report(sent, deleted=1 - side if deleted else None)
 
     def take(self, side: int, message: Message, met: Met) -> bool:
-        """Join a block that is next and let it rest here; say whether copies were deleted.
-
-        Args:
-            side: The end it comes in by.
-            message: The block.
-            met: Gets the pairs.
-        """
+        """Join a block that is next and let it rest here; say whether copies were deleted."""
         end = self.ends[side]
         deleted = end.heed(message)
         end.taken = message.number
@@ -87,10 +72,6 @@ class Worker:
 
         A tuple is due once all its partners have entered the chain: it goes on whatever the loads, meets those it has
         not met, and leaves at the chain's end.
-
-        Args:
-            block: Tuples of a block.
-            sent: Gets the messages to send.
         """
         for stream in (R, S):
             rest, onward = self.rests[stream], self.ends[1 - stream]
@@ -119,30 +100,20 @@ class Worker:
         message = self.ends[out].say("TUPLE_BLK", len(self.rests[out]), self.ends[stream].clock, tuple(rows))
         sent.append((out, message))
 
-    def tell(self, sent: Sent, deleted: int | None = None) -> None:
-        """Tell predecessors what no acknowledgement told: a workload that shrank, or that a stream has ended.
-
-        Args:
-            sent: Gets the messages to send.
-            deleted: Stream of which copies were just deleted, if any.
-        """
+    def report(self, sent: Sent, deleted: int | None = None) -> None:
+        """Report to predecessors what no acknowledgement did: a workload that shrank, or that a stream has ended."""
         for stream in (R, S):
             end, onward = self.ends[stream], self.ends[1 - stream]
             if end.outside:
                 continue
             size, clock = len(self.rests[stream]), onward.clock
             # while copies are under way their acknowledgement will call again: one message for all of them
-            news = deleted == stream if end.literal_sizes else size != end.told and not onward.copies
-            if news or (clock == AFTER_ALL and end.told_clock < clock):
+            news = deleted == stream if end.literal_sizes else size != end.reported_size and not onward.copies
+            if news or (clock == AFTER_ALL and end.reported_clock < clock):
                 sent.append((stream, end.say("SIZE_CHG", size, clock)))
 
     def resend(self, side: int, sent: Sent) -> None:
-        """Say again what the other end has not acknowledged, once a timer of the environment says so.
-
-        Args:
-            side: The end.
-            sent: Gets the messages to send.
-        """
+        """Say again what the other end has not acknowledged, once a timer of the environment says so."""
         end = self.ends[side]
         sent.extend((side, copy) for copy in end.copies)
         if end.announced > end.confirmed:
@@ -150,20 +121,13 @@ class Worker:
 
     def copy(self) -> Worker:
         """Return another worker in the same state."""
-        made = Worker(self.rules, self.ends[0].copy(), self.ends[1].copy())
-        made.rests = [list(rows) for rows in self.rests]
-        return made
+        twin = Worker(self.rules, self.ends[0].copy(), self.ends[1].copy())
+        twin.rests = [list(rows) for rows in self.rests]
+        return twin
 
 
 def meet(rules: Rules, rs: Iterable[Row], ss: Iterable[Row], met: Met) -> None:
-    """Append the pairs of two sets that lie within the windows.
-
-    Args:
-        rules: Of the chain.
-        rs: Tuples of R.
-        ss: Tuples of S.
-        met: Gets the pairs.
-    """
+    """Append the pairs of two sets that lie within the windows."""
     ss = list(ss)
     window_r, window_s = rules.windows
     for r in rs:

@@ -1,17 +1,88 @@
-"""Runs the command line and turns every error into what a person can use."""
+"""The command line: all commands by name, each loaded only when it runs, and every error as what a person can use."""
 
 from __future__ import annotations
 
+import importlib
 import os
 import sys
 import traceback
+from dataclasses import dataclass
 from datetime import UTC, datetime
 
 import click
 
-from include.local.cli.commands import millrace
 from include.local.stack.home import Home
 from include.model.errors import MillraceError
+
+
+@dataclass(frozen=True)
+class Entry:
+    """Where a command is found.
+
+    Attributes:
+        module: Its module in ``include.local.cli``, which has the click command under its name with underscores.
+        help: One line for the list of commands.
+    """
+
+    module: str
+    help: str
+
+
+ENTRIES = {
+    "demo": Entry("stack", "Replay a day of flights and watch a real job adapt itself."),
+    "test": Entry("development", "Run all tests, quickest first."),
+    "bench": Entry("development", "Measure one part and print its figures."),
+    "setup": Entry("stack", "Set up this folder and stop there."),
+    "up": Entry("stack", "Start the local stack and wait until it is healthy."),
+    "down": Entry("stack", "Stop the local stack."),
+    "status": Entry("status", "Show the stack and the pipelines."),
+    "logs": Entry("stack", "Show a component's log."),
+    "pipelines": Entry("pipelines", "List the pipelines."),
+    "trigger": Entry("pipelines", "Launch a pipeline or change what it runs with."),
+    "pause": Entry("pipelines", "Stop adapting a pipeline; its job runs on."),
+    "resume": Entry("pipelines", "Adapt a pipeline again."),
+    "decisions": Entry("decisions", "Show what was decided and why."),
+    "replay": Entry("replay", "Show what another tuner would have done."),
+    "compose-env": Entry("shared", "Write secrets for the shared deployment."),
+    "runner": Entry("shared", "Own the drivers of the shared deployment."),
+}
+
+
+class LazyCommands(click.Group):
+    """A group that imports a command's module when the command is called."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """List the commands in the order in which a newcomer needs them."""
+        return list(ENTRIES)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Import a command.
+
+        Raises:
+            MillraceError: There is no such command.
+        """
+        if cmd_name not in ENTRIES:
+            raise MillraceError("command", cmd_name, ", ".join(ENTRIES), "Run ./millrace --help.")
+        entry = ENTRIES[cmd_name]
+        module = importlib.import_module(f"include.local.cli.{entry.module}")
+        command = getattr(module, cmd_name.replace("-", "_"))
+        if not isinstance(command, click.Command):
+            raise TypeError(f"{entry.module}: {cmd_name} is no click command")
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the list of commands without importing any."""
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, ENTRIES[name].help) for name in ENTRIES])
+
+
+@click.group(cls=LazyCommands, context_settings={"help_option_names": ["-h", "--help"]})
+def millrace() -> None:
+    """Scale Spark Structured Streaming jobs up and down from Airflow.
+
+    Begin with `./millrace demo`.
+    """
+
 
 BAD_INPUT = 2
 UNEXPECTED = 1
@@ -20,9 +91,6 @@ INTERRUPTED = 130
 
 def main(args: list[str] | None = None) -> int:
     """Run one command.
-
-    Args:
-        args: The command line's arguments, sys.argv's by default.
 
     Returns:
         0, what the command says, 2 for bad input, 1 for what nobody foresaw, 130 after Ctrl-C.
@@ -44,7 +112,7 @@ def main(args: list[str] | None = None) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     except Exception as error:
-        _red(f"unexpected {type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}{_kept(error)}")
+        _red(f"unexpected {type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}{_logged(error)}")
         return UNEXPECTED
 
 
@@ -52,7 +120,7 @@ def _red(text: str) -> None:
     click.secho(f"millrace: {text}", fg="red", err=True)
 
 
-def _kept(error: Exception) -> str:
+def _logged(error: Exception) -> str:
     """Write the traceback to a log and say where it is."""
     log = Home.from_env().logs / "errors.log"
     try:

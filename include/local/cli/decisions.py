@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from include.local.demo.wording import slots_of, slots_text
+from include.local.demo.labels import slots_of, slots_text
 from include.local.stack.home import Home
 from include.model.decision import Action, Decision
 
@@ -31,35 +31,31 @@ def decisions(pipeline: str | None, limit: int, as_json: bool) -> None:
     from include.model.codec import to_plain
 
     lake = Lake(Home.from_env().lake)
-    found = list(reversed(DecisionStore(lake).recent(pipeline, limit)))
-    if not found and pipeline is not None:
+    recent = list(reversed(DecisionStore(lake).recent(pipeline, limit)))
+    if not recent and pipeline is not None:
         _must_be_known(pipeline, lake)
     if as_json:
-        click.echo(json.dumps([to_plain(d) for d in found], indent=2))
-    elif not found:
-        click.echo("Nothing was decided yet: a pipeline's first look comes with its first telemetry.")
+        click.echo(json.dumps([to_plain(d) for d in recent], indent=2))
+    elif not recent:
+        click.echo("Nothing was decided yet: a pipeline's first evaluation comes with its first telemetry.")
     else:
-        Console().print(table(found), highlight=False)
+        Console().print(table(recent), highlight=False)
 
 
-def table(found: list[Decision]) -> Table:
-    """Return Decisions as a table that stays readable at 100 columns.
-
-    Args:
-        found: In the order to show.
-    """
-    several = len({d.pipeline for d in found}) > 1
-    made = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False)
-    made.add_column("time (UTC)", no_wrap=True)
+def table(decisions: list[Decision]) -> Table:
+    """Return Decisions as a table that stays readable at 100 columns."""
+    several = len({d.pipeline for d in decisions}) > 1
+    rows = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False)
+    rows.add_column("time (UTC)", no_wrap=True)
     if several:
-        made.add_column("pipeline", no_wrap=True)
-    made.add_column("action", no_wrap=True)
-    made.add_column("slots", no_wrap=True, justify="right")
-    made.add_column("reason", overflow="fold", max_width=18)
-    made.add_column("why", overflow="fold", ratio=1)
-    for decision in found:
-        made.add_row(*_cells(decision, several))
-    return made
+        rows.add_column("pipeline", no_wrap=True)
+    rows.add_column("action", no_wrap=True)
+    rows.add_column("slots", no_wrap=True, justify="right")
+    rows.add_column("reason", overflow="fold", max_width=18)
+    rows.add_column("why", overflow="fold", ratio=1)
+    for decision in decisions:
+        rows.add_row(*_cells(decision, several))
+    return rows
 
 
 def _cells(decision: Decision, several: bool) -> list[Text]:

@@ -20,17 +20,17 @@ def pipelines() -> int:
     from include.pipelines.catalog import load_all
     from optimizers.registry import problems
 
-    specs, found = load_all()
-    found += problems(specs.values())
+    specs, wrong = load_all()
+    wrong += problems(specs.values())
     console = Console()
     table = Table("pipeline", "mode", "slots", "looks every", "description", box=None)
     for spec in specs.values():
         bounds = f"{spec.slots.min} to {spec.slots.max}"
         table.add_row(spec.name, spec.mode.value, bounds, f"{spec.period_s:g} s", spec.description)
     console.print(table, highlight=False)
-    for problem in found:
+    for problem in wrong:
         console.print(str(problem), style="red", highlight=False, soft_wrap=True)
-    return 1 if found else 0
+    return 1 if wrong else 0
 
 
 @click.command()
@@ -50,26 +50,26 @@ def trigger(
     spec = find(pipeline)
     if what == "profile" and spec.profile is None:
         raise MillraceError("profile", None, "a section in the spec", f"Add `profile` to the spec of {pipeline}.")
-    given = {"--slots": slots, "--dry-run": dry_run, "--stop": stop, "--roll-back-to": roll_back_to}
-    return _run(f"{what}_{pipeline}", conf_for(what, given), wait=not no_wait)
+    options = {"--slots": slots, "--dry-run": dry_run, "--stop": stop, "--roll-back-to": roll_back_to}
+    return _run(f"{what}_{pipeline}", conf_for(what, options), wait=not no_wait)
 
 
-def conf_for(what: str, given: dict[str, Any]) -> dict[str, Any]:
+def conf_for(what: str, options: dict[str, Any]) -> dict[str, Any]:
     """Return the parameters of a DAG run from the command line's options.
 
     Raises:
         MillraceError: If an option is given that does not belong to the DAG.
     """
     allowed = {"launch": ("--slots", "--stop", "--roll-back-to"), "adapt": ("--slots", "--dry-run"), "profile": ()}
-    for option, value in given.items():
+    for option, value in options.items():
         if value not in (None, False) and option not in allowed[what]:
-            options = ", ".join(allowed[what]) or "no option"
-            raise MillraceError(option, value, f"{options} with {what}", f"Leave {option} out.")
+            possible = ", ".join(allowed[what]) or "no option"
+            raise MillraceError(option, value, f"{possible} with {what}", f"Leave {option} out.")
     if what == "adapt":
-        return {"slots": given["--slots"], "dry_run": given["--dry-run"]}
+        return {"slots": options["--slots"], "dry_run": options["--dry-run"]}
     if what == "launch":
-        wish = {"slots": given["--slots"], "roll_back_to": given["--roll-back-to"]}
-        return {"running": not given["--stop"], **wish}
+        wish = {"slots": options["--slots"], "roll_back_to": options["--roll-back-to"]}
+        return {"running": not options["--stop"], **wish}
     return {}
 
 

@@ -15,7 +15,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from include.local.demo.wording import slots_text
+from include.local.demo.labels import slots_text
 from include.local.stack.home import Home
 from include.model.backtest import Backtest, Course, ReplayedLook
 from include.model.decision import Action
@@ -87,11 +87,7 @@ def parsed(options: Sequence[str]) -> dict[str, Any]:
 
 
 def table(looks: Sequence[ReplayedLook]) -> Table:
-    """Return looks as a table that stays readable at 100 columns.
-
-    Args:
-        looks: In the order to show.
-    """
+    """Return looks as a table that stays readable at 100 columns."""
     made = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False)
     made.add_column("time (UTC)", no_wrap=True)
     made.add_column("rows/s", no_wrap=True, justify="right")

@@ -1,14 +1,20 @@
-"""Commands for the local stack: setup, up, down."""
+"""The commands of the local stack: set it up, start and stop it, read its logs, run the demo."""
 
 from __future__ import annotations
+
+import os
+import time
+from pathlib import Path
 
 import click
 from rich.console import Console
 
 from include.local.stack import lifecycle
 from include.local.stack.home import Home
+from include.local.stack.lifecycle import log_files, tail
 from include.local.stack.record import StackRecord
 from include.local.stack.services import addresses
+from include.model.errors import MillraceError
 
 
 @click.command()
@@ -32,33 +38,22 @@ def up(wait_s: float) -> None:
 
 
 def start_with_progress(home: Home, wait_s: float = 300.0) -> StackRecord:
-    """Bring the stack up, naming the parts that are still to come.
-
-    Args:
-        home: Whose stack.
-        wait_s: Seconds to wait.
-    """
+    """Bring the stack up, naming the parts that are still to come."""
     console = Console(stderr=True)
     with console.status("Starting the stack ...") as shown:
 
         def watch(record: StackRecord) -> None:
-            missing = [name for name, s in record.services.items() if s.state not in ("healthy", "done")]
+            missing = [name for name, s in record.services.items() if not s.well]
             shown.update(f"Starting the stack: waiting for {', '.join(missing)}")
 
         return lifecycle.up(home, wait_s=wait_s, watch=watch)
 
 
 def print_addresses(console: Console, home: Home, record: StackRecord) -> None:
-    """Tell where the pages are and where the password is.
-
-    Args:
-        console: Where to print.
-        home: Whose stack.
-        record: The running stack.
-    """
-    found = addresses(home, record.ports)
-    console.print(f"  Airflow  {found['airflow']}\n  MLflow   {found['mlflow']}", highlight=False, soft_wrap=True)
-    console.print(f"  user {found['user']}, password in {found['password_file']}", highlight=False, soft_wrap=True)
+    """Tell where the pages are and where the password is."""
+    pages = addresses(home, record.ports)
+    console.print(f"  Airflow  {pages['airflow']}\n  MLflow   {pages['mlflow']}", highlight=False, soft_wrap=True)
+    console.print(f"  user {pages['user']}, password in {pages['password_file']}", highlight=False, soft_wrap=True)
 
 
 @click.command()
@@ -73,13 +68,68 @@ def down() -> None:
 
 
 def jobs_left(home: Home) -> list[str]:
-    """Name the pipelines whose drivers run, stack or no stack.
-
-    Args:
-        home: Whose pipelines.
-    """
+    """Name the pipelines whose drivers run, stack or no stack."""
     from include.run_folder.discovery import find
 
     records = home.run / "drivers"
     names = sorted(folder.name for folder in records.iterdir() if folder.is_dir()) if records.is_dir() else []
     return [name for name in names if find(records, name)]
+
+
+POLL_S = 0.3
+
+
+@click.command()
+@click.argument("name")
+@click.option("-n", "lines", type=click.IntRange(min=0), default=50, show_default=True, help="Lines from the end.")
+@click.option("-f", "--follow", is_flag=True, help="Go on printing what is added, until Ctrl-C.")
+def logs(name: str, lines: int, follow: bool) -> None:
+    """Show the end of the log NAME: a service of the stack, or a driver."""
+    files = log_files(Home.from_env())
+    if name not in files:
+        allowed = ", ".join(files) or "none yet"
+        raise MillraceError("log", name, allowed, "Name one of these; ./millrace up makes the stack's.")
+    for line in tail(files[name], lines):
+        click.echo(line)
+    if follow:
+        _follow(files[name])
+
+
+def _follow(path: Path) -> None:
+    with path.open("rb") as log:
+        log.seek(0, 2)
+        while True:
+            if added := log.read():
+                click.echo(added.decode(errors="replace"), nl=False)
+            else:
+                time.sleep(POLL_S)
+
+
+@click.command()
+@click.option("--days", default=0.9, show_default=True, help="Replayed days, or a part of one.")
+@click.option("--day-s", default=360.0, show_default=True, help="Seconds a replayed day takes.")
+@click.option("--start-hour", default=5, show_default=True, help="Hour of the day to start at.")
+@click.option("--fold-days", default=14, show_default=True, help="Days of flights laid over one replayed day.")
+@click.option("--keep", is_flag=True, help="Leave the stack and the job up at the end.")
+@click.option("--down", is_flag=True, help="Only stop what --keep left up.")
+def demo(days: float, day_s: float, start_hour: int, fold_days: int, keep: bool, down: bool) -> int:
+    """Replay a day of flights of 2013 and watch a real Spark job grow and shrink with them.
+
+    Exit code 0 only if the job scaled up, scaled down, caught up, and its results equal a batch computation.
+    """
+    from include.local.demo.demo_env import DemoEnv
+    from include.local.demo.run import Demo
+    from include.local.demo.terminal import console
+    from include.local.feeds.replay import Clock
+
+    home = Home.from_env()
+    env = DemoEnv.inside(home, "delays")
+    if down:
+        with env.locked():
+            env.stop()
+        return 0
+    clock = Clock(fold_days=fold_days, days=days, day_s=day_s, start_hour=start_hour, tick_s=2.0)
+    # everything the demo starts lives in its own home and knows no other pipeline
+    os.environ["MILLRACE_HOME"] = str(env.home.root)
+    os.environ.pop("MILLRACE_PIPELINES", None)
+    return 0 if Demo(home, clock, console(), keep=keep).run() else 1

@@ -1,11 +1,12 @@
-"""The command status: one section a part, each as data and as a table."""
+"""The command status: how the stack and the pipelines are, as data and as tables."""
 
 from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable
 from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 import click
@@ -13,87 +14,16 @@ from rich.console import Console, Group, RenderableType
 from rich.markup import escape
 from rich.table import Table
 
+from include.lake.store import Lake
 from include.local.stack import lifecycle
 from include.local.stack.home import Home
 from include.local.stack.services import addresses
-
-
-@dataclass(frozen=True)
-class Section:
-    """A part of the status.
-
-    Args:
-        name: Its key in ``--json``.
-        data: What ``--json`` prints.
-        table: What a person sees.
-        well: Whether nothing in it needs attention.
-    """
-
-    name: str
-    data: Any
-    table: RenderableType
-    well: bool = True
-
-
-def stack_section(home: Home) -> Section:
-    """Tell how the stack's services are.
-
-    Args:
-        home: Whose stack.
-    """
-    record = lifecycle.status(home)
-    if record is None:
-        return Section("stack", {"running": False, "healthy": False}, "The stack is down; ./millrace up starts it.")
-    table = Table("service", "state", "for", "pid", "restarts", title="Stack", title_justify="left", box=None)
-    services: dict[str, Any] = {}
-    for name, service in record.services.items():
-        state = service.state if record.running else "left behind"
-        pid = service.process.pid if service.process else None
-        services[name] = {"state": state, "since": service.since, "pid": pid, "restarts": service.restarts}
-        table.add_row(name, state, _ago(service.since), str(pid or ""), str(service.restarts))
-    found = addresses(home, record.ports)
-    data = {
-        "running": record.running,
-        "healthy": record.healthy,
-        "healthy_s": record.healthy_s,
-        "addresses": found if record.running else {},
-        "services": services,
-    }
-    told = "Its supervisor was killed; ./millrace down or up cleans up."
-    if record.running:
-        told = f"Airflow {found['airflow']}, MLflow {found['mlflow']}"
-    return Section("stack", data, Group(table, told), record.healthy)
-
-
-def _ago(since: float) -> str:
-    seconds = int(max(0.0, time.time() - since))
-    return f"{seconds} s" if seconds < 120 else f"{seconds // 60} min" if seconds < 7200 else f"{seconds // 3600} h"
-
-
-def pipelines_section(home: Home) -> Section:
-    """Tell how the pipelines and their drivers are.
-
-    Args:
-        home: Whose pipelines.
-    """
-    from include.lake.store import Lake
-    from include.local.cli.status_pipelines import as_plain, cells, pipeline_statuses
-
-    found = pipeline_statuses(Lake(home.lake), home.run / "drivers")
-    if not found:
-        return Section("pipelines", {}, "\nNo pipeline was launched yet; ./millrace trigger NAME launches one.")
-    table = Table(title="Pipelines", title_justify="left", box=None)
-    for column in ("pipeline", "wanted", "driver", "last batch"):
-        table.add_column(column, no_wrap=True)
-    table.add_column("last decision", overflow="fold")
-    for status in found:
-        table.add_row(*map(escape, cells(status)), style="red" if status.problem else None)
-    data = {status.name: as_plain(status) for status in found}
-    return Section("pipelines", data, Group("", table), not any(status.problem for status in found))
-
-
-# every part adds its section here
-SECTIONS: tuple[Callable[[Home], Section], ...] = (stack_section, pipelines_section)
+from include.model.codec import to_plain
+from include.model.decision import Reconfiguration
+from include.model.deployment import Deployment
+from include.run_folder import record as driver_records
+from include.run_folder.discovery import python_driver
+from include.run_folder.record import ENDED, DriverRecord
 
 
 @click.command()
@@ -101,11 +31,146 @@ SECTIONS: tuple[Callable[[Home], Section], ...] = (stack_section, pipelines_sect
 def status(as_json: bool) -> int:
     """Show how the stack and the pipelines are; exit code 1 where something needs attention."""
     home = Home.from_env()
-    sections = [make(home) for make in SECTIONS]
+    parts = {"stack": stack_status(home), "pipelines": pipelines_status(home)}
     if as_json:
-        click.echo(json.dumps({s.name: s.data for s in sections}, indent=2, default=str))
+        click.echo(json.dumps({name: part.data for name, part in parts.items()}, indent=2, default=str))
     else:
         console = Console()
-        for section in sections:
-            console.print(section.table, highlight=False)
-    return 0 if all(s.well for s in sections) else 1
+        for part in parts.values():
+            console.print(part.table, highlight=False)
+    return 0 if all(part.well for part in parts.values()) else 1
+
+
+@dataclass(frozen=True)
+class Status:
+    """A part of the status.
+
+    Attributes:
+        data: What ``--json`` prints.
+        table: What a person sees.
+        well: Whether nothing in it needs attention.
+    """
+
+    data: Any
+    table: RenderableType
+    well: bool = True
+
+
+def stack_status(home: Home) -> Status:
+    """Return how the stack's services are."""
+    record = lifecycle.status(home)
+    if record is None:
+        return Status({"running": False, "healthy": False}, "The stack is down; ./millrace up starts it.")
+    table = Table("service", "state", "for", "pid", "restarts", title="Stack", title_justify="left", box=None)
+    services: dict[str, Any] = {}
+    for name, service in record.services.items():
+        state = service.state if record.running else "left behind"
+        pid = service.process.pid if service.process else None
+        services[name] = {"state": state, "since": service.since, "pid": pid, "restarts": service.restarts}
+        table.add_row(name, state, _age(service.since), str(pid or ""), str(service.restarts))
+    pages = addresses(home, record.ports)
+    data = {
+        "running": record.running,
+        "healthy": record.healthy,
+        "healthy_s": record.healthy_s,
+        "addresses": pages if record.running else {},
+        "services": services,
+    }
+    if record.running:
+        below = f"Airflow {pages['airflow']}, MLflow {pages['mlflow']}"
+    else:
+        below = "Its supervisor was killed; ./millrace down or up cleans up."
+    return Status(data, Group(table, below), record.healthy)
+
+
+def _age(since: float) -> str:
+    seconds = int(max(0.0, time.time() - since))
+    return f"{seconds} s" if seconds < 120 else f"{seconds // 60} min" if seconds < 7200 else f"{seconds // 3600} h"
+
+
+def pipelines_status(home: Home) -> Status:
+    """Return how every pipeline that was ever launched is, and its drivers."""
+    pipelines = pipeline_statuses(Lake(home.lake), home.run / "drivers")
+    if not pipelines:
+        return Status({}, "\nNo pipeline was launched yet; ./millrace trigger NAME launches one.")
+    table = Table(title="Pipelines", title_justify="left", box=None)
+    for column in ("pipeline", "wanted", "driver", "last batch"):
+        table.add_column(column, no_wrap=True)
+    table.add_column("last decision", overflow="fold")
+    for pipeline in pipelines:
+        table.add_row(*map(escape, pipeline.cells()), style="red" if pipeline.problem else None)
+    data = {p.wanted.pipeline: p.as_plain() for p in pipelines}
+    return Status(data, Group("", table), not any(p.problem for p in pipelines))
+
+
+@dataclass(frozen=True)
+class PipelineStatus:
+    """One pipeline.
+
+    Attributes:
+        wanted: Its newest Deployment.
+        drivers: Drivers that are alive, newest first; else the last one that was.
+        change: Its newest reconfiguration.
+        decision: Time, action and sentence of its newest Decision; None before the first.
+        problem: What is wanted and does not run, and why; None if all is well.
+    """
+
+    wanted: Deployment
+    drivers: tuple[DriverRecord, ...]
+    change: Reconfiguration | None
+    decision: dict[str, Any] | None
+    problem: str | None
+
+    def as_plain(self) -> dict[str, Any]:
+        """Return it as JSON-able types."""
+        return {
+            "running": self.wanted.running,
+            "version": self.wanted.version,
+            "slots": {name: app.slots for name, app in self.wanted.apps.items()},
+            "join": to_plain(self.wanted.join),
+            "drivers": [to_plain(d) for d in self.drivers],
+            "last_reconfiguration": to_plain(self.change) if self.change else None,
+            "last_decision": to_plain(self.decision) if self.decision else None,
+            "problem": self.problem,
+        }
+
+    def cells(self, now: datetime | None = None) -> list[str]:
+        """Return it as a table's row: pipeline, wanted, driver, last batch, last decision."""
+        now = now or datetime.now(UTC)
+        slots = ", ".join(str(app.slots) for app in self.wanted.apps.values())
+        join = f", {self.wanted.join.workers} join workers" if self.wanted.join else ""
+        wanted = f"{slots} slots{join}, version {self.wanted.version}" if self.wanted.running else "stopped"
+        drivers = ", ".join(f"{d.state.value} on {d.slots}" for d in self.drivers if d.state not in ENDED) or "none"
+        commits = [d.last_commit_at for d in self.drivers if d.last_commit_at]
+        last = f"{max(0, int((now - max(commits)).total_seconds()))} s ago" if commits else ""
+        return [self.wanted.pipeline, wanted, drivers, last, self.problem or (self.decision or {}).get("sentence", "")]
+
+
+def pipeline_statuses(lake: Lake, run_dir: Path) -> list[PipelineStatus]:
+    """Return every pipeline that was ever launched.
+
+    Args:
+        lake: The lake.
+        run_dir: Folder of the drivers' records.
+    """
+    from include.lake.deployments import DeploymentStore
+
+    return [_pipeline_status(lake, run_dir, wanted) for wanted in DeploymentStore(lake).all_latest()]
+
+
+def _pipeline_status(lake: Lake, run_dir: Path, wanted: Deployment) -> PipelineStatus:
+    from include import wiring
+    from include.lake.decisions import DecisionStore
+    from include.lake.reconfigurations import ReconfigurationStore
+
+    change = next(iter(ReconfigurationStore(lake).recent(wanted.pipeline, limit=1)), None)
+    last = DecisionStore(lake).last(wanted.pipeline)
+    decision = {"time": last.time, "action": last.action.value, "sentence": last.sentence} if last else None
+    records = [r for app in wanted.apps for r in driver_records.all_of(run_dir, wanted.pipeline, app)]
+    return PipelineStatus(wanted, _living(records), change, decision, wiring.problem(wanted, lake))
+
+
+def _living(records: list[DriverRecord]) -> tuple[DriverRecord, ...]:
+    """Return the drivers whose process is alive, whatever their record says; else the newest record."""
+    alive = [r for r in records if r.state not in ENDED and (p := python_driver(r)) and p.alive()]
+    return tuple(alive) or tuple(r for r in records[:1] if r.state in ENDED)

@@ -1,1 +1,1 @@
-"""The demo: one replayed day, watched, checked against a batch computation, and told as a report."""
+"""The demo: one replayed day, watched, checked against a batch computation, and written up as a report."""

@@ -9,8 +9,8 @@ import numpy as np
 import plotly.graph_objects as go
 from plotly.subplots import make_subplots
 
-from include.local.demo.timeline import Look, Timeline
-from include.local.demo.wording import clock
+from include.local.demo.labels import clock
+from include.local.demo.timeline import Evaluation, Timeline
 
 GRID_S = 0.5
 RATE_WINDOW_S = 4.0
@@ -19,11 +19,11 @@ GRID, TEXT = "#e1e0d9", "#52514e"
 UP, DOWN = "triangle-up", "triangle-down"
 
 
-def chart(line: Timeline, max_lag_s: float) -> go.Figure:
+def chart(timeline: Timeline, max_lag_s: float) -> go.Figure:
     """Return the picture of a run.
 
     Args:
-        line: The run.
+        timeline: The run.
         max_lag_s: The objective's latency goal; where it was missed, the backlog is marked.
     """
     figure = make_subplots(
@@ -34,23 +34,23 @@ def chart(line: Timeline, max_lag_s: float) -> go.Figure:
         row_heights=[0.4, 0.28, 0.32],
         subplot_titles=("Rows a second", "Slots", "Rows waiting"),
     )
-    times = np.arange(0.0, line.length_s + GRID_S, GRID_S)
+    times = np.arange(0.0, timeline.length_s + GRID_S, GRID_S)
     hover = {"customdata": [clock(t) for t in times]}
-    _rates(figure, line, times, hover)
-    _slots(figure, line, times, hover)
-    _backlog(figure, line, times, hover, max_lag_s)
-    numbered = [look for look in line.looks if look.changes]
-    _decisions(figure, numbered, [look for look in line.looks if not look.changes])
-    _style(figure, line)
+    _rates(figure, timeline, times, hover)
+    _slots(figure, timeline, times, hover)
+    _backlog(figure, timeline, times, hover, max_lag_s)
+    numbered = [evaluation for evaluation in timeline.evaluations if evaluation.changes]
+    _decisions(figure, numbered, [evaluation for evaluation in timeline.evaluations if not evaluation.changes])
+    _style(figure, timeline)
     return figure
 
 
-def _rates(figure: go.Figure, line: Timeline, times: Any, hover: dict[str, Any]) -> None:
-    rate = np.maximum(line.rate(times, RATE_WINDOW_S), 0)
+def _rates(figure: go.Figure, timeline: Timeline, times: Any, hover: dict[str, Any]) -> None:
+    rate = np.maximum(timeline.rate(times, RATE_WINDOW_S), 0)
     area = {"fill": "tozeroy", "fillcolor": "rgba(42,120,214,0.12)", "line": {"color": RATE, "width": 2}}
     template = "%{customdata}  %{y:.0f} rows/s come<extra></extra>"
     figure.add_scatter(x=times, y=rate, name="event rate", hovertemplate=template, **area, **hover, row=1, col=1)
-    ability = ability_over_time(line, times)
+    ability = ability_over_time(timeline, times)
     template = "%{customdata}  %{y:.0f} rows/s can be processed<extra></extra>"
     figure.add_scatter(
         x=times, y=ability, name="processing ability at the slots in use", connectgaps=False,
@@ -58,34 +58,34 @@ def _rates(figure: go.Figure, line: Timeline, times: Any, hover: dict[str, Any])
     )  # fmt: skip
 
 
-def ability_over_time(line: Timeline, times: Any) -> Any:
-    """Return the processing ability of the slots that served at each time, as measured at the nearest look.
+def ability_over_time(timeline: Timeline, times: Any) -> Any:
+    """Return the processing ability of the slots that served at each time, as measured at the nearest evaluation.
 
     Where the slots in use were never measured, it is NaN: the picture has a gap there, not a guess.
     """
-    slots, ability = line.slots(times), np.full(times.shape, np.nan)
-    for level in np.unique(line.capacity_slots):
+    slots, ability = timeline.slots(times), np.full(times.shape, np.nan)
+    for level in np.unique(timeline.capacity_slots):
         at, value = (
-            line.capacity_s[line.capacity_slots == level],
-            line.capacity_rows_per_s[line.capacity_slots == level],
+            timeline.capacity_s[timeline.capacity_slots == level],
+            timeline.capacity_rows_per_s[timeline.capacity_slots == level],
         )
         nearest = np.abs(times[:, None] - at[None, :]).argmin(axis=1)
         ability = np.where(slots == level, value[nearest], ability)
     return ability
 
 
-def _slots(figure: go.Figure, line: Timeline, times: Any, hover: dict[str, Any]) -> None:
+def _slots(figure: go.Figure, timeline: Timeline, times: Any, hover: dict[str, Any]) -> None:
     template = "%{customdata}  %{y:.0f} slots<extra></extra>"
     style = {"color": SLOTS, "width": 2, "shape": "hv"}
     figure.add_scatter(
-        x=times, y=line.slots(times), name="slots", line=style, fill="tozeroy", fillcolor="rgba(74,58,167,0.10)",
+        x=times, y=timeline.slots(times), name="slots", line=style, fill="tozeroy", fillcolor="rgba(74,58,167,0.10)",
         hovertemplate=template, **hover, row=2, col=1,
     )  # fmt: skip
 
 
-def _backlog(figure: go.Figure, line: Timeline, times: Any, hover: dict[str, Any], max_lag_s: float) -> None:
-    waiting = np.maximum(line.arrived(times) - line.processed(times), 0)
-    oldest = line.oldest_waiting_s(times)
+def _backlog(figure: go.Figure, timeline: Timeline, times: Any, hover: dict[str, Any], max_lag_s: float) -> None:
+    waiting = np.maximum(timeline.arrived(times) - timeline.processed(times), 0)
+    oldest = timeline.oldest_waiting_s(times)
     template = "%{customdata}  %{y:,.0f} rows wait<br>the oldest for %{text} s<extra></extra>"
     figure.add_scatter(
         x=times, y=waiting, name="backlog", line={"color": BACKLOG, "width": 2}, fill="tozeroy",
@@ -100,39 +100,40 @@ def _backlog(figure: go.Figure, line: Timeline, times: Any, hover: dict[str, Any
         )  # fmt: skip
 
 
-def _decisions(figure: go.Figure, changes: list[Look], stays: list[Look]) -> None:
-    for number, look in enumerate(changes, 1):
+def _decisions(figure: go.Figure, changes: list[Evaluation], stays: list[Evaluation]) -> None:
+    for number, evaluation in enumerate(changes, 1):
         for row in (1, 2, 3):
-            figure.add_vline(x=look.time_s, line={"color": QUIET, "width": 1, "dash": "dot"}, row=row, col=1)
+            figure.add_vline(x=evaluation.time_s, line={"color": QUIET, "width": 1, "dash": "dot"}, row=row, col=1)
         figure.add_annotation(
-            x=look.time_s, y=1, xref="x", yref="y domain", yanchor="bottom", showarrow=False, text=f"<b>{number}</b>",
-            font={"size": 11, "color": "white"}, bgcolor=SLOTS, borderpad=2, hovertext=_wrapped(look),
+            x=evaluation.time_s, y=1, xref="x", yref="y domain", yanchor="bottom", showarrow=False,
+            text=f"<b>{number}</b>", font={"size": 11, "color": "white"}, bgcolor=SLOTS, borderpad=2,
+            hovertext=_wrapped(evaluation),
         )  # fmt: skip
-    rising = [(look.after or 0) > (look.before or 0) for look in changes]
+    rising = [(evaluation.after or 0) > (evaluation.before or 0) for evaluation in changes]
     figure.add_scatter(
         x=[c.time_s for c in changes], y=[c.after for c in changes], mode="markers", name="decision: new slots",
         marker={"size": 13, "color": SLOTS, "symbol": [UP if up else DOWN for up in rising],
                 "line": {"color": "white", "width": 2}},
-        hovertext=[_wrapped(look) for look in changes], hoverinfo="text", row=2, col=1,
+        hovertext=[_wrapped(evaluation) for evaluation in changes], hoverinfo="text", row=2, col=1,
     )  # fmt: skip
     figure.add_scatter(
-        x=[s.time_s for s in stays], y=[0 for _ in stays], mode="markers", name="look: no change",
+        x=[s.time_s for s in stays], y=[0 for _ in stays], mode="markers", name="evaluation: no change",
         marker={"size": 7, "color": QUIET, "line": {"color": "white", "width": 1}}, cliponaxis=False,
-        hovertext=[_wrapped(look) for look in stays], hoverinfo="text", row=2, col=1,
+        hovertext=[_wrapped(evaluation) for evaluation in stays], hoverinfo="text", row=2, col=1,
     )  # fmt: skip
 
 
-def _wrapped(look: Look) -> str:
-    change = f"{look.before} to {look.after} slots" if look.changes else "stay"
-    sentence = "<br>".join(textwrap.wrap(look.decision.sentence, 70))
-    return f"<b>{clock(look.time_s)}  {change}</b><br>{sentence}"
+def _wrapped(evaluation: Evaluation) -> str:
+    change = f"{evaluation.before} to {evaluation.after} slots" if evaluation.changes else "stay"
+    sentence = "<br>".join(textwrap.wrap(evaluation.decision.sentence, 70))
+    return f"<b>{clock(evaluation.time_s)}  {change}</b><br>{sentence}"
 
 
-def _style(figure: go.Figure, line: Timeline) -> None:
-    step = next(s for s in (15, 30, 60, 120, 300, 600, 3600, 86400) if line.length_s / s <= 14)
-    ticks = np.arange(0, line.length_s + 1, step)
+def _style(figure: go.Figure, timeline: Timeline) -> None:
+    step = next(s for s in (15, 30, 60, 120, 300, 600, 3600, 86400) if timeline.length_s / s <= 14)
+    ticks = np.arange(0, timeline.length_s + 1, step)
     figure.update_xaxes(
-        range=[0, line.length_s], tickvals=ticks, ticktext=[clock(t) for t in ticks], gridcolor=GRID, zeroline=False
+        range=[0, timeline.length_s], tickvals=ticks, ticktext=[clock(t) for t in ticks], gridcolor=GRID, zeroline=False
     )
     figure.update_yaxes(rangemode="tozero", gridcolor=GRID, zeroline=False, nticks=6)
     figure.update_layout(

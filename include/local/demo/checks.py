@@ -8,8 +8,8 @@ from itertools import pairwise
 import numpy as np
 
 from include.local.demo.comparison import Comparison
+from include.local.demo.labels import clock
 from include.local.demo.timeline import Span, Timeline
-from include.local.demo.wording import clock
 
 
 @dataclass(frozen=True)
@@ -21,32 +21,32 @@ class Check:
     detail: str
 
 
-def checks(line: Timeline, comparison: Comparison | None, problem: str | None = None) -> tuple[Check, ...]:
+def checks(timeline: Timeline, comparison: Comparison | None, problem: str | None = None) -> tuple[Check, ...]:
     """Return the demo's checks.
 
     Args:
-        line: The run.
+        timeline: The run.
         comparison: The results against a batch computation; None if it could not be made.
         problem: Why the run ended early, None if it came to its end.
     """
     return (
         _ended(problem),
-        _scaled(line, up=True),
-        _scaled(line, up=False),
-        _caught_up(line),
+        _scaled(timeline, up=True),
+        _scaled(timeline, up=False),
+        _caught_up(timeline),
         _equal(comparison),
     )
 
 
-def passed(made: tuple[Check, ...]) -> bool:
+def passed(checks: tuple[Check, ...]) -> bool:
     """Say whether every check held."""
-    return all(check.held for check in made)
+    return all(check.held for check in checks)
 
 
-def steps(line: Timeline) -> list[tuple[Span, Span]]:
+def steps(timeline: Timeline) -> list[tuple[Span, Span]]:
     """Return each change of slots that a decision made and that became ready: the driver before and after."""
-    by_version = {c.to_version for c in line.changes if c.decision_id}
-    ready = [s for s in line.spans if s.ready_s is not None]
+    by_version = {c.to_version for c in timeline.changes if c.decision_id}
+    ready = [s for s in timeline.spans if s.ready_s is not None]
     return [(a, b) for a, b in pairwise(ready) if b.version in by_version and a.slots != b.slots]
 
 
@@ -54,19 +54,19 @@ def _ended(problem: str | None) -> Check:
     return Check("The run came to its end", problem is None, problem or "the feed ended and everything was processed")
 
 
-def _scaled(line: Timeline, *, up: bool) -> Check:
-    made = steps(line)
-    first_up = next((i for i, (a, b) in enumerate(made) if b.slots > a.slots), len(made))
-    wanted = made if up else made[first_up:]  # down counts only after up: "up and down again"
-    found = [(a, b) for a, b in wanted if (b.slots > a.slots) == up]
-    text = ", ".join(f"{a.slots} to {b.slots} slots at {clock(b.ready_s or 0)}" for a, b in found)
-    return Check("It scaled up by itself" if up else "It scaled down again", bool(found), text or "no such change")
+def _scaled(timeline: Timeline, *, up: bool) -> Check:
+    changes = steps(timeline)
+    first_up = next((i for i, (a, b) in enumerate(changes) if b.slots > a.slots), len(changes))
+    wanted = changes if up else changes[first_up:]  # down counts only after up: "up and down again"
+    matching = [(a, b) for a, b in wanted if (b.slots > a.slots) == up]
+    text = ", ".join(f"{a.slots} to {b.slots} slots at {clock(b.ready_s or 0)}" for a, b in matching)
+    return Check("It scaled up by itself" if up else "It scaled down again", bool(matching), text or "no such change")
 
 
-def _caught_up(line: Timeline) -> Check:
-    end = np.array([line.length_s])
-    waiting = int((line.arrived(end) - line.processed(end))[0])
-    came = int(line.arrived(end)[0])
+def _caught_up(timeline: Timeline) -> Check:
+    end = np.array([timeline.length_s])
+    waiting = int((timeline.arrived(end) - timeline.processed(end))[0])
+    came = int(timeline.arrived(end)[0])
     if not came:
         return Check("It caught up", False, "no row came")
     detail = f"all {came:,} rows processed" if waiting <= 0 else f"{waiting:,} of {came:,} rows still wait"
@@ -82,6 +82,6 @@ def _equal(comparison: Comparison | None) -> Check:
         rest = f"; {open_rows:,} in windows still open" if open_rows else ""
         return Check(claim, True, f"{comparison.closed_rows:,} flights in {comparison.groups:,} rows, each once{rest}")
     counts = {"lost": comparison.lost, "doubled": comparison.doubled, "foreign": comparison.foreign}
-    told = [f"{n:,} flights {what}" for what, n in counts.items() if n]
-    told += [f"{comparison.differing:,} of {comparison.groups:,} rows differ"]
-    return Check(claim, False, f"{', '.join(told)}; {comparison.example}"[:300].rstrip("; "))
+    flaws = [f"{n:,} flights {what}" for what, n in counts.items() if n]
+    flaws += [f"{comparison.differing:,} of {comparison.groups:,} rows differ"]
+    return Check(claim, False, f"{', '.join(flaws)}; {comparison.example}"[:300].rstrip("; "))

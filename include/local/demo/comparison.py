@@ -51,20 +51,16 @@ class Comparison:
 def compare(source: Path, results: Path) -> Comparison:
     """Compare the results table of ``delays`` with a batch computation over its source table.
 
-    Args:
-        source: Folder of the source table.
-        results: Folder of the results table.
-
     Raises:
         MillraceError: If a table cannot be read.
     """
     flights = query("select * from flights", flights=source).to_pandas()
     expected, closed = batch_delays(flights)
-    found = query("select * from delays", delays=results).to_pandas()
-    found = found[list(expected.columns)].assign(row_ids=[tuple(ids) for ids in found["row_ids"]])
-    counts = Counter(row_id for ids in found["row_ids"] for row_id in ids)
+    actual = query("select * from delays", delays=results).to_pandas()
+    actual = actual[list(expected.columns)].assign(row_ids=[tuple(ids) for ids in actual["row_ids"]])
+    counts = Counter(row_id for ids in actual["row_ids"] for row_id in ids)
     wanted = set(closed["row_id"])
-    differing, example = _differences(expected, found)
+    differing, example = _differences(expected, actual)
     return Comparison(
         rows=len(flights),
         closed_rows=len(closed),
@@ -78,12 +74,7 @@ def compare(source: Path, results: Path) -> Comparison:
 
 
 def settled(source: Path, results: Path) -> bool:
-    """Say whether the results hold as many flights as the closed windows: cheap, and no proof of anything.
-
-    Args:
-        source: Folder of the source table.
-        results: Folder of the results table, which may not exist yet.
-    """
+    """Say whether the results hold as many flights as the closed windows: cheap, and no proof of anything."""
     if not is_table(results):
         return False
     closed = """
@@ -91,8 +82,8 @@ def settled(source: Path, results: Path) -> bool:
         where date_trunc('hour', event_time) + interval '1 hour' <= last - interval '1 hour'
     """
     expected = query(closed, flights=source)["n"][0].as_py()
-    found = query("select coalesce(sum(flights), 0) as n from delays", delays=results)["n"][0].as_py()
-    return bool(found >= expected)
+    flights = query("select coalesce(sum(flights), 0) as n from delays", delays=results)["n"][0].as_py()
+    return bool(flights >= expected)
 
 
 def batch_delays(flights: pd.DataFrame) -> tuple[pd.DataFrame, pd.DataFrame]:
@@ -136,9 +127,9 @@ def _planes() -> pd.DataFrame:
     return planes[["tailnum", "manufacturer", "model", "seats"]]
 
 
-def _differences(expected: pd.DataFrame, found: pd.DataFrame) -> tuple[int, str]:
+def _differences(expected: pd.DataFrame, actual: pd.DataFrame) -> tuple[int, str]:
     """Return how many result rows differ, each whole row compared, and one of them as text."""
-    left, right = Counter(_rows(expected)), Counter(_rows(found))
+    left, right = Counter(_rows(expected)), Counter(_rows(actual))
     missing, extra = left - right, right - left
     if not missing and not extra:
         return 0, ""

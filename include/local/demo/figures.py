@@ -25,7 +25,7 @@ class Figures:
     Attributes:
         rows: Rows that came.
         peak_rows_per_s: Highest rate over PEAK_WINDOW_S.
-        actions: Looks by action.
+        actions: Evaluations by action.
         reconfigurations: Changes of slots that became ready.
         downtime_s: Sum of their downtimes: last commit before to first commit after.
         longest_downtime_s: The longest of them.
@@ -57,20 +57,22 @@ class Figures:
         return 1 - self.core_s / self.fixed_core_s if self.fixed_core_s else 0.0
 
 
-def figures(spec: PipelineSpec, line: Timeline) -> Figures:
+def figures(spec: PipelineSpec, timeline: Timeline) -> Figures:
     """Return the figures of a run."""
-    grid = np.arange(0.0, max(line.length_s, GRID_S), GRID_S)
-    waiting = line.oldest_waiting_s(grid)
-    peak = float(line.rate(grid, PEAK_WINDOW_S).max())
-    ready = [s for s in line.spans if s.ready_s is not None]
-    changed = [c for c in line.changes if c.decision_id and c.outcome is Outcome.READY]
+    grid = np.arange(0.0, max(timeline.length_s, GRID_S), GRID_S)
+    waiting = timeline.oldest_waiting_s(grid)
+    peak = float(timeline.rate(grid, PEAK_WINDOW_S).max())
+    ready = [s for s in timeline.spans if s.ready_s is not None]
+    changed = [c for c in timeline.changes if c.decision_id and c.outcome is Outcome.READY]
     downtimes = [c.downtime_s for c in changed if c.downtime_s is not None]
-    fixed = slots_for(line, peak, spec)
-    served_s = max((s.end_s for s in line.spans), default=0.0) - min((s.start_s for s in line.spans), default=0.0)
+    fixed = slots_for(timeline, peak, spec)
+    served_s = max((s.end_s for s in timeline.spans), default=0.0) - min(
+        (s.start_s for s in timeline.spans), default=0.0
+    )
     return Figures(
-        rows=int(line.arrival_rows[-1]) if line.arrival_rows.size else 0,
+        rows=int(timeline.arrival_rows[-1]) if timeline.arrival_rows.size else 0,
         peak_rows_per_s=peak,
-        actions=Counter(look.decision.action.value for look in line.looks),
+        actions=Counter(evaluation.decision.action.value for evaluation in timeline.evaluations),
         reconfigurations=len(changed),
         downtime_s=sum(downtimes),
         longest_downtime_s=max(downtimes, default=0.0),
@@ -78,22 +80,22 @@ def figures(spec: PipelineSpec, line: Timeline) -> Figures:
         worst_lag_s=float(waiting.max()),
         slots_least=min((s.slots for s in ready), default=0),
         slots_most=max((s.slots for s in ready), default=0),
-        core_s=sum(s.slots * (s.end_s - s.start_s) for s in line.spans),
+        core_s=sum(s.slots * (s.end_s - s.start_s) for s in timeline.spans),
         fixed_slots=fixed,
         fixed_core_s=fixed * served_s,
     )
 
 
-def slots_for(line: Timeline, rows_per_s: float, spec: PipelineSpec) -> int:
+def slots_for(timeline: Timeline, rows_per_s: float, spec: PipelineSpec) -> int:
     """Return the slots that a rate needs at the objective's utilisation, by the capacity that the run measured.
 
     Between two measured levels, and beyond them, ability is taken as proportional to the slots of the nearest
     level measured: a person who provisions for a peak knows no more. Within the spec's bounds.
     """
-    if not line.capacity_s.size:
+    if not timeline.capacity_s.size:
         return spec.slots.max
-    measured = line.capacity_slots
-    levels = {float(p): float(np.median(line.capacity_rows_per_s[measured == p])) for p in np.unique(measured)}
+    measured = timeline.capacity_slots
+    levels = {float(p): float(np.median(timeline.capacity_rows_per_s[measured == p])) for p in np.unique(measured)}
 
     def ability(slots: int) -> float:
         nearest = min(levels, key=lambda p: (abs(p - slots), p))
@@ -102,3 +104,20 @@ def slots_for(line: Timeline, rows_per_s: float, spec: PipelineSpec) -> int:
     wanted = rows_per_s / spec.objective.target_utilisation
     fitting = (p for p in range(spec.slots.min, spec.slots.max + 1) if ability(p) >= wanted or math.isclose(wanted, 0))
     return next(fitting, spec.slots.max)
+
+
+def cards(spec: PipelineSpec, figures: Figures) -> list[tuple[str, str]]:
+    """Return the figures that matter to a person, each as a value and what it is."""
+    saved = (
+        f"{figures.saved_ratio:+.0%}".replace("+", "−") if figures.saved_ratio >= 0 else f"+{-figures.saved_ratio:.0%}"
+    )
+    evaluations = sum(figures.actions.values())
+    return [
+        (f"{figures.peak_rows_per_s:.0f} rows/s", "highest event rate"),
+        (f"{figures.reconfigurations} of {evaluations}", "evaluations that changed the slots"),
+        (f"{figures.downtime_s:.1f} s", f"downtime, the longest {figures.longest_downtime_s:.1f} s"),
+        (f"{figures.time_behind_s:.0f} s", f"behind: a row waited over {spec.objective.max_lag_s:g} s"),
+        (f"{figures.worst_lag_s:.0f} s", "longest wait of a row"),
+        (f"{figures.core_s:,.0f}", "core-seconds used"),
+        (saved, f"against {figures.fixed_slots} slots all the time ({figures.fixed_core_s:,.0f} core-seconds)"),
+    ]

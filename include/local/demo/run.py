@@ -1,4 +1,4 @@
-"""The demo, step by step: stack, pipeline, replay, live view, checks, summary."""
+"""The demo, step by step: stack, pipeline, replay, live view, profile, checks, summary."""
 
 from __future__ import annotations
 
@@ -7,26 +7,22 @@ import subprocess
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
 from datetime import UTC, datetime
-from pathlib import Path
 from types import FrameType
 
 from rich.console import Console
 
 from include.lake.source import SourceTable, is_table
 from include.lake.store import Lake
-from include.local.demo.checks import Check, checks, passed
-from include.local.demo.comparison import Comparison, compare, settled
+from include.local.demo.checks import checks, passed
+from include.local.demo.comparison import compare, settled
+from include.local.demo.demo_env import DemoEnv, stop_feed
 from include.local.demo.figures import figures
-from include.local.demo.profiling import profiled
-from include.local.demo.pulse import Pulse, PulseReader
+from include.local.demo.live_stats import LiveStats, LiveStatsReader
 from include.local.demo.report import write_report
-from include.local.demo.stage import Stage, stop_feed
-from include.local.demo.summary import print_summary
-from include.local.demo.timeline import Timeline, read_timeline
-from include.local.demo.view import View
-from include.local.feeds.flights import TRANSACTION
+from include.local.demo.terminal import View, print_summary
+from include.local.demo.timeline import PLANS, planned, read_timeline
+from include.local.feeds.feed import TRANSACTION
 from include.local.feeds.replay import SCHEMA, Clock
 from include.local.stack import lifecycle
 from include.local.stack.airflow_api import AirflowApi
@@ -38,22 +34,11 @@ from include.model.spec import PipelineSpec
 from include.pipelines.catalog import find
 
 PIPELINE = "delays"
-LOOK_EVERY_S = 1.0
+POLL_S = 1.0
 GRACE_S = 90.0
 """Time after the end of the replay to process what is left and to come down again."""
-
-
-@dataclass(frozen=True)
-class Options:
-    """What a person may choose.
-
-    Attributes:
-        clock: The replay.
-        keep: Leave stack and job running at the end.
-    """
-
-    clock: Clock
-    keep: bool = False
+PROFILE_S, PROFILE_POLL_S = 180.0, 0.5
+"""Time for the profile and the evaluations that plan on it."""
 
 
 class Demo:
@@ -62,15 +47,16 @@ class Demo:
     Args:
         home: The user's home: the report goes there, all else into a home of the demo's own inside it, which
             ``MILLRACE_HOME`` must name.
-        options: What the person chose.
+        clock: The replay.
         console: Where to show it.
+        keep: Leave stack and job running at the end.
     """
 
-    def __init__(self, home: Home, options: Options, console: Console) -> None:
-        self._stage = Stage.inside(home, PIPELINE)
+    def __init__(self, home: Home, clock: Clock, console: Console, *, keep: bool = False) -> None:
+        self._env = DemoEnv.inside(home, PIPELINE)
         self._report = home.reports / "demo.html"
-        self._options, self._console = options, console
-        self._lake = Lake(self._stage.home.lake)
+        self._clock, self._keep, self._console = clock, keep, console
+        self._lake = Lake(self._env.home.lake)
 
     def run(self) -> bool:
         """Run it; say whether everything that it has to show was shown.
@@ -78,47 +64,47 @@ class Demo:
         Raises:
             MillraceError: If it cannot begin, or the stack or the job does not start.
         """
-        stage = self._stage
-        with stage.locked(), ExitStack() as cleaning, View(PIPELINE, self._console) as view:
+        env = self._env
+        with env.locked(), ExitStack() as cleaning, View(PIPELINE, self._console) as view:
             view.step("Clearing what an earlier demo left")
-            stage.clear()
+            env.clear()
             spec = find(PIPELINE)
             cleaning.callback(self._stop, view)
             cleaning.enter_context(_interruptible())
             api = self._start_stack(view)
             # there from the start, because the job reads it from its own
-            source = SourceTable(stage.source, SCHEMA, self._options.clock.content)
+            source = SourceTable(env.source, SCHEMA, self._clock.content)
             self._launch(view, spec, api)
-            reader = PulseReader(spec, self._lake, stage.run_dir, stage.source, datetime.now(UTC))
+            reader = LiveStatsReader(spec, self._lake, env.run_dir, env.source, datetime.now(UTC))
             problem = self._watch(view, spec, source, reader, cleaning)
             ended = datetime.now(UTC)
             if problem is None and spec.profile is not None:
-                problem = profiled(view, api, reader, spec)
-            if not self._options.keep:
+                problem = _profile(view, api, reader, spec)
+            if not self._keep:
                 view.step("Stopping the job at a batch boundary")
                 api.wait_for_run(f"launch_{PIPELINE}", api.trigger(f"launch_{PIPELINE}", {"running": False}))
-            held = self._tell(view, spec, problem, ended)
-            if self._options.keep:
+            held = self._conclude(view, spec, problem, ended)
+            if self._keep:
                 cleaning.pop_all()
-                self._tell_how_to_go_on(api)
+                self._print_next_steps(api)
             return held
 
     def _start_stack(self, view: View) -> AirflowApi:
         view.step("Starting Airflow and MLflow on 127.0.0.1")
-        told: set[str] = set()
+        announced: set[str] = set()
 
         def watch(record: StackRecord) -> None:
             for name, service in record.services.items():
-                if service.state in ("healthy", "done") and name not in told:
-                    told.add(name)
+                if service.well and name not in announced:
+                    announced.add(name)
                     view.step(f"  {name} is {service.state}")
 
-        record = lifecycle.up(self._stage.home, watch=watch)
-        found = addresses(self._stage.home, record.ports)
-        pages = f"Airflow {found['airflow']}, MLflow {found['mlflow']} (user {found['user']})"
-        view.addresses(f"{pages}\npassword in {found['password_file']}")
+        record = lifecycle.up(self._env.home, watch=watch)
+        at = addresses(self._env.home, record.ports)
+        pages = f"Airflow {at['airflow']}, MLflow {at['mlflow']} (user {at['user']})"
+        view.addresses(f"{pages}\npassword in {at['password_file']}")
         view.step(pages)
-        return AirflowApi.of(self._stage.home)
+        return AirflowApi.of(self._env.home)
 
     def _launch(self, view: View, spec: PipelineSpec, api: AirflowApi) -> None:
         launch = f"launch_{PIPELINE}"
@@ -129,62 +115,63 @@ class Demo:
             api.set_paused(f"profile_{PIPELINE}", True)
         view.step(f"Triggering the DAG {launch}: it starts a plain Spark script that knows nothing of Millrace")
         if api.wait_for_run(launch, api.trigger(launch)) != "success":
-            log = self._stage.home.logs / "drivers"
+            log = self._env.home.logs / "drivers"
             raise MillraceError(launch, "failed", "a job that starts", f"Read the driver's log under {log}.")
         view.step("The job runs, its telemetry goes to Delta")
 
     def _watch(
-        self, view: View, spec: PipelineSpec, source: SourceTable, reader: PulseReader, cleaning: ExitStack
+        self, view: View, spec: PipelineSpec, source: SourceTable, reader: LiveStatsReader, cleaning: ExitStack
     ) -> str | None:
         """Replay and show until everything has been processed; return why it ended early, if it did."""
-        clock = self._options.clock
+        clock = self._clock
         view.step(f"Replaying {clock.fold_days} days of flights as {clock.days:g} of {clock.day_s:g} s")
-        feed = self._stage.start_feed(clock, spec.max_parallelism)
+        feed = self._env.start_feed(clock, spec.max_parallelism)
         cleaning.callback(stop_feed, feed)
         deadline = time.monotonic() + clock.days * clock.day_s + GRACE_S
         most = 0
         while True:
-            pulse = reader.read()
+            stats = reader.read()
             source.refresh()
             hour = clock.hour(source.last(TRANSACTION) + 1) if feed.poll() is None else None
             for decision in reader.new_decisions():
                 view.decision(decision)
-            view.pulse(pulse, hour)
-            most = max(most, pulse.slots or 0)
-            if (end := self._ended(feed, pulse, most)) is not None:
-                return end or None
+            view.stats(stats, hour)
+            most = max(most, stats.slots or 0)
+            if failure := self._failure(feed, stats):
+                return failure
+            if feed.poll() is not None and self._settled(stats, most):
+                return None
             if time.monotonic() > deadline:
-                waiting = f"{pulse.backlog:,} rows still waited" if pulse.backlog else "it never came down again"
+                waiting = f"{stats.backlog:,} rows still waited" if stats.backlog else "it never came down again"
                 return f"{GRACE_S:g} s after the end of the replay {waiting}"
-            time.sleep(LOOK_EVERY_S)
+            time.sleep(POLL_S)
 
-    def _ended(self, feed: subprocess.Popen[bytes], pulse: Pulse, most: int) -> str | None:
-        """Return None to go on, "" at the good end, and otherwise what went wrong."""
-        if pulse.circuit_open is not None:
-            return f"the job does not start any more: {pulse.circuit_open}"
-        if feed.poll() is None:
-            return None
-        if feed.returncode != 0:
-            return f"the replay failed: {self._stage.feed_error()}"
-        smaller = pulse.slots is not None and pulse.slots < most and pulse.starting is None and not pulse.changing
-        done = smaller and not pulse.backlog and settled(self._stage.source, self._stage.results)
-        return "" if done else None
+    def _failure(self, feed: subprocess.Popen[bytes], stats: LiveStats) -> str | None:
+        if stats.circuit_open is not None:
+            return f"the job does not start any more: {stats.circuit_open}"
+        if feed.poll():
+            return f"the replay failed: {self._env.feed_error()}"
+        return None
 
-    def _tell(self, view: View, spec: PipelineSpec, problem: str | None, ended: datetime) -> bool:
+    def _settled(self, stats: LiveStats, most: int) -> bool:
+        """Say whether everything was processed, on fewer slots than at most."""
+        smaller = stats.slots is not None and stats.slots < most and stats.starting is None and not stats.changing
+        return smaller and not stats.backlog and settled(self._env.source, self._env.results)
+
+    def _conclude(self, view: View, spec: PipelineSpec, problem: str | None, ended: datetime) -> bool:
+        """Check the run, write its report and print its summary; say whether all checks hold."""
         view.still()
         view.step("Comparing the results with a batch computation of the same input")
-        line = read_timeline(spec, self._lake, self._stage.source, ended)
-        made = checks(line, _comparison(self._stage.source, self._stage.results), problem)
-        self._write(spec, line, made)
-        return passed(made)
+        source, results = self._env.source, self._env.results
+        timeline = read_timeline(spec, self._lake, source, ended)
+        outcomes = checks(timeline, compare(source, results) if is_table(results) else None, problem)
+        totals = figures(spec, timeline)
+        write_report(self._report, spec, timeline, totals, outcomes)
+        print_summary(self._console, spec, totals, outcomes, self._report)
+        return passed(outcomes)
 
-    def _write(self, spec: PipelineSpec, line: Timeline, made: tuple[Check, ...]) -> None:
-        found = figures(spec, line)
-        write_report(self._report, spec, line, found, made)
-        print_summary(self._console, spec, found, made, self._report)
-
-    def _tell_how_to_go_on(self, api: AirflowApi) -> None:
-        root = self._stage.home.root
+    def _print_next_steps(self, api: AirflowApi) -> None:
+        root = self._env.home.root
         self._console.print(
             f"\nStack and job stay up: Airflow {api.url}. Look around with, for example,", highlight=False
         )
@@ -197,12 +184,8 @@ class Demo:
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
             signal.signal(number, signal.SIG_IGN)
         view.step("Stopping everything that was started")
-        self._stage.stop()
+        self._env.stop()
         view.step("All stopped")
-
-
-def _comparison(source: Path, results: Path) -> Comparison | None:
-    return compare(source, results) if is_table(results) else None
 
 
 @contextmanager
@@ -218,3 +201,31 @@ def _interruptible() -> Iterator[None]:
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
+
+
+def _profile(view: View, api: AirflowApi, reader: LiveStatsReader, spec: PipelineSpec) -> str | None:
+    """Profile the source, now that the processors are free, and show the evaluations that plan on it.
+
+    Returns:
+        What went wrong; None if nothing did.
+
+    Raises:
+        MillraceError: If Airflow does not answer.
+    """
+    dag_id = f"profile_{spec.name}"
+    view.still()
+    view.step(f"Triggering the DAG {dag_id}: a Spark batch job counts what each key and stream brought")
+    view.step("and the evaluation after it advises where they would go; it changes nothing")
+    api.set_paused(dag_id, False)
+    run = api.trigger(dag_id)
+    missing = {name for name in PLANS if getattr(spec, name) is not None}
+    deadline = time.monotonic() + PROFILE_S
+    while missing and time.monotonic() < deadline:
+        for decision in reader.new_decisions():
+            view.decision(decision)
+            missing -= planned(decision)
+        # a run of the schedule may have come first, and have counted everything
+        if api.run(dag_id, run)["state"] == "failed":
+            return f"{dag_id} failed: its log is in Airflow"
+        time.sleep(PROFILE_POLL_S)
+    return f"no {' and no '.join(sorted(missing))} was advised within {PROFILE_S:g} s" if missing else None

@@ -15,13 +15,15 @@ from include.lake.deployments import DeploymentStore
 from include.lake.reconfigurations import ReconfigurationStore
 from include.lake.source import arrivals
 from include.lake.store import Lake, literal
-from include.local.demo.wording import slots_of
+from include.local.demo.labels import slots_of
 from include.model.decision import Decision, Outcome, Reconfiguration
 from include.model.spec import PipelineSpec
 
+PLANS = ("placement", "admission")
+"""What is planned on a profile: sections of a spec, and what proposals bring."""
 Numbers = npt.NDArray[np.float64]
 ALL = 100_000
-"""More looks, or changes, than any demo has."""
+"""More evaluations, or changes, than any demo has."""
 
 
 @dataclass(frozen=True)
@@ -36,13 +38,13 @@ class Span:
 
 
 @dataclass(frozen=True)
-class Look:
+class Evaluation:
     """A Decision as the report shows it.
 
     Attributes:
         time_s: When, in seconds of the run.
         decision: The Decision itself.
-        before: The app's slots at the look; None where nothing was measured.
+        before: The app's slots at the evaluation; None where nothing was measured.
         after: The slots it decided on, the same as before for "stay".
     """
 
@@ -52,8 +54,13 @@ class Look:
     after: int | None
 
     @property
+    def planned(self) -> set[str]:
+        """What of :data:`PLANS` its proposals bring."""
+        return planned(self.decision)
+
+    @property
     def changes(self) -> bool:
-        """Say whether the look decided on other slots."""
+        """Say whether the evaluation decided on other slots."""
         return self.after is not None and self.after != self.before
 
 
@@ -66,9 +73,9 @@ class Timeline:
         length_s: Until when the run is looked at.
         arrival_s, arrival_rows: Commits to the source, and the rows ever committed up to each.
         batch_s, batch_rows: Ends of micro-batches, and the rows ever processed up to each.
-        capacity_s, capacity_slots, capacity_rows_per_s: Processing ability as looks measured it.
+        capacity_s, capacity_slots, capacity_rows_per_s: Processing ability as evaluations measured it.
         spans: Drivers, in order of their start.
-        looks: Decisions, oldest first.
+        evaluations: Decisions, oldest first.
         changes: Reconfigurations, oldest first.
     """
 
@@ -82,7 +89,7 @@ class Timeline:
     capacity_slots: Numbers
     capacity_rows_per_s: Numbers
     spans: tuple[Span, ...]
-    looks: tuple[Look, ...]
+    evaluations: tuple[Evaluation, ...]
     changes: tuple[Reconfiguration, ...]
 
     def processed(self, times_s: Numbers) -> Numbers:
@@ -121,7 +128,7 @@ def read_timeline(spec: PipelineSpec, lake: Lake, source: Path, until: datetime 
         spec: The pipeline.
         lake: Its lake.
         source: Folder of its source table.
-        until: Where the run ends (UTC), now by default; decisions and changes after it are told, not counted.
+        until: Where the run ends (UTC), now by default; decisions and changes after it are listed, not counted.
 
     Raises:
         MillraceError: If a table cannot be read.
@@ -131,8 +138,8 @@ def read_timeline(spec: PipelineSpec, lake: Lake, source: Path, until: datetime 
     changes = tuple(reversed(ReconfigurationStore(lake).recent(spec.name, limit=ALL)))
     decisions = list(reversed(DecisionStore(lake).recent(spec.name, limit=ALL)))
     batches = _batches(spec, lake)
-    moments = [*came["time"].to_pylist()[:1], *(c.started for c in changes[:1]), *(d.time for d in decisions[:1])]
-    begun = min(moments, default=until)
+    firsts = [*came["time"].to_pylist()[:1], *(c.started for c in changes[:1]), *(d.time for d in decisions[:1])]
+    begun = min(firsts, default=until)
 
     def seconds(times: list[datetime]) -> Numbers:
         return np.array([(t - begun).total_seconds() for t in times], dtype=float)
@@ -155,7 +162,7 @@ def read_timeline(spec: PipelineSpec, lake: Lake, source: Path, until: datetime 
         capacity_slots=np.array([float(c.parallelism) for _, c in measured]),
         capacity_rows_per_s=np.array([c.rows_per_s for _, c in measured]),
         spans=_spans(spec, lake, changes, begun, until),
-        looks=tuple(_look(spec.app, d, begun) for d in decisions),
+        evaluations=tuple(_evaluation(spec.app, d, begun) for d in decisions),
         changes=changes,
     )
 
@@ -198,11 +205,16 @@ def _spans(
     return tuple(spans)
 
 
-def _look(app: str, decision: Decision, begun: datetime) -> Look:
+def planned(decision: Decision) -> set[str]:
+    """Return what of :data:`PLANS` a Decision's proposals bring."""
+    return {name for name in PLANS for proposal in decision.proposals if getattr(proposal, name) is not None}
+
+
+def _evaluation(app: str, decision: Decision, begun: datetime) -> Evaluation:
     before, after = slots_of(decision, app)
-    return Look((decision.time - begun).total_seconds(), decision, before, after)
+    return Evaluation((decision.time - begun).total_seconds(), decision, before, after)
 
 
 def _step(times: Numbers, values: Numbers, at: Numbers) -> Numbers:
-    found = np.searchsorted(times, at, side="right")
-    return np.concatenate([[0.0], values])[found]
+    index = np.searchsorted(times, at, side="right")
+    return np.concatenate([[0.0], values])[index]

@@ -8,80 +8,43 @@ one, the weather of all of them is, so each origin has a row for each of the day
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Callable, Sequence
-from functools import partial
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import click
 
 from include.lake.source import SourceTable
-from include.local.feeds.flights import TRANSACTION, clock_options
+from include.local.feeds.feed import TRANSACTION, clock_options, filling, run, stoppable, table_option
 from include.local.feeds.nycflights import flights, weather
-from include.local.feeds.pace import due, stoppable
-from include.local.feeds.replay import FLIGHTS, WEATHER, Clock, Kind, Replay
-from include.model.errors import Conflict, MillraceError
+from include.local.feeds.replay import FLIGHTS, WEATHER, Clock, Replay
 
 
-def run(
-    feeds: Sequence[tuple[Replay, SourceTable]],
-    parts: int,
-    wait: Callable[[float], bool],
-    say: Callable[[str], None],
-) -> bool:
-    """Commit tick after tick of several replays to their tables, going on with the first that a table lacks.
+def first_tick(feeds: Sequence[tuple[Replay, SourceTable]]) -> int:
+    """Return the first tick that a table lacks.
 
-    Args:
-        feeds: Replays of one clock, at least one, each with its table.
-        parts: Files a commit, >= 1.
-        wait: Waits the seconds given, and returns True if the replay is to stop.
-        say: Takes one line of progress.
-
-    Returns:
-        True if the replay came to its end, False if it was stopped.
+    The weather of an hour is one tick of many: the last one committed says nothing of those after it.
     """
-    clock = feeds[0][0].clock
-    # the weather of an hour is one tick of many: the last one committed says nothing of those after it
-    first = min(replay.next(table.last(TRANSACTION)) for replay, table in feeds)
-    number = first - 1
-    for number in due(clock, first, wait, say):
-        brought = []
-        for replay, table in feeds:
-            rows = replay.tick(number)
-            if rows.num_rows:
-                table.append(rows, parts, TRANSACTION, number)
-            brought.append(f"{rows.num_rows / clock.tick_s:.0f}")
-        if int(clock.hour(number)) != int(clock.hour(number - 1)) or number == first:
-            say(f"{int(clock.hour(number)):02d}:00, {' and '.join(brought)} rows/s")
-    if number < clock.ticks:
-        return False
-    say(f"done: {' and '.join(str(replay.rows) for replay, _ in feeds)} rows")
-    return True
+    return min(replay.next(table.last(TRANSACTION)) for replay, table in feeds)
 
 
 @click.command()
-@click.option("--flights", "to_flights", type=click.Path(path_type=Path), required=True, help="Folder of a table.")
-@click.option("--weather", "to_weather", type=click.Path(path_type=Path), required=True, help="Folder of a table.")
+@table_option("--flights", "to_flights")
+@table_option("--weather", "to_weather")
 @clock_options
 def main(to_flights: Path, to_weather: Path, parts: int, with_parent: bool, **settings: Any) -> None:
     """Replay flights and weather of 2013 into two tables; a replay that was interrupted goes on where it stopped."""
     wait = stoppable(with_parent)
-    try:
+    with filling(to_flights, to_weather):
         clock = Clock(**settings)
-
-        def feed(rows: Any, kind: Kind, folder: Path, content: str) -> tuple[Replay, SourceTable]:
-            return Replay(clock, rows, kind), SourceTable(folder, kind.schema, content)
-
         feeds = [
-            feed(flights(), FLIGHTS, to_flights, clock.content),
-            feed(weather(), WEATHER, to_weather, f"weather for {clock.content}"),
+            (Replay(clock, flights(), FLIGHTS), SourceTable(to_flights, FLIGHTS.schema, clock.content)),
+            (
+                Replay(clock, weather(), WEATHER),
+                SourceTable(to_weather, WEATHER.schema, f"weather for {clock.content}"),
+            ),
         ]
-        run(feeds, parts, wait, partial(print, flush=True))
-    except Conflict:
-        sys.exit(f"error: another replay is filling {to_flights} or {to_weather}: stop one of the two")
-    except MillraceError as error:
-        sys.exit(f"error: {error}")
+        run(feeds, first_tick(feeds), parts, wait)
 
 
 if __name__ == "__main__":

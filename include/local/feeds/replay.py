@@ -47,24 +47,24 @@ WEATHER_SCHEMA = pa.schema(
 
 
 @dataclass(frozen=True)
-class Kind:
+class RowKind:
     """What the rows of a replay are.
 
     Attributes:
         schema: Their columns, ``row_id`` and ``event_time`` first.
-        moment: Column of when they came, in local time.
-        order: Columns that order rows of one moment.
+        time_column: Column of when they came, in local time.
+        order: Columns that order rows of one time.
         scaled: Whether the clock's ``rate_scale`` is theirs.
     """
 
     schema: pa.Schema
-    moment: str
+    time_column: str
     order: tuple[str, ...]
     scaled: bool
 
 
-FLIGHTS = Kind(SCHEMA, "departed", ("flight_date", "carrier", "flight", "origin", "dest"), scaled=True)
-WEATHER = Kind(WEATHER_SCHEMA, "measured", ("flight_date", "origin"), scaled=False)
+FLIGHTS = RowKind(SCHEMA, "departed", ("flight_date", "carrier", "flight", "origin", "dest"), scaled=True)
+WEATHER = RowKind(WEATHER_SCHEMA, "measured", ("flight_date", "origin"), scaled=False)
 """Scaled, it would leave flights without weather, or give them several."""
 
 
@@ -124,12 +124,12 @@ class Replay:
         kind: What they are.
     """
 
-    def __init__(self, clock: Clock, rows: pd.DataFrame, kind: Kind = FLIGHTS) -> None:
+    def __init__(self, clock: Clock, rows: pd.DataFrame, kind: RowKind = FLIGHTS) -> None:
         self.clock = clock
-        laid, self._closing = _lay(clock, rows, kind)
-        of_tick = (laid.pop("clock_s").to_numpy() / (DAY_S / clock.day_s * clock.tick_s)).astype(np.int64)
+        frame, self._closing = _overlay(clock, rows, kind)
+        of_tick = (frame.pop("clock_s").to_numpy() / (DAY_S / clock.day_s * clock.tick_s)).astype(np.int64)
         self._bounds = np.searchsorted(of_tick, np.arange(clock.ticks + 1))
-        self._rows = pa.Table.from_pandas(laid, schema=kind.schema, preserve_index=False)
+        self._rows = pa.Table.from_pandas(frame, schema=kind.schema, preserve_index=False)
 
     @property
     def rows(self) -> int:
@@ -157,18 +157,18 @@ class Replay:
         return (self.tick(n) for n in range(self.clock.ticks + 1))
 
 
-def _lay(clock: Clock, rows: pd.DataFrame, kind: Kind) -> tuple[pd.DataFrame, pa.Table]:
-    since = rows[kind.moment] - FIRST_DAY
+def _overlay(clock: Clock, rows: pd.DataFrame, kind: RowKind) -> tuple[pd.DataFrame, pa.Table]:
+    since = rows[kind.time_column] - FIRST_DAY
     replayed_day = since.dt.days // clock.fold_days
-    moment = pd.to_timedelta(replayed_day, unit="D") + (since - pd.to_timedelta(since.dt.days, unit="D"))
-    clock_s = moment.dt.total_seconds() - clock.start_hour * 3600
-    laid = rows.assign(event_time=(FIRST_DAY + moment).dt.tz_localize("UTC"), clock_s=clock_s)
-    laid = laid[(laid["clock_s"] >= 0) & (laid["clock_s"] < clock.days * DAY_S)]
-    laid = laid.sort_values(["clock_s", *kind.order], kind="stable")
+    replayed = pd.to_timedelta(replayed_day, unit="D") + (since - pd.to_timedelta(since.dt.days, unit="D"))
+    clock_s = replayed.dt.total_seconds() - clock.start_hour * 3600
+    frame = rows.assign(event_time=(FIRST_DAY + replayed).dt.tz_localize("UTC"), clock_s=clock_s)
+    frame = frame[(frame["clock_s"] >= 0) & (frame["clock_s"] < clock.days * DAY_S)]
+    frame = frame.sort_values(["clock_s", *kind.order], kind="stable")
     rate_scale = clock.rate_scale if kind.scaled else 1.0
-    copies = np.diff(np.floor(np.arange(len(laid) + 1) * rate_scale)).astype(np.int64)
-    laid = laid.loc[laid.index.repeat(copies)].drop(columns=kind.moment)
-    laid.insert(0, "row_id", np.arange(1, len(laid) + 1))
+    copies = np.diff(np.floor(np.arange(len(frame) + 1) * rate_scale)).astype(np.int64)
+    frame = frame.loc[frame.index.repeat(copies)].drop(columns=kind.time_column)
+    frame.insert(0, "row_id", np.arange(1, len(frame) + 1))
     end = (FIRST_DAY + pd.Timedelta(days=clock.days, hours=clock.start_hour)).round("s")  # a part of a day is no ns
-    last = rows.iloc[[0]].assign(event_time=(end + CLOSING_GAP).tz_localize("UTC"), row_id=len(laid) + 1)
-    return laid, pa.Table.from_pandas(last[kind.schema.names], schema=kind.schema, preserve_index=False)
+    last = rows.iloc[[0]].assign(event_time=(end + CLOSING_GAP).tz_localize("UTC"), row_id=len(frame) + 1)
+    return frame, pa.Table.from_pandas(last[kind.schema.names], schema=kind.schema, preserve_index=False)

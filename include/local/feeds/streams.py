@@ -8,27 +8,24 @@ names. What streams brought goes to ``telemetry/streams``.
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
-from functools import partial
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import click
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from include.lake.deployments import DeploymentFollower
 from include.lake.source import SourceTable
 from include.lake.store import Lake
-from include.local.feeds.course import Course, steer
-from include.local.feeds.course_log import CourseLog
-from include.local.feeds.flights import TRANSACTION, clock_options
-from include.local.feeds.intake import Intake
+from include.local.feeds.feed import TRANSACTION, clock_options, due, filling, say, stoppable, table_option
 from include.local.feeds.nycflights import flights
-from include.local.feeds.pace import due, stoppable
 from include.local.feeds.replay import SCHEMA, Clock, Replay
-from include.model.errors import Conflict, MillraceError
+from include.local.feeds.routing import Routing, RoutingLog, steer
+from include.model.errors import MillraceError
 
 TELEMETRY = "telemetry/streams"
 KEPT_S = 60.0
@@ -36,8 +33,83 @@ KEPT_S = 60.0
 
 
 @dataclass(frozen=True)
+class Intake:
+    """A replay seen as streams.
+
+    Attributes:
+        replay: The rows.
+        columns: Columns whose values together name a stream.
+        tables: Names of the ingest tables.
+    """
+
+    replay: Replay
+    columns: tuple[str, ...]
+    tables: tuple[str, ...]
+
+    def streams(self, tick: int) -> pa.Array:
+        """Return the stream of each row of a tick."""
+        rows = self.replay.tick(tick)
+        named = [rows.column(c).combine_chunks() for c in self.columns]
+        return pc.binary_join_element_wise(*named, "/", null_handling="skip")
+
+    def shares(self, routing: Routing) -> list[pa.Table]:
+        """Return what each table gets in a routing's tick: what waited first."""
+        now = {s: t for s, t in routing.entry.items() if s not in routing.waiting}
+        parts = [self._split(tick, self._waited(routing, now, tick)) for tick in self._buffered(routing)]
+        parts.append(self._split(routing.tick, now))
+        return [pa.concat_tables(share) for share in zip(*parts, strict=True)]
+
+    def report(self, log: RoutingLog, ticks: range) -> Iterator[dict[str, Any]]:
+        """Yield what each stream brought in a span of ticks, as rows of ``telemetry/streams`` but for the pipeline.
+
+        Args:
+            log: The routing of those ticks.
+            ticks: The span.
+        """
+        clock, end = self.replay.clock, log.at(ticks[-1])
+        began = log.begun + timedelta(seconds=ticks.start * clock.tick_s)
+        rows = _counted(self.streams(tick) for tick in ticks)
+        delays: dict[str, int] = {}
+        for routing in log.routings:
+            if routing.tick in ticks:
+                delays |= {s: max(delays.get(s, 0), routing.tick - since) for s, since in routing.resumed.items()}
+        for stream, table in sorted(end.entry.items()):
+            since = end.waiting.get(stream)
+            waiting = () if since is None else (self.streams(tick) for tick in range(since, end.tick + 1))
+            yield {
+                "time": began,
+                "stream": stream,
+                "app": self.tables[table],
+                "rows": rows.get(stream, 0),
+                "queue_rows": _counted(waiting).get(stream, 0),
+                "latency_ms": delays[stream] * clock.tick_s * 1000 if stream in delays else None,
+            }
+
+    def _split(self, tick: int, entry: dict[str, int]) -> list[pa.Table]:
+        """Return each table's rows of a tick; those of streams without an entry are left out."""
+        rows, ids = self.replay.tick(tick), self.streams(tick)
+        shares = []
+        for table in range(len(self.tables)):
+            here = pa.array([s for s, t in entry.items() if t == table], pa.string())
+            shares.append(rows.filter(pc.is_in(ids, value_set=here)))
+        return shares
+
+    def _buffered(self, routing: Routing) -> range:
+        return range(min(routing.resumed.values(), default=routing.tick), routing.tick)
+
+    def _waited(self, routing: Routing, now: dict[str, int], tick: int) -> dict[str, int]:
+        return {s: now[s] for s, since in routing.resumed.items() if since <= tick}
+
+
+def _counted(ids: Iterable[pa.Array]) -> dict[str, int]:
+    arrays: Sequence[pa.Array] = list(ids)
+    counts = pc.value_counts(pa.chunked_array(arrays, pa.string())) if arrays else []
+    return {str(c["values"]): c["counts"].as_py() for c in counts}
+
+
+@dataclass(frozen=True)
 class Reporter:
-    """Tells a pipeline what its streams bring.
+    """Reports what the streams of a pipeline bring.
 
     Attributes:
         lake: Where.
@@ -49,7 +121,7 @@ class Reporter:
     pipeline: str
     ticks: int
 
-    def tell(self, intake: Intake, log: CourseLog, tick: int) -> None:
+    def report(self, intake: Intake, log: RoutingLog, tick: int) -> None:
         """Report the periods that have ended with a tick and were not reported yet.
 
         Raises:
@@ -65,69 +137,63 @@ class Reporter:
 def run(
     intake: Intake,
     tables: Sequence[SourceTable],
-    log: CourseLog,
-    wished: Callable[[], Mapping[str, int]],
+    log: RoutingLog,
+    followed: DeploymentFollower,
     reporter: Reporter,
     parts: int,
     wait: Callable[[float], bool],
-    say: Callable[[str], None],
 ) -> bool:
     """Commit tick after tick to all tables, each when it is due, going on after the last one that all have.
 
     Args:
         intake: The streams.
         tables: Where they enter.
-        log: Courses taken so far.
-        wished: Where a Deployment wants streams to enter.
-        reporter: Is told of each tick.
+        log: The routing so far.
+        followed: The Deployments that say where streams are to enter.
+        reporter: Reports the ticks.
         parts: Files a commit, >= 1.
         wait: Waits the seconds given, and returns True if the replay is to stop.
-        say: Takes one line of progress.
 
     Returns:
         True if the replay came to its end, False if it was stopped.
     """
     clock, last = intake.replay.clock, [table.last(TRANSACTION) for table in tables]
-    first, taken = min(last) + 1, max(*last, log.last)
-    course = log.at(first - 1) if first else Course(-1)
-    present = dict.fromkeys(course.entry, first - 1)
+    first, reached = min(last) + 1, max(*last, log.last)
+    routing = log.at(first - 1) if first else Routing(-1)
+    present = dict.fromkeys(routing.entry, first - 1)
     number = first - 1
     for number in due(clock, first, wait, say):
         present |= dict.fromkeys(intake.streams(number).unique().to_pylist(), number)
         here = {s: t for s, t in present.items() if (number - t) * clock.tick_s < KEPT_S}
-        before = course
-        if number <= taken:  # rows of it may be in a table: the others get theirs by the same course
-            course = log.at(number)
+        before = routing
+        if number <= reached:  # rows of it may be in a table: the others get theirs by the same routing
+            routing = log.at(number)
         else:
             # the last tick leaves nothing waiting
-            course = steer(course, number, here, wished() if number < clock.ticks else {}, len(tables))
-            log.add(course)
-        for table, rows in zip(tables, intake.shares(course), strict=True):
+            newest = followed.read() if number < clock.ticks else None
+            routing = steer(routing, number, here, newest.ingest if newest else {}, len(tables))
+            log.add(routing)
+        for table, rows in zip(tables, intake.shares(routing), strict=True):
             if rows.num_rows:
                 table.append(rows, parts, TRANSACTION, number)
-        reporter.tell(intake, log, number)
-        for stream in course.resumed:
-            at = intake.tables[course.entry[stream]]
-            if course.entry[stream] != before.entry[stream]:
-                say(f"{stream} was redirected to {at} in {(number - course.resumed[stream]) * clock.tick_s:g} s")
+        reporter.report(intake, log, number)
+        for stream in routing.resumed:
+            at = intake.tables[routing.entry[stream]]
+            if routing.entry[stream] != before.entry[stream]:
+                say(f"{stream} was redirected to {at} in {(number - routing.resumed[stream]) * clock.tick_s:g} s")
     if number < clock.ticks:
         return False
     say(f"done: {intake.replay.rows} rows")
     return True
 
 
-def _wished(followed: DeploymentFollower) -> Mapping[str, int]:
-    newest = followed.read()
-    return newest.ingest if newest else {}
-
-
 @click.command()
-@click.option("--ingest", type=click.Path(path_type=Path), multiple=True, required=True, help="Folder of a table.")
+@table_option("--ingest", "ingest", multiple=True)
 @click.option("--pipeline", required=True, help="Whose Deployment says which stream enters where.")
 @click.option("--lake", type=click.Path(path_type=Path), required=True, help="Folder of Millrace's lake.")
 @click.option("--stream", default="origin,carrier", show_default=True, help="Columns that name a stream.")
 @click.option("--report-s", default=4.0, show_default=True, help="Seconds that a report of the streams covers.")
-@click.option("--log", type=click.Path(path_type=Path), help="Courses taken; beside the first table by default.")
+@click.option("--log", type=click.Path(path_type=Path), help="Log of the routing; beside the first table by default.")
 @clock_options
 def main(
     ingest: tuple[Path, ...], pipeline: str, lake: Path, stream: str, report_s: float, log: Path | None, parts: int,
@@ -135,22 +201,17 @@ def main(
 ) -> None:  # fmt: skip
     """Replay the flights of 2013 into ingest tables; a replay that was interrupted goes on where it stopped."""
     wait = stoppable(with_parent)
-    try:
+    with filling(*ingest):
         clock = Clock(**settings)
-        replay, found = Replay(clock, flights()), Lake(lake)
-        intake = Intake(replay, tuple(stream.split(",")), tuple(folder.name for folder in ingest))
+        intake = Intake(Replay(clock, flights()), tuple(stream.split(",")), tuple(folder.name for folder in ingest))
         unknown = sorted(set(intake.columns) - set(SCHEMA.names))
         if unknown:
             raise MillraceError("--stream", stream, ", ".join(SCHEMA.names), f"Leave {', '.join(unknown)} out.")
-        with CourseLog(log or ingest[0].parent / f"{pipeline}.courses.jsonl", datetime.now(UTC)) as courses:
+        with RoutingLog(log or ingest[0].parent / f"{pipeline}.courses.jsonl", datetime.now(UTC)) as routings:
             tables = [SourceTable(folder, SCHEMA, f"{clock.content}, a share of it") for folder in ingest]
-            reporter = Reporter(found, pipeline, max(1, round(report_s / clock.tick_s)))
-            followed = DeploymentFollower(found, pipeline)
-            run(intake, tables, courses, lambda: _wished(followed), reporter, parts, wait, partial(print, flush=True))
-    except Conflict:
-        sys.exit(f"error: another replay is filling {', '.join(map(str, ingest))}: stop one of the two")
-    except MillraceError as error:
-        sys.exit(f"error: {error}")
+            reporter = Reporter(Lake(lake), pipeline, max(1, round(report_s / clock.tick_s)))
+            followed = DeploymentFollower(Lake(lake), pipeline)
+            run(intake, tables, routings, followed, reporter, parts, wait)
 
 
 if __name__ == "__main__":

@@ -39,9 +39,6 @@ class AirflowApi:
     def of(cls, home: Home) -> AirflowApi:
         """Connect to the running stack.
 
-        Args:
-            home: Whose stack.
-
         Raises:
             MillraceError: The stack is down.
         """
@@ -61,10 +58,6 @@ class AirflowApi:
     def wait_for_dag(self, dag_id: str, timeout_s: float = 120.0) -> None:
         """Wait until a DAG has been parsed.
 
-        Args:
-            dag_id: The DAG.
-            timeout_s: Seconds to wait.
-
         Raises:
             MillraceError: It is not there in time; import errors are named.
         """
@@ -72,18 +65,14 @@ class AirflowApi:
         while dag_id not in (known := self.dag_ids()):
             if time.monotonic() >= deadline:
                 errors = self._send("GET", "/api/v2/importErrors")["import_errors"]
-                told = "; ".join(f"{e['filename']}: {e['stack_trace'].strip().splitlines()[-1]}" for e in errors)
+                problems = "; ".join(f"{e['filename']}: {e['stack_trace'].strip().splitlines()[-1]}" for e in errors)
                 raise MillraceError(
-                    "dag", dag_id, ", ".join(known) or "none", told or "Read ./millrace logs dag-processor."
+                    "dag", dag_id, ", ".join(known) or "none", problems or "Read ./millrace logs dag-processor."
                 )
             time.sleep(POLL_S)
 
     def trigger(self, dag_id: str, conf: Mapping[str, Any] | None = None) -> str:
         """Start a run of a DAG.
-
-        Args:
-            dag_id: The DAG.
-            conf: Its parameters.
 
         Returns:
             The run's id.
@@ -101,31 +90,11 @@ class AirflowApi:
         return str(run["dag_run_id"])
 
     def run(self, dag_id: str, run_id: str) -> dict[str, Any]:
-        """Read a run.
-
-        Args:
-            dag_id: The DAG.
-            run_id: The run.
-        """
+        """Read a run."""
         return self._send("GET", f"/api/v2/dags/{dag_id}/dagRuns/{run_id}")
-
-    def task_states(self, dag_id: str, run_id: str) -> dict[str, str]:
-        """Read the state of each task of a run.
-
-        Args:
-            dag_id: The DAG.
-            run_id: The run.
-        """
-        found = self._send("GET", f"/api/v2/dags/{dag_id}/dagRuns/{run_id}/taskInstances")
-        return {task["task_id"]: str(task["state"]) for task in found["task_instances"]}
 
     def wait_for_run(self, dag_id: str, run_id: str, timeout_s: float = 300.0) -> str:
         """Wait until a run has ended.
-
-        Args:
-            dag_id: The DAG.
-            run_id: The run.
-            timeout_s: Seconds to wait.
 
         Returns:
             ``success`` or ``failed``.
@@ -142,12 +111,7 @@ class AirflowApi:
         return state
 
     def set_paused(self, dag_id: str, paused: bool) -> None:
-        """Pause or resume a DAG's schedule.
-
-        Args:
-            dag_id: The DAG.
-            paused: Whether it shall be paused.
-        """
+        """Pause or resume a DAG's schedule."""
         self._send("PATCH", f"/api/v2/dags/{dag_id}", json={"is_paused": paused})
 
     def _send(self, method: str, path: str, **request: Any) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Starts a service in a session of its own and stops the whole of it, whoever its processes are by then."""
+"""Starts a service in a session of its own, and stops every process of that session, its leader gone or not."""
 
 from __future__ import annotations
 
@@ -22,13 +22,7 @@ GRACE_S = 15.0
 
 
 def start(service: Service, home: Path, log: Path) -> subprocess.Popen[bytes]:
-    """Start a service as the leader of its own session and process group.
-
-    Args:
-        service: What to start.
-        home: The home of the stack, put into the service's environment.
-        log: File that its output is appended to.
-    """
+    """Start a service as the leader of its own session and process group."""
     # what a person exported for another Airflow or MLflow must not reach this one
     kept = {k: v for k, v in os.environ.items() if not k.startswith(("AIRFLOW", "MLFLOW", "_MLFLOW"))}
     with log.open("ab") as out:
@@ -53,13 +47,13 @@ def members(leader: ProcessId, home: Path) -> list[psutil.Process]:
         leader: The session's leader, as it was started.
         home: The home of the stack.
     """
-    found = []
+    processes = []
     for process in psutil.process_iter():
         with suppress(psutil.Error, OSError):
             in_session = os.getsid(process.pid) == leader.pid and leader.precedes(process.pid)
             if in_session and process.status() != psutil.STATUS_ZOMBIE and _marked(process, leader, home):
-                found.append(process)
-    return found
+                processes.append(process)
+    return processes
 
 
 def _marked(process: psutil.Process, leader: ProcessId, home: Path) -> bool:

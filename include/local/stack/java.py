@@ -37,14 +37,11 @@ class Java:
 def major(version: str) -> int:
     """Read the feature release from a Java version string.
 
-    Args:
-        version: As Java prints it: ``1.8.0_402``, ``17.0.15``, ``21``, ``25-ea``.
-
     Returns:
         The feature release, 0 where the string is no Java version.
     """
-    found = re.match(r"(?:1\.)?(\d+)", version)
-    return int(found.group(1)) if found else 0
+    match = re.match(r"(?:1\.)?(\d+)", version)
+    return int(match.group(1)) if match else 0
 
 
 def candidates() -> Iterator[Path]:
@@ -59,9 +56,6 @@ def candidates() -> Iterator[Path]:
 def inspect(program: Path) -> Java | None:
     """Ask a java program for its version and home.
 
-    Args:
-        program: Path of ``bin/java``.
-
     Returns:
         The installation, or None where it does not run.
     """
@@ -69,13 +63,13 @@ def inspect(program: Path) -> Java | None:
         return None
     try:
         # the one way to learn both that needs no guess about links and wrapper scripts
-        told = subprocess.run(
+        output = subprocess.run(
             [str(program), "-XshowSettings:properties", "-version"], capture_output=True, text=True, timeout=60
         ).stderr
     except (OSError, subprocess.TimeoutExpired):
         return None
-    home = re.search(r"^\s*java\.home = (.+)$", told, re.M)
-    version = re.search(r"^\s*java\.version = (\S+)$", told, re.M)
+    home = re.search(r"^\s*java\.home = (.+)$", output, re.M)
+    version = re.search(r"^\s*java\.version = (\S+)$", output, re.M)
     return Java(Path(home.group(1).strip()), version.group(1)) if home and version else None
 
 
@@ -96,11 +90,7 @@ def find() -> tuple[Java | None, Java | None]:
 
 
 def missing(old: Java | None) -> MillraceError:
-    """Say in one line what to install.
-
-    Args:
-        old: The Java that was found but is too old.
-    """
+    """Say in one line what to install."""
     return MillraceError(
         "java",
         old.version if old else "none",

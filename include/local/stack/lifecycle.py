@@ -1,4 +1,4 @@
-"""Brings the stack up and down from any process, and tells how it is."""
+"""Brings the stack up and down from any process, and reports how it is."""
 
 from __future__ import annotations
 
@@ -31,9 +31,6 @@ Watch = Callable[[StackRecord], None]
 def status(home: Home) -> StackRecord | None:
     """Read how the stack is.
 
-    Args:
-        home: Whose stack.
-
     Returns:
         Its record, None where it is down. A record that is not ``running`` belongs to a supervisor that was killed.
     """
@@ -47,7 +44,7 @@ def up(home: Home, *, until_pid: int | None = None, wait_s: float = 300.0, watch
         home: Whose stack.
         until_pid: A process at whose end the stack stops by itself; without it the stack runs until ``down``.
         wait_s: Seconds to wait for health.
-        watch: Called with the record at every look.
+        watch: Called with the record at every poll.
 
     Returns:
         The record of the healthy stack.
@@ -70,7 +67,7 @@ def up(home: Home, *, until_pid: int | None = None, wait_s: float = 300.0, watch
             raise _unhealthy(home, "supervisor", f"exit code {child.returncode}")
         time.sleep(POLL_S)
     record = status(home)
-    sick = [name for name, s in record.services.items() if s.state not in ("healthy", "done")] if record else []
+    sick = [name for name, s in record.services.items() if not s.well] if record else []
     raise _unhealthy(home, (sick or ["supervisor"])[0], f"not healthy after {wait_s:g} s")
 
 
@@ -106,10 +103,6 @@ def attached(home: Home, watch: Watch | None = None) -> Iterator[StackRecord]:
     """Hold the stack up for as long as a block runs; it stops even where this process is killed.
 
     A stack that was up before stays up.
-
-    Args:
-        home: Whose stack.
-        watch: Called with the record while it starts.
     """
     mine = not _supervised(home)
     try:
@@ -120,21 +113,12 @@ def attached(home: Home, watch: Watch | None = None) -> Iterator[StackRecord]:
 
 
 def log_files(home: Home) -> dict[str, Path]:
-    """List the components' logs by name.
-
-    Args:
-        home: Whose logs.
-    """
+    """List the components' logs by name."""
     return {path.stem: path for path in sorted(home.logs.glob("*.log"))}
 
 
 def tail(path: Path, lines: int) -> list[str]:
-    """Read the end of a log.
-
-    Args:
-        path: The log.
-        lines: How many lines at most.
-    """
+    """Read the end of a log."""
     with path.open("rb") as log:
         log.seek(0, os.SEEK_END)
         log.seek(max(0, log.tell() - 400 * lines))
@@ -176,11 +160,7 @@ def _spawn(home: Home, until_pid: int | None) -> subprocess.Popen[bytes]:
 
 
 def environment(home: Home) -> dict[str, str]:
-    """Return what a stack is started with: the caller's variables, with paths that hold in any folder.
-
-    Args:
-        home: Whose stack.
-    """
+    """Return what a stack is started with: the caller's variables, with paths that hold in any folder."""
     folders = os.environ.get(FOLDERS, "").split(os.pathsep)
     named = os.pathsep.join(str(Path(folder).expanduser().resolve()) for folder in folders if folder)
     return {

@@ -1,33 +1,30 @@
-"""Shows what set-up and the stack are doing, step by step with seconds; needs nothing but the standard library."""
+"""Shows what set-up and the stack are doing, step by step with seconds, and runs set-up's programs.
+
+Needs nothing but the standard library. A program's output goes to a log, and it never outlives an interrupted set-up
+unnoticed.
+"""
 
 from __future__ import annotations
 
+import os
+import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TextIO
 
 
 def say(text: str, stream: TextIO | None = None) -> None:
-    """Print one line for a person; on stderr, so that a command's own output stays clean.
-
-    Args:
-        text: The line.
-        stream: Where to, stderr by default.
-    """
+    """Print one line for a person; on stderr, so that a command's own output stays clean."""
     print(text, file=stream or sys.stderr, flush=True)
 
 
 @contextmanager
 def step(title: str, stream: TextIO | None = None) -> Iterator[None]:
-    """Show a step's seconds while it runs and once it is done; on a terminal they tick.
-
-    Args:
-        title: What happens, such as ``Python packages``.
-        stream: Where to, stderr by default.
-    """
+    """Show a step's seconds while it runs and once it is done; on a terminal they tick."""
     out = stream or sys.stderr
     started = time.monotonic()
     done = threading.Event()
@@ -53,3 +50,59 @@ def step(title: str, stream: TextIO | None = None) -> Iterator[None]:
         if ticker:
             ticker.join()
         say(("\r" if ticker else "") + line(mark), out)
+
+
+class ProgramFailed(Exception):  # noqa: N818 - what happened, as NotReady and Conflict
+    """A program ended with an error.
+
+    Args:
+        argv: What was run.
+        code: Its exit code.
+        tail: The end of what it printed.
+    """
+
+    def __init__(self, argv: Sequence[str], code: int, tail: str) -> None:
+        self.argv, self.code, self.tail = tuple(argv), code, tail
+        super().__init__(f"{Path(argv[0]).name} ended with exit code {code}\n{tail}")
+
+
+def run(
+    argv: Sequence[str | Path], log: Path, *, env: Mapping[str, str] | None = None, lock_fd: int | None = None
+) -> None:
+    """Run a program to its end with its output appended to a log.
+
+    Args:
+        argv: Program and arguments.
+        log: File that gets stdout and stderr.
+        env: Variables on top of the current environment.
+        lock_fd: Descriptor of the set-up's lock. The child inherits it, so that the lock stays held
+            while a child lives on after its set-up was killed.
+
+    Raises:
+        ProgramFailed: The program's exit code is not 0.
+    """
+    words = [str(a) for a in argv]
+    log.parent.mkdir(parents=True, exist_ok=True)
+    with log.open("ab") as out:
+        out.write(("\n$ " + " ".join(words) + "\n").encode())
+        out.flush()
+        begin = out.tell()
+        child = subprocess.Popen(
+            words,
+            stdin=subprocess.DEVNULL,
+            stdout=out,
+            stderr=subprocess.STDOUT,
+            env={**os.environ, **(env or {})},
+            pass_fds=() if lock_fd is None else (lock_fd,),
+        )
+        try:
+            code = child.wait()
+        except BaseException:
+            child.terminate()
+            child.wait()
+            raise
+    if code:
+        with log.open("rb") as written:
+            written.seek(begin)
+            lines = written.read().decode(errors="replace").strip().splitlines()
+        raise ProgramFailed(words, code, "\n".join(lines[-8:]))

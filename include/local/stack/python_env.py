@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from include.local.stack import java
-from include.local.stack.programs import ProgramFailed
+from include.local.stack.progress import ProgramFailed
 from include.model.errors import MillraceError
 
 Run = Callable[[Sequence[str | Path]], None]
@@ -26,10 +26,10 @@ def stanza(lock: str, package: str) -> str:
     Returns:
         The requirement and its hashes, in pip's own form.
     """
-    found = re.search(rf"^{re.escape(package)}==(?:.*\\\n)*.*\n", lock, re.M)
-    if not found:
+    match = re.search(rf"^{re.escape(package)}==(?:.*\\\n)*.*\n", lock, re.M)
+    if not match:
         raise MillraceError("requirements.lock", package, "a lock that pins it", "Compile the lock again.")
-    return found.group(0)
+    return match.group(0)
 
 
 def usable(venv: Path) -> bool:
@@ -38,11 +38,7 @@ def usable(venv: Path) -> bool:
 
 
 def discard(venv: Path) -> None:
-    """Remove an environment; its name is free at once, however long the removal takes.
-
-    Args:
-        venv: Its folder, which need not exist.
-    """
+    """Remove an environment; its name is free at once, however long the removal takes."""
     discarded = venv.with_name(venv.name + ".discarded")
     shutil.rmtree(discarded, ignore_errors=True)
     if venv.exists():

@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from include.local.stack.files import write_atomically
+from include.local.stack.home import write_atomically
 from include.run_folder.process import ProcessId
 
 STATES = ("waiting", "starting", "healthy", "unhealthy", "done", "backing off", "stopped")
@@ -29,6 +29,11 @@ class ServiceRecord:
     since: float = 0.0
     process: ProcessId | None = None
     restarts: int = 0
+
+    @property
+    def well(self) -> bool:
+        """Whether it does, or did, what it is there for."""
+        return self.state in ("healthy", "done")
 
 
 @dataclass
@@ -57,7 +62,7 @@ class StackRecord:
     @property
     def healthy(self) -> bool:
         """Whether its supervisor runs and every service is healthy or done."""
-        return self.running and all(s.state in ("healthy", "done") for s in self.services.values())
+        return self.running and all(s.well for s in self.services.values())
 
     def write(self, path: Path) -> None:
         """Write it for other processes to read."""
@@ -66,9 +71,6 @@ class StackRecord:
     @classmethod
     def read(cls, path: Path) -> StackRecord | None:
         """Read what another process wrote.
-
-        Args:
-            path: The record's file.
 
         Returns:
             The record, None where there is none or it cannot be understood.

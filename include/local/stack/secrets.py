@@ -9,8 +9,7 @@ import secrets
 from dataclasses import dataclass
 from pathlib import Path
 
-from include.local.stack.files import write_atomically
-from include.local.stack.home import Home
+from include.local.stack.home import Home, write_atomically
 
 ADMIN = "admin"
 
@@ -52,9 +51,6 @@ def password_file(home: Home) -> Path:
 
 def load(home: Home) -> Secrets:
     """Read the secrets, generating what is not there yet.
-
-    Args:
-        home: Whose secrets.
 
     Returns:
         The same values at every call.

@@ -1,4 +1,4 @@
-"""The services of the local stack: how each is started and how its health is told."""
+"""The services of the local stack: how each is started and how its health is checked."""
 
 from __future__ import annotations
 
@@ -11,10 +11,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from include.local.stack import spark_env
-from include.local.stack.files import write_atomically
-from include.local.stack.health import Health, answers, heartbeat
-from include.local.stack.home import REPO, Home
-from include.local.stack.ports import HOST
+from include.local.stack.home import REPO, Home, write_atomically
+from include.local.stack.loopback import HOST, Health, answers, heartbeat
 from include.local.stack.secrets import ADMIN, Secrets, password_file
 
 DATABASE_PATIENCE_S = 60
@@ -56,13 +54,7 @@ def mlflow_url(ports: Mapping[str, int]) -> str:
 
 
 def client_env(home: Home, secrets: Secrets, ports: Mapping[str, int]) -> dict[str, str]:
-    """Give the variables that a client of the stack needs: Airflow's tasks, the console, a user's script.
-
-    Args:
-        home: Where everything is kept.
-        secrets: The stack's secrets.
-        ports: Chosen port by service.
-    """
+    """Give the variables that a client of the stack needs: Airflow's tasks, the console, a user's script."""
     return {
         "MILLRACE_HOME": str(home.root),
         "MLFLOW_TRACKING_URI": mlflow_url(ports),
@@ -73,13 +65,7 @@ def client_env(home: Home, secrets: Secrets, ports: Mapping[str, int]) -> dict[s
 
 
 def airflow_env(home: Home, secrets: Secrets, ports: Mapping[str, int]) -> dict[str, str]:
-    """Give Airflow's configuration as variables, so that no file of it holds a secret.
-
-    Args:
-        home: Where everything is kept.
-        secrets: The stack's secrets.
-        ports: Chosen port by service.
-    """
+    """Give Airflow's configuration as variables, so that no file of it holds a secret."""
     config = {
         "CORE__DAGS_FOLDER": REPO / "dags",
         "CORE__PLUGINS_FOLDER": REPO / "plugins",
@@ -122,12 +108,7 @@ def airflow_env(home: Home, secrets: Secrets, ports: Mapping[str, int]) -> dict[
 
 
 def mlflow_env(home: Home, secrets: Secrets) -> dict[str, str]:
-    """Give the MLflow server's configuration.
-
-    Args:
-        home: Where everything is kept.
-        secrets: The stack's secrets.
-    """
+    """Give the MLflow server's configuration."""
     return {
         "MLFLOW_AUTH_CONFIG_PATH": str(_mlflow_auth_file(home)),
         "MLFLOW_AUTH_ADMIN_USERNAME": ADMIN,
@@ -149,12 +130,7 @@ def _airflow_database(home: Home) -> Path:
 
 
 def write_config(home: Home, secrets: Secrets) -> None:
-    """Write the two files that Airflow and MLflow read their users from, and prepare Airflow's database.
-
-    Args:
-        home: Where everything is kept.
-        secrets: The stack's secrets.
-    """
+    """Write the two files that Airflow and MLflow read their users from, and prepare Airflow's database."""
     write_atomically(home.secrets / "airflow_passwords.json", json.dumps({ADMIN: secrets.admin_password}))
     users = f"sqlite:///{home.mlflow / 'users.db'}".replace("%", "%%")
     # the password is hashed with PBKDF2 at every request otherwise; only this server can change it
@@ -165,74 +141,38 @@ def write_config(home: Home, secrets: Secrets) -> None:
 
 
 def stack_services(home: Home, secrets: Secrets, ports: Mapping[str, int]) -> tuple[Service, ...]:
-    """Define the stack, in the order in which it is listed and, reversed, stopped.
-
-    Args:
-        home: Where everything is kept.
-        secrets: The stack's secrets.
-        ports: Chosen port by service.
-    """
+    """Define the stack, in the order in which it is listed and, reversed, stopped."""
     env = airflow_env(home, secrets, ports)
     monitor = f"{airflow_url(ports)}/api/v2/monitor/health"
     airflow = (sys.executable, "-m", "airflow")
     server = (*airflow, "api-server", f"--host={HOST}", "--workers=1")
     # the scheduler forks the tasks: what it has imported they need not import
     scheduler_env = {**env, "PYTHONPATH": f"{REPO}:{LOCAL_SETTINGS}"}
-    mlflow = (
-        *(
-            sys.executable,
-            "-m",
-            "mlflow",
-            "server",
-            "--app-name=basic-auth",
-            f"--host={HOST}",
-            f"--port={ports['mlflow']}",
-        ),
-        *("--workers=1", f"--backend-store-uri=sqlite:///{home.mlflow / 'mlflow.db'}"),
+    listening = ("--app-name=basic-auth", f"--host={HOST}", f"--port={ports['mlflow']}", "--workers=1")
+    stores = (
+        f"--backend-store-uri=sqlite:///{home.mlflow / 'mlflow.db'}",
         f"--artifacts-destination={home.mlflow / 'artifacts'}",
     )
+    mlflow = (sys.executable, "-m", "mlflow", "server", *listening, *stores)
+    migrated, served = ("migrate",), ("api-server",)
+    api = (*server, "--apps=core", f"--port={ports['airflow']}")
+    # A process of its own: Airflow logs what a person does from within its event loop. Where a task's report holds
+    # the database's lock just then, and needs the same loop to give it back, both would wait for a minute.
+    execution = (*server, "--apps=execution", f"--port={ports['execution']}")
+    scheduler, triggerer = ((*airflow, name, "--skip-serve-logs") for name in ("scheduler", "triggerer"))
     return (
         Service("migrate", (*airflow, "db", "migrate"), env),
         Service("mlflow", mlflow, mlflow_env(home, secrets), answers(f"{mlflow_url(ports)}/health")),
-        Service(
-            "api-server", (*server, "--apps=core", f"--port={ports['airflow']}"), env, answers(monitor), ("migrate",)
-        ),
-        # A process of its own: Airflow logs what a person does from within its event loop. Where a task's report holds
-        # the database's lock just then, and needs the same loop to give it back, both would wait for a minute.
-        Service(
-            "execution-api",
-            (*server, "--apps=execution", f"--port={ports['execution']}"),
-            env,
-            answers(f"{execution_url(ports)}health"),
-            ("migrate",),
-        ),
-        Service(
-            "scheduler",
-            (*airflow, "scheduler", "--skip-serve-logs"),
-            scheduler_env,
-            heartbeat(monitor, "scheduler"),
-            ("api-server", "execution-api"),
-        ),
-        Service(
-            "dag-processor", (*airflow, "dag-processor"), env, heartbeat(monitor, "dag_processor"), ("api-server",)
-        ),
-        Service(
-            "triggerer",
-            (*airflow, "triggerer", "--skip-serve-logs"),
-            env,
-            heartbeat(monitor, "triggerer"),
-            ("api-server",),
-        ),
+        Service("api-server", api, env, answers(monitor), migrated),
+        Service("execution-api", execution, env, answers(f"{execution_url(ports)}health"), migrated),
+        Service("scheduler", scheduler, scheduler_env, heartbeat(monitor, "scheduler"), (*served, "execution-api")),
+        Service("dag-processor", (*airflow, "dag-processor"), env, heartbeat(monitor, "dag_processor"), served),
+        Service("triggerer", triggerer, env, heartbeat(monitor, "triggerer"), served),
     )
 
 
 def addresses(home: Home, ports: Mapping[str, int]) -> dict[str, str]:
-    """Tell a person where the pages are and where the password is kept.
-
-    Args:
-        home: Where everything is kept.
-        ports: Chosen port by service.
-    """
+    """Tell a person where the pages are and where the password is kept."""
     return {
         "airflow": airflow_url(ports),
         "mlflow": mlflow_url(ports),

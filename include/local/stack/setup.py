@@ -14,16 +14,13 @@ import json
 import os
 import shutil
 import signal
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import IO
 
-from include.local.stack import class_archive, jars, java, programs, python_env, spark_env
-from include.local.stack.files import write_atomically
-from include.local.stack.home import REPO
-from include.local.stack.programs import ProgramFailed
-from include.local.stack.progress import say, step
+from include.local.stack import java, python_env, spark_env, spark_files
+from include.local.stack.home import REPO, write_atomically
+from include.local.stack.progress import ProgramFailed, run, say, step
 from include.model.errors import MillraceError
 
 LOCK = REPO / "requirements.lock"
@@ -31,6 +28,8 @@ STAMP = spark_env.SHARE / "ready.json"
 PACKAGES_STAMP = spark_env.SHARE / "packages"
 INSTALLING = spark_env.SHARE / "installing"
 LOG = REPO / "var" / "logs" / "setup.log"
+Run = Callable[..., None]
+"""Runs a program, with variables on top of the environment; raises ProgramFailed."""
 
 
 def main(args: list[str]) -> int:
@@ -74,7 +73,7 @@ def ready() -> str | None:
         java_home = str(stamp["java_home"])
     except (OSError, ValueError, KeyError):
         return None
-    whole = stamp.get("key") == _key() and (Path(java_home) / "bin" / "java").exists() and jars.present()
+    whole = stamp.get("key") == _key() and (Path(java_home) / "bin" / "java").exists() and spark_files.jars_present()
     # an explicit JAVA_HOME that differs is looked at again
     named = os.environ.get("JAVA_HOME")
     same_java = not named or Path(named).resolve() == Path(java_home).resolve()
@@ -104,23 +103,26 @@ def ensure() -> str:
         MillraceError: Something has to be installed or mended by a person.
         ProgramFailed: A program of set-up failed; its output is in the log.
     """
-    with _one_at_a_time() as lock:
+    with _one_at_a_time() as run_logged:
         if done := ready():
             return done
         say("Setting up Millrace in this folder; later starts skip this.")
         STAMP.unlink(missing_ok=True)
-        found = _java(lock)
-        _packages(lock)
-        # Spark takes the Java that was checked
-        spark = {"JAVA_HOME": str(found.home)}
-        _jars(lock, spark)
-        _archive(lock, found, spark)
-        write_atomically(STAMP, json.dumps({"key": _key(), "java_home": str(found.home)}), 0o644)
-        return str(found.home)
+        jre = _java(run_logged)
+        _packages(run_logged)
+
+        def run_spark(argv: Sequence[str | Path], env: Mapping[str, str]) -> None:
+            run_logged(argv, {**env, "JAVA_HOME": str(jre.home)})  # Spark takes the Java that was checked
+
+        _jars(run_spark)
+        _archive(run_spark, jre.version)
+        write_atomically(STAMP, json.dumps({"key": _key(), "java_home": str(jre.home)}), 0o644)
+        return str(jre.home)
 
 
 @contextmanager
-def _one_at_a_time() -> Iterator[IO[str]]:
+def _one_at_a_time() -> Iterator[Run]:
+    """Hold set-up's lock; yield what runs a program under it, with its output in the log."""
     path = REPO / "var" / "setup.lock"
     path.parent.mkdir(exist_ok=True)
     with path.open("w") as lock:
@@ -129,7 +131,11 @@ def _one_at_a_time() -> Iterator[IO[str]]:
         except BlockingIOError:
             say("Another set-up of this folder is running; waiting for it.")
             fcntl.flock(lock, fcntl.LOCK_EX)
-        yield lock
+
+        def run_logged(argv: Sequence[str | Path], env: Mapping[str, str] | None = None) -> None:
+            run(argv, LOG, env=env, lock_fd=lock.fileno())
+
+        yield run_logged
 
 
 @contextmanager
@@ -143,25 +149,21 @@ def _scratch(name: str) -> Iterator[Path]:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def _run(lock: IO[str], argv: Sequence[str | Path], env: Mapping[str, str] | None = None) -> None:
-    programs.run(argv, LOG, env=env, lock_fd=lock.fileno())
-
-
-def _java(lock: IO[str]) -> java.Java:
+def _java(run: Run) -> java.Java:
     found, old = java.find()
     if found is None and java.may_install():
         say(f"  no Java {java.OLDEST}+ here: installing the system package {java.PACKAGE}")
         quiet = {"DEBIAN_FRONTEND": "noninteractive"}
         with step(f"Java ({java.PACKAGE})"), suppress(ProgramFailed):
-            _run(lock, ["apt-get", "update"], quiet)
-            _run(lock, ["apt-get", "install", "-y", "--no-install-recommends", java.PACKAGE], quiet)
+            run(["apt-get", "update"], quiet)
+            run(["apt-get", "install", "-y", "--no-install-recommends", java.PACKAGE], quiet)
         found, old = java.find()
     if found is None:
         raise java.missing(old)
     return found
 
 
-def _packages(lock: IO[str]) -> None:
+def _packages(run: Run) -> None:
     kept = PACKAGES_STAMP.read_text(encoding="utf-8") if PACKAGES_STAMP.is_file() else ""
     if python_env.usable(spark_env.VENV) and kept == _packages_key() and not INSTALLING.exists():
         return
@@ -174,25 +176,25 @@ def _packages(lock: IO[str]) -> None:
         PACKAGES_STAMP.unlink(missing_ok=True)
         INSTALLING.touch()
         if fresh:
-            python_env.create(spark_env.VENV, lambda argv: _run(lock, argv), say)
-        python_env.install(spark_env.VENV, LOCK, spark_env.SHARE, lambda argv: _run(lock, argv), say)
+            python_env.create(spark_env.VENV, run, say)
+        python_env.install(spark_env.VENV, LOCK, spark_env.SHARE, run, say)
         INSTALLING.unlink()
         write_atomically(PACKAGES_STAMP, _packages_key(), 0o644)
 
 
-def _jars(lock: IO[str], env: Mapping[str, str]) -> None:
-    if jars.present():
+def _jars(run: spark_files.Run) -> None:
+    if spark_files.jars_present():
         return
     with step("Delta jars"), _scratch("resolving") as scratch:
-        jars.fetch(scratch, lambda argv, more: _run(lock, argv, {**more, **env}))
+        spark_files.fetch_jars(scratch, run)
 
 
-def _archive(lock: IO[str], found: java.Java, env: Mapping[str, str]) -> None:
-    if class_archive.current(found.version):
+def _archive(run: spark_files.Run, java_version: str) -> None:
+    if spark_files.archive_current(java_version):
         return
     try:
         with step("Spark class archive"), _scratch("training") as scratch:
-            class_archive.make(found.version, scratch, lambda argv, more: _run(lock, argv, {**more, **env}))
+            spark_files.make_archive(java_version, scratch, run)
     except (ProgramFailed, OSError) as error:
         spark_env.ARCHIVE.unlink(missing_ok=True)
         say(f"  drivers will start more slowly: no class archive ({str(error).splitlines()[0]})")

@@ -58,8 +58,8 @@ def spark_home() -> Path:
     Raises:
         MillraceError: PySpark is not installed.
     """
-    for found in VENV.glob("lib/python*/site-packages/pyspark"):
-        return found
+    for folder in VENV.glob("lib/python*/site-packages/pyspark"):
+        return folder
     raise MillraceError("pyspark", "none", "installed in .venv", "Run ./millrace setup.")
 
 

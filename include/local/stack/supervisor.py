@@ -19,7 +19,7 @@ from typing import IO
 
 from include.local.stack import groups, secrets
 from include.local.stack.home import Home
-from include.local.stack.ports import choose
+from include.local.stack.loopback import choose
 from include.local.stack.record import ServiceRecord, StackRecord
 from include.local.stack.services import Service, stack_services, write_config
 from include.run_folder.process import ProcessId
@@ -44,7 +44,7 @@ def lock_path(home: Home) -> Path:
 
 
 class Supervisor:
-    """Runs services until it is told to stop.
+    """Runs services until it is asked to stop.
 
     Args:
         services: What to run; a service names only earlier ones in ``after``.
@@ -96,7 +96,7 @@ class Supervisor:
     def _tend(self, service: Service) -> None:
         record = self.record.services[service.name]
         if record.state == "waiting":
-            if all(self.record.services[name].state in ("healthy", "done") for name in service.after):
+            if all(self.record.services[name].well for name in service.after):
                 self._start(service)
         elif record.state == "backing off":
             if time.monotonic() >= self._due[service.name]:
@@ -145,7 +145,7 @@ class Supervisor:
         if record.state == state:
             return
         record.state, record.since = state, time.time()
-        if self.record.healthy_s is None and all(s.state in ("healthy", "done") for s in self.record.services.values()):
+        if self.record.healthy_s is None and all(s.well for s in self.record.services.values()):
             self.record.healthy_s = round(time.time() - self.record.started, 2)
         self._write()
 
@@ -169,10 +169,6 @@ class Supervisor:
 
 def stop_orphans(home: Home, grace_s: float = groups.GRACE_S) -> int:
     """Stop what a supervisor left behind that did not stop itself.
-
-    Args:
-        home: Whose stack.
-        grace_s: Seconds that they have before they are killed.
 
     Returns:
         How many processes were found alive.
@@ -198,9 +194,6 @@ def _locked(lock: IO[str]) -> bool:
 
 def main(args: Sequence[str]) -> int:
     """Supervise the stack of ``MILLRACE_HOME``.
-
-    Args:
-        args: Command line arguments.
 
     Returns:
         0, or ALREADY_SUPERVISED.

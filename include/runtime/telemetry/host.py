@@ -116,21 +116,21 @@ class HostCpu:
                 if first:  # what they spent before the first sample belongs to no batch
                     self._spent[member.pid] = _spent_s(member)
 
-    def _at(self, moment: float) -> _Sample | None:
-        """Return the sample at a moment, interpolated; the nearest one outside of what was sampled."""
+    def _at(self, time_s: float) -> _Sample | None:
+        """Return the sample at a time, interpolated; the nearest one outside of what was sampled."""
         if not self._samples:
             return None
         later = None
         for sample in reversed(self._samples):
-            if sample.time <= moment:
-                return sample if later is None else _between(sample, later, moment)
+            if sample.time <= time_s:
+                return sample if later is None else _between(sample, later, time_s)
             later = sample
         return self._samples[0]
 
 
-def _between(a: _Sample, b: _Sample, moment: float) -> _Sample:
-    share = (moment - a.time) / (b.time - a.time)
-    return _Sample(moment, a.host_s + share * (b.host_s - a.host_s), a.own_s + share * (b.own_s - a.own_s))
+def _between(a: _Sample, b: _Sample, time_s: float) -> _Sample:
+    share = (time_s - a.time) / (b.time - a.time)
+    return _Sample(time_s, a.host_s + share * (b.host_s - a.host_s), a.own_s + share * (b.own_s - a.own_s))
 
 
 def _spent_s(process: psutil.Process) -> float:

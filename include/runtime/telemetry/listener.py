@@ -5,10 +5,11 @@ from __future__ import annotations
 import json
 import logging
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
-from typing import Any
+from pathlib import Path
+from typing import Any, TypeVar
 
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming.listener import (
@@ -19,19 +20,20 @@ from pyspark.sql.streaming.listener import (
     StreamingQueryListener,
 )
 
+from include.lake.store import Lake
 from include.model.telemetry import BatchMetrics
-from include.runtime.identity import AppIdentity
-from include.runtime.offsets import descriptions, newest
-from include.runtime.telemetry import progress as events
+from include.runtime.telemetry import batches
+from include.runtime.telemetry.batches import AppIdentity
+from include.runtime.telemetry.execution import ExecutedPlan, Executions, StageReader
 from include.runtime.telemetry.host import HostCpu
 from include.runtime.telemetry.operators import operators
-from include.runtime.telemetry.plan import Executions, Plan
-from include.runtime.telemetry.positions import Positions
-from include.runtime.telemetry.stages import StageReader
+from include.runtime.telemetry.positions import Positions, newest_batch, source_names
 from include.runtime.telemetry.writer import Entry, Writer
 
 LOG = logging.getLogger(__name__)
+T = TypeVar("T")
 SAMPLE_AGE_S = 0.2
+EVENTS_TIMEOUT_MS = 5000
 
 
 @dataclass
@@ -61,7 +63,7 @@ class TelemetryListener(StreamingQueryListener):  # type: ignore[misc]
     def __init__(self, spark: SparkSession, identity: AppIdentity, writer: Writer, host: HostCpu) -> None:
         self._spark, self._identity, self._writer, self._host = spark, identity, writer, host
         self._runs: dict[str, _Run] = {}
-        self._told: set[str] = set()
+        self._reported: set[str] = set()
 
     def onQueryStarted(self, event: QueryStartedEvent) -> None:  # noqa: N802 - Spark's name
         """Note the run."""
@@ -85,16 +87,16 @@ class TelemetryListener(StreamingQueryListener):  # type: ignore[misc]
         plan = self._plan(run, batch_id)  # first: the next batch replaces it
         facts: dict[str, Any] = json.loads(progress.json)
         position = run.positions.of(facts["sources"])
-        stages = self._optional("stages", lambda: run.stages.read(batch_id)) or ()
+        stages = self._guarded("stages", lambda: run.stages.read(batch_id)) or ()
         self._host.sample(SAMPLE_AGE_S)
-        end = events.ended(facts).timestamp()
-        started = end - events.durations_ms(facts).get("triggerExecution", 0) / 1000.0
-        repeats = events.repeats(facts, position)
-        found = self._optional(
+        end = batches.ended(facts).timestamp()
+        started = end - batches.durations_ms(facts).get("triggerExecution", 0) / 1000.0
+        repeats = batches.repeats(facts, position)
+        ran = self._guarded(
             "operators",
-            lambda: operators(plan, stages, self._identity.slots, repeats, events.has_foreach_batch(facts)),
+            lambda: operators(plan, stages, self._identity.slots, repeats, batches.has_foreach_batch(facts)),
         )
-        row = events.batch(facts, self._identity, position, found or (), self._host.other_ratio(started, end))
+        row = batches.batch_metrics(facts, self._identity, position, ran or (), self._host.other_ratio(started, end))
         run.last, run.sources, run.marked_at = row, tuple(facts["sources"]), time.monotonic()
         self._writer.add(Entry(row, str(progress.id), batch_id))
 
@@ -123,17 +125,17 @@ class TelemetryListener(StreamingQueryListener):  # type: ignore[misc]
         self._writer.add(Entry(marker, f"{query_id}/idle", int(now.timestamp() * 1000)))
 
     def _resume(self, run: _Run, query_id: str) -> None:
-        """Take a query's place from its log: one that starts on a silent source has no batch that tells it."""
+        """Take a query's place from its log: one that starts on a silent source has no batch to read it from."""
         query = self._spark._jsparkSession.streams().get(query_id)
         if query is None:
             return
-        number, ends = newest(query.streamingQuery())
+        number, ends = newest_batch(query.streamingQuery())
         if number < 0:
             return
-        named = zip(descriptions(query.streamingQuery()), ends, strict=True)
+        named = zip(source_names(query.streamingQuery()), ends, strict=True)
         run.sources = tuple({"description": source, "endOffset": end} for source, end in named)
         facts = {"id": query_id, "name": query.name(), "batchId": number, "timestamp": datetime.now(UTC).isoformat()}
-        run.last = events.batch(facts, self._identity, run.positions.of(run.sources), (), None)
+        run.last = batches.batch_metrics(facts, self._identity, run.positions.of(run.sources), (), None)
 
     def _run(self, query_id: str, run_id: str) -> _Run:
         if run_id not in self._runs:
@@ -145,24 +147,57 @@ class TelemetryListener(StreamingQueryListener):  # type: ignore[misc]
                 run.executions = Executions(query.streamingQuery())
         return run
 
-    def _plan(self, run: _Run, batch_id: int) -> Plan | None:
+    def _plan(self, run: _Run, batch_id: int) -> ExecutedPlan | None:
         executions = run.executions
-        return None if executions is None else self._optional("plan", lambda: executions.plan(batch_id))
+        return None if executions is None else self._guarded("plan", lambda: executions.plan(batch_id))
 
-    def _optional(self, what: str, measure: Any) -> Any:
+    def _guarded(self, what: str, measure: Callable[[], T]) -> T | None:
         try:
             return measure()
         except Exception as error:
-            self._tell(what, error)
+            if what not in self._reported:
+                self._reported.add(what)
+                LOG.warning("Telemetry could not measure %s, the stream goes on: %s", what, error)
             return None
 
-    def _guarded(self, what: str, work: Any) -> None:
-        try:
-            work()
-        except Exception as error:
-            self._tell(what, error)
 
-    def _tell(self, what: str, error: Exception) -> None:
-        if what not in self._told:
-            self._told.add(what)
-            LOG.warning("Telemetry could not measure %s, the stream goes on: %s", what, error)
+class Telemetry:
+    """The telemetry of one driver.
+
+    Attributes:
+        host: Processor time of the host and of the driver's processes.
+
+    Args:
+        spark: The session whose queries are measured.
+        identity: The app.
+        lake_root: The lake's folder.
+        period_s: Interval between two evaluations, seconds.
+    """
+
+    def __init__(self, spark: SparkSession, identity: AppIdentity, lake_root: Path, period_s: float) -> None:
+        self.host = host = HostCpu()
+        self._spark = spark
+        self._writer = Writer(Lake(lake_root), identity, period_s, host)
+        self._listener = TelemetryListener(spark, identity, self._writer, host)
+        spark.streams.addListener(self._listener)
+
+    def flush(self) -> bool:
+        """Commit all batches that ended before this call; False if the lake could not be written."""
+        self._await_events()
+        return self._writer.flush()
+
+    def close(self) -> None:
+        """Wait for Spark's last events, commit them and end; safe to repeat, and after the session's end."""
+        self._await_events()
+        try:
+            self._spark.streams.removeListener(self._listener)
+        except Exception as error:
+            LOG.debug("The session is gone: %s", error)
+        self._writer.close()
+
+    def _await_events(self) -> None:
+        # Spark hands events over from a queue: those of the last batch are lost unless it is empty
+        try:
+            self._spark.sparkContext._jsc.sc().listenerBus().waitUntilEmpty(EVENTS_TIMEOUT_MS)
+        except Exception as error:
+            LOG.debug("Events may be missing: %s", error)

@@ -17,8 +17,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from include.model.telemetry import OperatorBatch
-from include.runtime.telemetry.plan import Boundary, Node, Plan
-from include.runtime.telemetry.stages import Stage
+from include.runtime.telemetry.execution import Boundary, ExecutedPlan, Node, Stage
 
 WRAPPERS = frozenset({"InputAdapter", "ColumnarToRow", "RowToColumnar", "Project", "Exchange", "BroadcastExchange"})
 
@@ -32,7 +31,7 @@ class _Fragment:
 
 
 def operators(
-    plan: Plan | None, stages: Sequence[Stage], slots: int, repeats: int = 1, foreach_batch: bool = False
+    plan: ExecutedPlan | None, stages: Sequence[Stage], slots: int, repeats: int = 1, foreach_batch: bool = False
 ) -> tuple[OperatorBatch, ...]:
     """Return the operators of a batch, sources first.
 
@@ -48,7 +47,7 @@ def operators(
         main = _main_job(stages)
         ran = [(i, s) for i, s in enumerate(main) if s.tasks]
         return tuple(_operator(f"{i}.stage", "stage", s.tasks, slots, useful_ms=s.run_ms) for i, s in ran)
-    found: list[OperatorBatch] = []
+    result: list[OperatorBatch] = []
     used: set[Stage] = set()
     for fragment in _fragments(plan):
         own = [s for s in stages if fragment.end.rdd is not None and fragment.end.rdd in s.rdds]
@@ -57,14 +56,14 @@ def operators(
         run_ms = sum(s.run_ms for s in own) if own else None
         for node, rows_in, useful_ms in _split(fragment, run_ms):
             rows = (_once(rows_in, repeats), _once(_rows_out(fragment, node), repeats))
-            found.append(_operator(f"{len(found)}.{_slug(node.name)}", node.name, tasks, slots, rows, useful_ms))
+            result.append(_operator(f"{len(result)}.{_slug(node.name)}", node.name, tasks, slots, rows, useful_ms))
     if foreach_batch and used:
         first = min(s.job for s in used)
         own = [s for s in stages if s not in used and s.job >= first]
         if own:
             tasks, useful_ms = max(s.tasks for s in own), sum(s.run_ms for s in own)
-            found.append(_operator("sink.foreachBatch", "foreachBatch", tasks, slots, useful_ms=useful_ms))
-    return tuple(o for o in found if o.tasks != 0)  # a batch without rows only moves a watermark: it reads nothing
+            result.append(_operator("sink.foreachBatch", "foreachBatch", tasks, slots, useful_ms=useful_ms))
+    return tuple(o for o in result if o.tasks != 0)  # a batch without rows only moves a watermark: it reads nothing
 
 
 def _operator(
@@ -137,7 +136,7 @@ def _rows_out(fragment: _Fragment, node: Node) -> int | None:
     return node.rows if node.python_ms is not None else fragment.nodes[-1].rows
 
 
-def _fragments(plan: Plan) -> list[_Fragment]:
+def _fragments(plan: ExecutedPlan) -> list[_Fragment]:
     done: list[_Fragment] = []
 
     def visit(node: Node, into: _Fragment) -> None:

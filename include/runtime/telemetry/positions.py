@@ -1,11 +1,12 @@
 """Where a query stands in its sources: rows waiting, rows ever committed, rows read, each exact or None.
 
-Delta sources are counted in the table's log. Kafka's progress names the end of every partition. Other sources tell no
-rows. Several sources are summed; one that does not tell makes the sum None, as half a backlog would mislead.
+Delta sources are counted in the table's log. Kafka's progress names the end of every partition. Other sources report no
+rows. Several sources are summed; one that does not report makes the sum None, as half a backlog would mislead.
 """
 
 from __future__ import annotations
 
+import json
 import logging
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -40,13 +41,13 @@ class Positions:
     """Follows the sources of one query run.
 
     Args:
-        open_source: Opens a Delta table's log; for tests.
+        open_source: Opens a Delta table's log; a double in tests.
     """
 
     def __init__(self, open_source: Callable[..., DeltaSource] = DeltaSource) -> None:
         self._open = open_source
         self._tables: dict[tuple[str, str], DeltaSource] = {}
-        self._told: set[str] = set()
+        self._reported: set[str] = set()
 
     def of(self, sources: Sequence[Mapping[str, Any]]) -> Position:
         """Return the place after a batch, from the ``sources`` of its progress event."""
@@ -58,13 +59,13 @@ class Positions:
     def _one(self, source: Mapping[str, Any]) -> Position:
         description = str(source.get("description", ""))
         try:
-            if found := DELTA.match(description):
-                return self._delta(found[1], source)
+            if table := DELTA.match(description):
+                return self._delta(table[1], source)
             if description.startswith("Kafka"):
                 return kafka(source)
         except Exception as error:
-            if description not in self._told:  # a source that cannot be counted is no reason to stop
-                self._told.add(description)
+            if description not in self._reported:  # a source that cannot be counted is no reason to stop
+                self._reported.add(description)
                 LOG.warning("No backlog of %s: %s", description, error)
         return UNKNOWN
 
@@ -120,3 +121,25 @@ def _offsets(value: object) -> dict[tuple[str, str], int] | None:
 
 def _sum(rows: Sequence[int | None]) -> int | None:
     return None if None in rows else sum(r for r in rows if r is not None)
+
+
+def newest_batch(query: Any) -> tuple[int, list[Any]]:
+    """Return number and end offsets of a query's newest batch, -1 and none before the first.
+
+    From the query's own log of offsets (internal to Spark: pinned with its version, held by tests).
+
+    Args:
+        query: Spark's own query, ``StreamExecution``.
+    """
+    batch = query.offsetLog().getLatest()
+    if batch.isEmpty():
+        return -1, []
+    offsets = batch.get()._2().offsets()
+    ends = [offsets.apply(n) for n in range(offsets.size())]
+    return int(batch.get()._1()), [json.loads(end.get().json()) if end.isDefined() else None for end in ends]
+
+
+def source_names(query: Any) -> list[str]:
+    """Return the sources of a query as its progress names them, in the order of its offsets."""
+    sources = query.sources()
+    return [str(sources.apply(n).toString()) for n in range(sources.size())]

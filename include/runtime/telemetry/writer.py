@@ -16,7 +16,7 @@ from include.lake.store import Lake
 from include.model.errors import Conflict, MillraceError
 from include.model.telemetry import AppMetrics, BatchMetrics
 from include.run_folder import generation
-from include.runtime.identity import AppIdentity
+from include.runtime.telemetry.batches import AppIdentity
 from include.runtime.telemetry.host import HostCpu
 
 LOG = logging.getLogger(__name__)
@@ -48,7 +48,7 @@ class Writer:
     Args:
         lake: The lake.
         identity: The app that writes.
-        period_s: Interval between two looks, seconds.
+        period_s: Interval between two evaluations, seconds.
         host: Processor time of the host.
     """
 
@@ -58,7 +58,7 @@ class Writer:
         prefix = f"{identity.pipeline}/{identity.app}"
         fence = generation.fence(identity.pipeline, identity.app)
         self._table = FencedTable(lake, "telemetry/batches", fence, identity.generation)
-        # a waiting successor tells of itself beside its predecessor
+        # a waiting successor reports beside its predecessor
         self._apps_id = f"{prefix}/apps/{identity.generation}"
         self._buffer: deque[Entry] = deque(maxlen=BUFFER_BATCHES)
         self._mutex = threading.Lock()  # the buffer

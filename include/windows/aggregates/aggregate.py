@@ -17,7 +17,8 @@ from pyspark.sql.pandas.types import to_arrow_type
 from pyspark.sql.types import DataType, StructType
 
 from include.model.errors import MillraceError
-from include.windows.aggregates.part import Count, Greatest, Least, Moments, Pair, Part, State, Sum
+from include.windows.aggregates import part
+from include.windows.aggregates.part import Pair, Part, State
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,22 +45,22 @@ class Aggregate:
 def count(column: Any = "*") -> Aggregate:
     """Count rows, or the values of a column that are not null."""
     rows = isinstance(column, str) and column == "*"
-    return Aggregate((Count(() if rows else (column,)),), _first, sf.count(column))
+    return Aggregate((part.count(*(() if rows else (column,))),), _first, sf.count(column))
 
 
 def sum(column: Any) -> Aggregate:
     """Add a column up; null where all values are."""
-    return Aggregate((Sum((column,)),), _first, sf.sum(column))
+    return Aggregate((part.total(column),), _first, sf.sum(column))
 
 
 def min(column: Any) -> Aggregate:
     """Return the least value; NaN is the largest number."""
-    return Aggregate((Least((column,)),), _first, sf.min(column))
+    return Aggregate((part.least(column),), _first, sf.min(column))
 
 
 def max(column: Any) -> Aggregate:
     """Return the greatest value; NaN is the largest number."""
-    return Aggregate((Greatest((column,)),), _first, sf.max(column))
+    return Aggregate((part.greatest(column),), _first, sf.max(column))
 
 
 def avg(column: Any) -> Aggregate:
@@ -68,27 +69,27 @@ def avg(column: Any) -> Aggregate:
     def mean(merged: Sequence[Column]) -> Column:
         return merged[0] / merged[1]
 
-    return Aggregate((Sum((column,), mean=True), Count((column,))), mean, sf.avg(column))
+    return Aggregate((part.total(column, of_mean=True), part.count(column)), mean, sf.avg(column))
 
 
 def var_pop(column: Any) -> Aggregate:
     """Return the variance of the values."""
-    return Aggregate((Moments((column,)),), lambda m: _variance(m[0], 0), sf.var_pop(column))
+    return Aggregate((part.moments(column),), lambda m: _variance(m[0], 0), sf.var_pop(column))
 
 
 def var_samp(column: Any) -> Aggregate:
     """Return the variance of a population of which the values are a sample."""
-    return Aggregate((Moments((column,)),), lambda m: _variance(m[0], 1), sf.var_samp(column))
+    return Aggregate((part.moments(column),), lambda m: _variance(m[0], 1), sf.var_samp(column))
 
 
 def stddev_pop(column: Any) -> Aggregate:
     """Return the standard deviation of the values."""
-    return Aggregate((Moments((column,)),), lambda m: sf.sqrt(_variance(m[0], 0)), sf.stddev_pop(column))
+    return Aggregate((part.moments(column),), lambda m: sf.sqrt(_variance(m[0], 0)), sf.stddev_pop(column))
 
 
 def stddev_samp(column: Any) -> Aggregate:
     """Return the standard deviation of a population of which the values are a sample."""
-    return Aggregate((Moments((column,)),), lambda m: sf.sqrt(_variance(m[0], 1)), sf.stddev_samp(column))
+    return Aggregate((part.moments(column),), lambda m: sf.sqrt(_variance(m[0], 1)), sf.stddev_samp(column))
 
 
 def stddev(column: Any) -> Aggregate:
@@ -138,12 +139,12 @@ def user_defined(
     kind = to_arrow_type(DataType.fromDDL(returns), timezone="UTC")
 
     def result(collected: pa.Array) -> pa.Array:
-        found = []
+        results = []
         for states in collected.to_pylist():
             ordered = sorted(states, key=lambda s: s["at"])
             merged = reduce(merge, (tuple(s["state"][n] for n in names) for s in ordered))
-            found.append(finish(merged))
-        return pa.array(found, kind)
+            results.append(finish(merged))
+        return pa.array(results, kind)
 
     finished = sf.arrow_udf(result, returns)
     return Aggregate((State(tuple(columns), init, update, state),), lambda m: finished(m[0]), None, name)

@@ -96,13 +96,13 @@ class Fold:
             columns["row"] = pa.array(range(len(rows)), pa.int64())
             wanted.append(("row", "list"))
         grouped = pa.table(columns).group_by(keys, use_threads=False).aggregate(wanted)
-        found = {name: grouped[key] for name, key in zip(self.by, keys, strict=True)}
+        output = {name: grouped[key] for name, key in zip(self.by, keys, strict=True)}
         for step in self.steps:
             if isinstance(step, StateStep):
-                found[step.output] = _states(step, rows, grouped["row_list"], self.schema.field(step.output).type)
+                output[step.output] = _states(step, rows, grouped["row_list"], self.schema.field(step.output).type)
             else:
-                found[step.output] = finishers[step.output](grouped)
-        return pa.table({field.name: _cast(found[field.name], field.type) for field in self.schema})
+                output[step.output] = finishers[step.output](grouped)
+        return pa.table({field.name: _cast(output[field.name], field.type) for field in self.schema})
 
 
 def _chunks(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.Table]:
@@ -147,7 +147,7 @@ def _count(i: str, inputs: Sequence[Any], checked: bool) -> Parts:
 def _sum(i: str, inputs: Sequence[Any], checked: bool) -> Parts:
     values = inputs[0]
     if checked and pa.types.is_integer(values.type) and _may_overflow(values):
-        # wide enough for any sum of a chunk; the cast back to a long tells of an overflow
+        # wide enough for any sum of a chunk; the cast back to a long finds an overflow
         values = values.cast(pa.decimal128(38, 0))
     return {i: values}, [(i, "sum")], lambda t: t[f"{i}_sum"]
 

@@ -23,7 +23,7 @@ from pyspark.sql.types import (
 from include.model.errors import MillraceError
 from include.windows.aggregates import fold
 from include.windows.aggregates.aggregate import Aggregate
-from include.windows.aggregates.part import Sum
+from include.windows.aggregates.part import Named
 
 NESTED = (ArrayType, MapType, StructType, VariantType)
 """Types of columns that rows are not grouped by: Arrow cannot, and Python cannot hash their values."""
@@ -32,7 +32,7 @@ cloudpickle.register_pickle_by_value(fold)
 
 
 @dataclass(frozen=True)
-class Plan:
+class AggregationPlan:
     """Aggregates over the rows of one frame.
 
     Attributes:
@@ -113,8 +113,8 @@ class Plan:
         self._check_arrow(prepared)
         fields = [prepared.schema[at], *(prepared.schema[k] for k in self._keys)]
         fields += [StructField(_part(i), p.kind(self.rows, columns)) for i, (p, _, columns) in enumerate(self._parts)]
-        found = [part.step(tuple(names), _part(i)) for i, (part, names, _) in enumerate(self._parts)]
-        steps = (fold.Step("max", (at,), at), *(step for step in found if step is not None))
+        partials = [part.step(tuple(names), _part(i)) for i, (part, names, _) in enumerate(self._parts)]
+        steps = (fold.Step("max", (at,), at), *(step for step in partials if step is not None))
         schema = StructType([StructField(f.name, f.dataType) for f in fields])
         session = self.rows.sparkSession
         arrow = to_arrow_schema(schema, timezone=session.conf.get("spark.sql.session.timeZone"))
@@ -134,7 +134,7 @@ class Plan:
             kind = partials.schema[_part(i)].dataType
             merge = part.merge(sf.col(_part(i)), at)
             # a sum of sums would be ten digits wider than Spark's sum, which costs a mean as many of its last ones
-            narrow = isinstance(part, Sum) and isinstance(kind, DecimalType)
+            narrow = isinstance(part, Named) and part.name == "sum" and isinstance(kind, DecimalType)
             parts.append((merge.cast(kind) if narrow else merge).alias(_part(i)))
         merged = partials.groupBy(*group, *(sf.col(k) for k in self._keys)).agg(*parts)
         others = merged.columns[: len(group)]
@@ -142,15 +142,15 @@ class Plan:
         return merged.select(*others, *keys, *self._finished())
 
     def _finished(self) -> list[Column]:
-        found, begin = [], 0
+        results, begin = [], 0
         for name, aggregate in zip(self.names, self.aggregates, strict=True):
             end = begin + len(aggregate.parts)
             result = aggregate.finish([sf.col(_part(i)) for i in range(begin, end)])
             if aggregate.spark is not None:
                 result = result.cast(self._reference(aggregate)[1])
-            found.append(result.alias(name))
+            results.append(result.alias(name))
             begin = end
-        return found
+        return results
 
     @property
     def _keys(self) -> list[str]:
@@ -163,14 +163,14 @@ class Plan:
         Partials of one column share it: what crosses to Python is most of the work of a fold. Expressions are not told
         to be the same, as functions of a user's look alike.
         """
-        found = []
+        parts = []
         shared: dict[str, str] = {}
         for i, part in enumerate(part for a in self.aggregates for part in a.parts):
             inputs = part.inputs(self.rows)
             names = [f"__in_{i}_{j}" for j in range(len(inputs))]
             names = [shared.setdefault(c, n) if isinstance(c, str) else n for c, n in zip(inputs, names, strict=True)]
-            found.append((part, names, [sf.col(c) if isinstance(c, str) else c for c in inputs]))
-        return found
+            parts.append((part, names, [sf.col(c) if isinstance(c, str) else c for c in inputs]))
+        return parts
 
     def _reference(self, aggregate: Aggregate) -> tuple[str, Any]:
         field = self.rows.groupBy().agg(aggregate.spark).schema[0]

@@ -49,8 +49,8 @@ class Assignment:
         of = self.pane // observed
         inside = of < spans
         cell = of[inside] * workers + self.worker[inside]
-        found = np.bincount(cell, self.rows[inside], spans * workers).reshape(spans, workers)
-        return np.asarray(found, dtype=np.float64)
+        rows = np.bincount(cell, self.rows[inside], spans * workers).reshape(spans, workers)
+        return np.asarray(rows, dtype=np.float64)
 
 
 Part = tuple[int, float]
@@ -126,11 +126,11 @@ def _assigned(
     if (sizes < 0).any() or not np.isfinite(sizes).all():
         raise MillraceError("rows", float(sizes.min(initial=0)), "finite numbers >= 0", "Count the rows of each pane.")
     seen: deque[float] = deque(maxlen=recent)
-    found: list[tuple[int, int, float]] = []
+    assigned: list[tuple[int, int, float]] = []
     for pane, size in enumerate(sizes.tolist()):
         mu = float(np.mean(seen)) if seen else 0.0
         sigma = float(np.std(seen)) if seen else 0.0
-        found += [(pane, worker, part) for worker, part in parts(pane, size, mu, sigma)]
+        assigned += [(pane, worker, part) for worker, part in parts(pane, size, mu, sigma)]
         seen.append(size)
-    table = np.array(found, dtype=float).reshape(-1, 3)
+    table = np.array(assigned, dtype=float).reshape(-1, 3)
     return Assignment(table[:, 0].astype(np.int64), table[:, 1].astype(np.int64), table[:, 2])

@@ -10,6 +10,7 @@ Deviation: windows close by Spark's watermark, which is the punctuation here, an
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import timedelta
@@ -22,8 +23,7 @@ from pyspark.sql.types import TimestampNTZType, TimestampType
 
 from include.model.errors import MillraceError
 from include.windows.aggregates.aggregate import Aggregate
-from include.windows.aggregates.plan import Plan
-from include.windows.panes.duration import microseconds, text
+from include.windows.aggregates.plan import AggregationPlan
 
 WINDOWS, PANES = "windows", "panes"
 _TIME, _PANE, _WINDOW = "__time", "__pane", "window"
@@ -62,19 +62,19 @@ class Sliding:
         Raises:
             MillraceError: If the aggregates cannot be computed so.
         """
-        plan = Plan(self.rows, self.keys, aggregates)
+        plan = AggregationPlan(self.rows, self.keys, aggregates)
         if _WINDOW in (*plan.key_names, *plan.names):
             raise MillraceError("aggregates", _WINDOW, "names that differ", "The window has that name: use another.")
         if plan.needs_arrow or (self.rows.isStreaming and self.late == WINDOWS):
             return self._from_rows(plan)
         return self._from_panes(plan)
 
-    def _from_panes(self, plan: Plan) -> DataFrame:
+    def _from_panes(self, plan: AggregationPlan) -> DataFrame:
         """Aggregate panes in Spark, then windows over them."""
         panes = plan.by_spark(self._panes().alias(_PANE))
         return plan.merged(panes, [self._windows(_PANE)], sf.col(_PANE)["start"])
 
-    def _from_rows(self, plan: Plan) -> DataFrame:
+    def _from_rows(self, plan: AggregationPlan) -> DataFrame:
         """Fold the rows of each pane that a partition has; windows aggregate the folded rows as if they were rows.
 
         A folded row has the time of the last of its pane's rows, which lies in the same windows as all of them. So
@@ -138,7 +138,46 @@ def sliding(
         raise MillraceError("late", late, f"{WINDOWS}, {PANES}", "Choose one of these.")
     field = rows.select(time).schema[0]
     if not isinstance(field.dataType, TimestampType | TimestampNTZType):
-        found = f"{field.name}: {field.dataType.simpleString()}"
-        raise MillraceError("time", found, "a timestamp", "Cast it to a timestamp.")
+        value = f"{field.name}: {field.dataType.simpleString()}"
+        raise MillraceError("time", value, "a timestamp", "Cast it to a timestamp.")
     grouped = (keys,) if isinstance(keys, str) else tuple(keys)
     return Sliding(rows, time, sizes["size"], sizes["slide"], start_us, grouped, late)
+
+
+MICROSECONDS = {
+    "microsecond": 1,
+    "millisecond": 1_000,
+    "second": 1_000_000,
+    "minute": 60_000_000,
+    "hour": 3_600_000_000,
+    "day": 86_400_000_000,
+    "week": 604_800_000_000,
+}
+"""Length of each unit. Months have none: Spark refuses them too."""
+_TERM = re.compile(r"([+-]?\d+)\s*([a-z]+?)s?(?=[\s\d+-]|$)")
+
+
+def microseconds(key: str, duration: str | timedelta) -> int:
+    """Return a duration's length in microseconds.
+
+    Args:
+        key: The argument's name, for the error.
+        duration: Such as ``"1 hour 30 minutes"``, or a timedelta.
+
+    Raises:
+        MillraceError: If it is no such text, or has months or years.
+    """
+    if isinstance(duration, timedelta):
+        return duration // timedelta(microseconds=1)
+    text = duration.strip().lower().removeprefix("interval").strip() if isinstance(duration, str) else ""
+    terms = _TERM.findall(text)
+    rest = _TERM.sub("", text).strip()
+    if not terms or rest or any(unit not in MICROSECONDS for _, unit in terms):
+        allowed = f"whole numbers of {', '.join(MICROSECONDS)}"
+        raise MillraceError(key, duration, allowed, 'Write it as "60 minutes".')
+    return sum(int(number) * MICROSECONDS[unit] for number, unit in terms)
+
+
+def text(length_us: int) -> str:
+    """Return a length in microseconds as Spark reads it."""
+    return f"{length_us} microseconds"

@@ -18,7 +18,7 @@ from pyspark.sql import functions as sf
 
 from include.model.errors import MillraceError
 from include.windows.aggregates.aggregate import Aggregate, count
-from include.windows.aggregates.plan import Plan
+from include.windows.aggregates.plan import AggregationPlan
 
 _INDEX, _PANE, _START, _ROWS, _WINDOW = "__index", "__pane", "__start", "__rows", "window"
 
@@ -51,7 +51,7 @@ class SlidingRows:
         """
         by = Window.partitionBy(*self.keys).orderBy(*self.order)
         numbered = self.rows.withColumn(_INDEX, (sf.row_number().over(by) - 1).cast("long"))
-        plan = Plan(numbered, self.keys, (*aggregates, count().alias(_ROWS)))
+        plan = AggregationPlan(numbered, self.keys, (*aggregates, count().alias(_ROWS)))
         if _WINDOW in (*plan.key_names, *plan.names):
             raise MillraceError("aggregates", _WINDOW, "names that differ", "The window has that name: use another.")
         if plan.needs_arrow:
@@ -91,7 +91,7 @@ def sliding_rows(
     """
     if rows.isStreaming:
         remedy = "Use sliding(), or sliding_rows() on each batch in foreachBatch."
-        raise MillraceError("rows", "a stream", "a batch: a stream's order of arrival cannot be told again", remedy)
+        raise MillraceError("rows", "a stream", "a batch: a stream's order of arrival cannot be repeated", remedy)
     for key, value, most in (("size", size, None), ("slide", slide, size)):
         if isinstance(value, bool) or not isinstance(value, int) or value < 1 or (most is not None and value > most):
             allowed = f"1..{most}" if most else "a whole number >= 1"

@@ -1,6 +1,8 @@
-"""How often the keys of a frame occur: the most frequent ones by name, the others by their key group.
+"""How often the keys of a frame occur, and which worker gets the rows of a key.
 
-A key group is a hash slice of the keys: ``pmod(xxhash64(key), key_groups)``. Sketches of parts of a stream add up.
+A sketch counts the most frequent keys by name, the others by their key group: a hash slice of the keys,
+``pmod(xxhash64(key), key_groups)``. Sketches of parts of a stream add up. A map sends key groups as a
+whole, hot keys in shares.
 """
 
 from __future__ import annotations
@@ -67,8 +69,8 @@ class Sketch:
             MillraceError: If they have different numbers of key groups.
         """
         if len(self.groups) != len(other.groups):
-            found = f"{len(self.groups)} and {len(other.groups)}"
-            raise MillraceError("key_groups", found, "the same number", "Make both sketches with the same key_groups.")
+            counts = f"{len(self.groups)} and {len(other.groups)}"
+            raise MillraceError("key_groups", counts, "the same number", "Make both sketches with the same key_groups.")
         both = dict(self.frequent)
         for key, (rows, group) in other.frequent.items():
             both[key] = (rows + (both[key][0] if key in both else 0), group)
@@ -94,7 +96,7 @@ def sketch(
     Args:
         rows: A batch; of a stream, one of its micro-batches or a part of its history.
         key: The key's columns. Null is a key, NaN is a key, and -0.0 is 0.0, as in ``groupBy``.
-        sample: Share of the rows that is looked at, (0, 1]. Rows are told for all.
+        sample: Share of the rows that is looked at, (0, 1]. Counts are scaled to all rows.
         capacity: How many frequent keys are kept, >= 1.
         key_groups: How many key groups, >= 1.
         seed: Of the sample.
@@ -182,3 +184,50 @@ def canonical(key: Key) -> Key:
 def _trimmed(groups: Floats, frequent: dict[Key, tuple[float, int]], capacity: int) -> Sketch:
     whole = Sketch(groups, frequent, capacity)
     return Sketch(groups, {key: frequent[key] for key in whole.hottest(capacity)}, capacity)
+
+
+Shares = Mapping[int, float]
+"""What share of a key's rows goes to each worker; positive, adding up to 1."""
+
+
+@dataclass(frozen=True)
+class PartitionMap:
+    """Where rows go.
+
+    Attributes:
+        workers: Number of workers, >= 1.
+        groups: Worker of each key group, shape (G,).
+        hot: Shares of the keys that do not follow their group.
+    """
+
+    workers: int
+    groups: Ints
+    hot: Mapping[Key, Shares]
+
+    @property
+    def pairs(self) -> int:
+        """How many pairs of a hot key and a worker there are: partial results that a merge gets."""
+        return sum(map(len, self.hot.values()))
+
+    def shares(self, key: Key, group: int) -> Shares:
+        """Return the shares of any key."""
+        return self.hot.get(key) or {int(self.groups[group]): 1.0}
+
+    def load(self, of: Sketch) -> Floats:
+        """Return the rows that each worker gets, shape (workers,)."""
+        hot = [key for key in self.hot if key in of.frequent]
+        rows = np.bincount(self.groups, of.cold(hot), self.workers)
+        for key in hot:
+            for worker, share in self.hot[key].items():
+                rows[worker] += share * of.frequent[key][0]
+        return np.asarray(rows, dtype=float)
+
+    def moved(self, before: PartitionMap, of: Sketch) -> float:
+        """Return the share of the rows that go to another worker than they did before."""
+        hot = [key for key in of.frequent if key in self.hot or key in before.hot]
+        rows = float(of.cold(hot)[self.groups != before.groups].sum())
+        for key in hot:
+            count, group = of.frequent[key]
+            now, then = self.shares(key, group), before.shares(key, group)
+            rows += count * sum(max(0.0, share - then.get(worker, 0.0)) for worker, share in now.items())
+        return rows / of.total if of.total else 0.0

@@ -20,9 +20,10 @@ from pyspark.sql.types import (
 )
 
 from include.model.errors import MillraceError
-from include.windows.partitioning.paper_hash import paper_hash
-from include.windows.partitioning.partition_map import PartitionMap
-from include.windows.partitioning.sketch import Sketch, check_count, columns, group, keys, quoted, sketch
+from include.windows.aggregates.aggregate import Aggregate
+from include.windows.aggregates.plan import AggregationPlan
+from include.windows.partitioning.hashing import paper_hash
+from include.windows.partitioning.sketch import PartitionMap, Sketch, check_count, columns, group, keys, quoted, sketch
 from include.windows.partitioning.waterfill import waterfill
 
 WATERFILL, PAPER = "waterfill", "paper_hash"
@@ -137,3 +138,26 @@ def _draw(rows: DataFrame, salts: Sequence[str]) -> Column:
 
 def _key(i: int) -> str:
     return f"__hot_{i}"
+
+
+_AT = "__at"
+
+
+def merged(rows: DataFrame, key: str | Sequence[str], *aggregates: Aggregate) -> DataFrame:
+    """Return a row for each key: its columns, then the aggregates.
+
+    Each worker folds the rows it has, wherever ``spread`` put them; only a partial a key and worker is shuffled again.
+    It pays where folding is the work, as with ``user_defined``. For count, sum and the like ``groupBy`` folds before
+    its shuffle too.
+
+    Args:
+        rows: What ``spread`` returned: a batch, or a stream in output mode ``update`` or ``complete``.
+        key: What to group by.
+        aggregates: What to compute. ``merge`` of ``user_defined`` gets states in no particular order here.
+
+    Raises:
+        MillraceError: If there is no aggregate, names occur twice, or ``user_columns`` is among them.
+    """
+    plan = AggregationPlan(rows, (key,) if isinstance(key, str) else tuple(key), aggregates)
+    partials = plan.by_arrow(plan.prepared({_AT: sf.lit(0)}), [], _AT)
+    return plan.merged(partials, [], sf.col(_AT))

@@ -16,9 +16,8 @@ from collections.abc import Iterator
 import numpy as np
 
 from include.model.errors import MillraceError
-from include.windows.partitioning import ring
-from include.windows.partitioning.partition_map import PartitionMap
-from include.windows.partitioning.sketch import Floats, Ints, Key, Sketch
+from include.windows.partitioning.hashing import of_groups
+from include.windows.partitioning.sketch import Floats, Ints, Key, PartitionMap, Sketch
 
 NEGLIGIBLE = 1e-9
 """Share of a quota that is not worth a pair of its own."""
@@ -61,7 +60,7 @@ class _Levels:
         self.hot: dict[Key, dict[int, float]] = {key: {} for key in sketch.hottest(hot_keys)}
         self.cold = sketch.cold(list(self.hot))
         self.free: dict[Key, float] = {}
-        self.groups: Ints = ring.of_groups(len(sketch.groups), workers)
+        self.groups: Ints = of_groups(len(sketch.groups), workers)
         if before is not None:
             # a group without rows costs nothing to move, but where its next rows go may matter to a reader's state
             self.groups = np.where(before.groups < workers, before.groups, self.groups)

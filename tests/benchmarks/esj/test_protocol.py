@@ -8,7 +8,7 @@ from benchmarks.esj.protocol_targets import TARGETS
 from benchmarks.esj.schedule import Outcome
 from benchmarks.esj.wire import decode, encode
 from benchmarks.targets import judged
-from include.joins.mp2pf.messages import AFTER_ALL, Message
+from include.joins.mp2pf.link import AFTER_ALL, Message
 from include.joins.mp2pf.rules import Rules
 
 

@@ -9,7 +9,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from include.joins.plan import check
 from include.model.errors import MillraceError
 from include.model.join import JoinTask
 from tests.include.joins.tuples import SECOND, brute_force, plan
@@ -19,11 +18,9 @@ SIDES = st.sampled_from([("r", "s"), ("s", "r"), ("r", "r")])
 
 
 @given(SIDES, SPAN, st.integers(-9, 9), st.integers(-9, 9), st.integers(0, 5))
-def test_expires_when_clocks_stand_anywhere_then_no_tuple_goes_that_a_later_one_could_meet(
-    sides, span, clock_r, clock_s, late
-) -> None:
+def test_oldest_live_keeps_every_tuple_that_a_later_one_could_meet(sides, span, clock_r, clock_s, late) -> None:
     task = JoinTask("t", *sides, (), *span)
-    found = plan(Path(), task, late_s=late).expires({"r": clock_r * SECOND, "s": clock_s * SECOND})
+    found = plan(Path(), task, late_s=late).oldest_live({"r": clock_r * SECOND, "s": clock_s * SECOND})
     clocks = {"r": clock_r, "s": clock_s}
     for stream in set(sides):
         bound = found[stream]
@@ -45,14 +42,14 @@ def test_expires_when_clocks_stand_anywhere_then_no_tuple_goes_that_a_later_one_
             assert meets or old * SECOND < bound or sides == ("r", "r") or old > clocks[sides[1]]
 
 
-def test_expires_when_a_partner_was_never_heard_of_then_all_stays() -> None:
+def test_oldest_live_when_a_partner_was_never_heard_of_then_all_stays() -> None:
     task = JoinTask("t", "r", "s", (), -3, 3)
-    assert plan(Path(), task).expires({"r": 5 * SECOND}) == {"r": None, "s": 2 * SECOND}
+    assert plan(Path(), task).oldest_live({"r": 5 * SECOND}) == {"r": None, "s": 2 * SECOND}
 
 
 @pytest.mark.parametrize(("on", "key"), [((("key", "nowhere"),), "tasks.t.on"), ((("key", "other"),), "tasks.t.on")])
 def test_check_when_key_columns_cannot_be_compared_then_says_which(on, key) -> None:
     found = plan(Path(), replace(JoinTask("t", "r", "s", (), -1, 1), on=on))
     with pytest.raises(MillraceError) as raised:
-        check(found)
+        found.check_keys()
     assert raised.value.key == key

@@ -91,9 +91,7 @@ def every(batches: list[list[Any]]) -> list[Any]:
     return [row for rows in batches for row in rows]
 
 
-def test_join_when_workers_and_blocks_change_in_each_batch_then_pairs_are_those_of_a_batch_join(
-    spark, partitions, coming, tmp_path
-) -> None:
+def test_join_with_settings_changing_each_batch_equals_a_batch_join(spark, partitions, coming, tmp_path) -> None:
     settings = iter(
         [JoinSettings(m, block) for m, block in ((9, 20), (4, 7), (1, 50), (3, 1), (9, 30), (2, 500), (1, 1))]
     )
@@ -109,9 +107,7 @@ def test_join_when_workers_and_blocks_change_in_each_batch_then_pairs_are_those_
         assert moving or all(kept.get(worker, 0) == 0 for worker in kept if worker >= terms.settings.workers)
 
 
-def test_join_when_tuples_are_shed_then_pairs_are_those_of_the_others_and_the_count_is_exact(
-    spark, partitions, coming, tmp_path
-) -> None:
+def test_join_that_sheds_pairs_all_the_others_and_counts_exactly(spark, partitions, coming, tmp_path) -> None:
     from pyspark.sql import functions as sf
 
     shares = [0.0, 0.5, 1.0, 0.2, 0.8, 0.0]
@@ -142,9 +138,7 @@ def sum_of(reports: list[Any], stream: str) -> int:
     return int(dropped)
 
 
-def test_join_when_tuples_come_late_or_twice_or_a_stream_is_empty_then_only_late_ones_are_lost(
-    spark, partitions, coming, tmp_path
-) -> None:
+def test_join_loses_only_late_tuples(spark, partitions, coming, tmp_path) -> None:
     late = (0, 9_999, "k1", 0)  # its time is long past when it comes
     again = coming["r"][3][5]
     r = [*coming["r"][:4], [*coming["r"][4], late, again], coming["r"][5]]

@@ -11,10 +11,10 @@ import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
+from include.joins.batch_plan import BatchPlan
 from include.joins.blocks import Block, unpack, unpack_times
-from include.joins.matching import TIME
-from include.joins.router import HASH, _cut, _sent, sheds
-from include.joins.terms import Terms
+from include.joins.plan import TIME
+from include.joins.router import HASH, copies, cut, sheds
 from include.model.join import JoinSettings, JoinTask
 from tests.include.joins.tuples import ROWS, SCHEMA, SECOND, plan, table
 
@@ -29,21 +29,19 @@ TASK = JoinTask("t", "r", "s", (), -1, 1)
     st.one_of(st.none(), st.integers(-20, 20)),
     st.integers(0, 8),
 )
-def test_cut_when_rows_come_then_each_is_kept_shed_or_late_and_the_late_are_older_than_allowed(
-    rows, known, size, share, clock, late_s
-) -> None:
+def test_cut_keeps_sheds_or_drops_each_row_as_late(rows, known, size, share, clock, late_s) -> None:
     made = table(rows)
     times = [t if k else None for t, k in zip(made[TIME].to_pylist(), known, strict=False)]
     hashes = np.random.default_rng(len(rows)).integers(-(2**62), 2**62, len(rows))
     made = made.set_column(0, TIME, pa.array(times, pa.int64())).append_column(HASH, pa.array(hashes, pa.int64()))
     clocks = {} if clock is None else {"r": clock * SECOND}
-    terms = Terms(3, JoinSettings(2, size, share), clocks, sizes=(0, 0, 4))
-    found = plan(Path(), replace(TASK), workers=4)
-    cut = _cut(found, "r", made, terms, late_s * SECOND)
-    sent = _sent(cut, [found.keys[w] for w in terms.reach], 0, 5, 10).to_pylist()
-    assert Counter(row["key"] for row in sent) == {key: len(cut) for key in (0, 1, 2)}
+    batch = BatchPlan(3, JoinSettings(2, size, share), clocks, sizes=(0, 0, 4))
+    join = plan(Path(), replace(TASK), workers=4, late_s=late_s)
+    blocks_of_batch = cut(join, "r", made, batch, 5, 10)
+    sent = copies(blocks_of_batch, [join.keys[w] for w in batch.reach]).to_pylist()
+    assert Counter(row["key"] for row in sent) == {key: len(blocks_of_batch) for key in (0, 1, 2)}
     blocks = [Block(*list(row.values())[1:]) for row in sent if row["key"] == 2]
-    assert [block.number for block in blocks] == list(range(10, 10 + len(cut)))
+    assert [block.number for block in blocks] == list(range(10, 10 + len(blocks_of_batch)))
     assert all(block.rows <= size for block in blocks) and sum(block.rows < size for block in blocks) <= 1
     on_time = [t is not None and (clock is None or t >= (clock - late_s) * SECOND) for t in times]
     away = sheds(hashes, 3, share)
@@ -56,9 +54,7 @@ def test_cut_when_rows_come_then_each_is_kept_shed_or_late_and_the_late_are_olde
 
 
 @given(st.integers(0, 1000), st.floats(0, 1))
-def test_sheds_when_a_share_is_asked_for_then_about_that_share_goes_and_other_rows_in_other_batches(
-    batch_id, share
-) -> None:
+def test_sheds_about_the_share_and_other_rows_in_other_batches(batch_id, share) -> None:
     hashes = np.random.default_rng(5).integers(-(2**63), 2**63 - 1, 4000)
     away = sheds(hashes, batch_id, share)
     assert abs(away.mean() - share) < 0.04

@@ -10,11 +10,10 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from include.joins.batch_plan import BatchPlans, Move
 from include.joins.blocks import HandOver, pack
-from include.joins.plan import output_schema
 from include.joins.sink import Sink
-from include.joins.terms import Move, TermsFolder
-from include.joins.worker import HANDED, PAIRS, REPORT, Report
+from include.joins.worker import HANDED, PAIRS, REPORT, WorkerReport
 from include.lake.source import query
 from include.model.errors import MillraceError
 from include.model.join import JoinSettings, JoinTask
@@ -38,18 +37,18 @@ class Output:
 def found(tmp_path: Path) -> Any:
     (tmp_path / "metadata").write_text(json.dumps({"id": "q"}))
     made = plan(tmp_path, TASK, workers=3)
-    TermsFolder(tmp_path).begin(JoinSettings(2, 10))
+    BatchPlans(tmp_path).begin(JoinSettings(2, 10))
     return made
 
 
 def output(found: Any, pairs: list[tuple[int, int]], sizes: dict[int, int], *over: dict[str, Any]) -> Output:
-    schema = output_schema(found, TASK)
+    schema = found.result_schema(TASK)
     at = 0
     rows = [{"left_time": at, "left_id": a, "right_time": at, "right_id": b} for a, b in pairs]
     content = pack(pa.Table.from_pylist(rows, schema=schema))
     told = [{"kind": PAIRS, "task": "t", "worker": 0, "content": content}] if pairs else []
     for worker, size in sizes.items():
-        report = Report(worker, size, size, 1, 1, 0, 0, {"r": 1, "s": 1}, {"r": 0, "s": 0}, {"r": 5})
+        report = WorkerReport(worker, size, size, 1, 1, 0, 0, {"r": 1, "s": 1}, {"r": 0, "s": 0}, {"r": 5})
         told.append({"kind": REPORT, "task": "", "worker": worker, "content": json.dumps(asdict(report)).encode()})
     return Output([*told, *over])
 
@@ -59,7 +58,7 @@ def ids(root: Path) -> list[tuple[int, int]]:
     return sorted((row["left_id"], row["right_id"]) for row in rows)
 
 
-def test_sink_when_its_predecessor_wrote_after_it_was_opened_then_goes_on_behind_it(found, tmp_path: Path) -> None:
+def test_sink_goes_on_behind_a_predecessor_that_still_wrote(found, tmp_path: Path) -> None:
     settings = JoinSettings(2, 10)
     old, new = (Sink(found, lambda: settings, lambda *told: None) for _ in range(2))
     old(output(found, [(1, 2)], {0: 1, 1: 0}), 0)
@@ -77,11 +76,11 @@ def test_sink_when_a_batch_comes_again_then_its_results_are_there_once(found, tm
     assert told == [0, 0]
 
 
-def test_sink_when_workers_and_settings_change_then_the_next_terms_say_what_to_do(found, tmp_path: Path) -> None:
+def test_sink_plans_the_next_batch_by_new_workers_and_settings(found, tmp_path: Path) -> None:
     wanted = iter([JoinSettings(7, 4000, 2.0), JoinSettings(1, 0, -1.0)])
     sink = Sink(found, lambda: next(wanted), lambda *told: None)
     sink(output(found, [], {0: 600, 1: 0}), 0)
-    terms = TermsFolder(tmp_path).read(1)
+    terms = BatchPlans(tmp_path).read(1)
     assert terms.settings == JoinSettings(3, 500, 1.0)  # as many as there are partitions, half a worker, all
     assert terms.moves == (Move(0, 1, 200), Move(0, 2, 200)) and terms.sizes == (200, 200, 200)
     assert terms.clocks == {"r": 5}
@@ -90,9 +89,9 @@ def test_sink_when_workers_and_settings_change_then_the_next_terms_say_what_to_d
         for target in (1, 2)
     ]
     sink(output(found, [], {0: 200, 1: 0, 2: 0}, *over), 1)
-    terms = TermsFolder(tmp_path).read(2)
+    terms = BatchPlans(tmp_path).read(2)
     assert terms.settings == JoinSettings(1, 1, 0.0) and terms.handed == ((1, 0), (2, 0))
-    assert TermsFolder(tmp_path).handed(2, 2, 0) == b"\x02"
+    assert BatchPlans(tmp_path).handed(2, 2, 0) == b"\x02"
     # what is on its way counts where it goes, and is called back from there
     assert set(terms.moves) == {Move(1, 0, 200), Move(2, 0, 200)} and terms.sizes == (600, 0, 0)
 

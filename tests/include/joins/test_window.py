@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -10,24 +9,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from include.joins.blocks import Kept, pack_kept, unpack_kept
-from include.joins.matching import TIME
+from include.joins.plan import TIME
 from include.joins.window import MOST_SETS, Window
-from tests.include.joins.tuples import ROWS, SCHEMA, SECOND, table
+from tests.include.joins.tuples import ROWS, SCHEMA, SECOND, State, table
 
 SCHEMAS = {0: SCHEMA, 1: SCHEMA}
-
-
-class State(dict[Any, Any]):
-    """A map state."""
-
-    def iterator(self) -> Iterator[Any]:
-        return iter(list(self.items()))
-
-    def updateValue(self, key: Any, value: Any) -> None:  # noqa: N802 - Spark's name
-        self[key] = value
-
-    def removeKey(self, key: Any) -> None:  # noqa: N802 - Spark's name
-        del self[key]
 
 
 def kept(rows: list[Any], shed: list[int]) -> Kept:
@@ -42,9 +28,7 @@ GIVEN = st.lists(st.tuples(ROWS, st.lists(st.integers(-20, 20), max_size=6)), ma
 
 
 @given(GIVEN, st.integers(-25, 25))
-def test_window_when_tuples_expire_then_the_others_are_counted_and_whole_sets_leave_the_state(
-    given_sets, oldest
-) -> None:
+def test_window_expires_tuples_and_removes_whole_sets_from_the_state(given_sets, oldest) -> None:
     state = State()
     window = Window(state, SCHEMAS)
     for number, (rows, shed) in enumerate(given_sets):
@@ -75,7 +59,7 @@ def test_take_when_tuples_are_given_away_then_each_is_at_one_place(given_sets, c
     assert window.offered + len(given_away) + sum(len(k.shed) for k in taken.values()) == offered
 
 
-def test_compact_when_a_stream_has_many_sets_then_few_remain_with_the_same_tuples() -> None:
+def test_compact_leaves_few_sets_with_the_same_tuples() -> None:
     state = State()
     window = Window(state, SCHEMAS)
     for number in range(3 * MOST_SETS):

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import pyarrow as pa
 from hypothesis import strategies as st
 
-from include.joins.matching import TIME
-from include.joins.plan import Plan
+from include.joins.plan import TIME, JoinPlan
 from include.model.join import JoinDefinition, JoinStream, JoinTask
 
 SCHEMA = pa.schema([(TIME, pa.int64()), ("id", pa.int64()), ("key", pa.string()), ("other", pa.int32())])
@@ -39,9 +38,22 @@ def brute_force(task: JoinTask, left: Sequence[tuple[Any, ...]], right: Sequence
     )
 
 
-def plan(folder: Any, *tasks: JoinTask, workers: int = 4, late_s: float = 0.0) -> Plan:
+def plan(folder: Any, *tasks: JoinTask, workers: int = 4, late_s: float = 0.0) -> JoinPlan:
     """Return a plan of the streams ``r`` and ``s``."""
     columns = {name: name for name in ("id", "key", "other")}
     streams = tuple(JoinStream(name, "", "time", columns, late_s) for name in "rs")
     definition = JoinDefinition(streams, tasks, str(folder), str(folder), 1000)
-    return Plan(definition, {"r": SCHEMA, "s": SCHEMA}, folder, tuple(range(workers)))
+    return JoinPlan(definition, {"r": SCHEMA, "s": SCHEMA}, folder, tuple(range(workers)))
+
+
+class State(dict[Any, Any]):
+    """A map state."""
+
+    def iterator(self) -> Iterator[Any]:
+        return iter(list(self.items()))
+
+    def updateValue(self, key: Any, value: Any) -> None:  # noqa: N802 - Spark's name
+        self[key] = value
+
+    def removeKey(self, key: Any) -> None:  # noqa: N802 - Spark's name
+        del self[key]

@@ -12,7 +12,7 @@ import pytest
 import yaml
 
 from include.local.feeds.nycflights import flights, weather
-from include.local.feeds.replay import FLIGHTS, WEATHER, Clock, Kind, Replay
+from include.local.feeds.replay import FLIGHTS, WEATHER, Clock, Replay, RowKind
 from include.model.join import JoinDefinition, JoinTask
 from include.model.spec import PipelineSpec
 from include.pipelines.catalog import load
@@ -33,7 +33,7 @@ def definition(spec: PipelineSpec) -> JoinDefinition:
     return spec.join.definition
 
 
-def replayed(rows: pd.DataFrame, kind: Kind) -> pd.DataFrame:
+def replayed(rows: pd.DataFrame, kind: RowKind) -> pd.DataFrame:
     replay = Replay(CLOCK, rows, kind)
     return pa.concat_tables([replay.tick(n) for n in range(CLOCK.ticks)]).to_pandas()
 

@@ -65,7 +65,7 @@ def _session() -> Any:
         ("AvailableNowTrigger", INTERVAL_S, 7200.0, True),
     ],
 )
-def test_advanced_when_no_trigger_comes_then_it_is_work_until_one_is_long_overdue(
+def test_advanced_until_the_next_trigger_is_long_overdue(
     monkeypatch: pytest.MonkeyPatch, trigger: str, interval_s: float, silence_s: float, goes_on: bool
 ) -> None:
     clock = Clock()

@@ -31,9 +31,7 @@ OPERATORS = (Operator("plane", ("plane",), 8), Operator("route", ("origin", "pla
     since=st.integers(-1, 9),
     through=st.integers(-1, 12),
 )
-def test_ranges_when_tables_were_left_apart_then_each_version_reaches_each_table_once(
-    done: dict[str, int], since: int, through: int
-) -> None:
+def test_ranges_bring_each_version_to_each_table_once(done: dict[str, int], since: int, through: int) -> None:
     reached = {table: [v for v in range(max(since, -1) + 1, n + 1)] for table, n in done.items()}
     for after, end in ranges(done, since, through):
         for table, n in done.items():
@@ -110,9 +108,7 @@ def test_run_when_source_grows_then_only_new_versions_are_counted(spark: Any, tm
 
 
 @pytest.mark.spark
-def test_run_when_operators_branch_and_join_then_each_edge_has_all_rows_between_the_groups_of_its_keys(
-    spark: Any, tmp_path: Path, source: Source
-) -> None:
+def test_run_counts_all_rows_of_each_edge_by_key_groups(spark: Any, tmp_path: Path, source: Source) -> None:
     lake = Lake(tmp_path / "lake")
     plane, number = Operator("plane", ("plane",), 4), Operator("number", ("n",), 3)
     again = Operator("again", ("plane",), 4, after=("plane", "number"))

@@ -1,6 +1,6 @@
 """Imported by Airflow under this name, and on the scheduler's path only: loads the heavy packages once.
 
-The scheduler forks the tasks, so each look finds them loaded instead of importing them for 16-20 s.
+The scheduler forks the tasks, so each evaluation finds them loaded instead of importing them for 16-20 s.
 """
 
 import contextlib

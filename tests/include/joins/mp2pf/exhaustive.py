@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from itertools import pairwise
 
 from include.joins.mp2pf.chain import Chain
-from include.joins.mp2pf.messages import Row
+from include.joins.mp2pf.link import Row
 from include.joins.mp2pf.rules import Rules
 
 
@@ -186,8 +186,8 @@ def link_state(chain: Chain, i: int):
     found = []
     for sender, receiver in ((0, 1), (1, 0)):
         end, own, its = ends[sender], ranks[sender], ranks[receiver]
-        plain = (end.sent, end.taken, end.acknowledged, end.told, end.peer_size)
-        clocks = (end.clock, end.told_clock)
+        plain = (end.sent, end.taken, end.acknowledged, end.reported_size, end.peer_size)
+        clocks = (end.clock, end.reported_clock)
         versions = (own[end.announced], own[end.confirmed], its[end.heard])
         messages = [
             tuple(m._replace(version=own[m.version], seen=its[m.seen]) for m in kept)

@@ -8,9 +8,8 @@ from hypothesis import strategies as st
 
 from benchmarks.esj.wire import settle
 from include.joins.mp2pf.chain import Chain
-from include.joins.mp2pf.forwarding import resting_place
-from include.joins.mp2pf.messages import BEFORE_ALL, R, S
-from include.joins.mp2pf.rules import Rules
+from include.joins.mp2pf.link import BEFORE_ALL, R, S
+from include.joins.mp2pf.rules import Rules, resting_place
 from include.model.errors import MillraceError
 
 ALWAYS = Rules(1000, 1000)
@@ -26,7 +25,7 @@ def numbers(met):
 
 @settings(max_examples=60, deadline=None)
 @given(st.integers(1, 5), st.integers(1, 4), st.sampled_from([R, S]), st.integers(1, 25))
-def test_blocks_when_they_enter_a_quiet_chain_then_rest_where_the_rule_says(workers, block, stream, blocks):
+def test_blocks_in_a_quiet_chain_rest_where_the_rule_says(workers, block, stream, blocks):
     chain, expected = Chain(ALWAYS, workers, block), [0] * workers
 
     for at in range(blocks):
@@ -54,7 +53,7 @@ def test_tuples_when_their_partners_have_all_come_then_leave():
     assert numbers(chain.met) == [(0, 0), (0, 1), (0, 2)]
 
 
-def test_streams_when_one_is_far_ahead_of_the_other_then_no_pair_is_missed():
+def test_streams_far_apart_miss_no_pair():
     chain = Chain(Rules(1, 1), 3, 2)
     chain.feed(S, rows(*range(50)), 49)
     settle(chain)
@@ -124,7 +123,7 @@ def filled(workers):
 
 
 @pytest.mark.parametrize("at", [1, 2, 3])
-def test_worker_when_removed_while_blocks_are_under_way_then_its_tuples_stay_and_meet_once(at):
+def test_worker_removed_under_way_leaves_its_tuples_to_meet_once(at):
     chain = filled(4)
 
     chain.remove(at)
@@ -138,7 +137,7 @@ def test_worker_when_removed_while_blocks_are_under_way_then_its_tuples_stay_and
 
 @pytest.mark.parametrize("at", [0, 1, 2])
 @pytest.mark.parametrize("side", [0, 1])
-def test_worker_when_added_while_blocks_are_under_way_then_shares_the_load_and_pairs_meet_once(at, side):
+def test_worker_added_under_way_shares_the_load_and_pairs_meet_once(at, side):
     chain = filled(3)
 
     chain.add(at, side)
@@ -151,7 +150,7 @@ def test_worker_when_added_while_blocks_are_under_way_then_shares_the_load_and_p
     assert numbers(chain.met) == [(r, s) for r in range(12) for s in range(12)]
 
 
-def test_worker_when_new_and_empty_then_knows_at_once_what_its_neighbour_has():
+def test_new_worker_knows_at_once_what_its_neighbour_has():
     chain = Chain(ALWAYS, 1, 1)
     chain.feed(S, rows(*range(10)), 9)
     settle(chain)

@@ -53,20 +53,20 @@ def check(case):
 
 
 @pytest.mark.parametrize("name", SMALL)
-def test_chain_when_all_interleavings_are_tried_then_pairs_meet_once_and_all_come_to_rest(name):
+def test_chain_in_all_interleavings_pairs_once_and_rests(name):
     check(SMALL[name])
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", LARGE)
-def test_chain_when_all_interleavings_of_more_are_tried_then_pairs_meet_once_and_all_come_to_rest(name):
+def test_chain_in_all_interleavings_of_more_pairs_once_and_rests(name):
     check(LARGE[name])
 
 
 @pytest.mark.slow
 @pytest.mark.skipif(ASKED_FOR not in os.environ, reason=f"80 s of the same; set {ASKED_FOR}=1")
 @pytest.mark.parametrize("name", LARGEST)
-def test_chain_when_all_interleavings_of_the_largest_are_tried_then_pairs_meet_once_and_all_come_to_rest(name):
+def test_chain_in_all_interleavings_of_most_pairs_once_and_rests(name):
     check(LARGEST[name])
 
 

@@ -22,7 +22,7 @@ def choosing(picks):
 
 @settings(max_examples=400, deadline=None)
 @given(PICKS, WINDOWS, WINDOWS)
-def test_course_when_messages_are_lost_and_workers_come_and_go_then_every_pair_meets_once(picks, window_r, window_s):
+def test_lost_messages_and_changing_workers_still_pair_once(picks, window_r, window_s):
     choose = choosing(picks)
 
     outcome = play(random_course(choose, 24), Rules(window_r, window_s), choose)

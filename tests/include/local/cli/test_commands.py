@@ -11,7 +11,7 @@ import click
 import pytest
 
 from include.local.cli import __main__ as cli
-from include.local.cli import bench, commands, testing
+from include.local.cli import development
 from include.local.stack.home import REPO
 
 
@@ -27,13 +27,11 @@ def test_command_when_unknown_then_names_the_known_ones(capsys: pytest.CaptureFi
     assert "status" in told
 
 
-@pytest.mark.parametrize("name", commands.LazyCommands().list_commands(click.Context(commands.millrace)))
-def test_help_when_asked_then_has_a_sentence_and_every_option_is_explained(
-    name: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+@pytest.mark.parametrize("name", cli.LazyCommands().list_commands(click.Context(cli.millrace)))
+def test_help_explains_every_command_and_option(name: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main([name, "--help"]) == 0
     assert "Usage: millrace" in capsys.readouterr().out
-    command = commands.millrace.get_command(click.Context(commands.millrace), name)
+    command = cli.millrace.get_command(click.Context(cli.millrace), name)
     assert command and command.help
     assert not [p.name for p in command.params if isinstance(p, click.Option) and not p.help and not p.hidden]
 
@@ -54,7 +52,7 @@ def test_error_when_nobody_foresaw_it_then_is_one_line_and_a_log(
     def broken() -> None:
         raise ZeroDivisionError("a surprise")
 
-    monkeypatch.setattr(commands.millrace, "get_command", lambda ctx, name: broken)
+    monkeypatch.setattr(cli.millrace, "get_command", lambda ctx, name: broken)
     assert cli.main(["status"]) == cli.UNEXPECTED
     told = capsys.readouterr().err
     assert told.count("\n") == 1
@@ -81,14 +79,14 @@ def test_status_when_the_stack_is_down_then_says_how_to_start_it(capsys: pytest.
 def test_bench_when_the_name_is_unknown_then_names_the_known_ones(capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main(["bench", "stak"]) == cli.BAD_INPUT
     assert "stack" in capsys.readouterr().err
-    assert "stack" in bench.names()
-    assert "record" not in bench.names()
+    assert "stack" in development.bench_names()
+    assert "record" not in development.bench_names()
 
 
-def test_bench_when_a_part_is_a_package_then_it_is_listed_by_its_name_if_it_can_be_measured() -> None:
-    assert "conttune" in bench.names() and "flink" not in bench.names()
+def test_bench_lists_a_package_that_can_be_measured() -> None:
+    assert "conttune" in development.bench_names() and "flink" not in development.bench_names()
     for name in ("conttune", "capacity"):
-        assert callable(bench.module(name).run)
+        assert callable(development.bench_module(name).run)
 
 
 PASSING = "def test_good():\n    assert True\n"
@@ -118,5 +116,5 @@ def test_stages_when_put_together_then_each_test_runs_once() -> None:
     marks = ("spark", "airflow", "e2e")
     for chosen in range(2 ** len(marks)):
         given = {mark: bool(chosen >> i & 1) for i, mark in enumerate(marks)}
-        runs = [stage for stage, expression in testing.STAGES.items() if eval(expression, {}, given)]
+        runs = [stage for stage, expression in development.STAGES.items() if eval(expression, {}, given)]
         assert len(runs) == 1, (given, runs)

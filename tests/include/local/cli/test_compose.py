@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from include.local.cli.compose import compose_env
+from include.local.cli.shared import compose_env
 from include.model.errors import MillraceError
 
 REPO = Path(__file__).resolve().parents[4]
@@ -47,9 +47,7 @@ def config(compose: str, folder: Path) -> subprocess.CompletedProcess[str]:
     return subprocess.run([compose, "config"], cwd=folder, env=bare, capture_output=True, text=True, check=False)
 
 
-def test_compose_file_when_secrets_are_written_then_is_accepted_with_every_service(
-    compose: str, deployment: Path
-) -> None:
+def test_compose_file_is_accepted_with_every_service(compose: str, deployment: Path) -> None:
     import yaml
 
     result = config(compose, deployment)
@@ -75,7 +73,7 @@ def test_compose_file_when_ports_are_published_then_on_loopback_only() -> None:
     assert all(port.startswith(f"{LOOPBACK}:") for port in published)
 
 
-def test_compose_file_when_read_then_every_package_of_the_image_is_one_the_repo_has() -> None:
+def test_compose_image_has_only_packages_of_the_repo() -> None:
     lines = (REPO / "include/local/stack/compose/Dockerfile").read_text(encoding="utf-8").splitlines()
     copied = [word for line in lines if line.startswith("COPY") for word in line.split()[1:-1]]
     assert copied

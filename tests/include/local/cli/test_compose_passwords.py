@@ -20,7 +20,7 @@ import pytest
 import yaml
 from click.testing import CliRunner
 
-from include.local.cli.compose import compose_env
+from include.local.cli.shared import compose_env
 
 REPO = Path(__file__).resolve().parents[4]
 PASSWORDS = "AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_PASSWORDS_FILE"
@@ -137,7 +137,7 @@ def containers(tmp_path: Path) -> Containers:
 
 
 @pytest.mark.airflow
-def test_api_server_when_migrate_went_first_then_the_admin_logs_in_and_nothing_tells_the_password(
+def test_admin_logs_in_after_migrate_and_no_output_has_the_password(
     containers: Containers,
 ) -> None:
     told = containers.migrate()
@@ -151,7 +151,7 @@ def test_api_server_when_migrate_went_first_then_the_admin_logs_in_and_nothing_t
 
 
 @pytest.mark.airflow
-def test_api_server_when_secrets_were_replaced_then_only_the_new_password_logs_in(containers: Containers) -> None:
+def test_only_the_new_password_logs_in_after_a_replacement(containers: Containers) -> None:
     containers.migrate()
     old = containers.password
     containers.log_in(old)
@@ -160,7 +160,7 @@ def test_api_server_when_secrets_were_replaced_then_only_the_new_password_logs_i
     assert containers.log_in(containers.password, old)[0] == ["in", "401"]
 
 
-def test_migrate_when_repeated_then_the_file_is_its_owners_alone_and_the_secret_is_untouched(
+def test_repeated_migrate_keeps_the_secret_and_its_permissions(
     containers: Containers,
 ) -> None:
     for _ in range(2):
@@ -175,7 +175,7 @@ def test_migrate_when_repeated_then_the_file_is_its_owners_alone_and_the_secret_
     assert mounted.read_bytes() == file.read_bytes()
 
 
-def test_secret_when_services_are_listed_then_only_migrate_has_the_passwords(containers: Containers) -> None:
+def test_only_migrate_has_the_passwords(containers: Containers) -> None:
     services = yaml.safe_load((REPO / "docker-compose.yaml").read_text(encoding="utf-8"))["services"]
     assert [name for name, s in services.items() if "airflow_passwords" in s.get("secrets", ())] == ["migrate"]
 

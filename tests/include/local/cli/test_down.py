@@ -11,7 +11,7 @@ from include.local.stack.home import Home
 from include.run_folder.arguments import DriverArguments
 
 
-def test_jobs_left_when_a_driver_runs_without_the_stack_then_its_pipeline_is_named(tmp_path: Path) -> None:
+def test_jobs_left_names_a_pipeline_whose_driver_runs(tmp_path: Path) -> None:
     home = Home(tmp_path)
     run_dir = home.run / "drivers"
     for pipeline in ("orders", "ended"):

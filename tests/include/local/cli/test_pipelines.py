@@ -18,9 +18,9 @@ from include.drivers import failure_history
 from include.drivers.failure_history import FailureHistory, fingerprint
 from include.lake.deployments import DeploymentStore
 from include.lake.store import Lake
-from include.local.cli.commands import millrace
+from include.local.cli.__main__ import millrace
 from include.local.cli.pipelines import conf_for
-from include.local.cli.status_pipelines import as_plain, cells, pipeline_statuses
+from include.local.cli.status import pipeline_statuses
 from include.model.errors import MillraceError
 from include.model.join import JoinSettings
 from include.run_folder import record as driver_records
@@ -53,9 +53,7 @@ def test_pipelines_when_listed_then_the_built_in_one_is_there(home: Path) -> Non
     assert "delays" in _call("pipelines").output
 
 
-def test_pipelines_when_a_spec_is_wrong_then_others_are_listed_and_exit_code_tells(
-    home: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_pipelines_lists_the_others_beside_a_wrong_spec(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (home / "bad.yaml").write_text("name: bad\nscrypt: x.py\n")
     monkeypatch.setenv("MILLRACE_PIPELINES", str(home))
     result = _call("pipelines")
@@ -64,9 +62,7 @@ def test_pipelines_when_a_spec_is_wrong_then_others_are_listed_and_exit_code_tel
     assert "scrypt" in result.output
 
 
-def test_pipelines_when_a_spec_tells_an_optimizer_nonsense_then_it_is_listed_and_exit_code_tells(
-    home: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_pipelines_lists_a_spec_with_wrong_options_and_exits_1(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (home / "x.py").write_text("")
     (home / "odd.yaml").write_text("name: odd\nscript: x.py\ntuner: {name: flow, options: {rizk: 1}}\n")
     monkeypatch.setenv("MILLRACE_PIPELINES", str(home))
@@ -76,7 +72,7 @@ def test_pipelines_when_a_spec_tells_an_optimizer_nonsense_then_it_is_listed_and
 
 
 @pytest.mark.parametrize("args", [("trigger", "nope"), ("pause", "nope"), ("resume", "nope"), ("decisions", "nope")])
-def test_command_when_pipeline_does_not_exist_then_error_names_those_that_do(home: Path, args: tuple[str, ...]) -> None:
+def test_command_for_an_unknown_pipeline_names_those_that_exist(home: Path, args: tuple[str, ...]) -> None:
     with pytest.raises(MillraceError, match=r"nope.*delays"):
         _call(*args)
 
@@ -115,7 +111,7 @@ def test_decisions_when_there_are_none_then_says_when_the_first_comes(home: Path
     assert "first telemetry" in _call("decisions", "delays").output
 
 
-def test_decisions_when_printed_then_readable_at_a_hundred_columns_newest_last(run: Run) -> None:
+def test_decisions_are_readable_at_100_columns_newest_last(run: Run) -> None:
     run.launch(0, 4, 1)
     run.look(10, 20, None, "Stay at 1 slot: " + "20 rows/s came and 1 slot processes 50 rows/s, " * 3)
     run.look(25, 150, 4, "150 rows/s came: 4 slots bring the utilisation below 0.8.")
@@ -158,14 +154,12 @@ def _record(home: Path, pid: int, state: DriverState, error: str | None = None) 
     driver_records.write(home / "run" / "drivers", record)
 
 
-def test_status_when_driver_runs_then_shows_it_and_nothing_needs_attention(
-    run: Run, home: Path, driver: subprocess.Popen[bytes]
-) -> None:
+def test_status_of_a_running_driver_needs_no_attention(run: Run, home: Path, driver: subprocess.Popen[bytes]) -> None:
     run.launch(0, 4, 1)
     _record(home, driver.pid, DriverState.RUNNING)
     (status,) = pipeline_statuses(run.lake, home / "run" / "drivers")
     assert status.problem is None
-    assert cells(status, at(40))[1:4] == ["1 slots, version 1", "running on 1", "10 s ago"]
+    assert status.cells(at(40))[1:4] == ["1 slots, version 1", "running on 1", "10 s ago"]
 
 
 def test_status_when_the_pipeline_is_a_join_then_shows_its_workers(run: Run, home: Path) -> None:
@@ -174,11 +168,11 @@ def test_status_when_the_pipeline_is_a_join_then_shows_its_workers(run: Run, hom
     assert made is not None
     DeploymentStore(run.lake).commit(replace(made, join=JoinSettings(3, 50, 0.25)), made.version)
     (status,) = pipeline_statuses(run.lake, home / "run" / "drivers")
-    assert cells(status, at(40))[1] == "1 slots, 3 join workers, version 2"
-    assert as_plain(status)["join"] == {"workers": 3, "block": 50, "shed": 0.25}
+    assert status.cells(at(40))[1] == "1 slots, 3 join workers, version 2"
+    assert status.as_plain()["join"] == {"workers": 3, "block": 50, "shed": 0.25}
 
 
-def test_status_when_the_process_is_gone_then_says_so_whatever_its_record_says(
+def test_status_of_a_gone_process_says_so_despite_its_record(
     run: Run, home: Path, driver: subprocess.Popen[bytes]
 ) -> None:
     run.launch(0, 4, 1)
@@ -191,9 +185,7 @@ def test_status_when_the_process_is_gone_then_says_so_whatever_its_record_says(
     )
 
 
-def test_status_when_the_circuit_is_open_then_says_why_and_when_it_is_tried_again_and_exit_code_tells(
-    run: Run, home: Path
-) -> None:
+def test_status_of_an_open_circuit_says_why_and_until_when(run: Run, home: Path) -> None:
     run.launch(0, 4, 1)
     made = DeploymentStore(run.lake).latest("delays")
     assert made is not None

@@ -41,7 +41,7 @@ def told(capsys: pytest.CaptureFixture[str], *args: str) -> str:
     return capsys.readouterr().out
 
 
-def test_replay_when_shown_then_a_stranger_reads_what_was_and_what_would_be(capsys: pytest.CaptureFixture[str]) -> None:
+def test_replay_shows_what_was_and_what_would_be(capsys: pytest.CaptureFixture[str]) -> None:
     out = told(capsys, "delays", "--tuner", "steady", "--option", "patience=2")
     assert out.startswith("Replay of delays with steady (patience=2)\n")
     words = " ".join(out.split())
@@ -104,7 +104,7 @@ def test_replay_when_run_with_any_tuner_then_nothing_is_written(
     ],
     ids=" ".join,
 )
-def test_replay_when_the_input_is_bad_then_tells_value_and_what_is_allowed(
+def test_replay_of_bad_input_names_value_and_what_is_allowed(
     args: list[str], parts: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert cli.main(["replay", *args]) == cli.BAD_INPUT

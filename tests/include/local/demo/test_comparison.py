@@ -40,7 +40,7 @@ def write(source: Path, tmp_path: Path) -> Callable[[Callable[[pd.DataFrame], pd
     return written
 
 
-def test_batch_delays_when_computed_then_every_flight_but_the_closing_one_is_in_one_row(source: Path) -> None:
+def test_batch_delays_hold_every_flight_but_the_closing_one_once(source: Path) -> None:
     rows = query("select * from f", f=source).to_pandas()
     expected, closed = batch_delays(rows)
     ids = sorted(i for group in expected["row_ids"] for i in group)
@@ -67,7 +67,7 @@ def test_compare_when_results_are_the_batchs_in_any_order_then_equal(source: Pat
         (lambda f: f.assign(tailnum=f["tailnum"].where(f.index != 0, "N0")), "differing"),
     ],
 )
-def test_compare_when_results_are_wrong_then_names_the_flaw_with_an_example(
+def test_compare_names_the_flaw_of_wrong_results(
     source: Path, write: Callable[..., Path], change: Callable[[pd.DataFrame], pd.DataFrame], flaw: str
 ) -> None:
     found = compare(source, write(change))

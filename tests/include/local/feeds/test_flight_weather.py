@@ -18,9 +18,8 @@ from hypothesis import strategies as st
 
 from include.lake.source import SourceTable, query
 from include.local.feeds import flight_weather
-from include.local.feeds.flight_weather import main, run
-from include.local.feeds.flights import TRANSACTION
-from include.local.feeds.flights import run as run_flights
+from include.local.feeds.feed import TRANSACTION, run
+from include.local.feeds.flight_weather import first_tick, main
 from include.local.feeds.nycflights import flights, weather
 from include.local.feeds.replay import FLIGHTS, WEATHER, Clock, Replay
 
@@ -91,9 +90,7 @@ def test_weather_when_read_then_all_of_2013_with_missing_values_as_text(hours: p
     assert (hours["flight_date"] == hours["measured"].dt.strftime("%Y-%m-%d")).all()
 
 
-def test_weather_when_days_are_folded_then_every_hour_has_that_of_each_day_at_its_own_time(
-    hours: pd.DataFrame, replays: tuple[Replay, Replay]
-) -> None:
+def test_weather_of_folded_days_has_every_day_in_each_hour(hours: pd.DataFrame, replays: tuple[Replay, Replay]) -> None:
     laid = whole(replays[1]).iloc[:-1]
     days = [f"2013-01-0{n}" for n in (1, 2, 3)]
     later = hours["measured"].dt.hour >= 5
@@ -111,7 +108,7 @@ def test_weather_when_days_are_folded_then_every_hour_has_that_of_each_day_at_it
 
 @settings(max_examples=15, deadline=None)
 @given(st.integers(1, 60), st.integers(0, 23), st.floats(5, 500), st.floats(0.3, 5))
-def test_weather_when_settings_vary_then_hours_come_in_order_with_the_flights_of_their_time(
+def test_weather_comes_in_order_with_the_flights_of_its_time(
     fold_days: int, start_hour: int, day_s: float, tick_s: float
 ) -> None:
     clock = Clock(fold_days=fold_days, days=0.5, day_s=day_s, start_hour=start_hour, tick_s=tick_s)
@@ -127,9 +124,7 @@ def test_weather_when_settings_vary_then_hours_come_in_order_with_the_flights_of
 
 
 @given(st.integers(-1, CLOCK.ticks + 1))
-def test_next_when_asked_of_any_tick_then_is_the_first_later_one_with_rows(
-    replays: tuple[Replay, Replay], number: int
-) -> None:
+def test_next_is_the_first_later_tick_with_rows(replays: tuple[Replay, Replay], number: int) -> None:
     for replay in replays:
         later = range(number + 1, CLOCK.ticks + 1)
         assert replay.next(number) == next((n for n in later if replay.tick(n).num_rows), CLOCK.ticks + 1)
@@ -148,42 +143,42 @@ def test_feed_when_killed_then_goes_on_with_no_row_twice_and_none_lost(
     assert finished.returncode == 0, err
     assert out.splitlines()[-1] == f"done: {replays[0].rows} and {replays[1].rows} rows"
     assert_whole(tmp_path, replays)
-    assert run(feeds(tmp_path, replays), 1, no_wait, [].append), "what is over stays so"
+    pair = feeds(tmp_path, replays)
+    assert run(pair, first_tick(pair), 1, no_wait, [].append), "what is over stays so"
     assert_whole(tmp_path, replays)
 
 
 @settings(max_examples=8, deadline=None)
 @given(st.lists(st.integers(0, SMALL.ticks), max_size=3))
-def test_feed_when_stopped_after_any_ticks_then_goes_on_with_no_row_twice_and_none_lost(
+def test_stopped_feed_goes_on_with_each_row_once(
     tmp_path_factory: pytest.TempPathFactory, small: tuple[Replay, Replay], stops: list[int]
 ) -> None:
     folder, told = tmp_path_factory.mktemp("feed"), []
     for ticks in stops:
         left = iter(range(ticks, -1, -1))
-        run(feeds(folder, small), 1, lambda _, left=left: next(left) == 0, told.append)
+        pair = feeds(folder, small)
+        run(pair, first_tick(pair), 1, lambda _, left=left: next(left) == 0, told.append)
         last = max(table.last(TRANSACTION) for _, table in feeds(folder, small))
         if last < SMALL.ticks:
             assert told[-1].startswith("stopped before tick") and "goes on from there" in told[-1]
         counts = [sum(replay.tick(n).num_rows for n in range(last + 1)) for replay in small]
         assert [len(row_ids(folder / name)) for name in NAMES] == counts
-    assert run(feeds(folder, small), 1, no_wait, told.append)
+    pair = feeds(folder, small)
+    assert run(pair, first_tick(pair), 1, no_wait, told.append)
     assert_whole(folder, small)
 
 
-def test_feed_when_flights_are_ahead_of_the_weather_then_no_hour_is_left_out(
-    tmp_path: Path, replays: tuple[Replay, Replay]
-) -> None:
+def test_feed_with_flights_ahead_of_weather_leaves_no_hour_out(tmp_path: Path, replays: tuple[Replay, Replay]) -> None:
     calls = iter(range(1000))
-    run_flights(*feeds(tmp_path, replays)[0], 1, lambda _: next(calls) >= 20, lambda _: None)
+    run(feeds(tmp_path, replays)[:1], 0, 1, lambda _: next(calls) >= 20, lambda _: None)
     told: list[str] = []
-    assert run(feeds(tmp_path, replays), 1, no_wait, told.append)
+    pair = feeds(tmp_path, replays)
+    assert run(pair, first_tick(pair), 1, no_wait, told.append)
     assert told[-1].startswith("done: ")
     assert_whole(tmp_path, replays)
 
 
-def test_feed_when_started_with_other_settings_on_the_same_tables_then_refuses(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_feed_refuses_other_settings_on_the_same_tables(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(flight_weather, "stoppable", lambda _: no_wait)
     SourceTable(tmp_path / "weather", WEATHER.schema, "something else")
     asked = [f"--flights={tmp_path / 'flights'}", f"--weather={tmp_path / 'weather'}", *ARGS]

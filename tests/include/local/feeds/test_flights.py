@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from include.lake.source import SourceTable, query
-from include.local.feeds.flights import TRANSACTION
+from include.local.feeds.feed import TRANSACTION
 from include.local.feeds.nycflights import flights
 from include.local.feeds.replay import SCHEMA, Clock, Replay
 
@@ -47,9 +47,7 @@ def _row_ids(table: Path) -> list[int]:
     return [r["row_id"] for r in query("select row_id from t order by row_id", t=table).to_pylist()]
 
 
-def test_replay_when_killed_again_and_again_then_goes_on_with_no_row_twice_and_none_lost(
-    tmp_path: Path, replay: Replay
-) -> None:
+def test_replay_killed_again_and_again_sends_each_row_once(tmp_path: Path, replay: Replay) -> None:
     table = tmp_path / "flights"
     for ticks in (10, 25):
         process = _start(table)
@@ -76,7 +74,7 @@ def test_replay_when_terminated_then_ends_cleanly_between_two_ticks(tmp_path: Pa
     assert _row_ids(table) == list(range(1, sum(replay.tick(n).num_rows for n in range(last + 1)) + 1))
 
 
-def test_replay_when_started_with_other_settings_on_the_same_table_then_refuses(tmp_path: Path) -> None:
+def test_replay_refuses_other_settings_on_the_same_table(tmp_path: Path) -> None:
     table = tmp_path / "flights"
     SourceTable(table, SCHEMA, CLOCK.content)
     process = _start(table, "--fold-days=8")

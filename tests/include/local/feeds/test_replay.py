@@ -57,7 +57,7 @@ def test_replay_when_repeated_then_every_tick_has_the_same_rows(all_flights: pd.
     day_s=st.floats(5, 500),
     tick_s=st.floats(0.3, 5),
 )
-def test_replay_when_settings_vary_then_each_row_once_in_its_tick_in_order(
+def test_replay_of_any_settings_has_each_row_once_in_order(
     all_flights: pd.DataFrame, fold_days: int, start_hour: int, rate_scale: float, day_s: float, tick_s: float
 ) -> None:
     clock = Clock(fold_days, 1, day_s, start_hour, rate_scale, tick_s)
@@ -78,7 +78,7 @@ def test_replay_when_settings_vary_then_each_row_once_in_its_tick_in_order(
             assert begin + number * width - slack <= first <= last <= begin + (number + 1) * width + slack
 
 
-def test_replay_when_rate_is_doubled_then_each_flight_comes_twice_under_two_ids(all_flights: pd.DataFrame) -> None:
+def test_replay_at_double_rate_sends_each_flight_under_two_ids(all_flights: pd.DataFrame) -> None:
     one, two = (_whole(Replay(Clock(rate_scale=s), all_flights)).slice(0) for s in (1, 2))
     assert two.num_rows - 1 == 2 * (one.num_rows - 1)
     assert two["flight"].to_pylist()[:-1:2] == one["flight"].to_pylist()[:-1]

@@ -84,7 +84,7 @@ def feed(tmp_path: Path) -> Feed:
     return Feed(tmp_path)
 
 
-def test_streams_when_redirected_and_the_feed_is_killed_again_and_again_then_no_row_is_lost_or_doubled(
+def test_redirected_streams_of_a_killed_feed_keep_every_row_once(
     feed: Feed,
 ) -> None:
     for round_ in range(4):
@@ -107,7 +107,7 @@ def test_streams_when_redirected_and_the_feed_is_killed_again_and_again_then_no_
     )
 
 
-def test_streams_when_a_deployment_moves_them_then_they_enter_there_and_telemetry_says_so(feed: Feed) -> None:
+def test_streams_enter_where_a_deployment_moves_them(feed: Feed) -> None:
     feed.place(0)
     process = feed.start()
     try:

@@ -10,9 +10,7 @@ from include.local.stack.lifecycle import FOLDERS, environment
 from include.pipelines.catalog import FOLDERS_VARIABLE
 
 
-def test_environment_when_folders_of_specs_are_relative_then_a_stack_elsewhere_finds_them(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_environment_makes_relative_folders_of_specs_absolute(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert FOLDERS == FOLDERS_VARIABLE
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv(FOLDERS, f"mine{os.pathsep}/theirs")

@@ -11,19 +11,20 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import psutil
 import pytest
 
-from include.local.stack import jars, java, python_env, setup, spark_env
+from include.local.stack import java, progress, python_env, setup, spark_env, spark_files
 from include.local.stack.home import REPO
 from include.model.errors import MillraceError
 
 PATIENCE_S = 300.0
 PACKAGES = """from include.local.stack import setup
-with setup._one_at_a_time() as lock:
-    setup._packages(lock)
+with setup._one_at_a_time() as run:
+    setup._packages(run)
 print('whole')
 """
 
@@ -38,6 +39,10 @@ def clone(tmp_path: Path) -> Path:
     small = "".join(python_env.stanza(lock, name) for name in ("click", "filelock", "uv"))
     (tmp_path / "requirements.lock").write_text(small)
     return tmp_path
+
+
+def _run(argv: Sequence[str | Path], env: Mapping[str, str]) -> None:
+    progress.run(argv, setup.LOG, env=env)
 
 
 def _packages(clone: Path) -> subprocess.Popen[str]:
@@ -55,7 +60,7 @@ def _assert_whole(clone: Path) -> None:
 
 
 @pytest.mark.slow
-def test_packages_when_set_up_is_killed_at_any_point_then_the_next_completes(clone: Path) -> None:
+def test_set_up_completes_after_a_kill_at_any_point(clone: Path) -> None:
     marks = (
         clone / ".venv" / "share" / "millrace" / "installing",
         clone / ".venv" / "bin" / "python",
@@ -88,10 +93,10 @@ def test_packages_when_two_set_up_at_once_then_one_waits_and_both_succeed(clone:
 def test_lock_when_held_by_a_child_of_a_killed_set_up_then_is_still_held(tmp_path: Path) -> None:
     """A program of set-up inherits the lock, or two installers would write into one environment."""
     code = (
-        "import fcntl, os, sys\nfrom pathlib import Path\nfrom include.local.stack import programs\n"
+        "import fcntl, os, sys\nfrom pathlib import Path\nfrom include.local.stack import progress\n"
         "lock = open(sys.argv[1], 'w'); fcntl.flock(lock, fcntl.LOCK_EX)\n"
         "child = 'import sys, time; open(sys.argv[1], chr(119)).close(); time.sleep(600)'\n"
-        "programs.run([sys.executable, '-c', child, sys.argv[2]], Path(sys.argv[3]), lock_fd=lock.fileno())\n"
+        "progress.run([sys.executable, '-c', child, sys.argv[2]], Path(sys.argv[3]), lock_fd=lock.fileno())\n"
     )
     lock, begun, log = tmp_path / "lock", tmp_path / "begun", tmp_path / "log"
     killed = subprocess.Popen([sys.executable, "-c", code, lock, begun, log], cwd=REPO)
@@ -175,8 +180,8 @@ def test_jars_when_a_repository_serves_another_file_then_it_is_refused(
     for name in spark_env.pinned():
         (served / f"io.delta_{name}").write_bytes(b"something else")
     with pytest.raises(MillraceError, match="SHA-256"):
-        jars.fetch(scratch, lambda argv, env: None)
-    assert not jars.present()
+        spark_files.fetch_jars(scratch, lambda argv, env: None)
+    assert not spark_files.jars_present()
 
 
 def test_launcher_when_python_is_too_old_then_says_so_in_one_line() -> None:
@@ -219,8 +224,7 @@ def test_java_when_missing_and_root_on_debian_then_is_installed_and_said(
     no_java: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(os, "geteuid", lambda: 0)
-    with (no_java / "lock").open("w") as lock:
-        assert setup._java(lock).major == 17
+    assert setup._java(_run).major == 17
     assert java.PACKAGE in capsys.readouterr().err
     asked = (no_java / "asked").read_text().splitlines()
     assert asked[0] == "update"
@@ -231,8 +235,8 @@ def test_java_when_missing_and_not_root_then_says_what_to_install(
     no_java: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(os, "geteuid", lambda: 1000)
-    with (no_java / "lock").open("w") as lock, pytest.raises(MillraceError, match=java.PACKAGE):
-        setup._java(lock)
+    with pytest.raises(MillraceError, match=java.PACKAGE):
+        setup._java(_run)
     assert not (no_java / "asked").exists()
 
 

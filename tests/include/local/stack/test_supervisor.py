@@ -131,7 +131,7 @@ def test_down_when_the_supervisor_was_killed_then_stops_what_it_left(stack: Smal
     assert lifecycle.down(stack.home, grace_s=0.5) == 0
 
 
-def test_start_when_the_supervisor_was_killed_then_stops_what_it_left_first(stack: SmallStack) -> None:
+def test_start_after_a_kill_first_stops_what_was_left(stack: SmallStack) -> None:
     stack.supervisor.kill()
     stack.supervisor.wait()
     old = set(processes_of(stack.home))
@@ -161,7 +161,7 @@ TITLED = (
 )
 
 
-def test_stop_when_a_worker_gave_itself_a_title_and_its_leader_is_gone_then_it_is_stopped(home: Home) -> None:
+def test_stop_reaches_a_titled_worker_whose_leader_is_gone(home: Home) -> None:
     home.ensure()
     told = home.scratch / "worker"
     service = Service("scheduler", (sys.executable, "-c", TITLED, str(told)))
@@ -183,7 +183,7 @@ def _ended(process: psutil.Process) -> bool:
         return True
 
 
-def test_stop_when_a_record_names_a_process_of_somebody_else_then_leaves_it_alone(home: Home) -> None:
+def test_stop_leaves_somebody_elses_process_alone(home: Home) -> None:
     stranger = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"], start_new_session=True)
     try:
         home.ensure()

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
+from include.runtime.telemetry.execution import Boundary, ExecutedPlan, Node, Stage
 from include.runtime.telemetry.operators import operators
-from include.runtime.telemetry.plan import Boundary, Node, Plan
-from include.runtime.telemetry.stages import Stage
 
 
 def node(
@@ -13,7 +12,7 @@ def node(
     return Node(name, rows, python_ms, None if python_ms is None else python_ms + 10, below, children)
 
 
-def stateful_plan() -> Plan:
+def stateful_plan() -> ExecutedPlan:
     """Scan 100 rows, ask twice in Python, exchange 20 partial rows, keep 7 keys."""
     scan = node("Scan parquet", 100)
     first = node("MapInPandas", 100, node("InputAdapter", 100, scan), python_ms=800)
@@ -21,7 +20,7 @@ def stateful_plan() -> Plan:
     partial = node("HashAggregate", 20, second)
     exchange = node("Exchange", 20, partial, below=Boundary(rdd=11, tasks=3))
     save = node("StateStoreSave", 7, node("StateStoreRestore", 20, exchange))
-    return Plan(node("HashAggregate", 7, save), Boundary(rdd=22, tasks=None))
+    return ExecutedPlan(node("HashAggregate", 7, save), Boundary(rdd=22, tasks=None))
 
 
 STAGES = (
@@ -54,7 +53,7 @@ def test_operators_when_batch_was_computed_twice_then_rows_count_once() -> None:
     assert found[1].rows_in == 50 and found[0].useful_s == 2.0
 
 
-def test_operators_when_sink_is_a_function_then_its_stages_are_an_operator() -> None:
+def test_operators_include_the_stages_of_a_function_as_sink() -> None:
     own = Stage(job=4, tasks=2, run_ms=300, rdds=frozenset({40}))
     sink = operators(stateful_plan(), (*STAGES, own), slots=4, foreach_batch=True)[-1]
     assert (sink.id, sink.tasks, sink.useful_s, sink.rows_in) == ("sink.foreachBatch", 2, 0.3, None)
@@ -68,7 +67,7 @@ def test_operators_when_plan_is_gone_then_stages_of_the_main_job_stand_in() -> N
     ]
 
 
-def test_operators_when_stages_are_gone_then_rows_stay_and_time_is_unknown() -> None:
+def test_operators_without_stages_keep_rows_but_know_no_time() -> None:
     found = operators(stateful_plan(), (), slots=2)
     assert [o.name for o in found] == ["MapInPandas", "MapInArrow"]
     assert found[0].useful_s == 0.8 and found[0].tasks == 3
@@ -76,12 +75,12 @@ def test_operators_when_stages_are_gone_then_rows_stay_and_time_is_unknown() -> 
 
 def test_operators_when_a_table_is_broadcast_then_its_rows_do_not_flow() -> None:
     side = node("BroadcastExchange", 50, node("Scan csv", 50), below=Boundary(None, None))
-    plan = Plan(node("BroadcastHashJoin", 95, node("Scan parquet", 100), side), Boundary(22, None))
+    plan = ExecutedPlan(node("BroadcastHashJoin", 95, node("Scan parquet", 100), side), Boundary(22, None))
     (join,) = operators(plan, STAGES, slots=2)
     assert (join.name, join.rows_in, join.rows_out) == ("Scan parquet", 100, 95)
 
 
-def test_operators_when_a_stage_had_no_task_then_its_operators_did_not_run() -> None:
+def test_operators_of_a_stage_without_tasks_did_not_run() -> None:
     empty = Stage(job=2, tasks=0, run_ms=0, rdds=frozenset({9, 10, 11}))
     found = operators(stateful_plan(), (empty, STAGES[2]), slots=4)
     assert [o.id for o in found] == ["3.StateStoreSave"], "and the others keep their ids"

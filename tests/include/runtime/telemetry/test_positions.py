@@ -56,7 +56,7 @@ def test_position_when_source_is_delta_then_the_log_is_counted(table: Path) -> N
     assert Positions().of([delta(table, (0, 0), (1, 0))]) == Position(backlog=30, end=60, read=20)
 
 
-def test_position_when_query_began_with_the_snapshot_then_its_rows_were_read(table: Path) -> None:
+def test_position_of_a_query_from_a_snapshot_counts_its_rows(table: Path) -> None:
     assert Positions().of([delta(table, None, (3, -1), rows=60)]) == Position(backlog=0, end=60, read=60)
     assert Positions().of([delta(table, None, (3, -1), rows=120)]).read == 60  # computed twice
     assert Positions().of([delta(table, None, (3, -1), rows=30)]).read is None  # began at a version

@@ -11,8 +11,8 @@ import pytest
 
 from include.lake.store import Lake
 from include.model.telemetry import BatchMetrics
-from include.runtime.identity import AppIdentity
 from include.runtime.telemetry import writer as module
+from include.runtime.telemetry.batches import AppIdentity
 from include.runtime.telemetry.host import HostCpu
 from include.runtime.telemetry.writer import Entry, Writer
 
@@ -51,9 +51,7 @@ def test_flush_when_rows_wait_then_one_commit_takes_all(tmp_path: Path, opened: 
     assert len(Lake(tmp_path).rows("select * from apps", "telemetry/apps")) == 2
 
 
-def test_flush_when_predecessor_had_written_some_then_only_the_new_are_added(
-    tmp_path: Path, opened: list[Writer]
-) -> None:
+def test_flush_after_a_predecessor_adds_only_what_is_new(tmp_path: Path, opened: list[Writer]) -> None:
     first = writer(opened, tmp_path, 1)
     first.add(entry(0))
     first.add(entry(1))
@@ -80,7 +78,7 @@ def test_flush_when_a_successor_writes_then_the_stale_driver_is_silent(
     assert sum("stale driver" in m for m in caplog.messages) == 1
 
 
-def test_flush_when_commit_was_made_but_its_answer_lost_then_nothing_doubles(
+def test_flush_with_a_lost_answer_doubles_nothing(
     tmp_path: Path, opened: list[Writer], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     one = writer(opened, tmp_path)

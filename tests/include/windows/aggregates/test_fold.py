@@ -67,7 +67,7 @@ def spark_order(value: float) -> tuple[bool, float]:
 
 @settings(deadline=None)
 @given(ROWS.filter(bool))
-def test_fold_when_rows_have_nulls_and_nans_then_each_group_has_what_python_finds(rows: list[Any]) -> None:
+def test_fold_of_nulls_and_nans_equals_pythons(rows: list[Any]) -> None:
     groups: dict[Any, list[Any]] = defaultdict(list)
     for k, i, f in rows:
         groups[k].append((i, f))
@@ -99,7 +99,7 @@ def test_fold_when_rows_come_in_chunks_then_partials_add_up_to_all_rows(rows: li
 
 
 @pytest.mark.parametrize("values", [[2**62, 2**62], [-(2**63), -1]])
-def test_fold_when_a_sum_leaves_the_range_of_a_long_then_it_fails_unless_unchecked(values: list[int]) -> None:
+def test_fold_of_a_sum_beyond_a_long_fails_unless_unchecked(values: list[int]) -> None:
     rows = table([("a", v, None) for v in values])
     schema = pa.schema([("k", pa.string()), ("total", pa.int64())])
     step = (Step("sum", ("i",), "total"),)

@@ -13,12 +13,13 @@ def test_prepared_when_aggregates_share_a_column_then_it_is_there_once(spark: An
     from pyspark.sql import functions as sf
 
     from include.windows import panes
-    from include.windows.aggregates.plan import Plan
+    from include.windows.aggregates.plan import AggregationPlan
 
     rows = spark.range(9).select((sf.col("id") % 2).alias("k"), sf.col("id").cast("double").alias("v"), "id")
-    named = Plan(rows, ("k",), (panes.count("v"), panes.avg("v"), panes.max("v"), panes.count()))
+    named = AggregationPlan(rows, ("k",), (panes.count("v"), panes.avg("v"), panes.max("v"), panes.count()))
     assert len(named.prepared({}).columns) == 2
-    cast = Plan(rows, ("k",), (panes.max("id"), panes.avg("id").alias("mean"), panes.max(-sf.col("id")).alias("neg")))
+    aggregates = (panes.max("id"), panes.avg("id").alias("mean"), panes.max(-sf.col("id")).alias("neg"))
+    cast = AggregationPlan(rows, ("k",), aggregates)
     prepared = cast.prepared({})
     # the mean of whole numbers needs them as doubles, and its count does not
     assert [f.dataType.simpleString() for f in prepared.schema] == ["bigint", "bigint", "double", "bigint"]

@@ -36,9 +36,7 @@ def test_rule_when_panes_are_split_then_no_row_is_lost_or_doubled(
 
 @settings(deadline=None)
 @given(sizes=st.lists(st.floats(1, 1e4), min_size=1, max_size=80), workers=st.integers(1, 9))
-def test_least_loaded_when_all_is_assigned_then_no_two_workers_differ_by_more_than_the_largest_part(
-    sizes: list[float], workers: int
-) -> None:
+def test_least_loaded_keeps_workers_within_the_largest_part(sizes: list[float], workers: int) -> None:
     found = least_loaded(np.array(sizes), workers)
     loads = np.bincount(found.worker, found.rows, workers)
     assert loads.max() - loads.min() <= found.rows.max() + 1e-6
@@ -51,7 +49,7 @@ def test_plain_when_panes_come_then_workers_take_turns() -> None:
     assert found.loads(2, 3, 2).tolist() == [[5.0, 1.0]], "a span that is not whole is left out"
 
 
-def test_paper_rule_when_a_pane_is_large_then_what_exceeds_the_average_goes_to_the_next_workers() -> None:
+def test_paper_rule_passes_on_what_exceeds_the_average() -> None:
     found = paper_rule(np.array([10.0, 10.0, 10.0, 35.0, 10.0]), 4)
     assert [(p, w, r) for p, w, r in zip(found.pane, found.worker, found.rows, strict=True) if p == 3] == [
         (3, 3, 10.0),
@@ -61,7 +59,7 @@ def test_paper_rule_when_a_pane_is_large_then_what_exceeds_the_average_goes_to_t
     ]
 
 
-def test_paper_rule_when_panes_are_small_then_their_worker_gets_further_ones() -> None:
+def test_paper_rule_gives_a_worker_of_small_panes_further_ones() -> None:
     found = paper_rule(np.array([10.0, 10.0, 2.0, 3.0, 9.0]), 4)
     assert found.worker.tolist() == [0, 1, 2, 2, 2]
 

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from include.model.errors import MillraceError
-from include.windows.panes.duration import MICROSECONDS, microseconds, text
+from include.windows.panes.sliding import MICROSECONDS, microseconds, text
 
 
 @given(
@@ -34,7 +34,7 @@ def test_microseconds_when_units_are_ordered_then_each_is_longer() -> None:
 
 
 @pytest.mark.parametrize("bad", ["", "ten minutes", "1 month", "1 year", "5", "5 minutes ago", "1.5 minutes", None, 5])
-def test_microseconds_when_text_is_no_length_then_error_names_argument_and_units(bad: str) -> None:
+def test_microseconds_refuses_a_text_that_is_no_length(bad: str) -> None:
     with pytest.raises(MillraceError, match="week") as caught:
         microseconds("slide", bad)
     assert caught.value.key == "slide"

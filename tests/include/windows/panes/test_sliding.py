@@ -105,7 +105,7 @@ def test_agg_when_rows_are_a_batch_then_windows_equal_sparks(
 
     from include.windows.aggregates.plan import Plan
     from include.windows.panes import sliding
-    from include.windows.panes.duration import microseconds, text
+    from include.windows.panes.sliding import microseconds, text
 
     data = rows(spark)
     spans = [text(microseconds("", length)) for length in (size, slide, start)]
@@ -117,7 +117,7 @@ def test_agg_when_rows_are_a_batch_then_windows_equal_sparks(
 
 
 @pytest.mark.parametrize("kind", ["timestamp", "timestamp_ntz"])
-def test_agg_when_clocks_change_and_keys_are_nan_or_zero_then_windows_equal_sparks(spark: Any, kind: str) -> None:
+def test_agg_equals_spark_across_clock_changes_and_odd_keys(spark: Any, kind: str) -> None:
     from pyspark.sql import functions as sf
 
     from include.windows.aggregates.plan import Plan
@@ -143,7 +143,7 @@ def test_agg_when_clocks_change_and_keys_are_nan_or_zero_then_windows_equal_spar
         spark.conf.set("spark.sql.session.timeZone", zone)
 
 
-def test_agg_when_aggregates_are_the_users_then_they_equal_sparks_over_whole_windows(spark: Any) -> None:
+def test_agg_of_user_aggregates_equals_spark_over_whole_windows(spark: Any) -> None:
     from pyspark.sql import functions as sf
 
     from include.windows import panes
@@ -230,9 +230,7 @@ def batches(frame: Any, checkpoint: Path, mode: str = "append") -> list[list[Any
 
 
 @pytest.mark.parametrize("mode", ["append", "update"])
-def test_agg_when_a_stream_has_late_rows_then_each_batch_emits_what_spark_does(
-    spark: Any, tmp_path: Path, mode: str
-) -> None:
+def test_agg_of_a_stream_with_late_rows_emits_what_spark_does(spark: Any, tmp_path: Path, mode: str) -> None:
     from pyspark.sql import functions as sf
 
     from include.windows import panes
@@ -248,9 +246,7 @@ def test_agg_when_a_stream_has_late_rows_then_each_batch_emits_what_spark_does(
     assert not [d for a, b in zip(ours_by_batch, theirs_by_batch, strict=True) for d in different(a, b, 2)]
 
 
-def test_agg_when_a_user_defined_aggregate_streams_then_late_rows_count_in_open_windows(
-    spark: Any, tmp_path: Path
-) -> None:
+def test_agg_of_a_streamed_user_aggregate_counts_late_rows(spark: Any, tmp_path: Path) -> None:
     from pyspark.sql import functions as sf
 
     from include.windows import panes
@@ -264,9 +260,7 @@ def test_agg_when_a_user_defined_aggregate_streams_then_late_rows_count_in_open_
     assert not different([*chain(*found)], [*chain(*expected)], 1)
 
 
-def test_agg_when_panes_close_then_rows_within_the_delay_count_and_windows_close_as_sparks(
-    spark: Any, tmp_path: Path
-) -> None:
+def test_agg_by_panes_counts_rows_within_the_delay(spark: Any, tmp_path: Path) -> None:
     from pyspark.sql import functions as sf
 
     from include.windows import panes

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from include.model.errors import MillraceError
 from include.windows.partitioning import PartitionMap, Sketch, plan
-from include.windows.partitioning.ring import of_groups
+from include.windows.partitioning.hashing import of_groups
 from include.windows.partitioning.sketch import canonical
 
 G = 16
@@ -60,9 +60,7 @@ def test_plan_when_made_then_all_rows_have_a_worker_and_shares_add_up(
 
 @settings(deadline=None, max_examples=50)
 @given(of=sketches(), workers=st.integers(1, 9), hot=st.integers(0, 12))
-def test_waterfill_when_made_from_nothing_then_pairs_are_few_and_no_worker_is_above_cold_or_quota(
-    of: Sketch, workers: int, hot: int
-) -> None:
+def test_waterfill_from_nothing_has_few_pairs_and_no_full_worker(of: Sketch, workers: int, hot: int) -> None:
     made = plan(of, workers, hot_keys=hot)
     split = len(made.hot)
     assert made.pairs <= max(0, split + workers - 1)
@@ -93,7 +91,7 @@ def test_waterfill_when_workers_change_then_no_full_worker_gets_more(of: Sketch,
 
 
 @pytest.mark.parametrize("exponent", [0.5, 1.0, 1.5, 2.0])
-def test_waterfill_when_keys_are_zipf_then_load_ratio_pairs_and_moves_are_small(exponent: float) -> None:
+def test_waterfill_of_zipf_keys_is_even_with_few_pairs_and_moves(exponent: float) -> None:
     of = zipf(exponent)
     made = plan(of, 16)
     assert load_ratio(made, of) < 0.005
@@ -103,7 +101,7 @@ def test_waterfill_when_keys_are_zipf_then_load_ratio_pairs_and_moves_are_small(
     assert more.moved(made, of) <= 1.1 / 17
 
 
-def test_paper_hash_when_keys_are_zipf_then_splitting_more_keys_balances_better() -> None:
+def test_paper_hash_balances_better_with_more_split_keys() -> None:
     of = zipf(1.5)
     ratios = [load_ratio(plan(of, 16, method="paper_hash", hot_keys=k), of) for k in (0, 5, 20, 100)]
     assert ratios == sorted(ratios, reverse=True)
@@ -117,7 +115,7 @@ def test_paper_hash_when_keys_are_zipf_then_splitting_more_keys_balances_better(
     )
 
 
-def test_ring_when_a_worker_joins_then_only_its_share_moves_and_to_it_alone() -> None:
+def test_ring_moves_only_a_new_workers_share() -> None:
     before, after = of_groups(1 << 15, 16), of_groups(1 << 15, 17)
     changed = before != after
     assert (after[changed] == 16).all()
@@ -139,9 +137,7 @@ def test_plan_when_there_is_one_key_or_none_then_workers_share_it_or_idle(method
 
 @settings(deadline=None, max_examples=50)
 @given(a=sketches(), b=sketches(), capacity=st.integers(1, 20))
-def test_sketch_when_two_are_merged_then_no_row_is_lost_and_frequent_keys_add_up(
-    a: Sketch, b: Sketch, capacity: int
-) -> None:
+def test_sketch_merge_loses_no_row_and_adds_frequent_keys(a: Sketch, b: Sketch, capacity: int) -> None:
     b = Sketch(b.groups, {k: v for k, v in b.frequent.items() if k not in a.frequent or a.frequent[k][1] == v[1]})
     merged = Sketch(a.groups, a.frequent, capacity).merge(Sketch(b.groups, b.frequent, capacity))
     assert merged.total == a.total + b.total

@@ -41,7 +41,7 @@ def by_key(data: Any) -> dict[str, list[int]]:
     return {k: sorted(ids) for k, ids in found.items()}
 
 
-def test_sketch_when_keys_are_null_nan_and_frequent_then_it_counts_as_group_by(spark: Any) -> None:
+def test_sketch_counts_null_and_nan_keys_as_group_by(spark: Any) -> None:
     data = rows(spark)
     found = sketch(data, "k", capacity=20, key_groups=GROUPS)
     expected = Counter(str(r["k"]) for r in data.collect())
@@ -57,9 +57,7 @@ def test_sketch_when_keys_are_null_nan_and_frequent_then_it_counts_as_group_by(s
 
 
 @pytest.mark.parametrize("method", ["waterfill", "paper_hash"])
-def test_spread_when_keys_are_skewed_then_partitions_hold_what_the_map_says_and_no_row_is_lost(
-    spark: Any, method: str
-) -> None:
+def test_spread_fills_partitions_as_the_map_says(spark: Any, method: str) -> None:
     data = rows(spark)
     of = sketch(data, "k", key_groups=GROUPS)
     by = plan(of, 7, method=method, hot_keys=50)
@@ -96,9 +94,7 @@ def test_spread_when_key_is_cold_then_its_rows_stay_together(spark: Any) -> None
     assert places["1.5"] > 1
 
 
-def test_spread_when_it_is_planned_then_the_workers_of_groups_are_one_constant(
-    spark: Any, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_spread_plans_the_workers_of_groups_as_one_constant(spark: Any, capsys: pytest.CaptureFixture[str]) -> None:
     data = rows(spark, 100)
     spread(data, "k", by=plan(sketch(data, "k", key_groups=GROUPS), 5)).explain(extended=True)
     parsed, _, optimized = capsys.readouterr().out.partition("== Optimized Logical Plan ==")
@@ -106,7 +102,7 @@ def test_spread_when_it_is_planned_then_the_workers_of_groups_are_one_constant(
     assert "repartition" in optimized.lower() and "split(" not in optimized
 
 
-def test_spread_when_a_key_has_columns_of_many_types_then_hot_ones_are_found_again(spark: Any) -> None:
+def test_spread_recognises_hot_keys_of_many_types(spark: Any) -> None:
     from pyspark.sql import functions as sf
 
     # the hour in which clocks in New York go back, twice the same local time

@@ -1,0 +1,201 @@
+"""The commands for who changes Millrace: run its tests, measure its parts."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import subprocess
+import sys
+import tempfile
+import time
+import xml.etree.ElementTree as ElementTree
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from types import ModuleType
+
+import click
+from rich.console import Console
+from rich.table import Table
+
+from include.local.stack import spark_env
+from include.local.stack.home import REPO
+from include.model.errors import MillraceError
+
+STAGES = {
+    "unit": "not spark and not airflow and not e2e and not research",
+    "spark": "spark and not airflow and not e2e",
+    "airflow": "airflow and not e2e",
+    "e2e": "e2e",
+    "research": "research",
+}
+SIDE_BY_SIDE = {
+    "unit": ("-n", "2", "--dist", "loadfile"),
+    "research": ("-n", "2", "--dist", "loadfile"),
+    "spark": ("-n", "2", "--dist", "worksteal"),
+}
+"""Stages that run in two processes; the others start Airflow, which takes all processors anyway. Spark's tests take so
+unlike times that whole files would leave one process idle for minutes."""
+CHECKS = {
+    "style": ("ruff", "check", "."),
+    "types": ("mypy",),
+}
+NO_TESTS = 5
+
+
+@dataclass(frozen=True)
+class StageResult:
+    """How a stage went.
+
+    Args:
+        stage: Its name.
+        code: Exit code; 0 is good.
+        took_s: Seconds.
+        counts: How many tests passed, failed, were skipped.
+        failed: Ids of the failed tests.
+    """
+
+    stage: str
+    code: int
+    took_s: float
+    counts: Mapping[str, int]
+    failed: tuple[str, ...] = ()
+
+
+@click.command(context_settings={"ignore_unknown_options": True})
+@click.option(
+    "--stage",
+    "stages",
+    multiple=True,
+    type=click.Choice([*CHECKS, *STAGES]),
+    help="Only this stage; may be given several times.",
+)
+@click.option("--research", is_flag=True, help="Also the tests of what only benchmarks need.")
+@click.argument("pytest_args", nargs=-1, type=click.UNPROCESSED)
+def test(stages: Sequence[str], research: bool, pytest_args: Sequence[str]) -> int:
+    """Run style, types and all tests; PYTEST_ARGS such as -k NAME or a path select among the tests."""
+    console = Console(stderr=True)
+    # who selects tests wants those, of whatever stage, and not the checks
+    everything = STAGES if pytest_args else [*CHECKS, *STAGES]
+    wanted = stages or [stage for stage in everything if stage != "research" or research or pytest_args]
+    outcomes = []
+    with tempfile.TemporaryDirectory(prefix="millrace-test-") as home:
+        env = _environment(Path(home))
+        for stage in (*CHECKS, *STAGES):
+            if stage in wanted:
+                console.rule(stage)
+                outcomes.append(_check(stage) if stage in CHECKS else _pytest(stage, pytest_args, env))
+    _print_summary(console, outcomes)
+    if pytest_args and not any(any(o.counts.values()) for o in outcomes):
+        console.print("no test was selected", style="red")
+        return 1
+    return 1 if any(o.code for o in outcomes) else 0
+
+
+def _environment(home: Path) -> dict[str, str]:
+    """Keep tests off the user's own Millrace, and give them Spark."""
+    data = REPO.parent / "shared" / "data"
+    variables = {"MILLRACE_DATA": str(data), **os.environ}
+    return {
+        **variables,
+        **spark_env.environment(),
+        "MILLRACE_HOME": str(home / "home"),
+        "AIRFLOW_HOME": str(home / "airflow"),
+    }
+
+
+def _check(stage: str) -> StageResult:
+    started = time.monotonic()
+    code = subprocess.call([sys.executable, "-m", *CHECKS[stage]], cwd=REPO)
+    return StageResult(stage, code, time.monotonic() - started, {})
+
+
+def _pytest(stage: str, args: Sequence[str], env: Mapping[str, str]) -> StageResult:
+    started = time.monotonic()
+    with tempfile.TemporaryDirectory() as scratch:
+        report = Path(scratch) / "report.xml"
+        processes = SIDE_BY_SIDE.get(stage, ())
+        argv = [sys.executable, "-m", "pytest", "-m", STAGES[stage], f"--junitxml={report}", *processes, *args]
+        code = subprocess.call(argv, cwd=REPO, env=dict(env))
+        counts, failed = _read(report)
+    return StageResult(stage, 0 if code == NO_TESTS else code, time.monotonic() - started, counts, failed)
+
+
+def _read(report: Path) -> tuple[dict[str, int], tuple[str, ...]]:
+    if not report.is_file():
+        return {}, ()
+    # written by our own pytest a moment ago
+    cases = list(ElementTree.parse(report).getroot().iter("testcase"))  # noqa: S314
+    counts = {"passed": 0, "failed": 0, "skipped": 0}
+    failed = []
+    for case in cases:
+        outcome = {child.tag for child in case}
+        kind = "failed" if outcome & {"failure", "error"} else "skipped" if "skipped" in outcome else "passed"
+        counts[kind] += 1
+        if kind == "failed":
+            failed.append(f"{case.get('classname')}::{case.get('name')}")
+    return counts, tuple(failed)
+
+
+def _print_summary(console: Console, outcomes: Sequence[StageResult]) -> None:
+    console.rule("summary")
+    table = Table("stage", "result", "passed", "failed", "skipped", "seconds", box=None)
+    for o in outcomes:
+        ran = o.stage in CHECKS or any(o.counts.values())
+        result = "[red]failed[/]" if o.code else "[green]passed[/]" if ran else "none selected"
+        numbers = [str(o.counts.get(kind, "")) for kind in ("passed", "failed", "skipped")]
+        table.add_row(o.stage, result, *numbers, f"{o.took_s:.0f}")
+    console.print(table)
+    for o in outcomes:
+        for name in o.failed:
+            console.print(f"  {o.stage}: {name}", style="red", highlight=False, markup=False, soft_wrap=True)
+
+
+NOT_A_BENCH = {"__init__", "data", "record", "delays_app", "downtime", "loop", "targets", "threads"}
+WIDTH = 120
+"""Columns of the tables where the output is no terminal."""
+
+
+def bench_names() -> list[str]:
+    """List the benchmarks: modules of ``benchmarks/`` that have a ``run``, and packages of which ``bench`` has one."""
+    folder = REPO / "benchmarks"
+    modules = {p.stem for p in folder.glob("*.py")} - NOT_A_BENCH
+    return sorted(modules | {p.parent.name for p in folder.glob("*/bench.py")})
+
+
+def bench_module(name: str) -> ModuleType:
+    """Import a benchmark.
+
+    It has ``run(quick) -> list[Record]``, and may have ``report(records)``, which lays them out for a terminal.
+    """
+    package = (REPO / "benchmarks" / name).is_dir()
+    return importlib.import_module(f"benchmarks.{name}.bench" if package else f"benchmarks.{name}")
+
+
+@click.command()
+@click.argument("name", required=False)
+@click.option("--quick", is_flag=True, help="Every scenario with fewer repetitions.")
+@click.option(
+    "--json", "json_file", type=click.Path(dir_okay=False, path_type=Path), help="Also write the records here."
+)
+def bench(name: str | None, quick: bool, json_file: Path | None) -> None:
+    """Measure the part NAME and print its figures against their targets; without NAME, list the parts."""
+    from benchmarks import record
+
+    if name is None:
+        click.echo("\n".join(bench_names()))
+        return
+    if name not in bench_names():
+        raise MillraceError("bench", name, ", ".join(bench_names()), "Name one of these.")
+    # asked before the work, because a bench can take minutes
+    if json_file and not json_file.parent.is_dir():
+        raise MillraceError("--json", str(json_file), "a file in a folder that exists", "Make the folder first.")
+    measured = bench_module(name)
+    records = measured.run(quick)
+    # written first: a picture that fails must not cost the figures
+    if json_file:
+        record.write(records, json_file)
+    console = Console()
+    if not console.is_terminal:
+        console.width = max(console.width, WIDTH)
+    console.print(getattr(measured, "report", record.table)(records))

@@ -1,0 +1,137 @@
+"""The commands of the shared deployment: its secrets, and what owns the drivers where Airflow's containers must not."""
+
+from __future__ import annotations
+
+import json
+import logging
+import secrets
+import signal
+import threading
+from concurrent.futures import Future, ThreadPoolExecutor
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from include.local.stack.home import REPO, write_atomically
+from include.local.stack.secrets import ADMIN, generate
+from include.model.decision import Outcome
+from include.model.errors import Conflict, MillraceError, NotReady
+
+if TYPE_CHECKING:
+    from include.drivers.reconciler import Reconciler
+    from include.lake.store import Lake
+
+
+@click.command("compose-env")
+@click.option("--replace", is_flag=True, help="Replace secrets that exist already.")
+@click.option("--folder", type=click.Path(path_type=Path, file_okay=False), default=REPO, hidden=True)
+def compose_env(replace: bool, folder: Path) -> None:
+    """Write .env and the secret files that docker-compose.yaml reads.
+
+    Postgres keeps the password it was first started with: replace the secrets of a deployment only with its volumes.
+    """
+    env = folder / ".env"
+    if env.exists() and not replace:
+        raise MillraceError(".env", str(env), "no file yet", "Use it as it is, or give --replace.")
+    made, postgres = generate(), secrets.token_urlsafe(24)
+    password = made["admin_password"]
+    own = folder / "var" / "compose"
+    own.mkdir(parents=True, exist_ok=True, mode=0o700)
+    write_atomically(own / "airflow_passwords.json", json.dumps({ADMIN: password}))
+    users = f"database_uri = postgresql+psycopg2://airflow:{postgres}@postgres/mlflow_auth"
+    admin = [f"admin_username = {ADMIN}", f"admin_password = {password}"]
+    write_atomically(own / "mlflow_auth.ini", "\n".join(["[mlflow]", "default_permission = READ", users, *admin, ""]))
+    values = {
+        "MILLRACE_ADMIN_PASSWORD": password,
+        "POSTGRES_PASSWORD": postgres,
+        "AIRFLOW_FERNET_KEY": made["fernet_key"],
+        "AIRFLOW_JWT_SECRET": made["jwt_secret"],
+        "AIRFLOW_API_SECRET": made["api_secret_key"],
+        "MLFLOW_SECRET_KEY": made["mlflow_secret_key"],
+    }
+    write_atomically(env, "".join(f"{name}={value}\n" for name, value in values.items()))
+    click.echo(f"Secrets are in {env} and {own}; user {ADMIN}, password MILLRACE_ADMIN_PASSWORD.")
+    click.echo("Next: docker compose up --build")
+
+
+log = logging.getLogger("millrace.runner")
+
+
+@click.command()
+@click.option("--every", "every_s", type=click.FloatRange(min=0.1), default=1.0, show_default=True, help="Seconds.")
+def runner(every_s: float) -> None:
+    """Make every launched pipeline run its latest Deployment, until asked to end; the drivers run on."""
+    from include.local.stack.home import Home
+    from include.wiring import lake
+
+    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(message)s")
+    ended = threading.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: ended.set())
+    tables, rounds = lake(), Rounds(Home.from_env().run / "drivers")
+    log.info("the runner owns the drivers of %s", tables.root)
+    with ThreadPoolExecutor(thread_name_prefix="pipeline") as pool:
+        while not ended.is_set():
+            rounds.start_due(pool, tables)
+            ended.wait(every_s)
+
+
+class Rounds:
+    """One round a pipeline at a time, so that one pipeline's slow start does not hold up the others.
+
+    Args:
+        run_dir: The run folder shared with those who wait for the runner.
+    """
+
+    def __init__(self, run_dir: Path) -> None:
+        self._run_dir = run_dir
+        self._at_work: dict[str, Future[None]] = {}
+        self._reconcilers: dict[str, tuple[str, Reconciler]] = {}
+
+    def start_due(self, pool: ThreadPoolExecutor, tables: Lake) -> None:
+        """Start a round of every pipeline that has none under way."""
+        from include.lake.deployments import DeploymentStore
+
+        try:
+            latest = DeploymentStore(tables).all_latest()
+        except MillraceError as error:
+            log.warning("%s", error)
+            return
+        for deployment in latest:
+            name = deployment.pipeline
+            if name not in self._at_work or self._at_work[name].done():
+                self._at_work[name] = pool.submit(self._round, name, deployment.version)
+
+    def _round(self, name: str, version: int) -> None:
+        from include.drivers.delegate import write_status
+
+        problem, running = None, False
+        try:
+            reconciler = self._reconciler(name)
+            changes = reconciler.reconcile(wait_s=0)
+            for change in changes:
+                log.info("%s version %s: %s %s", name, change.to_version, change.outcome.value, change.error or "")
+            if any(change.outcome is Outcome.OPEN for change in changes):
+                return  # its start goes on
+            problem, running = reconciler.problem(), reconciler.running()
+        except (NotReady, Conflict) as outcome:
+            log.info("%s", outcome)
+            return
+        except MillraceError as error:
+            problem = str(error)
+            log.warning("%s", problem)
+        except Exception as error:
+            problem = f"{type(error).__name__}: {error}"
+            log.exception("%s", name)
+        write_status(self._run_dir, name, version, problem, running=running)
+
+    def _reconciler(self, name: str) -> Reconciler:
+        """Return the pipeline's reconciler, kept between rounds: it waits for the processes it started."""
+        from include.pipelines.catalog import find
+        from include.wiring import lake, own_reconciler
+
+        spec = find(name)
+        if self._reconcilers.get(name, ("",))[0] != spec.config_hash:
+            self._reconcilers[name] = spec.config_hash, own_reconciler(spec, lake())
+        return self._reconcilers[name][1]

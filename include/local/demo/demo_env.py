@@ -1,0 +1,137 @@
+"""The demo's environment: a home of its own, the feed, the pipeline's drivers, and how all of it is stopped."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from include.local.feeds.replay import Clock
+from include.local.stack import lifecycle
+from include.local.stack.home import REPO, Home
+from include.model.errors import MillraceError
+from include.run_folder import discovery
+from include.run_folder import record as driver_records
+
+KILL_AFTER_S = 20.0
+POLL_S = 0.2
+
+
+@dataclass(frozen=True)
+class DemoEnv:
+    """The demo's own home, inside the user's, so that it begins clean and touches no other pipeline.
+
+    Args:
+        home: The demo's home.
+        pipeline: Its pipeline.
+    """
+
+    home: Home
+    pipeline: str
+
+    @classmethod
+    def inside(cls, home: Home, pipeline: str) -> DemoEnv:
+        """Return the environment inside a user's home."""
+        return cls(Home(home.root / "demo"), pipeline)
+
+    @property
+    def run_dir(self) -> Path:
+        """Folder of the drivers' records."""
+        return self.home.run / "drivers"
+
+    @property
+    def source(self) -> Path:
+        """Folder of the source table."""
+        return self.home.root / "data" / "flights"
+
+    @property
+    def results(self) -> Path:
+        """Folder of the results table."""
+        return self.home.root / "data" / "delays"
+
+    @contextmanager
+    def locked(self) -> Iterator[None]:
+        """Hold the environment: two demos in it would clear each other's tables.
+
+        Raises:
+            MillraceError: If another demo holds it.
+        """
+        self.home.root.parent.mkdir(parents=True, exist_ok=True)
+        with (self.home.root.parent / "demo.lock").open("w") as lock:
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                remedy = "Wait for it, stop it, or set MILLRACE_HOME to another folder."
+                raise MillraceError("demo", "running already", "one demo at a time", remedy) from None
+            yield
+
+    def clear(self) -> None:
+        """Stop what an earlier demo left, by ``--keep`` or a kill, and begin with nothing."""
+        self.stop()
+        shutil.rmtree(self.home.root, ignore_errors=True)
+        self.home.ensure()
+
+    def stop(self) -> None:
+        """Stop the stack, then the drivers: the other way round, the stack would start them again."""
+        if self.home.run.is_dir():
+            lifecycle.down(self.home)
+            self._stop_drivers()
+
+    def start_feed(self, clock: Clock, parts: int) -> subprocess.Popen[bytes]:
+        """Start the replay as a process that ends with this one."""
+        settings = [f"--{key.replace('_', '-')}={value}" for key, value in asdict(clock).items()]
+        with (self.home.logs / "feed.log").open("ab") as log:
+            return subprocess.Popen(
+                [
+                    *(sys.executable, "-m", "include.local.feeds.flights", "--with-parent"),
+                    *(f"--table={self.source}", f"--parts={parts}", *settings),
+                ],
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                cwd=REPO,
+                env={**os.environ, "PYTHONPATH": str(REPO)},
+                start_new_session=True,  # Ctrl-C goes to the demo, which stops it in order
+            )
+
+    def feed_error(self) -> str:
+        """Return the last line of the feed's log."""
+        return next(iter(lifecycle.tail(self.home.logs / "feed.log", 1)), "")
+
+    def _stop_drivers(self) -> None:
+        """End every driver of the pipeline: at a batch boundary if it makes it in time."""
+        for driver in discovery.find(self.run_dir, self.pipeline):
+            record = driver_records.read(self.run_dir, self.pipeline, driver.arguments.app, driver.generation)
+            python = discovery.python_driver(record)
+            for process in [python] if python else driver.processes:
+                process.signal(signal.SIGTERM)
+        if not _await(lambda: not discovery.find(self.run_dir, self.pipeline), KILL_AFTER_S):
+            for driver in discovery.find(self.run_dir, self.pipeline):
+                for process in driver.processes:
+                    process.signal(signal.SIGKILL)
+            _await(lambda: not discovery.find(self.run_dir, self.pipeline), KILL_AFTER_S)
+
+
+def stop_feed(feed: subprocess.Popen[bytes]) -> None:
+    """Stop the replay between two commits."""
+    feed.terminate()
+    try:
+        feed.wait(KILL_AFTER_S)
+    except subprocess.TimeoutExpired:
+        feed.kill()
+        feed.wait()
+
+
+def _await(done: Callable[[], bool], seconds: float) -> bool:
+    deadline = time.monotonic() + seconds
+    while not (is_done := done()) and time.monotonic() < deadline:
+        time.sleep(POLL_S)
+    return is_done

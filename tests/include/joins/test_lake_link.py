@@ -1,0 +1,76 @@
+"""Figures of a join reach the lake once a batch, and the join hears what is deployed; neither can hold it up."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+from include.joins.batch_plan import BatchPlan
+from include.joins.lake_link import STREAMS, WORKERS, DeployedSettings, JoinTelemetry
+from include.joins.worker import WorkerReport
+from include.lake.deployments import DeploymentStore
+from include.lake.store import Lake
+from include.model.deployment import AppDeployment, Deployment
+from include.model.join import JoinSettings
+
+
+def reports(*sizes: int) -> list[WorkerReport]:
+    arrived, dropped = {"r": 7, "s": 5}, {"r": 2, "s": 0}
+    return [WorkerReport(i, size, size + 2, 3, 90, 1 - i, 0, arrived, dropped, {}) for i, size in enumerate(sizes)]
+
+
+def told(lake: Lake) -> tuple[list[tuple[int, ...]], list[tuple[str, int, int]]]:
+    workers = lake.rows("select * from workers order by batch_id, worker", WORKERS)
+    streams = lake.rows("select * from streams order by time, stream", STREAMS)
+    return (
+        [(w["batch_id"], w["worker"], w["window_tuples"], w["offered"], w["capacity"], w["workers"]) for w in workers],
+        [(s["stream"], s["rows"], s["shed_rows"]) for s in streams],
+    )
+
+
+def test_telemetry_when_a_batch_is_told_twice_then_it_is_there_once(tmp_path: Path) -> None:
+    terms = BatchPlan(4, JoinSettings(2, 50, 0.25))
+    for generation in (1, 2):
+        JoinTelemetry(Lake(tmp_path), "p", "a", generation, 100)("q", terms, reports(10, 20))
+    workers, streams = told(Lake(tmp_path))
+    assert workers == [(4, 0, 10, 12, 100, 2), (4, 1, 20, 22, 100, 2)]
+    assert streams == [("r", 7, 2), ("s", 5, 0)]
+    JoinTelemetry(Lake(tmp_path), "p", "a", 3, 100)("another", BatchPlan(0, JoinSettings()), reports(1))
+    assert len(told(Lake(tmp_path))[0]) == 3  # batches of a new checkpoint begin at 0 again
+
+
+def test_telemetry_when_the_lake_cannot_be_written_then_rows_wait_for_it(tmp_path: Path, caplog) -> None:
+    telemetry = JoinTelemetry(Lake(tmp_path / "lake"), "p", "a", 1, 100)
+    telemetry("q", BatchPlan(0, JoinSettings()), reports(1))
+    shutil.rmtree(tmp_path / "lake")
+    (tmp_path / "lake").write_text("in the way")
+    telemetry("q", BatchPlan(1, JoinSettings()), reports(2))
+    assert "the join goes on" in caplog.text
+    (tmp_path / "lake").unlink()
+    telemetry("q", BatchPlan(2, JoinSettings()), reports(3))
+    workers, streams = told(Lake(tmp_path / "lake"))
+    assert [w[:3] for w in workers] == [(1, 0, 2), (2, 0, 3)] and len(streams) == 4
+
+
+def test_telemetry_of_a_stale_driver_is_discarded(tmp_path: Path, caplog) -> None:
+    new, old = (JoinTelemetry(Lake(tmp_path), "p", "a", generation, 100) for generation in (2, 1))
+    new("q", BatchPlan(5, JoinSettings()), reports(1))
+    old("q", BatchPlan(6, JoinSettings()), reports(9))
+    assert [w[0] for w in told(Lake(tmp_path))[0]] == [5] and "stale" in caplog.text
+
+
+def test_settings_follow_the_newest_deployment_that_can_be_read(tmp_path: Path, caplog) -> None:
+    wanted = DeployedSettings(Lake(tmp_path / "lake"), "p", JoinSettings(3))
+    assert wanted() == JoinSettings(3)
+    store = DeploymentStore(Lake(tmp_path / "lake"))
+    app = AppDeployment("s.py", (), 1, 1024, 4)
+    store.commit(Deployment("p", 1, True, {"a": app}, join=JoinSettings(4, 10, 0.5)), None)
+    assert wanted() == JoinSettings(4, 10, 0.5)
+    store.commit(Deployment("p", 1, True, {"a": app}), 1)  # one that says nothing of a join
+    assert wanted() == JoinSettings(4, 10, 0.5)
+    shutil.rmtree(tmp_path / "lake")
+    (tmp_path / "lake").mkdir()
+    table = tmp_path / "lake" / "control" / "deployments" / "_delta_log"
+    table.mkdir(parents=True)
+    (table / f"{0:020d}.json").write_text("no JSON")
+    assert wanted() == JoinSettings(4, 10, 0.5) and "stays as it is set" in caplog.text

@@ -1,0 +1,249 @@
+"""Telemetry of real queries, from plain scripts."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from itertools import pairwise
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+import pandas as pd
+import pyarrow as pa
+import pytest
+
+from include.lake.records import batch_from_row
+from include.lake.source import SourceTable
+from include.lake.store import Lake
+from include.model.telemetry import BatchMetrics
+from include.runtime.telemetry.batches import AppIdentity
+
+pytestmark = pytest.mark.spark
+
+SCHEMA = pa.schema([("id", pa.int64()), ("key", pa.int64())])
+SLOTS = 4
+WAIT_S = 0.8
+PATIENCE_S = 400
+
+
+class Feed:
+    """Commits of rows in files of equal size."""
+
+    def __init__(self, path: Path) -> None:
+        self.table, self.rows, self.commits = SourceTable(path, SCHEMA, "test"), 0, 0
+
+    def append(self, rows: int, files: int) -> None:
+        ids = list(range(self.rows, self.rows + rows))
+        self.table.append(pa.table({"id": ids, "key": [i % 7 for i in ids]}, SCHEMA), files, "feed", self.commits)
+        self.rows, self.commits = self.rows + rows, self.commits + 1
+
+
+@pytest.fixture
+def feed(tmp_path: Path) -> Feed:
+    return Feed(tmp_path / "source")
+
+
+@pytest.fixture
+def start(spark: Any, tmp_path: Path) -> Iterator[Callable[..., Any]]:
+    from include.runtime.telemetry.listener import Telemetry
+
+    opened = []
+
+    def attached(generation: int = 1, lake: Path | None = None) -> Any:
+        identity = AppIdentity("p", "a", generation, 1, SLOTS)
+        opened.append(Telemetry(spark, identity, lake or tmp_path / "lake", 5))
+        return opened[-1]
+
+    yield attached
+    for query in spark.streams.active:
+        query.stop()
+    for telemetry in opened:
+        telemetry.close()
+
+
+def batches(root: Path, query: str = "q") -> list[BatchMetrics]:
+    rows = Lake(root).rows("select * from batches order by time", "telemetry/batches")
+    return [b for b in map(batch_from_row, rows) if b.query == query]
+
+
+def waiting(parts: Iterator[pd.DataFrame]) -> Iterator[pd.DataFrame]:
+    for part in parts:
+        time.sleep(WAIT_S)
+        yield part
+
+
+def stream(spark: Any, tmp_path: Path, files: int) -> Any:
+    return spark.readStream.format("delta").option("maxFilesPerTrigger", files).load(str(tmp_path / "source"))
+
+
+def drain(frame: Any, tmp_path: Path, name: str = "q") -> None:
+    writer = frame.writeStream.queryName(name).option("checkpointLocation", str(tmp_path / f"checkpoint-{name}"))
+    query = writer.trigger(availableNow=True).format("noop").outputMode("update").start()
+    assert query.awaitTermination(PATIENCE_S)
+
+
+def test_batches_of_a_plain_query_count_rows_and_backlog_exactly(
+    spark: Any, tmp_path: Path, feed: Feed, start: Callable[..., Any]
+) -> None:
+    for rows in (40, 60):
+        feed.append(rows, files=4)
+    telemetry = start()
+    rows = stream(spark, tmp_path, 4)
+    drain(rows.mapInPandas(waiting, rows.schema).groupBy("key").count(), tmp_path)
+    telemetry.flush()  # its last event tells the table's end as it is now
+    feed.append(24, files=4)  # a second run goes on from the log, not from the snapshot
+    feed.append(8, files=1)
+    drain(rows.mapInPandas(waiting, rows.schema).groupBy("key").count(), tmp_path)
+    assert telemetry.flush()
+
+    found = batches(tmp_path / "lake")
+    assert [b.batch_id for b in found] == list(range(len(found)))
+    assert sum(b.rows_in for b in found) == feed.rows == 132
+    read = 0
+    for batch in found:
+        read += batch.rows_in
+        assert batch.source_end == (100 if read <= 100 else 132)
+        assert batch.backlog_rows == batch.source_end - read
+        assert batch.state_rows == 7
+        assert batch.durations_ms["triggerExecution"] > 0
+        assert batch.host_cpu_other is None or 0 <= batch.host_cpu_other <= 1
+    assert all(a.time <= b.time for a, b in pairwise(found))
+
+    whole = [b for b in found if b.rows_in > 8]
+    planned = [b for b in whole if any(o.name == "MapInPandas" for o in b.operators)]
+    assert planned  # on a busy machine the next batch may have replaced a plan: then its stages are told
+    for batch in planned:
+        operators = {o.name: o for o in batch.operators}
+        wait = operators["MapInPandas"]
+        assert (wait.tasks, wait.p) == (4, 4)
+        assert wait.rows_in == wait.rows_out == batch.rows_in
+        assert operators["StateStoreSave"].tasks == 2
+        assert operators["Scan parquet"].rows_in == batch.rows_in
+        assert wait.useful_s is not None and wait.useful_s >= 4 * WAIT_S * 0.97
+    useful_s = [o.useful_s for b in planned if b is not whole[0] for o in b.operators if o.name == "MapInPandas"]
+    if useful_s:  # the first batch starts the workers
+        assert median(useful_s) == pytest.approx(4 * WAIT_S, rel=0.4)
+    single = [b for b in found if b.rows_in == 8 and any(o.name == "MapInPandas" for o in b.operators)]
+    if single:  # one file is one task, whatever the slots
+        assert {(o.tasks, o.p) for b in single for o in b.operators if o.name == "MapInPandas"} == {(1, 1)}
+
+
+def test_p_when_a_batch_is_one_file_then_one_task_ran(
+    spark: Any, tmp_path: Path, feed: Feed, start: Callable[..., Any]
+) -> None:
+    feed.append(40, files=1)
+    telemetry = start()
+    rows = stream(spark, tmp_path, 4)
+    drain(rows.mapInPandas(waiting, rows.schema), tmp_path)
+    telemetry.flush()
+    (batch,) = [b for b in batches(tmp_path / "lake") if b.rows_in]
+    assert batch.rows_in == batch.rows_out == 40
+    assert {(o.tasks, o.p) for o in batch.operators} == {(1, 1)}
+
+
+def test_batches_when_replayed_by_a_successor_then_each_is_there_once(
+    spark: Any, tmp_path: Path, feed: Feed, start: Callable[..., Any]
+) -> None:
+    feed.append(20, files=2)
+    feed.append(20, files=2)
+    first = start(1)
+    drain(stream(spark, tmp_path, 2), tmp_path)
+    first.close()
+    before = batches(tmp_path / "lake")
+    last = max(b.batch_id for b in before)
+    for name in (f"{last}", f".{last}.crc"):  # as if the driver had died before Spark noted the commit
+        (tmp_path / "checkpoint-q" / "commits" / name).unlink(missing_ok=True)
+    feed.append(10, files=2)
+    second = start(2)
+    drain(stream(spark, tmp_path, 2), tmp_path)
+    second.close()
+    after = batches(tmp_path / "lake")
+    ids = [b.batch_id for b in after]
+    assert len(ids) == len(set(ids)) and max(ids) > last
+    assert sum(b.rows_in for b in after) == feed.rows == 50
+
+
+def test_query_goes_on_while_the_lake_cannot_be_written(
+    spark: Any, tmp_path: Path, feed: Feed, start: Callable[..., Any], caplog: pytest.LogCaptureFixture
+) -> None:
+    broken = tmp_path / "lake"
+    broken.write_text("no folder")
+    feed.append(20, files=2)
+    telemetry = start()
+    drain(stream(spark, tmp_path, 2), tmp_path)
+    assert not telemetry.flush()
+    assert not telemetry.flush()
+    assert sum("Telemetry waits" in m for m in caplog.messages) == 1
+    broken.unlink()
+    assert telemetry.flush()
+    assert sum(b.rows_in for b in batches(broken)) == 20
+
+
+def test_batches_when_foreach_batch_acts_twice_then_rows_count_once(
+    spark: Any, tmp_path: Path, feed: Feed, start: Callable[..., Any]
+) -> None:
+    feed.append(40, files=4)
+    telemetry = start()
+
+    def twice(frame: Any, _: int) -> None:
+        frame.count()
+        frame.groupBy("key").count().collect()
+
+    rows = stream(spark, tmp_path, 4)
+    waited = rows.mapInPandas(waiting, rows.schema).writeStream.foreachBatch(twice).queryName("q")
+    other = stream(spark, tmp_path, 4).writeStream.format("noop").queryName("other")
+    running = [
+        w.option("checkpointLocation", str(tmp_path / f"both-{n}")).trigger(availableNow=True).start()
+        for n, w in enumerate((waited, other))
+    ]
+    assert all(q.awaitTermination(PATIENCE_S) for q in running)
+    telemetry.flush()
+    (batch,) = [b for b in batches(tmp_path / "lake") if b.rows_in]
+    assert (batch.rows_in, batch.rows_out) == (40, None)
+    operators = {o.name: o for o in batch.operators}
+    assert operators["MapInPandas"].rows_in == 40
+    assert operators["MapInPandas"].useful_s >= 2 * 4 * WAIT_S * 0.97  # it waited twice for each row
+    assert "foreachBatch" in operators
+    assert sum(b.rows_in for b in batches(tmp_path / "lake", "other")) == 40
+
+
+def test_marker_when_nothing_arrives_then_says_that_nothing_waits(
+    spark: Any, tmp_path: Path, feed: Feed, start: Callable[..., Any]
+) -> None:
+    feed.append(20, files=2)
+    telemetry = start()
+    writer = stream(spark, tmp_path, 4).writeStream.format("noop").queryName("q")
+    query = writer.option("checkpointLocation", str(tmp_path / "c")).start()
+    deadline = time.monotonic() + PATIENCE_S
+    markers: list[BatchMetrics] = []
+    while not markers and time.monotonic() < deadline:
+        assert query.exception() is None
+        telemetry.flush()
+        found = batches(tmp_path / "lake")
+        markers = [b for b in found if not b.durations_ms]
+        time.sleep(0.3)
+    query.stop()
+    assert (markers[0].rows_in, markers[0].backlog_rows, markers[0].source_end) == (0, 0, 20)
+    assert markers[0].batch_id == max(b.batch_id for b in found if b.durations_ms)
+
+
+def test_successor_on_a_silent_source_marks_it_without_a_batch(
+    spark: Any, tmp_path: Path, feed: Feed, start: Callable[..., Any]
+) -> None:
+    feed.append(20, files=2)
+    start(generation=1)
+    drain(stream(spark, tmp_path, 4), tmp_path)
+    lake = tmp_path / "lake of the successor"
+    telemetry = start(generation=2, lake=lake)
+    writer = stream(spark, tmp_path, 4).writeStream.format("noop").queryName("q").outputMode("update")
+    query = writer.option("checkpointLocation", str(tmp_path / "checkpoint-q")).start()
+    deadline = time.monotonic() + PATIENCE_S
+    while not (found := batches(lake)) and time.monotonic() < deadline:
+        assert query.exception() is None
+        telemetry.flush()
+        time.sleep(0.3)
+    query.stop()
+    (marker,) = found[:1]
+    assert (marker.rows_in, marker.backlog_rows, marker.source_end, marker.durations_ms) == (0, 0, 20, {})
+    assert (marker.generation, marker.batch_id) == (2, 0)

@@ -1,0 +1,114 @@
+"""Where queries end: at the end of a batch, and not before what its rows closed was emitted."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pandas as pd
+import pytest
+
+from include.runtime.stop import end_at_boundary
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = pytest.mark.spark
+MINUTES_OF_CLOSING = 500
+
+
+class Folders:
+    """A source of minutes, and the hours that were closed by a watermark, with a gate in each batch."""
+
+    def __init__(self, spark: SparkSession, folder: Path) -> None:
+        self.spark, self.source, self.folder = spark, folder / "source", folder
+        self.open = folder / "open"
+
+    def add(self, *minutes: int) -> None:
+        from pyspark.sql import functions as sf
+
+        rows = self.spark.createDataFrame([(m,) for m in minutes], "m int")
+        rows = rows.select(sf.expr("timestamp_seconds(m * 60)").alias("at"))
+        rows.coalesce(1).write.format("delta").mode("append").save(str(self.source))
+
+    def start(self) -> Any:
+        """Start a query that reads a file a batch and holds each batch until the gate is open."""
+        from pyspark.sql import functions as sf
+
+        gate = self.open
+
+        def pass_gate(batches: Iterator[pd.DataFrame]) -> Iterator[pd.DataFrame]:
+            for batch in batches:
+                while len(batch) and not gate.exists():
+                    time.sleep(0.01)
+                yield batch
+
+        rows = self.spark.readStream.format("delta").option("maxFilesPerTrigger", 1).load(str(self.source))
+        hours = rows.mapInPandas(pass_gate, "at timestamp").withWatermark("at", "1 minute")
+        counted = hours.groupBy(sf.window("at", "1 hour")).count().select("count")
+        return (
+            counted.writeStream.format("delta")
+            .option("checkpointLocation", str(self.folder / "checkpoint"))
+            .start(str(self.folder / "results"))
+        )
+
+    def results(self) -> list[int]:
+        return [r["count"] for r in self.spark.read.format("delta").load(str(self.folder / "results")).collect()]
+
+    def processed(self, query: Any) -> int:
+        return sum(p["numInputRows"] for p in query.recentProgress)
+
+
+@pytest.fixture
+def folders(spark: SparkSession, tmp_path: Path) -> Folders:
+    return Folders(spark, tmp_path)
+
+
+def _await(holds: Callable[[], bool], query: Any) -> None:
+    while not holds():
+        assert query.isActive, query.exception()
+        time.sleep(0.01)
+
+
+def _in_batch(query: Any) -> bool:
+    return bool(query.status["message"].startswith("Processing"))
+
+
+def _shut_after_three_rows(folders: Folders) -> Any:
+    """A query that has processed three rows, and is held in its next batch."""
+    folders.add(1, 2, 3)
+    folders.open.touch()
+    query = folders.start()
+    _await(lambda: folders.processed(query) == 3 and not _in_batch(query), query)
+    folders.open.unlink()
+    return query
+
+
+def test_end_emits_what_the_last_rows_closed(folders: Folders) -> None:
+    query = _shut_after_three_rows(folders)
+    folders.add(MINUTES_OF_CLOSING)
+    _await(lambda: _in_batch(query), query)
+    folders.open.touch()
+    assert end_at_boundary([query], 60)
+    assert folders.processed(query) == 4
+    assert folders.results() == [3]
+
+
+def test_end_when_more_rows_wait_then_no_other_batch_begins(folders: Folders) -> None:
+    query = _shut_after_three_rows(folders)
+    for minute in (70, 71, MINUTES_OF_CLOSING):
+        folders.add(minute)
+    _await(lambda: _in_batch(query), query)
+    with ThreadPoolExecutor(1) as pool:
+        ended = pool.submit(end_at_boundary, [query], 60)
+        _await(lambda: _told_to_end(query), query)
+        folders.open.touch()
+        assert ended.result()
+    assert folders.processed(query) == 4
+
+
+def _told_to_end(query: Any) -> bool:
+    return str(query._jsq.streamingQuery().state().get()) == "TERMINATED"
