@@ -12,7 +12,7 @@ from include.model.decision import Memory, Proposal
 from include.model.deployment import Deployment
 from include.model.protocols import Optimizer
 from include.model.signals import Bounds, Capacity, Objective, Observation, Signals
-from tests.optimizers.builders import APP, NOON, app_signals, deployment, signals
+from optimizers.conformance.builders import APP, NOON, app_signals, deployment, signals
 
 
 @dataclass

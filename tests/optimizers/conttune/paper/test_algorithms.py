@@ -9,10 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from optimizers.conttune.paper.acquisition import cei, safe
-from optimizers.conttune.paper.big import lift
-from optimizers.conttune.paper.cbo import d_nearest, suggest
-from optimizers.conttune.paper.linear import FAR_BEYOND, linear
+from optimizers.conttune.paper.algorithms import FAR_BEYOND, cei, d_nearest, lift, linear, safe, suggest
 
 FIGURE_3 = (1, 4, 9, 10, 15)
 

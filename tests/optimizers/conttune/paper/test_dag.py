@@ -9,8 +9,8 @@ import pytest
 
 from include.model.decision import Memory, Proposal
 from include.model.signals import Bounds, Signals
+from optimizers.conformance.builders import APP, dag_signals, deployment, edges, observed, operator, source
 from optimizers.registry import create
-from tests.optimizers.builders import APP, dag_signals, deployment, edges, observed, operator, source
 
 POWER = {p: 100.0 * p**0.9 for p in range(1, 33)}
 P = {"split": 2, "count": 3}

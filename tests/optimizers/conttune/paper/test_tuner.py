@@ -10,10 +10,9 @@ import pytest
 
 from include.model.decision import Memory, Proposal
 from include.model.signals import AppSignals, Bounds, Capacity
-from optimizers.conttune.reasons import SENTENCES, Reason
+from optimizers.conformance.builders import APP, app_signals, capacity, deployment, observed, signals, target
+from optimizers.conttune.messages import MESSAGES, Reason
 from optimizers.registry import create
-from tests.optimizers.builders import APP, app_signals, capacity, deployment, observed, signals
-from tests.optimizers.conformance import target
 
 POWER = {p: 100.0 * p**0.9 for p in range(1, 9)}
 
@@ -268,6 +267,6 @@ def test_sentence_when_down_then_reads_as_a_person_would_say_it() -> None:
 
 
 def test_sentences_when_listed_then_there_is_one_for_each_reason() -> None:
-    assert set(SENTENCES) == set(Reason)
-    for reason, text in SENTENCES.items():
+    assert set(MESSAGES) == set(Reason)
+    for reason, text in MESSAGES.items():
         assert re.fullmatch(r"[a-z_]+", reason.value) and text.endswith(".")

@@ -8,10 +8,18 @@ import pytest
 from include.model.decision import Memory, Proposal
 from include.model.errors import MillraceError
 from include.model.signals import Bounds, Edge, Signals
-from optimizers.conttune.rivals.dhalion import parse
+from optimizers.conformance.builders import (
+    app_signals,
+    capacity,
+    dag_signals,
+    deployment,
+    operator,
+    signals,
+    source,
+    target,
+)
+from optimizers.conttune.rivals.dhalion import DhalionOptions
 from optimizers.registry import create
-from tests.optimizers.builders import app_signals, capacity, dag_signals, deployment, operator, signals, source
-from tests.optimizers.conformance import target
 
 P = {"split": 4, "count": 4}
 
@@ -133,5 +141,5 @@ def test_app_when_it_is_one_operator_then_its_own_backpressure_counts() -> None:
 )
 def test_value_when_not_allowed_then_is_told_with_key_and_range(name: str, value: Any, allowed: str) -> None:
     with pytest.raises(MillraceError, match=allowed) as told:
-        parse({name: value})
+        DhalionOptions.read({name: value})
     assert told.value.key == f"tuner.options.{name}"

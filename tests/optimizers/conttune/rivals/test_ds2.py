@@ -8,9 +8,7 @@ import pytest
 from include.model.decision import Proposal
 from include.model.errors import MillraceError
 from include.model.signals import Bounds, Edge, OperatorSignals, Signals
-from optimizers.conttune.rivals.ds2 import parse
-from optimizers.registry import create
-from tests.optimizers.builders import (
+from optimizers.conformance.builders import (
     app_signals,
     capacity,
     dag_signals,
@@ -19,8 +17,10 @@ from tests.optimizers.builders import (
     operator,
     signals,
     source,
+    target,
 )
-from tests.optimizers.conformance import target
+from optimizers.conttune.rivals.ds2 import Ds2Options
+from optimizers.registry import create
 
 P = {"op1": 1, "op2": 1}
 PUBLISHED = {"rates": "producer", "known_arrival_rate": False}
@@ -172,5 +172,5 @@ def test_sentence_when_an_operator_is_scaled_then_tells_rate_and_ability() -> No
 )
 def test_value_when_not_allowed_then_is_told_with_key_and_range(name: str, value: Any, allowed: str) -> None:
     with pytest.raises(MillraceError, match=allowed) as told:
-        parse({name: value})
+        Ds2Options.read({name: value})
     assert told.value.key == f"tuner.options.{name}"

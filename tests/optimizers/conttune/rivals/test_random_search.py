@@ -8,10 +8,19 @@ import pytest
 from include.model.decision import Memory
 from include.model.errors import MillraceError
 from include.model.signals import Bounds, Signals
-from optimizers.conttune.rivals.random_search import parse
+from optimizers.conformance.builders import (
+    app_signals,
+    capacity,
+    dag_signals,
+    deployment,
+    edges,
+    operator,
+    signals,
+    source,
+    target,
+)
+from optimizers.conttune.rivals.random_search import RandomSearchOptions
 from optimizers.registry import create
-from tests.optimizers.builders import app_signals, capacity, dag_signals, deployment, edges, operator, signals, source
-from tests.optimizers.conformance import target
 
 
 def power(p: int) -> float:
@@ -91,5 +100,5 @@ def test_bounds_when_they_leave_one_level_then_nothing_is_drawn() -> None:
 )
 def test_value_when_not_allowed_then_is_told_with_key_and_range(name: str, value: Any, allowed: str) -> None:
     with pytest.raises(MillraceError, match=allowed) as told:
-        parse({name: value})
+        RandomSearchOptions.read({name: value})
     assert told.value.key == f"tuner.options.{name}"
