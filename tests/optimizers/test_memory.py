@@ -17,7 +17,7 @@ ANYTHING: st.SearchStrategy[Any] = st.recursive(
 
 
 @given(value=ANYTHING)
-def test_value_when_it_is_anything_then_is_read_as_what_was_expected_or_as_nothing(value: Any) -> None:
+def test_any_stored_value_is_read_as_expected_or_as_nothing(value: Any) -> None:
     assert all(isinstance(name, str) for name in mapping(value))
     assert isinstance(items(value), tuple)
     assert all(math.isfinite(v) and v >= 0 for v in numbers(value, 0.0).values())

@@ -39,7 +39,7 @@ def test_all_of_when_a_spec_has_a_join_then_asks_its_optimizer_too() -> None:
     assert set(all_of(wanted(None))) == {"flow"}
 
 
-def test_problems_when_thresholds_are_out_of_order_then_name_the_pipeline_and_them() -> None:
+def test_problems_name_the_pipeline_and_thresholds_out_of_order() -> None:
     wrong = {"capacity": 100, "window_s": 60.0, "options": {"tau1": 0.9}}
     (found,) = problems([wanted(wrong), wanted(None)])
     assert found.key == "p: join.options.tau0..tau3"

@@ -24,17 +24,13 @@ def jumped(before: float, after: float, share: float) -> Job:
 
 
 @given(before=rates, after=rates, share=st.floats(0.41, 0.99))
-def test_arriving_when_the_newest_third_lies_after_a_jump_then_is_its_rate(
-    before: float, after: float, share: float
-) -> None:
+def test_rate_after_an_early_jump_is_that_of_the_newest_third(before: float, after: float, share: float) -> None:
     assume(abs(after - before) > 0.05 * max(after, before))
     assert rate_at_end(jumped(before, after, share), before) == pytest.approx(after)
 
 
 @given(before=rates, after=rates, share=st.floats(0.0, 1 / 3))
-def test_arriving_when_the_jump_lies_in_the_newest_third_then_is_never_a_rate_halfway(
-    before: float, after: float, share: float
-) -> None:
+def test_rate_after_a_late_jump_is_never_halfway(before: float, after: float, share: float) -> None:
     told = rate_at_end(jumped(before, after, share), before)
     assert told is None or told == pytest.approx(before, rel=0.12)
 
@@ -45,7 +41,7 @@ def test_arriving_when_the_rate_only_scatters_then_is_about_the_mean(rate: float
     assert told == pytest.approx(rate * (1 + mean), rel=0.05)
 
 
-def test_arriving_when_little_is_known_then_the_mean_has_to_do_or_is_waited_for() -> None:
+def test_rate_with_little_known_is_the_mean_or_waited_for() -> None:
     assert rate_at_end(seen(100.0, None), None) == 100.0
     assert rate_at_end(seen(100.0, 150.0), None) == 150.0
     assert rate_at_end(seen(100.0, None), 102.0) == 100.0
@@ -54,7 +50,7 @@ def test_arriving_when_little_is_known_then_the_mean_has_to_do_or_is_waited_for(
     assert rate_at_end(seen(120.0, 110.0), 100.0) == 120.0, "a peak that is over is no jump"
 
 
-def test_at_rate_when_one_of_two_sources_jumped_then_each_has_its_own_rate() -> None:
+def test_rate_of_two_sources_is_each_ones_own() -> None:
     a, b = source("a", 150.0), source("b", 100.0)
     told = dag_signals([replace(a, arrival_recent_rows_per_s=200.0), b, operator("c", 2, 250.0, 300.0)], [])
     app = replace(told.apps[0], arrival_rows_per_s=250.0, arrival_recent_rows_per_s=300.0)

@@ -23,7 +23,7 @@ from optimizers.conttune.options import FlowOptions
         ({}, None),
     ],
 )
-def test_ceiling_when_more_slots_bring_nothing_then_is_the_lowest_such_level(
+def test_ceiling_is_the_lowest_level_that_more_slots_do_not_improve(
     measured: dict[int, float], expected: int | None
 ) -> None:
     assert find_ceiling(observed_levels(observed(measured), 5), NOON, FlowOptions()) == expected

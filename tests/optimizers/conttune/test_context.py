@@ -51,12 +51,12 @@ WELL: Points = {p: [POWER[p]] * 8 for p in (1, 2, 4, 8)}
 # ---- how sure
 
 
-def test_wanted_when_the_level_is_known_well_then_is_the_least_that_suffices() -> None:
+def test_wanted_is_the_least_that_suffices_where_levels_are_known_well() -> None:
     assert context(POWER[4] * 0.97, WELL, 1).wanted == 4
     assert context(POWER[8] * 0.97, WELL, 1).wanted == 8
 
 
-def test_confidence_when_few_levels_are_known_then_is_greater_than_when_many_are() -> None:
+def test_confidence_is_greater_where_few_levels_are_known() -> None:
     one, many = context(300.0, {1: 100.0}), context(300.0, WELL)
     assert one._deviations > 1.1 * many._deviations
     assert one.wanted > many.wanted
@@ -71,7 +71,7 @@ def test_confidence_when_own_steps_failed_then_rises_with_each() -> None:
     ].wanted
 
 
-def test_confidence_when_there_are_many_operators_then_each_has_to_be_surer() -> None:
+def test_confidence_is_greater_for_each_of_many_operators() -> None:
     assert context(300.0, WELL, operators=12)._deviations > context(300.0, WELL)._deviations
 
 
@@ -88,7 +88,7 @@ def test_wanted_when_the_need_itself_is_unsure_then_is_more() -> None:
 # ---- how far
 
 
-def test_reach_when_one_low_level_is_known_then_is_so_many_times_what_linear_scaling_suggests() -> None:
+def test_reach_limits_a_step_to_times_of_linear_scaling() -> None:
     careful = FlowOptions(risk=0.001, exponent_sd=0.5)
     assert context(800.0, {1: 100.0}, options=careful.model_copy(update={"reach": 1.0})).wanted == 8
     assert context(800.0, {1: 100.0}, options=careful.model_copy(update={"reach": 1.5})).wanted == 12
@@ -119,7 +119,7 @@ def test_wanted_when_figures_are_anything_then_is_within_the_bounds(
     assert np.isfinite(found.load_ratio)
 
 
-def test_wanted_when_a_ceiling_was_measured_then_is_not_beyond_it_but_within_the_bounds() -> None:
+def test_wanted_is_not_beyond_a_ceiling_but_within_the_bounds() -> None:
     flat: Points = {2: [190.0] * 4, 6: [192.0] * 4}
     assert context(900.0, flat, 2).ceiling == 2
     assert context(900.0, flat, 2).wanted == 2
@@ -131,7 +131,7 @@ def test_wanted_when_a_ceiling_was_measured_then_is_not_beyond_it_but_within_the
 # ---- whether it suffices
 
 
-def test_too_small_when_the_figures_may_be_wrong_then_has_the_benefit_of_the_doubt_unless_backlog_grows() -> None:
+def test_too_small_has_the_benefit_of_the_doubt_unless_backlog_grows() -> None:
     barely = context(POWER[4] * 1.01, WELL, 4)
     assert not barely.is_too_small(growing=False) and barely.is_too_small(growing=True)
     clearly = context(POWER[4] * 1.1, WELL, 4)
@@ -139,7 +139,7 @@ def test_too_small_when_the_figures_may_be_wrong_then_has_the_benefit_of_the_dou
     assert not context(POWER[4] * 1.1, WELL, 4, variance=0.01).is_too_small(growing=False)
 
 
-def test_too_small_when_micro_batch_then_is_tolerant_of_a_plan_that_is_barely_missed() -> None:
+def test_too_small_tolerates_a_micro_batch_plan_that_is_barely_missed() -> None:
     plan = Objective(target_utilisation=0.8)
     for rate, small in ((0.79, False), (0.83, False), (0.85, True)):
         found = context(rate * POWER[4], WELL, 4, micro_batch=True, objective=plan)
@@ -157,7 +157,7 @@ def test_too_small_when_room_may_be_spent_then_is_left_alone_for_longer(micro_ba
         assert found.is_too_small(growing=True) is small, spend
 
 
-def test_too_small_when_room_is_kept_for_later_then_the_present_load_alone_decides() -> None:
+def test_too_small_goes_by_the_present_load_not_by_kept_room() -> None:
     found = context(POWER[4] * 1.2, WELL, 4, room=1.25)  # sized for 1.2, of which 0.96 arrives now
     assert not found.is_too_small(growing=True)
     assert found.wanted > 4
@@ -174,7 +174,7 @@ def test_effective_when_fewer_tasks_ran_than_are_set_then_is_theirs() -> None:
     assert (ignored.effective, ignored.is_starved) == (8, False)
 
 
-def test_ability_when_the_level_was_observed_then_is_what_was_seen_and_else_the_models() -> None:
+def test_ability_is_as_observed_or_else_the_models() -> None:
     seen = context(300.0, {4: [300.0, 310.0, 305.0]}, 4)
     assert seen.ability_now == 305.0 and seen.error_now == pytest.approx(seen.here.error / 305.0 if seen.here else 0)
     unseen = context(300.0, {4: 305.0}, 6)

@@ -40,14 +40,14 @@ def of_operator(rate: float, arrival: float, objective: Objective = OBJECTIVE, *
 # ---- (1) the planned load
 
 
-def test_required_when_the_operator_owns_its_slots_then_is_lambda_over_the_target_alone() -> None:
+def test_required_of_an_operator_with_own_slots_is_lambda_over_target() -> None:
     load = of_operator(300.0, 300.0)
     assert load.required_at(2) == pytest.approx(375.0)
     assert of_operator(300.0, 300.0, Objective(1.0, max_lag_s=0.001)).required_at(2) == 300.0
     assert load.is_attainable(2) and load.sustained(400.0, 2) == 400.0
 
 
-def test_required_when_micro_batch_then_leaves_room_for_the_target_utilisation() -> None:
+def test_required_of_micro_batches_leaves_room_for_the_target() -> None:
     assert of_app().required_at(2) == pytest.approx(375.0)
 
 
@@ -60,7 +60,7 @@ def test_required_when_the_fixed_cost_nears_the_latency_goal_then_grows() -> Non
         assert (load.fixed_at(p) or 0) / (1 - rho) == pytest.approx(30.0)
 
 
-def test_required_when_the_latency_goal_cannot_be_met_then_is_the_target_utilisations() -> None:
+def test_required_at_an_impossible_latency_goal_is_the_targets() -> None:
     load = of_app(fixed_s={2: (31.0,)})
     assert not load.is_attainable(2)
     assert load.required_at(2) == pytest.approx(375.0)
@@ -81,7 +81,7 @@ def test_tolerance_when_given_then_never_exceeds_what_can_be_kept_up_with() -> N
 # ---- (2) the backlog
 
 
-def test_backlog_when_no_more_than_a_batch_leaves_behind_then_is_not_caught_up() -> None:
+def test_backlog_that_a_batch_leaves_behind_is_not_caught_up() -> None:
     # o / (1 - target) = 5 s of arrivals always wait when a batch at the planned load ends
     load = of_app(backlog_rows=1500)
     assert (load.excess, load.waiting) == (0.0, 0.0)
@@ -94,7 +94,7 @@ def test_backlog_when_large_then_is_to_drain_within_catch_up_s() -> None:
     assert not load.is_draining(300 + 200 / 0.1 * 1.01), "what is gone in a tenth of the time is as good as gone"
 
 
-def test_backlog_when_our_own_restart_caused_it_then_is_never_a_reason_for_more() -> None:
+def test_backlog_of_our_own_restart_is_never_a_reason_for_more() -> None:
     load = of_app(backlog_rows=1500 + 12_000, restart_lag_rows=12_000)
     assert load.required_at(2) == pytest.approx(375.0)
     assert load.is_draining(400.0), "but a step down waits for it"
@@ -106,7 +106,7 @@ def test_backlog_when_not_to_be_caught_up_or_unknown_then_is_none() -> None:
     assert of_app(backlog_rows=None).waiting == 0.0
 
 
-def test_backlog_when_an_operator_takes_in_half_of_what_arrives_then_serves_half_of_it() -> None:
+def test_backlog_of_an_operator_is_its_share_of_what_arrives() -> None:
     load = of_operator(150.0, 300.0, backlog_rows=12_000)
     assert load.waiting == load.excess == pytest.approx(6000)
     assert load.required_at(2) == pytest.approx(max(150 / 0.8, 150 + 6000 / 60))
@@ -119,7 +119,7 @@ def test_backlog_when_nothing_arrives_then_still_is_to_be_drained() -> None:
     assert load.required_at(2) == pytest.approx(100.0)
 
 
-def test_backlog_when_the_objective_lets_it_take_for_ever_then_asks_for_nothing() -> None:
+def test_backlog_that_may_take_for_ever_asks_for_nothing() -> None:
     load = of_operator(300.0, 300.0, Objective(1.0, catch_up_s=math.inf), backlog_rows=10**6)
     assert load.required_at(2) == 300.0
 
@@ -128,7 +128,7 @@ def test_backlog_when_the_objective_lets_it_take_for_ever_then_asks_for_nothing(
 
 
 @given(rate=st.floats(1, 1e4), x=st.integers(100, 10**6), fixed_s=st.floats(0.1, 5), target=st.floats(0.2, 1.0))
-def test_required_when_batches_are_limited_then_is_just_what_sustains_the_rate_at_the_target(
+def test_required_of_limited_batches_just_sustains_the_rate_at_target(
     rate: float, x: int, fixed_s: float, target: float
 ) -> None:
     assume(rate * fixed_s / x < target - LEAST_UTILISATION)
@@ -164,7 +164,7 @@ def test_limit_when_remembered_then_counts() -> None:
     micro_batch=st.booleans(),
 )
 @settings(deadline=None)
-def test_required_when_figures_are_anything_possible_then_is_finite_and_grows_with_the_rate(
+def test_required_is_finite_and_grows_with_the_rate(
     rates: list[float], backlog: int | None, lag: int | None, fixed_s: float, limit: int | None, micro_batch: bool
 ) -> None:
     found = []

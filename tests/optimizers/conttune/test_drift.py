@@ -54,7 +54,7 @@ def test_drift_when_one_look_lies_then_nothing_is_rescaled(factor: float) -> Non
     assert told([look(8, factor, 10), look(8, 1.0, 11)]) == Drift()
 
 
-def test_drift_when_two_looks_lie_in_opposite_directions_then_nothing_is_rescaled() -> None:
+def test_drift_in_opposite_directions_rescales_nothing() -> None:
     assert told([look(8, 0.6, 10), look(8, 1.6, 11)]).shifts == ()
 
 
@@ -75,7 +75,7 @@ def test_drift_when_figures_only_scatter_then_nothing_is_rescaled(noise: list[fl
     assert told([look(8, 1 + e, 10 + i) for i, e in enumerate(noise)]).shifts == ()
 
 
-def test_drift_when_a_measurement_says_itself_that_it_is_unsure_then_is_no_surprise() -> None:
+def test_drift_is_no_surprise_where_the_measurement_is_unsure() -> None:
     unsure = [look(8, 0.75, n, noise=0.2) for n in (10, 11)]
     assert told(unsure) == Drift()
 
@@ -92,7 +92,7 @@ def test_shifts_when_there_are_many_then_the_oldest_are_forgotten() -> None:
     assert len(drift.shifts) == MOST_SHIFTS
 
 
-def test_shifted_when_there_are_several_then_each_scales_what_was_before_it() -> None:
+def test_rescale_scales_what_was_before_each_shift() -> None:
     times = [NOON, NOON + timedelta(minutes=1), NOON + timedelta(minutes=2)]
     points = [Observation(APP, 2, 100.0, 4.0, 5, t) for t in times]
     shifts = [Shift(times[1], 0.5), Shift(times[2], 0.8)]

@@ -25,7 +25,7 @@ from tests.optimizers.conttune.flow_cases import POWER, ask, measured, outcome
 # ---- up
 
 
-def test_cold_start_when_one_level_is_measured_then_one_step_leads_to_a_level_with_room() -> None:
+def test_cold_start_leads_in_one_step_to_a_level_with_room() -> None:
     proposal = ask(app_signals(1, 400.0, measured(1)), bounds=Bounds(1, 32))
     wanted, reason = outcome(proposal, 1)
     # 500 of 400 / 0.8 = 500 rows/s take 6 or 7 slots, and one level says little of them
@@ -34,14 +34,14 @@ def test_cold_start_when_one_level_is_measured_then_one_step_leads_to_a_level_wi
     assert proposal.curve["parallelism"] == tuple(float(p) for p in range(1, 33))
 
 
-def test_cold_start_when_one_level_says_little_of_far_ones_then_the_step_is_held_in_reach() -> None:
+def test_cold_start_is_held_in_reach_of_one_measured_level() -> None:
     wide = Bounds(1, 200)
     careful = {"risk": 0.001, "exponent_sd": 0.5}
     assert target(ask(app_signals(1, 400.0, measured(1)), bounds=wide, reach=1.5, **careful), 1) == 8  # 1.5 x 5
     assert target(ask(app_signals(1, 400.0, measured(1)), bounds=wide, reach=20, **careful), 1) > 40
 
 
-def test_up_when_the_load_is_beyond_all_levels_then_goes_to_the_maximum_and_stays_there() -> None:
+def test_up_beyond_all_levels_goes_to_the_maximum_and_stays() -> None:
     assert outcome(ask(app_signals(1, 9000.0, measured(1))), 1) == (8, "under_provisioned")
     assert outcome(ask(app_signals(8, 9000.0, measured(8)), POWER), 8) == (8, "at_maximum")
 
@@ -98,7 +98,7 @@ def test_backlog_when_our_own_restart_caused_it_then_no_step_either_way() -> Non
     assert outcome(ask(quiet, POWER), 4) == (4, "draining")
 
 
-def test_backlog_when_unknown_then_matters_only_where_it_is_to_be_caught_up() -> None:
+def test_unknown_backlog_matters_only_where_it_is_caught_up() -> None:
     app = app_signals(2, 400.0, measured(2), backlog_rows=None)
     assert outcome(ask(app, POWER), 2) == (2, "backlog_unknown")
     assert target(ask(app, POWER, catch_up=False), 2) > 2
@@ -122,7 +122,7 @@ def test_down_when_fewer_tasks_than_slots_ran_then_is_allowed() -> None:
 FLAT = {1: 100.0, 2: (190.0, 191.0, 190.0), 4: (195.0, 192.0, 193.0)}
 
 
-def test_up_when_more_slots_brought_nothing_then_stops_and_gives_back_what_is_beyond() -> None:
+def test_up_that_brought_nothing_stops_and_gives_back_the_excess() -> None:
     app = app_signals(4, 400.0, capacity(4, 193.0))
     proposal = ask(app, FLAT)
     assert outcome(proposal, 4) == (2, "ineffective_scaling")
@@ -132,7 +132,7 @@ def test_up_when_more_slots_brought_nothing_then_stops_and_gives_back_what_is_be
     assert outcome(ask(app_signals(1, 400.0, capacity(1, 100.0)), FLAT), 1) == (2, "under_provisioned")
 
 
-def test_ceiling_when_it_lies_below_the_bounds_then_slots_stay_within_them() -> None:
+def test_ceiling_below_the_bounds_keeps_slots_within_them() -> None:
     app = app_signals(4, 400.0, capacity(4, 193.0))
     assert outcome(ask(app, FLAT, bounds=Bounds(3, 8)), 4) == (3, "ineffective_scaling")
     assert outcome(ask(app, FLAT, bounds=Bounds(4, 8)), 4) == (4, "ineffective_scaling")
@@ -152,11 +152,11 @@ def idle(**changes: Any) -> Any:
     return app_signals(7, 0.0, None, **(values | changes))
 
 
-def test_down_when_nothing_runs_and_nothing_arrives_then_earlier_figures_serve() -> None:
+def test_down_with_nothing_arriving_goes_by_earlier_figures() -> None:
     assert outcome(ask(idle(), {1: 100.0, 6: 500.0}), 7) == (1, "over_provisioned")
 
 
-def test_down_when_the_present_level_is_not_measured_then_never_below_all_measured_ones() -> None:
+def test_down_from_an_unmeasured_level_stops_at_measured_ones() -> None:
     assert target(ask(idle(), {4: 350.0, 6: 500.0}), 7) == 4
     assert outcome(ask(idle(), {7: 570.0}), 7) == (7, "level_not_proven")
 
@@ -167,7 +167,7 @@ def test_down_when_less_than_the_slack_is_freed_then_stays() -> None:
     assert outcome(ask(app, POWER, slack=0.3), 5) == (5, "slack_too_small")
 
 
-def test_down_when_the_rate_is_what_the_last_step_was_made_for_then_more_has_to_be_freed() -> None:
+def test_down_at_the_rate_of_the_last_step_has_to_free_more() -> None:
     app = app_signals(5, 260.0, measured(5))
     stepped = {"apps": {APP: {"rate": 260.0, "stepped": 262.0}}}
     assert outcome(ask(app, POWER, memory=stepped), 5)[0] == 5
@@ -182,7 +182,7 @@ def test_down_when_no_lower_level_is_sure_to_suffice_then_stays() -> None:
 
 
 @pytest.mark.parametrize("slots", range(2, 9))
-def test_level_when_left_downward_then_is_not_returned_to_at_the_same_load(slots: int) -> None:
+def test_level_left_downward_is_not_returned_to_at_the_same_load(slots: int) -> None:
     for rate in range(0, 500, 29):
         lower = target(ask(app_signals(slots, rate, measured(slots)), POWER), slots)
         if lower < slots:
@@ -206,14 +206,14 @@ def test_hold_when_figures_are_missing_or_impossible_then_says_which(changes: di
     assert (proposal.changes, proposal.reason_code) == ((), reason)
 
 
-def test_hold_when_nothing_has_been_measured_then_says_so_even_where_backlog_grows() -> None:
+def test_hold_says_that_nothing_is_measured_even_if_backlog_grows() -> None:
     app = app_signals(1, 500.0, None, backlog_rows=9000, backpressured_ratio=1.0, slot_busy_ratio=1.0)
     proposal = ask(app)
     assert outcome(proposal, 1) == (1, "capacity_unknown")
     assert proposal.curve == {} and proposal.predicted == {}
 
 
-def test_capacity_when_unknown_at_present_then_earlier_levels_still_lead_up() -> None:
+def test_unknown_present_capacity_still_leads_up_by_earlier_levels() -> None:
     assert target(ask(app_signals(2, 400.0, None), {1: 100.0}), 2) > 5
 
 
@@ -222,7 +222,7 @@ def test_slots_when_outside_new_bounds_then_are_brought_inside() -> None:
     assert outcome(ask(app_signals(1, 5.0, measured(1)), POWER, bounds=Bounds(3, 4)), 1) == (3, "out_of_bounds")
 
 
-def test_slots_when_another_version_was_measured_than_is_current_then_settling() -> None:
+def test_slots_measured_at_another_version_count_as_settling() -> None:
     seen = signals(app_signals(2, 900.0, measured(2)))
     assert create("flow", {}).propose(seen, deployment(4), {})[0].reason_code == "settling"
 
@@ -242,7 +242,7 @@ def windows(*rates: tuple[float, float | None], every_s: float = 10, **options: 
     return found
 
 
-def test_window_when_the_newest_rate_is_unknown_then_a_jump_since_the_last_look_is_waited_for_once() -> None:
+def test_window_without_a_newest_rate_waits_once_for_a_jump() -> None:
     # it jumps in every look, and the wait is one look all the same
     jumping = [(rate, None) for rate in (500.0, 300.0, 200.0, 100.0)]
     assert [reason for _, reason in windows(*jumping)] == [
@@ -254,7 +254,7 @@ def test_window_when_the_newest_rate_is_unknown_then_a_jump_since_the_last_look_
     assert windows(*jumping, whole_windows=False)[1][1] == "over_provisioned"
 
 
-def test_window_when_its_newest_part_is_like_all_of_it_then_nothing_is_waited_for() -> None:
+def test_window_that_is_even_waits_for_nothing() -> None:
     assert windows((500.0, 500.0), (100.0, 102.0))[1][1] == "over_provisioned"
 
 
@@ -264,7 +264,7 @@ def jumped(before: float, after: float, share: float) -> tuple[float, float]:
 
 
 @pytest.mark.parametrize(("after", "share"), [(100, 0.2), (100, 1 / 3), (900, 0.15), (900, 0.2), (900, 1 / 3)])
-def test_window_when_the_rate_jumped_in_its_newest_third_then_is_waited_for(after: float, share: float) -> None:
+def test_window_with_a_jump_in_its_newest_third_is_waited_for(after: float, share: float) -> None:
     looks = [(500.0, 500.0), jumped(500.0, after, share), (after, after)]
     assert [reason for _, reason in windows(*looks)][1:] == [
         "window_half_old",
@@ -273,26 +273,26 @@ def test_window_when_the_rate_jumped_in_its_newest_third_then_is_waited_for(afte
 
 
 @pytest.mark.parametrize("share", [0.45, 0.6, 0.8])
-def test_window_when_the_rate_jumped_before_its_newest_third_then_is_sized_for_what_arrives_now(share: float) -> None:
+def test_window_with_an_early_jump_is_sized_for_what_arrives_now(share: float) -> None:
     steady = windows((500.0, 500.0), (100.0, 100.0))[1]
     assert windows((500.0, 500.0), jumped(500.0, 100.0, share))[1] == steady
     assert windows((500.0, 500.0), jumped(500.0, 100.0, share), whole_windows=False)[1][0] > steady[0]
 
 
-def test_window_when_the_app_cannot_keep_up_and_the_new_rate_is_known_then_is_sized_for_it_at_once() -> None:
+def test_window_of_an_app_behind_is_sized_at_once_for_a_known_rate() -> None:
     app = app_signals(2, 350.0, measured(2), arrival_recent_rows_per_s=500.0)
     memory = {"apps": {APP: {"rate": 150.0}}}
     steady = ask(app_signals(2, 500.0, measured(2)), POWER, memory=memory, whole_windows=False)
     assert outcome(ask(app, POWER, memory=memory), 2) == outcome(steady, 2)
 
 
-def test_window_when_looks_overlap_then_a_jump_is_waited_for_until_the_newest_third_lies_after_it() -> None:
+def test_windows_that_overlap_wait_until_the_third_is_after_the_jump() -> None:
     looks = [jumped(500.0, 900.0, share) for share in (0.0, 0.15, 0.3, 0.45)]
     reasons = [reason for _, reason in windows(*looks, every_s=1.5)]
     assert reasons == ["well_provisioned", "window_half_old", "window_half_old", "under_provisioned"]
 
 
-def test_window_when_its_newest_rate_stays_in_doubt_then_a_period_is_the_longest_wait() -> None:
+def test_window_in_doubt_waits_for_a_period_at_most() -> None:
     looks = [(500.0, 500.0), *[(600.0, 900.0)] * 4]
     reasons = [reason for _, reason in windows(*looks, every_s=4)]
     assert reasons == ["well_provisioned", *["window_half_old"] * 3, "utilisation_above_target"]
@@ -303,14 +303,14 @@ def test_window_when_it_is_the_first_then_what_came_last_is_sized_for() -> None:
     assert windows((100.0, None))[0][1] == "over_provisioned"
 
 
-def test_window_when_the_app_cannot_keep_up_and_nothing_newer_is_known_then_nothing_is_waited_for() -> None:
+def test_window_of_an_app_behind_is_not_waited_for_without_news() -> None:
     app, memory = app_signals(2, 400.0, measured(2)), {"apps": {APP: {"rate": 150.0}}}
     assert outcome(ask(app, POWER, memory=memory), 2)[1] == "under_provisioned"
     newer = replace(app, arrival_recent_rows_per_s=800.0)
     assert outcome(ask(newer, POWER, memory=memory), 2) == (2, "window_half_old")
 
 
-def test_window_when_the_app_keeps_up_and_only_the_room_it_should_have_is_gone_then_is_waited_for() -> None:
+def test_window_of_an_app_that_keeps_up_is_waited_for() -> None:
     wandered = [[rate, 5] for _ in range(5) for rate in (370.0, 310.0, 380.0, 330.0)]
     memory = {"apps": {APP: {"rate": 320.0, "runs": wandered}}}
     app = app_signals(4, 320.0, measured(4), arrival_recent_rows_per_s=270.0)
@@ -318,11 +318,11 @@ def test_window_when_the_app_keeps_up_and_only_the_room_it_should_have_is_gone_t
     assert target(ask(replace(app, arrival_recent_rows_per_s=320.0), POWER, memory=memory), 4) > 4
 
 
-def test_window_when_a_change_is_a_trifle_beside_what_can_be_done_then_nothing_is_waited_for() -> None:
+def test_window_with_a_trifling_change_waits_for_nothing() -> None:
     assert windows((0.2, None), (3.0, None))[1][1] == "over_provisioned"
 
 
-def test_window_when_a_look_was_still_settling_then_its_rate_does_not_count_as_the_earlier_one() -> None:
+def test_window_that_was_settling_is_no_earlier_rate() -> None:
     tuner = create("flow", {})
     _, memory = tuner.propose(signals(app_signals(8, 500.0, measured(8)), observed(POWER)), deployment(8), {})
     quiet = signals(app_signals(8, 100.0, measured(8)), observed(POWER))
@@ -340,7 +340,7 @@ def test_memory_when_an_app_was_not_measured_then_is_kept() -> None:
     assert set(memory["apps"]) == {"other", APP}
 
 
-def test_failures_when_an_own_step_was_too_small_then_are_counted_until_one_suffices() -> None:
+def test_failures_of_own_steps_are_counted_until_one_suffices() -> None:
     tuner, slots = create("flow", {}), 1
     memory: Memory = {}
 
@@ -450,7 +450,7 @@ def test_step_up_when_more_arrives_then_is_never_shorter(
 
 @given(levels=histories().filter(bool), slots=st.integers(1, 8), rate=st.floats(0, 3000))
 @settings(max_examples=30, deadline=None)
-def test_slots_when_the_app_keeps_within_the_plan_then_are_never_more_and_else_never_just_left(
+def test_slots_within_the_plan_are_never_more_and_never_just_left(
     levels: dict[int, list[float]], slots: int, rate: float
 ) -> None:
     proposal = ask(app_signals(slots, rate, None, parallelism=slots), levels)
@@ -464,7 +464,7 @@ def test_slots_when_the_app_keeps_within_the_plan_then_are_never_more_and_else_n
 
 @given(levels=histories(), slots=st.integers(1, 8), rate=st.floats(0, 3000))
 @settings(max_examples=20, deadline=None)
-def test_proposal_when_nothing_differs_but_the_order_of_levels_then_is_the_same(
+def test_proposal_does_not_depend_on_the_order_of_levels(
     levels: dict[int, list[float]], slots: int, rate: float
 ) -> None:
     seen: Signals = signals(app_signals(slots, rate, None), observed(levels))

@@ -28,13 +28,13 @@ def test_observations_when_there_are_none_then_nothing_is_decided() -> None:
     assert (targets(found), found.reason_code) == ({}, "capacity_unknown")
 
 
-def test_observations_when_there_is_one_then_is_enough_for_a_step_with_room() -> None:
+def test_one_observation_is_enough_for_a_step_with_room() -> None:
     for found in (ask(app_signals(2, 300.0, measured(2))), ask(app_signals(2, 300.0, None), {2: POWER[2]})):
         assert found.reason_code == "under_provisioned" and target(found, 2) > 4
         assert found.training["parallelism"] == (2.0,)
 
 
-def test_observations_when_all_are_identical_then_count_as_one_level_that_is_well_known() -> None:
+def test_identical_observations_are_one_level_known_well() -> None:
     same = observed({2: [POWER[2]] * 30})
     once = ask(app_signals(2, 300.0, measured(2)), bounds=Bounds(1, 90))
     often = ask(app_signals(2, 300.0, measured(2)), same, bounds=Bounds(1, 90))
@@ -42,7 +42,7 @@ def test_observations_when_all_are_identical_then_count_as_one_level_that_is_wel
     assert often.training["noise"][0] < once.training["noise"][0]
 
 
-def test_observations_when_identical_at_all_levels_then_scaling_does_nothing_and_is_not_tried_again() -> None:
+def test_scaling_that_does_nothing_at_all_is_not_tried_again() -> None:
     flat = {p: [100.0] * 4 for p in (1, 2, 4, 8)}
     assert outcome(ask(app_signals(4, 300.0, capacity(4, 100.0)), flat), 4) == (1, "ineffective_scaling")
     assert outcome(ask(app_signals(1, 300.0, capacity(1, 100.0)), flat), 1) == (1, "ineffective_scaling")
@@ -55,14 +55,14 @@ def test_observations_when_identical_at_all_levels_then_scaling_does_nothing_and
     "name", ["arrival_rows_per_s", "arrival_recent_rows_per_s", "processed_rows_per_s", "backlog_rows"]
 )
 @pytest.mark.parametrize("value", [math.nan, math.inf, -1.0])
-def test_app_when_a_figure_is_impossible_then_nothing_changes_and_it_is_named(name: str, value: float) -> None:
+def test_impossible_figure_of_an_app_is_named_and_changes_nothing(name: str, value: float) -> None:
     proposal = ask(replace(app_signals(4, 1.0, measured(4)), **{name: value}), POWER)
     assert outcome(proposal, 4) == (4, "bad_signals")
     assert f"{name} is {value:g}" in proposal.sentence
 
 
 @pytest.mark.parametrize("value", [math.nan, math.inf, -1.0, 0.0])
-def test_app_when_its_ability_is_impossible_then_nothing_changes_and_it_is_named(value: float) -> None:
+def test_impossible_ability_of_an_app_is_named_and_changes_nothing(value: float) -> None:
     proposal = ask(app_signals(4, 1.0, capacity(4, value)), POWER)
     assert outcome(proposal, 4) == (4, "bad_signals") and "rows_per_s" in proposal.sentence
 
@@ -77,15 +77,13 @@ def test_app_when_its_ability_is_impossible_then_nothing_changes_and_it_is_named
         ("a", {"parallelism": -3}),
     ],
 )
-def test_job_when_a_figure_is_impossible_then_nothing_changes_and_the_operator_is_named(
-    name: str, values: dict[str, Any]
-) -> None:
+def test_impossible_figure_of_a_job_names_the_operator(name: str, values: dict[str, Any]) -> None:
     found = ask_job(with_operator(chain(10.0, {"a": 4, "b": 4}), name, **values), {"a": 4, "b": 4})
     assert (targets(found), found.reason_code) == ({}, "bad_signals")
     assert f"{name}.{next(iter(values))}" in found.sentence
 
 
-def test_job_when_its_backlogs_growth_is_not_a_number_then_is_taken_as_not_growing() -> None:
+def test_growth_of_a_backlog_that_is_no_number_counts_as_none() -> None:
     seen = chain(1.01 * POWER[4], {"a": 4}, backlog_growth_rows_per_s=math.nan)
     assert targets(ask_job(seen, {"a": 4})) == {}
 
@@ -118,9 +116,7 @@ CONTRADICTIONS: dict[str, dict[int, Sequence[float]]] = {
 
 @pytest.mark.parametrize("name", CONTRADICTIONS)
 @pytest.mark.parametrize("rate", [0.0, 5.0, 300.0, 1e9])
-def test_observations_when_they_contradict_each_other_then_a_level_is_proposed_all_the_same(
-    name: str, rate: float
-) -> None:
+def test_observations_that_contradict_each_other_lead_to_a_level(name: str, rate: float) -> None:
     levels = CONTRADICTIONS[name]
     now = 4 if 4 in levels else 8
     app = app_signals(now, rate, capacity(now, levels[now][-1]))
@@ -130,7 +126,7 @@ def test_observations_when_they_contradict_each_other_then_a_level_is_proposed_a
     assert all(math.isfinite(v) for column in proposal.curve.values() for v in column)
 
 
-def test_signals_when_rates_contradict_each_other_then_those_at_the_sources_count() -> None:
+def test_rates_that_contradict_each_other_yield_to_the_sources() -> None:
     seen = chain(100.0, {"a": 2, "b": 2})
     edges = (Edge("in", "a", 900.0), Edge("a", "b", 0.0))  # nine times of what the source let go, and none of it
     seen = replace(seen, apps=(replace(seen.apps[0], edges=edges),))
@@ -142,9 +138,7 @@ def test_signals_when_rates_contradict_each_other_then_those_at_the_sources_coun
 
 
 @pytest.mark.parametrize(("now", "bounds", "then"), [(8, (1, 4), 4), (1, (3, 4), 3), (6, (2, 2), 2)])
-def test_p_when_outside_the_bounds_then_is_brought_inside_before_anything_else(
-    now: int, bounds: tuple[int, int], then: int
-) -> None:
+def test_p_outside_the_bounds_is_brought_inside_before_all_else(now: int, bounds: tuple[int, int], then: int) -> None:
     app = app_signals(now, 500.0, None)  # nothing has to be known for it
     assert outcome(ask(app, bounds=Bounds(*bounds)), now) == (then, "out_of_bounds")
     seen = replace(chain(9000.0, {"a": now, "b": bounds[0]}), bounds=Bounds(*bounds))
@@ -164,7 +158,7 @@ def test_operator_when_it_vanished_then_nothing_changes_and_it_is_named() -> Non
     assert "gone" in found.sentence
 
 
-def test_operator_when_it_is_new_then_is_left_alone_until_the_deployment_names_it() -> None:
+def test_new_operator_is_left_alone_until_the_deployment_names_it() -> None:
     found = ask_job(chain(900.0, {"a": 2, "new": 2}), {"a": 2})
     assert set(targets(found)) == {"a"}
 
@@ -181,7 +175,7 @@ def test_operator_when_it_is_new_then_is_left_alone_until_the_deployment_names_i
         (app_signals(8, 9e9, measured(2), parallelism=2), POWER, Objective(), "too_few_tasks"),
     ],
 )
-def test_target_when_it_cannot_be_reached_then_slots_stay_and_the_reason_is_told(
+def test_target_out_of_reach_keeps_slots_and_says_why(
     app: Any, levels: dict[int, float], objective: Objective, reason: str
 ) -> None:
     assert outcome(ask(app, levels, objective=objective), 8) == (8, reason)

@@ -48,7 +48,7 @@ def test_up_when_the_job_is_throttled_then_is_sized_for_all_that_arrives() -> No
     assert found["a"] >= 5 and 2 <= found["b"] < found["a"], "b takes in half of what arrives"
 
 
-def test_up_when_one_operator_is_too_small_then_others_give_back_what_they_do_not_need() -> None:
+def test_up_of_one_operator_lets_others_give_back_their_excess() -> None:
     found = ask_job(well(300.0, levels(8, 2, 4)), levels(8, 2, 4))
     assert targets(found) == {"a": 4, "b": 4}
     assert found.reason_code == "under_provisioned", "what the step is for comes first"
@@ -56,7 +56,7 @@ def test_up_when_one_operator_is_too_small_then_others_give_back_what_they_do_no
     assert targets(ask_job(well(300.0, levels(5, 2, 4)), levels(5, 2, 4), slack=0.3)) == {"b": 4}
 
 
-def test_up_when_a_load_rises_for_all_then_those_that_still_suffice_for_sure_stay() -> None:
+def test_up_for_a_common_rise_leaves_those_that_surely_suffice() -> None:
     found = ask_job(well(560.0, levels(8, 2, 8)), levels(8, 2, 8))
     assert targets(found) == {"b": 8}
     predicted = found.predicted
@@ -64,14 +64,14 @@ def test_up_when_a_load_rises_for_all_then_those_that_still_suffice_for_sure_sta
     assert found.curve["parallelism"] == tuple(float(p) for p in range(1, 17))
 
 
-def test_up_when_an_operator_is_barely_too_small_then_only_a_growing_backlog_settles_it() -> None:
+def test_up_of_a_barely_small_operator_needs_a_growing_backlog() -> None:
     barely = 1.01 * POWER[4]
     calm, growing = (well(barely, levels(4, 4, 4), backlog_growth_rows_per_s=g) for g in (0.0, 0.1))
     assert targets(ask_job(calm, levels(4, 4, 4))) == {}
     assert targets(ask_job(growing, levels(4, 4, 4))) == levels(5, 5, 5)
 
 
-def test_up_when_the_job_falls_behind_though_all_seem_to_suffice_then_the_most_loaded_gets_one_more() -> None:
+def test_up_of_a_job_behind_gives_the_most_loaded_one_more() -> None:
     seen = with_operator(well(300.0, levels(4, 4, 4), backlog_growth_rows_per_s=5.0), "b", processing_ability=310.0)
     seen = replace(seen, observations=tuple(o for o in seen.observations if not o.operator.endswith("/b")))
     assert targets(ask_job(seen, levels(4, 4, 4)))["b"] > 4
@@ -79,7 +79,7 @@ def test_up_when_the_job_falls_behind_though_all_seem_to_suffice_then_the_most_l
     assert targets(ask_job(hardly, levels(4, 4, 4))) == {}
 
 
-def test_up_when_an_operator_has_too_few_tasks_then_the_job_stays_and_says_which() -> None:
+def test_up_with_too_few_tasks_stays_and_says_which_operator() -> None:
     starved = with_operator(well(340.0, levels(4, 4, 4)), "b", parallelism=2, processing_ability=POWER[2])
     found = ask_job(starved, levels(4, 4, 4))
     assert (targets(found), found.reason_code) == ({}, "too_few_tasks")
@@ -89,7 +89,7 @@ def test_up_when_an_operator_has_too_few_tasks_then_the_job_stays_and_says_which
 FLAT = {2: [190.0] * 5, 4: [192.0] * 5}
 
 
-def test_up_when_more_brought_an_operator_nothing_then_gives_it_back_and_the_others_follow() -> None:
+def test_up_that_brought_an_operator_nothing_is_given_back() -> None:
     seen = with_operator(
         well(340.0, levels(4, 2, 8), history={"a": FLAT, "b": WELL, "c": WELL}), "a", processing_ability=191
     )
@@ -142,7 +142,7 @@ def test_down_when_the_job_is_idle_then_one_step_shrinks_all() -> None:
     assert (targets(found), found.reason_code) == (levels(2, 2, 2), "over_provisioned")
 
 
-def test_down_when_what_is_freed_is_little_beside_the_whole_job_then_stays() -> None:
+def test_down_that_frees_little_of_the_whole_job_stays() -> None:
     big, small = {"a": 8, "b": 8, "c": 3}, {"b": 8, "c": 3}
     seen = well(600.0, big)
     seen = replace(seen, apps=(replace(seen.apps[0], edges=(*seen.apps[0].edges[:2], Edge("b", "c", 90.0))),))
@@ -184,14 +184,14 @@ def test_step_when_the_rate_wanders_then_has_room_for_what_it_often_does() -> No
     assert targets(ask_job(cold, {"a": 1}))["a"] == plain
 
 
-def test_step_when_room_covers_what_the_rate_does_then_a_move_within_it_is_not_followed() -> None:
+def test_step_with_room_is_not_followed_by_moves_within_it() -> None:
     around = [[rate, 5] for _ in range(5) for rate in (310.0, 260.0, 325.0, 280.0)]
     seen = well(255.0, {"a": 4})
     assert targets(ask_job(seen, {"a": 4}, wandered(255.0, around, [255.0] * 8), slack=0.1)) == {}
     assert targets(ask_job(seen, {"a": 4}, slack=0.1)) == {"a": 3}
 
 
-def test_step_when_proactive_and_the_rate_rises_steadily_then_is_made_before_it_is_due() -> None:
+def test_proactive_step_comes_before_a_steady_rise_is_due() -> None:
     latest = [300 * 1.03**i for i in range(-8, 0)]
     seen = well(300.0, {"a": 4}, bounds=Bounds(1, 32))
     memory = wandered(latest[-1], [[rate, 1] for rate in latest], latest)
@@ -222,7 +222,7 @@ def test_memory_when_looks_go_on_and_on_then_stays_small() -> None:
     growth=st.floats(0, 100),
 )
 @settings(max_examples=15, deadline=None)
-def test_step_up_when_more_arrives_then_no_operator_that_is_too_small_gets_less(
+def test_step_up_takes_nothing_from_operators_that_are_too_small(
     rates: list[float], each: list[int], known: list[set[int]], growth: float
 ) -> None:
     now = levels(*each)

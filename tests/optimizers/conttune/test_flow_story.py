@@ -59,7 +59,7 @@ def batches(multiples: Sequence[float], every_s: float = 300.0, **changes: Any) 
 
 
 @pytest.mark.parametrize(("name", "runs"), [("paper", 3), ("paper_mb", 3)])
-def test_permutations_when_tuned_then_a_change_costs_about_one_reconfiguration(name: str, runs: int) -> None:
+def test_permutations_cost_about_one_reconfiguration_a_change(name: str, runs: int) -> None:
     found = [score(tuned(scenario(name, i), i)) for i in range(runs)]
     assert fmean(f["reconfigurations_per_tuning"] for f in found) <= 1.2
     assert fmean(f["bad_per_tuning"] for f in found) <= 0.1
@@ -67,7 +67,7 @@ def test_permutations_when_tuned_then_a_change_costs_about_one_reconfiguration(n
     assert max(f["non_converged"] for f in found) == 0.0
 
 
-def test_dag_when_all_its_operators_are_too_small_then_one_step_sizes_them_at_once() -> None:
+def test_dag_that_is_too_small_everywhere_is_sized_in_one_step() -> None:
     made = scenario("dag12", 0)
     run = tuned(replace(made, workload=stepwise(tuple(made.shape.units.values()), [9.0, 2.0, 3.0, 10.0])))
     first = steps(run)[0]
@@ -77,7 +77,7 @@ def test_dag_when_all_its_operators_are_too_small_then_one_step_sizes_them_at_on
 
 
 @pytest.mark.parametrize("exponent", [0.65, 0.8, 1.0])
-def test_step_when_the_load_rises_once_then_converges_in_a_few_reconfigurations(exponent: float) -> None:
+def test_rise_of_the_load_converges_in_a_few_reconfigurations(exponent: float) -> None:
     run = tuned(pipelined([1.0, 18.0, 18.0], curves={"map": power(exponent)}))
     made = steps(run, 600.0)
     assert 1 <= len(made) <= 3
@@ -86,7 +86,7 @@ def test_step_when_the_load_rises_once_then_converges_in_a_few_reconfigurations(
     assert least <= run.segments[-1].parallelism[0] <= 1.3 * least + 1
 
 
-def test_rates_when_they_come_again_then_cost_one_reconfiguration_each_and_none_is_too_small() -> None:
+def test_rates_that_come_again_cost_one_good_reconfiguration_each() -> None:
     rates = [2.0, 9.0, 4.0, 7.0, 1.0, 8.0, 5.0]
     run = tuned(pipelined([*rates, *rates], "map", "sink"))
     again = steps(run, 600.0 * len(rates))
@@ -98,7 +98,7 @@ def test_rates_when_they_come_again_then_cost_one_reconfiguration_each_and_none_
 
 
 @pytest.mark.parametrize("micro", [False, True])
-def test_plateau_when_more_slots_bring_nothing_then_stops_within_two_such_steps_and_gives_them_back(
+def test_plateau_stops_within_two_useless_steps_and_gives_them_back(
     micro: bool,
 ) -> None:
     flat = {"curves": {"map": plateau(0.85, 8.0)}, "reach": {"map": 0.6}, "bounds": Bounds(1, 64)}
@@ -119,7 +119,7 @@ def test_plateau_when_the_load_falls_below_it_then_is_sized_as_ever() -> None:
     assert run.segments[-1].parallelism[0] <= run.segments[-1].reference[0] + 1
 
 
-def test_plateau_when_it_bends_the_curve_below_it_too_then_a_measured_level_is_no_drift() -> None:
+def test_plateau_that_bends_the_curve_early_is_no_drift() -> None:
     run = tuned(scenario("plateau", 0))
     for begin in run.scenario.workload.tunings[1:]:
         assert len(steps(run, begin, begin + 600)) <= 3
@@ -130,7 +130,7 @@ def test_plateau_when_it_bends_the_curve_below_it_too_then_a_measured_level_is_n
 
 
 @pytest.mark.parametrize("micro", [False, True])
-def test_drift_when_an_operator_slows_down_by_a_quarter_then_is_recovered_in_two_steps_at_most(micro: bool) -> None:
+def test_drift_by_a_quarter_is_recovered_in_two_steps_at_most(micro: bool) -> None:
     event = Drift((Event(910.0),))
     made = batches([6.0], every_s=1800.0, drift=event) if micro else pipelined([6.0] * 3, "map", "sink", drift=event)
     run = tuned(made)
@@ -182,7 +182,7 @@ def test_outlier_when_one_look_lies_then_nothing_changes_then_or_later(factor: f
     assert seen is not None and Spoilt(30, factor)._spoilt(seen) != seen, "it did lie"
 
 
-def test_noise_when_its_tails_are_heavy_then_a_steady_load_stays_where_it_is() -> None:
+def test_heavy_tailed_noise_leaves_a_steady_load_where_it_is() -> None:
     run = tuned(pipelined([6.0] * 8, "map", "sink", noise=Noise(kind=HEAVY, sd=0.04)))
     assert len(steps(run, 600.0)) <= 1
 
@@ -205,7 +205,7 @@ def test_rate_when_it_wanders_then_is_not_followed(seed: int) -> None:
     assert score(run)["throttled_ratio"] < score(following)["throttled_ratio"]
 
 
-def test_rate_when_it_rises_steadily_then_proactive_steps_are_made_before_they_are_due() -> None:
+def test_steady_rise_is_met_early_by_proactive_steps() -> None:
     rates = [5.0 * 1.02**i for i in range(70)]
     made = case(chain("map"), sliding((100.0,), rates, 60.0), noise=NOISE, curves={"map": POWER})
     reactive, proactive = (score(tuned(made, proactive=on)) for on in (False, True))
@@ -214,7 +214,7 @@ def test_rate_when_it_rises_steadily_then_proactive_steps_are_made_before_they_a
     assert proactive["core_seconds_vs_oracle"] <= 1.3
 
 
-def test_windows_when_they_emit_in_bursts_then_what_follows_them_is_not_resized_with_every_burst() -> None:
+def test_bursts_of_windows_do_not_resize_what_follows_them() -> None:
     runs = [tuned(scenario("window_noise", i), i) for i in range(2)]
     assert fmean(score(r)["reconfigurations_per_tuning"] for r in runs) <= 1.4
     assert fmean(score(r)["bad_per_tuning"] for r in runs) <= 0.3
@@ -223,7 +223,7 @@ def test_windows_when_they_emit_in_bursts_then_what_follows_them_is_not_resized_
 # ---- micro-batches
 
 
-def test_day_when_lived_through_then_goes_up_and_comes_down_and_never_to_and_fro() -> None:
+def test_day_goes_up_and_comes_down_and_never_to_and_fro() -> None:
     run = tuned(batches([1.0, 7.0, 7.0, 2.5, 0.05, 0.05]))
     moves = [s.after[0] - s.before[0] for s in steps(run)]
     assert len(moves) <= 5 and moves[0] > 0
@@ -233,7 +233,7 @@ def test_day_when_lived_through_then_goes_up_and_comes_down_and_never_to_and_fro
     assert all(s.adequate for s in steps(run))
 
 
-def test_backlog_when_it_piled_up_then_is_drained_in_time_and_slots_stay_until_it_is() -> None:
+def test_backlog_is_drained_in_time_and_slots_stay_until_it_is() -> None:
     made = batches([1.0, 6.0, 0.5], downtime_s=60.0)
     made = replace(made, micro_batch=replace(made.micro_batch, batch_rows_limit=5000))
     run = tuned(made)
@@ -244,13 +244,13 @@ def test_backlog_when_it_piled_up_then_is_drained_in_time_and_slots_stay_until_i
     assert max(lag) > 10_000 and backlog[-1] < 500
 
 
-def test_restart_when_it_is_slow_then_its_lag_never_leads_to_another_step_up() -> None:
+def test_slow_restart_never_leads_to_another_step_up() -> None:
     run = tuned(batches([1.0, 5.0, 5.0, 5.0], downtime_s=60.0))
     assert sum(s.after > s.before for s in steps(run)) == 1
     assert len(steps(run)) <= 2
 
 
-def test_source_when_it_offers_few_splits_then_slots_stay_and_the_reason_is_told() -> None:
+def test_source_with_few_splits_keeps_slots_and_says_why() -> None:
     made = batches([6.0], every_s=900.0, start_p=4)
     run = tuned(replace(made, micro_batch=replace(made.micro_batch, source_splits=2)))
     assert steps(run) == []

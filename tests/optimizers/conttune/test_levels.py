@@ -14,7 +14,7 @@ from optimizers.conttune.levels import LEAST_SCATTER, MAX_LEVELS, observed_level
 values = st.lists(st.floats(50, 200), min_size=1, max_size=12)
 
 
-def test_level_when_one_observation_lies_far_off_then_its_ability_is_the_middle_of_them() -> None:
+def test_level_with_an_outlier_has_the_middle_of_its_observations() -> None:
     (level,) = observed_levels(observed({4: (398, 401, 900, 400, 402)}), 10)
     assert (level.parallelism, level.ability) == (4, 401)
     assert level.error < 0.03 * 401
@@ -28,16 +28,14 @@ def test_level_when_there_are_more_than_top_k_then_only_the_latest_count() -> No
 
 
 @given(abilities=values, top_k=st.integers(1, 12))
-def test_error_when_a_level_repeats_then_never_falls_below_what_repeats_scatter_by(
-    abilities: list[float], top_k: int
-) -> None:
+def test_error_of_repeats_never_falls_below_published_scatter(abilities: list[float], top_k: int) -> None:
     (level,) = observed_levels(observed({3: abilities}), top_k)
     n = min(top_k, len(abilities))
     assert level.error >= LEAST_SCATTER * level.ability / math.sqrt(n) * (1 - 1e-9)
     assert min(abilities) <= level.ability <= max(abilities)
 
 
-def test_error_when_observations_agree_then_shrinks_with_the_root_of_their_number() -> None:
+def test_error_shrinks_with_the_root_of_the_observations() -> None:
     once, often = (observed_levels(observed({3: [100.0] * n}), 10)[0] for n in (1, 9))
     assert once.error == pytest.approx(LEAST_SCATTER * 100)
     assert often.error == pytest.approx(once.error / 3)
@@ -48,7 +46,7 @@ def test_error_when_measurements_tell_of_a_greater_one_then_is_that() -> None:
     assert observed_levels(points, 10)[0].error == pytest.approx(6.0)
 
 
-def test_scatter_when_other_levels_scatter_then_is_told_of_a_level_seen_once_too() -> None:
+def test_scatter_of_other_levels_counts_for_one_seen_once() -> None:
     calm = {p: [100.0 * p] * 4 for p in (1, 2)}
     wild = {p: [90.0 * p, 100.0 * p, 110.0 * p, 100.0 * p] for p in (1, 2)}
     of_calm, of_wild = (observed_levels(observed({**seen, 8: 700.0}), 10)[-1] for seen in (calm, wild))
@@ -56,7 +54,7 @@ def test_scatter_when_other_levels_scatter_then_is_told_of_a_level_seen_once_too
     assert of_wild.error > 2 * of_calm.error
 
 
-def test_levels_when_there_are_very_many_then_the_latest_are_kept_by_rising_p() -> None:
+def test_levels_beyond_the_most_are_the_latest_by_rising_p() -> None:
     points = [
         Observation(APP, p, 10.0 * p, 0.0, 1, NOON + timedelta(seconds=(p * 7) % 211))
         for p in range(1, MAX_LEVELS + 20)

@@ -44,7 +44,7 @@ def test_runs_when_rates_hardly_differ_then_are_one_with_their_mean() -> None:
 
 
 @given(st.lists(st.floats(0, 1e6), max_size=40))
-def test_runs_when_rates_are_anything_then_hold_every_look_once_and_neighbours_differ(rates: list[float]) -> None:
+def test_runs_hold_every_evaluation_once_and_neighbours_differ(rates: list[float]) -> None:
     loads = seen(rates)
     assert sum(run.evaluations for run in loads.runs) == len(rates)
     assert loads.latest == tuple(rates[-TREND_EVALUATIONS:])
@@ -59,7 +59,7 @@ def test_runs_when_there_are_very_many_then_the_oldest_are_forgotten() -> None:
 # ---- fluctuation
 
 
-def test_fluctuation_when_the_rate_wanders_then_covers_nine_tenths_of_the_time() -> None:
+def test_fluctuation_covers_nine_tenths_of_a_wandering_rate() -> None:
     rates = wandering(30)
     loads = seen([*rates, 95, 95, 95])
     factor = fluctuation(loads)
@@ -68,12 +68,12 @@ def test_fluctuation_when_the_rate_wanders_then_covers_nine_tenths_of_the_time()
     assert 0.8 <= covered / sum(run.evaluations for run in loads.runs[-24:]) < 1
 
 
-def test_fluctuation_when_the_rate_is_at_its_usual_top_then_asks_for_no_more() -> None:
+def test_fluctuation_at_the_usual_top_asks_for_no_more() -> None:
     assert fluctuation(seen([*wandering(30), 120, 120, 120])) == 1.0
 
 
 @pytest.mark.parametrize("seed", range(6))
-def test_fluctuation_when_changes_are_the_papers_permutations_then_is_none(seed: int) -> None:
+def test_fluctuation_of_the_papers_permutations_is_none(seed: int) -> None:
     rates = [rate[0] for rate in permutation((100.0,), [seed]).rates]
     for end in range(1, len(rates) + 1):
         loads = seen(rate for r in rates[:end] for rate in [r] * 20)
@@ -92,7 +92,7 @@ def test_fluctuation_when_little_was_seen_or_nothing_arrives_then_is_none() -> N
     assert fluctuation(seen([*wandering(30), 0])) == 1.0
 
 
-def test_fluctuation_when_a_peak_is_far_above_then_is_left_to_a_step_of_its_own() -> None:
+def test_fluctuation_leaves_a_far_peak_to_a_step_of_its_own() -> None:
     usual = [rate for _ in range(6) for rate in (100, 108, 95, 110)]
     assert fluctuation(seen([*usual, 300, 300, 300, 300, 300, 300, 95])) <= 110 / 95 * (1 + SAME)
 
@@ -129,7 +129,7 @@ def test_trend_when_figures_are_no_measurements_then_is_none() -> None:
     assert ahead(seen([10.0**-e for e in range(320, 0, -40)])) == (1.0, 1.0)
 
 
-def test_repetition_when_a_course_comes_again_then_a_rise_is_told_just_before_it() -> None:
+def test_repetition_predicts_a_rise_just_before_it() -> None:
     course = [100.0] * 6 + [300.0] * 4 + [180.0] * 6 + [240.0] * 5
     twice = course * 2
     factors = [ahead(seen([*twice, *course[:n]]))[0] for n in range(1, len(course) + 1)]
@@ -139,14 +139,14 @@ def test_repetition_when_a_course_comes_again_then_a_rise_is_told_just_before_it
 
 
 @pytest.mark.parametrize("seed", range(6))
-def test_repetition_when_a_permutation_was_seen_once_then_nothing_is_foreseen_in_it(seed: int) -> None:
+def test_repetition_of_a_permutation_seen_once_predicts_nothing(seed: int) -> None:
     rates = [rate[0] for rate in permutation((100.0,), [seed]).rates][:10]
     looks = [rate for r in rates for rate in [r] * 20]
     assert all(ahead(seen(looks[:n])) == (1.0, 1.0) for n in range(1, len(looks) + 1))
 
 
 @given(st.lists(st.floats(0, 1e15), max_size=40))
-def test_factors_when_rates_are_anything_then_are_finite_and_never_below_one(rates: list[float]) -> None:
+def test_factors_are_finite_and_never_below_one(rates: list[float]) -> None:
     loads = seen(rates)
     for factor in (fluctuation(loads), *ahead(loads)):
         assert 1.0 <= factor < math.inf

@@ -42,7 +42,7 @@ def rates_of(found: Mapping[str | None, Need]) -> dict[str | None, float]:
     return {name: need.rate for name, need in found.items()}
 
 
-def test_needs_when_a_job_branches_and_joins_then_follow_the_arrival_on_every_way() -> None:
+def test_needs_follow_the_arrival_through_branches_and_joins() -> None:
     seen = a_job(
         {"left": 100.0, "right": 40.0},
         {
@@ -80,7 +80,7 @@ def test_need_when_the_app_is_one_operator_then_is_what_arrives_for_sure() -> No
 
 
 @pytest.mark.parametrize("missing", ["the source's arrival", "an edge's rate", "what the producer took in"])
-def test_needs_when_something_on_the_way_is_unknown_then_only_what_hangs_on_it_is_left_out(missing: str) -> None:
+def test_needs_leave_out_only_what_hangs_on_an_unknown(missing: str) -> None:
     arrivals: dict[str, float | None] = {"left": 100.0, "right": 40.0}
     links: dict[tuple[str, str], float | None] = {
         ("left", "map"): 100.0,
@@ -102,7 +102,7 @@ def test_needs_when_something_on_the_way_is_unknown_then_only_what_hangs_on_it_i
     assert rates_of(found)["log"] == pytest.approx(4.0)
 
 
-def test_ratio_when_an_edge_is_not_measured_for_a_while_then_what_is_known_stays() -> None:
+def test_ratio_of_an_edge_not_measured_stays_as_known() -> None:
     seen = a_job({"in": 100.0}, {("in", "map"): 50.0})
     silent = a_job({"in": 400.0}, {("in", "map"): None})
     stopped = a_job({"in": 0.0}, {("in", "map"): 0.0})
@@ -121,7 +121,7 @@ def bursts(seed: int, near_zero: float) -> list[Job]:
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_ratio_when_a_window_emits_in_bursts_then_is_that_of_sums_and_its_error_says_how_sure(seed: int) -> None:
+def test_ratio_of_bursts_is_that_of_sums_with_its_error(seed: int) -> None:
     jobs = bursts(seed, 0.2)
     ratio = after(jobs)["window", "sink"]
     error = math.sqrt(ratio.variance)
@@ -140,7 +140,7 @@ def test_ratio_when_looks_go_on_then_forgets_the_oldest() -> None:
     assert ratio.evaluations == pytest.approx(1 / (1 - FORGET), rel=0.01)
 
 
-def test_variance_when_ratios_follow_one_another_then_adds_up_and_of_branches_averages() -> None:
+def test_variance_adds_up_along_ratios_and_averages_over_branches() -> None:
     unsure = Ratio(10, 1000, 500, 120_000, 40_000, 52_000)
     seen = a_job({"in": 100.0}, {("in", "a"): 50.0, ("a", "b"): 25.0})
     found = find_needs(seen, {("in", "a"): unsure, ("a", "b"): unsure})
@@ -157,13 +157,13 @@ def test_variance_when_ratios_follow_one_another_then_adds_up_and_of_branches_av
     )
 )
 @settings(deadline=None)
-def test_needs_when_rates_are_at_the_edge_of_what_is_possible_then_are_finite(looks: list[tuple[float, float]]) -> None:
+def test_needs_are_finite_at_the_edge_of_the_possible(looks: list[tuple[float, float]]) -> None:
     jobs = [a_job({"in": took}, {("in", "map"): got, ("map", "sink"): took}) for took, got in looks]
     for need in find_needs(jobs[-1], after(jobs)).values():
         assert 0 <= need.rate <= 1e15 and 0 <= need.variance < math.inf
 
 
-def test_ratio_when_an_edge_has_been_silent_for_very_long_then_is_still_a_figure() -> None:
+def test_ratio_of_an_edge_long_silent_is_still_a_figure() -> None:
     sums = Ratio().with_rates(100.0, 1.0)
     faded = Ratio(*(v * 1e-200 for v in (sums.evaluations, sums.took, sums.got, sums.took2, sums.got2, sums.cross)))
     ratio = faded.with_rates(100.0, 0.0)

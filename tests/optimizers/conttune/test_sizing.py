@@ -23,7 +23,7 @@ def choices(whole: Job, *targets: int, reason: Reason | None = None) -> list[Cho
     ]
 
 
-def test_decided_when_one_operator_changes_enough_then_all_changes_are_told_and_no_more() -> None:
+def test_one_large_change_takes_all_changes_along_and_no_others() -> None:
     whole = two(8, 8)
     found = size_job(whole, choices(whole, 7, 2), BOUNDS, 0.5)
     assert [(s.operator.id, s.target, s.reason) for s in found] == [
@@ -33,7 +33,7 @@ def test_decided_when_one_operator_changes_enough_then_all_changes_are_told_and_
     assert [s.operator.id for s in size_job(whole, choices(whole, 8, 2), BOUNDS, 0.5)] == ["count"]
 
 
-def test_decided_when_no_operator_changes_enough_then_is_one_hold_of_the_most_utilised() -> None:
+def test_small_changes_are_one_hold_of_the_most_utilised() -> None:
     whole = two(8, 8)
     (found,) = size_job(whole, choices(whole, 7, 7), BOUNDS, 0.5)
     assert (found.operator.id, found.changes, found.reason) == ("split", False, "below_decision_threshold")
@@ -54,13 +54,13 @@ def test_decided_when_operators_have_reasons_to_stay_then_each_is_told() -> None
     assert [(s.operator.id, s.reason) for s in found] == [("split", "rate_unknown"), ("count", "rate_unknown")]
 
 
-def test_decided_when_nothing_is_to_change_then_is_a_hold_with_the_reason_asked_for() -> None:
+def test_nothing_to_change_is_a_hold_with_the_reason_asked_for() -> None:
     whole = two()
     (found,) = size_job(whole, choices(whole, 4, 4), BOUNDS, otherwise=Reason.NO_HIGHER_LEVEL)
     assert (found.changes, found.reason) == (False, "no_higher_level")
 
 
-def test_held_when_figures_are_unknown_or_useless_then_they_are_told_as_unknown() -> None:
+def test_hold_shows_useless_figures_as_unknown() -> None:
     whole = two()
     unknown = [Choice(o, 4, None, None) for o in whole.sizable]
     assert hold_job(whole, Reason.WELL_PROVISIONED, BOUNDS, unknown).sentence == (

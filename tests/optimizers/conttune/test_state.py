@@ -101,7 +101,7 @@ def test_state_when_not_understood_then_are_as_if_never_written(junk: dict[str, 
         {"shifts": [["2013-01-01T00:00:00+00:00"], [], None, "ab", ["2013-01-01T00:00:00+00:00", 1e-300]]},
     ],
 )
-def test_state_of_an_operator_when_not_understood_then_are_as_if_never_written(junk: Any) -> None:
+def test_operator_state_not_understood_is_as_if_never_written(junk: Any) -> None:
     assert AppState.read({"operators": {"a": junk}}).operators.get("a", OperatorState()) == OperatorState()
 
 
@@ -124,7 +124,7 @@ def test_state_when_part_of_them_is_junk_then_the_rest_is_kept() -> None:
 # ---- what batches tell
 
 
-def test_fixed_cost_when_measured_again_and_again_then_the_latest_of_each_level_are_kept() -> None:
+def test_fixed_cost_keeps_the_latest_of_each_level() -> None:
     state = OperatorState()
     for p, fixed_s in ((2, 1.0), (4, 2.0), (2, 1.1), (2, 1.2)):
         state = state.with_batches(app_signals(p, 10.0, capacity(p, 100.0, fixed_s)), 2)

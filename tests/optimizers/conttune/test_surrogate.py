@@ -19,7 +19,7 @@ def training(points: dict[int, float]) -> dict[str, tuple[float, ...]]:
     return {"parallelism": tuple(map(float, points)), "processing_ability": tuple(map(float, points.values()))}
 
 
-def test_surrogate_when_a_published_level_is_left_out_then_predicts_it_within_2_5_percent() -> None:
+def test_surrogate_predicts_a_published_level_within_2_5_percent() -> None:
     errors = []
     for p, ability in Q1.items():
         rest = {q: v for q, v in Q1.items() if q != p}
@@ -27,7 +27,7 @@ def test_surrogate_when_a_published_level_is_left_out_then_predicts_it_within_2_
     assert float(np.mean(errors)) <= 0.025
 
 
-def test_surrogate_when_one_level_is_known_then_extrapolates_by_the_prior_exponent() -> None:
+def test_surrogate_extrapolates_one_level_by_the_prior_exponent() -> None:
     mean, std = fit(training({2: 200.0}), FlowOptions(exponent=0.9)).predict([1, 2, 8])
     assert mean == pytest.approx([200 * 0.5**0.9, 200.0, 200 * 4**0.9], rel=0.02)
     assert std[1] < std[0] < std[2]
@@ -52,7 +52,7 @@ def test_surrogate_when_a_level_is_noisy_then_trusts_the_others() -> None:
     assert abs(unsure - 187) < 10 < abs(sure - 187)
 
 
-def test_surrogate_when_a_level_was_observed_then_keeps_what_is_peculiar_to_it() -> None:
+def test_surrogate_keeps_what_is_peculiar_to_an_observed_level() -> None:
     odd = {**{p: 100.0 * p**0.85 for p in (2, 3, 5, 6)}, 4: 100.0 * 4**0.85 * 0.96}
     known = of_levels(observed_levels(observed({p: [v] * 9 for p, v in odd.items()}), 9))
     mean, std = fit(known).predict([4, 7])
@@ -60,7 +60,7 @@ def test_surrogate_when_a_level_was_observed_then_keeps_what_is_peculiar_to_it()
     assert std[0] < 0.012 < std[1]
 
 
-def test_estimator_when_refitted_from_a_proposals_training_then_predicts_rows_a_second_as_the_surrogate_does() -> None:
+def test_estimator_refitted_from_a_proposal_predicts_as_the_surrogate() -> None:
     points = {1: 100.0, 2: 187.0, 4: 350.0}
     for options in (FlowOptions(), FlowOptions(exponent=0.7, exponent_sd=0.3)):
         estimator = Flow(options).model(training(points))

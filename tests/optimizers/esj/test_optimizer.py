@@ -23,7 +23,7 @@ def test_join_when_there_is_none_then_nothing_is_said_and_memory_stays() -> None
     assert (told.changes, told.reason_code, told.sentence, memory) == ((), "no_join", "", {"kept": 1})
 
 
-def test_join_when_it_was_not_measured_then_nothing_is_said_and_low_load_begins_anew() -> None:
+def test_join_not_measured_is_silent_and_low_load_begins_anew() -> None:
     optimizer = esj(cool_s=10)
     _, memory = follow(optimizer, deployed(6), measured(6, 100))
     told, memory = optimizer.propose(evaluation(None, 1), deployed(6), memory)
@@ -41,13 +41,13 @@ def test_join_when_it_fits_then_nothing_changes_and_the_load_is_told() -> None:
 # ---- workers
 
 
-def test_workers_when_a_join_begins_with_fewer_than_expected_then_are_those_of_the_expected_rate() -> None:
+def test_join_with_too_few_workers_starts_those_of_the_expected_rate() -> None:
     told, _ = esj(expected=20.0).propose(evaluation(measured(1, 0)), deployed(1), {})
     assert wanted(told)["join_workers"] == 3
     assert told.reason_code == "join_starts"
 
 
-def test_workers_when_load_is_high_then_are_added_once_it_has_lasted_and_reach_tau1() -> None:
+def test_high_load_that_lasts_adds_workers_up_to_tau1() -> None:
     told, _ = follow(esj(lasts_s=20), deployed(2), *[measured(2, 1900)] * 3)
     assert ["join_workers" in wanted(t) for t in told] == [False, False, True]
     assert wanted(told[2])["join_workers"] == workers_for(1900, W, 0.4) == 5
@@ -64,14 +64,14 @@ def test_workers_when_load_was_high_in_between_only_then_stay() -> None:
     assert all("join_workers" not in wanted(t) for t in told)
 
 
-def test_workers_when_shedding_lasts_below_tau3_then_are_added_by_ours_only() -> None:
+def test_shedding_below_tau3_adds_workers_by_our_trigger_only() -> None:
     between = [measured(2, 1700, block=200)] * 4
     for trigger, added in (("offered", [False, False, True, True]), ("window", [False] * 4)):
         told, _ = follow(esj(trigger=trigger, lasts_s=0, sheds_s=20), deployed(2, 200), *between)
         assert ["join_workers" in wanted(t) for t in told] == added
 
 
-def test_workers_when_load_is_about_to_be_high_then_are_added_for_what_comes() -> None:
+def test_load_about_to_be_high_adds_workers_for_what_comes() -> None:
     rising = measured(2, 1400, offered_before=1100)
     ahead = wanted(esj(lasts_s=0, ahead=2).propose(evaluation(rising), deployed(2), {})[0])
     assert ahead["join_workers"] == workers_for(2000, W, 0.4)
@@ -80,14 +80,14 @@ def test_workers_when_load_is_about_to_be_high_then_are_added_for_what_comes() -
     assert "join_workers" not in wanted(esj(lasts_s=0, ahead=0).propose(evaluation(rising), deployed(2), {})[0])
 
 
-def test_workers_when_shedding_hides_the_load_then_are_added_by_ours_and_never_by_the_papers() -> None:
+def test_load_hidden_by_shedding_adds_workers_by_our_trigger_only() -> None:
     shedding = measured(2, 4400, window_tuples=(910, 910), shed=0.6)
     for trigger, added in (("offered", True), ("window", False)):
         told, _ = follow(esj(trigger=trigger, lasts_s=10), deployed(2, shed=0.6), *[shedding] * 20)
         assert any("join_workers" in wanted(t) for t in told) is added
 
 
-def test_workers_when_the_fullest_stays_full_then_the_papers_trigger_adds_some() -> None:
+def test_fullest_worker_that_stays_full_triggers_the_papers() -> None:
     told, _ = follow(esj(trigger="window", lasts_s=10), deployed(2), *[measured(2, 1000, window_tuples=(960, 40))] * 2)
     assert wanted(told[1])["join_workers"] == workers_for(2 * 960, W, 0.4)
     assert told[1].sentence.startswith("The fullest worker keeps 96 % of what one can keep")
@@ -99,7 +99,7 @@ def test_workers_when_there_are_no_more_then_stay_and_it_is_said() -> None:
     assert told[0].reason_code == "join_exhausted"
 
 
-def test_workers_when_load_is_low_for_long_then_are_taken_away_for_the_most_that_came() -> None:
+def test_low_load_that_lasts_takes_workers_for_the_most_that_came() -> None:
     evaluations = [measured(6, n) for n in (1000, 300, 1100, 200)]
     told, _ = follow(esj(cool_s=30, ahead=0), deployed(6), *evaluations)
     assert ["join_workers" in wanted(t) for t in told] == [False] * 3 + [True]
@@ -153,7 +153,7 @@ def test_slots_when_the_app_settles_then_wait_for_it() -> None:
         assert wanted(esj().propose(seen, deployed(5, slots=2), {})[0]).get("slots") == expected
 
 
-def test_slots_when_workers_go_then_are_given_back_but_not_below_what_they_were() -> None:
+def test_slots_follow_leaving_workers_but_not_below_what_they_were() -> None:
     optimizer, slots, m = esj(lasts_s=0, cool_s=0, ahead=0, tau0=0.2), 2, 2
     memory: Any = {}
     course = []
@@ -174,7 +174,7 @@ def test_slots_when_bounds_keep_them_below_the_workers_then_it_is_said() -> None
 # ---- shedding
 
 
-def test_shed_ratio_when_workers_fill_up_then_follows_the_shed_factor_in_steps() -> None:
+def test_shed_ratio_follows_the_shed_factor_in_steps() -> None:
     full = measured(2, 1800, window_tuples=(900, 900))
     told, _ = esj().propose(evaluation(full), deployed(2), {})
     assert wanted(told)["shed_ratio"] == 0.55
@@ -183,7 +183,7 @@ def test_shed_ratio_when_workers_fill_up_then_follows_the_shed_factor_in_steps()
     assert wanted(quadratic)["shed_ratio"] == 0.35
 
 
-def test_shed_ratio_when_workers_are_added_at_once_then_ours_sheds_nothing_and_the_paper_does() -> None:
+def test_shed_ratio_is_ours_zero_where_workers_are_added_at_once() -> None:
     seen = evaluation(measured(2, 1900, window_tuples=(950, 950)))
     ours = wanted(esj(lasts_s=0).propose(seen, deployed(2), {})[0])
     assert ours["join_workers"] == 5 and "shed_ratio" not in ours
@@ -231,7 +231,7 @@ def test_block_when_it_no_longer_fits_then_changes_whatever_it_costs() -> None:
     assert wanted(told)["block_size"] == 150  # half of the room, as the load may grow on
 
 
-def test_block_when_workers_come_or_go_then_fits_beside_what_the_fewer_of_them_keep() -> None:
+def test_block_fits_what_the_fewer_workers_keep_during_a_change() -> None:
     coming, _ = esj(lasts_s=0).propose(evaluation(measured(2, 1900)), deployed(2), {})
     assert (wanted(coming)["join_workers"], wanted(coming)["block_size"]) == (5, 25)
     going, _ = esj(cool_s=0, tau0=0.2).propose(evaluation(measured(5, 950, block=60)), deployed(5, 60), {})
@@ -254,9 +254,7 @@ def test_block_when_literal_then_is_at_least_1() -> None:
         (measured(2, 100, window_tuples=()), "what each worker keeps"),
     ],
 )
-def test_telemetry_when_something_is_missing_then_all_stays_and_low_load_begins_anew(
-    join: JoinSignals, what: str
-) -> None:
+def test_missing_telemetry_keeps_all_and_low_load_begins_anew(join: JoinSignals, what: str) -> None:
     optimizer = esj(cool_s=30)
     low = [measured(6, 100)] * 3
     told, memory = follow(optimizer, deployed(6), *low, replace(join, workers=6))
@@ -266,12 +264,12 @@ def test_telemetry_when_something_is_missing_then_all_stays_and_low_load_begins_
     assert "join_workers" not in wanted(after)
 
 
-def test_telemetry_when_what_was_offered_before_is_missing_then_nothing_is_projected() -> None:
+def test_unknown_earlier_offer_projects_nothing() -> None:
     told, _ = esj(lasts_s=0).propose(evaluation(measured(2, 1800, offered_before=None)), deployed(2), {})
     assert "join_workers" not in wanted(told)
 
 
-def test_telemetry_when_offered_is_missing_then_the_papers_trigger_goes_on() -> None:
+def test_unknown_offer_does_not_stop_the_papers_trigger() -> None:
     join = measured(2, None, window_tuples=(960, 960))
     told, _ = esj(trigger="window", lasts_s=0).propose(evaluation(join), deployed(2), {})
     assert wanted(told)["join_workers"] == 5
@@ -292,7 +290,7 @@ def test_telemetry_when_offered_is_missing_then_the_papers_trigger_goes_on() -> 
         {"period_s": 0.0},
     ],
 )
-def test_telemetry_when_a_figure_is_impossible_then_all_stays_and_it_is_named(wrong: dict[str, Any]) -> None:
+def test_impossible_figure_of_a_join_is_named_and_keeps_all(wrong: dict[str, Any]) -> None:
     told, _ = esj(cool_s=0, lasts_s=0).propose(evaluation(replace(measured(6, 100), **wrong)), deployed(6), {})
     assert (told.changes, told.reason_code) == ((), "bad_signals")
     assert f"join.{next(iter(wrong))}" in told.sentence
@@ -348,7 +346,7 @@ POLICIES = st.fixed_dictionaries(
 
 @given(joins(), POLICIES, st.integers(1, 8), st.integers(1, 8), st.none() | st.floats(0, 1000))
 @settings(deadline=None)
-def test_proposal_when_signals_are_anything_then_is_within_bounds_and_says_why(
+def test_proposal_lies_within_bounds_and_says_why(
     case: tuple[Signals, int], options: dict[str, Any], least: int, more: int, expected: float | None
 ) -> None:
     seen, slots = case
@@ -373,7 +371,7 @@ def test_proposal_when_signals_are_anything_then_is_within_bounds_and_says_why(
 
 @given(st.lists(st.integers(0, 7000), min_size=3, max_size=12))
 @settings(deadline=None)
-def test_workers_when_proposals_are_carried_out_then_never_turn_round_within_the_cool_down(course: list[int]) -> None:
+def test_workers_never_turn_round_within_the_cool_down(course: list[int]) -> None:
     optimizer, m, memory, turns = esj(cool_s=50, lasts_s=0, ahead=0), 1, {}, []
     for at, offered in enumerate(course):
         told, memory = optimizer.propose(evaluation(measured(m, offered), at), deployed(m), memory)

@@ -43,9 +43,7 @@ def test_policy_when_all_is_given_then_is_taken() -> None:
         ({"expected_rows_per_s": "many"}, r"join\.expected_rows_per_s"),
     ],
 )
-def test_policy_when_something_is_wrong_then_says_what_and_what_is_allowed(
-    wrong: Mapping[str, Any], message: str
-) -> None:
+def test_wrong_policy_is_refused_with_what_is_allowed(wrong: Mapping[str, Any], message: str) -> None:
     with pytest.raises(MillraceError, match=message):
         JoinPolicy.read({**SECTION, **wrong})
 
@@ -57,7 +55,7 @@ def test_thresholds_when_none_is_given_then_follow_the_papers_advice() -> None:
 
 
 @given(st.floats(0.001, 0.999))
-def test_thresholds_when_only_tau2_is_given_then_the_others_are_in_order_around_it(tau2: float) -> None:
+def test_thresholds_follow_in_order_from_tau2_alone(tau2: float) -> None:
     options = EsjOptions(tau2=tau2)
     assert 0 < options.tau0 < options.tau1 == tau2 / 2 < tau2 < options.tau3 <= 1
 

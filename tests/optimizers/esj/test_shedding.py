@@ -13,9 +13,7 @@ STEPS = st.floats(0.001, 0.5)
 
 
 @given(st.floats(0, 3), BEGINS, SHARES, st.sampled_from(FORMS))
-def test_factor_when_utilisation_is_anything_then_is_a_share_and_starts_at_tau2(
-    utilisation: float, begin: float, base: float, form: str
-) -> None:
+def test_shed_factor_is_a_share_that_starts_at_tau2(utilisation: float, begin: float, base: float, form: str) -> None:
     found = shed_factor(utilisation, begin, base, form)
     assert 0 <= found <= 1
     assert found == 0 if utilisation < begin else found >= base
@@ -52,9 +50,7 @@ def test_factor_when_utilisation_is_beyond_all_bounds_then_is_one(form: str) -> 
 
 
 @given(SHARES, SHARES, STEPS)
-def test_step_when_taken_then_lies_within_one_of_the_factor_and_stays_there(
-    factor: float, current: float, step: float
-) -> None:
+def test_rounded_step_lies_within_one_of_the_factor_and_stays(factor: float, current: float, step: float) -> None:
     found = round_to_step(factor, current, step)
     assert 0 <= found <= 1
     assert abs(found - factor) <= step + 1e-9
@@ -62,7 +58,7 @@ def test_step_when_taken_then_lies_within_one_of_the_factor_and_stays_there(
 
 
 @given(SHARES, STEPS)
-def test_step_when_nothing_or_everything_is_to_be_shed_then_is_exactly_that(current: float, step: float) -> None:
+def test_rounding_keeps_nothing_and_everything_exact(current: float, step: float) -> None:
     assert round_to_step(0.0, current, step) == 0.0
     assert round_to_step(1.0, current, step) == 1.0
 

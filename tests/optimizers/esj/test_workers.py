@@ -32,7 +32,7 @@ def test_workers_when_the_quotient_is_whole_then_it_is_exact(
 
 
 @given(st.decimals(0, 10_000, places=2), st.integers(0, 5000), st.integers(1, 10_000), st.decimals("0.01", 1, places=2))
-def test_workers_when_load_is_shared_among_them_then_no_fewer_stay_at_the_target(
+def test_workers_are_the_fewest_that_share_the_load_at_the_target(
     rate: object, window_s: int, capacity: int, target: object
 ) -> None:
     found = initial_workers(float(str(rate)), window_s, capacity, float(str(target)))
@@ -83,7 +83,7 @@ def test_slots_when_workers_come_and_go_then_follow_within_bounds(
 
 
 @given(COUNTS, COUNTS, COUNTS, RAISED)
-def test_slots_when_carried_out_then_stay_and_what_they_were_is_still_known(
+def test_slots_that_were_raised_stay_and_remember_what_they_were(
     workers: int, slots: int, most: int, raised: RaisedSlots | None
 ) -> None:
     wanted, after = choose_slots(workers, slots, Bounds(1, most), raised)

@@ -32,7 +32,7 @@ def test_levels_when_there_are_fewer_than_k_then_all_count_per_level() -> None:
     assert [(level.parallelism, level.ability) for level in found] == [(1, 10.0), (4, 35.0)]
 
 
-def test_level_error_when_repeats_scatter_more_than_they_tell_then_is_theirs() -> None:
+def test_level_error_is_the_larger_of_scatter_and_own_error() -> None:
     (level,) = mean_levels(observed({1: (90.0, 110.0)}), 5)
     assert level.error == pytest.approx(10.0)
     told = [replace(o, noise=50.0) for o in observed({1: (90.0, 110.0)})]
@@ -80,7 +80,7 @@ def test_columns_when_made_then_are_a_models_training() -> None:
     }
 
 
-def test_known_when_there_are_several_operators_then_each_has_its_own_levels_and_this_looks_measurement() -> None:
+def test_levels_are_each_operators_own_with_the_present_measurement() -> None:
     p = {"split": 2, "count": 4}
     told = [source("lines", 9.0), operator("split", 2, 9.0, 50.0), operator("count", 4, 9.0, None)]
     points = (

@@ -26,15 +26,15 @@ def leave_one_out(kind: str) -> float:
     return float(np.mean(errors))
 
 
-def test_authors_gp_when_a_published_level_is_left_out_then_errs_as_the_note_says() -> None:
+def test_authors_gp_errs_on_a_published_level_left_out() -> None:
     assert leave_one_out("rbf") > 0.1
 
 
-def test_gp_with_noise_when_a_published_level_is_left_out_then_errs_by_a_few_percent() -> None:
+def test_gp_with_noise_predicts_a_published_level_within_a_few_percent() -> None:
     assert leave_one_out("rbf_white") < 0.04
 
 
-def test_authors_gp_when_asked_at_and_far_beyond_its_data_then_passes_through_it_and_falls_to_zero() -> None:
+def test_authors_gp_passes_through_its_data_and_falls_to_zero_beyond() -> None:
     found = fit_curve(training({1: 100.0, 2: 190.0, 3: 270.0}), "rbf", 60)
     assert found is not None
     assert found.mean[:3] == pytest.approx([100, 190, 270], rel=0.01)
@@ -42,7 +42,7 @@ def test_authors_gp_when_asked_at_and_far_beyond_its_data_then_passes_through_it
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_estimator_when_refitted_from_a_proposals_training_then_is_the_curves(kind: str) -> None:
+def test_estimator_refitted_from_a_proposal_is_the_curves(kind: str) -> None:
     points = training({1: 100.0, 2: 187.0, 4: 350.0})
     found = fit_curve(points, kind, 4)
     assert found is not None

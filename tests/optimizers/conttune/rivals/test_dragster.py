@@ -44,18 +44,18 @@ def tune(
 
 
 @pytest.mark.parametrize(("start", "rate"), [(1, 700.0), (32, 700.0), (4, 150.0), (2, 1000.0)])
-def test_levels_when_the_rate_stays_then_reach_the_least_that_suffices_and_stay(start: int, rate: float) -> None:
+def test_levels_at_a_steady_rate_reach_the_least_that_suffices(start: int, rate: float) -> None:
     tried, _ = tune(start, rate)
     assert tried[-1] == next(p for p in range(1, 33) if power(p) >= rate)
     assert len(tried) <= 6
 
 
-def test_levels_when_explored_upward_then_are_below_what_linear_scaling_suggests() -> None:
+def test_levels_explored_upward_stay_below_linear_scaling() -> None:
     tried, _ = tune(4, 900.0, looks=1)
     assert 4 < tried[-1] < 900 / (power(4) / 4)
 
 
-def test_rate_when_it_comes_again_then_its_own_measurements_are_reused_and_others_are_not() -> None:
+def test_rate_that_comes_again_reuses_its_own_measurements_only() -> None:
     first, memory = tune(1, 700.0)
     _, memory = tune(12, 100.0, memory)
     again, memory = tune(1, 700.0, memory)
@@ -63,7 +63,7 @@ def test_rate_when_it_comes_again_then_its_own_measurements_are_reused_and_other
     assert len(tune(1, 1000.0, memory)[0]) > 2
 
 
-def test_rates_when_they_share_a_model_then_what_was_measured_at_one_serves_the_other() -> None:
+def test_rates_that_share_a_model_share_their_measurements() -> None:
     def second(*, per_rate: bool) -> list[int]:
         tuner = create("dragster", {"per_rate": per_rate})
         known = observed({p: power(p) for p in range(1, 33)})
@@ -74,7 +74,7 @@ def test_rates_when_they_share_a_model_then_what_was_measured_at_one_serves_the_
     assert second(per_rate=True) != [12]
 
 
-def test_price_when_the_constraint_is_missed_then_rises_and_decays_with_slack() -> None:
+def test_price_rises_while_the_constraint_is_missed_and_decays_with_slack() -> None:
     memory = OperatorMemory().with_measurement(rate=100.0, p=1, ability=40.0, step=0.5)
     assert memory.price == 0.0, "p was chosen for another rate"
     memory = memory.with_measurement(100.0, 2, 80.0, 0.5)
@@ -84,7 +84,7 @@ def test_price_when_the_constraint_is_missed_then_rises_and_decays_with_slack() 
     assert memory.with_measurement(100.0, 3, 1.0, 5.0).price == MAX_PRICE
 
 
-def test_points_when_measured_again_then_are_averaged_and_old_rates_forgotten() -> None:
+def test_points_are_averaged_by_rate_and_old_rates_forgotten() -> None:
     memory = OperatorMemory()
     for ability in (100.0, 120.0):
         memory = memory.with_measurement(50.0, 2, ability, 0.5)
@@ -101,7 +101,7 @@ def test_memory_when_stored_then_is_read_back_and_junk_is_not() -> None:
     assert OperatorMemory.read(junk) == OperatorMemory(0.0, {"1": {2: Point(5.0, 1)}})
 
 
-def test_bound_when_a_higher_level_was_measured_then_no_lower_one_is_believed_to_process_more() -> None:
+def test_bound_of_a_level_is_never_above_a_higher_measured_one() -> None:
     believed = confidence_bounds({4: Point(400.0), 8: Point(410.0)}, 16, 2.0)
     assert believed is not None
     mean, upper = believed
