@@ -1,88 +1,140 @@
-"""From the name in a pipeline's spec to an optimizer.
+"""From the names in a pipeline's spec to its optimizers.
 
 How parallel each operator is to be: ``flow`` is the default; ``conttune`` (the paper's, literal and strong), ``ds2``,
 ``dhalion``, ``random`` and ``dragster`` are its rivals, all usable live. Where key groups are to sit: ``albic``. Where
 input streams are to enter: ``drfm``. How a stream join is to be set: ``esj``.
 
-To add one: a package of its own beside ``conttune`` that implements ``include.model.protocols.Optimizer``, a
-maker here that imports it inside the function, and a subclass of the conformance suite
-(``tests/optimizers/conformance.py``).
+A tuner of your own is an installed package with an entry point of the group ``millrace.optimizers``, named as specs
+name it (``docs/optimizers.md``). Optimizers are imported when they are made: Airflow parses DAG files that import this.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from functools import partial
+from importlib import import_module
+from importlib.metadata import EntryPoint, entry_points
 from typing import Any, Protocol
 
-from include.model import admission as admissions
-from include.model import join as joins
 from include.model.errors import MillraceError
 from include.model.protocols import Optimizer
 
-Options = Mapping[str, Any]
+GROUP = "millrace.optimizers"
+"""Entry points of this group are tuners."""
+
+Section = Mapping[str, Any]
+"""What a spec says to an optimizer: the options of a tuner or of ``placement``, or all of ``admission`` or ``join``."""
 
 
-def create(name: str, options: Options) -> Optimizer:
-    """Return the tuner of a registry name.
+class Role(StrEnum):
+    """What an optimizer decides."""
 
-    Args:
-        name: One of :func:`names`.
-        options: Its options by name; what is absent has its default.
+    TUNER = "tuner"
+    PLACEMENT = "placement"
+    ADMISSION = "admission"
+    JOIN = "join"
 
-    Raises:
-        MillraceError: If the name, an option or a value is unknown.
+
+@dataclass(frozen=True)
+class Registration:
+    """An optimizer that specs can ask for.
+
+    Attributes:
+        name: Its name in specs, proposals and the lake.
+        role: What it decides.
+        make: Makes one from its section; raises MillraceError if an option or a value is unknown.
     """
-    if name not in MAKERS:
-        raise MillraceError("tuner.name", name, ", ".join(names()), "Name an optimizer of this list in the spec.")
-    return MAKERS[name](options)
+
+    name: str
+    role: Role
+    make: Callable[[Section], Optimizer]
 
 
-def placement(options: Options) -> Optimizer:
-    """Return ``albic``, the optimizer that says where key groups are to sit.
+def _plugin(path: str) -> Callable[[Section], Optimizer]:
+    """Return what imports ``module:Class`` when it makes one."""
 
-    Args:
-        options: Its options by name; what is absent has its default.
+    def make(section: Section) -> Optimizer:
+        module, name = path.split(":")
+        return _make(getattr(import_module(module), name), section)
 
-    Raises:
-        MillraceError: If an option or a value is unknown.
-    """
+    return make
+
+
+def _make(kind: Any, section: Section) -> Optimizer:
+    optimizer: Optimizer = kind(kind.Options.read(section))
+    return optimizer
+
+
+def placement(section: Section) -> Optimizer:
+    """Return ``albic``, made with the section's options."""
     from optimizers.albic.advice.adviser import Adviser
     from optimizers.albic.advice.options import parse
 
-    return Adviser(parse(options))
+    return Adviser(parse(section))
 
 
-def admission(section: Options) -> Optimizer:
-    """Return ``drfm``, the optimizer that says where input streams are to enter.
-
-    Args:
-        section: The spec's section ``admission``: capacity, options, streams, sizing.
-
-    Raises:
-        MillraceError: If an option or a value is unknown, or what is told of a stream contradicts itself.
-    """
+def admission(section: Section) -> Optimizer:
+    """Return ``drfm``, made with the section ``admission``."""
     from optimizers.drfm.advice.adviser import Adviser
     from optimizers.drfm.advice.options import parse
 
     return Adviser(parse(section))
 
 
-def join(section: Options) -> Optimizer:
-    """Return ``esj``, the optimizer that says how many workers a stream join has, what it sheds, and its block size.
+BUILT_IN = (
+    Registration("flow", Role.TUNER, _plugin("optimizers.conttune.flow:Flow")),
+    Registration("conttune", Role.TUNER, _plugin("optimizers.conttune.paper.tuner:ContTune")),
+    Registration("ds2", Role.TUNER, _plugin("optimizers.conttune.rivals.ds2:Ds2")),
+    Registration("dhalion", Role.TUNER, _plugin("optimizers.conttune.rivals.dhalion:Dhalion")),
+    Registration("random", Role.TUNER, _plugin("optimizers.conttune.rivals.random_search:RandomSearch")),
+    Registration("dragster", Role.TUNER, _plugin("optimizers.conttune.rivals.dragster:Dragster")),
+    Registration("albic", Role.PLACEMENT, placement),
+    Registration("drfm", Role.ADMISSION, admission),
+    Registration("esj", Role.JOIN, _plugin("optimizers.esj.optimizer:Esj")),
+)
+
+
+def names() -> tuple[str, ...]:
+    """Return the names of all tuners in alphabetical order."""
+    return tuple(sorted({r.name for r in (*BUILT_IN, *_installed()) if r.role is Role.TUNER}))
+
+
+def create(name: str, section: Section, role: Role = Role.TUNER) -> Optimizer:
+    """Return an optimizer by its name; a built-in name cannot be taken by another.
 
     Args:
-        section: The spec's section ``join``: capacity, window_s, workers, expected_rows_per_s, options.
+        name: A name that is registered for the role.
+        section: Its options by name, or its whole section; what is absent has its default.
+        role: What it is to decide.
 
     Raises:
-        MillraceError: If an option or a value is unknown, or thresholds are out of order.
+        MillraceError: If the name, an option or a value is unknown, or values contradict each other.
     """
-    from optimizers.esj.adviser import Adviser
-    from optimizers.esj.options import parse
+    of_role = (r for rs in (BUILT_IN, _installed()) for r in rs if (r.name, r.role) == (name, role))
+    registration = next(of_role, None)
+    if registration is None:
+        raise MillraceError("tuner.name", name, ", ".join(names()), "Name an optimizer of this list in the spec.")
+    return registration.make(section)
 
-    return Adviser(parse(section))
+
+def _installed() -> Iterator[Registration]:
+    """Yield the tuners of installed packages."""
+    for entry in entry_points(group=GROUP):
+        yield Registration(entry.name, Role.TUNER, partial(_load, entry))
 
 
-class Wanted(Protocol):
+def _load(entry: EntryPoint, section: Section) -> Optimizer:
+    try:
+        kind = entry.load()
+    except Exception as error:
+        allowed = "an installed optimizer that can be imported"
+        raise MillraceError("tuner.name", entry.name, allowed, f"Mend {entry.value}: {error!r}.") from error
+    return _make(kind, section)
+
+
+class OptimizerSections(Protocol):
     """What a pipeline's spec says of its optimizers."""
 
     @property
@@ -91,102 +143,48 @@ class Wanted(Protocol):
         ...
 
     @property
-    def tuner_options(self) -> tuple[str, Options]:
-        """Registry name of the tuner, and its options."""
+    def tuner_options(self) -> tuple[str, Section]:
+        """Name of the tuner, and its options."""
         ...
 
     @property
-    def placement_options(self) -> Options | None:
-        """What :func:`placement` takes; None without it."""
+    def placement_options(self) -> Section | None:
+        """Options of ``albic``; None without it."""
         ...
 
     @property
-    def admission_options(self) -> Options | None:
-        """What :func:`admission` takes; None without it."""
+    def admission_options(self) -> Section | None:
+        """Section of ``drfm``; None without it."""
         ...
 
     @property
-    def join_options(self) -> Options | None:
-        """What :func:`join` takes; None without it."""
+    def join_options(self) -> Section | None:
+        """Section of ``esj``; None without it."""
         ...
 
 
-def all_of(spec: Wanted) -> dict[str, Optimizer]:
+def all_of(spec: OptimizerSections) -> dict[str, Optimizer]:
     """Return the optimizers that a spec asks for, by the names that decisions know them by.
 
     Raises:
         MillraceError: If a name, an option or a value is unknown, or two contradict each other.
     """
-    name, options = spec.tuner_options
-    found = {name: create(name, options)}
-    if spec.placement_options is not None:
-        found["albic"] = placement(spec.placement_options)
-    if spec.admission_options is not None:
-        found[admissions.ADVISER] = admission(spec.admission_options)
-    if spec.join_options is not None:
-        found[joins.ADVISER] = join(spec.join_options)
-    return found
+    tuner, options = spec.tuner_options
+    sections = {
+        (tuner, Role.TUNER): options,
+        ("albic", Role.PLACEMENT): spec.placement_options,
+        ("drfm", Role.ADMISSION): spec.admission_options,
+        ("esj", Role.JOIN): spec.join_options,
+    }
+    return {name: create(name, section, role) for (name, role), section in sections.items() if section is not None}
 
 
-def problems(specs: Iterable[Wanted]) -> list[MillraceError]:
-    """Return what is wrong with what specs tell their optimizers, the first of each."""
-    found = []
+def problems(specs: Iterable[OptimizerSections]) -> list[MillraceError]:
+    """Return what is wrong with what specs say to their optimizers, the first of each."""
+    errors = []
     for spec in specs:
         try:
             all_of(spec)
         except MillraceError as error:
-            found.append(MillraceError(f"{spec.name}: {error.key}", error.value, error.allowed, error.remedy))
-    return found
-
-
-def names() -> tuple[str, ...]:
-    """Return the registry names of all tuners in alphabetical order."""
-    return tuple(sorted(MAKERS))
-
-
-def _conttune(options: Options) -> Optimizer:
-    from optimizers.conttune.paper.options import parse
-    from optimizers.conttune.paper.tuner import ContTune
-
-    return ContTune(parse(options))
-
-
-def _flow(options: Options) -> Optimizer:
-    from optimizers.conttune.flow.options import parse
-    from optimizers.conttune.flow.tuner import Flow
-
-    return Flow(parse(options))
-
-
-def _ds2(options: Options) -> Optimizer:
-    from optimizers.conttune.rivals.ds2 import Ds2, parse
-
-    return Ds2(parse(options))
-
-
-def _dhalion(options: Options) -> Optimizer:
-    from optimizers.conttune.rivals.dhalion import Dhalion, parse
-
-    return Dhalion(parse(options))
-
-
-def _random(options: Options) -> Optimizer:
-    from optimizers.conttune.rivals.random_search import RandomSearch, parse
-
-    return RandomSearch(parse(options))
-
-
-def _dragster(options: Options) -> Optimizer:
-    from optimizers.conttune.rivals.dragster import Dragster, parse
-
-    return Dragster(parse(options))
-
-
-MAKERS: Mapping[str, Callable[[Options], Optimizer]] = {
-    "conttune": _conttune,
-    "flow": _flow,
-    "ds2": _ds2,
-    "dhalion": _dhalion,
-    "random": _random,
-    "dragster": _dragster,
-}
+            errors.append(MillraceError(f"{spec.name}: {error.key}", error.value, error.allowed, error.remedy))
+    return errors

@@ -11,16 +11,14 @@ from dataclasses import dataclass, field
 from include.model.decision import Memory, Proposal
 from include.model.deployment import Deployment
 from include.model.signals import Signals
-from optimizers.conttune.history import columns, nearest
-from optimizers.conttune.job import Operator, job
-from optimizers.conttune.paper import acquisition
-from optimizers.conttune.paper.cbo import Suggestion, suggest
-from optimizers.conttune.paper.linear import linear
-from optimizers.conttune.paper.look import Look
-from optimizers.conttune.paper.memory import read
-from optimizers.conttune.paper.surrogate import curve
+from optimizers.conttune.job import Operator, build_job
+from optimizers.conttune.levels import nearest, training_columns
+from optimizers.conttune.messages import Reason
+from optimizers.conttune.paper.algorithms import Suggestion, linear, safe, suggest
+from optimizers.conttune.paper.evaluation import JobEvaluation
+from optimizers.conttune.paper.state import JobMemory
+from optimizers.conttune.paper.surrogate import fit_curve
 from optimizers.conttune.paper.tuner import ContTune
-from optimizers.conttune.reasons import Reason
 
 EXPLOITED, EXPLORED = "acq", "lin"
 """The means of a Suggestion."""
@@ -32,7 +30,7 @@ class Watched:
 
     Attributes:
         inner: The tuner; its acquisition is Eq. 5, and it does not unstick.
-        choices: Of every look that changes something by the Small phase: seconds since the first look's begin, and
+        choices: Of every evaluation that changes something by the Small phase: seconds since the first one's begin, and
             what Algorithm 2 suggests for each operator that changes, by its id.
     """
 
@@ -54,15 +52,17 @@ class Watched:
     ) -> Iterator[tuple[str | None, Suggestion]]:
         for app in signals.apps:
             changed = {change.operator for change in proposal.changes if change.app == app.app}
-            look = Look(signals, job(app, current), read(kept["apps"][app.app]), self.inner.options)
-            yield from ((o.id, _suggested(look, o)) for o in look.job.sizable if o.id in changed)
+            evaluation = JobEvaluation(
+                signals, build_job(app, current), JobMemory.read(kept["apps"][app.app]), self.inner.options
+            )
+            yield from ((o.id, _suggest(evaluation, o)) for o in evaluation.job.sizable if o.id in changed)
 
 
-def _suggested(look: Look, operator: Operator) -> Suggestion:
+def _suggest(evaluation: JobEvaluation, operator: Operator) -> Suggestion:
     """Return Algorithm 2's suggestion for an operator that changes, so that its rate and some level are known."""
-    levels, required = look.known[operator.name], look.required(operator) or 0.0
+    levels, required = evaluation.levels[operator.name], evaluation.required(operator) or 0.0
     base = nearest(levels, operator.now or 1)
-    model = curve(columns(levels), look.options.surrogate, look.p_max)
-    p_acq = acquisition.safe(model.mean, required) if model else None
+    model = fit_curve(training_columns(levels), evaluation.options.surrogate, evaluation.p_max)
+    p_acq = safe(model.mean, required) if model else None
     p_lin = linear(base.parallelism, base.ability, required)
-    return suggest(p_acq, p_lin, [level.parallelism for level in levels], look.options.alpha)
+    return suggest(p_acq, p_lin, [level.parallelism for level in levels], evaluation.options.alpha)

@@ -12,8 +12,9 @@ from include.model.decision import Memory
 from include.model.deployment import AppDeployment, Deployment
 from include.model.join import JoinSettings, JoinSignals
 from include.model.signals import AppSignals, Signals
-from optimizers.esj.adviser import Adviser
-from optimizers.esj.options import Setting
+from optimizers.esj.optimizer import Esj
+from optimizers.esj.options import JoinPolicy
+from optimizers.esj.workers import start_workers
 
 Ints = NDArray[np.int64]
 
@@ -21,25 +22,25 @@ APP, SLOTS = "join", 64
 IDLE = AppSignals(APP, SLOTS, SLOTS, False, None, None, None, None, 1, 1, None, None, None, None)
 
 
-def follow(arrivals: Ints, setting: Setting, cluster: JoinCluster | None = None) -> JoinPlant:
+def follow(arrivals: Ints, policy: JoinPolicy, cluster: JoinCluster | None = None) -> JoinPlant:
     """Let a policy set a join until its load ends.
 
     Args:
         arrivals: Tuples of each stream in each second, shape (T, 2).
-        setting: The policy.
+        policy: The policy.
         cluster: What does not vary.
 
     Returns:
-        The plant after its last look.
+        The plant after its last period.
     """
-    plant = JoinPlant(arrivals, JoinSettings(workers=setting.start, block=1), cluster)
-    policy = Adviser(setting)
+    plant = JoinPlant(arrivals, JoinSettings(workers=start_workers(policy), block=1), cluster)
+    optimizer = Esj(policy)
     memory: Memory = {}
     while not plant.over:
         seen = plant.advance()
         app = AppDeployment("join.py", (), SLOTS, 1024, SLOTS)
         current = Deployment(APP, 1, True, {APP: app}, join=plant.settings)
-        told, memory = policy.propose(_signals(seen), current, memory)
+        told, memory = optimizer.propose(_signals(seen), current, memory)
         after = current.with_changes(told.changes).join
         if after is not None:
             plant.apply(after)

@@ -9,7 +9,7 @@ from benchmarks.esj.course import follow
 from benchmarks.record import Record, median
 from benchmarks.simulation.join import JoinCluster, JoinScore
 from benchmarks.simulation.join_workloads import RATE, WORKLOADS, arrivals
-from optimizers.esj.options import Setting, parse
+from optimizers.esj.options import JoinPolicy
 
 BENCH = "esj"
 SEEDS, QUICK_SEEDS = 20, 5
@@ -25,9 +25,9 @@ METHODS: Mapping[str, Mapping[str, Any]] = {"literal": {"trigger": "window", "bl
 """Options of each; thresholds, base of shedding and times are the defaults of both."""
 
 
-def setting(method: str, cluster: JoinCluster) -> Setting:
+def setting(method: str, cluster: JoinCluster) -> JoinPolicy:
     """Return the policy of a method."""
-    return parse(
+    return JoinPolicy.read(
         {
             "capacity": cluster.capacity,
             "window_s": cluster.window_s,

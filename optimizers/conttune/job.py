@@ -1,19 +1,24 @@
 """An app as tuners see it: a DAG of operators, some of which can be sized.
 
 Where the stages of an app take turns on its slots (Spark's micro-batches), the app as a whole is the one operator: its
-p is the app's slots, its processing ability 1 / slope of the batch duration. Where operators own their slots (L1, and
-the paper's pipelined engines), each operator that the Deployment gives a p of its own is one to size.
+p is the app's slots, its processing ability 1 / slope of the batch duration. Where operators own their slots (the
+paper's pipelined engines), each operator that the Deployment gives a p of its own is one to size.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from graphlib import CycleError, TopologicalSorter
 
 from include.model.deployment import PARALLELISM, SLOTS, Change, Deployment
 from include.model.signals import AppSignals, Edge, OperatorSignals
+
+EdgeId = tuple[str, str]
+"""Ids of an edge's producer and consumer."""
+Rates = Mapping[str | None, float | None]
+"""Rows a second by operator id; None: unknown."""
 
 
 @dataclass(frozen=True)
@@ -27,7 +32,6 @@ class Operator:
         ran: The p that really ran.
         rate: Rows a second that it processed.
         arrival: Rows a second that arrive from outside, processed or not; None if it is no source.
-        newest: The same over the newest third of the period; None if too little of it is known.
         ability: Processing ability measured in this period, rows a second.
         ability_at: The p that it holds for.
         ability_error: Its standard error, >= 0.
@@ -35,6 +39,7 @@ class Operator:
         busy_ratio: Share of its slots' time that was useful, 0..1.
         backpressured_ratio: Share of time in which it could not work, or could not keep up, 0..1.
         samples: Batches or periods behind the ability.
+        recent_arrival: ``arrival`` over the newest third of the period; None if too little of it is known.
     """
 
     app: str
@@ -50,7 +55,7 @@ class Operator:
     busy_ratio: float | None
     backpressured_ratio: float | None
     samples: int = 1
-    newest: float | None = None
+    recent_arrival: float | None = None
 
     @property
     def name(self) -> str:
@@ -64,19 +69,11 @@ class Operator:
 
 @dataclass(frozen=True)
 class Job:
-    """One app's operators in topological order, and the edges between them.
-
-    Attributes:
-        app: The app's signals.
-        operators: In topological order: an operator comes after all that feed it.
-        edges: Between operators that were measured.
-        vanished: Ids that the Deployment sizes and nobody measured.
-    """
+    """One app's operators in topological order, and the edges between those that were measured."""
 
     app: AppSignals
     operators: tuple[Operator, ...]
     edges: tuple[Edge, ...]
-    vanished: tuple[str, ...] = ()
 
     @cached_property
     def sizable(self) -> tuple[Operator, ...]:
@@ -84,70 +81,58 @@ class Job:
         return tuple(o for o in self.operators if o.now is not None)
 
     @cached_property
-    def sources(self) -> tuple[Operator, ...]:
-        """Those at which rows arrive from outside."""
-        return tuple(o for o in self.operators if o.arrival is not None)
-
-    @cached_property
     def by_id(self) -> Mapping[str | None, Operator]:
         """Operators by their id."""
         return {o.id: o for o in self.operators}
 
     @cached_property
-    def into(self) -> Mapping[str, Sequence[Edge]]:
-        """Edges by the id of their consumer."""
-        found: dict[str, list[Edge]] = {}
+    def into(self) -> Mapping[str | None, Sequence[Edge]]:
+        """Edges by the id of their consumer; every operator has an entry."""
+        edges: dict[str | None, list[Edge]] = {o.id: [] for o in self.operators}
         for edge in self.edges:
-            found.setdefault(edge.consumer, []).append(edge)
-        return found
+            edges[edge.consumer].append(edge)
+        return edges
 
-    def ratios(self) -> Mapping[tuple[str, str], float]:
+    def ratios(self) -> Mapping[EdgeId, float]:
         """Return this period's rows that each edge's consumer receives for a row that its producer takes in."""
-        return dict(self._ratios())
+        return {
+            (edge.producer, edge.consumer): edge.rows_per_s / taken
+            for edge in self.edges
+            if (taken := self.by_id[edge.producer].rate) and edge.rows_per_s is not None
+        }
 
-    def _ratios(self) -> Iterator[tuple[tuple[str, str], float]]:
-        for edge in self.edges:
-            taken = self.by_id[edge.producer].rate
-            if taken and edge.rows_per_s is not None:
-                yield (edge.producer, edge.consumer), edge.rows_per_s / taken
-
-    def rates(self, ratios: Mapping[tuple[str, str], float]) -> Mapping[str | None, float | None]:
-        """Return the rows a second that each operator has to take in for everything that arrives; None if unknown.
+    def rates(self, ratios: Mapping[EdgeId, float]) -> Rates:
+        """Return the rows a second that each operator has to take in for everything that arrives.
 
         Args:
-            ratios: Rows received for a row taken in, by edge (producer, consumer).
+            ratios: Rows received for a row taken in, by edge.
         """
-        found: dict[str | None, float | None] = {}
+        rates: dict[str | None, float | None] = {}
         for operator in self.operators:
             parts = [] if operator.arrival is None else [operator.arrival]
-            for edge in self.into.get(operator.id or "", ()):
-                fed, ratio = found.get(edge.producer), ratios.get((edge.producer, edge.consumer))
+            for edge in self.into[operator.id]:
+                fed, ratio = rates.get(edge.producer), ratios.get((edge.producer, edge.consumer))
                 if fed is None or ratio is None:
                     parts = []
                     break
                 parts.append(fed * ratio)
-            found[operator.id] = sum(parts) if parts else None
-        return found
+            rates[operator.id] = sum(parts) if parts else None
+        return rates
 
 
-def job(app: AppSignals, current: Deployment) -> Job:
-    """Return an app as a DAG of operators.
-
-    Args:
-        app: Its signals.
-        current: The Deployment that runs; an app that it does not name is sized as a whole.
-    """
+def build_job(app: AppSignals, current: Deployment) -> Job:
+    """Return an app as a DAG of operators; one that the Deployment does not name is sized as a whole."""
     deployed = current.apps.get(app.app)
     owned = deployed.parallelism if deployed else {}
     if not owned:
-        return Job(app, (whole(app),), ())
+        return Job(app, (whole_app(app),), ())
     measured = {o.operator: o for o in app.operators}
     edges = tuple(e for e in app.edges if e.producer in measured and e.consumer in measured)
     ordered = [_operator(app.app, measured[name], owned.get(name)) for name in _topological(measured, edges)]
-    return Job(app, tuple(ordered), edges, tuple(sorted(set(owned) - set(measured))))
+    return Job(app, tuple(ordered), edges)
 
 
-def whole(app: AppSignals) -> Operator:
+def whole_app(app: AppSignals) -> Operator:
     """Return an app as one operator: its slots are its p."""
     capacity = app.capacity
     return Operator(
@@ -164,7 +149,7 @@ def whole(app: AppSignals) -> Operator:
         busy_ratio=app.slot_busy_ratio,
         backpressured_ratio=app.backpressured_ratio,
         samples=capacity.batches if capacity else 0,
-        newest=app.arrival_recent_rows_per_s,
+        recent_arrival=app.arrival_recent_rows_per_s,
     )
 
 
@@ -182,12 +167,12 @@ def _operator(app: str, measured: OperatorSignals, now: int | None) -> Operator:
         output_ability=measured.output_ability,
         busy_ratio=measured.busy_ratio,
         backpressured_ratio=measured.backpressured_ratio,
-        newest=measured.arrival_recent_rows_per_s,
+        recent_arrival=measured.arrival_recent_rows_per_s,
     )
 
 
 def _topological(names: Iterable[str], edges: Sequence[Edge]) -> list[str]:
-    """Return names so that producers come first; a feedback edge's operators stay in the order given."""
+    """Return names so that producers come first; as they are where edges run in a circle."""
     given = list(names)
     sorter: TopologicalSorter[str] = TopologicalSorter({name: () for name in given})
     for edge in edges:

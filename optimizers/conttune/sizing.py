@@ -1,19 +1,22 @@
-"""What a tuner wants for each operator of a job, and all of it as one Proposal."""
+"""From the levels that a tuner chooses for a job's operators to one Proposal: bounds, decisionThr and messages."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from include.model.decision import Proposal
-from optimizers.conttune.job import Operator
+from include.model.signals import Bounds
+from optimizers.conttune.job import Job, Operator
+from optimizers.conttune.messages import Reason, count, message, number, percent
 
 Columns = Mapping[str, tuple[float, ...]]
 
 
 @dataclass(frozen=True)
 class Sizing:
-    """What is wanted for one operator.
+    """What is wanted for one operator, as a Proposal has it.
 
     Attributes:
         operator: The operator; one that can be sized.
@@ -39,10 +42,114 @@ class Sizing:
         return self.target != self.operator.now
 
 
+@dataclass(frozen=True)
+class Choice:
+    """What a tuner chooses for one operator, before bounds and decisionThr.
+
+    Attributes:
+        operator: One that can be sized.
+        target: The p it is to have; the present one for "stay".
+        rate: Rows a second it has to process; None if unknown.
+        ability: What its present p can process, rows a second; None if unknown.
+        expected: What the target is expected to process, rows a second; None if the tuner does not say.
+        reason: Why; None for the plain reason of a step up or down, or of none.
+        details: Further fields of the reason's message.
+        curve: The model's curve; empty without a model.
+        training: Points the model was fitted on.
+    """
+
+    operator: Operator
+    target: int
+    rate: float | None = None
+    ability: float | None = None
+    expected: float | None = None
+    reason: Reason | None = None
+    details: Mapping[str, str] = field(default_factory=dict)
+    curve: Columns = field(default_factory=dict)
+    training: Columns = field(default_factory=dict)
+
+    @property
+    def now(self) -> int:
+        """The p that is set."""
+        return self.operator.now or 0
+
+
+def clamp(p: int, bounds: Bounds) -> int:
+    """Return the allowed level that is nearest to p."""
+    return min(max(p, bounds.min_slots), bounds.max_slots)
+
+
+def is_worthwhile(p_now: Mapping[str, int], p_new: Mapping[str, int], decision_thr: float) -> bool:
+    """Say whether a job is to be reconfigured: one operator that changes enough, either way, takes all along.
+
+    Reference:
+        [ContTune], Section 7: P' / P >= 1 + decisionThr down, P / P' >= 1 + decisionThr up.
+    """
+    pairs = [(p, p_new[name]) for name, p in p_now.items() if p != p_new[name]]
+    return any(max(a, b) / min(a, b) >= 1 + decision_thr for a, b in pairs)
+
+
+def size_job(
+    job: Job,
+    choices: Sequence[Choice],
+    bounds: Bounds,
+    decision_thr: float = 0.0,
+    otherwise: Reason = Reason.WELL_PROVISIONED,
+) -> Sequence[Sizing]:
+    """Return what is proposed for a job: all changes if one of them is large enough, else a hold and why.
+
+    Args:
+        job: The job.
+        choices: One an operator that can be sized; targets are held within the bounds.
+        bounds: Allowed levels.
+        decision_thr: Least relative change of one operator, >= 0.
+        otherwise: Why it stays if no operator has a reason of its own.
+    """
+    targets = {c.operator.name: clamp(c.target, bounds) for c in choices}
+    changing = [c for c in choices if targets[c.operator.name] != c.now]
+    if changing:
+        if is_worthwhile({c.operator.name: c.now for c in choices}, targets, decision_thr):
+            return [_sizing(c, targets[c.operator.name], bounds) for c in changing]
+        return [hold_job(job, Reason.BELOW_DECISION_THRESHOLD, bounds, choices, threshold=percent(decision_thr))]
+    if any(c.target > c.now for c in choices):
+        return [hold_job(job, Reason.AT_MAXIMUM, bounds, choices)]
+    with_reasons = [_sizing(c, c.now, bounds) for c in choices if c.reason is not None]
+    return with_reasons or [hold_job(job, otherwise, bounds, choices)]
+
+
+def hold_job(job: Job, reason: Reason, bounds: Bounds, choices: Sequence[Choice] = (), **details: str) -> Sizing:
+    """Return the hold of a whole job, in figures of its most utilised operator.
+
+    Args:
+        job: The job.
+        reason: Why it stays.
+        bounds: Allowed levels.
+        choices: What is known of its operators; without any, what this evaluation measured.
+        details: Further fields of the message.
+    """
+    known = choices or [Choice(o, o.now or 0, o.rate, o.ability) for o in job.sizable]
+    lead = max(known, key=lambda c: utilisation(c.rate, c.ability) or 0.0)
+    choice = Choice(lead.operator, lead.now, lead.rate, lead.ability, reason=reason, details=details)
+    return _sizing(choice, lead.now, bounds)
+
+
+def size_operator(operator: Operator, target: int, reason: Reason, bounds: Bounds) -> Sizing:
+    """Return a sizing that needs no model: what this evaluation measured, and why."""
+    return _sizing(Choice(operator, target, operator.rate, operator.ability, reason=reason), target, bounds)
+
+
+def utilisation(rate: float | None, ability: float | None) -> float | None:
+    """Return rate / ability; None if it is not known."""
+    if rate is None or ability is None or ability <= 0:
+        return None
+    ratio = rate / ability
+    return ratio if math.isfinite(ratio) else None
+
+
 def proposal(optimizer: str, sizings: Sequence[Sizing]) -> Proposal:
     """Return all sizings as one proposal, with the model of the first operator that changes, or else of the first.
 
-    What is predicted for an operator of several is told as ``name/operator``.
+    What is predicted for an operator of several is called ``name/operator``.
 
     Args:
         optimizer: The tuner's registry name.
@@ -51,27 +158,59 @@ def proposal(optimizer: str, sizings: Sequence[Sizing]) -> Proposal:
     if not sizings:
         return Proposal(optimizer, (), "no_signals", "No app was measured: nothing to decide.")
     changing = [s for s in sizings if s.changes]
-    told = changing or list(sizings)
-    lead = told[0]
+    shown = changing or list(sizings)
+    lead = shown[0]
+    if len(shown) == 1 and lead.operator.id is None:
+        sentence = lead.sentence
+    else:
+        sentence = " ".join(f"{s.operator.id or s.operator.app}: {s.sentence}" for s in shown)
     return Proposal(
         optimizer=optimizer,
         changes=tuple(s.operator.change(s.target) for s in changing),
         reason_code=lead.reason,
-        sentence=lead.sentence if len(told) == 1 and lead.operator.id is None else " ".join(_named(s) for s in told),
-        predicted={_key(s, name): value for s in told for name, value in s.predicted.items()},
+        sentence=sentence,
+        predicted={
+            name if s.operator.id is None else f"{name}/{s.operator.id}": value
+            for s in shown
+            for name, value in s.predicted.items()
+        },
         curve=lead.curve,
         training=lead.training,
     )
 
 
-def hold(optimizer: str, reason: str, sentence: str) -> Proposal:
-    """Return the proposal to change nothing."""
-    return Proposal(optimizer, (), reason, sentence)
+def _sizing(choice: Choice, target: int, bounds: Bounds) -> Sizing:
+    expected = choice.ability if target == choice.now else choice.expected
+    predicted = {
+        "processing_ability_rows_per_s": expected,
+        "utilisation_ratio": utilisation(choice.rate, expected),
+    }
+    reason = choice.reason or _plain_reason(target, choice.now)
+    details = {
+        "app": choice.operator.name,
+        "now": count(choice.now, "slot"),
+        "then": count(target, "slot"),
+        "low": str(bounds.min_slots),
+        "high": str(bounds.max_slots),
+        "rate": number(choice.rate),
+        "ability_now": number(choice.ability),
+        "utilisation_now": percent(utilisation(choice.rate, choice.ability)),
+        "ability": number(expected),
+        "utilisation": percent(predicted["utilisation_ratio"]),
+        **choice.details,
+    }
+    return Sizing(
+        choice.operator,
+        target,
+        reason.value,
+        message(reason, details),
+        {name: value for name, value in predicted.items() if value is not None and math.isfinite(value)},
+        choice.curve if target != choice.now else {},
+        choice.training if target != choice.now else {},
+    )
 
 
-def _key(sizing: Sizing, name: str) -> str:
-    return name if sizing.operator.id is None else f"{name}/{sizing.operator.id}"
-
-
-def _named(sizing: Sizing) -> str:
-    return f"{sizing.operator.id or sizing.operator.app}: {sizing.sentence}"
+def _plain_reason(target: int, now: int) -> Reason:
+    if target == now:
+        return Reason.WELL_PROVISIONED
+    return Reason.UNDER_PROVISIONED if target > now else Reason.OVER_PROVISIONED

@@ -30,15 +30,10 @@ Reference: [ESJ-C] Theorem 1 and its appendix, Definitions 1 to 3.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from optimizers.ranges import JOIN, NOT_NEGATIVE, Range, check
-
-OPTIMUM, LITERAL = "optimum", "literal"
-METHODS = (OPTIMUM, LITERAL)
-ALPHA = Range(0, 0.8, low_open=True, high_open=True)
-CAPACITY = Range(2, math.inf, high_open=True)
+from optimizers.api import MillraceError
+from optimizers.esj.options import EsjOptions
 
 
 @dataclass(frozen=True)
@@ -54,23 +49,49 @@ class Block:
     feasible: bool
 
 
-def block_size(held: float, capacity: int, alpha: float, method: str = OPTIMUM) -> Block:
+def choose_block(held: float, before: int, capacity: int, options: EsjOptions) -> int:
+    """Return the best block size, or the one so far where it fits and is nearly as good.
+
+    One that a growing load has no room for any more gives way to half of what fits, or it would have to in every
+    evaluation. A load that all but goes away leaves it as it is: few messages are saved, and more come when the load
+    comes back.
+
+    Args:
+        held: x, tuples of the window a worker, >= 0.
+        before: Block size so far, >= 1.
+        capacity: W, >= 2.
+        options: ``alpha``, ``block_size``, ``block_margin`` and tau0.
+    """
+    best = max(1, block_size(held, capacity, options.alpha, options.block_size).tuples)
+    if not fits(before, held, capacity):
+        return max(1, best // 2)
+    if best < before and held <= options.tau0 * capacity:
+        return before
+    gain = cost(before, held, options.alpha) / cost(best, held, options.alpha) - 1
+    return best if gain > options.block_margin else before
+
+
+def block_size(held: float, capacity: int, alpha: float, method: str = "optimum") -> Block:
     """Return the block size for what a worker keeps.
 
     Args:
         held: x, tuples of the window a worker, >= 0.
         capacity: W, >= 2.
         alpha: (0, 0.8).
-        method: One of :data:`METHODS`.
+        method: ``optimum`` or ``literal``.
 
     Raises:
         MillraceError: If a value is out of range.
     """
-    check("held", held, NOT_NEGATIVE, "join")
-    check("capacity", capacity, CAPACITY, "join")
-    check("alpha", alpha, ALPHA, JOIN)
-    found = FORMS[method](held, capacity, alpha)
-    return Block(found, fits(found, held, capacity))
+    for key, value, ok, allowed in (
+        ("join.held", held, 0 <= held < math.inf, "a number >= 0"),
+        ("join.capacity", capacity, 2 <= capacity < math.inf, "a whole number >= 2"),
+        ("join.options.alpha", alpha, 0 < alpha < 0.8, "a number in (0, 0.8)"),
+    ):
+        if not ok:
+            raise MillraceError(key, value, allowed, "Set an allowed value.")
+    tuples = (_optimum if method == "optimum" else _literal)(held, capacity, alpha)
+    return Block(tuples, fits(tuples, held, capacity))
 
 
 def fits(block: int, held: float, capacity: int) -> bool:
@@ -106,6 +127,3 @@ def _optimum(held: float, capacity: int, alpha: float) -> int:
     # beyond W the clamp gives the same, and a rate without end has no floor
     near = {min(most, max(1, math.floor(free))), min(most, max(1, math.ceil(free)))}
     return min(sorted(near), key=lambda block: cost(block, held, alpha))
-
-
-FORMS: Mapping[str, Callable[[float, int, float], int]] = {OPTIMUM: _optimum, LITERAL: _literal}

@@ -1,30 +1,42 @@
-"""Options of a join's policy."""
+"""The section ``join`` of a spec as its policy: what the join may use, and how it adapts to its load.
+
+Utilisation is tuples that a worker keeps over those it can keep. Four of them tell when to act:
+
+    tau0   workers are taken away where utilisation stays at or below it
+    tau1   utilisation that a number of workers is chosen for
+    tau2   shedding begins
+    tau3   workers are added where utilisation stays at or above it
+
+    0 < tau0 < tau1 < tau2 < tau3 <= 1      (1)
+
+Those that are left out follow from the others: tau1 = tau2 / 2 is the paper's advice. It gives no tau0 and tau3: half
+of tau1 is as far below it as tau1 is below tau2, and tau3 leaves a quarter of what is above tau2.
+
+Reference: [ESJ-A] "Adapting to the varying workload", Equation 1.
+"""
 
 from __future__ import annotations
 
-import math
-from collections.abc import Mapping
-from dataclasses import dataclass, field
-from functools import cached_property
-from typing import Any
+from typing import ClassVar, Literal, Self
 
-from include.model.errors import MillraceError
-from optimizers.esj import block_size, shedding
-from optimizers.esj.deployment import SECTION, initial_workers
-from optimizers.esj.thresholds import Thresholds, thresholds
-from optimizers.ranges import JOIN, NOT_NEGATIVE, Range, check, check_fields, parse_fields
+from pydantic import Field, model_validator
 
-OFFERED, WINDOW = "offered", "window"
-TAUS = ("tau0", "tau1", "tau2", "tau3")
+from optimizers.api import MillraceError, Options
+
+ABOVE = 0.75
+"""Share of the way from tau2 to 1 at which tau3 lies."""
 
 
-@dataclass(frozen=True)
-class Options:
+class EsjOptions(Options):
     """How a join adapts to its load.
 
     Attributes:
+        tau2: Shedding begins, (0, 1].
+        tau1: What a number of workers is chosen for, (0, 1].
+        tau0: Few enough tuples to take workers away, (0, 1].
+        tau3: Enough tuples to add workers, (0, 1].
         base: B, share of the new tuples that is shed where shedding begins, 0..1.
-        shedding: Form of the shed factor between there and a full worker: ``linear`` or ``quadratic``.
+        shedding: Form of the shed factor between there and a full worker.
         trigger: What workers are added and taken away by: ``offered`` is what the window would hold had nothing been
             shed, or soon will; ``window`` is the fullest worker, as the paper has it.
         ahead: Periods that the offered load is projected ahead by what it grew in the last one, >= 0; 0 projects none.
@@ -37,115 +49,66 @@ class Options:
         block_size: ``optimum``, or ``literal`` for the paper's closed form.
         block_margin: The block size stays unless another costs less by this share, >= 0.
         shed_step: What shed ratios are multiples of, (0, 0.5].
-        thresholds: tau0 to tau3.
     """
 
-    base: float = 0.1
-    shedding: str = shedding.LINEAR
-    trigger: str = OFFERED
-    ahead: float = 4.0
-    lasts_s: float = 15.0
-    sheds_s: float = 30.0
-    cool_s: float = 300.0
-    alpha: float = 0.5
-    block_size: str = block_size.OPTIMUM
-    block_margin: float = 0.5
-    shed_step: float = 0.05
-    thresholds: Thresholds = field(default_factory=Thresholds)
+    section: ClassVar[str] = "join.options"
 
-    def __post_init__(self) -> None:
-        """Refuse values of a wrong type or out of range.
+    tau2: float = Field(0.8, gt=0, le=1)
+    tau1: float = Field(default_factory=lambda given: given["tau2"] / 2, gt=0, le=1)
+    tau0: float = Field(default_factory=lambda given: given["tau1"] / 2, gt=0, le=1)
+    tau3: float = Field(default_factory=lambda given: given["tau2"] + ABOVE * (1 - given["tau2"]), gt=0, le=1)
+    base: float = Field(0.1, ge=0, le=1)
+    shedding: Literal["linear", "quadratic"] = "linear"
+    trigger: Literal["offered", "window"] = "offered"
+    ahead: float = Field(4.0, ge=0)
+    lasts_s: float = Field(15.0, ge=0)
+    sheds_s: float = Field(30.0, ge=0)
+    cool_s: float = Field(300.0, ge=0)
+    alpha: float = Field(0.5, gt=0, lt=0.8)
+    block_size: Literal["optimum", "literal"] = "optimum"
+    block_margin: float = Field(0.5, ge=0)
+    shed_step: float = Field(0.05, gt=0, le=0.5)
 
-        Raises:
-            MillraceError: With the option, its value, the allowed range and the remedy.
-        """
-        check_fields(self, ALLOWED, JOIN)
+    @model_validator(mode="after")
+    def _check_order(self) -> Self:
+        if not self.tau0 < self.tau1 < self.tau2 < self.tau3:
+            taus = f"tau0={self.tau0:g}, tau1={self.tau1:g}, tau2={self.tau2:g}, tau3={self.tau3:g}"
+            remedy = "Put them in ascending order, or leave out what has a default."
+            raise MillraceError(f"{self.section}.tau0..tau3", taus, "0 < tau0 < tau1 < tau2 < tau3 <= 1", remedy)
+        return self
 
 
-@dataclass(frozen=True)
-class Setting:
+class WorkerBounds(Options):
+    """Workers that a join may have: 1 <= min <= max."""
+
+    section: ClassVar[str] = "join.workers"
+
+    min: int = Field(1, ge=1)
+    max: int = Field(8, ge=1)
+
+    @model_validator(mode="after")
+    def _check_order(self) -> Self:
+        if self.min > self.max:
+            remedy = "Raise workers.max or lower workers.min."
+            raise MillraceError(f"{self.section}.min", self.min, f"<= workers.max = {self.max}", remedy)
+        return self
+
+
+class JoinPolicy(Options):
     """A join's policy, and what it may use.
 
     Attributes:
         capacity: W, tuples that a worker keeps at most, >= 2.
         window_s: phi, how long tuples stay in the window, seconds of event time, >= 0.
-        least: Workers at least, >= 1.
-        most: Workers at most, >= least.
+        workers: Bounds of m.
         expected_rows_per_s: Rate of all streams together that the join is begun for, event time; None if unknown.
         options: How it adapts.
     """
 
-    capacity: int
-    window_s: float
-    least: int = 1
-    most: int = 8
-    expected_rows_per_s: float | None = None
-    options: Options = field(default_factory=Options)
+    section: ClassVar[str] = "join"
 
-    def __post_init__(self) -> None:
-        """Refuse values of a wrong type or out of range.
-
-        Raises:
-            MillraceError: With the key, its value, the allowed range and the remedy.
-        """
-        check("capacity", self.capacity, int, SECTION)
-        check("capacity", self.capacity, block_size.CAPACITY, SECTION)
-        check("window_s", self.window_s, NOT_NEGATIVE, SECTION)
-        check("workers.min", self.least, int, SECTION)
-        check("workers.max", self.most, int, SECTION)
-        if self.least > self.most:
-            remedy = "Raise workers.max or lower workers.min."
-            raise MillraceError(f"{SECTION}.workers.min", self.least, f"<= workers.max = {self.most}", remedy)
-        if self.expected_rows_per_s is not None:
-            check("expected_rows_per_s", self.expected_rows_per_s, NOT_NEGATIVE, SECTION)
-
-    @cached_property
-    def start(self) -> int:
-        """M, workers that the join begins with and keeps at least."""
-        if self.expected_rows_per_s is None:
-            return self.least
-        tau1 = self.options.thresholds.tau1
-        wanted = initial_workers(self.expected_rows_per_s, self.window_s, self.capacity, tau1)
-        return min(self.most, max(self.least, wanted))
-
-
-ALLOWED: Mapping[str, Any] = {
-    "base": Range(0, 1),
-    "shedding": shedding.FORMS,
-    "trigger": (OFFERED, WINDOW),
-    "ahead": NOT_NEGATIVE,
-    "lasts_s": NOT_NEGATIVE,
-    "sheds_s": NOT_NEGATIVE,
-    "cool_s": NOT_NEGATIVE,
-    "alpha": block_size.ALPHA,
-    "block_size": block_size.METHODS,
-    "block_margin": Range(0, math.inf, high_open=True),
-    "shed_step": Range(0, 0.5, low_open=True),
-}
-
-
-def parse(section: Mapping[str, Any]) -> Setting:
-    """Return the checked policy of a spec's section ``join``; what is absent has its default.
-
-    Args:
-        section: ``capacity``; ``window_s``; ``workers``: ``min`` and ``max``; ``expected_rows_per_s``; ``options``:
-            those of :class:`Options`, and tau0 to tau3 by name.
-
-    Raises:
-        MillraceError: If an option is unknown, a value of a wrong type or out of range, or thresholds are out of order.
-    """
-    given = dict(section.get("options") or {})
-    taus = {name: given.pop(name) for name in TAUS if name in given}
-    if "thresholds" in given:
-        raise MillraceError(f"{JOIN}.thresholds", given["thresholds"], ", ".join(TAUS), "Set these one by one.")
-    limits = thresholds(taus)
-    options = parse_fields(Options, {**given, "thresholds": limits}, TAUS, JOIN)
-    workers = section.get("workers") or {}
-    return Setting(
-        capacity=section.get("capacity", 0),
-        window_s=section.get("window_s", 0.0),
-        least=workers.get("min", 1),
-        most=workers.get("max", 8),
-        expected_rows_per_s=section.get("expected_rows_per_s"),
-        options=options,
-    )
+    capacity: int = Field(ge=2)
+    window_s: float = Field(0.0, ge=0)
+    workers: WorkerBounds = Field(default_factory=WorkerBounds, strict=False)
+    expected_rows_per_s: float | None = Field(None, ge=0)
+    options: EsjOptions = Field(default_factory=EsjOptions, strict=False)

@@ -18,20 +18,19 @@ from __future__ import annotations
 
 import math
 
-LINEAR, QUADRATIC = "linear", "quadratic"
-FORMS = (LINEAR, QUADRATIC)
-EXPONENT = {LINEAR: 1, QUADRATIC: 2}
+EXPONENT = {"linear": 1, "quadratic": 2}
+"""Of each form."""
 ROUNDING = 1e-9
 
 
-def shed_factor(utilisation: float, begin: float, base: float, form: str = LINEAR) -> float:
+def shed_factor(utilisation: float, begin: float, base: float, form: str = "linear") -> float:
     """Return SF, the share of new tuples to drop, 0..1.
 
     Args:
         utilisation: tau, >= 0; may be above 1.
         begin: tau2, (0, 1).
         base: B, 0..1.
-        form: One of :data:`FORMS`.
+        form: One of :data:`EXPONENT`.
     """
     if utilisation < begin:
         return 0.0
@@ -40,7 +39,7 @@ def shed_factor(utilisation: float, begin: float, base: float, form: str = LINEA
     return min(1.0, base + (1 - base) * ((utilisation - begin) / (1 - begin)) ** EXPONENT[form])
 
 
-def stepped(factor: float, current: float, step: float) -> float:
+def round_to_step(factor: float, current: float, step: float) -> float:
     """Return a factor as a multiple of a step, or the current one where that is less than a step away.
 
     A change of the shed ratio is a version of the Deployment: it has to be worth one. Nothing and everything are exact.

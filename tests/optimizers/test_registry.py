@@ -39,7 +39,7 @@ def test_all_of_when_a_spec_has_a_join_then_asks_its_optimizer_too() -> None:
     assert set(all_of(wanted(None))) == {"flow"}
 
 
-def test_problems_when_thresholds_are_out_of_order_then_name_the_pipeline_and_them() -> None:
+def test_problems_name_the_pipeline_and_thresholds_out_of_order() -> None:
     wrong = {"capacity": 100, "window_s": 60.0, "options": {"tau1": 0.9}}
     (found,) = problems([wanted(wrong), wanted(None)])
     assert found.key == "p: join.options.tau0..tau3"
@@ -47,8 +47,8 @@ def test_problems_when_thresholds_are_out_of_order_then_name_the_pipeline_and_th
 
 def test_create_when_called_then_loads_no_heavy_library() -> None:
     code = (
-        "import sys; from optimizers.registry import admission, create, join, names, placement; "
-        "[create(name, {}) for name in names()]; placement({}); admission({'capacity': 1.0}); join({'capacity': 2}); "
+        "import sys; from optimizers.registry import BUILT_IN; needed = {'drfm': 1.0, 'esj': 2}; "
+        "[r.make({'capacity': needed[r.name]} if r.name in needed else {}) for r in BUILT_IN]; "
         "print(*(m for m in ('skopt', 'sklearn', 'pandas', 'mlflow', 'ortools') if m in sys.modules))"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

@@ -1,9 +1,5 @@
 """Options of literal ContTune: the paper's parameters, each ablation of it, and what makes a strong rival of it.
 
-Two presets: ``literal`` (the default) is the paper as written; ``strong`` adds what its published figures cannot be
-reached without: lambda is known, a level can be left that Algorithm 2 sticks to, and a healthy step is left alone.
-Any option can be set beside a preset.
-
 Reference:
     [ContTune] Lian et al., "ContTune: Continuous Tuning by Conservative Bayesian Optimization for Distributed Stream
     Data Processing Systems", PVLDB 2023.
@@ -11,21 +7,23 @@ Reference:
 
 from __future__ import annotations
 
-import math
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass, replace
-from types import MappingProxyType
-from typing import Any
+from typing import Any, Literal, Self
 
-from include.model.errors import MillraceError
-from optimizers.ranges import NOT_NEGATIVE, SHARE, Allowed, Range, check_fields, key, parse_fields
+from pydantic import Field, model_validator
+
+from optimizers.api import MillraceError, Options
+
+STRONG = ("known_arrival_rate", "unstick", "stop_rule")
+"""What the preset ``strong`` switches on."""
 
 
-@dataclass(frozen=True)
-class Options:
+class ContTuneOptions(Options):
     """How ContTune decides.
 
     Attributes:
+        preset: ``literal`` is the paper as written; ``strong`` adds what its published figures cannot be reached
+            without: lambda is known, a level can be left that Algorithm 2 sticks to, and a healthy step is left alone.
+            Any option can be set beside a preset.
         big: The Big phase (Algorithm 1, lines 3-17). Without it an under-provisioned job goes straight to Small.
         small: The Small phase: ``cbo`` (Algorithm 2), ``linear`` (DS2 alone: the paper's "Big + DS2"), or ``none``.
         alpha: Largest distance of p_acq to an observed level at which the model is trusted, >= 0. The paper evaluates
@@ -51,73 +49,36 @@ class Options:
             relative change of a rate that ends the rest after a step, [0, 1).
     """
 
+    preset: Literal["literal", "strong"] = "literal"
     big: bool = True
-    small: str = "cbo"
-    alpha: float = 3.0
-    acquisition: str = "safe"
-    surrogate: str = "rbf"
-    top_k: int = 5
-    decision_thr: float = 0.1
-    backpressure_thr: float = 0.1
-    core_min_thr: float = 0.4
-    core_max_thr: float = 0.7
-    headroom: float = 0.0
+    small: Literal["cbo", "linear", "none"] = "cbo"
+    alpha: float = Field(3.0, ge=0, allow_inf_nan=True)
+    acquisition: Literal["safe", "cei"] = "safe"
+    surrogate: Literal["rbf", "rbf_white"] = "rbf"
+    top_k: int = Field(5, ge=1)
+    decision_thr: float = Field(0.1, ge=0)
+    backpressure_thr: float = Field(0.1, ge=0, le=1)
+    core_min_thr: float = Field(0.4, ge=0, lt=1)
+    core_max_thr: float = Field(0.7, gt=0, le=1)
+    headroom: float = Field(0.0, ge=0)
     known_arrival_rate: bool = False
     unstick: bool = False
     stop_rule: bool = False
-    slack: float = 0.1
+    slack: float = Field(0.1, ge=0, lt=1)
 
-    def __post_init__(self) -> None:
-        """Refuse values of a wrong type or out of range.
+    @model_validator(mode="before")
+    @classmethod
+    def _apply_preset(cls, given: Any) -> Any:
+        return {**dict.fromkeys(STRONG, True), **given} if given.get("preset") == "strong" else given
 
-        Raises:
-            MillraceError: With the option, its value, the allowed range and the remedy.
-        """
-        check_fields(self, ALLOWED)
+    @model_validator(mode="after")
+    def _check_order(self) -> Self:
         if self.core_min_thr >= self.core_max_thr:
-            allowed = f"below core_max_thr ({self.core_max_thr:g})"
-            raise MillraceError(key("core_min_thr"), self.core_min_thr, allowed, "Lower it, or raise core_max_thr.")
+            key, allowed = f"{self.section}.core_min_thr", f"below core_max_thr ({self.core_max_thr:g})"
+            raise MillraceError(key, self.core_min_thr, allowed, "Lower it, or raise core_max_thr.")
+        return self
 
     @property
     def uses_big(self) -> bool:
         """True if lambda is hidden while the job is under-provisioned, and the Big phase uncovers it."""
         return self.big and not self.known_arrival_rate
-
-
-ALLOWED: Mapping[str, Allowed] = {
-    "small": ("cbo", "linear", "none"),
-    "alpha": Range(0, math.inf),
-    "acquisition": ("safe", "cei"),
-    "surrogate": ("rbf", "rbf_white"),
-    "top_k": int,
-    "decision_thr": NOT_NEGATIVE,
-    "backpressure_thr": Range(0, 1),
-    "core_min_thr": Range(0, 1, high_open=True),
-    "core_max_thr": SHARE,
-    "headroom": NOT_NEGATIVE,
-    "slack": Range(0, 1, high_open=True),
-    "big": None,
-    "known_arrival_rate": None,
-    "unstick": None,
-    "stop_rule": None,
-}
-
-LITERAL = Options()
-STRONG = replace(LITERAL, known_arrival_rate=True, unstick=True, stop_rule=True)
-PRESETS: Mapping[str, Options] = MappingProxyType({"literal": LITERAL, "strong": STRONG})
-
-
-def parse(options: Mapping[str, Any]) -> Options:
-    """Return checked options from a spec's ``tuner.options``.
-
-    Args:
-        options: Any field of :class:`Options`, and ``preset`` (``literal`` or ``strong``), which the others amend.
-
-    Raises:
-        MillraceError: If an option is unknown, or a value of a wrong type or out of range.
-    """
-    given = dict(options)
-    preset = given.pop("preset", "literal")
-    if not isinstance(preset, str) or preset not in PRESETS:
-        raise MillraceError(key("preset"), preset, ", ".join(sorted(PRESETS)), "Name one of the presets.")
-    return parse_fields(Options, {**asdict(PRESETS[preset]), **given}, extra=("preset",))

@@ -1,75 +1,108 @@
-"""The two phases of a tuning ([ContTune], Section 4.2): Big lifts a job's operators, Small finds their least levels.
+"""The two phases of a tuning, and the rule that ends it.
 
-Small is Algorithm 2: operator by operator, each on its own, for Big or the known arrival rate has told every lambda.
+Big lifts a job's operators, Small finds their least levels ([ContTune], Section 4.2). Small is Algorithm 2: operator by
+operator, each on its own, for Big or the known arrival rate has told every lambda.
+
+The stop rule of strong ContTune keeps a job that is not under-provisioned from yet another step. It is not in the
+paper's text, but its published count of reconfigurations is below what Algorithms 1 and 2 can reach by themselves: they
+go on shaving levels as long as the job counts as over-provisioned.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from optimizers.conttune.choice import Choice, clamp
-from optimizers.conttune.history import Level, columns, nearest
 from optimizers.conttune.job import Operator
-from optimizers.conttune.paper import acquisition
-from optimizers.conttune.paper.big import lift
-from optimizers.conttune.paper.cbo import d_nearest, suggest
-from optimizers.conttune.paper.linear import linear
-from optimizers.conttune.paper.look import Look
-from optimizers.conttune.paper.state import State
-from optimizers.conttune.paper.surrogate import Curve, curve
-from optimizers.conttune.reasons import Reason
+from optimizers.conttune.levels import Level, nearest, training_columns
+from optimizers.conttune.messages import Reason
+from optimizers.conttune.paper.algorithms import cei, d_nearest, lift, linear, safe, suggest
+from optimizers.conttune.paper.evaluation import JobEvaluation
+from optimizers.conttune.paper.state import JobState
+from optimizers.conttune.paper.surrogate import PaperCurve, fit_curve
+from optimizers.conttune.sizing import Choice, clamp, utilisation
 
 
-def big(look: Look) -> tuple[Mapping[str, int], int]:
+def run_big(evaluation: JobEvaluation) -> tuple[Mapping[str, int], int]:
     """Return the levels that the Big phase sets, by operator, and the new p_max, all within the bounds."""
-    levels, p_max = lift(look.p_now, min(look.highest_known, look.bounds.max_slots))
-    allowed = look.bounds.max_slots
-    return {name: min(p, allowed) for name, p in levels.items()}, min(p_max, allowed)
+    highest = evaluation.bounds.max_slots
+    levels, p_max = lift(evaluation.p_now, min(evaluation.highest_known, highest))
+    return {name: min(p, highest) for name, p in levels.items()}, min(p_max, highest)
 
 
-def small(look: Look) -> Sequence[Choice]:
+def run_small(evaluation: JobEvaluation) -> Sequence[Choice]:
     """Return what the Small phase chooses for every operator that can be sized, in topological order."""
-    return [_choose(look, operator) for operator in look.job.sizable]
+    return [_choose(evaluation, operator) for operator in evaluation.job.sizable]
 
 
-def _choose(look: Look, operator: Operator) -> Choice:
+def why_rest(evaluation: JobEvaluation) -> Reason | None:
+    """Return why the stop rule leaves a job alone; None if it does not."""
+    if not evaluation.options.stop_rule or evaluation.state is JobState.UNDER:
+        return None
+    step = evaluation.memory.step
+    if step is not None and step.holds(evaluation.p_now, evaluation.required_by_name, evaluation.options.slack):
+        return Reason.STEP_SUFFICED
+    slack = any(_has_slack(evaluation, operator) for operator in evaluation.job.sizable)
+    return None if slack else Reason.SLACK_TOO_SMALL
+
+
+def is_too_little(evaluation: JobEvaluation, choices: Sequence[Choice]) -> bool:
+    """Say whether the stop rule drops choices: nothing goes up, and nothing down that frees enough.
+
+    Args:
+        evaluation: An under-provisioned job takes no step that goes down only.
+        choices: What the Small phase chose for its operators.
+    """
+    lower = [c.operator for c in choices if c.target < c.now]
+    if not evaluation.options.stop_rule or not lower or any(c.target > c.now for c in choices):
+        return False
+    return evaluation.state is JobState.UNDER or not any(_has_slack(evaluation, operator) for operator in lower)
+
+
+def _has_slack(evaluation: JobEvaluation, operator: Operator) -> bool:
+    """Say whether enough of an operator's ability is unused for a step down; an unknown one is asked later."""
+    used = utilisation(evaluation.required(operator), evaluation.ability(operator))
+    return used is None or 1 - used >= evaluation.options.slack
+
+
+def _choose(evaluation: JobEvaluation, operator: Operator) -> Choice:
     """Return Algorithm 2's choice for one operator.
 
     Where no level up to p_max is feasible the paper says nothing: p_lin is taken, and if the job then is
-    under-provisioned, the next look is in the Big phase again.
+    under-provisioned, the next evaluation is in the Big phase again.
 
     Deviation:
         ``unstick``: an over-provisioned level that has been observed is its own nearest, at distance 0, so Algorithm 2
         would stay on it for ever; p_lin leads down. Likewise p_lin leads up where p_acq keeps an under-provisioned one.
     """
-    now, lam, levels = operator.now or 1, look.required(operator), look.known[operator.name]
+    now, lam, levels = operator.now or 1, evaluation.required(operator), evaluation.levels[operator.name]
     if lam is None:
         return Choice(operator, now, None, operator.ability, reason=Reason.RATE_UNKNOWN)
     if not levels:
         return Choice(operator, now, lam, None, reason=Reason.CAPACITY_UNKNOWN)
-    options, base = look.options, nearest(levels, now)
+    options, base = evaluation.options, nearest(levels, now)
     p_lin = linear(base.parallelism, base.ability, lam)
-    training, model = columns(levels), None
+    training, model = training_columns(levels), None
     if options.small == "linear":
         target = p_lin
     else:
-        model = curve(training, options.surrogate, look.p_max)
+        model = fit_curve(training, options.surrogate, evaluation.p_max)
         observed = [level.parallelism for level in levels]
-        target = suggest(_acquire(look, model, lam, observed), p_lin, observed, options.alpha).parallelism
+        target = suggest(_acquire(evaluation, model, lam, observed), p_lin, observed, options.alpha).parallelism
         if options.unstick:
-            target = _freed(look.state, now, target, p_lin, [q.parallelism for q in levels if q.ability < lam])
+            infeasible = [level.parallelism for level in levels if level.ability < lam]
+            target = _unstick(evaluation.state, now, target, p_lin, infeasible)
     return Choice(
         operator,
         target,
-        look.rates[operator.id],
-        expected(levels, None, now, options.alpha),
-        expected(levels, model, clamp(target, look.bounds), options.alpha),
+        evaluation.rates[operator.id],
+        expected_ability(levels, None, now, options.alpha),
+        expected_ability(levels, model, clamp(target, evaluation.bounds), options.alpha),
         curve=model.columns() if model else {},
         training=training if model else {},
     )
 
 
-def expected(levels: Sequence[Level], model: Curve | None, p: int, alpha: float) -> float:
+def expected_ability(levels: Sequence[Level], model: PaperCurve | None, p: int, alpha: float) -> float:
     """Return the processing ability that is to be expected at a level, rows a second, >= 0.
 
     It is the surrogate's within the known regions; elsewhere the linear method's, as Algorithm 2 trusts nothing else
@@ -81,17 +114,17 @@ def expected(levels: Sequence[Level], model: Curve | None, p: int, alpha: float)
     return level.ability * p / level.parallelism
 
 
-def _acquire(look: Look, model: Curve | None, lam: float, observed: Sequence[int]) -> int | None:
+def _acquire(evaluation: JobEvaluation, model: PaperCurve | None, lam: float, observed: Sequence[int]) -> int | None:
     if model is None:
         return None
-    if look.options.acquisition == "safe":
-        return acquisition.safe(model.mean, lam)
-    return acquisition.cei(model.mean, model.std, lam, observed)
+    if evaluation.options.acquisition == "safe":
+        return safe(model.mean, lam)
+    return cei(model.mean, model.std, lam, observed)
 
 
-def _freed(state: State, now: int, target: int, p_lin: int, infeasible: Sequence[int]) -> int:
+def _unstick(state: JobState, now: int, target: int, p_lin: int, infeasible: Sequence[int]) -> int:
     """Return p_lin where Algorithm 2 sticks to a level; downward, never to one that was seen not to suffice."""
-    if state is State.UNDER:
+    if state is JobState.UNDER:
         return p_lin if target <= now < p_lin else target
     lowest = max([p_lin, *(p + 1 for p in infeasible if p < now)])
     return lowest if target >= now > lowest else target

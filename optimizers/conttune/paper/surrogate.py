@@ -30,7 +30,7 @@ CONFIDENCE = 0.9
 
 
 @dataclass(frozen=True)
-class Curve:
+class PaperCurve:
     """PA over p = 1..n, arrays of shape (n,), rows a second.
 
     Attributes:
@@ -49,7 +49,7 @@ class Curve:
         return {"parallelism": levels, **{name: tuple(map(float, values)) for name, values in columns.items()}}
 
 
-def curve(training: Mapping[str, Sequence[float]], kind: str, p_max: int) -> Curve | None:
+def fit_curve(training: Mapping[str, Sequence[float]], kind: str, p_max: int) -> PaperCurve | None:
     """Return the surrogate over 1..p_max; None if the observations cannot be fitted.
 
     Args:
@@ -66,7 +66,7 @@ def curve(training: Mapping[str, Sequence[float]], kind: str, p_max: int) -> Cur
             return None
     if not (np.isfinite(mean).all() and np.isfinite(std).all()):
         return None
-    return Curve(np.asarray(mean), np.maximum(np.asarray(std), 0.0))
+    return PaperCurve(np.asarray(mean), np.maximum(np.asarray(std), 0.0))
 
 
 def fit(training: Mapping[str, Sequence[float]], kind: str) -> Any:

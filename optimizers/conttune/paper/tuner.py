@@ -1,8 +1,8 @@
-"""ContTune as an Optimizer: the controller's loop ([ContTune], Section 3 and Algorithm 1), one look at a time.
+"""ContTune as an Optimizer: the controller's loop ([ContTune], Section 3 and Algorithm 1), one evaluation at a time.
 
-The algorithm's loop runs over the looks: every reconfiguration is measured before the next pass. Small follows Big in
-the first look in which the job is no longer under-provisioned; without Big it runs while the job is over- or
-under-provisioned.
+The algorithm's loop runs over the evaluations: every reconfiguration is measured before the next pass. Small follows
+Big in the first evaluation in which the job is no longer under-provisioned; without Big it runs while the job is over-
+or under-provisioned.
 """
 
 from __future__ import annotations
@@ -14,37 +14,33 @@ from typing import Any
 from include.model.decision import Memory, Proposal
 from include.model.deployment import Deployment
 from include.model.signals import Signals
-from optimizers.conttune.choice import clamp, decided, held, percent, told
 from optimizers.conttune.job import Job
-from optimizers.conttune.paper.flows import learned
-from optimizers.conttune.paper.look import Look
-from optimizers.conttune.paper.memory import BIG, IDLE, Notes, read, write
-from optimizers.conttune.paper.options import Options
-from optimizers.conttune.paper.phases import big, small
-from optimizers.conttune.paper.state import State, backpressured
-from optimizers.conttune.paper.stop import idle, rest, taken
+from optimizers.conttune.messages import Reason, percent
+from optimizers.conttune.paper.evaluation import JobEvaluation
+from optimizers.conttune.paper.options import ContTuneOptions
+from optimizers.conttune.paper.phases import is_too_little, run_big, run_small, why_rest
+from optimizers.conttune.paper.state import BIG, IDLE, JobMemory, JobState, is_backpressured, update_ratios
 from optimizers.conttune.paper.surrogate import fit
-from optimizers.conttune.reasons import Reason
-from optimizers.conttune.sizing import Sizing
-from optimizers.conttune.tuning import Sizings, Stored, propose
+from optimizers.conttune.sizing import Sizing, clamp, hold_job, size_job, size_operator
+from optimizers.conttune.tuning import AppMemory, LastStep, Sizings, propose
 
 NAME = "conttune"
-
-Decided = tuple[Sequence[Sizing], Notes]
 
 
 class ContTune:
     """Sizes jobs by Big-small and conservative Bayesian optimisation.
 
     Args:
-        options: The paper's parameters and ablations; the literal preset unless told otherwise.
+        options: The paper's parameters and ablations; by default the literal preset.
     """
 
-    def __init__(self, options: Options | None = None) -> None:
-        self.options = options or Options()
+    Options = ContTuneOptions
+
+    def __init__(self, options: ContTuneOptions | None = None) -> None:
+        self.options = options or ContTuneOptions()
 
     def propose(self, signals: Signals, current: Deployment, memory: Memory) -> tuple[Proposal, Memory]:
-        """Say which p each operator should have and why, and what to remember until the next look."""
+        """Say which p each operator should have and why, and what to remember until the next evaluation."""
         return propose(NAME, self._tune, signals, current, memory)
 
     def model(self, training: Mapping[str, Sequence[float]]) -> Any:
@@ -55,49 +51,53 @@ class ContTune:
         """
         return fit(training, self.options.surrogate)
 
-    def _tune(self, signals: Signals, job: Job, stored: Stored) -> Sizings:
-        notes = read(stored)
+    def _tune(self, signals: Signals, job: Job, stored: AppMemory) -> Sizings:
+        memory = JobMemory.read(stored)
         if self.options.known_arrival_rate:
-            throttled = backpressured(job.app.backpressured_ratio or 0.0, self.options)
-            notes = replace(notes, ratios=learned(job, notes.ratios, throttled=throttled))
-        look = Look(signals, job, notes, self.options)
-        found, kept = _big(look) if self.options.uses_big and look.state is State.UNDER else _small(look)
-        return found, write(kept)
+            throttled = is_backpressured(job.app.backpressured_ratio or 0.0, self.options)
+            memory = replace(memory, ratios=update_ratios(job, memory.ratios, throttled=throttled))
+        evaluation = JobEvaluation(signals, job, memory, self.options)
+        under = self.options.uses_big and evaluation.state is JobState.UNDER
+        sizings, memory = _big(evaluation) if under else _small(evaluation)
+        return sizings, memory.to_json()
 
 
-def _big(look: Look) -> Decided:
+def _big(evaluation: JobEvaluation) -> tuple[Sequence[Sizing], JobMemory]:
     """Lift all operators; the paper's loop ends when the job keeps up, ours also at the bounds."""
-    levels, p_max = big(look)
-    lifted = [
-        told(o, levels[o.name], Reason.BINARY_LIFTING, look.bounds) for o in look.job.sizable if levels[o.name] != o.now
-    ]
-    if not lifted:
-        return [held(look.job, Reason.LIFTING_EXHAUSTED, look.bounds)], look.notes
-    return lifted, replace(look.notes, p_max=p_max, phase=BIG)
+    job, bounds = evaluation.job, evaluation.bounds
+    levels, p_max = run_big(evaluation)
+    to_lift = [operator for operator in job.sizable if levels[operator.name] != operator.now]
+    if not to_lift:
+        return [hold_job(job, Reason.LIFTING_EXHAUSTED, bounds)], evaluation.memory
+    sizings = [size_operator(o, levels[o.name], Reason.BINARY_LIFTING, bounds) for o in to_lift]
+    return sizings, replace(evaluation.memory, p_max=p_max, phase=BIG)
 
 
-def _small(look: Look) -> Decided:
-    notes, bounds = replace(look.notes, phase=IDLE), look.bounds
-    if look.state is State.UNKNOWN:
-        return [held(look.job, Reason.STATE_UNKNOWN, bounds)], look.notes
-    if look.options.small == "none" or (look.state is State.NORMAL and look.notes.phase != BIG):
-        return [held(look.job, _why_stay(look), bounds)], notes
-    why = rest(look)
-    if why is not None:
-        return [held(look.job, why, bounds, slack=percent(look.options.slack))], notes
-    choices = small(look)
-    if idle(look, choices):
-        why = Reason.SLACK_TOO_SMALL if look.state is not State.UNDER else _why_stay(look)
-        return [held(look.job, why, bounds, choices, slack=percent(look.options.slack))], notes
-    found = decided(look.job, choices, bounds, look.options.decision_thr, _why_stay(look))
-    if any(sizing.changes for sizing in found):
-        notes = replace(notes, step=taken(look, {c.operator.name: clamp(c.target, bounds) for c in choices}))
-    return found, notes
+def _small(evaluation: JobEvaluation) -> tuple[Sequence[Sizing], JobMemory]:
+    job, bounds, options, state = evaluation.job, evaluation.bounds, evaluation.options, evaluation.state
+    memory = replace(evaluation.memory, phase=IDLE)
+    if state is JobState.UNKNOWN:
+        return [hold_job(job, Reason.STATE_UNKNOWN, bounds)], evaluation.memory
+    if options.small == "none" or (state is JobState.NORMAL and evaluation.memory.phase != BIG):
+        return [hold_job(job, _why_stay(evaluation), bounds)], memory
+    slack = percent(options.slack)
+    reason = why_rest(evaluation)
+    if reason is not None:
+        return [hold_job(job, reason, bounds, slack=slack)], memory
+    choices = run_small(evaluation)
+    if is_too_little(evaluation, choices):
+        reason = Reason.SLACK_TOO_SMALL if state is not JobState.UNDER else _why_stay(evaluation)
+        return [hold_job(job, reason, bounds, choices, slack=slack)], memory
+    sizings = size_job(job, choices, bounds, options.decision_thr, _why_stay(evaluation))
+    if any(sizing.changes for sizing in sizings):
+        levels = {c.operator.name: clamp(c.target, bounds) for c in choices}
+        memory = replace(memory, step=LastStep(levels, evaluation.required_by_name))
+    return sizings, memory
 
 
-def _why_stay(look: Look) -> Reason:
+def _why_stay(evaluation: JobEvaluation) -> Reason:
     """Return why a job stays although nothing keeps it from changing."""
-    if look.state is not State.UNDER:
+    if evaluation.state is not JobState.UNDER:
         return Reason.WELL_PROVISIONED
-    highest = all(p >= look.bounds.max_slots for p in look.p_now.values())
+    highest = all(p >= evaluation.bounds.max_slots for p in evaluation.p_now.values())
     return Reason.AT_MAXIMUM if highest else Reason.NO_HIGHER_LEVEL

@@ -6,15 +6,15 @@
     over-provisioned    nothing in the job is held up, and an operator is idle for much of the time: p' = p (1 - share).
 
 What is assumed, because [ContTune]'s text only names the rules:
-    - Several operators that start backpressure in one look, on different branches, are scaled in one reconfiguration,
-      and so are all idle ones. Of the consumers of one producer that is held up, the busiest starts it.
+    - Several operators that start backpressure in one evaluation, on different branches, are scaled in one
+      reconfiguration, and so are all idle ones. Of the consumers of a producer that is held up, the busiest starts it.
     - b is the largest backpressured share among the operators that feed it; an app as one operator has its own. It is
       capped so that one step multiplies p by at most ``scale_up_max``.
     - "Pending packets near zero", its sign of over-provisioning, is a busy ratio below ``idle_thr``.
-    - A step is judged in the first look with its levels. One up failed if the operator still starts backpressure and
-      takes in no more rows; one down failed if backpressure now starts there. A failed step up is not repeated, and
-      none down to its level or below made, until the operator's rate differs by ``RATE_CHANGE`` from what it was (is
-      lower by it, after a step down).
+    - A step is judged in the first evaluation with its levels. One up failed if the operator still starts backpressure
+      and takes in no more rows; one down failed if backpressure now starts there. A failed step up is not repeated,
+      and none down to its level or below made, until the operator's rate differs by ``RATE_CHANGE`` from what it was
+      (is lower by it, after a step down).
 
 Reference:
     Floratou et al., "Dhalion: self-regulating stream processing in Heron", PVLDB 10(12), 2017; the rival of [ContTune],
@@ -28,24 +28,29 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
+from pydantic import Field
+
 from include.model.decision import Memory, Proposal
 from include.model.deployment import Deployment
 from include.model.signals import Bounds, Signals
-from optimizers.conttune.choice import Choice, clamp, decided, percent
+from optimizers.api import Options
 from optimizers.conttune.job import Job, Operator
-from optimizers.conttune.reasons import Reason
-from optimizers.conttune.rivals.blacklist import Attempt, judged, read, written
-from optimizers.conttune.tuning import Sizings, Stored, propose
-from optimizers.ranges import SHARE, Allowed, Range, check_fields, parse_fields
+from optimizers.conttune.messages import Reason, percent
+from optimizers.conttune.sizing import Choice, clamp, size_job
+from optimizers.conttune.tuning import AppMemory, Sizings, propose
+from optimizers.memory import mapping, number, whole
 
 NAME = "dhalion"
 
 LEAST_SHARE = 1e-9
 """Share of time that an operator's input ran, at least: the factor of a step up is finite."""
+RATE_CHANGE = 0.1
+"""Relative change of an operator's rate after which a failed step may be tried again."""
+MORE_ROWS = 0.02
+"""Relative growth of an operator's rate that shows that a step up brought something."""
 
 
-@dataclass(frozen=True)
-class Options:
+class DhalionOptions(Options):
     """How Dhalion decides.
 
     Attributes:
@@ -55,35 +60,10 @@ class Options:
         scale_down: Share of p that a step down takes away, (0, 1).
     """
 
-    backpressure_thr: float = 0.1
-    scale_up_max: float = 4.0
-    idle_thr: float = 0.6
-    scale_down: float = 0.3
-
-    def __post_init__(self) -> None:
-        """Refuse values of a wrong type or out of range.
-
-        Raises:
-            MillraceError: With the option, its value, the allowed range and the remedy.
-        """
-        check_fields(self, ALLOWED)
-
-
-ALLOWED: Mapping[str, Allowed] = {
-    "backpressure_thr": SHARE,
-    "scale_up_max": Range(1, math.inf, low_open=True, high_open=True),
-    "idle_thr": Range(0, 1, high_open=True),
-    "scale_down": Range(0, 1, low_open=True, high_open=True),
-}
-
-
-def parse(options: Mapping[str, Any]) -> Options:
-    """Return checked options from a spec's ``tuner.options``.
-
-    Raises:
-        MillraceError: If an option is unknown, or a value of a wrong type or out of range.
-    """
-    return parse_fields(Options, options)
+    backpressure_thr: float = Field(0.1, gt=0, le=1)
+    scale_up_max: float = Field(4.0, gt=1)
+    idle_thr: float = Field(0.6, ge=0, lt=1)
+    scale_down: float = Field(0.3, gt=0, lt=1)
 
 
 class Dhalion:
@@ -93,31 +73,33 @@ class Dhalion:
         options: Its thresholds and factors.
     """
 
-    def __init__(self, options: Options | None = None) -> None:
-        self.options = options or Options()
+    Options = DhalionOptions
+
+    def __init__(self, options: DhalionOptions | None = None) -> None:
+        self.options = options or DhalionOptions()
 
     def propose(self, signals: Signals, current: Deployment, memory: Memory) -> tuple[Proposal, Memory]:
-        """Say which p each operator should have and why, and what to remember until the next look."""
+        """Say which p each operator should have and why, and what to remember until the next evaluation."""
         return propose(NAME, self._tune, signals, current, memory)
 
-    def _tune(self, signals: Signals, job: Job, stored: Stored) -> Sizings:
-        pressed = held_up(job, self.options.backpressure_thr)
-        made, failed = read(stored.get("made")), read(stored.get("failed"))
-        made, failed = judged(job, pressed, made, failed)
-        calm = not pressed and _calm(job, self.options.backpressure_thr)
+    def _tune(self, signals: Signals, job: Job, memory: AppMemory) -> Sizings:
+        threshold = self.options.backpressure_thr
+        pressed = held_up(job, threshold)
+        steps, failed = _read(memory.get("made")), _read(memory.get("failed"))
+        steps, failed = judge(job, pressed, steps, failed)
+        calm = not pressed and _is_calm(job, threshold)
         choices = [self._choose(o, pressed.get(o.name), calm, failed.get(o.name)) for o in job.sizable]
-        choices = [_foreseen(choice, signals.bounds) for choice in choices]
-        found = decided(job, choices, signals.bounds)
+        choices = [_with_expected(choice, signals.bounds) for choice in choices]
         for choice in choices:
             target = clamp(choice.target, signals.bounds)
             if target != choice.now:
-                made[choice.operator.name] = Attempt(choice.now, target, choice.operator.rate)
-        return found, {"made": written(made), "failed": written(failed)}
+                steps[choice.operator.name] = Attempt(choice.now, target, choice.operator.rate)
+        return size_job(job, choices, signals.bounds), {"made": _to_json(steps), "failed": _to_json(failed)}
 
     def _choose(self, operator: Operator, pressed: float | None, calm: bool, failed: Attempt | None) -> Choice:
         if pressed is not None:
             return self._up(operator, pressed, failed)
-        if calm and self._idle(operator):
+        if calm and self._is_idle(operator):
             return self._down(operator, failed)
         return _stay(operator)
 
@@ -137,7 +119,7 @@ class Dhalion:
             return _stay(operator)
         return _step(operator, target, Reason.IDLE_WITHOUT_BACKPRESSURE, {"busy": percent(operator.busy_ratio)})
 
-    def _idle(self, operator: Operator) -> bool:
+    def _is_idle(self, operator: Operator) -> bool:
         """Say whether an operator has too little to do; one of which a figure is missing may have enough."""
         if operator.rate is None or operator.ability is None or operator.busy_ratio is None:
             return False
@@ -148,11 +130,11 @@ def _stay(operator: Operator, reason: Reason | None = None) -> Choice:
     return Choice(operator, operator.now or 1, operator.rate, operator.ability, reason=reason)
 
 
-def _step(operator: Operator, target: int, reason: Reason, words: Mapping[str, str]) -> Choice:
-    return Choice(operator, target, operator.rate, operator.ability, reason=reason, words=words)
+def _step(operator: Operator, target: int, reason: Reason, details: Mapping[str, str]) -> Choice:
+    return Choice(operator, target, operator.rate, operator.ability, reason=reason, details=details)
 
 
-def _foreseen(choice: Choice, bounds: Bounds) -> Choice:
+def _with_expected(choice: Choice, bounds: Bounds) -> Choice:
     """Return the choice with what its level would process by linear scaling."""
     if choice.ability is None:
         return choice
@@ -167,18 +149,18 @@ def held_up(job: Job, threshold: float) -> Mapping[str, float]:
             from working, but that of an app as one operator the share in which it did not keep up.
         threshold: Least share that counts.
     """
-    found: dict[str, float] = {}
+    starts: dict[str, float] = {}
     for operator in job.sizable:
         own = operator.backpressured_ratio or 0.0
         if operator.id is None:
             if own >= threshold:
-                found[operator.name] = own
+                starts[operator.name] = own
         elif own < threshold:
-            feeding = (job.by_id[edge.producer] for edge in job.into.get(operator.id, ()))
+            feeding = (job.by_id[edge.producer] for edge in job.into[operator.id])
             pressed = [p.backpressured_ratio or 0.0 for p in feeding if _busiest(job, operator, p)]
             if max(pressed, default=0.0) >= threshold:
-                found[operator.name] = max(pressed)
-    return found
+                starts[operator.name] = max(pressed)
+    return starts
 
 
 def _busiest(job: Job, operator: Operator, producer: Operator) -> bool:
@@ -186,8 +168,66 @@ def _busiest(job: Job, operator: Operator, producer: Operator) -> bool:
     return (operator.busy_ratio or 0.0) >= max(consumer.busy_ratio or 0.0 for consumer in consumers)
 
 
-def _calm(job: Job, threshold: float) -> bool:
+def _is_calm(job: Job, threshold: float) -> bool:
     """Say whether nothing in the job is held up, as far as that is known."""
     ratios = [job.app.backpressured_ratio, *(o.backpressured_ratio for o in job.operators)]
     known = [ratio for ratio in ratios if ratio is not None]
     return bool(known) and max(known) < threshold
+
+
+@dataclass(frozen=True)
+class Attempt:
+    """A step of one operator: from which p to which, at which input rate (rows a second; None if unknown)."""
+
+    before: int
+    after: int
+    rate: float | None
+
+
+Attempts = Mapping[str, Attempt]
+
+
+def judge(
+    job: Job, pressed: Mapping[str, float], steps: Attempts, failed: Attempts
+) -> tuple[dict[str, Attempt], dict[str, Attempt]]:
+    """Return the steps still to be judged, and those that failed and still bar others."""
+    waiting, bars = dict(steps), dict(failed)
+    for operator in job.sizable:
+        name, rate = operator.name, operator.rate
+        if name in bars and _is_forgotten(bars[name], rate):
+            del bars[name]
+        step = waiting.get(name)
+        if step is None or step.before == operator.now:  # none, or not applied yet
+            continue
+        del waiting[name]
+        useless = step.after < step.before or not _brought_more(step, rate)
+        if step.after == operator.now and name in pressed and useless:
+            bars[name] = step
+    return waiting, bars
+
+
+def _brought_more(step: Attempt, rate: float | None) -> bool:
+    return rate is None or step.rate is None or rate > step.rate * (1 + MORE_ROWS)
+
+
+def _is_forgotten(step: Attempt, rate: float | None) -> bool:
+    if rate is None or step.rate is None:
+        return False
+    lower = rate < step.rate * (1 - RATE_CHANGE)
+    return lower or (step.after > step.before and rate > step.rate * (1 + RATE_CHANGE))
+
+
+def _read(stored: object) -> dict[str, Attempt]:
+    """Return stored steps by operator."""
+    attempts = {}
+    for name, value in mapping(stored).items():
+        step = mapping(value)
+        before, after = whole(step.get("before")), whole(step.get("after"))
+        if before and after:
+            attempts[name] = Attempt(before, after, number(step.get("rate"), 0.0))
+    return attempts
+
+
+def _to_json(attempts: Attempts) -> Mapping[str, Any]:
+    """Return steps as a JSON value."""
+    return {n: {"before": a.before, "after": a.after, "rate": a.rate} for n, a in sorted(attempts.items())}

@@ -6,10 +6,10 @@ Symbols of one operator:
     eta     dual variable (price) of that constraint, >= 0
     y       the capacity aimed at, rows a second
 
-Each look takes one step of a saddle-point method on L(y, eta) = (y / lambda - 1)^2 / 2 - eta (y / lambda - 1):
+Each evaluation takes one step of a saddle-point method on L(y, eta) = (y / lambda - 1)^2 / 2 - eta (y / lambda - 1):
     dual    eta <- max(0, eta + step (lambda - f(p)) / lambda), with f(p) as measured: the price rises while the
-            operator falls short and decays while it does not (but not in the first look at another lambda: p was
-            chosen for the one before)
+            operator falls short and decays while it does not (but not in the first evaluation at another lambda:
+            p was chosen for the one before)
     primal  y = lambda (1 + eta), and p is the smallest level whose upper confidence bound mu(p) + beta sigma(p) >= y
 
 What is assumed:
@@ -17,10 +17,10 @@ What is assumed:
       (Dragster assumes that throughput rises with p; a zero-mean process would not). A level is never believed to
       process more than a higher one was measured to.
     - "Separate models for different upstream data rates" (``per_rate``): measurements are remembered by operator and
-      rate (:mod:`.prices`), and only those of the present rate train its model. Otherwise H^t trains it.
-    - At a rate, a level that has sufficed for ``MAX_LOOKS`` looks is kept.
-    - lambda is the true arrival rate, carried through the DAG by this look's flow ratios, though Dragster itself finds
-      one bottleneck after the other: it is not to lose for that.
+      rate, and only those of the present rate train its model. Otherwise H^t trains it.
+    - At a rate, a level that has sufficed for ``MEAN_OF`` evaluations is kept.
+    - lambda is the true arrival rate, carried through the DAG by this evaluation's flow ratios, though Dragster itself
+      finds one bottleneck after the other: it is not to lose for that.
     - The budget on all operators together, Dragster's other long-term constraint, is the bounds'.
 
 Reference:
@@ -31,32 +31,46 @@ Reference:
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
+from pydantic import Field
 
 from include.model.decision import Memory, Proposal
 from include.model.deployment import Deployment
 from include.model.signals import Signals
-from optimizers.conttune.choice import Choice, decided, figure
-from optimizers.conttune.history import known
+from optimizers.api import Options
 from optimizers.conttune.job import Job, Operator
-from optimizers.conttune.reasons import Reason
-from optimizers.conttune.rivals.prices import MAX_LOOKS, Notes, read, rounded, seen, written
-from optimizers.conttune.rivals.throughput import Point, Points, bounds_over, settled
-from optimizers.conttune.tuning import Sizings, Stored, propose
-from optimizers.ranges import NOT_NEGATIVE, Allowed, check_fields, parse_fields
+from optimizers.conttune.messages import Reason, number
+from optimizers.conttune.paper.history import levels_by_operator
+from optimizers.conttune.sizing import Choice, size_job
+from optimizers.conttune.tuning import AppMemory, Sizings, propose
+from optimizers.memory import items, mapping, whole
+from optimizers.memory import number as stored_number
+
+Array = NDArray[np.float64]
 
 NAME = "dragster"
 
 TOP_K = 5
 """Observations averaged per level where H^t trains the model."""
+RATE_STEP = 0.05
+"""Rates that differ by less than about this share count as the same."""
+MAX_RATES = 50
+"""Rates that are remembered of an operator, the last ones seen."""
+MAX_PRICE = 1.0
+"""Highest price: aiming at twice the rate is enough, whatever was missed."""
+MEAN_OF = 5
+"""Evaluations that a level's mean remembers."""
+RESIDUAL_SD, LENGTH, NOISE_SD = 0.1, 1.0, 0.02
+"""Of f(p) / p relative to its mean: standard deviation of the process, its length in log p, and of one measurement."""
 
 
-@dataclass(frozen=True)
-class Options:
+class DragsterOptions(Options):
     """How Dragster decides.
 
     Attributes:
@@ -66,35 +80,10 @@ class Options:
         decision_thr: Least relative change of an operator's p that is worth a reconfiguration of the job, >= 0.
     """
 
-    beta: float = 1.0
-    step: float = 0.5
+    beta: float = Field(1.0, ge=0)
+    step: float = Field(0.5, ge=0)
     per_rate: bool = True
-    decision_thr: float = 0.0
-
-    def __post_init__(self) -> None:
-        """Refuse values of a wrong type or out of range.
-
-        Raises:
-            MillraceError: With the option, its value, the allowed range and the remedy.
-        """
-        check_fields(self, ALLOWED)
-
-
-ALLOWED: Mapping[str, Allowed] = {
-    "beta": NOT_NEGATIVE,
-    "step": NOT_NEGATIVE,
-    "decision_thr": NOT_NEGATIVE,
-    "per_rate": None,
-}
-
-
-def parse(options: Mapping[str, Any]) -> Options:
-    """Return checked options from a spec's ``tuner.options``.
-
-    Raises:
-        MillraceError: If an option is unknown, or a value of a wrong type or out of range.
-    """
-    return parse_fields(Options, options)
+    decision_thr: float = Field(0.0, ge=0)
 
 
 class Dragster:
@@ -104,48 +93,180 @@ class Dragster:
         options: Its confidence bound, its step, and whether it learns for each rate anew.
     """
 
-    def __init__(self, options: Options | None = None) -> None:
-        self.options = options or Options()
+    Options = DragsterOptions
+
+    def __init__(self, options: DragsterOptions | None = None) -> None:
+        self.options = options or DragsterOptions()
 
     def propose(self, signals: Signals, current: Deployment, memory: Memory) -> tuple[Proposal, Memory]:
-        """Say which p each operator should have and why, and what to remember until the next look."""
+        """Say which p each operator should have and why, and what to remember until the next evaluation."""
         return propose(NAME, self._tune, signals, current, memory)
 
-    def _tune(self, signals: Signals, job: Job, stored: Stored) -> Sizings:
-        notes = read(stored.get("operators"))
+    def _tune(self, signals: Signals, job: Job, memory: AppMemory) -> Sizings:
+        stored = mapping(memory.get("operators"))
+        by_name = {name: OperatorMemory.read(value) for name, value in stored.items()}
         rates = job.rates(job.ratios())
         choices = []
         for operator in job.sizable:
-            own = notes.get(operator.name, Notes(0.0, {}))
-            choice, notes[operator.name] = self._choose(signals, operator, rates[operator.id], own)
+            before = by_name.get(operator.name, OperatorMemory())
+            choice, by_name[operator.name] = self._choose(signals, operator, rates[operator.id], before)
             choices.append(choice)
-        found = decided(job, choices, signals.bounds, self.options.decision_thr)
-        return found, {"operators": written(notes)}
+        sizings = size_job(job, choices, signals.bounds, self.options.decision_thr)
+        return sizings, {"operators": {name: of.to_json() for name, of in sorted(by_name.items())}}
 
-    def _choose(self, signals: Signals, operator: Operator, rate: float | None, notes: Notes) -> tuple[Choice, Notes]:
+    def _choose(
+        self, signals: Signals, operator: Operator, rate: float | None, memory: OperatorMemory
+    ) -> tuple[Choice, OperatorMemory]:
         now, ability, at = operator.now or 1, operator.ability, operator.ability_at
         if rate is None or not math.isfinite(rate):
-            return Choice(operator, now, None, ability, reason=Reason.RATE_UNKNOWN), notes
+            return Choice(operator, now, None, ability, reason=Reason.RATE_UNKNOWN), memory
         if ability is None or at is None:
-            return Choice(operator, now, rate, None, reason=Reason.CAPACITY_UNKNOWN), notes
-        notes = seen(notes, rate, at, ability, self.options.step)
+            return Choice(operator, now, rate, None, reason=Reason.CAPACITY_UNKNOWN), memory
+        memory = memory.with_measurement(rate, at, ability, self.options.step)
         per_rate = self.options.per_rate
-        points = notes.by_rate[rounded(rate)] if per_rate else self._history(signals, operator)
-        aim = rate * (1 + notes.price)
-        if settled(points, now, aim, signals.bounds.min_slots, MAX_LOOKS if per_rate else None):
-            return Choice(operator, now, rate, ability), notes
-        believed = bounds_over(points, signals.bounds.max_slots, self.options.beta)
-        if believed is None:
-            return Choice(operator, now, rate, ability, reason=Reason.CAPACITY_UNKNOWN), notes
-        mean, upper = believed
+        points = memory.by_rate[rate_name(rate)] if per_rate else self._history(signals, operator)
+        aim = rate * (1 + memory.price)
+        stay = Choice(operator, now, rate, ability)
+        if _suffices(points, now, aim, signals.bounds.min_slots, MEAN_OF if per_rate else None):
+            return stay, memory
+        bounds = confidence_bounds(points, signals.bounds.max_slots, self.options.beta)
+        if bounds is None:
+            return Choice(operator, now, rate, ability, reason=Reason.CAPACITY_UNKNOWN), memory
+        mean, upper = bounds
         enough = np.flatnonzero(upper >= aim)
         target = int(enough[0]) + 1 if enough.size else signals.bounds.max_slots
         if target == now:
-            return Choice(operator, now, rate, ability), notes
-        words = {"aim": figure(aim)}
-        expected = float(mean[target - 1])
-        return Choice(operator, target, rate, ability, expected, Reason.SADDLE_POINT, words), notes
+            return stay, memory
+        expected, details = float(mean[target - 1]), {"aim": number(aim)}
+        return Choice(operator, target, rate, ability, expected, Reason.SADDLE_POINT, details), memory
 
     def _history(self, signals: Signals, operator: Operator) -> Points:
-        levels = known(signals.observations, [operator], TOP_K, signals.until)[operator.name]
+        levels = levels_by_operator(signals.observations, [operator], TOP_K, signals.until)[operator.name]
         return {level.parallelism: Point(level.ability, TOP_K) for level in levels}
+
+
+class Point(NamedTuple):
+    """What is known of one level: mean ability, rows a second, and the evaluations behind it."""
+
+    ability: float
+    evaluations: int = 1
+
+
+Points = Mapping[int, Point]
+"""By level."""
+
+
+def confidence_bounds(points: Points, p_max: int, beta: float) -> tuple[Array, Array] | None:
+    """Return mean and upper confidence bound of f over p = 1..p_max, rows a second, shape (p_max,).
+
+    None if the points cannot be told apart from each other or from nothing in floating point.
+
+    Args:
+        points: At least one.
+        p_max: >= 1.
+        beta: Width of the bound.
+    """
+    from sklearn.gaussian_process import GaussianProcessRegressor
+    from sklearn.gaussian_process.kernels import RBF, ConstantKernel
+
+    levels = np.array(sorted(points), dtype=float)
+    ability = np.array([points[int(p)].ability for p in levels])
+    noise = np.array([NOISE_SD**2 / points[int(p)].evaluations for p in levels])
+    with np.errstate(all="ignore"):
+        unit = float(np.mean(ability / levels))
+        relative = ability / levels / unit - 1
+    if not np.isfinite(relative).all():
+        return None
+    kernel = ConstantKernel(RESIDUAL_SD**2, "fixed") * RBF(LENGTH, "fixed")
+    process = GaussianProcessRegressor(kernel, alpha=noise, optimizer=None)
+    p = np.arange(1, p_max + 1, dtype=float)
+    with warnings.catch_warnings(), np.errstate(all="ignore"):
+        warnings.simplefilter("ignore")
+        process.fit(np.log(levels).reshape(-1, 1), relative)
+        mu, sigma = process.predict(np.log(p).reshape(-1, 1), return_std=True)
+        mean, upper = p * unit * (1 + mu), p * unit * (1 + mu + beta * sigma)
+        return mean, np.minimum(upper, _ceiling(levels, ability, noise, p, beta))
+
+
+def _ceiling(levels: Array, ability: Array, noise: Array, p: Array, beta: float) -> Array:
+    """Return what no p processes more than: the bound of the nearest level at or above it that was measured."""
+    measured = ability * (1 + beta * np.sqrt(noise))
+    return np.array([min(measured[levels >= q], default=math.inf) for q in p])
+
+
+def _suffices(points: Points, now: int, aim: float, least: int, evaluations: int | None = None) -> bool:
+    """Say whether no model is needed: the present level reaches the aim, and none below is left to try.
+
+    Args:
+        points: What was measured.
+        now: The present level.
+        aim: Capacity aimed at, rows a second.
+        least: Lowest allowed level.
+        evaluations: Of the present level, after which nothing below is tried any more; None for never.
+    """
+    here, below = points.get(now), points.get(now - 1)
+    if here is None or here.ability < aim:
+        return False
+    if now == least or (evaluations is not None and here.evaluations >= evaluations):
+        return True
+    return below is not None and below.ability * (1 + 2 * NOISE_SD) < aim
+
+
+def rate_name(rate: float) -> str:
+    """Return the name under which measurements at a rate are remembered."""
+    return str(round(math.log1p(rate) / math.log1p(RATE_STEP)))
+
+
+@dataclass(frozen=True)
+class OperatorMemory:
+    """What is remembered of one operator: its price, and what was measured at each rate, the last seen rate last."""
+
+    price: float = 0.0
+    by_rate: Mapping[str, Points] = field(default_factory=dict)
+
+    def with_measurement(self, rate: float, p: int, ability: float, step: float) -> OperatorMemory:
+        """Return the memory after an evaluation: the dual step, and one more measurement at this rate.
+
+        The first evaluation at another rate takes no dual step: what it misses says nothing of what was chosen for that
+        rate.
+
+        Args:
+            rate: lambda, rows a second, >= 0.
+            p: The level that was measured.
+            ability: f(p), rows a second, > 0.
+            step: Of the dual variable.
+        """
+        name, price = rate_name(rate), self.price
+        if name == next(reversed(list(self.by_rate)), None):  # p was chosen for this rate
+            missed = (rate - ability) / rate if rate > 0 else -1.0
+            price = min(MAX_PRICE, max(0.0, price + step * max(missed, -1.0)))
+        points = dict(self.by_rate.get(name, {}))
+        before = points.get(p, Point(ability, 0))
+        n = min(before.evaluations + 1, MEAN_OF)
+        points[p] = Point(before.ability + (ability - before.ability) / n, n)
+        others = [(other, measured) for other, measured in self.by_rate.items() if other != name]
+        return OperatorMemory(price, {**dict(others[-(MAX_RATES - 1) :]), name: points})
+
+    def to_json(self) -> Mapping[str, Any]:
+        """Return the memory as a JSON value."""
+        by_rate = [
+            [rate, [[p, *point] for p, point in sorted(points.items())]] for rate, points in self.by_rate.items()
+        ]
+        return {"price": self.price, "by_rate": by_rate}
+
+    @classmethod
+    def read(cls, stored: object) -> OperatorMemory:
+        """Return a stored memory, as far as it can be understood."""
+        value = mapping(stored)
+        pairs = [pair for entry in items(value.get("by_rate")) if len(pair := items(entry)) == 2]
+        by_rate = {str(rate): points for rate, entry in pairs if (points := _points(entry))}
+        return cls(min(stored_number(value.get("price"), 0.0) or 0.0, MAX_PRICE), by_rate)
+
+
+def _points(stored: object) -> Points:
+    points = {}
+    for value in items(stored):
+        match items(value):
+            case (p, ability, n) if whole(p) and (stored_number(ability, 0.0) or 0.0) > 0 and whole(n):
+                points[whole(p)] = Point(float(ability), whole(n))
+    return points

@@ -22,27 +22,25 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import replace
+from typing import Literal
+
+from pydantic import Field
 
 from include.model.decision import Memory, Proposal
 from include.model.deployment import Deployment
 from include.model.signals import Bounds, Signals
-from optimizers.conttune import rest
-from optimizers.conttune.choice import Choice, clamp, decided, held
-from optimizers.conttune.job import Job, Operator
-from optimizers.conttune.paper.linear import linear
-from optimizers.conttune.reasons import Reason
-from optimizers.conttune.tuning import Sizings, Stored, propose
-from optimizers.ranges import NOT_NEGATIVE, Allowed, Range, check_fields, parse_fields
+from optimizers.api import Options
+from optimizers.conttune.job import Job, Operator, Rates
+from optimizers.conttune.messages import Reason
+from optimizers.conttune.paper.algorithms import linear
+from optimizers.conttune.sizing import Choice, clamp, hold_job, size_job
+from optimizers.conttune.tuning import AppMemory, LastStep, Sizings, propose
 
 NAME = "ds2"
 
-Rates = Mapping[str | None, float | None]
 
-
-@dataclass(frozen=True)
-class Options:
+class Ds2Options(Options):
     """How DS2 decides.
 
     Attributes:
@@ -51,48 +49,20 @@ class Options:
             then counts on what it processes.
         factor: Room for overheads, as a ratio, >= 0.
         decision_thr: Least relative change of an operator's p that is worth a reconfiguration of the job, >= 0; at 0
-            DS2 acts in every look in which its suggestion differs.
+            DS2 acts in every evaluation in which its suggestion differs.
         stop_rule: After an own step none follows until the load changes or the job does not keep up: measurements that
             scatter around a limit would move it to and fro. Not DS2's, but what its rivals have.
         slack: Relative change of an operator's rate that ends that rest, [0, 1).
         backpressure_thr: Backpressured ratio from which a job does not keep up, [0, 1].
     """
 
-    rates: str = "consumer"
+    rates: Literal["consumer", "producer"] = "consumer"
     known_arrival_rate: bool = True
-    factor: float = 0.0
-    decision_thr: float = 0.0
+    factor: float = Field(0.0, ge=0)
+    decision_thr: float = Field(0.0, ge=0)
     stop_rule: bool = False
-    slack: float = 0.1
-    backpressure_thr: float = 0.1
-
-    def __post_init__(self) -> None:
-        """Refuse values of a wrong type or out of range.
-
-        Raises:
-            MillraceError: With the option, its value, the allowed range and the remedy.
-        """
-        check_fields(self, ALLOWED)
-
-
-ALLOWED: Mapping[str, Allowed] = {
-    "rates": ("consumer", "producer"),
-    "factor": NOT_NEGATIVE,
-    "decision_thr": NOT_NEGATIVE,
-    "slack": Range(0, 1, high_open=True),
-    "backpressure_thr": Range(0, 1),
-    "known_arrival_rate": None,
-    "stop_rule": None,
-}
-
-
-def parse(options: Mapping[str, Any]) -> Options:
-    """Return checked options from a spec's ``tuner.options``.
-
-    Raises:
-        MillraceError: If an option is unknown, or a value of a wrong type or out of range.
-    """
-    return parse_fields(Options, options)
+    slack: float = Field(0.1, ge=0, lt=1)
+    backpressure_thr: float = Field(0.1, ge=0, le=1)
 
 
 class Ds2:
@@ -102,30 +72,33 @@ class Ds2:
         options: How it decides.
     """
 
-    def __init__(self, options: Options | None = None) -> None:
-        self.options = options or Options()
+    Options = Ds2Options
+
+    def __init__(self, options: Ds2Options | None = None) -> None:
+        self.options = options or Ds2Options()
 
     def propose(self, signals: Signals, current: Deployment, memory: Memory) -> tuple[Proposal, Memory]:
         """Say which p each operator should have and why."""
         return propose(NAME, self._tune, signals, current, memory)
 
-    def _tune(self, signals: Signals, job: Job, stored: Stored) -> Sizings:
-        taken = produced(job, self.options) if self.options.rates == "producer" else consumed(job, self.options)
-        rates = {o.name: rate for o in job.sizable if (rate := taken[o.id]) is not None and math.isfinite(rate)}
-        step = rest.read(stored.get("step")) if self.options.stop_rule else None
+    def _tune(self, signals: Signals, job: Job, memory: AppMemory) -> Sizings:
+        by_producer = self.options.rates == "producer"
+        known = produced(job, self.options) if by_producer else consumed(job, self.options)
+        rates = {o.name: rate for o in job.sizable if (rate := known[o.id]) is not None and math.isfinite(rate)}
+        step = LastStep.read(memory.get("step")) if self.options.stop_rule else None
         if step is not None and self._suffices(job, step, rates):
-            return [held(job, Reason.STEP_SUFFICED, signals.bounds)], stored
+            return [hold_job(job, Reason.STEP_SUFFICED, signals.bounds)], memory
         choices = [self._choose(operator, rates.get(operator.name), signals.bounds) for operator in job.sizable]
-        found = decided(job, choices, signals.bounds, self.options.decision_thr)
-        if not self.options.stop_rule or not any(sizing.changes for sizing in found):
-            return found, stored
-        made = rest.Step({c.operator.name: clamp(c.target, signals.bounds) for c in choices}, rates)
-        return found, {"step": rest.written(made)}
+        sizings = size_job(job, choices, signals.bounds, self.options.decision_thr)
+        if not self.options.stop_rule or not any(sizing.changes for sizing in sizings):
+            return sizings, memory
+        levels = {c.operator.name: clamp(c.target, signals.bounds) for c in choices}
+        return sizings, {"step": LastStep(levels, rates).to_json()}
 
-    def _suffices(self, job: Job, step: rest.Step, rates: Mapping[str, float]) -> bool:
+    def _suffices(self, job: Job, step: LastStep, rates: Mapping[str, float]) -> bool:
         if (job.app.backpressured_ratio or 0.0) >= self.options.backpressure_thr:
             return False
-        return step.still({o.name: o.now or 1 for o in job.sizable}, rates, self.options.slack)
+        return step.holds({o.name: o.now or 1 for o in job.sizable}, rates, self.options.slack)
 
     def _choose(self, operator: Operator, rate: float | None, bounds: Bounds) -> Choice:
         now, ability, at = operator.now or 1, operator.ability, operator.ability_at
@@ -137,16 +110,16 @@ class Ds2:
         return Choice(operator, target, rate, ability * now / at, ability * clamp(target, bounds) / at)
 
 
-def consumed(job: Job, options: Options) -> Rates:
-    """Return lambda_in of every operator by id from rates counted where rows arrive; None if unknown."""
+def consumed(job: Job, options: Ds2Options) -> Rates:
+    """Return lambda_in of every operator from rates counted where rows arrive."""
     if options.known_arrival_rate:
         return job.rates(job.ratios())
     sources = tuple(replace(o, arrival=_intake(job, o)) if _is_source(job, o) else o for o in job.operators)
     return replace(job, operators=sources).rates(job.ratios())
 
 
-def produced(job: Job, options: Options) -> Rates:
-    """Return lambda_in of every operator by id from rates counted where rows are emitted; None if unknown."""
+def produced(job: Job, options: Ds2Options) -> Rates:
+    """Return lambda_in of every operator from rates counted where rows are emitted."""
     taken: dict[str | None, float | None] = {}
     emitted: dict[str | None, float | None] = {}
     for operator in job.operators:
@@ -155,7 +128,7 @@ def produced(job: Job, options: Options) -> Rates:
             taken[operator.id] = operator.rate if arrives is None else arrives
             emitted[operator.id] = operator.output_ability if arrives is None else arrives
             continue
-        parts = [emitted.get(edge.producer) for edge in job.into.get(operator.id or "", ())]
+        parts = [emitted.get(edge.producer) for edge in job.into[operator.id]]
         rate = sum(part for part in parts if part is not None)
         taken[operator.id] = rate if parts and None not in parts else None
         emitted[operator.id] = _output(operator, taken[operator.id])
@@ -163,7 +136,7 @@ def produced(job: Job, options: Options) -> Rates:
 
 
 def _is_source(job: Job, operator: Operator) -> bool:
-    return operator.arrival is not None or operator.id is None or not (operator.now or job.into.get(operator.id))
+    return operator.arrival is not None or operator.id is None or not (operator.now or job.into[operator.id])
 
 
 def _output(operator: Operator, rate: float | None) -> float | None:

@@ -14,25 +14,23 @@ from __future__ import annotations
 
 import math
 import random
-from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any
+
+from pydantic import Field
 
 from include.model.decision import Memory, Proposal
 from include.model.deployment import Deployment
 from include.model.signals import Bounds, Signals
-from optimizers.conttune.choice import Choice, decided
+from optimizers.api import Options
 from optimizers.conttune.job import Job, Operator
-from optimizers.conttune.reasons import Reason
-from optimizers.conttune.stored import whole
-from optimizers.conttune.tuning import Sizings, Stored, propose
-from optimizers.ranges import NOT_NEGATIVE, Allowed, check_fields, parse_fields
+from optimizers.conttune.messages import Reason
+from optimizers.conttune.sizing import Choice, size_job
+from optimizers.conttune.tuning import AppMemory, Sizings, propose
+from optimizers.memory import whole
 
 NAME = "random"
 
 
-@dataclass(frozen=True)
-class Options:
+class RandomSearchOptions(Options):
     """How random search decides.
 
     Attributes:
@@ -42,35 +40,10 @@ class Options:
         known_arrival_rate: lambda is what truly arrives; otherwise what is processed.
     """
 
-    p_max: int | None = None
-    tolerance: float = 0.1
-    seed: int = 1
+    p_max: int | None = Field(None, ge=1)
+    tolerance: float = Field(0.1, ge=0)
+    seed: int = Field(1, ge=1)
     known_arrival_rate: bool = True
-
-    def __post_init__(self) -> None:
-        """Refuse values of a wrong type or out of range.
-
-        Raises:
-            MillraceError: With the option, its value, the allowed range and the remedy.
-        """
-        check_fields(self, {name: allowed for name, allowed in ALLOWED.items() if getattr(self, name) is not None})
-
-
-ALLOWED: Mapping[str, Allowed] = {
-    "p_max": int,
-    "tolerance": NOT_NEGATIVE,
-    "seed": int,
-    "known_arrival_rate": None,
-}
-
-
-def parse(options: Mapping[str, Any]) -> Options:
-    """Return checked options from a spec's ``tuner.options``.
-
-    Raises:
-        MillraceError: If an option is unknown, or a value of a wrong type or out of range.
-    """
-    return parse_fields(Options, options)
 
 
 class RandomSearch:
@@ -80,20 +53,22 @@ class RandomSearch:
         options: Where it searches, and when it ends.
     """
 
-    def __init__(self, options: Options | None = None) -> None:
-        self.options = options or Options()
+    Options = RandomSearchOptions
+
+    def __init__(self, options: RandomSearchOptions | None = None) -> None:
+        self.options = options or RandomSearchOptions()
 
     def propose(self, signals: Signals, current: Deployment, memory: Memory) -> tuple[Proposal, Memory]:
-        """Say which p each operator should have and why, and what to remember until the next look."""
+        """Say which p each operator should have and why, and what to remember until the next evaluation."""
         return propose(NAME, self._tune, signals, current, memory)
 
-    def _tune(self, signals: Signals, job: Job, stored: Stored) -> Sizings:
-        draws = whole(stored.get("draws"))
+    def _tune(self, signals: Signals, job: Job, memory: AppMemory) -> Sizings:
+        draws = whole(memory.get("draws"))
         observed = {operator.id: operator.rate for operator in job.operators}
         rates = job.rates(job.ratios()) if self.options.known_arrival_rate else observed
         choices = [self._choose(operator, rates[operator.id], signals.bounds, draws) for operator in job.sizable]
         drawn = any(choice.target != choice.now for choice in choices)
-        return decided(job, choices, signals.bounds), {"draws": draws + drawn}
+        return size_job(job, choices, signals.bounds), {"draws": draws + drawn}
 
     def _choose(self, operator: Operator, rate: float | None, bounds: Bounds, draws: int) -> Choice:
         now, ability = operator.now or 1, operator.ability

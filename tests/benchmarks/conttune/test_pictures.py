@@ -16,7 +16,7 @@ from benchmarks.record import Record
 from benchmarks.simulation.plant import SimulatedPlant
 from benchmarks.simulation.run import drive
 from benchmarks.targets import judged
-from optimizers.conttune.paper.options import parse
+from optimizers.conttune.paper.options import ContTuneOptions
 from optimizers.conttune.paper.tuner import ContTune
 
 POINTS = {
@@ -60,7 +60,9 @@ def test_trajectory_when_drawn_then_tells_each_methods_reconfigurations() -> Non
 def test_watched_when_the_small_phase_chooses_then_notes_what_was_chosen_and_changes_nothing(
     alpha: float, scenario: str
 ) -> None:
-    tuner = ContTune(parse({"alpha": alpha, "core_min_thr": 0.85, "core_max_thr": 0.95, "surrogate": "rbf_white"}))
+    tuner = ContTune(
+        ContTuneOptions.read({"alpha": alpha, "core_min_thr": 0.85, "core_max_thr": 0.95, "surrogate": "rbf_white"})
+    )
     watched = Watched(tuner)
     plain = drive(SimulatedPlant(made(scenario, 1), 1), tuner)
     run = drive(SimulatedPlant(made(scenario, 1), 1), watched)
@@ -76,7 +78,7 @@ def test_watched_when_the_small_phase_chooses_then_notes_what_was_chosen_and_cha
 def test_watched_when_the_model_is_trusted_further_then_explores_less() -> None:
     shares = []
     for alpha in (0.0, 3.0):
-        watched = Watched(ContTune(parse({"alpha": alpha, "core_min_thr": 0.85, "core_max_thr": 0.95})))
+        watched = Watched(ContTune(ContTuneOptions.read({"alpha": alpha, "core_min_thr": 0.85, "core_max_thr": 0.95})))
         drive(SimulatedPlant(made("paper_mb", 1), 1), watched)
         found = [s.means for _, suggested in watched.choices for s in suggested.values()]
         assert set(found) <= {EXPLORED, EXPLOITED}

@@ -8,7 +8,7 @@ from benchmarks.record import Record
 from benchmarks.simulation.join import JoinCluster
 from benchmarks.simulation.join_workloads import RATE, WORKLOADS
 from benchmarks.targets import judged
-from optimizers.esj.deployment import workers_for
+from optimizers.esj.workers import workers_for
 
 
 def run(method, course, seed=0):

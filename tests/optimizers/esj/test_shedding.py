@@ -4,17 +4,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from optimizers.esj.shedding import FORMS, shed_factor, stepped
+from optimizers.esj.shedding import EXPONENT, round_to_step, shed_factor
 
+FORMS = tuple(EXPONENT)
 BEGINS = st.floats(0.01, 0.99)
 SHARES = st.floats(0, 1)
 STEPS = st.floats(0.001, 0.5)
 
 
 @given(st.floats(0, 3), BEGINS, SHARES, st.sampled_from(FORMS))
-def test_factor_when_utilisation_is_anything_then_is_a_share_and_starts_at_tau2(
-    utilisation: float, begin: float, base: float, form: str
-) -> None:
+def test_shed_factor_is_a_share_that_starts_at_tau2(utilisation: float, begin: float, base: float, form: str) -> None:
     found = shed_factor(utilisation, begin, base, form)
     assert 0 <= found <= 1
     assert found == 0 if utilisation < begin else found >= base
@@ -51,21 +50,19 @@ def test_factor_when_utilisation_is_beyond_all_bounds_then_is_one(form: str) -> 
 
 
 @given(SHARES, SHARES, STEPS)
-def test_step_when_taken_then_lies_within_one_of_the_factor_and_stays_there(
-    factor: float, current: float, step: float
-) -> None:
-    found = stepped(factor, current, step)
+def test_rounded_step_lies_within_one_of_the_factor_and_stays(factor: float, current: float, step: float) -> None:
+    found = round_to_step(factor, current, step)
     assert 0 <= found <= 1
     assert abs(found - factor) <= step + 1e-9
-    assert stepped(factor, found, step) == found
+    assert round_to_step(factor, found, step) == found
 
 
 @given(SHARES, STEPS)
-def test_step_when_nothing_or_everything_is_to_be_shed_then_is_exactly_that(current: float, step: float) -> None:
-    assert stepped(0.0, current, step) == 0.0
-    assert stepped(1.0, current, step) == 1.0
+def test_rounding_keeps_nothing_and_everything_exact(current: float, step: float) -> None:
+    assert round_to_step(0.0, current, step) == 0.0
+    assert round_to_step(1.0, current, step) == 1.0
 
 
 def test_step_when_the_factor_moves_by_less_then_nothing_changes() -> None:
-    assert [stepped(factor, 0.3, 0.05) for factor in (0.26, 0.3, 0.34)] == [0.3] * 3
-    assert stepped(0.36, 0.3, 0.05) == 0.4
+    assert [round_to_step(factor, 0.3, 0.05) for factor in (0.26, 0.3, 0.34)] == [0.3] * 3
+    assert round_to_step(0.36, 0.3, 0.05) == 0.4

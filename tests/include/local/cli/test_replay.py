@@ -14,6 +14,7 @@ from include.local.cli import __main__ as cli
 from include.local.cli.replay import parsed
 from include.model.errors import MillraceError
 from optimizers import registry
+from optimizers.registry import Registration, Role
 from tests.include.control.recorded_run import DAY, Steady, launched, spec_of
 
 
@@ -27,8 +28,8 @@ def recorded(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(autouse=True)
 def home(recorded: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    makers = {**registry.MAKERS, "steady": lambda options: Steady("steady", **options)}
-    monkeypatch.setattr(registry, "MAKERS", makers)
+    steady = Registration("steady", Role.TUNER, lambda options: Steady("steady", **options))
+    monkeypatch.setattr(registry, "BUILT_IN", (*registry.BUILT_IN, steady))
     monkeypatch.setenv("MILLRACE_HOME", str(recorded))
     monkeypatch.setenv("COLUMNS", "100")
     for name in ("MILLRACE_PIPELINES", "MLFLOW_TRACKING_URI"):

@@ -9,7 +9,7 @@ from typing import Any
 
 from include.model.placement import KeyGroups
 from include.model.signals import Signals
-from tests.optimizers.builders import NOON, app_signals, signals
+from optimizers.conformance.builders import NOON, app_signals, signals
 
 
 def groups(rows: Sequence[float], flows: Sequence[tuple[int, int, float]] = (), **changes: Any) -> KeyGroups:

@@ -13,9 +13,9 @@ from include.model.codec import from_json, to_json
 from include.model.decision import Memory, Proposal
 from include.model.errors import MillraceError
 from include.model.placement import KeyGroups
+from optimizers.conformance.builders import deployment
 from optimizers.registry import placement
 from tests.optimizers.albic.advice.groups import groups, look
-from tests.optimizers.builders import deployment
 
 
 def advised(told: KeyGroups | None, memory: Memory | None = None, **options: object) -> tuple[Proposal, Memory]:

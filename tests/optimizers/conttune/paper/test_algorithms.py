@@ -9,10 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from optimizers.conttune.paper.acquisition import cei, safe
-from optimizers.conttune.paper.big import lift
-from optimizers.conttune.paper.cbo import d_nearest, suggest
-from optimizers.conttune.paper.linear import FAR_BEYOND, linear
+from optimizers.conttune.paper.algorithms import FAR_BEYOND, cei, d_nearest, lift, linear, safe, suggest
 
 FIGURE_3 = (1, 4, 9, 10, 15)
 
@@ -34,12 +31,12 @@ def test_big_when_repeated_then_reaches_any_level_in_its_logarithm(needed: int) 
     assert steps == math.ceil(math.log2(needed))
 
 
-def test_cbo_when_figure_3_is_followed_then_p_acq_13_is_applied_with_alpha_2() -> None:
+def test_cbo_of_figure_3_applies_p_acq_13_with_alpha_2() -> None:
     assert d_nearest(13, FIGURE_3) == 2
     assert (suggest(13, 11, FIGURE_3, 2).parallelism, suggest(13, 11, FIGURE_3, 2).means) == (13, "acq")
 
 
-def test_cbo_when_p_acq_of_figure_3_lies_in_an_unknown_region_then_p_lin_is_applied() -> None:
+def test_cbo_of_figure_3_applies_p_lin_in_an_unknown_region() -> None:
     assert suggest(13, 11, FIGURE_3, 1).parallelism == 11
     assert suggest(12, 11, FIGURE_3, 1).means == "lin"
 
@@ -65,17 +62,17 @@ def test_eq_5_when_levels_are_feasible_then_is_the_smallest() -> None:
     assert safe(mu, 400) is None
 
 
-def test_eq_5_when_mu_falls_in_between_then_still_takes_the_smallest_feasible() -> None:
+def test_eq_5_takes_the_smallest_feasible_where_mu_falls_in_between() -> None:
     assert safe(np.array([100.0, 20.0, 280.0, 90.0]), 95) == 1
 
 
-def test_eq_4_when_a_much_lower_level_is_likely_enough_then_dares_what_eq_5_does_not() -> None:
+def test_eq_4_dares_a_lower_level_that_is_likely_enough() -> None:
     mu, sigma = np.array([180.0, 190.0, 195.0, 280.0, 360.0]), np.full(5, 40.0)
     assert safe(mu, 200) == 4
     assert cei(mu, sigma, 200, observed=(5,)) == 1  # (5 - 1) * 0.31 beats (5 - 4) * 0.98
 
 
-def test_eq_4_when_nothing_below_is_likely_then_stays_at_the_minimal_feasible() -> None:
+def test_eq_4_stays_at_the_minimal_feasible_if_nothing_below_is_likely() -> None:
     mu, sigma = np.array([10.0, 20.0, 280.0, 360.0]), np.zeros(4)
     assert cei(mu, sigma, 200, observed=(3, 4)) == 3
 

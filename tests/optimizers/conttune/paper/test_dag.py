@@ -9,8 +9,8 @@ import pytest
 
 from include.model.decision import Memory, Proposal
 from include.model.signals import Bounds, Signals
+from optimizers.conformance.builders import APP, dag_signals, deployment, edges, observed, operator, source
 from optimizers.registry import create
-from tests.optimizers.builders import APP, dag_signals, deployment, edges, observed, operator, source
 
 POWER = {p: 100.0 * p**0.9 for p in range(1, 33)}
 P = {"split": 2, "count": 3}
@@ -55,7 +55,7 @@ def changes(proposal: Proposal) -> dict[str | None, int]:
     return {change.operator: change.value for change in proposal.changes}
 
 
-def test_big_when_under_provisioned_then_all_operators_go_to_the_highest_level_of_the_job() -> None:
+def test_big_lifts_all_operators_to_the_highest_level_of_the_job() -> None:
     history = {1: POWER[1], 6: POWER[6]}
     proposal, memory = ask(seen(400.0, passed=187.0, history=history))
     assert changes(proposal) == {"split": 6, "count": 6}
@@ -63,7 +63,7 @@ def test_big_when_under_provisioned_then_all_operators_go_to_the_highest_level_o
     assert (memory["apps"][APP]["p_max"], memory["apps"][APP]["phase"]) == (6, "big")
 
 
-def test_big_when_all_operators_are_at_p_max_then_it_is_doubled_and_not_before() -> None:
+def test_big_doubles_p_max_once_all_operators_have_it() -> None:
     p, history = {"split": 6, "count": 4}, {6: POWER[6]}
     proposal, memory = ask(seen(900.0, passed=500.0, p=p, history=history), p)
     assert changes(proposal) == {"count": 6}
@@ -73,13 +73,13 @@ def test_big_when_all_operators_are_at_p_max_then_it_is_doubled_and_not_before()
     assert memory["apps"][APP]["p_max"] == 12
 
 
-def test_big_when_an_operator_reached_the_bounds_then_says_that_lifting_is_exhausted() -> None:
+def test_big_at_the_bounds_says_that_lifting_is_exhausted() -> None:
     p = {"split": 32, "count": 32}
     proposal, _ = ask(seen(9000.0, passed=2000.0, p=p), p)
     assert (changes(proposal), proposal.reason_code) == ({}, "lifting_exhausted")
 
 
-def test_small_when_big_has_ended_then_every_operator_gets_the_least_level_for_its_own_rate() -> None:
+def test_small_gives_every_operator_the_least_level_for_its_own_rate() -> None:
     _, memory = ask(seen(400.0, passed=187.0))
     p = {"split": 32, "count": 32}
     proposal, memory = ask(seen(400.0, p=p, growth=1.5, slot_busy_ratio=0.9), p, memory)
@@ -87,7 +87,7 @@ def test_small_when_big_has_ended_then_every_operator_gets_the_least_level_for_i
     assert memory["apps"][APP]["phase"] == "idle"
 
 
-def test_small_when_one_operator_is_not_measured_then_the_others_are_sized() -> None:
+def test_small_sizes_the_others_if_one_operator_is_not_measured() -> None:
     p = {"split": 32, "count": 32}
     found = seen(400.0, p=p)
     app = found.apps[0]
@@ -108,7 +108,7 @@ def test_small_when_no_operator_is_measured_then_says_so_of_each() -> None:
     assert f"{APP}/split" in proposal.sentence and f"{APP}/count" in proposal.sentence
 
 
-def test_decision_thr_when_one_operator_changes_enough_then_all_changes_are_applied() -> None:
+def test_decision_thr_met_by_one_operator_applies_all_changes() -> None:
     p = {"split": 21, "count": 8}
     found = seen(POWER[20] - 1, p=p, growth=0.01)
     assert changes(ask(found, p)[0]) == {"split": 20, "count": 1}
@@ -116,13 +116,13 @@ def test_decision_thr_when_one_operator_changes_enough_then_all_changes_are_appl
     assert (changes(proposal), proposal.reason_code) == ({}, "below_decision_threshold")
 
 
-def test_lambda_when_known_then_the_true_arrival_rate_reaches_every_operator_at_once() -> None:
+def test_known_lambda_reaches_every_operator_at_once() -> None:
     proposal, _ = ask(seen(400.0, passed=187.0), preset="strong")
     assert changes(proposal) == {"split": 5, "count": 5}
     assert proposal.predicted["utilisation_ratio/count"] == pytest.approx(1200 / (3 * POWER[5]), rel=0.01)
 
 
-def test_ratios_when_a_look_is_throttled_then_it_does_not_change_what_was_learned() -> None:
+def test_ratios_do_not_learn_from_a_throttled_evaluation() -> None:
     _, memory = ask(seen(150.0, p=P), preset="strong")
     learned = memory["apps"][APP]["ratios"]
     assert ["split", "count", 3.0, 1] in learned
@@ -138,7 +138,7 @@ def test_ratios_when_looks_differ_then_are_their_running_mean() -> None:
     assert ["split", "count", 3.0, 3] in memory["apps"][APP]["ratios"]
 
 
-def test_stop_rule_when_no_operator_has_enough_unused_then_the_job_is_left_alone() -> None:
+def test_stop_rule_leaves_a_job_without_slack_alone() -> None:
     p = {"split": 5, "count": 5}
     found = seen(0.95 * POWER[5], p=p)
     assert ask(found, p, preset="strong")[0].reason_code == "slack_too_small"
@@ -146,7 +146,7 @@ def test_stop_rule_when_no_operator_has_enough_unused_then_the_job_is_left_alone
     assert changes(ask(freed, p, preset="strong")[0]) == {"count": 2}
 
 
-def test_stop_rule_when_a_step_was_made_for_this_load_then_no_other_follows() -> None:
+def test_stop_rule_allows_one_step_for_a_load() -> None:
     p = {"split": 9, "count": 9}
     proposal, memory = ask(seen(400.0, p=p), p, preset="strong")
     p = changes(proposal)
@@ -156,7 +156,7 @@ def test_stop_rule_when_a_step_was_made_for_this_load_then_no_other_follows() ->
     assert (changes(proposal), proposal.reason_code) == ({}, "step_sufficed")
 
 
-def test_operator_when_it_vanished_or_the_target_is_out_of_reach_then_the_outcome_is_defined() -> None:
+def test_operator_that_vanished_or_cannot_be_sized_has_an_outcome() -> None:
     proposal, _ = ask(seen(400.0), {**P, "rank": 2})
     assert (changes(proposal), proposal.reason_code) == ({}, "operator_vanished")
     p = {"split": 32, "count": 32}

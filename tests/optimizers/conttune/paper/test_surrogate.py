@@ -3,8 +3,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from optimizers.conttune.paper.options import parse
-from optimizers.conttune.paper.surrogate import curve, fit
+from optimizers.conttune.paper.options import ContTuneOptions
+from optimizers.conttune.paper.surrogate import fit, fit_curve
 from optimizers.conttune.paper.tuner import ContTune
 
 KINDS = ("rbf", "rbf_white")
@@ -26,27 +26,27 @@ def leave_one_out(kind: str) -> float:
     return float(np.mean(errors))
 
 
-def test_authors_gp_when_a_published_level_is_left_out_then_errs_as_the_note_says() -> None:
+def test_authors_gp_errs_on_a_published_level_left_out() -> None:
     assert leave_one_out("rbf") > 0.1
 
 
-def test_gp_with_noise_when_a_published_level_is_left_out_then_errs_by_a_few_percent() -> None:
+def test_gp_with_noise_predicts_a_published_level_within_a_few_percent() -> None:
     assert leave_one_out("rbf_white") < 0.04
 
 
-def test_authors_gp_when_asked_at_and_far_beyond_its_data_then_passes_through_it_and_falls_to_zero() -> None:
-    found = curve(training({1: 100.0, 2: 190.0, 3: 270.0}), "rbf", 60)
+def test_authors_gp_passes_through_its_data_and_falls_to_zero_beyond() -> None:
+    found = fit_curve(training({1: 100.0, 2: 190.0, 3: 270.0}), "rbf", 60)
     assert found is not None
     assert found.mean[:3] == pytest.approx([100, 190, 270], rel=0.01)
     assert found.mean[59] < 1.0 and found.std[59] > found.std[0]
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_estimator_when_refitted_from_a_proposals_training_then_is_the_curves(kind: str) -> None:
+def test_estimator_refitted_from_a_proposal_is_the_curves(kind: str) -> None:
     points = training({1: 100.0, 2: 187.0, 4: 350.0})
-    found = curve(points, kind, 4)
+    found = fit_curve(points, kind, 4)
     assert found is not None
-    assert ContTune(parse({"surrogate": kind})).model(points).predict([[1], [2], [4]]) == pytest.approx(
+    assert ContTune(ContTuneOptions.read({"surrogate": kind})).model(points).predict([[1], [2], [4]]) == pytest.approx(
         found.mean[[0, 1, 3]]
     )
 
@@ -64,12 +64,12 @@ def test_estimator_when_stored_then_holds_the_libraries_types_only() -> None:
     [{1: 100.0}, {1: 100.0, 2: 100.0, 3: 100.0}, {1: 1e-300, 2: 1e300}, {1: 5e-324}, {1: 1e308, 2: 1.7e308}],
 )
 def test_curve_when_observations_are_odd_then_is_finite_or_none(points: dict[int, float], kind: str) -> None:
-    found = curve(training(points), kind, 5)
+    found = fit_curve(training(points), kind, 5)
     assert found is None or (np.isfinite(found.mean).all() and (found.std >= 0).all())
 
 
 def test_columns_when_told_then_are_the_curve_with_its_band() -> None:
-    found = curve(training({1: 100.0, 2: 190.0}), "rbf_white", 5)
+    found = fit_curve(training({1: 100.0, 2: 190.0}), "rbf_white", 5)
     assert found is not None
     columns = found.columns()
     assert columns["parallelism"] == (1.0, 2.0, 3.0, 4.0, 5.0)

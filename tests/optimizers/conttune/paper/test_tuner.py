@@ -10,10 +10,9 @@ import pytest
 
 from include.model.decision import Memory, Proposal
 from include.model.signals import AppSignals, Bounds, Capacity
-from optimizers.conttune.reasons import SENTENCES, Reason
+from optimizers.conformance.builders import APP, app_signals, capacity, deployment, observed, signals, target
+from optimizers.conttune.messages import MESSAGES, Reason
 from optimizers.registry import create
-from tests.optimizers.builders import APP, app_signals, capacity, deployment, observed, signals
-from tests.optimizers.conformance import target
 
 POWER = {p: 100.0 * p**0.9 for p in range(1, 9)}
 
@@ -56,7 +55,7 @@ def test_big_when_under_provisioned_then_lifts_to_the_highest_level_known() -> N
     assert outcome(ask(busy(8, 500.0)), 8) == (8, "lifting_exhausted")
 
 
-def test_big_when_the_highest_level_known_is_beyond_new_bounds_then_keeps_within() -> None:
+def test_big_keeps_within_bounds_that_were_lowered() -> None:
     assert outcome(ask(busy(2, 180.0), {64: 5000.0}, bounds=Bounds(1, 8)), 2) == (8, "binary_lifting")
 
 
@@ -65,7 +64,7 @@ def test_big_when_nothing_was_ever_measured_then_lifts_all_the_same() -> None:
     assert outcome(ask(app), 2) == (4, "binary_lifting")
 
 
-def test_big_when_it_has_ended_then_small_follows_though_the_job_is_neither() -> None:
+def test_small_follows_big_though_the_job_is_neither() -> None:
     tuner = create("conttune", {})
     seen = signals(busy(2, 180.0), observed(POWER))
     _, memory = tuner.propose(seen, deployment(2), {})
@@ -98,26 +97,26 @@ def test_small_when_headroom_is_wanted_then_serves_lambda_with_it() -> None:
     assert target(ask(idle(8, 340.0), POWER, headroom=0.1), 8) == 5  # PA(5) = 426
 
 
-def test_small_when_a_backlog_shrinks_then_its_share_of_what_is_observed_does_not_count() -> None:
+def test_small_does_not_count_rows_that_come_from_the_backlog() -> None:
     app = idle(8, 340.0, processed_rows_per_s=600.0, backlog_growth_rows_per_s=-260.0)
     assert target(ask(app, POWER), 8) == 4
     hardly = idle(8, 340.0, processed_rows_per_s=360.0, backlog_growth_rows_per_s=-17.0)
     assert target(ask(hardly, POWER), 8) == 5
 
 
-def test_small_when_the_level_was_observed_then_sticks_until_unstick_frees_it() -> None:
+def test_small_sticks_to_an_observed_level_until_unstick_frees_it() -> None:
     sticky = {1: 100.0, 8: POWER[8]}  # between them the authors' GP falls far below both
     assert outcome(ask(idle(8, 450.0), sticky), 8) == (8, "well_provisioned")
     assert outcome(ask(idle(8, 450.0), sticky, unstick=True), 8) == (6, "over_provisioned")
 
 
-def test_small_when_freed_downward_then_never_to_a_level_that_was_seen_not_to_suffice() -> None:
+def test_unstick_never_leads_down_to_a_level_seen_not_to_suffice() -> None:
     seen = {1: 100.0, 6: 440.0, 8: POWER[8]}
     assert target(ask(idle(8, 450.0), seen, unstick=True, alpha=0), 8) == 7
     assert target(ask(idle(8, 450.0), {**seen, 7: 445.0}, unstick=True, alpha=0), 8) == 8
 
 
-def test_small_when_an_under_provisioned_job_would_be_kept_or_lowered_then_is_freed_upward() -> None:
+def test_unstick_leads_an_under_provisioned_job_up() -> None:
     odd = {2: 450.0, 4: 399.0}  # the lower level was measured on a better day
     app = app_signals(4, 400.0, capacity(4, 399.0), backpressured_ratio=1.0, slot_busy_ratio=0.9)
     assert target(ask(app, odd, known_arrival_rate=True), 4) == 2
@@ -166,7 +165,7 @@ def strong(app: AppSignals, memory: Memory | None = None, **options: Any) -> tup
     return tuner.propose(signals(app, observed(POWER)), deployment(app.slots), memory or {})
 
 
-def test_stop_rule_when_the_last_own_step_was_healthy_then_none_follows_until_the_load_changes() -> None:
+def test_stop_rule_lets_a_healthy_step_stand_until_the_load_changes() -> None:
     proposal, memory = strong(idle(8, 400.0))
     assert outcome(proposal, 8) == (5, "over_provisioned")
     assert target(strong(idle(8, 400.0), memory)[0], 8) == 5, "it was not made"
@@ -187,7 +186,7 @@ def test_stop_rule_when_little_is_unused_then_it_is_not_shaved_off() -> None:
     assert outcome(strong(idle(5, 0.85 * POWER[4]))[0], 5) == (4, "over_provisioned")
 
 
-def test_stop_rule_when_only_a_backlog_keeps_the_job_busy_then_nothing_is_taken_away() -> None:
+def test_stop_rule_takes_nothing_away_while_a_backlog_keeps_the_job_busy() -> None:
     assert outcome(strong(busy(8, 300.0))[0], 8) == (8, "at_maximum")
     assert outcome(strong(busy(6, 300.0))[0], 6) == (6, "no_higher_level")
     assert target(strong(busy(6, 300.0), stop_rule=False)[0], 6) == 4
@@ -229,7 +228,7 @@ def test_slots_when_outside_new_bounds_then_are_brought_inside() -> None:
     assert outcome(ask(idle(1, 5.0), POWER, bounds=Bounds(3, 4)), 1) == (3, "out_of_bounds")
 
 
-def test_slots_when_another_version_was_measured_than_is_current_then_settling() -> None:
+def test_slots_measured_at_another_version_count_as_settling() -> None:
     seen = signals(idle(2, 900.0))
     assert create("conttune", {}).propose(seen, deployment(4), {})[0].reason_code == "settling"
 
@@ -268,6 +267,6 @@ def test_sentence_when_down_then_reads_as_a_person_would_say_it() -> None:
 
 
 def test_sentences_when_listed_then_there_is_one_for_each_reason() -> None:
-    assert set(SENTENCES) == set(Reason)
-    for reason, text in SENTENCES.items():
+    assert set(MESSAGES) == set(Reason)
+    for reason, text in MESSAGES.items():
         assert re.fullmatch(r"[a-z_]+", reason.value) and text.endswith(".")

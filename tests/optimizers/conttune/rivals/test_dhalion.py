@@ -8,10 +8,18 @@ import pytest
 from include.model.decision import Memory, Proposal
 from include.model.errors import MillraceError
 from include.model.signals import Bounds, Edge, Signals
-from optimizers.conttune.rivals.dhalion import parse
+from optimizers.conformance.builders import (
+    app_signals,
+    capacity,
+    dag_signals,
+    deployment,
+    operator,
+    signals,
+    source,
+    target,
+)
+from optimizers.conttune.rivals.dhalion import DhalionOptions
 from optimizers.registry import create
-from tests.optimizers.builders import app_signals, capacity, dag_signals, deployment, operator, signals, source
-from tests.optimizers.conformance import target
 
 P = {"split": 4, "count": 4}
 
@@ -39,7 +47,7 @@ def changes(proposal: Proposal) -> dict[str | None, int]:
     return {change.operator: change.value for change in proposal.changes}
 
 
-def test_bottleneck_when_only_the_source_is_held_up_then_is_what_the_source_feeds() -> None:
+def test_bottleneck_is_what_a_held_up_source_feeds() -> None:
     proposal, _ = ask(chain(held=(0.5, 0.0)))
     assert changes(proposal) == {"split": 8}  # half of the time held up: 4 (1 + 0.5 / 0.5)
     assert proposal.reason_code == "backpressure_starts_here"
@@ -74,7 +82,7 @@ def test_scale_down_when_idle_and_nothing_is_held_up_then_takes_its_share() -> N
     assert changes(ask(chain(held=(0.0, 0.5), busy=(0.3, 0.9)))[0]) == {"count": 8}
 
 
-def test_scale_down_when_it_caused_backpressure_then_is_not_repeated_at_that_load() -> None:
+def test_scale_down_that_caused_backpressure_is_not_repeated() -> None:
     _, memory = ask(chain(busy=(0.3, 0.9)))
     p = {"split": 2, "count": 4}
     proposal, memory = ask(chain(held=(0.5, 0.0)), p, memory)
@@ -84,7 +92,7 @@ def test_scale_down_when_it_caused_backpressure_then_is_not_repeated_at_that_loa
     assert changes(ask(chain(busy=(0.2, 0.9), rate=80.0), memory=memory)[0]) == {"split": 2}
 
 
-def test_scale_down_when_it_went_well_then_goes_on_and_later_backpressure_does_not_bar_it() -> None:
+def test_scale_down_that_went_well_goes_on_after_later_backpressure() -> None:
     _, memory = ask(chain(busy=(0.3, 0.9)))
     p = {"split": 2, "count": 4}
     proposal, memory = ask(chain(busy=(0.5, 0.9)), p, memory)
@@ -94,7 +102,7 @@ def test_scale_down_when_it_went_well_then_goes_on_and_later_backpressure_does_n
     assert changes(ask(chain(busy=(0.5, 0.9)), p, memory)[0]) == {"split": 1}
 
 
-def test_scale_up_when_it_brought_no_more_rows_then_is_not_repeated_at_that_load() -> None:
+def test_scale_up_that_brought_no_more_rows_is_not_repeated() -> None:
     _, memory = ask(chain(held=(0.5, 0.0)))
     p = {"split": 8, "count": 4}
     proposal, memory = ask(chain(held=(0.5, 0.0), rate=101.0), p, memory)
@@ -133,5 +141,5 @@ def test_app_when_it_is_one_operator_then_its_own_backpressure_counts() -> None:
 )
 def test_value_when_not_allowed_then_is_told_with_key_and_range(name: str, value: Any, allowed: str) -> None:
     with pytest.raises(MillraceError, match=allowed) as told:
-        parse({name: value})
+        DhalionOptions.read({name: value})
     assert told.value.key == f"tuner.options.{name}"

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 import math
 from typing import Any
 
@@ -9,12 +10,17 @@ import pytest
 from include.model.decision import Memory
 from include.model.errors import MillraceError
 from include.model.signals import Bounds
-from optimizers.conttune.rivals.dragster import parse
-from optimizers.conttune.rivals.prices import MAX_PRICE, MAX_RATES, Notes, read, rounded, seen, written
-from optimizers.conttune.rivals.throughput import Point, bounds_over
+from optimizers.conformance.builders import app_signals, capacity, deployment, observed, signals, target
+from optimizers.conttune.rivals.dragster import (
+    MAX_PRICE,
+    MAX_RATES,
+    DragsterOptions,
+    OperatorMemory,
+    Point,
+    confidence_bounds,
+    rate_name,
+)
 from optimizers.registry import create
-from tests.optimizers.builders import APP, app_signals, capacity, deployment, observed, signals
-from tests.optimizers.conformance import target
 
 
 def power(p: int) -> float:
@@ -38,18 +44,18 @@ def tune(
 
 
 @pytest.mark.parametrize(("start", "rate"), [(1, 700.0), (32, 700.0), (4, 150.0), (2, 1000.0)])
-def test_levels_when_the_rate_stays_then_reach_the_least_that_suffices_and_stay(start: int, rate: float) -> None:
+def test_levels_at_a_steady_rate_reach_the_least_that_suffices(start: int, rate: float) -> None:
     tried, _ = tune(start, rate)
     assert tried[-1] == next(p for p in range(1, 33) if power(p) >= rate)
     assert len(tried) <= 6
 
 
-def test_levels_when_explored_upward_then_are_below_what_linear_scaling_suggests() -> None:
+def test_levels_explored_upward_stay_below_linear_scaling() -> None:
     tried, _ = tune(4, 900.0, looks=1)
     assert 4 < tried[-1] < 900 / (power(4) / 4)
 
 
-def test_rate_when_it_comes_again_then_its_own_measurements_are_reused_and_others_are_not() -> None:
+def test_rate_that_comes_again_reuses_its_own_measurements_only() -> None:
     first, memory = tune(1, 700.0)
     _, memory = tune(12, 100.0, memory)
     again, memory = tune(1, 700.0, memory)
@@ -57,7 +63,7 @@ def test_rate_when_it_comes_again_then_its_own_measurements_are_reused_and_other
     assert len(tune(1, 1000.0, memory)[0]) > 2
 
 
-def test_rates_when_they_share_a_model_then_what_was_measured_at_one_serves_the_other() -> None:
+def test_rates_that_share_a_model_share_their_measurements() -> None:
     def second(*, per_rate: bool) -> list[int]:
         tuner = create("dragster", {"per_rate": per_rate})
         known = observed({p: power(p) for p in range(1, 33)})
@@ -68,36 +74,35 @@ def test_rates_when_they_share_a_model_then_what_was_measured_at_one_serves_the_
     assert second(per_rate=True) != [12]
 
 
-def test_price_when_the_constraint_is_missed_then_rises_and_decays_with_slack() -> None:
-    notes = seen(Notes(0.0, {}), rate=100.0, p=1, ability=40.0, step=0.5)
-    assert notes.price == 0.0, "p was chosen for another rate"
-    notes = seen(notes, 100.0, 2, 80.0, 0.5)
-    assert notes.price == pytest.approx(0.1)
-    assert seen(notes, 100.0, 3, 110.0, 0.5).price == pytest.approx(0.05)
-    assert seen(notes, 100.0, 3, 900.0, 0.5).price == 0.0
-    assert seen(notes, 100.0, 3, 1.0, 5.0).price == MAX_PRICE
+def test_price_rises_while_the_constraint_is_missed_and_decays_with_slack() -> None:
+    memory = OperatorMemory().with_measurement(rate=100.0, p=1, ability=40.0, step=0.5)
+    assert memory.price == 0.0, "p was chosen for another rate"
+    memory = memory.with_measurement(100.0, 2, 80.0, 0.5)
+    assert memory.price == pytest.approx(0.1)
+    assert memory.with_measurement(100.0, 3, 110.0, 0.5).price == pytest.approx(0.05)
+    assert memory.with_measurement(100.0, 3, 900.0, 0.5).price == 0.0
+    assert memory.with_measurement(100.0, 3, 1.0, 5.0).price == MAX_PRICE
 
 
-def test_points_when_measured_again_then_are_averaged_by_rate_and_old_rates_forgotten() -> None:
-    notes = Notes(0.0, {})
+def test_points_are_averaged_by_rate_and_old_rates_forgotten() -> None:
+    memory = OperatorMemory()
     for ability in (100.0, 120.0):
-        notes = seen(notes, 50.0, 2, ability, 0.5)
-    assert notes.by_rate[rounded(50.0)] == {2: Point(110.0, 2)}
+        memory = memory.with_measurement(50.0, 2, ability, 0.5)
+    assert memory.by_rate[rate_name(50.0)] == {2: Point(110.0, 2)}
     for rate in range(100, 10_000, 11):
-        notes = seen(notes, float(rate), 2, 100.0, 0.5)
-    assert len(notes.by_rate) == MAX_RATES and rounded(50.0) not in notes.by_rate
+        memory = memory.with_measurement(float(rate), 2, 100.0, 0.5)
+    assert len(memory.by_rate) == MAX_RATES and rate_name(50.0) not in memory.by_rate
 
 
-def test_notes_when_written_then_are_read_back_and_junk_is_not() -> None:
-    notes = seen(seen(Notes(0.0, {}), 100.0, 2, 80.0, 0.5), 300.0, 3, 90.0, 0.5)
-    assert read(written({APP: notes})) == {APP: notes}
-    assert read(
-        {APP: {"price": "x", "by_rate": [["1", [[0, 1, 1], ["x"], [2, -1.0, 1], [2, 5.0, 1]]], [3], "ab"]}}
-    ) == {APP: Notes(0.0, {"1": {2: Point(5.0, 1)}})}
+def test_memory_when_stored_then_is_read_back_and_junk_is_not() -> None:
+    memory = OperatorMemory().with_measurement(100.0, 2, 80.0, 0.5).with_measurement(300.0, 3, 90.0, 0.5)
+    assert OperatorMemory.read(json.loads(json.dumps(memory.to_json()))) == memory
+    junk = {"price": "x", "by_rate": [["1", [[0, 1, 1], ["x"], [2, -1.0, 1], [2, 5.0, 1]]], [3], "ab"]}
+    assert OperatorMemory.read(junk) == OperatorMemory(0.0, {"1": {2: Point(5.0, 1)}})
 
 
-def test_bound_when_a_higher_level_was_measured_then_no_lower_one_is_believed_to_process_more() -> None:
-    believed = bounds_over({4: Point(400.0), 8: Point(410.0)}, 16, 2.0)
+def test_bound_of_a_level_is_never_above_a_higher_measured_one() -> None:
+    believed = confidence_bounds({4: Point(400.0), 8: Point(410.0)}, 16, 2.0)
     assert believed is not None
     mean, upper = believed
     assert (mean <= upper + 1e-9).sum() >= 8
@@ -106,7 +111,7 @@ def test_bound_when_a_higher_level_was_measured_then_no_lower_one_is_believed_to
 
 
 def test_bound_when_points_vanish_in_floating_point_then_there_is_none() -> None:
-    assert bounds_over({3: Point(5e-324)}, 8, 1.0) is None
+    assert confidence_bounds({3: Point(5e-324)}, 8, 1.0) is None
 
 
 def test_sentence_when_a_level_is_aimed_at_then_tells_the_aim() -> None:
@@ -129,5 +134,5 @@ def test_sentence_when_a_level_is_aimed_at_then_tells_the_aim() -> None:
 )
 def test_value_when_not_allowed_then_is_told_with_key_and_range(name: str, value: Any, allowed: str) -> None:
     with pytest.raises(MillraceError, match=allowed) as told:
-        parse({name: value})
+        DragsterOptions.read({name: value})
     assert told.value.key == f"tuner.options.{name}"

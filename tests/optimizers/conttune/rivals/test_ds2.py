@@ -8,9 +8,7 @@ import pytest
 from include.model.decision import Proposal
 from include.model.errors import MillraceError
 from include.model.signals import Bounds, Edge, OperatorSignals, Signals
-from optimizers.conttune.rivals.ds2 import parse
-from optimizers.registry import create
-from tests.optimizers.builders import (
+from optimizers.conformance.builders import (
     app_signals,
     capacity,
     dag_signals,
@@ -19,8 +17,10 @@ from tests.optimizers.builders import (
     operator,
     signals,
     source,
+    target,
 )
-from tests.optimizers.conformance import target
+from optimizers.conttune.rivals.ds2 import Ds2Options
+from optimizers.registry import create
 
 P = {"op1": 1, "op2": 1}
 PUBLISHED = {"rates": "producer", "known_arrival_rate": False}
@@ -80,14 +80,14 @@ def split_in_two(arrival: float = 100.0) -> Signals:
     return dag_signals(told, links, bounds=Bounds(1, 64))
 
 
-def test_rates_when_an_output_is_split_then_only_the_consumers_side_counts_it_right() -> None:
+def test_rates_of_a_split_output_are_right_on_the_consumers_side_only() -> None:
     p = {"op1": 1, "op2": 1, "op3": 1}
     # the source passed 90 of 100 and op1 received 45 of them: 50 of 100, of which op2 gets 2 a row and op3 4
     assert levels(ask(split_in_two(), p), p) == (1, 1, 2)
     assert levels(ask(split_in_two(), p, rates="producer"), p) == (2, 8, 8)
 
 
-def test_source_when_its_arrival_rate_is_to_be_ignored_then_it_would_emit_its_output_ability() -> None:
+def test_source_whose_arrival_is_ignored_would_emit_its_output_ability() -> None:
     p = {"op1": 1, "op2": 1, "op3": 1}
     doubled = split_in_two(arrival=400.0)
     assert levels(ask(doubled, p), p) == (4, 4, 8)
@@ -124,14 +124,14 @@ def p_values(p: dict[str, int]) -> tuple[int, ...]:
     return tuple(p.values())
 
 
-def test_operator_when_it_was_not_measured_then_stays_and_those_behind_it_are_still_reached() -> None:
+def test_operator_not_measured_stays_and_those_behind_it_are_reached() -> None:
     told = [source("lines", 100.0), operator("op1", 1, 100.0, None), operator("op2", 1, 100.0, 30.0)]
     seen = dag_signals(told, edges("lines>op1 op1>op2", {"lines": 100.0, "op1": 100.0}))
     assert levels(ask(seen)) == (1, 4)
     assert levels(ask(seen, rates="producer")) == (1, 1)  # what it would emit is not known
 
 
-def test_stop_rule_when_a_step_was_made_for_this_load_then_scatter_does_not_move_it() -> None:
+def test_stop_rule_keeps_scatter_from_moving_a_step() -> None:
     tuner = create("ds2", {"stop_rule": True})
 
     def look(p: int, rate: float, ability: float, held: float = 0.0) -> Signals:
@@ -172,5 +172,5 @@ def test_sentence_when_an_operator_is_scaled_then_tells_rate_and_ability() -> No
 )
 def test_value_when_not_allowed_then_is_told_with_key_and_range(name: str, value: Any, allowed: str) -> None:
     with pytest.raises(MillraceError, match=allowed) as told:
-        parse({name: value})
+        Ds2Options.read({name: value})
     assert told.value.key == f"tuner.options.{name}"

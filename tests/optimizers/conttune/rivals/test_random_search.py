@@ -8,10 +8,19 @@ import pytest
 from include.model.decision import Memory
 from include.model.errors import MillraceError
 from include.model.signals import Bounds, Signals
-from optimizers.conttune.rivals.random_search import parse
+from optimizers.conformance.builders import (
+    app_signals,
+    capacity,
+    dag_signals,
+    deployment,
+    edges,
+    operator,
+    signals,
+    source,
+    target,
+)
+from optimizers.conttune.rivals.random_search import RandomSearchOptions
 from optimizers.registry import create
-from tests.optimizers.builders import app_signals, capacity, dag_signals, deployment, edges, operator, signals, source
-from tests.optimizers.conformance import target
 
 
 def power(p: int) -> float:
@@ -39,7 +48,7 @@ def search(p: dict[str, int], rate: float, **options: Any) -> list[dict[str, int
     raise AssertionError("the search did not end")
 
 
-def test_search_when_it_ends_then_every_operator_suffices_and_the_level_below_would_not_by_linear_scaling() -> None:
+def test_search_ends_at_levels_of_which_the_next_lower_would_not_do() -> None:
     tried = search({"split": 1, "count": 16}, 700.0, tolerance=0.0)
     assert set(tried[-1].values()) == {9}  # PA(9) = 722
     assert len(tried) > 2
@@ -47,7 +56,7 @@ def test_search_when_it_ends_then_every_operator_suffices_and_the_level_below_wo
     assert len(set(map(str, tried))) > 2
 
 
-def test_search_when_an_operator_has_its_level_then_only_the_others_are_drawn() -> None:
+def test_search_draws_only_operators_that_lack_their_level() -> None:
     assert {configuration["split"] for configuration in search({"split": 9, "count": 1}, 700.0)} == {9}
 
 
@@ -56,7 +65,7 @@ def test_search_when_p_max_is_set_then_nothing_above_is_tried() -> None:
     assert max(max(configuration.values()) for configuration in tried) <= 4
 
 
-def test_draws_when_repeated_from_the_same_memory_then_are_the_same_and_another_seed_has_others() -> None:
+def test_draws_follow_from_memory_and_seed() -> None:
     start = {"split": 1, "count": 1}
     assert search(start, 700.0) == search(start, 700.0)
     assert search(start, 700.0) != search(start, 700.0, seed=2)
@@ -66,9 +75,7 @@ def test_draws_when_repeated_from_the_same_memory_then_are_the_same_and_another_
     ("options", "expected"),
     [({}, "random_trial"), ({"known_arrival_rate": False}, "well_provisioned")],
 )
-def test_lambda_when_known_then_is_what_arrives_and_else_what_is_processed(
-    options: dict[str, Any], expected: str
-) -> None:
+def test_lambda_is_what_arrives_if_known_else_what_is_processed(options: dict[str, Any], expected: str) -> None:
     seen = signals(app_signals(2, 500.0, capacity(2, 180.0), processed_rows_per_s=170.0))
     assert create("random", options).propose(seen, deployment(2), {})[0].reason_code == expected
 
@@ -91,5 +98,5 @@ def test_bounds_when_they_leave_one_level_then_nothing_is_drawn() -> None:
 )
 def test_value_when_not_allowed_then_is_told_with_key_and_range(name: str, value: Any, allowed: str) -> None:
     with pytest.raises(MillraceError, match=allowed) as told:
-        parse({name: value})
+        RandomSearchOptions.read({name: value})
     assert told.value.key == f"tuner.options.{name}"

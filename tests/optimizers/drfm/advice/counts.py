@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from include.model.admission import StreamCounts
 from include.model.decision import Memory, Proposal
 from include.model.signals import Signals
+from optimizers.conformance.builders import app_signals, deployment, signals
 from optimizers.registry import admission
-from tests.optimizers.builders import app_signals, deployment, signals
 
 HOUR_S = 3600
 MIDNIGHT = datetime(2013, 1, 1, tzinfo=UTC)

@@ -10,9 +10,9 @@ from hypothesis.extra import numpy as hnp
 
 from include.model.codec import to_json
 from include.model.deployment import NOWHERE
+from optimizers.conformance.builders import deployment
 from optimizers.drfm.advice.tables import onto_tables
 from optimizers.registry import admission
-from tests.optimizers.builders import deployment
 from tests.optimizers.drfm.advice.counts import counts, histories, look
 
 

@@ -1,0 +1,101 @@
+"""What an optimizer is, and all that one needs of Millrace: import it from here.
+
+An optimizer is a class with the attribute ``Options``, a subclass of :class:`Options`; it is made with an instance of
+that and answers ``propose``. :mod:`optimizers.registry` makes it known by name, :mod:`optimizers.conformance` tests it,
+and ``docs/optimizers.md`` shows a complete one.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from types import NoneType, UnionType
+from typing import Any, ClassVar, Literal, Self, Union, get_args, get_origin
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic.fields import FieldInfo
+
+from include.model.decision import Memory, Proposal
+from include.model.deployment import Change, Deployment
+from include.model.errors import MillraceError
+from include.model.protocols import HasModel, Optimizer
+from include.model.signals import Signals
+
+__all__ = [
+    "Change",
+    "Deployment",
+    "HasModel",
+    "Memory",
+    "MillraceError",
+    "Optimizer",
+    "Options",
+    "Proposal",
+    "Signals",
+]
+
+
+class Options(BaseModel):
+    """Base of an optimizer's options: each a pydantic field with a default and its range.
+
+    Types are strict: ``"0.1"`` and ``true`` are no numbers. A check over several fields is a ``model_validator`` that
+    raises a :class:`MillraceError` of its own.
+
+    Attributes:
+        section: Key of the spec that the options stand under; errors name it.
+
+    Raises:
+        MillraceError: On construction, if a name is unknown, or a value of a wrong type or out of range; with key,
+            value, allowed range and remedy.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, allow_inf_nan=False)
+    section: ClassVar[str] = "tuner.options"
+
+    def __init__(self, **given: Any) -> None:
+        try:
+            super().__init__(**given)
+        except ValidationError as error:
+            raise _refusal(type(self), error) from None
+
+    @classmethod
+    def read(cls, given: Mapping[Any, Any]) -> Self:
+        """Return the options that a section of a spec holds; what is absent has its default."""
+        return cls(**{str(name): value for name, value in given.items()})
+
+
+def _refusal(model: type[Options], error: ValidationError) -> MillraceError:
+    """Return the first of pydantic's errors as people read it."""
+    first = error.errors(include_url=False)[0]
+    location = first["loc"]
+    key = ".".join((model.section, *map(str, location)))
+    if first["type"] == "extra_forbidden" and len(location) == 1:
+        allowed = ", ".join(sorted(model.model_fields))
+        return MillraceError(key, first["input"], allowed, "Remove the option or correct its name.")
+    field = model.model_fields.get(str(location[0])) if len(location) == 1 else None
+    allowed = (field and allowed_values(field)) or first["msg"].removeprefix("Value error, ")
+    if first["type"] == "missing":
+        return MillraceError(key, None, allowed, "Set it.")
+    return MillraceError(key, first["input"], allowed, "Set an allowed value.")
+
+
+def allowed_values(field: FieldInfo) -> str | None:
+    """Return what a field may be set to, for people; None unless it is a word, a switch or a number."""
+    kind: Any = field.annotation
+    if get_origin(kind) in (Union, UnionType):
+        kind = next(k for k in get_args(kind) if k is not NoneType)
+    if get_origin(kind) is Literal:
+        return ", ".join(map(str, get_args(kind)))
+    if kind is bool:
+        return "true or false"
+    return _range(kind, field) if kind in (int, float) else None
+
+
+def _range(kind: type, field: FieldInfo) -> str:
+    names = ("ge", "gt", "le", "lt", "allow_inf_nan")
+    limits = {name: getattr(m, name) for m in field.metadata for name in names if hasattr(m, name)}
+    low, high = limits.get("ge", limits.get("gt", -math.inf)), limits.get("le", limits.get("lt", math.inf))
+    if kind is int and high == math.inf:
+        return "a whole number" if low == -math.inf else f"a whole number >= {low + ('gt' in limits):g}"
+    closed = "le" in limits or (high == math.inf and limits.get("allow_inf_nan"))
+    ends = f"{'[' if 'ge' in limits else '('}{low:g}, {high:g}{']' if closed else ')'}"
+    return f"a {'whole ' if kind is int else ''}number in {ends}"

@@ -1,0 +1,234 @@
+"""Situations that an optimizer may be asked in, as Hypothesis draws them: Signals, and the Deployment that runs.
+
+They are of any kind that the quality gate would let pass, missing figures included.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import fields, is_dataclass, replace
+from datetime import timedelta
+from typing import Any
+
+from hypothesis import strategies as st
+
+from include.model.admission import StreamCounts
+from include.model.deployment import Deployment
+from include.model.join import JoinSettings, JoinSignals
+from include.model.placement import KeyGroups
+from include.model.signals import Bounds, Edge, Objective, Signals
+from optimizers.conformance.builders import (
+    APP,
+    NOON,
+    app_signals,
+    capacity,
+    dag_signals,
+    deployment,
+    observed,
+    operator,
+    signals,
+    source,
+)
+
+Situation = tuple[Signals, Deployment]
+Draw = Callable[[st.SearchStrategy[Any]], Any]
+
+MAX_SLOTS = 8
+RATIOS = st.none() | st.floats(0, 1)
+RATES = st.none() | st.floats(0, 5000)
+ROWS = st.none() | st.integers(0, 500_000)
+DAGS = {
+    "chain": ("lines", "lines>split split>count"),
+    "join": ("left right", "left>filter filter>join right>join join>sink"),
+    "diamond": ("events", "events>parse parse>left parse>right left>merge right>merge"),
+}
+"""Sources and edges of some jobs."""
+
+
+@st.composite
+def histories(draw: st.DrawFn) -> dict[int, list[float]]:
+    """Draw levels that follow a power law with noise; they may be none at all."""
+    unit, exponent = draw(st.floats(5, 500)), draw(st.floats(0.0, 1.0))
+    chosen = draw(st.lists(st.integers(1, MAX_SLOTS), max_size=4, unique=True))
+    noise = st.floats(0.9, 1.1)
+    return {p: [unit * p**exponent * draw(noise) for _ in range(draw(st.integers(1, 3)))] for p in chosen}
+
+
+@st.composite
+def apps(draw: st.DrawFn) -> Situation:
+    """Draw an app that is sized as a whole."""
+    low = draw(st.integers(1, MAX_SLOTS))
+    bounds = Bounds(low, draw(st.integers(low, MAX_SLOTS)))
+    slots = draw(st.integers(bounds.min_slots, bounds.max_slots))
+    history = draw(histories())
+    ran = draw(st.none() | st.integers(1, slots))
+    measured = None
+    is_fitted = draw(st.booleans())
+    if history and is_fitted:
+        p = draw(st.sampled_from(sorted(history)))
+        measured = capacity(p, history[p][-1] * draw(st.floats(0.95, 1.05)), draw(st.floats(0, 10)))
+    app = app_signals(
+        slots,
+        draw(RATES),
+        measured,
+        parallelism=ran,
+        source_splits=draw(st.booleans()),
+        processed_rows_per_s=draw(RATES),
+        backlog_rows=draw(ROWS),
+        restart_lag_rows=draw(ROWS),
+        backpressured_ratio=draw(RATIOS),
+        slot_busy_ratio=draw(RATIOS),
+        batches=draw(st.integers(0, 9)),
+    )
+    objective = Objective(draw(st.floats(0.3, 1)), draw(st.floats(1, 60)), draw(st.floats(10, 300)))
+    seen = signals(app, observed(history), bounds, objective, settling=draw(st.booleans()))
+    return seen, deployment(slots)
+
+
+@st.composite
+def dags(draw: st.DrawFn) -> Situation:
+    """Draw an app whose operators have a p each."""
+    sources, pairs = draw(st.sampled_from(sorted(DAGS.values())))
+    links = [tuple(pair.split(">")) for pair in pairs.split()]
+    sized = list(dict.fromkeys(name for link in links for name in link if name not in sources.split()))
+    low = draw(st.integers(1, MAX_SLOTS))
+    bounds = Bounds(low, draw(st.integers(low, MAX_SLOTS)))
+    parallelism = {name: draw(st.integers(bounds.min_slots, bounds.max_slots)) for name in sized}
+    history, operators = {name: draw(histories()) for name in sized}, []
+    for name in sized:
+        known = history[name].get(parallelism[name])
+        ability = draw(st.none() | st.floats(1, 5000)) if known is None else known[-1] * draw(st.floats(0.95, 1.05))
+        changes = {"busy_ratio": draw(RATIOS), "backpressured_ratio": draw(RATIOS), "output_ability": draw(RATES)}
+        operators.append(operator(name, draw(st.none() | st.just(parallelism[name])), draw(RATES), ability, **changes))
+    for name in sources.split():
+        operators.append(source(name, draw(RATES), draw(RATES), backpressured_ratio=draw(RATIOS)))
+    points = [p for name in sized for p in observed(history[name], operator=f"{APP}/{name}")]
+    seen = dag_signals(
+        draw(st.permutations(operators)),
+        [Edge(producer, consumer, draw(RATES)) for producer, consumer in draw(st.permutations(links))],
+        tuple(points),
+        bounds=bounds,
+        settling=draw(st.booleans()),
+        backpressured_ratio=draw(RATIOS),
+        slot_busy_ratio=draw(RATIOS),
+        backlog_rows=draw(ROWS),
+        backlog_growth_rows_per_s=draw(st.none() | st.floats(-5000, 5000)),
+    )
+    return seen, deployment(seen.apps[0].slots, parallelism)
+
+
+def healthy_dag() -> Situation:
+    """Return a job of which every operator could do with less."""
+    parallelism = {"split": 4, "count": 4}
+    operators = (source("lines", 10.0), *(operator(name, 4, 10.0, 300.0) for name in parallelism))
+    links = (Edge("lines", "split", 10.0), Edge("split", "count", 10.0))
+    points = [p for name in parallelism for p in observed({1: 100.0, 4: 300.0}, operator=f"{APP}/{name}")]
+    seen = dag_signals(operators, links, tuple(points), slot_busy_ratio=0.03)
+    return seen, deployment(seen.apps[0].slots, parallelism)
+
+
+@st.composite
+def key_groups(draw: st.DrawFn) -> Situation:
+    """Draw a profile of up to 12 key groups of two operators, or none."""
+    n = draw(st.integers(0, 12))
+    pairs = [(i, j) for i in range(n // 2) for j in range(n // 2, n) if draw(st.booleans())]
+    groups = KeyGroups(
+        version=draw(st.integers(1, 3)),
+        since=NOON - timedelta(hours=1),
+        until=NOON,
+        operator=tuple("plane" if i < n // 2 else "route" for i in range(n)),
+        key_group=tuple(range(n)),
+        app=(APP,) * n,
+        rows_per_s=tuple(draw(st.floats(0, 1000)) for _ in range(n)),
+        bytes_per_s=tuple(draw(st.floats(0, 1e6)) for _ in range(n)),
+        cpu_ratio=tuple(draw(st.none() | st.floats(0, 1)) for _ in range(n)),
+        state_bytes=tuple(draw(st.none() | st.integers(0, 10**9)) for _ in range(n)),
+        producer=tuple(i for i, _ in pairs),
+        consumer=tuple(j for _, j in pairs),
+        flow_rows_per_s=tuple(draw(st.floats(0, 100)) for _ in pairs),
+    )
+    seen, current = signals(app_signals(2, 100.0, None)), deployment(2)
+    return replace(seen, key_groups=draw(st.sampled_from([groups, groups, None]))), current
+
+
+@st.composite
+def streams(draw: st.DrawFn) -> Situation:
+    """Draw some hours of up to 4 input streams, or nothing new."""
+    names = sorted(draw(st.lists(st.sampled_from("abcdef"), min_size=1, max_size=4, unique=True)))
+    hours, first = draw(st.integers(1, 8)), draw(st.integers(0, 3))
+    cells = [(t, i) for t in range(hours) for i in range(len(names)) if draw(st.booleans())]
+    midnight = NOON - timedelta(hours=12)
+    counts = StreamCounts(
+        version=draw(st.integers(1, 3)),
+        since=midnight + timedelta(hours=first),
+        until=midnight + timedelta(hours=first + hours),
+        period_s=3600,
+        stream=tuple(names),
+        period=tuple(t for t, _ in cells),
+        index=tuple(i for _, i in cells),
+        rows=tuple(draw(st.none() | st.integers(1, 3000)) for _ in cells),
+    )
+    seen, current = signals(app_signals(2, 100.0, None)), deployment(2)
+    return replace(seen, streams=draw(st.sampled_from([counts, counts, None]))), current
+
+
+@st.composite
+def joins(draw: st.DrawFn) -> Situation:
+    """Draw a stream join, and what was measured of it, if anything."""
+    workers, slots = draw(st.integers(1, 8)), draw(st.integers(1, 8))
+    counts = st.none() | st.integers(0, 20_000)
+    until = NOON + timedelta(seconds=10 * draw(st.integers(0, 5)))
+    measured = JoinSignals(
+        workers=workers,
+        block=draw(st.integers(1, 2000)),
+        shed=draw(st.floats(0, 1)),
+        capacity=draw(st.integers(2, 2000)),
+        window_s=60.0,
+        window_tuples=tuple(draw(st.lists(st.none() | st.integers(0, 1200), max_size=10))),
+        offered=draw(counts),
+        offered_before=draw(counts),
+        until=until,
+        period_s=draw(st.floats(1, 60)),
+    )
+    bounds = Bounds(1, draw(st.integers(1, 8)))
+    seen = signals(app_signals(slots, 1.0, None), bounds=bounds, settling=draw(st.booleans()), until=until)
+    seen = replace(seen, join=draw(st.sampled_from([measured, measured, None])))
+    return seen, replace(deployment(slots), join=JoinSettings(workers, measured.block, measured.shed))
+
+
+def spoil(draw: Draw, value: Any, junk: Any) -> Any:
+    """Return a JSON value with something in it replaced by junk."""
+    if not value or not isinstance(value, dict | list) or draw(st.integers(0, 3)) == 0:
+        return junk
+    if isinstance(value, list):
+        at = draw(st.integers(0, len(value) - 1))
+        return [spoil(draw, v, junk) if i == at else v for i, v in enumerate(value)]
+    key = draw(st.sampled_from(sorted(value)))
+    return {k: spoil(draw, v, junk) if k == key else v for k, v in value.items()}
+
+
+def spoil_figure(draw: Draw, measured: Any) -> Any:
+    """Return a contract with one of its figures missing, where it may be, or no figure at all."""
+    names = [f.name for f in fields(measured) if _figures_of(getattr(measured, f.name))]
+    if not names:
+        return measured
+    name = draw(st.sampled_from(names))
+    value = getattr(measured, name)
+    if is_dataclass(value):
+        return replace(measured, **{name: spoil_figure(draw, value)})
+    optional = "None" in next(str(f.type) for f in fields(measured) if f.name == name)
+    wrong = draw(st.sampled_from([float("nan"), float("inf"), -1.0, *([None] if optional else [])]))
+    if not isinstance(value, tuple):
+        return replace(measured, **{name: wrong})
+    at = draw(st.integers(0, len(value) - 1))
+    item = spoil_figure(draw, value[at]) if is_dataclass(value[at]) else wrong
+    return replace(measured, **{name: (*value[:at], item, *value[at + 1 :])})
+
+
+def _figures_of(value: Any) -> bool:
+    """Say whether a field holds figures that may have gone wrong."""
+    if isinstance(value, tuple):
+        return bool(value) and _figures_of(value[0])
+    return isinstance(value, float) or (
+        is_dataclass(value) and any(_figures_of(getattr(value, f.name)) for f in fields(value))
+    )

@@ -1,0 +1,180 @@
+"""One operator in one evaluation: all that sizing it takes, put together once, computed where it is asked for."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from functools import cached_property
+
+from scipy.special import stdtrit
+
+from include.model.signals import Bounds, Observation
+from optimizers.conttune.demand import Demand
+from optimizers.conttune.job import Operator
+from optimizers.conttune.levels import Level, find_ceiling, nearest, observed_levels, training_columns
+from optimizers.conttune.options import FlowOptions
+from optimizers.conttune.sizing import Columns
+from optimizers.conttune.state import OperatorState
+from optimizers.conttune.surrogate import Curve, draw_curve, fit
+
+ESCALATION = 0.5
+"""Share by which the room grows with each own step in a row that was too small."""
+
+
+@dataclass(frozen=True)
+class OperatorContext:
+    """One operator in one evaluation.
+
+    Attributes:
+        operator: The operator; one that can be sized.
+        bounds: Allowed p.
+        demand: What it is sized for.
+        room: What it is sized for over what it has to process now, >= 1.
+        variance: Relative variance of that.
+        observations: Its own, oldest first, this evaluation's included, as they would be measured today.
+        state: What is remembered of it, the present fixed cost included.
+        time: Time of the evaluation (UTC).
+        options: Flow's.
+        operators: Operators of the job that can be sized, >= 1: all together have to suffice.
+    """
+
+    operator: Operator
+    bounds: Bounds
+    demand: Demand
+    room: float
+    variance: float
+    observations: Sequence[Observation]
+    state: OperatorState
+    time: datetime
+    options: FlowOptions
+    operators: int
+
+    @property
+    def now(self) -> int:
+        """The p that is set."""
+        return self.operator.now or 1
+
+    @property
+    def effective(self) -> int:
+        """The p that really runs: fewer tasks than slots leave slots idle."""
+        ran = self.operator.ran
+        return min(ran, self.now) if self.options.source_splits and ran is not None else self.now
+
+    @cached_property
+    def here(self) -> Level | None:
+        """What was observed at the p that runs."""
+        own = [o for o in self.observations if o.parallelism == self.effective]
+        return observed_levels(own, self.options.top_k)[0] if own else None
+
+    @cached_property
+    def levels(self) -> tuple[Level, ...]:
+        """All observed levels by rising p."""
+        return observed_levels(self.observations, self.options.top_k)
+
+    @property
+    def is_known(self) -> bool:
+        """True if any level was observed."""
+        return bool(self.observations)
+
+    @cached_property
+    def training(self) -> Columns:
+        """The points that the surrogate is fitted on."""
+        return training_columns(self.levels)
+
+    @cached_property
+    def curve(self) -> Curve:
+        """The model over all levels that matter; needs an observed level."""
+        highest = max(self.bounds.max_slots, self.now)
+        return draw_curve(fit(self.training, self.options), self.levels, highest, self._deviations, self.variance)
+
+    @property
+    def _deviations(self) -> float:
+        """Standard deviations below the mean at which a level must still suffice; more after failures.
+
+        The tails are those of Student's t: what one or two levels say of all others is less sure than it looks.
+        """
+        certainty = (1 - self.options.risk) ** (1 / self.operators)
+        deviations = float(stdtrit(len(self.levels) + 1, certainty))
+        return deviations * (1 + ESCALATION * self.state.failures)
+
+    @cached_property
+    def ability_now(self) -> float:
+        """PA of the level that runs, rows a second: as observed there, or else the model's."""
+        return self.here.ability if self.here is not None else self.curve.at(self.effective)
+
+    @property
+    def error_now(self) -> float:
+        """Relative error of the above."""
+        if self.here is None:
+            return float(self.curve.std[min(self.effective, len(self.curve.std)) - 1])
+        return self.here.error / self.here.ability
+
+    @property
+    def rate(self) -> float:
+        """Rows a second that it has to process now, without the room that it is sized with."""
+        return self.demand.rate / self.room
+
+    @property
+    def required_now(self) -> float:
+        """PA that makes the present p feasible, rows a second."""
+        return self.demand.required_at(self.effective)
+
+    @property
+    def sustained_now(self) -> float:
+        """Rate that the level that runs sustains, rows a second: PA, or less where batches are limited."""
+        return self.demand.sustained(self.ability_now, self.effective)
+
+    @property
+    def load_ratio(self) -> float:
+        """What is required over what the present level can do."""
+        return self.required_now / self.ability_now
+
+    @cached_property
+    def ceiling(self) -> int | None:
+        """The level beyond which more was measured to bring nothing; None if none is known."""
+        if self.options.ineffective_thr == 0 or len(self.levels) < 2:
+            return None
+        return find_ceiling(self.levels, self.time, self.options)
+
+    def is_too_small(self, growing: bool) -> bool:
+        """Say whether the present level does not suffice.
+
+        Args:
+            growing: The backlog grows: measured figures get no benefit of the doubt.
+        """
+        if self.demand.micro_batch:
+            required = self.demand.required_at(self.effective, self.options.tolerance)
+            return required / self.room > self.ability_now * self._spendable
+        doubt = 0.0 if growing else 2 * math.hypot(self.error_now, math.sqrt(self.variance))
+        return self.load_ratio / self.room > self._spendable * (1 + doubt)
+
+    @property
+    def _spendable(self) -> float:
+        """How far a load may exceed what is planned for before that is too much, >= 1."""
+        target = self.demand.objective.target_utilisation
+        return 1 + self.options.spend * (1 - target) / target
+
+    @cached_property
+    def wanted(self) -> int:
+        """The least level that suffices for sure within the bounds, or the highest sensible one if none does."""
+        low, high = self.bounds.min_slots, self.bounds.max_slots
+        reachable = min(high, self._reach)
+        if self.ceiling is not None:
+            reachable = min(reachable, max(self.ceiling, low))
+        least = self.curve.least(self.demand.required(self.curve.parallelism))
+        return min(max(high if least is None else least, low), max(reachable, low))
+
+    @property
+    def _reach(self) -> int:
+        """The highest level that a step may lead to: ``reach`` times what linear scaling suggests."""
+        base = nearest(self.levels, self.effective)
+        linear = base.parallelism * self.demand.required_at(base.parallelism) / base.ability
+        highest = max(linear, self.levels[-1].parallelism, self.now)
+        return math.ceil(min(self.options.reach * highest, 2.0**31))
+
+    @property
+    def is_starved(self) -> bool:
+        """True if fewer tasks than slots ran: more slots would find no work."""
+        return self.options.source_splits and self.effective < self.now

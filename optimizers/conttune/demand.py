@@ -1,0 +1,158 @@
+"""What an operator has to process: lambda, and what target, latency goal and backlog make of it.
+
+Symbols:
+    lambda   rows a second that arrive
+    o(p)     fixed cost of a micro-batch, seconds
+    rho      lambda / PA(p)
+
+The paper asks for PA(p) >= lambda (Eq. 2). Where operators own their slots, p is feasible where
+PA(p) >= lambda / target_utilisation. Where batches have a fixed cost (``micro_batch``) p is feasible where
+rho <= target_utilisation and a batch's duration o(p) / (1 - rho) <= max_lag_s, that is
+rho <= u(p) = min(target, 1 - o(p) / max_lag_s), so
+    PA(p) >= lambda / u(p)                                                                            (1)
+With ``catch_up`` the backlog has to drain in time as well, at which the app may be fully busy:
+    PA(p) >= lambda + excess / catch_up_s                                                             (2)
+The greater of both is required. Room for (1) drains a small backlog by itself, hence the greater and not the sum.
+
+Where a batch holds at most x rows (``maxFilesPerTrigger`` and the like), o(p) is paid every x rows however many wait:
+a rate r is sustained where x / (o + x / PA) >= r, that is
+    PA(p) >= r / (1 - r o / x)                                                                        (3)
+With lambda / target for r this is one more bound on the utilisation, u(p) <= target - lambda o / x.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from statistics import fmean
+
+import numpy as np
+from numpy.typing import NDArray
+
+from include.model.signals import AppSignals, Objective
+from optimizers.conttune.job import Operator
+from optimizers.conttune.state import OperatorState
+
+Array = NDArray[np.float64]
+
+LEAST_UTILISATION = 0.05
+"""Where fixed cost alone eats nearly all of a limited batch's time, slots are sought for this, not infinitely many."""
+
+DRAINED_SHARE = 0.1
+"""A backlog that is gone within this share of catch_up_s by itself counts as drained."""
+
+
+@dataclass(frozen=True)
+class Demand:
+    """What has to be processed.
+
+    Attributes:
+        rate: lambda, rows a second, >= 0.
+        waiting: Rows that wait beyond what a batch at the planned load leaves behind.
+        excess: Those of them that Millrace's own last restart did not cause.
+        objective: The owner's.
+        fixed_s: o(p) by observed level, seconds.
+        micro_batch: Batches have a fixed cost; otherwise PA(p) >= lambda / target_utilisation alone is asked.
+        catch_up: Condition (2).
+        batch_rows: x, rows that a batch holds at most; None if it is not limited.
+    """
+
+    rate: float
+    waiting: float
+    excess: float
+    objective: Objective
+    fixed_s: Mapping[int, float] = field(default_factory=dict)
+    micro_batch: bool = True
+    catch_up: bool = True
+    batch_rows: int | None = None
+
+    def required(self, parallelism: Sequence[int] | NDArray[np.int_]) -> Array:
+        """Return the least PA that makes each p feasible, rows a second, shape (n,)."""
+        return np.array([self.required_at(int(p)) for p in parallelism])
+
+    def required_at(self, parallelism: int, tolerance: float = 0.0) -> float:
+        """Return the least PA that makes p feasible, rows a second.
+
+        Args:
+            parallelism: p.
+            tolerance: Share by which u(p) may be exceeded, as long as the app keeps up, >= 0.
+        """
+        planned = self.rate / min(1.0, self.highest_utilisation(parallelism) * (1 + tolerance))
+        if not self.catch_up:
+            return planned
+        drained = self.rate + self.excess / self.objective.catch_up_s
+        return max(planned, drained / max(LEAST_UTILISATION, 1.0 - self._limited(drained, parallelism)))
+
+    def highest_utilisation(self, parallelism: int) -> float:
+        """Return u(p), in (0, 1]; the target alone where no utilisation can meet the latency goal."""
+        target = self.objective.target_utilisation
+        if not self.micro_batch:
+            return target
+        room = self._room(parallelism)
+        limited = max(LEAST_UTILISATION, target - self._limited(self.rate, parallelism))
+        return min(target, room, limited) if room > 0 else min(target, limited)
+
+    def sustained(self, ability: float, parallelism: int) -> float:
+        """Return the rate that an app of this ability sustains, rows a second: less where batches are limited."""
+        return ability / (1.0 + self._limited(ability, parallelism))
+
+    def is_attainable(self, parallelism: int) -> bool:
+        """Say whether the latency goal can be met at all: o(p) < max_lag_s."""
+        return not self.micro_batch or self._room(parallelism) > 0
+
+    def fixed_at(self, parallelism: int) -> float | None:
+        """Return o(p) of the nearest level where it is known, seconds; None if it is known nowhere."""
+        if not self.fixed_s:
+            return None
+        return self.fixed_s[min(self.fixed_s, key=lambda p: (abs(p - parallelism), p))]
+
+    def is_draining(self, ability: float) -> bool:
+        """Say whether a backlog, whoever caused it, keeps an app that sustains this rate busy for a while."""
+        spare = max(0.0, ability - self.rate)
+        return self.catch_up and self.waiting > DRAINED_SHARE * self.objective.catch_up_s * spare
+
+    def _limited(self, rate: float, parallelism: int) -> float:
+        """Return r o / x, the share of time that fixed costs take at a rate; 0 where batches are not limited."""
+        if not self.batch_rows or not self.micro_batch:
+            return 0.0
+        return rate * (self.fixed_at(parallelism) or 0.0) / self.batch_rows
+
+    def _room(self, parallelism: int) -> float:
+        return 1.0 - (self.fixed_at(parallelism) or 0.0) / self.objective.max_lag_s
+
+
+def build_demand(
+    app: AppSignals,
+    operator: Operator,
+    rate: float,
+    state: OperatorState,
+    objective: Objective,
+    *,
+    catch_up: bool = True,
+) -> Demand:
+    """Return what an operator has to process.
+
+    Args:
+        app: Signals of its app; an unknown backlog counts as none.
+        operator: The operator. Where it is the whole app, batches have a fixed cost and stages take turns.
+        rate: lambda, rows a second, >= 0.
+        state: What is remembered of its batches.
+        objective: The owner's.
+        catch_up: Serve the backlog too.
+    """
+    means = {p: fmean(values) for p, values in state.fixed_s.items()}
+    whole = operator.id is None
+    plain = Demand(rate, 0.0, 0.0, objective, means, micro_batch=whole, catch_up=catch_up)
+    arrival, backlog = app.arrival_rows_per_s or 0.0, float(app.backlog_rows or 0)
+    left = arrival * _planned_duration_s(plain.fixed_at(app.slots), objective) if whole else 0.0
+    waiting = max(0.0, backlog - left)
+    excess = max(0.0, waiting - (app.restart_lag_rows or 0))
+    share = rate / arrival if arrival > 0 else 1.0
+    return replace(plain, waiting=waiting * share, excess=excess * share, batch_rows=state.batch_rows)
+
+
+def _planned_duration_s(fixed_s: float | None, objective: Objective) -> float:
+    """Return the longest batch that the objective plans for: what arrived meanwhile always waits when it ends."""
+    if fixed_s is None or objective.target_utilisation >= 1:
+        return objective.max_lag_s
+    return min(objective.max_lag_s, fixed_s / (1 - objective.target_utilisation))

@@ -1,0 +1,193 @@
+"""flow, the default tuner: one reconfiguration a change of load, and almost never one that is too small.
+
+An evaluation asks three questions. Does every operator suffice for what arrives? If not, all are sized at once, for the
+rate at the sources tells what each will have to take in (:mod:`.ratios`). If all suffice, would sizing free enough to
+be worth a reconfiguration? Otherwise nothing is touched. Sizes are the least levels that suffice with the accepted risk
+(:mod:`.context`), so that little knowledge means more room and not more steps.
+
+Reference:
+    Grown from [ContTune] Lian et al., PVLDB 2023. Deviations: the arrival rate is known without its Big phase; the
+    surrogate is a power law with a Gaussian process, taken at its lower bound instead of its mean; a step that is
+    healthy is left alone.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from datetime import datetime
+from typing import Any
+
+from include.model.decision import Memory, Proposal
+from include.model.deployment import Deployment
+from include.model.signals import Observation, Signals
+from optimizers.conttune.arrival import ahead, at_rate, fluctuation, rate_at_end
+from optimizers.conttune.context import OperatorContext
+from optimizers.conttune.demand import build_demand
+from optimizers.conttune.drift import rescale, update_drift
+from optimizers.conttune.explain import explain
+from optimizers.conttune.job import Job, Operator
+from optimizers.conttune.messages import Reason
+from optimizers.conttune.options import FlowOptions
+from optimizers.conttune.ratios import find_needs, learn_ratios
+from optimizers.conttune.sizing import hold_job
+from optimizers.conttune.state import AppState, OperatorState
+from optimizers.conttune.steps import JobContext, Step, choose_step
+from optimizers.conttune.surrogate import estimator
+from optimizers.conttune.tuning import LARGEST, AppMemory, Sizings, is_possible, propose
+
+NAME = "flow"
+BEHIND = 0.002
+"""Share of the arrival rate by which a backlog has to grow before a job is said to fall behind."""
+OVERLAP = 32
+"""Latest stored observations among which this evaluation's own may be already, where it is made again."""
+
+
+class Flow:
+    """Sizes apps, and operators that have a p of their own.
+
+    Args:
+        options: How sure to be, and what is worth a reconfiguration.
+    """
+
+    Options = FlowOptions
+
+    def __init__(self, options: FlowOptions | None = None) -> None:
+        self.options = options or FlowOptions()
+
+    def propose(self, signals: Signals, current: Deployment, memory: Memory) -> tuple[Proposal, Memory]:
+        """Say which p each operator should have and why, and what to remember until the next evaluation."""
+        return propose(NAME, self._tune, signals, current, memory)
+
+    def model(self, training: Mapping[str, Sequence[float]]) -> Any:
+        """Return the scikit-learn estimator of PA(p) for a Proposal's ``training``, as the decision used it.
+
+        Args:
+            training: Columns ``parallelism`` and ``processing_ability``, optionally ``noise``.
+        """
+        return estimator(training, self.options)
+
+    def _tune(self, signals: Signals, job: Job, memory: AppMemory) -> Sizings:
+        app, state = job.app, AppState.read(memory)
+        if app.arrival_rows_per_s is None:
+            return [hold_job(job, Reason.RATE_UNKNOWN, signals.bounds)], memory
+        if self.options.catch_up and app.backlog_rows is None:
+            return [hold_job(job, Reason.BACKLOG_UNKNOWN, signals.bounds)], memory
+        rate_now = self._rate_now(signals, job, state)
+        if rate_now is not None:
+            job = at_rate(job, rate_now)
+            state = replace(state, history=state.history.with_rate(rate_now))
+        rate = app.arrival_rows_per_s if rate_now is None else rate_now
+        state = replace(state, ratios=learn_ratios(job, state.ratios))
+        growth = 0.0 if job.operators[0].id is None else (app.backlog_growth_rows_per_s or 0.0)
+        behind = growth > BEHIND * rate
+        contexts = self._operator_contexts(signals, job, state, behind)
+        if not contexts:
+            return [hold_job(job, Reason.RATE_UNKNOWN, signals.bounds)], state.to_json()
+        in_job = JobContext(job.app, contexts, state, rate, rate_now is None, growth, behind, self.options)
+        return _carry_out(in_job, choose_step(in_job), signals.until)
+
+    def _rate_now(self, signals: Signals, job: Job, state: AppState) -> float | None:
+        """Return what arrives now, rows a second; None if that is worth waiting for."""
+        waited = state.unsettled is not None and signals.since >= state.unsettled
+        mean = job.app.arrival_rows_per_s
+        rate = rate_at_end(job, state.rate) if self.options.whole_windows else mean
+        return mean if rate is None and waited else rate
+
+    def _operator_contexts(
+        self, signals: Signals, job: Job, state: AppState, behind: bool
+    ) -> tuple[OperatorContext, ...]:
+        """Return the operators whose need is known, each with all that sizing it takes."""
+        soon, later = ahead(state.history) if self.options.proactive else (1.0, 1.0)
+        room = max(later, fluctuation(state.history) if self.options.fluctuation else 1.0) / soon
+        needs, observations = find_needs(job, state.ratios), _usable_by_operator(signals.observations)
+        contexts = []
+        for operator in job.sizable:
+            if operator.id not in needs:
+                continue
+            need = needs[operator.id]
+            of_operator = state.operators.get(operator.name, OperatorState())
+            if operator.id is None:
+                of_operator = of_operator.with_batches(job.app, self.options.top_k)
+            short = behind or (operator.id is None and need.rate > (operator.ability or math.inf))
+            stored = observations.get(operator.name, ())
+            of_operator, points = self._observations_today(signals, operator, of_operator, stored, short)
+            contexts.append(
+                OperatorContext(
+                    operator=operator,
+                    bounds=signals.bounds,
+                    demand=build_demand(
+                        job.app,
+                        operator,
+                        need.rate * soon * room,
+                        of_operator,
+                        signals.objective,
+                        catch_up=self.options.catch_up,
+                    ),
+                    room=room,
+                    variance=need.variance,
+                    observations=points,
+                    state=of_operator,
+                    time=signals.until,
+                    options=self.options,
+                    operators=len(job.sizable),
+                )
+            )
+        return tuple(contexts)
+
+    def _observations_today(
+        self, signals: Signals, operator: Operator, state: OperatorState, stored: Sequence[Observation], short: bool
+    ) -> tuple[OperatorState, Sequence[Observation]]:
+        """Return an operator's observations as they would be measured today, this evaluation's included."""
+        points = rescale(stored, state.drift.shifts)
+        measured = _measured(operator, signals.until)
+        if measured is None:
+            return state, points
+        if any(o.time == measured.time and o.parallelism == measured.parallelism for o in points[-OVERLAP:]):
+            return state, points
+        if self.options.drift and points:
+            drift = update_drift(state.drift, points, measured, signals.since, short, self.options)
+            if drift.shifts != state.drift.shifts:
+                points = rescale(stored, drift.shifts)
+            state = replace(state, drift=drift)
+        return state, [*points, measured]
+
+
+def _carry_out(job: JobContext, step: Step, until: datetime) -> Sizings:
+    """Return what is wanted, and what to remember of it."""
+    state, by_name = job.state, {c.operator.name: c for c in job.operators}
+    failed = state.stepped_up and job.is_same_rate
+    operators = dict(state.operators)
+    for name, context in by_name.items():
+        failures = context.state.failures + failed if name in step.small else 0
+        operators[name] = replace(context.state, failures=failures)
+    sizings = [
+        explain(by_name[name], step.targets.get(name, by_name[name].now), reason)
+        for name, reason in step.reasons.items()
+    ]
+    state = replace(
+        state,
+        rate=state.rate if job.half_old else job.rate,
+        unsettled=(state.unsettled or until) if job.half_old else None,
+        stepped=job.rate if step.targets else state.stepped,
+        stepped_up=any(target > by_name[name].now for name, target in step.targets.items()),
+        operators=operators,
+    )
+    return sizings, state.to_json()
+
+
+def _measured(operator: Operator, time: datetime) -> Observation | None:
+    """Return what this evaluation measured of an operator; None if it measured nothing usable."""
+    ability, at, error = operator.ability, operator.ability_at, operator.ability_error
+    if ability is None or at is None or at < 1 or not (math.isfinite(ability) and ability > 0):
+        return None
+    return Observation(operator.name, at, ability, error if math.isfinite(error) else 0.0, operator.samples, time)
+
+
+def _usable_by_operator(observations: Sequence[Observation]) -> Mapping[str, list[Observation]]:
+    usable: dict[str, list[Observation]] = {}
+    for o in observations:
+        if o.parallelism >= 1 and is_possible(o.processing_ability) and 0 <= o.noise <= LARGEST:
+            usable.setdefault(o.operator, []).append(o)
+    return usable

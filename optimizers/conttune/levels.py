@@ -1,0 +1,139 @@
+"""What was observed of each level of an operator, how sure it is, and from which level on more brings nothing.
+
+A level's ability is the median of its latest observations. Its error is their scatter over the root of their number.
+Scatter is pooled over the operator's levels, for one or two observations say nothing of it, and is never below what
+repeats on published tables show.
+
+Ineffective scaling shows in the levels themselves. Predicted is what the prior says, PA(a) (b/a)^e; achieved is what
+was observed at b. A pair of levels a < b shows a plateau if achieved - PA(a) < share * (predicted - PA(a)) beyond
+doubt, that is with the standard error of the difference added to what was achieved. All pairs count, not only
+neighbours: creeping up a flat curve is seen too. And a has to be about as able as any level: a curve that flattens late
+is not flat from where it was steep. Nothing is remembered: as b is measured again, or its measurement gets old, the
+verdict changes by itself.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from itertools import combinations
+from statistics import median
+
+from include.model.signals import Observation
+from optimizers.conttune.options import FlowOptions
+from optimizers.conttune.sizing import Columns
+
+MAX_LEVELS = 100
+"""Most recently observed levels that are used: a GP of 100 points fits in milliseconds, of 1000 in seconds."""
+LEAST_SCATTER = 0.02
+"""Repeats of one level scatter by 1 to 2 % on the published tables."""
+MAD_TO_SIGMA = 1.4826
+PRIOR_OBSERVATIONS = 3
+"""Weight of ``LEAST_SCATTER`` beside the scatter that was seen, in observations."""
+AS_ABLE = 0.9
+"""Share of the highest ability seen from which a level is on the plateau."""
+
+
+@dataclass(frozen=True)
+class Level:
+    """What is known of one level.
+
+    Attributes:
+        parallelism: p, >= 1.
+        ability: PA(p), rows a second, > 0.
+        error: Standard error of that, rows a second, >= 0.
+        latest: When p was last observed (UTC).
+    """
+
+    parallelism: int
+    ability: float
+    error: float
+    latest: datetime
+
+
+def observed_levels(observations: Iterable[Observation], top_k: int) -> tuple[Level, ...]:
+    """Return the levels of one operator by rising p.
+
+    Args:
+        observations: Usable ones of the operator, oldest first per level.
+        top_k: Latest observations of a level that count, >= 1.
+    """
+    recent = recent_by_level(observations, top_k)
+    scatter = _scatter(list(recent.values()))
+    return newest_levels(_level(p, of_level, scatter) for p, of_level in recent.items())
+
+
+def recent_by_level(observations: Iterable[Observation], top_k: int) -> dict[int, list[Observation]]:
+    """Return the ``top_k`` latest observations of each level, oldest first."""
+    by_level: dict[int, list[Observation]] = {}
+    for observation in observations:
+        by_level.setdefault(observation.parallelism, []).append(observation)
+    return {p: of_level[-top_k:] for p, of_level in by_level.items()}
+
+
+def newest_levels(levels: Iterable[Level]) -> tuple[Level, ...]:
+    """Return the ``MAX_LEVELS`` most recently observed levels, by rising p."""
+    newest = sorted(levels, key=lambda level: (level.latest, level.parallelism))[-MAX_LEVELS:]
+    return tuple(sorted(newest, key=lambda level: level.parallelism))
+
+
+def training_columns(levels: Sequence[Level]) -> Columns:
+    """Return levels as a surrogate's training: columns ``parallelism``, ``processing_ability``, ``noise``."""
+    return {
+        "parallelism": tuple(float(level.parallelism) for level in levels),
+        "processing_ability": tuple(level.ability for level in levels),
+        "noise": tuple(level.error for level in levels),
+    }
+
+
+def nearest(levels: Iterable[Level], parallelism: int) -> Level:
+    """Return the observed level nearest to p, the lower of two equally near."""
+    return min(levels, key=lambda level: (abs(level.parallelism - parallelism), level.parallelism))
+
+
+def find_ceiling(levels: Sequence[Level], now: datetime, options: FlowOptions) -> int | None:
+    """Return the level above which more slots bring nothing; None if no such level is known.
+
+    Args:
+        levels: By rising p.
+        now: Time of the evaluation (UTC).
+        options: ``ineffective_thr``, ``ineffective_for_s`` and ``exponent``.
+    """
+    oldest = now - timedelta(seconds=options.ineffective_for_s)
+    highest = max((level.ability for level in levels), default=0.0)
+    for a, b in combinations(levels, 2):  # by rising a
+        if b.latest >= oldest and a.ability >= AS_ABLE * highest and _is_flat(a, b, options):
+            return a.parallelism
+    return None
+
+
+def _is_flat(a: Level, b: Level, options: FlowOptions) -> bool:
+    predicted = a.ability * (math.pow(b.parallelism / a.parallelism, options.exponent) - 1)
+    doubt = math.hypot(a.error, b.error)
+    return b.ability - a.ability + doubt < options.ineffective_thr * predicted
+
+
+def _level(parallelism: int, recent: Sequence[Observation], scatter: float) -> Level:
+    ability = median(o.processing_ability for o in recent)
+    own_error = math.sqrt(sum(o.noise**2 for o in recent) / len(recent))
+    error = max(own_error, scatter * ability) / math.sqrt(len(recent))
+    return Level(parallelism, ability, error, recent[-1].time)
+
+
+def _scatter(groups: Sequence[Sequence[Observation]]) -> float:
+    """Return the relative standard deviation of an observation around its level's median."""
+    deviations: list[float] = []
+    lost = 0
+    for group in groups:
+        if len(group) > 1:
+            middle = median(o.processing_ability for o in group)
+            deviations += [abs(o.processing_ability - middle) / middle for o in group]
+            lost += 1
+    if not deviations:
+        return LEAST_SCATTER
+    n = len(deviations)
+    seen = MAD_TO_SIGMA * median(deviations) * math.sqrt(n / max(n - lost, 1))
+    pooled = (n * seen**2 + PRIOR_OBSERVATIONS * LEAST_SCATTER**2) / (n + PRIOR_OBSERVATIONS)
+    return max(LEAST_SCATTER, math.sqrt(pooled))

@@ -1,0 +1,101 @@
+"""One job in one evaluation: all that deciding on it takes, put together once, computed where it is asked for."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+
+from include.model.signals import Bounds, Signals
+from optimizers.conttune.job import Job, Operator, Rates
+from optimizers.conttune.levels import Level
+from optimizers.conttune.paper.history import levels_by_operator
+from optimizers.conttune.paper.options import ContTuneOptions
+from optimizers.conttune.paper.state import JobMemory, JobState, job_state
+
+DRAINS = 0.05
+"""Share of what is processed that must come from the backlog before a job counts as working it off."""
+
+
+@dataclass(frozen=True)
+class JobEvaluation:
+    """One job in one evaluation.
+
+    Attributes:
+        signals: The period.
+        job: The job, free of problems (:mod:`optimizers.conttune.tuning`), every p within the bounds.
+        memory: What is remembered of it, this evaluation's flow ratios included.
+        options: ContTune's.
+    """
+
+    signals: Signals
+    job: Job
+    memory: JobMemory
+    options: ContTuneOptions
+
+    @property
+    def bounds(self) -> Bounds:
+        """Allowed levels."""
+        return self.signals.bounds
+
+    @cached_property
+    def state(self) -> JobState:
+        """The job's state by the paper's rule, which needs no model."""
+        return job_state(self.job.app.backpressured_ratio, self.job.app.slot_busy_ratio, self.options)
+
+    @cached_property
+    def rates(self) -> Rates:
+        """Lambda of every operator: the observed rate, or the true arrival rate carried through the DAG.
+
+        Deviation:
+            While a backlog shrinks, more is observed than arrives. The paper's jobs have hardly a backlog left when
+            Small follows Big; here the observed rate counts without the share that comes from the backlog.
+        """
+        if self.options.known_arrival_rate:
+            return self.job.rates({edge: ratio.mean for edge, ratio in self.memory.ratios.items()})
+        arriving = 1.0 - self._from_backlog
+        return {o.id: None if o.rate is None else o.rate * arriving for o in self.job.operators}
+
+    @property
+    def _from_backlog(self) -> float:
+        growth, rate = self.job.app.backlog_growth_rows_per_s, self.job.app.processed_rows_per_s
+        if growth is None or not rate or not growth < -DRAINS * rate:
+            return 0.0
+        return min(1.0, -growth / rate)
+
+    def required(self, operator: Operator) -> float | None:
+        """Return the rows a second that an operator must be able to process; None if unknown."""
+        rate = self.rates[operator.id]
+        return None if rate is None or not math.isfinite(rate) else rate * (1 + self.options.headroom)
+
+    @property
+    def required_by_name(self) -> Mapping[str, float]:
+        """What operators must be able to process, as far as it is known."""
+        return {o.name: rate for o in self.job.sizable if (rate := self.required(o)) is not None}
+
+    @cached_property
+    def levels(self) -> Mapping[str, tuple[Level, ...]]:
+        """H^t of every operator by name: its levels by rising p."""
+        return levels_by_operator(self.signals.observations, self.job.sizable, self.options.top_k, self.signals.until)
+
+    def ability(self, operator: Operator) -> float | None:
+        """Return PA of the level that is set, as far as it was observed."""
+        levels = self.levels[operator.name]
+        return next((level.ability for level in levels if level.parallelism == operator.now), None)
+
+    @property
+    def p_now(self) -> Mapping[str, int]:
+        """Present level of every operator by name."""
+        return {operator.name: operator.now or 1 for operator in self.job.sizable}
+
+    @property
+    def highest_known(self) -> int:
+        """The paper's p_max: the highest level in all H^t of the job, of its Big phase, or set at present."""
+        observed = (level.parallelism for levels in self.levels.values() for level in levels)
+        return max(self.memory.p_max, *self.p_now.values(), *observed)
+
+    @property
+    def p_max(self) -> int:
+        """End of the search (Eq. 2 and 5): the highest level known where the Big phase raises it, else the bound."""
+        return min(self.highest_known, self.bounds.max_slots) if self.options.uses_big else self.bounds.max_slots

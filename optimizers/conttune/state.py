@@ -1,0 +1,147 @@
+"""What flow keeps between evaluations, as a JSON value; what cannot be understood of it is as if never written."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from typing import Any, Self
+
+from include.model.signals import AppSignals
+from optimizers.conttune.arrival import RateHistory, Run
+from optimizers.conttune.drift import Drift, Shift
+from optimizers.conttune.job import EdgeId
+from optimizers.conttune.ratios import Ratio, Ratios
+from optimizers.conttune.tuning import is_possible
+from optimizers.memory import items, mapping, number, whole
+
+LEVEL = re.compile(r"[1-9][0-9]{0,8}")
+"""A level as it stands in JSON."""
+
+
+@dataclass(frozen=True)
+class OperatorState:
+    """What is remembered of one operator.
+
+    Attributes:
+        fixed_s: o(p) by level, the most recent ones, seconds: observations hold the processing ability only.
+        batch_rows: Rows of a full batch, as last seen; None if batches were never full. Only a backlog shows it.
+        drift: Changes of the operator itself.
+        failures: Own steps in a row after which it was still too small.
+    """
+
+    fixed_s: Mapping[int, tuple[float, ...]] = field(default_factory=dict)
+    batch_rows: int | None = None
+    drift: Drift = field(default_factory=Drift)
+    failures: int = 0
+
+    def with_batches(self, app: AppSignals, top_k: int) -> OperatorState:
+        """Return the state with what batches show: fixed cost, ``top_k`` a level, and how large they can be."""
+        state = replace(self, batch_rows=app.batch_rows_limit or self.batch_rows)
+        if app.capacity is None:
+            return state
+        p = app.capacity.parallelism
+        recent = (*self.fixed_s.get(p, ()), app.capacity.fixed_s)[-top_k:]
+        return replace(state, fixed_s={**self.fixed_s, p: recent})
+
+    def to_json(self) -> Mapping[str, Any]:
+        """Return the state as a JSON value."""
+        return {
+            "batch_rows": self.batch_rows,
+            "fixed_s": {str(p): list(values) for p, values in sorted(self.fixed_s.items())},
+            "shifts": [[shift.at.isoformat(), shift.factor] for shift in self.drift.shifts],
+            "suspect": self.drift.suspect,
+            "failures": self.failures,
+        }
+
+    @classmethod
+    def read(cls, stored: object) -> Self:
+        """Return a stored state, as far as it can be understood."""
+        value = mapping(stored)
+        levels = mapping(value.get("fixed_s")).items()
+        return cls(
+            fixed_s={int(p): costs for p, v in levels if LEVEL.fullmatch(p) and (costs := _numbers(v))},
+            batch_rows=whole(value.get("batch_rows")) or None,
+            drift=Drift(
+                tuple(shift for v in items(value.get("shifts")) for shift in _shift(items(v))),
+                number(value.get("suspect")) or 0.0,
+            ),
+            failures=whole(value.get("failures")),
+        )
+
+
+@dataclass(frozen=True)
+class AppState:
+    """What is remembered of one app.
+
+    Attributes:
+        rate: Latest arrival rate that was known to hold, rows a second; None before any.
+        unsettled: End of the period since which the rate that holds cannot be told (UTC); None where it can.
+        stepped: Arrival rate that the last step was made for; None before any.
+        stepped_up: The last evaluation took a step up.
+        history: How the rate has moved.
+        ratios: What was learned of the edges.
+        operators: States by operator name.
+    """
+
+    rate: float | None = None
+    unsettled: datetime | None = None
+    stepped: float | None = None
+    stepped_up: bool = False
+    history: RateHistory = field(default_factory=RateHistory)
+    ratios: Ratios = field(default_factory=dict)
+    operators: Mapping[str, OperatorState] = field(default_factory=dict)
+
+    def to_json(self) -> Mapping[str, Any]:
+        """Return the state as a JSON value."""
+        return {
+            "rate": self.rate,
+            "unsettled": self.unsettled and self.unsettled.isoformat(),
+            "stepped": self.stepped,
+            "stepped_up": self.stepped_up,
+            "runs": [list(run) for run in self.history.runs],
+            "latest": list(self.history.latest),
+            "ratios": [[*edge, *ratio] for edge, ratio in self.ratios.items()],
+            "operators": {name: state.to_json() for name, state in sorted(self.operators.items())},
+        }
+
+    @classmethod
+    def read(cls, value: Mapping[str, Any]) -> Self:
+        """Return a stored state, as far as it can be understood."""
+        runs = (_numbers(v) for v in items(value.get("runs")))
+        return cls(
+            rate=number(value.get("rate"), 0.0),
+            unsettled=_time(value.get("unsettled")),
+            stepped=number(value.get("stepped"), 0.0),
+            stepped_up=value.get("stepped_up") is True,
+            history=RateHistory(
+                tuple(Run(run[0], int(run[1])) for run in runs if len(run) == 2), _numbers(value.get("latest"))
+            ),
+            ratios={edge: ratio for v in items(value.get("ratios")) for edge, ratio in _ratio(items(v))},
+            operators={name: OperatorState.read(v) for name, v in mapping(value.get("operators")).items()},
+        )
+
+
+def _ratio(entry: Sequence[Any]) -> Iterator[tuple[EdgeId, Ratio]]:
+    edge, sums = entry[:2], _numbers(entry[2:])
+    named = len(entry) == 8 and all(isinstance(end, str) for end in edge)
+    if named and len(sums) == 6 and sums[0] > 0 and is_possible(sums[1]):
+        yield (edge[0], edge[1]), Ratio(*sums)
+
+
+def _shift(entry: Sequence[Any]) -> Iterator[Shift]:
+    if len(entry) == 2 and (at := _time(entry[0])) and is_possible(factor := number(entry[1]) or 0.0):
+        yield Shift(at, factor)
+
+
+def _time(value: Any) -> datetime | None:
+    with suppress(ValueError, TypeError):
+        time = datetime.fromisoformat(value)
+        return time if time.tzinfo is not None else None
+    return None
+
+
+def _numbers(values: Any) -> tuple[float, ...]:
+    return tuple(n for v in items(values) if (n := number(v, 0.0)) is not None)

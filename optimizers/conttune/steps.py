@@ -1,0 +1,164 @@
+"""Whether to reconfigure a job, and to what: up where it does not suffice, down where it is worth it, else not."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from include.model.signals import AppSignals
+from optimizers.conttune.context import OperatorContext
+from optimizers.conttune.explain import why_too_small
+from optimizers.conttune.messages import Reason
+from optimizers.conttune.options import FlowOptions
+from optimizers.conttune.state import AppState
+
+NEWS = 0.01
+"""Relative change of the rate that is one."""
+SAME_RATE = 0.05
+"""A rate that differs by less from the one that the last step was made for is the same."""
+AT_MAXIMUM = {Reason.BACKLOG_TO_DRAIN: Reason.DRAINING, Reason.BATCH_LIMIT: Reason.BATCH_LIMIT_AT_MAXIMUM}
+"""Reason of the hold where more would help but is not allowed, by what makes the present level too small."""
+STEEPEST, USUAL = 2.0, 1.25
+"""Levels are freed at most with this power of the load where PA grows with the square root of p, and usually."""
+
+
+@dataclass(frozen=True)
+class JobContext:
+    """A job in one evaluation.
+
+    Attributes:
+        app: The app's signals.
+        operators: Those that can be sized and whose need is known, in topological order.
+        state: What is remembered of the app, from before this evaluation.
+        rate: Arrival rate, rows a second.
+        half_old: The rate jumped so late in the period that what arrives now cannot be told yet.
+        growth: Growth of the backlog of a job of pipelined operators, rows a second.
+        behind: The job falls behind for sure.
+        options: Flow's.
+    """
+
+    app: AppSignals
+    operators: tuple[OperatorContext, ...]
+    state: AppState
+    rate: float
+    half_old: bool
+    growth: float
+    behind: bool
+    options: FlowOptions
+
+    @property
+    def is_same_rate(self) -> bool:
+        """True if the rate is what it was when the last step was made."""
+        before = self.state.stepped
+        return before is not None and abs(self.rate - before) <= SAME_RATE * max(self.rate, before)
+
+    @property
+    def is_new_rate(self) -> bool:
+        """True if the rate is not what it was in the last evaluation."""
+        before = self.state.rate
+        return before is None or abs(self.rate - before) > NEWS * max(self.rate, before)
+
+
+@dataclass(frozen=True)
+class Step:
+    """What is to be done.
+
+    Attributes:
+        reasons: Why, by operator name; all operators that the Proposal is to mention.
+        targets: Wanted p by operator name; those left out stay.
+        small: Names of the operators that do not suffice.
+    """
+
+    reasons: Mapping[str, Reason]
+    targets: Mapping[str, int] = field(default_factory=dict)
+    small: frozenset[str] = frozenset()
+
+
+def choose_step(job: JobContext) -> Step:
+    """Return what is to be done about a job."""
+    known = [c for c in job.operators if c.is_known]
+    if not known:
+        return Step({c.operator.name: Reason.CAPACITY_UNKNOWN for c in job.operators})
+    small = [c for c in known if c.is_too_small(job.growth > 0)]
+    if job.behind and not small:  # what was measured of one of them is too good to be true
+        small = [max(known, key=lambda c: c.load_ratio)]
+    return _step_up(job, known, small) if small else _step_down(job, known)
+
+
+def _step_up(job: JobContext, contexts: Sequence[OperatorContext], small: Sequence[OperatorContext]) -> Step:
+    names = frozenset(c.operator.name for c in small)
+    targets: dict[str, int] = {}
+    reasons: dict[str, Reason] = {}
+    for context in (*small, *(c for c in contexts if c.operator.name not in names)):  # what the step is for comes first
+        name = context.operator.name
+        if name not in names:
+            if context.wanted > context.now or _frees_enough(context):
+                targets[name] = context.wanted
+                higher = context.wanted > context.now
+                reasons[name] = why_too_small(context) if higher else Reason.OVER_PROVISIONED
+            continue
+        reasons[name], target = _higher_level(context, job.app.source_splits)
+        if target != context.now:
+            targets[name] = target
+    if not any(name in targets for name in names):  # nothing helps what is too small: the others can wait
+        return Step({name: reasons[name] for name in names}, small=names)
+    falls_behind = job.behind or any(c.rate > c.ability_now for c in contexts)
+    if job.half_old and not (falls_behind and job.app.arrival_recent_rows_per_s is None):
+        return Step(dict.fromkeys(names, Reason.WINDOW_HALF_OLD), small=names)
+    return Step(reasons, targets, small=names)
+
+
+def _higher_level(context: OperatorContext, source_splits: bool) -> tuple[Reason, int]:
+    """Return the p that an operator is to have that does not suffice, and why; the present one if nothing helps."""
+    if context.is_starved:
+        of_source = source_splits and context.operator.id is None
+        return Reason.SOURCE_SPLITS if of_source else Reason.TOO_FEW_TASKS, context.now
+    if context.ceiling is not None and context.now >= context.ceiling:
+        # what is beyond it is as well given back
+        return Reason.INEFFECTIVE_SCALING, max(context.ceiling, context.bounds.min_slots)
+    reason = why_too_small(context)
+    if context.now >= context.bounds.max_slots:
+        return AT_MAXIMUM.get(reason, Reason.AT_MAXIMUM), context.now
+    return reason, max(context.wanted, context.now + 1)
+
+
+def _step_down(job: JobContext, contexts: Sequence[OperatorContext]) -> Step:
+    stay = _stay(contexts, Reason.WELL_PROVISIONED)
+    total = sum(c.now for c in contexts)
+    least = job.options.reshave if job.is_same_rate else job.options.slack
+    steepest = STEEPEST if job.is_new_rate else USUAL
+    if sum(c.now * min(1.0, c.load_ratio) ** steepest for c in contexts) > (1 - least) * total:
+        return stay  # such a curve would not free enough: no model needed
+    if any(c.demand.is_draining(c.sustained_now) for c in contexts):
+        return Step({c.operator.name: Reason.DRAINING for c in contexts})
+    lower = {c.operator.name: (c.now, p) for c in contexts if (p := _lower_level(c)) < c.now}
+    freed = sum(now - p for now, p in lower.values())
+    if not freed:
+        unproven = any(c.operator.ability is None for c in contexts)
+        reason = Reason.LEVEL_NOT_PROVEN if unproven else Reason.NO_SAFE_LOWER_LEVEL
+        return stay if total <= len(contexts) else _stay(contexts, reason)
+    if freed < least * total:
+        return _stay(contexts, Reason.SLACK_TOO_SMALL)
+    if job.half_old:
+        return Step(dict.fromkeys(lower, Reason.WINDOW_HALF_OLD))
+    return Step(dict.fromkeys(lower, Reason.OVER_PROVISIONED), {name: p for name, (_, p) in lower.items()})
+
+
+def _lower_level(context: OperatorContext) -> int:
+    if context.operator.ability is not None:
+        return context.wanted
+    return max(context.wanted, context.levels[0].parallelism)  # not measured now: no extrapolation below what was
+
+
+def _frees_enough(context: OperatorContext) -> bool:
+    return context.now - context.wanted >= max(1.0, context.options.slack * context.now)
+
+
+def _stay(contexts: Sequence[OperatorContext], otherwise: Reason) -> Step:
+    return Step({c.operator.name: _why_stay(c, otherwise) for c in contexts})
+
+
+def _why_stay(context: OperatorContext, otherwise: Reason) -> Reason:
+    if not context.demand.is_attainable(context.effective):
+        return Reason.LATENCY_UNATTAINABLE
+    return Reason.DRAINING if context.demand.is_draining(context.sustained_now) else otherwise

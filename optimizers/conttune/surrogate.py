@@ -1,0 +1,184 @@
+"""What is known of PA(p): a power law with a Gaussian process around it, in log space, and the curve to decide on.
+
+Symbols: x = log p, y = log PA.
+    y(x) = a + e x + g(x) + h(p) + noise
+    a      flat prior;  e ~ N(exponent, exponent_sd^2);  g  smooth wiggle (RBF), sd s_g, length l in log p
+    h(p)   what is peculiar to a level, sd s_h: levels that were observed keep theirs, others may have any
+
+The slope's prior is an anchor: one point far beyond the data at the prior's extrapolation, as uncertain as the
+exponent. ``./millrace bench conttune`` prints the leave-one-out error on a published table beside the authors' GP.
+
+On the curve over all allowed levels, mean and bounds are running maxima over p (more slots never process less), and
+beyond the highest observed level p_h the mean is at most PA(p_h) p / p_h (no operator scales better than linearly).
+
+Reference:
+    [ContTune] Section 5.1 takes a GP with an RBF kernel on raw values; deviation and reason as above.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from optimizers.conttune.levels import Level
+from optimizers.conttune.options import FlowOptions
+
+Array = NDArray[np.float64]
+Training = Mapping[str, Sequence[float]]
+
+JITTER = 1e-8
+ANCHOR_DISTANCE = 3.5
+"""Distance of the anchor beyond the data in log p: 33 times the highest level, far from the wiggle's reach."""
+WIGGLE_SD, WIGGLE_LENGTH = 0.03, 1.0
+"""s_g and l: bends that a power law has not, as contention and coherence cost them (Gunther's law)."""
+LEVEL_SD, LEVEL_LENGTH = 0.015, 1e-3
+"""s_h: levels of the published tables lie 1 to 2 % off any smooth curve; the length tells neighbours apart."""
+WIDEST = 50.0
+"""Distance of a bound from the mean, in log PA, beyond which it says no more: nothing is known of such a level."""
+
+
+@dataclass(frozen=True)
+class Surrogate:
+    """A fitted model of PA(p).
+
+    Attributes:
+        regressor: scikit-optimize's Gaussian process over x, fitted on y.
+    """
+
+    regressor: Any
+
+    def predict(self, parallelism: ArrayLike) -> tuple[Array, Array]:
+        """Return mean of PA in rows a second, and the standard deviation of log PA, without noise.
+
+        Args:
+            parallelism: p, shape (n,), >= 1.
+
+        Returns:
+            Two arrays of shape (n,).
+        """
+        x = np.log(np.asarray(parallelism, dtype=float)).reshape(-1, 1)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # "variances smaller than 0": rounding at observed levels
+            mean, std = self.regressor.predict(x, return_std=True)
+        return np.exp(mean), np.asarray(std)
+
+
+def fit(training: Training, options: FlowOptions | None = None) -> Surrogate:
+    """Fit the surrogate.
+
+    Args:
+        training: Training ``parallelism`` (>= 1), ``processing_ability`` (> 0, rows a second) and optionally ``noise``
+            (standard error, rows a second), of equal length >= 1: a Proposal's ``training``.
+        options: ``exponent`` and ``exponent_sd``.
+    """
+    x, y, errors = _points(training, options or FlowOptions())
+    return Surrogate(_fitted(_process(errors), x.reshape(-1, 1), y))
+
+
+def estimator(training: Training, options: FlowOptions | None = None) -> Any:
+    """Return the same model as a scikit-learn estimator from p, shape (n, 1), to rows a second, (n,)."""
+    from sklearn.compose import TransformedTargetRegressor
+    from sklearn.pipeline import make_pipeline
+    from sklearn.preprocessing import FunctionTransformer
+
+    x, y, errors = _points(training, options or FlowOptions())
+    logs = make_pipeline(FunctionTransformer(np.log), _process(errors))
+    model = TransformedTargetRegressor(logs, func=np.log, inverse_func=np.exp, check_inverse=False)
+    return _fitted(model, np.exp(x).reshape(-1, 1), np.exp(y))
+
+
+@dataclass(frozen=True)
+class Curve:
+    """PA over p = 1..n, arrays of shape (n,), rows a second; ``low`` <= ``mean`` <= ``high``.
+
+    Attributes:
+        parallelism: 1..n.
+        mean: mu(p).
+        std: Standard deviation of log PA(p).
+        low: Lower bound: what p is sure to process, seen against how surely the need is known.
+        high: Upper bound.
+    """
+
+    parallelism: NDArray[np.int_]
+    mean: Array
+    std: Array
+    low: Array
+    high: Array
+
+    def at(self, parallelism: int) -> float:
+        """Return mu(p); p beyond the curve counts as its end."""
+        return float(self.mean[min(parallelism, len(self.mean)) - 1])
+
+    def least(self, required: Array) -> int | None:
+        """Return the smallest p whose lower bound suffices; None if there is none.
+
+        Args:
+            required: PA that makes each p feasible, shape (n,), rows a second.
+        """
+        sure = np.flatnonzero(self.low >= required)
+        return int(self.parallelism[sure[0]]) if sure.size else None
+
+    def columns(self) -> Mapping[str, tuple[float, ...]]:
+        """Return the columns of a Proposal's ``curve``."""
+        names = ("parallelism", "mean", "low", "high")
+        return {name: tuple(float(v) for v in getattr(self, name)) for name in names}
+
+
+def draw_curve(
+    surrogate: Surrogate, levels: Sequence[Level], p_max: int, confidence: float, variance: float = 0.0
+) -> Curve:
+    """Return the curve over 1..p_max.
+
+    Args:
+        surrogate: Fitted on ``levels``.
+        levels: Observed ones by rising p, at least one.
+        p_max: Highest level, >= 1.
+        confidence: Standard deviations between the mean and either bound, >= 0.
+        variance: Relative variance of what is required, which the bounds have to cover too.
+    """
+    parallelism = np.arange(1, p_max + 1)
+    mean, std = surrogate.predict(parallelism)
+    top = levels[-1]
+    beyond = parallelism > top.parallelism
+    mean = np.where(beyond, np.minimum(mean, top.ability * parallelism / top.parallelism), mean)
+    width = np.exp(np.minimum(confidence * np.sqrt(std**2 + variance), WIDEST))
+    mean, low, high = (np.maximum.accumulate(values) for values in (mean, mean / width, mean * width))
+    return Curve(parallelism, mean, std, low, high)
+
+
+def _points(training: Training, options: FlowOptions) -> tuple[Array, Array, Array]:
+    """Return x, y and the variances of y, the anchor included."""
+    p, ability = (np.asarray(training[name], dtype=float) for name in ("parallelism", "processing_ability"))
+    noise = np.asarray(training.get("noise", np.zeros_like(p)), dtype=float)
+    x, y = np.log(p), np.log(ability)
+    anchor = x.max() + ANCHOR_DISTANCE
+    reach = anchor - x.mean()
+    errors = np.append((noise / ability) ** 2, (options.exponent_sd * reach) ** 2)
+    return np.append(x, anchor), np.append(y, y.mean() + options.exponent * reach), errors
+
+
+def _process(errors: Array) -> Any:
+    from skopt.learning import GaussianProcessRegressor
+
+    return GaussianProcessRegressor(_kernel(), alpha=errors + JITTER, optimizer=None, random_state=0)
+
+
+def _fitted(model: Any, x: Array, y: Array) -> Any:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return model.fit(x, y)
+
+
+def _kernel() -> Any:
+    """Return the kernel; its numbers are fixed, for the few levels of an operator cannot tell them apart."""
+    from skopt.learning.gaussian_process.kernels import RBF, ConstantKernel, DotProduct
+
+    line = ConstantKernel(100.0, "fixed") * DotProduct(1.0, "fixed")
+    wiggle = ConstantKernel(WIGGLE_SD**2, "fixed") * RBF(WIGGLE_LENGTH, "fixed")
+    level = ConstantKernel(LEVEL_SD**2, "fixed") * RBF(LEVEL_LENGTH, "fixed")
+    return line + wiggle + level

@@ -1,0 +1,36 @@
+"""Read what an optimizer stored in its Memory: what cannot be understood is as if it had never been written."""
+
+from __future__ import annotations
+
+import math
+import sys
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+
+def mapping(value: object) -> Mapping[str, Any]:
+    """Return a stored object by name; empty if it is none."""
+    return {str(name): item for name, item in value.items()} if isinstance(value, Mapping) else {}
+
+
+def items(value: object) -> Sequence[Any]:
+    """Return a stored list; empty if it is none."""
+    return tuple(value) if isinstance(value, list | tuple) else ()
+
+
+def number(value: object, least: float = -math.inf) -> float | None:
+    """Return a stored finite number >= ``least``; None if it is none."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return None
+    # a whole number may be too large for a float, and NaN is not equal to or below anything
+    return float(value) if least <= value and abs(value) <= sys.float_info.max else None
+
+
+def numbers(value: object, least: float = -math.inf) -> Mapping[str, float]:
+    """Return the finite numbers >= ``least`` of a stored object by name."""
+    return {name: n for name, v in mapping(value).items() if (n := number(v, least)) is not None}
+
+
+def whole(value: object, least: int = 0) -> int:
+    """Return a stored whole number >= ``least``; ``least`` if it is none."""
+    return value if isinstance(value, int) and not isinstance(value, bool) and value >= least else least

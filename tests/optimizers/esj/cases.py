@@ -1,0 +1,71 @@
+"""Evaluations of a join for tests: 1000 tuples a worker, one each 10 s, nothing lost unless told otherwise."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from datetime import timedelta
+from typing import Any
+
+from include.model.decision import Memory, Proposal
+from include.model.deployment import Deployment
+from include.model.join import JoinSettings, JoinSignals
+from include.model.signals import Bounds, Signals
+from optimizers.conformance.builders import APP, NOON, app_signals, deployment, signals
+from optimizers.esj.optimizer import Esj
+from optimizers.esj.options import JoinPolicy
+
+W = 1000
+PERIOD_S = 10.0
+
+
+def esj(workers: Mapping[str, int] | None = None, expected: float | None = None, **options: Any) -> Esj:
+    bounds = workers or {"min": 1, "max": 8}
+    section = {"capacity": W, "window_s": 60.0, "workers": bounds, "expected_rows_per_s": expected}
+    return Esj(JoinPolicy.read({**section, "options": options}))
+
+
+def measured(m: int, offered: int | None, **changes: Any) -> JoinSignals:
+    """A join whose workers keep what is offered, as evenly as can be."""
+    each = () if offered is None else tuple(offered // m + (i < offered % m) for i in range(m))
+    values: dict[str, Any] = {
+        "workers": m,
+        "block": 100,
+        "shed": 0.0,
+        "capacity": W,
+        "window_s": 60.0,
+        "window_tuples": each,
+        "offered": offered,
+        "until": NOON,
+        "period_s": PERIOD_S,
+        "offered_before": offered,
+    }
+    return JoinSignals(**(values | changes))
+
+
+def evaluation(join: JoinSignals | None, at: int = 0, slots: int = 8, bounds: Bounds | None = None) -> Signals:
+    """Signals of the evaluation number ``at``."""
+    until = NOON + timedelta(seconds=PERIOD_S * at)
+    seen = signals(app_signals(slots, 1.0, None), bounds=bounds or Bounds(1, 8), until=until)
+    return replace(seen, join=None if join is None else replace(join, until=until))
+
+
+def deployed(m: int, block: int = 100, shed: float = 0.0, slots: int = 8, *, running: bool = True) -> Deployment:
+    return replace(deployment(slots, running=running), join=JoinSettings(m, block, shed))
+
+
+def wanted(proposal: Proposal) -> dict[str, float]:
+    """What a proposal changes, by field."""
+    assert {change.app for change in proposal.changes} <= {APP}
+    return {change.field: change.value for change in proposal.changes}
+
+
+def follow(optimizer: Esj, current: Deployment, *joins: JoinSignals) -> tuple[list[Proposal], Memory]:
+    """Evaluate one after another, nothing being changed."""
+    memory: Memory = {}
+    proposals = []
+    for at, join in enumerate(joins):
+        slots = current.apps[APP].slots
+        proposal, memory = optimizer.propose(evaluation(join, at, slots), current, memory)
+        proposals.append(proposal)
+    return proposals, memory

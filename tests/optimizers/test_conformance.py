@@ -1,0 +1,139 @@
+"""Every optimizer in the registry, by default and with its options the other way."""
+
+from __future__ import annotations
+
+import math
+from typing import ClassVar
+
+from optimizers.conformance import DagConformance, OptimizerConformance
+from optimizers.conformance.situations import joins, key_groups, streams
+from optimizers.esj.options import EsjOptions
+from optimizers.registry import BUILT_IN, Role
+
+JOIN_FIELDS = frozenset({"slots", "join_workers", "block_size", "shed_ratio"})
+
+
+# ---- tuners
+
+
+class TestFlow(DagConformance):
+    name = "flow"
+
+
+class TestFlowOtherwise(DagConformance):
+    name = "flow"
+    section: ClassVar = {
+        **dict.fromkeys(("catch_up", "drift", "fluctuation", "whole_windows", "source_splits"), False),
+        **{"risk": 0.5, "slack": 0.0, "reshave": 0.0, "tolerance": 0.0, "reach": 1, "top_k": 1},
+        **{"proactive": True, "ineffective_thr": 0},
+    }
+
+
+class TestContTuneLiteral(DagConformance):
+    name = "conttune"
+
+
+class TestContTuneStrong(DagConformance):
+    name = "conttune"
+    section: ClassVar = {"preset": "strong"}
+
+
+class TestContTuneLinear(DagConformance):
+    name = "conttune"
+    section: ClassVar = {"small": "linear"}
+
+
+class TestContTuneCei(DagConformance):
+    """Options in a combination of no preset."""
+
+    name = "conttune"
+    section: ClassVar = {
+        **{"acquisition": "cei", "alpha": math.inf, "surrogate": "rbf_white"},
+        **{"big": False, "headroom": 0.2},
+    }
+
+
+class TestDs2(DagConformance):
+    name = "ds2"
+
+
+class TestDs2AsPublished(DagConformance):
+    name = "ds2"
+    section: ClassVar = {"rates": "producer", "known_arrival_rate": False, "factor": 0.1, "decision_thr": 0.1}
+
+
+class TestDs2WithStopRule(DagConformance):
+    name = "ds2"
+    section: ClassVar = {"stop_rule": True}
+
+
+class TestDhalion(DagConformance):
+    name = "dhalion"
+
+
+class TestRandomSearch(DagConformance):
+    name = "random"
+
+
+class TestRandomSearchWithoutArrivalRate(DagConformance):
+    name = "random"
+    section: ClassVar = {"known_arrival_rate": False, "p_max": 4}
+
+
+class TestDragster(DagConformance):
+    name = "dragster"
+
+
+class TestDragsterWithOneModel(DagConformance):
+    name = "dragster"
+    section: ClassVar = {"per_rate": False}
+
+
+class TestAlbic(OptimizerConformance):
+    name = "albic"
+    role = Role.PLACEMENT
+    fields = frozenset()
+    option_names = ("method", "budget", "cost", "exchange_ratio", "limits", "seed", "workers")
+    situations = key_groups()
+
+
+class TestDrfm(OptimizerConformance):
+    name = "drfm"
+    role = Role.ADMISSION
+    section: ClassVar = {"capacity": 1.0}
+    fields = frozenset()
+    option_names = ("method", "quiet")
+    situations = streams()
+
+
+class TestDrfmThatRedirects(OptimizerConformance):
+    name = "drfm"
+    role = Role.ADMISSION
+    section: ClassVar = {"capacity": 1.0, "ingest": ("north", "south"), "options": {"method": "drfm"}}
+    fields = frozenset({"ingest"})
+    option_names = ("method", "quiet")
+    situations = streams()
+
+
+class TestEsj(OptimizerConformance):
+    name = "esj"
+    role = Role.JOIN
+    section: ClassVar = {"capacity": 1000, "window_s": 60.0}
+    fields = JOIN_FIELDS
+    option_names = tuple(EsjOptions.model_fields)
+    situations = joins()
+
+
+class TestEsjLiteral(TestEsj):
+    section: ClassVar = {
+        "capacity": 1000,
+        "window_s": 60.0,
+        "options": {"trigger": "window", "block_size": "literal", "shedding": "quadratic", "lasts_s": 0, "cool_s": 0},
+    }
+
+
+def test_registry_holds_no_optimizer_that_the_suite_does_not_test() -> None:
+    suites = [kind for kind in globals().values() if isinstance(kind, type) and issubclass(kind, OptimizerConformance)]
+    assert {getattr(suite, "name", None) for suite in suites} - {None} == {
+        registration.name for registration in BUILT_IN
+    }
