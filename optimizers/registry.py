@@ -61,10 +61,10 @@ def admission(section: Options) -> Optimizer:
     Raises:
         MillraceError: If an option or a value is unknown, or what is told of a stream contradicts itself.
     """
-    from optimizers.drfm.advice.adviser import Adviser
-    from optimizers.drfm.advice.options import parse
+    from optimizers.drfm.optimizer import AdmissionOptimizer
+    from optimizers.drfm.options import parse
 
-    return Adviser(parse(section))
+    return AdmissionOptimizer(parse(section))
 
 
 def join(section: Options) -> Optimizer:

@@ -40,12 +40,14 @@ def follow(load: StreamLoad, method: Method, cluster: SplitNodes) -> Course:
         cluster: Where.
     """
     plant = AdmissionPlant(load.streams, load.rates, cluster)
-    admission = method.start(cluster.capacity, load.metadata)
+    forecaster = method.rate_forecaster(cluster.capacity, load.metadata)
+    state = forecaster.start()
     outcomes, seconds, optimal = [], [], []
     while not plant.over:
         look = plant.look()
         begun = time.process_time()
-        plan = admission.look(look.period, look.streams, look.rate, look.node, look.nodes, look.latency_s)
+        state = forecaster.observe(state, look.period - 1, look.streams, look.rate)
+        plan = method.planner(forecaster.pose(state, method.ahead, look.node, look.nodes, look.latency_s))
         seconds.append(time.process_time() - begun)
         optimal.append(plan.optimal)
         outcomes.append(plant.apply(plan.node))

@@ -18,8 +18,8 @@ from benchmarks.drfm.methods import METHODS, Method, ours, paper
 from benchmarks.record import Record, median
 from benchmarks.simulation.admission import Score, SplitNodes
 from benchmarks.simulation.admission_workloads import DURATIONS, WORKLOADS, Size, StreamLoad
-from optimizers.drfm.horizon.options import Options as HorizonOptions
-from optimizers.drfm.strategies.options import Options as StrategyOptions
+from optimizers.drfm.paper.strategies import StrategyOptions
+from optimizers.drfm.placement import HorizonOptions
 
 Characteristics = Mapping[str, Any]
 Tell = Callable[[Characteristics], Characteristics]

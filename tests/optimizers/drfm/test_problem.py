@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from include.model.errors import MillraceError
-from optimizers.drfm.problem import NEW, Plan, oversized
+from optimizers.drfm.problem import NEW, Plan, match_nodes, oversized
 from tests.optimizers.drfm.instances import problem
 
 GOOD = problem([[1.0, 2.0, 3.0], [2.0, 2.0, 2.0]], [0, 1, NEW], nodes=2)
@@ -44,3 +44,12 @@ def test_redirected_when_streams_move_and_join_then_are_those_that_had_a_node():
 
 def test_oversized_when_a_stream_is_faster_than_a_node_then_names_it():
     assert oversized(problem([3.0, 10.5, 10.0], [0, 0, 0])).tolist() == [1]
+
+
+def test_match_nodes_when_a_node_suits_two_bins_then_goes_to_the_one_that_shares_more():
+    assert match_nodes(np.array([0, 0, 0, 1]), np.array([0, 0, 1, 0]), 2).tolist() == [0, 0, 0, 1]
+
+
+def test_match_nodes_when_there_are_more_bins_than_nodes_then_the_others_are_numbered_behind():
+    assert match_nodes(np.array([0, 1, 2]), np.array([1, -1, -1]), 2).tolist() == [1, 0, 2]
+    assert match_nodes(np.array([0, 1, 2]), np.array([0, 0, 0]), 1).tolist() == [0, 1, 2]
