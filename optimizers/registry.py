@@ -46,10 +46,10 @@ def placement(options: Options) -> Optimizer:
     Raises:
         MillraceError: If an option or a value is unknown.
     """
-    from optimizers.albic.advice.adviser import Adviser
-    from optimizers.albic.advice.options import parse
+    from optimizers.albic.optimizer import PlacementOptimizer
+    from optimizers.albic.options import parse
 
-    return Adviser(parse(options))
+    return PlacementOptimizer(parse(options))
 
 
 def admission(section: Options) -> Optimizer:

@@ -32,7 +32,7 @@ SCALE = 100_000
 PRICE = 1_000
 """Integer units of a redirection."""
 PERIODS = 12
-"""Periods of a long horizon that are looked at; a plan that does not hold out as long as the given one is refused."""
+"""Periods of a long horizon that the program has; a plan that does not hold out as long as the given one is refused."""
 
 
 def polish(problem: Problem, base: Plan, options: HorizonOptions) -> Plan:

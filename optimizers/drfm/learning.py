@@ -3,7 +3,7 @@
 1. The period is the first peak of the autocorrelation behind its first crossing of 0, or the declared one if that fits
    better in the end.
 2. Levels are outer quantiles; durations and phase follow from when the stream is above their middle; how long it is
-   between them tells a jump from a trend.
+   between them distinguishes a jump from a trend.
 3. The cycle is shifted and its parts varied a little, each time with the levels that fit best by least squares, and the
    best fit is kept if it explains enough of the variance.
 4. A stream without a cycle that is nearly always at one of two levels has levels and durations, but no phase. Declared

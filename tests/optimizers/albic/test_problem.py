@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from include.model.errors import MillraceError
-from optimizers.albic.problem import Caps, Flows
+from optimizers.albic.problem import Caps, Flows, Plan, effect
 from tests.optimizers.albic.instances import problem
 
 GOOD = problem([10.0, 20.0, 30.0], [0, 1, 1], 3, 2, capacity=[1.0, 2.0, 1.0])
@@ -61,7 +61,7 @@ def test_mean_when_capacities_differ_then_is_what_every_node_would_have():
     assert GOOD.distance(GOOD.node) == pytest.approx(15.0)
 
 
-def test_mean_when_a_node_is_removed_then_its_load_is_shared_by_the_others():
+def test_mean_when_a_node_is_removed_then_the_others_share_its_load():
     posed = replace(GOOD, removed=np.array([True, False, False]))
 
     assert posed.mean(posed.node) == pytest.approx(20.0)
@@ -93,3 +93,21 @@ def test_spent_when_a_group_had_no_node_then_placing_it_is_free():
 
     assert posed.spent(np.array([0, 0, 1])) == 2.0
     assert posed.moved(np.array([0, 0, 1])).tolist() == [1]
+
+
+def test_effect_when_a_plan_moves_a_group_then_has_before_and_after():
+    posed = problem([10.0, 10.0, 10.0, 10.0], [0, 0, 0, 1], 2, 1)
+
+    change = effect(posed, Plan(np.array([0, 0, 1, 1]), bound=0.0, stage="balanced", seed=0))
+
+    assert change.moves.tolist() == [2]
+    assert change.spent == 1
+    assert change.distance == (10.0, 0.0)
+    assert [x.tolist() for x in change.loads] == [[30.0, 10.0], [20.0, 20.0]]
+    assert change.gap == 0
+
+
+def test_gap_when_the_bound_is_not_reached_then_is_what_is_missing():
+    posed = problem([10.0, 10.0], [0, 0], 2, 0)
+
+    assert effect(posed, Plan(posed.node, bound=8.0, stage="balanced", seed=0)).gap == pytest.approx(2.0)

@@ -44,8 +44,8 @@ def advised(
     measured: StreamCounts | None, memory: Memory | None = None, capacity: float = 1.0, **section: Any
 ) -> tuple[Proposal, Memory]:
     """What is advised where a node takes ``capacity`` rows a second, 3600 an hour of each."""
-    adviser = admission({"capacity": capacity, **section})
-    return adviser.propose(look(measured), deployment(2), {} if memory is None else memory)
+    optimizer = admission({"capacity": capacity, **section})
+    return optimizer.propose(look(measured), deployment(2), {} if memory is None else memory)
 
 
 @st.composite

@@ -20,7 +20,7 @@ def test_cycle_when_the_stream_jumps_then_is_high_from_its_phase_on():
     assert rates.tolist() == [2, 2, 10, 10, 10, 2, 2, 2, 2, 10]
 
 
-def test_cycle_when_the_stream_trends_then_has_the_rate_of_each_periods_middle():
+def test_cycle_when_the_stream_trends_then_has_rates_of_period_middles():
     rates = cycle(table(TREND), now=-1, periods=10)[:, 0]
 
     assert rates.tolist() == [1, 3, 5, 7, 8, 7, 5, 3, 1, 1]
@@ -32,7 +32,7 @@ def test_cycle_when_the_phase_is_unknown_then_says_nothing():
 
 @settings(deadline=None)
 @given(now=st.integers(-5, 500), periods=st.integers(1, 20), phase=st.floats(0, 30))
-def test_cycle_when_a_period_has_passed_then_repeats_and_stays_between_its_levels(now, periods, phase):
+def test_cycle_repeats_and_stays_between_its_levels(now, periods, phase):
     declared = table(Metadata(minimum=1.0, maximum=7.0, high_duration=6, low_duration=5, phase=phase, slope_duration=3))
 
     rates = cycle(declared, now, periods)
@@ -42,7 +42,7 @@ def test_cycle_when_a_period_has_passed_then_repeats_and_stays_between_its_level
 
 
 @pytest.mark.parametrize("high", [True, False])
-def test_chain_when_compared_with_many_runs_then_has_their_mean_and_variance(high):
+def test_chain_has_the_mean_and_variance_of_many_runs(high):
     declared = table(Metadata(minimum=1.0, maximum=9.0, high_duration=4, low_duration=8))
     rng = np.random.default_rng(0)
     on = np.full(200_000, high)
@@ -68,7 +68,7 @@ def test_expect_when_a_lifetime_ends_then_expects_nothing_more():
     assert mean[:, 0].tolist() == [6.0, 6.0, 0.0, 0.0]
 
 
-def test_complete_when_values_are_missing_then_are_the_averages_of_the_others():
+def test_complete_fills_missing_values_by_averages_of_the_others():
     declared = table(JUMP, Metadata(minimum=4.0, maximum=20.0, high_duration=5, low_duration=6), Metadata(average=7.0))
 
     rates = complete(declared, np.full(3, np.nan))
@@ -86,7 +86,7 @@ def test_complete_when_averages_contradict_what_is_told_then_give_way():
     assert rates.high[0] == 1.0
 
 
-def test_complete_when_a_stream_was_seen_and_nothing_is_told_then_only_has_its_own_average():
+def test_complete_when_only_rates_are_known_then_has_only_their_average():
     rates = complete(table(JUMP, None), np.array([4.0, 30.0]))
 
     assert rates.average[1] == 30.0
@@ -98,7 +98,7 @@ def test_complete_when_nothing_is_known_of_any_then_stays_unknown():
     assert len(complete(unknown(0), np.zeros(0)).low) == 0
 
 
-def test_chain_when_the_stream_never_stays_high_then_no_rate_is_below_its_low_one():
+def test_chain_when_the_stream_never_stays_high_then_is_at_least_low():
     declared = table(Metadata(minimum=0.0, maximum=1.0, high_duration=1, low_duration=37 / 3))
     mean, variance = chain(declared, np.array([1.0]), 3)
 

@@ -90,7 +90,7 @@ def test_seasonal_when_a_season_is_over_then_repeats_it():
     assert Seasonal(3).forecast(state, 4)[:, 0].tolist() == [3.0, 1.0, 2.0, 3.0]
 
 
-def test_level_when_few_rates_were_seen_then_is_their_mean_and_a_moving_one_later():
+def test_level_is_a_mean_at_first_and_a_moving_one_later():
     few = run(Level(0.25), np.array([[4.0], [np.nan], [8.0]]))
     many = run(Level(0.25), np.array([[4.0]] * 10 + [[8.0]]))
 
@@ -106,7 +106,7 @@ def test_holt_when_damped_then_the_trend_fades_far_ahead():
     assert np.diff(damped) == pytest.approx(np.diff(damped)[0] * 0.8 ** np.arange(59.0))
 
 
-def test_best_when_one_stream_jitters_and_one_rises_then_each_gets_its_own_forecaster():
+def test_best_gives_each_stream_its_own_forecaster():
     rng = np.random.default_rng(3)
     history = np.column_stack([100 + rng.normal(0, 10, 60), 10.0 * np.arange(60)])
     best = Best((Level(), Holt()))
@@ -128,7 +128,7 @@ def test_fit_when_compared_with_the_whole_grid_then_is_its_best():
     assert forecast_error(best, history, 2) == min(forecast_error(Holt(a, g), history, 2) for a in grid for g in grid)
 
 
-def test_fit_when_rates_only_jitter_then_smooths_more_than_when_they_trend():
+def test_fit_when_rates_only_jitter_then_smooths_more_than_a_trend():
     rng = np.random.default_rng(2)
     jitter = 100 + rng.normal(0, 10, (60, 8))
     trend = np.cumsum(rng.normal(0, 5, (60, 8)), axis=0) + 500

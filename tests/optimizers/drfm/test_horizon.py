@@ -26,7 +26,7 @@ def loads(posed, node, row=0):
 
 @settings(max_examples=120, deadline=None)
 @given(posed=problems())
-def test_plan_when_given_any_problem_then_no_shared_node_is_overloaded_next_period(posed):
+def test_plan_overloads_no_shared_node_in_the_next_period(posed):
     options = HorizonOptions(margin=1.0)
     found = plan(posed, options)
 
@@ -67,7 +67,7 @@ def test_plan_when_one_move_relieves_a_node_then_takes_the_one_that_lasts():
     assert plan(posed, HorizonOptions(margin=0.0, move_price=10.0)).node.tolist() == [0, 1, 1]
 
 
-def test_plan_when_only_an_exchange_helps_then_swaps_instead_of_opening_a_node():
+def test_plan_when_only_an_exchange_helps_then_opens_no_node():
     posed = problem([[6.0, 5.0, 5.0, 4.0]] * 4, [0, 0, 1, 1])
 
     found = plan(posed, HorizonOptions(margin=0.0))
@@ -85,7 +85,7 @@ def test_plan_when_new_streams_are_opposites_then_go_together():
     assert loads(problem(rates, [0] * 4), found.node).tolist() == [10.0, 10.0]
 
 
-def test_plan_when_old_streams_turn_out_to_be_opposites_then_packs_anew_where_it_pays():
+def test_plan_when_old_streams_are_opposites_then_repacks_if_it_pays():
     rates = np.column_stack([wave(9, 1, 0), wave(9, 1, 0), wave(1, 9, 0), wave(1, 9, 0)])
     posed = problem(rates, [0, 1, 2, 3])
 
@@ -93,14 +93,14 @@ def test_plan_when_old_streams_turn_out_to_be_opposites_then_packs_anew_where_it
     assert plan(posed, HorizonOptions(margin=0.0, move_price=100.0)).nodes == 4
 
 
-def test_plan_when_no_node_can_be_emptied_alone_then_packs_all_anew_where_it_pays():
+def test_plan_when_no_node_can_be_emptied_then_repacks_if_it_pays():
     posed = problem([[5.0, 2.0, 5.0, 2.0, 6.0]] * 8, [0, 0, 1, 1, 2])
 
     assert plan(posed, HorizonOptions(margin=0.0)).nodes == 2
     assert plan(posed, HorizonOptions(margin=0.0, move_price=100.0)).nodes == 3
 
 
-def test_plan_when_opposites_are_paired_then_needs_fewer_nodes_than_one_by_one():
+def test_plan_when_opposites_are_paired_then_needs_fewer_nodes():
     rng, t = np.random.default_rng(13), np.arange(24)
     high, phase, half = rng.uniform(2, 5, 6), rng.integers(0, 12, 6), rng.integers(2, 5, 6)
     up = np.where((t[:, None] + phase) // half % 2 == 0, high, 0.5)
@@ -139,7 +139,7 @@ def test_plan_when_the_margin_is_partly_used_up_then_has_patience():
 
 
 @pytest.mark.parametrize("polish", [False, True])
-def test_plan_when_a_node_has_a_queue_then_gives_streams_away_until_it_can_catch_up(polish):
+def test_plan_when_a_node_has_a_queue_then_lets_it_catch_up(polish):
     options = HorizonOptions(margin=0.0, catch_up_s=60.0, polish=polish)
     queue, none = (problem([[5.0, 3.0, 1.5, 4.0]] * 4, [0, 0, 0, 1], latency_s=s) for s in ([6.0, 0.0], [0.5, 0.0]))
 
@@ -149,7 +149,7 @@ def test_plan_when_a_node_has_a_queue_then_gives_streams_away_until_it_can_catch
     assert plan(queue, replace(options, catch_up_s=600.0)).node.tolist() == [0, 0, 0, 1]
 
 
-def test_plan_when_a_queue_is_endless_then_a_node_keeps_what_half_of_it_can_take():
+def test_plan_when_a_queue_is_endless_then_keeps_half_a_nodes_load():
     posed = problem([[3.0, 3.0, 2.0]] * 4, [0, 0, 0], latency_s=[1e6])
 
     found = plan(posed, HorizonOptions(margin=0.0))
@@ -228,7 +228,7 @@ def test_has_room_names_nodes_with_that_much_left():
     assert placement.has_room(np.array([0, 1, 2]), 4.0).tolist() == [True, False, True]
 
 
-def test_plan_when_a_node_can_be_emptied_for_a_while_only_then_is_if_that_pays():
+def test_plan_when_a_node_is_empty_for_a_while_then_weighs_what_it_saves():
     rates = np.full((8, 3), 3.0)
     rates[4:] = 6.0
     posed = problem(rates, [0, 0, 1])
@@ -237,20 +237,20 @@ def test_plan_when_a_node_can_be_emptied_for_a_while_only_then_is_if_that_pays()
     assert plan(posed, HorizonOptions(margin=0.0, move_price=4.1)).nodes == 2
 
 
-def test_plan_when_a_new_stream_fits_for_a_while_only_then_enters_there_at_no_price():
+def test_plan_when_a_new_stream_fits_for_a_while_then_enters_for_free():
     rates = np.full((8, 2), 4.0)
     rates[4:, 1] = 8.0
 
     assert plan(problem(rates, [0, NEW]), HorizonOptions(margin=0.0, move_price=100.0)).nodes == 1
 
 
-def test_plan_when_a_node_cannot_be_emptied_to_the_last_stream_then_moves_none_of_it():
+def test_plan_when_a_node_cannot_be_emptied_wholly_then_moves_nothing():
     posed = problem([[6.0, 8.0, 8.0, 4.0, 3.5]] * 8, [0, 1, 2, 3, 3])
 
     assert len(plan(posed, HorizonOptions(margin=0.0)).redirected(posed)) == 0
 
 
-def test_plan_when_one_of_two_streams_is_faster_than_a_node_then_the_other_leaves():
+def test_plan_when_one_of_two_streams_fills_a_node_then_the_other_leaves():
     assert plan(problem([25.0, 4.0, 3.0], [0, 0, 1])).node.tolist() == [0, 1, 1]
     assert plan(problem([25.0, 4.0], [0, 0])).node.tolist() == [0, 1]
 
@@ -261,19 +261,19 @@ def repaired(rates, node):
     return placement.node.tolist()
 
 
-def test_repair_when_one_move_is_not_enough_then_makes_several_and_opens_no_node():
+def test_repair_when_one_move_is_not_enough_then_makes_several():
     assert sorted(np.bincount(repaired([[4.0] * 6] * 4, [0, 0, 0, 0, 1, 2])).tolist()) == [2, 2, 2]
 
 
-def test_repair_when_no_other_node_helps_then_opens_one_for_the_fastest_stream():
+def test_repair_when_no_node_helps_then_opens_one_for_the_fastest_stream():
     assert repaired([[2.0, 5.0, 4.0, 6.0]] * 4, [0, 0, 0, 0]) == [1, 0, 0, 1]
 
 
-def test_repair_when_one_stream_less_is_enough_then_opens_a_node_for_the_slowest_such():
+def test_repair_when_one_stream_less_is_enough_then_moves_the_slowest():
     assert repaired([[6.0, 3.0, 2.0, 1.0, 9.5]] * 4, [0, 0, 0, 0, 1]) == [0, 0, 2, 0, 1]
 
 
-def test_best_node_when_several_have_room_then_takes_the_fullest_of_those_whose_peak_rises_least():
+def test_best_node_is_where_the_peak_rises_least_then_the_fullest():
     rates = np.array([[3.0, 5.0, 5.0, 4.0], [3.0, 5.0, 1.0, 4.0]])
     flat, falling = (Placement(problem(rates[:, :n], [0, 1, 2][:n]), 0.0) for n in (2, 3))
 
@@ -295,7 +295,7 @@ def costs(posed, found):
 
 
 @pytest.mark.parametrize("seed", range(6))
-def test_polish_when_redirections_are_free_then_needs_the_fewest_nodes_of_all_assignments(seed):
+def test_polish_when_redirections_are_free_then_needs_the_fewest_nodes(seed):
     rng = np.random.default_rng(seed)
     posed = problem(rng.integers(1, 8, (1, 5)).astype(float), rng.integers(0, 4, 5), nodes=4)
 
@@ -307,7 +307,7 @@ def test_polish_when_redirections_are_free_then_needs_the_fewest_nodes_of_all_as
 
 @pytest.mark.parametrize("price", [0.7, 3.0])
 @pytest.mark.parametrize("seed", range(6))
-def test_polish_when_redirections_have_a_price_then_costs_the_least_of_all_assignments(seed, price):
+def test_polish_when_redirections_have_a_price_then_costs_the_least(seed, price):
     rng = np.random.default_rng(seed)
     posed = problem(rng.integers(1, 8, (1, 5)).astype(float), rng.integers(0, 4, 5), nodes=4)
     options = replace(EXACT, move_price=price)
@@ -321,13 +321,13 @@ def test_polish_when_redirections_have_a_price_then_costs_the_least_of_all_assig
     )
 
 
-def test_polish_when_a_further_node_would_save_a_redirection_then_opens_none():
+def test_polish_opens_no_node_to_save_a_redirection():
     posed = problem([[6.0, 5.0, 5.0, 4.0]], [0, 0, 1, 1])
 
     assert plan(posed, replace(EXACT, move_price=3.0)).nodes == 2
 
 
-def test_polish_when_a_plan_would_not_hold_out_as_long_then_keeps_the_given_one():
+def test_polish_when_its_plan_lasts_less_long_then_keeps_the_given_one():
     rates = np.full((24, 2), 4.0)
     rates[5] = 8.0  # a period that the program does not look at
 
@@ -352,7 +352,7 @@ def test_polish_when_a_stream_sends_nothing_then_its_node_counts_too():
 
 @settings(max_examples=25, deadline=None)
 @given(posed=problems(streams=6, periods=3))
-def test_polish_when_given_any_problem_then_needs_no_more_nodes_and_overloads_none(posed):
+def test_polish_needs_no_more_nodes_and_overloads_none(posed):
     plain, polished = plan(posed, HorizonOptions(margin=1.0)), plan(posed, HorizonOptions(margin=1.0, polish=True))
 
     assert polished.nodes <= plain.nodes

@@ -17,7 +17,7 @@ from tests.optimizers.drfm.stream_counts import counts, histories, look
 
 
 @given(st.data(), st.integers(1, 12), st.integers(1, 4))
-def test_tables_when_a_plan_has_any_number_of_nodes_then_each_stream_has_a_table_that_exists(
+def test_tables_when_a_plan_has_any_nodes_then_each_stream_has_a_table(
     data: st.DataObject, streams: int, tables: int
 ) -> None:
     node = data.draw(hnp.arrays(np.intp, streams, elements=st.integers(0, 6)))
@@ -29,7 +29,7 @@ def test_tables_when_a_plan_has_any_number_of_nodes_then_each_stream_has_a_table
         assert len(np.unique(np.stack([node, found]), axis=1).T) == len(np.unique(node)) == len(np.unique(found))
 
 
-def test_tables_when_a_plan_needs_more_than_there_are_then_what_is_beyond_goes_where_the_least_comes() -> None:
+def test_tables_when_there_are_too_few_then_fills_the_least_loaded() -> None:
     node, before = np.array([0, 1, 2, 2]), np.array([0, 1, -1, -1])
     found = match_tables(node, before, 2, np.array([50.0, 20.0, 25.0, 10.0]))
     assert found.tolist() == [0, 1, 1, 1]
@@ -42,12 +42,10 @@ def test_tables_when_a_plan_keeps_its_nodes_then_streams_stay() -> None:
 
 @given(histories(hours=3), st.integers(1, 3))
 @settings(deadline=None, max_examples=30)
-def test_changes_when_made_then_lead_to_the_plan_and_a_second_look_starts_there(
-    rows: dict[str, list[int]], tables: int
-) -> None:
-    adviser = admission({"capacity": 1.0, "ingest": [f"t{n}" for n in range(tables)]})
+def test_changes_lead_to_the_plan_and_the_next_evaluation_starts_there(rows: dict[str, list[int]], tables: int) -> None:
+    optimizer = admission({"capacity": 1.0, "ingest": [f"t{n}" for n in range(tables)]})
     start = replace(deployment(2), ingest={"a": 0, "z": tables - 1})
-    proposal, memory = adviser.propose(look(counts(rows)), start, {})
+    proposal, memory = optimizer.propose(look(counts(rows)), start, {})
     plan = proposal.admission
     assert plan is not None and plan.acts and not proposal.advises
     after = start.with_changes(proposal.changes)
@@ -55,14 +53,14 @@ def test_changes_when_made_then_lead_to_the_plan_and_a_second_look_starts_there(
     assert all(start.value(c) == c.before != c.value for c in proposal.changes)
     assert [c.stream for c in proposal.changes if c.value == NOWHERE] == list(plan.left)
     later = counts({name: of[-1:] for name, of in rows.items()}, first=3)
-    again, _ = adviser.propose(look(later), after, json.loads(to_json(memory)))
+    again, _ = optimizer.propose(look(later), after, json.loads(to_json(memory)))
     if again.admission is not None:
         assert again.admission.before == tuple(after.ingest.get(s, NOWHERE) for s in again.admission.stream)
 
 
-def test_sentence_when_streams_bring_more_than_all_tables_take_then_claims_no_fewest() -> None:
-    adviser = admission({"capacity": 1.0, "ingest": ["t0", "t1"]})
+def test_sentence_when_tables_are_too_few_then_claims_no_fewest() -> None:
+    optimizer = admission({"capacity": 1.0, "ingest": ["t0", "t1"]})
     rows = {name: [3000] * 4 for name in "abcd"}
-    proposal, _ = adviser.propose(look(counts(rows)), deployment(2), {})
+    proposal, _ = optimizer.propose(look(counts(rows)), deployment(2), {})
     assert proposal.admission is not None and proposal.admission.holds == 0
     assert "fewest possible" not in proposal.sentence and "fits for 0 of the next" in proposal.sentence

@@ -53,7 +53,7 @@ def test_forecast_when_read_back_then_goes_on_as_it_would_have(kind):
         assert np.array_equal(part.expected, forecaster.forecast(part, 1)[0][0])
 
 
-def test_memory_when_from_before_sources_had_errors_of_their_own_then_goes_on():
+def test_memory_when_sources_had_one_error_together_then_goes_on():
     forecaster = RateForecaster(C)
     old = fed(forecaster, 40)
     value = stored(old)

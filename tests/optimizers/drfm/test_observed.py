@@ -12,7 +12,7 @@ from tests.optimizers.drfm.stream_counts import counts
 FIRST = first_period(counts({}))
 
 
-def test_new_periods_when_streams_are_known_then_they_are_among_the_others_in_alphabetical_order() -> None:
+def test_new_periods_have_known_streams_in_alphabetical_order() -> None:
     observed = new_periods(counts({"b": [1, 2], "d": [0, 3]}), ["c", "a"], FIRST)
     assert observed.streams == ("a", "b", "c", "d") and observed.first == FIRST
     assert observed.rows.tolist() == [[0, 1, 0, 0], [0, 2, 0, 3]]

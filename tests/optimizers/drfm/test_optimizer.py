@@ -22,7 +22,7 @@ def stored(memory: Memory) -> Memory:
     return found
 
 
-def test_advice_when_nothing_was_measured_anew_then_is_silent_and_keeps_its_memory() -> None:
+def test_advice_when_nothing_is_new_then_is_silent_and_keeps_its_memory() -> None:
     _, kept = advised(counts({"a": [100, 100]}))
     for told in (None, counts({"a": [100, 100]}), counts({}), counts({"a": []}, first=2)):
         proposal, after = advised(told, kept)
@@ -30,7 +30,7 @@ def test_advice_when_nothing_was_measured_anew_then_is_silent_and_keeps_its_memo
         assert after is kept
 
 
-def test_advice_when_it_is_the_first_then_admits_every_stream_on_nodes_that_hold_them() -> None:
+def test_first_advice_admits_every_stream_on_nodes_that_hold_them() -> None:
     proposal, memory = advised(counts({name: [2000] * 4 for name in "abc"}))
     plan = proposal.admission
     assert plan is not None and proposal.reason_code == "streams_to_admit"
@@ -60,7 +60,7 @@ def test_advice_when_followed_then_the_next_one_starts_from_there() -> None:
     assert plan.total_error == plan.error == pytest.approx(1900 / 19900)
 
 
-def test_advice_when_nobody_has_to_move_then_says_that_streams_stay_and_how_good_forecasts_were() -> None:
+def test_advice_when_nobody_has_to_move_then_says_that_streams_stay() -> None:
     _, memory = advised(counts({"a": [1000] * 4, "b": [1000] * 4}))
     proposal, _ = advised(counts({"a": [1200], "b": [800]}, first=4), stored(memory))
     assert proposal.reason_code == "streams_stay" and not proposal.advises and proposal.planned
@@ -68,7 +68,7 @@ def test_advice_when_nobody_has_to_move_then_says_that_streams_stay_and_how_good
     assert proposal.sentence.endswith("forecast off by 0 % in total, 5 % by stream")
 
 
-def test_advice_when_streams_fall_silent_for_long_enough_then_they_are_gone_and_their_nodes_released() -> None:
+def test_advice_when_streams_fall_silent_then_releases_their_nodes() -> None:
     options = {"quiet": 3}
     _, memory = advised(counts({"a": [3000], "b": [3000]}), options=options)
     proposal, memory = advised(counts({"a": [3000] * 2, "b": [0] * 2}, first=1), stored(memory), options=options)
@@ -85,14 +85,14 @@ def test_advice_when_streams_fall_silent_for_long_enough_then_they_are_gone_and_
     assert proposal.admission is not None and proposal.admission.admitted == 1
 
 
-def test_advice_when_a_stream_is_faster_than_a_node_then_it_has_one_to_itself_and_is_named() -> None:
+def test_advice_when_a_stream_exceeds_a_node_then_is_alone_and_named() -> None:
     plan = advised(counts({"big": [9000] * 3, "small": [100] * 3}))[0]
     assert plan.admission is not None and plan.admission.oversized == ("big",)
     assert plan.admission.split == 2
     assert "faster than a node alone, divide: big" in plan.sentence
 
 
-def test_advice_when_costs_are_told_then_sizes_the_workers_and_leaves_nodes_their_headroom() -> None:
+def test_advice_when_costs_are_given_then_sizes_workers_with_headroom() -> None:
     sizing = {"query_s": 2.0, "merge_s": 0.1, "partials": 4.0, "headroom": 0.2}
     proposal, _ = advised(counts({"a": [3600] * 3, "b": [3600] * 3}), capacity=2.0, sizing=sizing)
     plan = proposal.admission
@@ -101,7 +101,7 @@ def test_advice_when_costs_are_told_then_sizes_the_workers_and_leaves_nodes_thei
     assert "5 query workers and 3 merge workers" in proposal.sentence
 
 
-def test_advice_when_metadata_tell_of_a_rise_then_makes_room_before_it_comes() -> None:
+def test_advice_when_metadata_declare_a_rise_then_makes_room_before_it() -> None:
     told = {"minimum": 0.1, "maximum": 0.9, "high_duration": 6, "low_duration": 6, "transition": "jump"}
     phase = (counts({}).since.timestamp() / 3600 + 2) % 12
     streams = {name: {**told, "phase": phase} for name in "ab"}
@@ -115,7 +115,7 @@ def test_advice_when_metadata_tell_of_a_rise_then_makes_room_before_it_comes() -
     assert deaf is not None and deaf.split == 1, "only horizon and drfm use what is told"
 
 
-def test_advice_when_the_plan_will_not_hold_then_says_for_how_long_it_does() -> None:
+def test_advice_when_the_plan_will_not_hold_then_says_for_how_long_it_is() -> None:
     told = {"minimum": 0.1, "maximum": 0.9, "high_duration": 6, "low_duration": 6, "transition": "jump"}
     phase = (counts({}).since.timestamp() / 3600 + 5) % 12
     streams = {name: {**told, "phase": phase} for name in "ab"}
@@ -126,7 +126,7 @@ def test_advice_when_the_plan_will_not_hold_then_says_for_how_long_it_does() -> 
 
 
 @pytest.mark.parametrize("rows", [-5, None])
-def test_advice_when_a_count_is_impossible_then_holds_with_the_reason_and_plans_nothing(rows: int | None) -> None:
+def test_advice_when_a_count_is_impossible_then_holds_with_the_reason(rows: int | None) -> None:
     _, kept = advised(counts({"a": [100]}))
     proposal, memory = advised(counts({"a": [5, rows]}, first=1), kept)
     assert (proposal.reason_code, proposal.admission) == ("bad_signals", None)
@@ -141,7 +141,7 @@ def test_advice_when_a_count_explodes_then_it_counts_as_not_seen() -> None:
     assert proposal.admission is not None and proposal.admission.highest_load == pytest.approx(1000 / 3600, rel=0.01)
 
 
-def test_advice_when_periods_were_missed_then_streams_stay_where_they_are_and_are_learned_anew() -> None:
+def test_advice_when_periods_were_missed_then_streams_stay_at_their_nodes() -> None:
     rows = {name: [2000] * 5 for name in "abc"}
     _, memory = advised(counts(rows))
     proposal, after = advised(counts(rows, first=900), stored(memory))
@@ -168,7 +168,7 @@ def test_advice_when_the_periods_have_another_length_then_begins_anew() -> None:
 @pytest.mark.parametrize("method", METHODS)
 @given(rows=histories(), cut=st.integers(1, 11))
 @settings(deadline=None, max_examples=5)
-def test_advice_when_periods_come_one_by_one_or_at_once_then_ends_in_the_same_plan(
+def test_advice_when_periods_come_singly_or_at_once_then_is_the_same(
     method: str, rows: dict[str, list[int]], cut: int
 ) -> None:
     section: dict[str, Any] = {"options": {"method": method, "quiet": 4, "relearn": 2, "history": 10}}
@@ -189,9 +189,7 @@ def test_advice_when_periods_come_one_by_one_or_at_once_then_ends_in_the_same_pl
 @pytest.mark.parametrize("method", METHODS)
 @given(rows=histories(hours=5, streams=8))
 @settings(deadline=None, max_examples=5)
-def test_advice_when_given_then_every_stream_has_one_node_and_loads_are_those_of_its_streams(
-    method: str, rows: dict[str, list[int]]
-) -> None:
+def test_advice_gives_every_stream_one_node_and_sums_their_loads(method: str, rows: dict[str, list[int]]) -> None:
     proposal, memory = advised(counts(rows), options={"method": method})
     plan = proposal.admission
     assert plan is not None

@@ -46,32 +46,32 @@ def section_of(**section: Any) -> dict[str, Any]:
         (section_of(sizing={"query_s": 1.0, "colour": 1.0}), "admission.sizing.colour"),
     ],
 )
-def test_options_when_wrong_then_are_refused_by_name_with_what_is_allowed(section: dict[str, Any], key: str) -> None:
+def test_options_when_wrong_then_are_refused_by_name(section: dict[str, Any], key: str) -> None:
     with pytest.raises(MillraceError) as refused:
         admission({"options": {}, **section})
     assert refused.value.key == key
     assert refused.value.allowed and refused.value.remedy
 
 
-def test_options_when_a_method_is_named_then_its_knobs_are_allowed_and_it_looks_as_far_as_they_say() -> None:
+def test_options_when_a_method_is_named_then_its_knobs_are_allowed() -> None:
     assert set(METHODS) == {"horizon", *STRATEGIES}
     assert parse(section_of(options={"ahead": 7, "margin": 1.0})).ahead == 7
     assert parse(section_of(options={"method": "ard", "ahead": 3, "accepts": 0.5})).ahead == 3
     assert parse(section_of(options={"method": "ard"})).ahead == 2
 
 
-def test_options_when_the_method_is_the_papers_then_learns_nothing_unless_told() -> None:
+def test_options_of_a_papers_method_learn_nothing_unless_switched_on() -> None:
     assert parse(section_of()).forecast.learns
     assert not parse(section_of(options={"method": "drfm"})).forecast.learns
     assert parse(section_of(options={"method": "drfm", "learns": True})).forecast.learns
 
 
-def test_options_when_a_season_is_told_then_forecasts_are_those_of_a_season_ago() -> None:
+def test_options_when_a_season_is_given_then_forecasts_are_seasonal() -> None:
     assert parse(section_of(options={"season": 24})).forecaster == Seasonal(24)
     assert parse(section_of(options={"alpha": 0.5})).forecaster == Holt(alpha=0.5)
 
 
-def test_options_when_workers_are_sized_then_nodes_are_filled_no_further_than_headroom_and_latency_let() -> None:
+def test_options_when_workers_are_sized_then_limit_how_full_nodes_get() -> None:
     assert parse(section_of()).usable == 10.0
     assert parse(section_of(sizing={"query_s": 1.0, "headroom": 0.25})).usable == pytest.approx(7.5)
     slow = {"query_s": 1.0, "headroom": 0.25, "latency_s": 4.0, "through_s": [1.0, 0.5, 0.5]}

@@ -63,7 +63,7 @@ def test_forecast_when_metadata_are_wrong_then_follows_what_was_learned(rate):
     assert off(fed(declared, 60, rate), rate) <= 5.0
 
 
-def test_forecast_when_a_jump_is_called_a_trend_then_follows_what_was_learned():
+def test_forecast_when_a_jump_is_declared_a_trend_then_learns_better():
     trend = Metadata(minimum=100.0, maximum=400.0, high_duration=6, low_duration=6, phase=0, slope_duration=6)
 
     assert off(fed(Run({"a": trend}), 60, truth), truth) <= 5.0
@@ -258,7 +258,7 @@ def test_forecast_when_a_stream_comes_back_then_is_new():
     assert run.ahead(1)[0][0, 0] == pytest.approx(100.0)
 
 
-def test_forecast_when_columns_change_places_then_each_stream_keeps_its_own():
+def test_forecast_when_streams_change_order_then_each_keeps_its_own():
     run = Run()
     run.observe(0, ["a", "b"], np.array([100.0, 300.0]))
     run.observe(1, ["b", "a"], np.array([np.nan, np.nan]))

@@ -29,7 +29,7 @@ def test_drfm_when_run_on_figure_5_then_assigns_as_the_paper_does():
     assert plan.node.tolist() == [0, 0, 3, 1, 1, 2, 3, 1, 2]
 
 
-def test_strategies_when_a_node_is_overloaded_then_pick_each_in_its_own_order():
+def test_strategies_when_a_node_is_overloaded_then_pick_in_their_order():
     posed = problem([[6.0, 2.0, 4.0], [6.0, 2.5, 6.0]], [0, 0, 0], last=[6.0, 2.0, 4.0])
 
     moved = {name: STRATEGIES[name](NO_DRAIN).plan(posed).redirected(posed).tolist() for name in STRATEGIES}
@@ -40,7 +40,7 @@ def test_strategies_when_a_node_is_overloaded_then_pick_each_in_its_own_order():
     assert moved["drfm"] == [2]
 
 
-def test_par_when_streams_fit_on_fewer_nodes_then_places_all_anew_and_keeps_numbers():
+def test_par_when_streams_fit_on_fewer_nodes_then_keeps_their_numbers():
     posed = problem([4.0, 5.0, 5.0, 4.0], [0, 1, 1, 2])
 
     plan = STRATEGIES["par"](StrategyOptions()).plan(posed)
@@ -53,7 +53,7 @@ def test_par_when_streams_fit_on_fewer_nodes_then_places_all_anew_and_keeps_numb
 @pytest.mark.parametrize("name", sorted(STRATEGIES))
 @settings(max_examples=50, deadline=None)
 @given(posed=problems())
-def test_strategy_when_given_any_problem_then_places_every_stream_and_overloads_no_node_it_fills(name, posed):
+def test_strategy_places_every_stream_and_overloads_no_node_it_fills(name, posed):
     strategy = STRATEGIES[name](StrategyOptions())
     plan = strategy.plan(posed)
     sizes = strategy.sizes(posed, strategy.options)
@@ -82,7 +82,7 @@ def test_strategy_when_a_stream_is_alone_then_stays_however_fast_it_is(name):
     assert plan.oversized.tolist() == [0]
 
 
-def test_strategy_when_the_delay_is_over_the_bound_then_the_node_takes_nothing():
+def test_strategy_when_the_delay_exceeds_the_bound_then_adds_nothing():
     posed = problem([[3.0, 3.0, 2.0]] * 2, [0, 1, NEW], latency_s=[9.0, 0.0])
 
     assert STRATEGIES["drf"](NO_DRAIN).plan(posed).node.tolist() == [0, 1, 1]
@@ -103,13 +103,13 @@ def test_drain_when_a_node_is_nearly_full_then_is_left():
     assert STRATEGIES["drf"](StrategyOptions()).plan(posed).nodes == 2
 
 
-def test_drain_when_the_other_nodes_delay_too_long_then_fills_none_of_them():
+def test_drain_when_the_other_nodes_delay_too_long_then_fills_none():
     posed = problem([[5.0, 3.0, 1.0]] * 2, [0, 1, 2], latency_s=[9.0, 9.0, 0.0])
 
     assert STRATEGIES["drf"](StrategyOptions()).plan(posed).node.tolist() == [0, 1, 2]
 
 
-def test_strategy_when_a_node_is_nearly_full_then_takes_nothing_though_it_would_fit():
+def test_strategy_when_a_node_is_nearly_full_then_adds_nothing():
     posed = problem([9.5, 0.3], [0, NEW])
 
     assert STRATEGIES["ard"](StrategyOptions()).plan(posed).nodes == 2
@@ -117,7 +117,7 @@ def test_strategy_when_a_node_is_nearly_full_then_takes_nothing_though_it_would_
 
 
 @pytest.mark.parametrize("name", ["par", "ari", "ard"])
-def test_strategy_when_a_stream_was_never_seen_then_places_it_by_what_is_expected(name):
+def test_strategy_when_a_stream_was_never_seen_then_goes_by_expectation(name):
     posed = problem([6.0, 6.0], [0, NEW], last=[6.0, 0.0])
 
     assert STRATEGIES[name](StrategyOptions()).plan(posed).nodes == 2
@@ -148,7 +148,7 @@ def test_pack_when_compared_with_a_plain_best_fit_then_is_the_same(sizes, free):
     assert packed.tolist() == [found[i] for i in range(len(sizes))]
 
 
-def test_pack_when_there_are_more_bins_than_a_block_then_still_finds_the_best():
+def test_pack_when_bins_exceed_a_block_then_still_finds_the_best():
     free = np.linspace(0.0, 9.0, 3000)
     sizes = np.array([4.5, 1.0])
 
