@@ -41,10 +41,8 @@ from optimizers.albic.subset_sums import WINDOW, SubsetSums, affordable
 
 RESOLUTION = 1e-5
 """Points to which the bisection goes."""
-
 SMALL = 100_000
 """Nodes times groups up to which sums of groups are distinguished."""
-
 GRAIN = 1e-9
 """Relative rounding errors of sums; the bound yields to them."""
 

@@ -19,7 +19,6 @@ from optimizers.albic.problem import UNPLACED, Bools, Floats, Ints, Problem
 
 FREE = -1
 """Pin of a group that may go anywhere."""
-
 SLACK = 1e-9
 """Relative tolerance of sums of costs and loads."""
 

@@ -29,28 +29,20 @@ from optimizers.albic.problem import Ints, Plan, Problem
 
 AIMS = 7
 """Load distances that are aimed at, one after another."""
-
 NEAR = 0.01
 """Points above the bound that are as good as the bound."""
-
 SMALL = 100_000
 """Nodes times groups up to which all that is done."""
-
 LARGE_AIMS = 2
 """Load distances that are aimed at on larger problems, each from where the one before left off."""
-
 LARGE_OFFSET = 0.1
 """Points above the bound that are aimed at first there: every node is brought so far before any is brought nearer."""
-
 RETRIES = 5
 """How often a dead end is tried again for each aim, at most."""
-
 RETRY_SIZE = 100_000
 """Nodes times groups times retries, at most."""
-
 ROUNDS = 3
 """How often nodes are set aside that fix the load distance, to balance the others."""
-
 WORTH = 1.0
 """Points from their own mean up to which the others are left alone."""
 

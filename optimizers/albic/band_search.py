@@ -22,22 +22,16 @@ from optimizers.albic.problem import Floats, Ints
 
 ALL_PARTNERS = 80_000
 """Nodes times groups up to which every node is considered as a partner."""
-
 PARTNERS = 2
 """How many are, above that: those that need a change the other way most."""
-
 FREE_MOVE = 0.05
 """What a move that costs nothing counts in a comparison, as a share of the mean price: it still wins by far."""
-
 EVENNESS = 1e-3
 """Weight of how even two nodes get, against the violation that is taken away: it only breaks ties."""
-
 LEAST_GAIN = 1e-9
 """Points; less is rounding."""
-
 MOST_STEPS = 8
 """Steps that one descent may take, in groups of the problem: far more than any needs."""
-
 TAKEN_BACK = 3
 """How many moves are taken back at a dead end."""
 

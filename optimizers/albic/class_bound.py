@@ -33,10 +33,8 @@ from optimizers.albic.problem import UNPLACED, Bools, Floats, Ints
 
 SCALE = 1_000
 """Integer units of a point."""
-
 WIDTH = 0.2
 """Points between the lightest and the heaviest group of a class, at most, unless that made too many classes."""
-
 MOST_CLASSES = 30
 """More are made wider."""
 

@@ -30,10 +30,8 @@ from optimizers.albic.problem import UNPLACED, Floats, Ints
 
 LEAST_RELIEF = 1e-9
 """Share of a limit; less is rounding."""
-
 OVERLOADED = 90.0
 """Points from which a node counts as overloaded: nothing is left for what a period's average does not show."""
-
 RELIEF_SHARE = 0.5
 """Part of the budget that relief may take before draining has its turn."""
 

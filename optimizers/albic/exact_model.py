@@ -32,13 +32,10 @@ from optimizers.albic.problem import UNPLACED, Bools, Floats, Ints
 
 SCALE = 100_000
 """Integer units of a point."""
-
 CAPACITY_SCALE = 1_000
 """Integer units of a capacity, where capacities differ."""
-
 PRICE_SCALE = 10_000
 """Integer units of the greatest price, where prices are no multiples of the least."""
-
 ROUNDING = 1e-9
 """Relative errors of sums that are forgiven."""
 

@@ -18,7 +18,7 @@ from include.model.placement import KeyGroups, PlacementPlan
 from include.model.signals import Signals
 from optimizers.albic.measured import MeasuredProblem, group_keys, measured_problem
 from optimizers.albic.options import STATE, PlacementOptions
-from optimizers.albic.problem import Plan, Problem, effect
+from optimizers.albic.problem import Plan, Problem
 
 NAME = "albic"
 FIRST, MOVES, BALANCED = "first_placement", "groups_to_move", "placement_stays"
@@ -66,26 +66,26 @@ class PlacementOptimizer:
 
     def _placement(self, groups: KeyGroups, measured: MeasuredProblem, plan: Plan) -> PlacementPlan:
         problem, options = measured.problem, self.options
-        changed = effect(problem, plan)
-        pairs = problem.together(plan.node) & ~problem.together(problem.node)
+        before, after = problem.node, plan.node
+        pairs = problem.together(after) & ~problem.together(before)
         return PlacementPlan(
             method=options.method,
             resource=measured.resource,
             nodes=tuple(f"worker-{i + 1}" for i in range(len(options.workers))),
             operator=groups.operator,
             key_group=groups.key_group,
-            load=_floats(problem.own(plan.node)),
-            before=tuple(int(n) for n in problem.node),
-            after=tuple(int(n) for n in plan.node),
-            loads_before=_floats(changed.loads[0]),
-            loads_after=_floats(changed.loads[1]),
-            distance_before=changed.distance[0],
-            distance_after=changed.distance[1],
+            load=_floats(problem.own(after)),
+            before=tuple(int(n) for n in before),
+            after=tuple(int(n) for n in after),
+            loads_before=_floats(problem.loads(before)),
+            loads_after=_floats(problem.loads(after)),
+            distance_before=problem.distance(before),
+            distance_after=problem.distance(after),
             bound=plan.bound,
-            collocation_before=changed.collocation[0],
-            collocation_after=changed.collocation[1],
+            collocation_before=problem.collocation(before),
+            collocation_after=problem.collocation(after),
             pairs=int(np.count_nonzero(pairs & (problem.flows.saved > 0))),
-            spent=changed.spent,
+            spent=problem.spent(after),
             budget=options.budget if np.isfinite(options.budget) else None,
             stage=plan.stage,
             seed=plan.seed,

@@ -27,22 +27,16 @@ from optimizers.albic.problem import Ints, Plan, Problem
 
 WHOLE = 8_000
 """Nodes times groups up to which all groups are chosen for at once."""
-
 WHOLE_EFFORT = 0.3
 """Deterministic time for that."""
-
 LARGE = 200_000
 """Nodes times groups from which a plan is left as it is: the balancer is at the bound there, or the program too big."""
-
 AIMS = (0.1, 0.5)
 """Parts of the gap, from the bound on, at which it is asked who has to give and to get."""
-
 CHOICES = 8_000
 """Groups times nodes of such a choice, at most."""
-
 EFFORT = 0.15
 """Deterministic time for each, and for the bound."""
-
 NEAR = 0.01
 """Points above the bound that are as good as the bound."""
 

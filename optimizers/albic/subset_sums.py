@@ -28,10 +28,8 @@ from optimizers.albic.problem import Floats, Ints
 
 GRID = 0.002
 """Least points between two sums that are distinguished."""
-
 MOST_STEPS = 150_000
 """Steps of the grid up to the greatest sum; where loads are greater than points usually are, the grid is coarser."""
-
 WINDOW = 3
 """How many numbers of groups are considered from the least on, each way."""
 

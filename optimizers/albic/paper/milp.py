@@ -45,7 +45,6 @@ from optimizers.albic.problem import Floats, Ints, Plan, Problem
 
 NODE_LIMIT = 2_000
 """Nodes of the solver's search tree for each phase: a limit that is the same on every machine."""
-
 TOLERANCE = 1e-6
 """Points by which the second phase may be worse than the first: the solver's own tolerance."""
 

@@ -27,7 +27,6 @@ from optimizers.albic.problem import Floats, Ints, Problem
 
 PARTS = 20
 """Parts in which a group's load arrives: a split is as fine as 5 %."""
-
 MERGE_RATIO = 0.1
 """Part of a split group's load that merging it costs, where nothing is measured."""
 

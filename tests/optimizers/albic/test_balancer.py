@@ -9,7 +9,7 @@ from optimizers.albic.assignment import Assignment
 from optimizers.albic.balance_bound import lower_bound
 from optimizers.albic.balancer import balance
 from optimizers.albic.polish import polish
-from optimizers.albic.problem import Caps, Flows, Problem, effect
+from optimizers.albic.problem import Caps, Flows, Problem
 from tests.optimizers.albic.instances import least_distance, pins, problem, problems, uneven, used
 
 FEW = settings(max_examples=60, deadline=None)
@@ -133,7 +133,7 @@ def test_plan_when_all_is_even_already_then_nothing_moves():
     plan = balance(posed)
 
     assert not len(posed.moved(plan.node))
-    assert effect(posed, plan).gap == 0
+    assert posed.distance(plan.node) == plan.bound
 
 
 def test_plan_when_a_node_is_new_then_fills_it():

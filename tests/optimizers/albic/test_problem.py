@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from include.model.errors import MillraceError
-from optimizers.albic.problem import Caps, Flows, Plan, effect
+from optimizers.albic.problem import Caps, Flows
 from tests.optimizers.albic.instances import problem
 
 GOOD = problem([10.0, 20.0, 30.0], [0, 1, 1], 3, 2, capacity=[1.0, 2.0, 1.0])
@@ -95,19 +95,11 @@ def test_spent_when_a_group_had_no_node_then_placing_it_is_free():
     assert posed.moved(np.array([0, 0, 1])).tolist() == [1]
 
 
-def test_effect_when_a_plan_moves_a_group_then_has_before_and_after():
+def test_placement_when_a_group_moves_then_has_its_cost_and_distance():
     posed = problem([10.0, 10.0, 10.0, 10.0], [0, 0, 0, 1], 2, 1)
+    after = np.array([0, 0, 1, 1])
 
-    change = effect(posed, Plan(np.array([0, 0, 1, 1]), bound=0.0, stage="balanced", seed=0))
-
-    assert change.moves.tolist() == [2]
-    assert change.spent == 1
-    assert change.distance == (10.0, 0.0)
-    assert [x.tolist() for x in change.loads] == [[30.0, 10.0], [20.0, 20.0]]
-    assert change.gap == 0
-
-
-def test_gap_when_the_bound_is_not_reached_then_is_what_is_missing():
-    posed = problem([10.0, 10.0], [0, 0], 2, 0)
-
-    assert effect(posed, Plan(posed.node, bound=8.0, stage="balanced", seed=0)).gap == pytest.approx(2.0)
+    assert posed.moved(after).tolist() == [2]
+    assert posed.spent(after) == 1
+    assert [posed.distance(node) for node in (posed.node, after)] == [10.0, 0.0]
+    assert [posed.loads(node).tolist() for node in (posed.node, after)] == [[30.0, 10.0], [20.0, 20.0]]
