@@ -69,18 +69,18 @@ def _make(kind: Any, section: Section) -> Optimizer:
 
 def placement(section: Section) -> Optimizer:
     """Return ``albic``, made with the section's options."""
-    from optimizers.albic.advice.adviser import Adviser
-    from optimizers.albic.advice.options import parse
+    from optimizers.albic.optimizer import PlacementOptimizer
+    from optimizers.albic.options import parse
 
-    return Adviser(parse(section))
+    return PlacementOptimizer(parse(section))
 
 
 def admission(section: Section) -> Optimizer:
     """Return ``drfm``, made with the section ``admission``."""
-    from optimizers.drfm.advice.adviser import Adviser
-    from optimizers.drfm.advice.options import parse
+    from optimizers.drfm.optimizer import AdmissionOptimizer
+    from optimizers.drfm.options import parse
 
-    return Adviser(parse(section))
+    return AdmissionOptimizer(parse(section))
 
 
 BUILT_IN = (

@@ -14,7 +14,7 @@ import numpy as np
 
 from benchmarks.albic.instances import CHANGED, MEAN, Size, even, pose
 from benchmarks.record import Record
-from optimizers.albic.balance.balancer import balance
+from optimizers.albic.balancer import balance
 from optimizers.albic.problem import Floats, Ints
 
 BENCH, METHOD = "albic", "balancer"

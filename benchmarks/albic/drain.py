@@ -13,9 +13,8 @@ import numpy as np
 
 from benchmarks.albic.instances import BIG, even, pose
 from benchmarks.record import Record
-from optimizers.albic.balance.balancer import balance
-from optimizers.albic.plan import Plan
-from optimizers.albic.problem import Problem
+from optimizers.albic.balancer import balance
+from optimizers.albic.problem import Plan, Problem
 from optimizers.albic.rivals import non_integrated
 
 BENCH = "albic"

@@ -15,11 +15,10 @@ import numpy as np
 
 from benchmarks.albic.instances import SIZES, SMALL, Size, instance
 from benchmarks.record import Record, median
-from optimizers.albic.balance.balancer import balance
-from optimizers.albic.exact.milp import solve
-from optimizers.albic.exact.polish import polish
-from optimizers.albic.plan import Plan
-from optimizers.albic.problem import Problem
+from optimizers.albic.balancer import balance
+from optimizers.albic.paper.milp import solve
+from optimizers.albic.polish import polish
+from optimizers.albic.problem import Plan, Problem
 from optimizers.albic.rivals import flux, potc
 
 BENCH, SCENARIO = "albic", "grid"

@@ -9,7 +9,7 @@ import numpy as np
 
 from benchmarks.albic.instances import Size, instance
 from benchmarks.record import Record
-from optimizers.albic.balance.balancer import balance
+from optimizers.albic.balancer import balance
 from optimizers.albic.problem import Problem
 from optimizers.albic.rivals import flux
 

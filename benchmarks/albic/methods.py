@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from benchmarks.simulation.placement import PlacementPlant
-from optimizers.albic.balance.balancer import balance
-from optimizers.albic.joint.search import place as joint
+from optimizers.albic.balancer import balance
+from optimizers.albic.first_placement import place_first
+from optimizers.albic.joint_search import place as joint
 from optimizers.albic.paper.albic import place as albic
 from optimizers.albic.paper.options import CORRECTED
-from optimizers.albic.plan import Plan
-from optimizers.albic.problem import Flows, Problem
-from optimizers.albic.rivals import cola
+from optimizers.albic.problem import Flows, Plan, Problem
 
 Method = Callable[[Problem, int], Plan]
 """A problem and a seed to a plan."""
@@ -20,7 +19,7 @@ METHODS: Mapping[str, Method] = {
     "joint": lambda problem, seed: joint(problem, seed=seed),
     # with all corrections: the literal one never moves again once its heaviest pair costs more than the budget
     "albic": lambda problem, seed: albic(problem, seed=seed, options=CORRECTED),
-    "cola": lambda problem, seed: cola.place(problem, seed=seed),
+    "cola": lambda problem, seed: place_first(problem, seed=seed),
     "balancer": lambda problem, seed: balance(problem, seed=seed),
 }
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from benchmarks.drfm.course import follow
+from benchmarks.drfm.method_run import run_method
 from benchmarks.drfm.methods import Method, ours, paper
 from benchmarks.drfm.scenarios import summary
 from benchmarks.record import Record
@@ -57,8 +57,10 @@ def records(quick: bool) -> Iterator[Record]:
     size = replace(SIZE, periods=QUICK_PERIODS) if quick else SIZE
     loads = [surge(size, seed) for seed in range(QUICK_SEEDS if quick else SEEDS)]
     for name in ("drfm", "ard", "horizon", "static", "static_mean"):
-        courses = [follow(load, methods(size, load)[name], SplitNodes(size.capacity, size.period_s)) for load in loads]
-        yield from summary("adaptivity", name, courses)
+        method_runs = [
+            run_method(load, methods(size, load)[name], SplitNodes(size.capacity, size.period_s)) for load in loads
+        ]
+        yield from summary("adaptivity", name, method_runs)
 
 
 def methods(size: Size, load: StreamLoad) -> Mapping[str, Method]:

@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 
 from benchmarks.data import folder
-from benchmarks.drfm.course import follow
+from benchmarks.drfm.method_run import run_method
 from benchmarks.drfm.methods import METHODS
 from benchmarks.drfm.scenarios import summary
 from benchmarks.record import Record
@@ -43,7 +43,7 @@ def records(quick: bool) -> Iterator[Record]:
         return
     load = trips(FOLD_S // 2 if quick else FOLD_S)
     for method, make in METHODS.items():
-        yield from summary("gps", method, [follow(load, make(), SplitNodes(CAPACITY, PERIOD_S))])
+        yield from summary("gps", method, [run_method(load, make(), SplitNodes(CAPACITY, PERIOD_S))])
 
 
 def trips(until_s: int) -> StreamLoad:

@@ -22,7 +22,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 
-from benchmarks.drfm.course import Course
+from benchmarks.drfm.method_run import MethodRun
 from benchmarks.drfm.methods import ours
 from benchmarks.drfm.scenarios import BENCH, CYCLES, Characteristics, Tell, our_runs, runs
 from benchmarks.record import Record, median
@@ -93,22 +93,22 @@ def records(quick: bool) -> Iterator[Record]:
         quick: One seed, fewer periods.
     """
     for workload in WORKLOADS:
-        courses = {
+        method_runs = {
             "nothing": [our_runs(workload, quick, told=False)],
             **{level: [runs(workload, ours(), quick, tell=tell)] for level, tell in PARTIAL.items()},
             "all": [our_runs(workload, quick)],
             "wrong_30": [runs(workload, ours(), quick, tell=tell) for tell in WRONG.values()],
         }
         for ending, since in SPANS.items():
-            nothing = [course.score(since) for course in courses["nothing"][0]]
-            for level, directions in courses.items():
+            nothing = [method_run.score(since) for method_run in method_runs["nothing"][0]]
+            for level, directions in method_runs.items():
                 yield from _judged(f"metadata_{workload}{ending}", level, directions, nothing, since)
 
 
 def _judged(
-    scenario: str, level: str, directions: Sequence[Sequence[Course]], nothing: Sequence[Score], since: int
+    scenario: str, level: str, directions: Sequence[Sequence[MethodRun]], nothing: Sequence[Score], since: int
 ) -> Iterator[Record]:
-    scores = [[course.score(since) for course in courses] for courses in directions]
+    scores = [[method_run.score(since) for method_run in method_runs] for method_runs in directions]
     worst = {name: np.max([[getattr(s, name) for s in row] for row in scores], axis=0) for name in FIGURES}
     for figure, unit in FIGURES.items():
         yield median(BENCH, scenario, level, figure, worst[figure].tolist(), unit)

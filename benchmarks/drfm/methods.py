@@ -7,18 +7,13 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
-from optimizers.drfm.admission import Admission, Planner
-from optimizers.drfm.forecast.best import Best
-from optimizers.drfm.forecast.forecaster import Forecaster
-from optimizers.drfm.forecast.holt import Holt
-from optimizers.drfm.horizon import planner as horizon
-from optimizers.drfm.horizon.options import Options as HorizonOptions
-from optimizers.drfm.metadata.stream import parse
-from optimizers.drfm.outlook import Options, Outlook
-from optimizers.drfm.strategies.compositions import STRATEGIES
-from optimizers.drfm.strategies.options import Options as StrategyOptions
-
-Told = Mapping[str, Mapping[str, Any]]
+from optimizers.drfm.forecasters import Best, Forecaster, Holt
+from optimizers.drfm.horizon import plan
+from optimizers.drfm.metadata import parse
+from optimizers.drfm.paper.strategies import STRATEGIES, StrategyOptions
+from optimizers.drfm.placement import HorizonOptions
+from optimizers.drfm.problem import Planner
+from optimizers.drfm.rate_forecaster import ForecastOptions, RateForecaster
 
 
 @dataclass(frozen=True)
@@ -29,7 +24,7 @@ class Method:
         planner: Who assigns.
         ahead: Periods that it is told of.
         told: It gets the metadata.
-        learns: It learns metadata from history.
+        learns: It learns characteristics from history.
         forecaster: For streams whose cycle is not known.
     """
 
@@ -39,16 +34,15 @@ class Method:
     learns: bool = False
     forecaster: Forecaster = field(default_factory=Holt)
 
-    def start(self, capacity: float, metadata: Told) -> Admission:
-        """Begin a run.
+    def rate_forecaster(self, capacity: float, metadata: Mapping[str, Mapping[str, Any]]) -> RateForecaster:
+        """Return what foresees the rates of a run.
 
         Args:
             capacity: Of a node.
             metadata: By stream.
         """
-        told = parse(metadata) if self.told else None
-        outlook = Outlook(capacity, told, self.forecaster, Options(learns=self.learns))
-        return Admission(outlook, self.planner, capacity, self.ahead)
+        declared = parse(metadata) if self.told else {}
+        return RateForecaster(capacity, declared, self.forecaster, ForecastOptions(learns=self.learns))
 
 
 def paper(name: str, options: StrategyOptions | None = None) -> Method:
@@ -60,7 +54,7 @@ def paper(name: str, options: StrategyOptions | None = None) -> Method:
 def ours(options: HorizonOptions | None = None, *, told: bool = True) -> Method:
     """Return the horizon planner."""
     options = options or HorizonOptions()
-    return Method(partial(horizon.plan, options=options), options.ahead, told=told, learns=True, forecaster=Best())
+    return Method(partial(plan, options=options), options.ahead, told=told, learns=True, forecaster=Best())
 
 
 METHODS: Mapping[str, Callable[[], Method]] = {

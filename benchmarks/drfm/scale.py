@@ -1,7 +1,7 @@
 """A million streams on a hundred thousand nodes: how long a period takes.
 
-Holt's forecasts of all streams, and DRF on them, which moves about 1 % of them. The outlook's metadata are left out: so
-many streams are told by their rates only. Seconds are those of one processor.
+Holt's forecasts of all streams, and DRF on them, which moves about 1 % of them. Metadata are left out: so many streams
+are forecast by their rates only. Seconds are those of one processor.
 """
 
 from __future__ import annotations
@@ -12,10 +12,9 @@ from collections.abc import Iterator
 import numpy as np
 
 from benchmarks.record import Record
-from optimizers.drfm.forecast.holt import Holt
+from optimizers.drfm.forecasters import Holt
+from optimizers.drfm.paper.strategies import STRATEGIES, StrategyOptions
 from optimizers.drfm.problem import Problem
-from optimizers.drfm.strategies.compositions import STRATEGIES
-from optimizers.drfm.strategies.options import Options
 
 STREAMS, NODES, CAPACITY = 1_000_000, 100_000, 10_000.0
 FILLED, VARIES = 0.85, 0.1
@@ -29,7 +28,7 @@ def records(quick: bool) -> Iterator[Record]:
         quick: Fewer repetitions.
     """
     rng = np.random.default_rng(0)
-    strategy, holt = STRATEGIES["drf"](Options()), Holt()
+    strategy, holt = STRATEGIES["drf"](StrategyOptions()), Holt()
     base = rng.uniform(0.5, 1.5, STREAMS) * FILLED * CAPACITY * NODES / STREAMS
     node = np.arange(STREAMS) % NODES
     state, seconds, moved = holt.start(base), [], []

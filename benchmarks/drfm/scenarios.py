@@ -13,13 +13,13 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.drfm.course import Course, follow
+from benchmarks.drfm.method_run import MethodRun, run_method
 from benchmarks.drfm.methods import METHODS, Method, ours, paper
 from benchmarks.record import Record, median
 from benchmarks.simulation.admission import Score, SplitNodes
 from benchmarks.simulation.admission_workloads import DURATIONS, WORKLOADS, Size, StreamLoad
-from optimizers.drfm.horizon.options import Options as HorizonOptions
-from optimizers.drfm.strategies.options import Options as StrategyOptions
+from optimizers.drfm.paper.strategies import StrategyOptions
+from optimizers.drfm.placement import HorizonOptions
 
 Characteristics = Mapping[str, Any]
 Tell = Callable[[Characteristics], Characteristics]
@@ -51,8 +51,8 @@ def records(quick: bool) -> Iterator[Record]:
     """
     for scenario in WORKLOADS:
         for method, make in METHODS.items():
-            courses = our_runs(scenario, quick) if method == "horizon" else runs(scenario, make(), quick)
-            yield from summary(scenario, method, courses)
+            method_runs = our_runs(scenario, quick) if method == "horizon" else runs(scenario, make(), quick)
+            yield from summary(scenario, method, method_runs)
 
 
 def without_metadata(quick: bool) -> Iterator[Record]:
@@ -63,7 +63,7 @@ def without_metadata(quick: bool) -> Iterator[Record]:
     """
     for scenario in ("psfcw", "ptfcw", "sfvar", "tfvar"):
         both = (our_runs(scenario, quick), our_runs(scenario, quick, told=False))
-        late = [[c.score(CYCLES) for c in courses] for courses in both]
+        late = [[c.score(CYCLES) for c in method_runs] for method_runs in both]
         yield from _records("no_metadata", f"horizon_{scenario}", late[1])
         over = [b.above_optimum_ratio - a.above_optimum_ratio for a, b in zip(*late, strict=True)]
         yield median(BENCH, "no_metadata", f"horizon_{scenario}", "above_told_ratio", over, "ratio")
@@ -83,7 +83,7 @@ def frontier(quick: bool) -> Iterator[Record]:
         **{f"horizon_z{z:g}": ours(HorizonOptions(margin=z)) for z in margins},
     }
     for name, method in methods.items():
-        points[name] = [course.score() for course in runs("bursty", method, quick)]
+        points[name] = [method_run.score() for method_run in runs("bursty", method, quick)]
         yield from _records("bursty_frontier", name, points[name])
     theirs = [_point(scores) for name, scores in points.items() if name.startswith("drfm_k")]
     mine = [_point(scores) for name, scores in points.items() if name.startswith("horizon")]
@@ -96,7 +96,7 @@ def _point(scores: Sequence[Score]) -> np.ndarray:
 
 
 @cache
-def our_runs(scenario: str, quick: bool, *, told: bool = True) -> list[Course]:
+def our_runs(scenario: str, quick: bool, *, told: bool = True) -> list[MethodRun]:
     """Run ours with all metadata or without; all parts that ask get the same runs.
 
     Args:
@@ -109,7 +109,7 @@ def our_runs(scenario: str, quick: bool, *, told: bool = True) -> list[Course]:
 
 def runs(
     scenario: str, method: Method, quick: bool, size: Size | None = None, tell: Tell | None = None
-) -> list[Course]:
+) -> list[MethodRun]:
     """Run a method on a workload, once a seed.
 
     Args:
@@ -122,17 +122,17 @@ def runs(
     size = size or (QUICK_SIZE if quick else SIZE)
     cluster = SplitNodes(size.capacity, size.period_s)
     loads = (WORKLOADS[scenario](size, seed) for seed in range(QUICK_SEEDS if quick else SEEDS))
-    return [follow(_telling(load, tell) if tell else load, method, cluster) for load in loads]
+    return [run_method(_telling(load, tell) if tell else load, method, cluster) for load in loads]
 
 
 def _telling(load: StreamLoad, tell: Tell) -> StreamLoad:
     return replace(load, metadata={stream: tell(true) for stream, true in load.metadata.items()})
 
 
-def summary(scenario: str, method: str, courses: Sequence[Course]) -> Iterator[Record]:
+def summary(scenario: str, method: str, method_runs: Sequence[MethodRun]) -> Iterator[Record]:
     """Yield the figures of a method's runs."""
-    yield from _records(scenario, method, [course.score() for course in courses])
-    yield median(BENCH, scenario, method, "seconds", [course.seconds for course in courses], "s")
+    yield from _records(scenario, method, [method_run.score() for method_run in method_runs])
+    yield median(BENCH, scenario, method, "seconds", [method_run.seconds for method_run in method_runs], "s")
 
 
 def _records(scenario: str, method: str, scores: Sequence[Score]) -> Iterator[Record]:
@@ -153,7 +153,7 @@ def levels(quick: bool) -> Iterator[Record]:
     for level in (4, 8, 16, 32):
         size = replace(SIZE, level=level, periods=20 if quick else 50)
         for method in ("cpsat",) if quick else methods:
-            courses = runs("sfvar", ours(methods[method]), True, size)
-            yield from summary(f"sfvar_level_{level}", method, courses)
-            unproven = round(float(np.mean([1 - course.optimal for course in courses])), 6)
+            method_runs = runs("sfvar", ours(methods[method]), True, size)
+            yield from summary(f"sfvar_level_{level}", method, method_runs)
+            unproven = round(float(np.mean([1 - method_run.optimal for method_run in method_runs])), 6)
             yield Record(BENCH, f"sfvar_level_{level}", method, "unproven_ratio", unproven, "ratio", n=size.periods)

@@ -76,7 +76,7 @@ class Problem:
     Attributes:
         load: Points of each group while none of its partners is near, shape (K,), >= 0.
         node: Present node of each group, shape (K,); :data:`UNPLACED` without one.
-        capacity: Capacity of each node, shape (N,), > 0; 1 for the node that points are told of.
+        capacity: Capacity of each node, shape (N,), > 0; 1 for the node that points refer to.
         removed: Nodes that are marked for removal (the paper's B), shape (N,); at least one is not.
         cost: Price of moving each group, shape (K,), > 0: 1 to count moves, or its state's size.
         budget: What the moves may cost together, >= 0; infinite for no limit.
@@ -99,7 +99,6 @@ class Problem:
     caps: Caps | None = None
 
     def __post_init__(self) -> None:
-        """Refuse what no plan can be made of."""
         groups, nodes = len(self.load), len(self.capacity)
         if nodes == 0:
             raise MillraceError("nodes", 0, ">= 1", "Give the cluster a node.")
@@ -133,9 +132,9 @@ class Problem:
         if self.caps is not None:
             expected["caps.load"] = (self.caps.load, (resources, groups))
             expected["caps.limit"] = (self.caps.limit, (resources, nodes))
-        for name, (found, shape) in expected.items():
-            if found.shape != shape:
-                raise MillraceError(name, found.shape, f"shape {shape}", "Give one value each.")
+        for name, (actual, shape) in expected.items():
+            if actual.shape != shape:
+                raise MillraceError(name, actual.shape, f"shape {shape}", "Give one value each.")
 
     def _flows(self, groups: int) -> None:
         flows = self.flows
@@ -181,8 +180,7 @@ class Problem:
     def together(self, node: Ints) -> Bools:
         """Say which flows stay within a node, shape (E,)."""
         ends = node[self.flows.producer]
-        found: Bools = (ends == node[self.flows.consumer]) & (ends >= 0)
-        return found
+        return np.asarray((ends == node[self.flows.consumer]) & (ends >= 0))
 
     def mean(self, node: Ints) -> float:
         """Return the load that every kept node would have if all were equally loaded, removed ones empty, points."""
@@ -207,6 +205,23 @@ class Problem:
     def spent(self, node: Ints) -> float:
         """Return what the moves of a placement cost."""
         return float(self.cost[self.moved(node)].sum())
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Where every key group is to sit.
+
+    Attributes:
+        node: Node of each group, shape (K,); every group has one.
+        bound: No plan within the same constraints has a smaller load distance than this, points, >= 0.
+        stage: How far the search came, for example ``balanced``, ``polished``, ``optimal``.
+        seed: Seed that gives the same plan again.
+    """
+
+    node: Ints
+    bound: float
+    stage: str
+    seed: int
 
 
 def _every(name: str, values: NDArray[np.generic], holds: Bools, allowed: str) -> None:

@@ -1,7 +1,7 @@
 """Key groups that move as one, as the groups of a smaller problem.
 
-A plan of the smaller problem is a plan of the whole one: same nodes, same cost, same loads. What pairs within a unit
-save is taken off the unit's load for good; flows between units are those of their groups, summed.
+A plan of the smaller problem is a plan of the whole one, ``node[units]``: same nodes, same cost, same loads. What pairs
+within a unit save is taken off the unit's load for good; flows between units are those of their groups, summed.
 """
 
 from __future__ import annotations
@@ -63,11 +63,6 @@ def _between(flows: Flows, units: Ints, count: int) -> Flows:
         return Flows()
     rate, saved = (total(edge, values[apart], len(pairs)) for values in (flows.rate, flows.saved))
     return Flows(pairs // count, pairs % count, rate, saved)
-
-
-def expand(units: Ints, node: Ints) -> Ints:
-    """Return the node of each group, shape (K,), from the node of each unit, shape (U,)."""
-    return node[units]
 
 
 def total(units: Ints, values: Floats, count: int) -> Floats:

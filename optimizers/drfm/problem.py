@@ -1,4 +1,4 @@
-"""One period's admission problem: which stream enters at which split node.
+"""One period's admission problem: at which ingest node each stream enters.
 
 Symbols:
     S    streams
@@ -15,6 +15,7 @@ Reference:
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -59,21 +60,20 @@ class Problem:
     latency_s: Floats | None = None
 
     def __post_init__(self) -> None:
-        """Refuse what no plan can be made of."""
         streams = len(self.node)
         if not (np.isfinite(self.capacity) and self.capacity > 0):
             raise MillraceError("capacity", self.capacity, "a finite number > 0", "Measure what a node can take.")
         if self.mean.ndim != 2 or not len(self.mean):
             raise MillraceError("mean", self.mean.shape, f"shape (H, {streams}), H >= 1", "Look a period ahead.")
-        for name, found, shape in (
+        for name, actual, shape in (
             ("rate", self.rate.shape, (streams,)),
             ("mean", self.mean.shape, (len(self.mean), streams)),
             ("variance", self.variance.shape, self.mean.shape),
             ("cost", self.cost.shape, (streams,)),
             ("latency_s", (self.nodes,) if self.latency_s is None else self.latency_s.shape, (self.nodes,)),
         ):
-            if found != shape:
-                raise MillraceError(name, found, f"shape {shape}", "Give one value each.")
+            if actual != shape:
+                raise MillraceError(name, actual, f"shape {shape}", "Give one value each.")
         if streams and not (self.node.min() >= NEW and self.node.max() < self.nodes):
             raise MillraceError("node", int(self.node.max()), f"{NEW} to {self.nodes - 1}", "Number the nodes anew.")
         for name, values in (
@@ -97,8 +97,8 @@ class Problem:
 
     def sums(self, sizes: Floats) -> Floats:
         """Return the sum of sizes, shape (S,), on each node, shape (N,)."""
-        found = np.bincount(self.node[self.placed], weights=sizes[self.placed], minlength=self.nodes)
-        return np.asarray(found, dtype=np.float64)
+        sums = np.bincount(self.node[self.placed], weights=sizes[self.placed], minlength=self.nodes)
+        return np.asarray(sums, dtype=np.float64)
 
 
 @dataclass(frozen=True)
@@ -125,9 +125,40 @@ class Plan:
         return np.flatnonzero((self.node != problem.node) & problem.placed)
 
 
+Planner = Callable[[Problem], Plan]
+"""A way to assign streams: :func:`horizon.plan`, or a strategy of the paper."""
+
+
 def oversized(problem: Problem) -> Ints:
     """Return the streams that are expected to be faster than a node in the next period, shape (M,)."""
     return np.flatnonzero(problem.mean[0] > problem.capacity)
+
+
+def match_nodes(bins: Ints, before: Ints, nodes: int) -> Ints:
+    """Number the bins of a packing from scratch so that most streams keep their node.
+
+    Bins and nodes that share the most streams are matched first: not always the best matching, but close to it, and
+    fast for any number of nodes.
+
+    Args:
+        bins: Bin of each stream, 0..B-1, shape (S,).
+        before: Its node, shape (S,), :data:`NEW` without one.
+        nodes: N; bins that match no node are numbered from there on.
+
+    Returns:
+        Node of each stream, shape (S,).
+    """
+    number = np.full(int(bins.max()) + 1 if len(bins) else 0, -1, dtype=np.intp)
+    placed = before >= 0
+    pairs, count = np.unique(np.stack([bins[placed], before[placed]]), axis=1, return_counts=True)
+    taken = np.zeros(nodes, dtype=bool)
+    for at in np.argsort(-count, kind="stable"):
+        b, n = pairs[:, at]
+        if number[b] < 0 and not taken[n]:
+            number[b], taken[n] = n, True
+    rest = np.flatnonzero(number < 0)
+    number[rest] = np.r_[np.flatnonzero(~taken), nodes + np.arange(len(rest))][: len(rest)]
+    return number[bins]
 
 
 def _not_negative(name: str, values: Floats) -> None:

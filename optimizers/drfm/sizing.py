@@ -3,6 +3,8 @@
 Symbols:
     R       rate that the input streams will have together, tuples a second
     c       cost of a tuple on a stage, seconds of a worker
+    C_op    partial results a second that a busy query worker puts out
+    n_p     query workers, n_m merge workers
     H       headroom: share of a worker that is not used for operators
     o       time that a tuple takes through an idle worker of a stage, s
     L       latency bound of the results, s
@@ -20,41 +22,15 @@ queueing delay above is that of the design's capacity model.
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from include.model.errors import MillraceError
-from optimizers.ranges import NOT_NEGATIVE, POSITIVE, Range, check
+from optimizers.ranges import NOT_NEGATIVE, POSITIVE, Range, check, check_fields, parse_fields
 
 SECTION = "admission.sizing"
 ROUNDING = 1e-9
-
-
-@dataclass(frozen=True)
-class Costs:
-    """What was measured of a pipeline.
-
-    Attributes:
-        query_s: c_op, seconds of a query worker a tuple, > 0.
-        merge_s: c_merge, seconds of a merge worker a partial result, >= 0.
-        partials: C_op, partial results a second that a busy query worker puts out, >= 0.
-        through_s: o of split, query and merge workers, >= 0.
-
-    Raises:
-        MillraceError: If a value is out of range.
-    """
-
-    query_s: float
-    merge_s: float
-    partials: float
-    through_s: tuple[float, float, float] = (0.0, 0.0, 0.0)
-
-    def __post_init__(self) -> None:
-        """Refuse what is out of range."""
-        check("query_s", self.query_s, POSITIVE, SECTION)
-        check("merge_s", self.merge_s, NOT_NEGATIVE, SECTION)
-        check("partials", self.partials, NOT_NEGATIVE, SECTION)
-        for value in self.through_s:
-            check("through_s", value, NOT_NEGATIVE, SECTION)
 
 
 @dataclass(frozen=True)
@@ -66,55 +42,81 @@ class Workers:
     merge: int
 
 
-def fill(costs: Costs, headroom: float, latency_s: float) -> float:
-    """Return the share of the time that a worker may be busy, (0, 1].
+@dataclass(frozen=True)
+class Sizing:
+    """What is known of the workers behind the ingest nodes.
 
-    Raises:
-        MillraceError: If headroom or bound is out of range, or the bound below what idle workers need.
-    """
-    check("headroom", headroom, Range(0, 1, high_open=True), SECTION)
-    check("latency_s", latency_s, Range(0, math.inf, low_open=True), SECTION)
-    idle = sum(costs.through_s)
-    if idle >= latency_s:
-        raise MillraceError(f"{SECTION}.latency_s", latency_s, f"> {idle:g}", "Raise the bound or speed up the stages.")
-    return min(1 - headroom, 1 - idle / latency_s)
-
-
-def split_capacity(capacity: float, costs: Costs, headroom: float, latency_s: float) -> float:
-    """Return the rate that streams may fill a split node with.
-
-    Args:
-        capacity: Rate at which a split node is always busy, > 0.
-        costs: What was measured.
-        headroom: H, [0, 1).
-        latency_s: L, > 0; infinite for no bound.
-
-    Raises:
-        MillraceError: If a value is out of range.
-    """
-    check("capacity", capacity, POSITIVE, SECTION)
-    return capacity * fill(costs, headroom, latency_s)
-
-
-def workers(rate: float, split: int, costs: Costs, headroom: float, latency_s: float) -> Workers:
-    """Return how many workers the next period needs.
-
-    Args:
-        rate: R, >= 0: the sum of what is expected of all streams.
-        split: Split nodes of the plan, >= 0.
-        costs: What was measured.
+    Attributes:
+        query_s: c_op, seconds of a query worker a tuple, > 0.
+        merge_s: c_merge, seconds of a merge worker a partial result, >= 0.
+        partials: C_op, partial results a second that a busy query worker puts out, >= 0.
+        through_s: o of split, query and merge workers, >= 0.
         headroom: H, [0, 1).
         latency_s: L, > 0; infinite for no bound.
 
     Raises:
         MillraceError: If a value is out of range, or the bound below what idle workers need.
     """
-    check("rate", rate, NOT_NEGATIVE, SECTION)
-    busy = fill(costs, headroom, latency_s)
-    query = _at_least_one(rate * costs.query_s / busy)
-    merge = _at_least_one(query * costs.partials * costs.merge_s / busy)
-    return Workers(max(split, 1), query, merge)
+
+    query_s: float = 0.0  # has to be given: 0 is refused
+    merge_s: float = 0.0
+    partials: float = 0.0
+    through_s: tuple[float, ...] = (0.0, 0.0, 0.0)
+    headroom: float = 0.2
+    latency_s: float = math.inf
+
+    def __post_init__(self) -> None:
+        check_fields(self, ALLOWED, SECTION)
+        for value in self.through_s:
+            check("through_s", value, NOT_NEGATIVE, SECTION)
+        idle = sum(self.through_s)
+        if idle >= self.latency_s:
+            remedy = "Raise the bound or speed up the stages."
+            raise MillraceError(f"{SECTION}.latency_s", self.latency_s, f"> {idle:g}", remedy)
+
+    @property
+    def busy_ratio(self) -> float:
+        """Share of the time that a worker may be busy, (0, 1]: what streams may fill an ingest node with."""
+        return min(1 - self.headroom, 1 - sum(self.through_s) / self.latency_s)
+
+    def workers(self, rate: float, split: int) -> Workers:
+        """Return how many workers the next period needs.
+
+        Args:
+            rate: R, >= 0: the sum of what is expected of all streams.
+            split: Ingest nodes of the plan, >= 0.
+
+        Raises:
+            MillraceError: If the rate is negative.
+        """
+        check("rate", rate, NOT_NEGATIVE, SECTION)
+        query = _at_least_one(rate * self.query_s / self.busy_ratio)
+        merge = _at_least_one(query * self.partials * self.merge_s / self.busy_ratio)
+        return Workers(max(split, 1), query, merge)
 
 
-def _at_least_one(workers_needed: float) -> int:
-    return max(1, math.ceil(workers_needed - ROUNDING))
+ALLOWED = {
+    "query_s": POSITIVE,
+    "merge_s": NOT_NEGATIVE,
+    "partials": NOT_NEGATIVE,
+    "headroom": Range(0, 1, high_open=True),
+    "latency_s": Range(0, math.inf, low_open=True),
+}
+
+
+def parse(section: Mapping[str, Any] | None) -> Sizing | None:
+    """Return the checked section ``admission.sizing`` of a spec; None without one.
+
+    Raises:
+        MillraceError: If a key is unknown, or a value of a wrong type or out of range.
+    """
+    if section is None:
+        return None
+    given = dict(section)
+    if "through_s" in given:
+        given["through_s"] = tuple(given["through_s"])
+    return parse_fields(Sizing, given, section=SECTION)
+
+
+def _at_least_one(workers: float) -> int:
+    return max(1, math.ceil(workers - ROUNDING))

@@ -16,9 +16,9 @@ from pathlib import Path
 import numpy as np
 import psutil
 import pytest
+from include.control.cycle import Loop
 
 from include import wiring
-from include.control.cycle import Loop
 from include.lake.decisions import DecisionStore
 from include.lake.deployments import DeploymentStore
 from include.lake.memories import MemoryStore

@@ -1,8 +1,8 @@
 """ALBIC: load balancing with one more collocated pair a period ([ALBIC], Section 4.3.2, Algorithm 2).
 
-1. Scores: heavy flows, those within a node (colGrps) and those between nodes (toBeColGrps): :mod:`pairs`.
-2. Maintain: what is collocated moves as one, in partitions that are not too large: :mod:`maintain`.
-3. Improve: the heaviest pair that is apart shall share a node: :mod:`improve`.
+1. Scores: heavy flows, those within a node (colGrps) and those between nodes (toBeColGrps): :mod:`graph`.
+2. Maintain: what is collocated moves as one, in partitions that are not too large: :mod:`collocation`.
+3. Improve: the heaviest pair that is apart is pinned to one node: :mod:`collocation`.
 4. Solve: the allocation problem over units with that pair fixed. If the load distance exceeds maxLD, again with a
    smaller maxPL, down to 0: pure balance.
 
@@ -16,22 +16,20 @@ from dataclasses import replace
 
 import numpy as np
 
-from optimizers.albic.balance.balancer import balance
-from optimizers.albic.exact.milp import solve
-from optimizers.albic.joint.bound import lower
-from optimizers.albic.pairs import heavy
-from optimizers.albic.paper.improve import Asked, improve
-from optimizers.albic.paper.maintain import maintain
-from optimizers.albic.paper.options import LITERAL, Options
-from optimizers.albic.plan import Plan
-from optimizers.albic.problem import Bools, Flows, Ints, Problem
-from optimizers.albic.units import contract, expand
+from optimizers.albic.balancer import balance
+from optimizers.albic.graph import heavy
+from optimizers.albic.joint_bound import lower
+from optimizers.albic.paper.collocation import PairPin, improve, maintain
+from optimizers.albic.paper.milp import solve
+from optimizers.albic.paper.options import LITERAL, AlbicOptions
+from optimizers.albic.problem import Bools, Flows, Ints, Plan, Problem
+from optimizers.albic.units import contract
 
 FREE = -1
 """Pin of a unit that may go anywhere."""
 
 
-def place(problem: Problem, *, seed: int = 0, options: Options = LITERAL) -> Plan:
+def place(problem: Problem, *, seed: int = 0, options: AlbicOptions = LITERAL) -> Plan:
     """Return ALBIC's plan.
 
     Args:
@@ -52,22 +50,22 @@ def place(problem: Problem, *, seed: int = 0, options: Options = LITERAL) -> Pla
 
 
 def _attempt(
-    problem: Problem, collocated: Bools, apart: Bools, max_pl: float, seed: int, options: Options
+    problem: Problem, collocated: Bools, apart: Bools, max_pl: float, seed: int, options: AlbicOptions
 ) -> tuple[Plan, float]:
     """Return a plan for one maxPL and the load distance that is held against maxLD."""
     units = maintain(problem, collocated, max_pl, options, seed)
     pure = max_pl <= 0 and options.ends_at_zero
-    asked = () if pure else improve(problem, units, apart, options, seed)
+    pinned = () if pure else improve(problem, units, apart, options, seed)
     small = contract(problem, units)
     if options.true_load:
-        small = _eased(problem, small, units, asked)
-    pins = _pins(problem, units, asked)
-    plan = _solved(small, pins, seed, options)
-    node = expand(units, plan.node)
+        small = _take_off_savings(problem, small, units, pinned)
+    pins = _pins(problem, units, pinned)
+    of_units = _solve(small, pins, seed, options)
+    node = of_units.node[units]
     true = problem.distance(node)
-    stage = f"{plan.stage}, {len(asked)} pairs asked, maxPL {max_pl:g}"
-    found = Plan(node, min(lower(problem), true), stage, seed)
-    return found, true if options.true_load else _assumed(small, plan.node)
+    stage = f"{of_units.stage}, {len(pinned)} pairs asked, maxPL {max_pl:g}"
+    plan = Plan(node, min(lower(problem), true), stage, seed)
+    return plan, true if options.true_load else _assumed(small, of_units.node)
 
 
 def _assumed(small: Problem, node: Ints) -> float:
@@ -75,26 +73,26 @@ def _assumed(small: Problem, node: Ints) -> float:
     return replace(small, load=small.own(small.node), flows=Flows()).distance(node)
 
 
-def _pins(problem: Problem, units: Ints, asked: tuple[Asked, ...]) -> Ints:
+def _pins(problem: Problem, units: Ints, pairs: tuple[PairPin, ...]) -> Ints:
     """Return the node that each unit must go to, shape (U,)."""
     pins = np.full(int(units.max()) + 1, FREE, dtype=np.intp)
-    for pair in asked:
+    for pair in pairs:
         for end in (problem.flows.producer[pair.flow], problem.flows.consumer[pair.flow]):
             pins[units[end]] = pair.node
     return pins
 
 
-def _eased(problem: Problem, small: Problem, units: Ints, asked: tuple[Asked, ...]) -> Problem:
-    """Return the units' problem with what the asked pairs will save taken off."""
+def _take_off_savings(problem: Problem, small: Problem, units: Ints, pairs: tuple[PairPin, ...]) -> Problem:
+    """Return the units' problem with what the pinned pairs will save taken off."""
     load = small.load.copy()
-    for pair in asked:
+    for pair in pairs:
         saved = problem.flows.saved[pair.flow]
         for end in (problem.flows.producer[pair.flow], problem.flows.consumer[pair.flow]):
             load[units[end]] = max(0.0, load[units[end]] - saved)
     return replace(small, load=load)
 
 
-def _solved(small: Problem, pins: Ints, seed: int, options: Options) -> Plan:
+def _solve(small: Problem, pins: Ints, seed: int, options: AlbicOptions) -> Plan:
     pinned = pins if (pins >= 0).any() else None
     if options.solver == "milp":
         return solve(small, pinned=pinned)

@@ -18,7 +18,7 @@ from optimizers.ranges import POSITIVE, Allowed, check_fields
 
 
 @dataclass(frozen=True)
-class Options:
+class AlbicOptions:
     """How ALBIC decides.
 
     Attributes:
@@ -71,7 +71,7 @@ ALLOWED: Mapping[str, Allowed] = {
     "solver": ("balancer", "milp"),
 }
 
-LITERAL = Options()
+LITERAL = AlbicOptions()
 CORRECTED = replace(
     LITERAL,
     repartition=True,
@@ -80,4 +80,4 @@ CORRECTED = replace(
     true_load=True,
     keeps_off_removed=True,
 )
-PRESETS: Mapping[str, Options] = MappingProxyType({"literal": LITERAL, "corrected": CORRECTED})
+PRESETS: Mapping[str, AlbicOptions] = MappingProxyType({"literal": LITERAL, "corrected": CORRECTED})

@@ -10,18 +10,17 @@ node are placed first, as every plan must.
 
 Reference:
     [Flux] Shah, Hellerstein, Chandrasekaran, Franklin, "Flux: An Adaptive Partitioning Operator for Continuous Query
-    Systems", 2003, as told in [ALBIC] Section 2.2.
+    Systems", 2003, as described in [ALBIC] Section 2.2.
 """
 
 from __future__ import annotations
 
 import numpy as np
 
-from optimizers.albic.balance.board import Board
-from optimizers.albic.balance.duties import place
-from optimizers.albic.balance.frame import frame
-from optimizers.albic.plan import Plan
-from optimizers.albic.problem import Problem
+from optimizers.albic.assignment import Assignment
+from optimizers.albic.balance_problem import balance_problem
+from optimizers.albic.constraints import place_unplaced
+from optimizers.albic.problem import Plan, Problem
 
 LEAST_GAIN = 1e-12
 """Squared points; less is rounding."""
@@ -32,36 +31,39 @@ def balance(problem: Problem, *, seed: int = 0) -> Plan:
 
     Args:
         problem: The problem; loads are those under the present placement, caps are respected but not eased.
-        seed: Not used: Flux draws no lots.
+        seed: Not used: Flux is deterministic.
     """
-    board = Board(frame(problem))
-    place(board)
-    while _round(board):
+    assignment = Assignment(balance_problem(problem))
+    place_unplaced(assignment)
+    while _round(assignment):
         pass
-    return Plan(node=board.node, bound=0.0, stage="flux", seed=seed)
+    return Plan(node=assignment.node, bound=0.0, stage="flux", seed=seed)
 
 
-def _round(board: Board) -> bool:
+def _round(assignment: Assignment) -> bool:
     """Do one round; say whether it moved anything."""
-    kept = np.flatnonzero(board.frame.kept)
-    order = kept[np.argsort(-board.raw[kept] / board.frame.capacity[kept], kind="stable")]
+    kept = np.flatnonzero(assignment.problem.kept)
+    order = kept[np.argsort(-assignment.raw[kept] / assignment.problem.capacity[kept], kind="stable")]
     moved = False
     for hot, cold in zip(order[: len(order) // 2], order[::-1], strict=False):
-        group = _suitable(board, int(hot), int(cold))
+        group = _suitable(assignment, int(hot), int(cold))
         if group is not None:
-            board.move(group, int(cold))
+            assignment.move(group, int(cold))
             moved = True
     return moved
 
 
-def _suitable(board: Board, hot: int, cold: int) -> int | None:
-    frame = board.frame
-    groups = board.members(hot)
+def _suitable(assignment: Assignment, hot: int, cold: int) -> int | None:
+    problem = assignment.problem
+    groups = assignment.members(hot)
     if not len(groups):
         return None
-    load, to = frame.load[groups], np.array(cold)
-    a, b = board.raw[hot] / frame.capacity[hot] - frame.mean, board.raw[cold] / frame.capacity[cold] - frame.mean
-    after = (a - load / frame.capacity[hot]) ** 2 + (b + load / frame.capacity[cold]) ** 2
-    price = board.price(groups, to)
-    suitable = (a * a + b * b - after > LEAST_GAIN) & (price <= board.left()) & board.fits(groups, to)
+    load, to = problem.load[groups], np.array(cold)
+    a, b = (
+        assignment.raw[hot] / problem.capacity[hot] - problem.mean,
+        assignment.raw[cold] / problem.capacity[cold] - problem.mean,
+    )
+    after = (a - load / problem.capacity[hot]) ** 2 + (b + load / problem.capacity[cold]) ** 2
+    price = assignment.price(groups, to)
+    suitable = (a * a + b * b - after > LEAST_GAIN) & (price <= assignment.left()) & assignment.fits(groups, to)
     return int(groups[suitable][load[suitable].argmax()]) if suitable.any() else None

@@ -10,9 +10,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from optimizers.albic.balance.balancer import balance
-from optimizers.albic.plan import Plan
-from optimizers.albic.problem import Problem
+from optimizers.albic.balancer import balance
+from optimizers.albic.problem import Plan, Problem
 
 
 def place(problem: Problem, *, seed: int = 0) -> Plan:

@@ -9,7 +9,7 @@ Here, where the unit is a key group:
       the choice that is loaded less then (senders see all loads: the best case for PoTC)
     - merging a group costs ``merge_ratio`` of its load if both its choices got a part, on its first choice
 
-[ALBIC] tells neither where states are merged nor what that costs, only that it differs from node to node.
+[ALBIC] says neither where states are merged nor what that costs, only that it differs from node to node.
 
 Reference:
     [PoTC] Nasir, Morales, Garcia-Soriano, Kourtellis, Serafini, "The Power of Both Choices: Practical Load Balancing
@@ -27,7 +27,6 @@ from optimizers.albic.problem import Floats, Ints, Problem
 
 PARTS = 20
 """Parts in which a group's load arrives: a split is as fine as 5 %."""
-
 MERGE_RATIO = 0.1
 """Part of a split group's load that merging it costs, where nothing is measured."""
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from benchmarks.drfm import adaptivity, bench, gps, scenarios
-from benchmarks.drfm.course import follow
+from benchmarks.drfm.method_run import run_method
 from benchmarks.drfm.methods import METHODS, ours
 from benchmarks.drfm.targets import TARGETS
 from benchmarks.record import Record
@@ -17,15 +17,15 @@ SMALL = Size(streams=20, level=2, periods=40)
 
 
 @pytest.mark.parametrize("method", sorted(METHODS))
-def test_course_when_followed_then_every_period_has_an_outcome_and_few_nodes_are_needed(method):
-    course = follow(WORKLOADS["sfvar"](SMALL, 0), METHODS[method](), SplitNodes())
+def test_run_has_an_outcome_for_every_period_on_few_nodes(method):
+    method_run = run_method(WORKLOADS["sfvar"](SMALL, 0), METHODS[method](), SplitNodes())
 
-    assert len(course.outcomes) == 40
-    assert -0.5 < course.score().above_optimum_ratio < 1
+    assert len(method_run.outcomes) == 40
+    assert -0.5 < method_run.score().above_optimum_ratio < 1
 
 
 def test_horizon_when_pairs_are_known_then_redirects_none_and_overloads_none():
-    found = follow(WORKLOADS["psfcw"](SMALL, 0), ours(), SplitNodes()).score()
+    found = run_method(WORKLOADS["psfcw"](SMALL, 0), ours(), SplitNodes()).score()
 
     assert found.redirections_per_period == 0
     assert found.overloaded_ratio == 0
@@ -33,7 +33,7 @@ def test_horizon_when_pairs_are_known_then_redirects_none_and_overloads_none():
 
 def test_horizon_when_nothing_is_told_then_learns_to_need_no_more():
     size = Size(streams=20, level=2, periods=140)
-    late = [follow(WORKLOADS["psfcw"](size, 0), ours(told=t), SplitNodes()).score(110) for t in (True, False)]
+    late = [run_method(WORKLOADS["psfcw"](size, 0), ours(told=t), SplitNodes()).score(110) for t in (True, False)]
 
     assert late[1].node_periods <= late[0].node_periods * 1.34
     assert late[1].overloaded_ratio <= 0.02

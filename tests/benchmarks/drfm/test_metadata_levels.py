@@ -26,7 +26,7 @@ def test_horizon_when_a_part_is_told_right_or_wrong_then_needs_no_more_nodes_tha
     tell = {**PARTIAL, **WRONG}[level]
     nothing, told = our_runs("psfcw", True, told=False), runs("psfcw", ours(), True, tell=tell)
 
-    above = [course.score(LATE).above_optimum_ratio for course in (*told, *nothing)]
+    above = [method_run.score(LATE).above_optimum_ratio for method_run in (*told, *nothing)]
 
     assert above[0] <= above[1] + 0.01
 

@@ -14,8 +14,8 @@ from include.model.admission_spec import StreamMetadata
 from include.model.errors import MillraceError
 from include.model.spec import PipelineSpec, Slots
 from include.pipelines.catalog import FOLDERS_VARIABLE, find, load, load_all
-from optimizers.drfm.advice.options import parse
-from optimizers.drfm.metadata.stream import Metadata
+from optimizers.drfm.metadata import Metadata
+from optimizers.drfm.options import parse
 from optimizers.registry import all_of, problems
 
 GOOD: dict[str, Any] = {"name": "orders", "script": "orders.py"}

@@ -6,7 +6,7 @@ import pytest
 
 from include.model.admission import AdmissionPlan
 from include.reporting.plan_figures import admission_figure
-from tests.optimizers.drfm.advice.counts import advised, counts
+from tests.optimizers.drfm.stream_counts import advised, counts
 
 
 def plan() -> AdmissionPlan:

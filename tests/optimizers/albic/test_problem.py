@@ -61,7 +61,7 @@ def test_mean_when_capacities_differ_then_is_what_every_node_would_have():
     assert GOOD.distance(GOOD.node) == pytest.approx(15.0)
 
 
-def test_mean_when_a_node_is_removed_then_its_load_is_shared_by_the_others():
+def test_mean_when_a_node_is_removed_then_the_others_share_its_load():
     posed = replace(GOOD, removed=np.array([True, False, False]))
 
     assert posed.mean(posed.node) == pytest.approx(20.0)
@@ -93,3 +93,13 @@ def test_spent_when_a_group_had_no_node_then_placing_it_is_free():
 
     assert posed.spent(np.array([0, 0, 1])) == 2.0
     assert posed.moved(np.array([0, 0, 1])).tolist() == [1]
+
+
+def test_placement_when_a_group_moves_then_has_its_cost_and_distance():
+    posed = problem([10.0, 10.0, 10.0, 10.0], [0, 0, 0, 1], 2, 1)
+    after = np.array([0, 0, 1, 1])
+
+    assert posed.moved(after).tolist() == [2]
+    assert posed.spent(after) == 1
+    assert [posed.distance(node) for node in (posed.node, after)] == [10.0, 0.0]
+    assert [posed.loads(node).tolist() for node in (posed.node, after)] == [[30.0, 10.0], [20.0, 20.0]]

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from include.model.errors import MillraceError
-from optimizers.drfm.problem import NEW, Plan, oversized
+from optimizers.drfm.problem import NEW, Plan, match_nodes, oversized
 from tests.optimizers.drfm.instances import problem
 
 GOOD = problem([[1.0, 2.0, 3.0], [2.0, 2.0, 2.0]], [0, 1, NEW], nodes=2)
@@ -38,9 +38,18 @@ def test_sums_when_a_stream_is_new_then_leave_it_out():
     assert GOOD.sums(GOOD.rate).tolist() == [1.0, 2.0]
 
 
-def test_redirected_when_streams_move_and_join_then_are_those_that_had_a_node():
+def test_redirected_are_moved_streams_that_had_a_node():
     assert Plan(np.array([1, 1, 0]), oversized(GOOD)).redirected(GOOD).tolist() == [0]
 
 
 def test_oversized_when_a_stream_is_faster_than_a_node_then_names_it():
     assert oversized(problem([3.0, 10.5, 10.0], [0, 0, 0])).tolist() == [1]
+
+
+def test_match_nodes_when_a_node_suits_two_bins_then_more_streams_win():
+    assert match_nodes(np.array([0, 0, 0, 1]), np.array([0, 0, 1, 0]), 2).tolist() == [0, 0, 0, 1]
+
+
+def test_match_nodes_numbers_further_bins_behind_the_nodes():
+    assert match_nodes(np.array([0, 1, 2]), np.array([1, -1, -1]), 2).tolist() == [1, 0, 2]
+    assert match_nodes(np.array([0, 1, 2]), np.array([0, 0, 0]), 1).tolist() == [0, 1, 2]

@@ -9,11 +9,10 @@ import pytest
 from hypothesis import given, settings
 
 from include.model.errors import MillraceError
-from optimizers.albic.pairs import heavy
+from optimizers.albic.graph import heavy
 from optimizers.albic.paper.albic import place
-from optimizers.albic.paper.improve import improve
-from optimizers.albic.paper.maintain import maintain
-from optimizers.albic.paper.options import CORRECTED, LITERAL, PRESETS, Options
+from optimizers.albic.paper.collocation import improve, maintain
+from optimizers.albic.paper.options import CORRECTED, LITERAL, PRESETS, AlbicOptions
 from optimizers.albic.problem import Problem
 from tests.optimizers.albic.jobs import after, pairs, problem, problems
 
@@ -22,7 +21,7 @@ BOTH = pytest.mark.parametrize("options", PRESETS.values(), ids=PRESETS.keys())
 
 @given(problems())
 @settings(max_examples=30, deadline=None)
-def test_place_when_corrected_then_the_plan_is_whole_and_within_the_budget(given: Problem) -> None:
+def test_place_when_corrected_then_keeps_the_budget(given: Problem) -> None:
     plan = place(given, options=CORRECTED)
     assert ((plan.node >= 0) & (plan.node < given.nodes)).all()
     assert given.spent(plan.node) <= given.budget + 1e-9
@@ -31,7 +30,7 @@ def test_place_when_corrected_then_the_plan_is_whole_and_within_the_budget(given
 
 
 @BOTH
-def test_place_when_one_to_one_then_a_pair_more_is_collocated_every_period(options: Options) -> None:
+def test_place_when_one_to_one_then_collocates_a_pair_a_period(options: AlbicOptions) -> None:
     given = pairs(8, 4, 4)
     for period in range(4):
         given = after(given, place(given, options=options).node)
@@ -39,7 +38,7 @@ def test_place_when_one_to_one_then_a_pair_more_is_collocated_every_period(optio
 
 
 @BOTH
-def test_place_when_pairs_are_collocated_then_they_stay_together(options: Options) -> None:
+def test_place_when_pairs_are_collocated_then_they_stay_together(options: AlbicOptions) -> None:
     given = pairs(8, 4, 6)
     for _ in range(4):
         before = given.together(given.node)
@@ -59,13 +58,13 @@ def _stuck() -> Problem:
     return replace(given, cost=np.array([5.0, 5.0, 1.0, 1.0]), budget=2.0)
 
 
-def test_improve_when_the_heaviest_pair_exceeds_the_budget_then_only_the_corrected_one_takes_the_next() -> None:
+def test_improve_when_a_pair_is_too_dear_then_corrected_takes_the_next() -> None:
     apart = np.array([True, True])
     assert [a.flow for a in improve(_stuck(), np.arange(4), apart, LITERAL, 0)] == [0]
     assert [a.flow for a in improve(_stuck(), np.arange(4), apart, CORRECTED, 0)] == [1]
 
 
-def test_place_when_the_heaviest_pair_exceeds_the_budget_then_the_literal_one_collocates_nothing_for_ever() -> None:
+def test_place_when_a_pair_exceeds_the_budget_then_literal_is_stuck() -> None:
     literal = corrected = _stuck()
     for seed in range(4):
         literal = after(literal, place(literal, seed=seed, options=LITERAL).node)
@@ -74,14 +73,14 @@ def test_place_when_the_heaviest_pair_exceeds_the_budget_then_the_literal_one_co
     assert corrected.together(corrected.node)[1]
 
 
-def test_maintain_when_a_cut_leaves_too_large_a_part_then_only_the_corrected_one_cuts_again() -> None:
+def test_maintain_when_a_part_is_too_large_then_corrected_cuts_again() -> None:
     # a star: METIS balances counts as well as it can, but the hub's part is beyond maxPL
     load = [20.0, 9.0, 9.0, 9.0, 2.0, 2.0, 2.0, 2.0]
     edges = [(0, k, 10.0 - k) for k in range(1, 8)]
     given = problem([0] * 8, nodes=1, load=load, edges=edges, saved=0.0, budget=100, operator=[0] + [1] * 7)
     collocated = np.ones(7, dtype=bool)
 
-    def heaviest(options: Options) -> float:
+    def heaviest(options: AlbicOptions) -> float:
         units = maintain(given, collocated, 21.0, options, 0)
         several = np.bincount(units)[units] > 1
         return float(np.bincount(units[several], weights=given.load[several], minlength=1).max(initial=0))
@@ -90,7 +89,7 @@ def test_maintain_when_a_cut_leaves_too_large_a_part_then_only_the_corrected_one
     assert heaviest(CORRECTED) <= 21.0
 
 
-def test_maintain_when_parts_may_not_cost_more_than_the_budget_then_none_does() -> None:
+def test_maintain_makes_no_part_dearer_than_the_budget() -> None:
     edges = [(k, k + 1, 1.0) for k in range(9)]
     given = problem([0] * 10, nodes=2, load=1.0, edges=edges, saved=0.1, budget=3)
     units = maintain(given, np.ones(9, dtype=bool), 25.0, CORRECTED, 0)
@@ -103,7 +102,7 @@ def test_maintain_when_pairs_are_apart_then_they_are_in_no_set() -> None:
     assert units[0] == units[1] != units[2]
 
 
-def test_place_when_only_edges_that_carry_something_count_then_one_to_one_is_never_collocated() -> None:
+def test_place_without_zero_edges_never_collocates_one_to_one() -> None:
     given = pairs(8, 4, 4)
     other = replace(CORRECTED, zero_edges=False)
     assert ", 0 pairs asked" in place(given, options=other).stage
@@ -116,7 +115,7 @@ def _lumpy() -> Problem:
     return problem([0, 1, 0, 1], nodes=2, load=load, edges=[(0, 1, 5.0)], saved=0.1, budget=2, operator=[0, 1, 0, 1])
 
 
-def test_place_when_the_pair_upsets_the_balance_then_only_the_corrected_one_ends_in_pure_balance() -> None:
+def test_place_when_a_pair_upsets_balance_then_corrected_only_balances() -> None:
     given = _lumpy()
     literal = place(given, options=LITERAL)
     corrected = place(given, options=CORRECTED)
@@ -125,7 +124,7 @@ def test_place_when_the_pair_upsets_the_balance_then_only_the_corrected_one_ends
     assert "maxPL 0" in corrected.stage
 
 
-def test_place_when_collocation_saves_load_then_only_the_corrected_one_counts_it() -> None:
+def test_place_when_collocation_saves_load_then_corrected_counts_it() -> None:
     # fixed loads say that the pair is 12 points too much for a node; half of it is saved once they are together
     load = [24.0, 24.0, 24.0]
     edges = [(0, 1, 12.0)]
@@ -137,7 +136,7 @@ def test_place_when_collocation_saves_load_then_only_the_corrected_one_counts_it
     assert given.collocation(literal.node) == 0.0
 
 
-def test_improve_when_the_emptier_node_is_marked_then_only_the_corrected_one_keeps_off_it() -> None:
+def test_improve_when_the_emptier_node_is_marked_then_corrected_avoids_it() -> None:
     given = problem([0, 1, 0], nodes=2, edges=[(0, 1, 5.0)], budget=2, removed=[1], operator=[0, 1, 0])
     apart = np.array([True])
     units = np.arange(3)
@@ -151,7 +150,7 @@ def test_improve_when_one_group_is_in_a_unit_then_the_other_comes_to_it() -> Non
     assert improve(given, units, np.array([False, True]), CORRECTED, 0)[0].node == 0
 
 
-def test_place_when_many_pairs_are_asked_and_take_the_whole_budget_then_nothing_is_left_to_balance() -> None:
+def test_place_when_pairs_take_the_whole_budget_then_balances_nothing() -> None:
     # the note's livelock: as many pairs as the budget, and the load distance stays what collocation made it
     given = pairs(40, 8, 5)
     greedy = replace(CORRECTED, pairs=5, max_ld=1000.0)
@@ -171,7 +170,7 @@ def test_heavy_when_all_is_spread_evenly_then_albic_only_balances() -> None:
 @pytest.mark.parametrize("bad", [{"max_ld": 0.0}, {"s_f": -1.0}, {"pairs": 0}, {"solver": "guess"}])
 def test_options_when_out_of_range_then_say_so(bad: dict[str, object]) -> None:
     with pytest.raises(MillraceError, match=r"albic\."):
-        Options(**bad)  # type: ignore[arg-type]
+        AlbicOptions(**bad)  # type: ignore[arg-type]
 
 
 def test_place_when_the_milp_solves_then_the_plan_is_as_valid() -> None:

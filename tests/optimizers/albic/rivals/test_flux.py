@@ -1,14 +1,14 @@
 import numpy as np
 from hypothesis import given, settings
 
-from optimizers.albic.balance.balancer import balance as ours
+from optimizers.albic.balancer import balance as ours
 from optimizers.albic.rivals.flux import balance
 from tests.optimizers.albic.instances import problem, problems, uneven
 
 
 @settings(max_examples=50, deadline=None)
 @given(problems())
-def test_plan_when_anything_is_posed_then_keeps_budget_and_avoids_removed_nodes(posed):
+def test_flux_plan_keeps_the_budget_and_avoids_removed_nodes(posed):
     plan = balance(posed)
 
     assert (plan.node >= 0).all()
@@ -18,14 +18,14 @@ def test_plan_when_anything_is_posed_then_keeps_budget_and_avoids_removed_nodes(
     assert (plan.node[left] == posed.node[left]).all()
 
 
-def test_round_when_nodes_differ_then_the_biggest_suitable_group_goes_from_hottest_to_coldest():
+def test_round_moves_the_biggest_suitable_group_from_hot_to_cold():
     # 12 would swap the nodes' parts, 9 is the biggest that evens them
     posed = problem([12.0, 9.0, 1.0, 11.0], [0, 0, 0, 1], 2, 1)
 
     assert balance(posed).node.tolist() == [0, 1, 0, 1]
 
 
-def test_round_when_there_are_more_pairs_then_the_second_hottest_gives_to_the_second_coldest():
+def test_round_pairs_the_second_hottest_with_the_second_coldest():
     posed = problem([10.0, 10.0, 8.0, 8.0, 4.0, 2.0], [0, 0, 1, 1, 2, 3], 4, 2)
 
     plan = balance(posed)

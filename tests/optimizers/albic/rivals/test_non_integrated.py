@@ -3,7 +3,7 @@ from __future__ import annotations
 import numpy as np
 from hypothesis import given, settings
 
-from optimizers.albic.balance.balancer import balance
+from optimizers.albic.balancer import balance
 from optimizers.albic.problem import Problem
 from optimizers.albic.rivals.non_integrated import place
 from tests.optimizers.albic.jobs import after, problem, problems
@@ -11,7 +11,7 @@ from tests.optimizers.albic.jobs import after, problem, problems
 
 @given(problems())
 @settings(max_examples=60, deadline=None)
-def test_place_when_anything_is_asked_then_the_plan_is_whole_and_within_the_budget(given: Problem) -> None:
+def test_place_makes_a_whole_plan_within_the_budget(given: Problem) -> None:
     node = place(given).node
     assert (node >= 0).all()
     assert given.spent(node) <= given.budget + 1e-9
@@ -22,7 +22,7 @@ def _hot_and_marked(budget: float) -> Problem:
     return problem([0] * 19 + [1] * 8 + [2] * 8 + [3] * 6, nodes=4, load=5.0, budget=budget, removed=[3])
 
 
-def test_place_when_a_node_is_overloaded_meanwhile_then_the_marked_one_is_emptied_all_the_same() -> None:
+def test_place_when_a_node_is_overloaded_then_still_drains_first() -> None:
     given = _hot_and_marked(3)
     node = place(given).node
     assert (node[given.moved(node)] != 0).all()
@@ -31,7 +31,7 @@ def test_place_when_a_node_is_overloaded_meanwhile_then_the_marked_one_is_emptie
     assert given.loads(balance(given).node)[0] < 95, "the integrated one relieves it first"
 
 
-def test_place_when_the_marked_node_is_empty_then_the_rest_of_the_budget_balances() -> None:
+def test_place_when_the_marked_node_is_empty_then_balances() -> None:
     given = _hot_and_marked(3)
     for _ in range(6):
         given = after(given, place(given).node)

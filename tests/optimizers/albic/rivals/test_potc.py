@@ -15,7 +15,7 @@ def test_routing_when_merging_is_free_then_spreads_better_than_staying():
     assert routing.loads.sum() == pytest.approx(posed.load.sum())
 
 
-def test_routing_when_merging_costs_then_loads_more_than_there_was_all_the_time():
+def test_routing_when_merging_costs_then_loads_more_than_there_was():
     posed = uneven(10, 20, 0, 0)
 
     routing = route(posed, merge_ratio=0.2)

@@ -1,0 +1,145 @@
+"""Exchanges of two groups between their nodes, where neither could move alone without upsetting the balance.
+
+An exchange of k on node a and l on node b is worth
+    2 (W(k, b) - W(k, a) + W(l, a) - W(l, b)) - 4 w_kl + credits - (what the deviations of a and b cost more)
+points: w_kl, what the two save together, is counted by W(k, b) and by W(l, a), but they do not meet.
+
+A table of all pairs shows which could gain at best; those are judged. Hence only in contexts with as few groups
+as units leave.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from optimizers.albic.hill_climbing import LEAST
+from optimizers.albic.problem import Floats, Ints
+from optimizers.albic.savings import Savings
+from optimizers.albic.search_context import PlacementState, SearchContext, placement_state
+
+MOST_GROUPS = 1_200
+"""Groups beyond which no exchanges are considered: the table of all is as large as their square."""
+PASSES = 60
+
+
+@dataclass(frozen=True)
+class PairSavings:
+    """What each two groups save together.
+
+    Attributes:
+        saved: Points that either of them saves.
+        worth: What that is worth to either.
+    """
+
+    saved: Savings
+    worth: Savings
+
+
+def pair_savings(context: SearchContext) -> PairSavings:
+    """Return what each two groups of a context save together: as if each sat on a node of its own."""
+    edges, alone = context.edges, np.arange(context.problem.groups)
+    saved = Savings(edges.group, edges.other, edges.saved, alone, len(alone))
+    same = edges.worth is edges.saved
+    return PairSavings(saved, saved if same else Savings(edges.group, edges.other, edges.worth, alone, len(alone)))
+
+
+def exchange(context: SearchContext, node: Ints) -> Ints:
+    """Return the placement that no exchange improves, within the budget, shape (K,)."""
+    problem = context.problem
+    if problem.groups > MOST_GROUPS or problem.caps is not None:
+        return node
+    node, pairs = node.copy(), pair_savings(context)
+    for _ in range(PASSES):
+        if not _make_best(context, placement_state(context, node), pairs, node):
+            break
+    return node
+
+
+def _make_best(context: SearchContext, now: PlacementState, pairs: PairSavings, node: Ints) -> int:
+    """Make the best exchanges that share no node, in place; return how many."""
+    problem = context.problem
+    extra = np.where((node != problem.node) | (problem.node < 0), 0.0, problem.cost)
+    left = problem.budget - problem.spent(node)
+    able = np.flatnonzero(~context.fixed & ~problem.removed[node] & (extra <= left))
+    if len(able) < 2:
+        return 0
+    first, second = _candidates(context, now, able, extra)
+    price = extra[first] + extra[second]
+    affordable = price <= left
+    first, second, price = first[affordable], second[affordable], price[affordable]
+    gain = gains(context, now, pairs, first, second, extra)
+    paying = gain > LEAST * context.prices.scale
+    first, second, price, gain = first[paying], second[paying], price[paying], gain[paying]
+    worth = gain / np.maximum(price, problem.cost.min())
+    touched = np.zeros(problem.nodes, dtype=bool)
+    made = 0
+    for at in np.argsort(-worth, kind="stable")[: 20 * problem.nodes].tolist():
+        k, m = int(first[at]), int(second[at])
+        a, b = int(node[k]), int(node[m])
+        if touched[a] or touched[b] or price[at] > left:
+            continue
+        node[k], node[m] = b, a
+        left -= price[at]
+        touched[a] = touched[b] = True
+        made += 1
+    return made
+
+
+def _candidates(context: SearchContext, now: PlacementState, able: Ints, extra: Floats) -> tuple[Ints, Ints]:
+    """Return the pairs whose exchange would gain if deviations came to cost nothing, shape (X,) each."""
+    problem, at = context.problem, now.node[able]
+    nodes = np.arange(problem.nodes)
+    worth = now.savings_by_worth.at(np.repeat(able, len(nodes)), np.tile(nodes, len(able))).reshape(len(able), -1)
+    own = 2 * (worth - now.worth[able][:, None])
+    if context.target is not None:
+        goal, credit = context.target.node[able], context.target.credit[able]
+        own += credit[:, None] * ((goal[:, None] == nodes) - (goal == at)[:, None].astype(float))
+    relief = context.prices.deviation(now.raw / problem.capacity - now.mean)[at]
+    own += (relief - _price(context, extra, able))[:, None]
+    best = own[:, at]
+    best += best.T.copy()
+    first, second = np.nonzero(best > LEAST * context.prices.scale)
+    real = (first < second) & (at[first] != at[second])
+    return able[first[real]], able[second[real]]
+
+
+def gains(
+    context: SearchContext, now: PlacementState, pairs: PairSavings, first: Ints, second: Ints, extra: Floats
+) -> Floats:
+    """Return what exchanges are worth, points, what their moves cost taken off, shape (X,).
+
+    Args:
+        context: The context.
+        now: Its placement.
+        pairs: What each two of its groups save together.
+        first: Who changes places, shape (X,).
+        second: With whom, on another node, shape (X,).
+        extra: What moving each group adds to what is spent, shape (K,).
+    """
+    problem = context.problem
+    gain = -4 * pairs.worth.at(first, second)
+    saved = pairs.saved.at(first, second)
+    less = -2 * saved
+    for k, m in ((first, second), (second, first)):
+        to = now.node[m]
+        gain += 2 * (now.savings_by_worth.at(k, to) - now.worth[k]) - _price(context, extra, k)
+        less += now.savings.at(k, to) - now.saved[k]
+        if context.target is not None:
+            goal = context.target.node[k]
+            gain += context.target.credit[k] * ((goal == to).astype(float) - (goal == now.node[k]))
+    # what is saved lowers the mean, which lifts everyone over it
+    lift = 2 * less / problem.capacity[problem.kept].sum()
+    for k, m in ((first, second), (second, first)):
+        at = now.node[k]
+        leaves = problem.load[k] - 2 * now.saved[k]
+        joins = problem.load[m] - 2 * now.savings.at(m, at) + 2 * saved
+        before = now.raw[at] / problem.capacity[at] - now.mean
+        after = before + (joins - leaves) / problem.capacity[at] + lift
+        gain += context.prices.deviation(before) - context.prices.deviation(after)
+    return np.asarray(gain)
+
+
+def _price(context: SearchContext, extra: Floats, groups: Ints) -> Floats:
+    return np.where(extra[groups] > 0, context.prices.move[groups], 0.0)

@@ -1,0 +1,87 @@
+"""A first placement by COLA: the whole cluster anew, by splitting a graph until its parts can be laid out evenly.
+
+All groups start as one part. As long as the parts cannot be laid on the nodes within the load distance asked for, the
+heaviest part is split by balanced graph partitioning. Parts go to nodes the largest first, each to the emptiest node.
+
+It knows neither the present placement nor a budget: at run time it moves nearly everything. As first placement, when
+nothing has a place yet, that costs nothing, and [ALBIC] (Section 5.4) recommends it for that.
+
+Deviations: the first split is into as many parts as there are nodes, as fewer can never be even; loads are what is left
+once pairs within a part save what they save together, where COLA takes them as given.
+
+Reference:
+    Khandekar et al., "COLA: Optimizing stream processing applications via graph partitioning", 2009; [ALBIC], 2.1.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from optimizers.albic.graph import partition
+from optimizers.albic.problem import Floats, Ints, Plan, Problem
+from optimizers.albic.units import total
+
+MAX_DISTANCE = 10.0
+"""Load distance below which COLA stops splitting, points: the maxLD of the paper it is compared in."""
+SPLITS = 4.0
+"""Parts a node at which splitting ends: finer parts collocate next to nothing."""
+
+
+def place_first(problem: Problem, *, seed: int = 0, max_distance: float = MAX_DISTANCE) -> Plan:
+    """Return a placement of all groups on the kept nodes, whatever is where now, and whatever it costs.
+
+    Args:
+        problem: Its budget and present placement are ignored, caps are too.
+        seed: Of METIS.
+        max_distance: Load distance that is good enough, points, > 0.
+    """
+    kept = problem.kept
+    parts = partition(problem.load, _ends(problem), problem.flows.rate, len(kept), shares=_shares(problem), seed=seed)
+    best, least = _lay_out(problem, parts), np.inf
+    for _ in range(int(SPLITS * len(kept))):
+        node = _lay_out(problem, parts)
+        distance = problem.distance(node)
+        if distance < least:
+            best, least = node, distance
+        heaviest = int(np.argmax(_weights(problem, parts)))
+        members = np.flatnonzero(parts == heaviest)
+        if distance <= max_distance or len(members) < 2:
+            break
+        halves = _halve(problem, members, seed)
+        parts[members[halves > 0]] = parts.max() + 1
+    return Plan(best, 0.0, "cola", seed)
+
+
+def _ends(problem: Problem) -> tuple[Ints, Ints]:
+    return problem.flows.producer, problem.flows.consumer
+
+
+def _shares(problem: Problem) -> Floats | None:
+    capacity = problem.capacity[problem.kept]
+    return None if np.ptp(capacity) == 0 else capacity / capacity.sum()
+
+
+def _weights(problem: Problem, parts: Ints) -> Floats:
+    """Return the load of each part, points."""
+    return total(parts, problem.own(parts), int(parts.max(initial=-1)) + 1)
+
+
+def _lay_out(problem: Problem, parts: Ints) -> Ints:
+    """Return the node of each group, the heaviest part first, each on the node that it fills least."""
+    kept, capacity = problem.kept, problem.capacity[problem.kept]
+    weight = _weights(problem, parts)
+    place, filled = np.zeros(len(weight), dtype=np.intp), np.zeros(len(kept))
+    for part in np.argsort(-weight, kind="stable"):
+        place[part] = int(np.argmin((filled + weight[part]) / capacity))
+        filled[place[part]] += weight[part]
+    return kept[place[parts]]
+
+
+def _halve(problem: Problem, members: Ints, seed: int) -> Ints:
+    """Return 0 or 1 for each member of a part, shape (M,)."""
+    index = np.full(problem.groups, -1)
+    index[members] = np.arange(len(members))
+    first, second = (index[end] for end in _ends(problem))
+    inside = (first >= 0) & (second >= 0)
+    halves = partition(problem.load[members], (first[inside], second[inside]), problem.flows.rate[inside], 2, seed=seed)
+    return halves if halves.any() and not halves.all() else np.arange(len(members)) % 2

@@ -1,0 +1,146 @@
+"""Hill climbing: moves of single groups within the budget, many in a pass.
+
+A move of group k from node a to node b is worth
+    2 (W(k, b) - W(k, a)) + credit_k ([b is k's target] - [a is k's target]) - (what deviations cost more then)
+points, W being S by worth. Moves are ranked by worth over cost. A pass makes the best moves that share no node: these
+do not touch one another's worth, so that many can be made at once, and a thousand nodes take a few passes.
+
+Candidates: to the nodes of heavy partners, to the target, and from the fullest nodes to the emptiest. A group that has
+been moved may be sent elsewhere or back for nothing.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from optimizers.albic.problem import Bools, Floats, Ints, Problem
+from optimizers.albic.search_context import PlacementState, SearchContext, placement_state
+from optimizers.albic.units import total
+
+PASSES = 400
+QUICK = 1.5
+"""A group leaves the way to its target for a partner that pays this many times what the target pays a unit of cost."""
+RELIEF = 3
+"""Emptiest nodes that a group of a full node is offered."""
+PAID = 0.25
+"""Share of its cost by which a move that is paid already is ranked: first, but not blindly first."""
+LIST = 12
+"""Candidates for each node in a pass: more would share their nodes with better ones."""
+LEAST = 1e-9
+"""Worth below which a move is rounding."""
+
+
+def climb(context: SearchContext, node: Ints, noise: Floats | None = None) -> Ints:
+    """Return the placement that no further move improves, within the budget, shape (K,).
+
+    Args:
+        context: The context.
+        node: Where to begin, within the budget.
+        noise: Factor on each group's ranking, shape (K,), > 0; none without.
+    """
+    node = node.copy()
+    for _ in range(PASSES):
+        now = placement_state(context, node)
+        group, to = _candidates(context, now)
+        if not _make_best(context, now, node, group, to, noise):
+            break
+    return node
+
+
+def _make_best(
+    context: SearchContext, now: PlacementState, node: Ints, group: Ints, to: Ints, noise: Floats | None
+) -> int:
+    """Make the best moves that share no node, in place; return how many."""
+    problem = context.problem
+    paid = (node != problem.node) | (problem.node < 0)
+    left = problem.budget - problem.spent(node)
+    extra = np.where(paid, 0.0, problem.cost)
+    allowed = (to != node[group]) & ~context.fixed[group] & (extra[group] <= left) & _fits(problem, node, group, to)
+    group, to = group[allowed], to[allowed]
+    gain = _gain(context, now, group, to)
+    enough = gain > np.where(paid[group], LEAST * context.prices.scale, context.prices.move[group])
+    group, to, gain = group[enough], to[enough], gain[enough]
+    rank = gain / (problem.cost[group] * np.where(paid[group], PAID, 1.0))
+    if noise is not None:
+        rank = rank * noise[group]
+    best = np.lexsort((to, group, -rank))[: LIST * problem.nodes]
+    touched = np.zeros(problem.nodes, dtype=bool)
+    made = 0
+    for k, source, goal in zip(group[best].tolist(), node[group[best]].tolist(), to[best].tolist(), strict=True):
+        if touched[source] or touched[goal] or extra[k] > left:
+            continue
+        node[k] = goal
+        left -= extra[k]
+        touched[source] = touched[goal] = True
+        made += 1
+    return made
+
+
+def _gain(context: SearchContext, now: PlacementState, group: Ints, to: Ints) -> Floats:
+    """Return what each move is worth, points."""
+    problem, source = context.problem, now.node[group]
+    capacity = problem.capacity
+    deviation = now.raw / capacity - now.mean
+    price = np.where(problem.removed, 0.0, context.prices.deviation(deviation))
+    there = now.savings.at(group, to)
+    leaves = (problem.load[group] - 2 * now.saved[group]) / capacity[source]
+    joins = (problem.load[group] - 2 * there) / capacity[to]
+    # what is saved lowers the mean, which lifts everyone over it
+    lift = 2 * (there - now.saved[group]) / capacity[problem.kept].sum()
+    after = np.where(problem.removed[source], 0.0, context.prices.deviation(deviation[source] - leaves + lift))
+    after += context.prices.deviation(deviation[to] + joins + lift)
+    gain = 2 * (now.savings_by_worth.at(group, to) - now.worth[group]) + price[source] + price[to] - after
+    if context.target is not None:
+        goal, credit = context.target.node[group], context.target.credit[group]
+        gain = gain + credit * ((to == goal).astype(float) - (source == goal))
+    return np.asarray(gain)
+
+
+def _fits(problem: Problem, node: Ints, group: Ints, to: Ints) -> Bools:
+    """Say which moves leave every other resource of the node they go to within its limit."""
+    fits = ~problem.removed[to]
+    if problem.caps is not None:
+        for used, limit in zip(problem.caps.load, problem.caps.limit, strict=True):
+            filled = total(node, used, problem.nodes)
+            fits = fits & (filled[to] + used[group] <= limit[to])
+    return fits
+
+
+def _candidates(context: SearchContext, now: PlacementState) -> tuple[Ints, Ints]:
+    """Return groups and the nodes they may go to, shape (C,) each."""
+    moves = [_to_partners(context, now), _to_cold(context, now)]
+    if context.target is not None:
+        aimed = np.flatnonzero((context.target.node >= 0) & (context.target.node != now.node))
+        moves.append((aimed, context.target.node[aimed]))
+    return np.concatenate([g for g, _ in moves]), np.concatenate([t for _, t in moves])
+
+
+def _to_partners(context: SearchContext, now: PlacementState) -> tuple[Ints, Ints]:
+    edges, heavy = context.edges, context.heavy
+    group, to = edges.group[heavy], now.node[edges.other[heavy]]
+    apart = to != now.node[group]
+    group, to = group[apart], to[apart]
+    if context.target is None:
+        return group, to
+    saves = 2 * (now.savings_by_worth.at(group, to) - now.worth[group])
+    quick = saves > QUICK * context.target.rate * context.problem.cost[group]
+    free = (context.target.node[group] < 0) | quick
+    return group[free], to[free]
+
+
+def _to_cold(context: SearchContext, now: PlacementState) -> tuple[Ints, Ints]:
+    """Return the groups of nodes beyond the tolerance, each with some nodes from the other end of the order."""
+    problem, kept = context.problem, context.problem.kept
+    deviation = now.raw[kept] / problem.capacity[kept] - now.mean
+    order = kept[np.argsort(deviation, kind="stable")]
+    low, high = (int((deviation < -context.prices.tolerance).sum()), int((deviation > context.prices.tolerance).sum()))
+    count = min(max(low, high), len(order) // 2)
+    if count == 0:
+        return np.zeros(0, dtype=np.intp), np.zeros(0, dtype=np.intp)
+    rank = np.full(problem.nodes, -1)
+    rank[order[::-1][:count]] = np.arange(count)
+    group = np.flatnonzero(rank[now.node] >= 0)
+    width = min(max(count, RELIEF), len(order) - count)
+    steps = np.arange(min(RELIEF, width))
+    to = order[(rank[now.node[group]][:, None] + steps) % width]
+    return np.repeat(group, len(steps)), to.ravel()

@@ -1,0 +1,195 @@
+"""Collocation, balance and budget in one search: what runs unless another method is asked for.
+
+[ALBIC] chooses one pair a period, takes loads as fixed and leaves the rest to the MILP. Here every move is judged by
+the load it truly saves and the balance it leaves, and the moves of a period are chosen together:
+
+1. What cannot wait: groups without a node, nodes marked for removal, caps (:mod:`rebalance`).
+2. A target for the whole cluster, where many moves pay only together (:mod:`target`).
+3. Moves by worth over cost, many a pass (:mod:`hill_climbing`).
+4. Ruin and recreate: part of them is taken back and chosen anew; kept if the whole is better.
+5. Moves and exchanges of whole units, which are groups that share a node and bind one another (:mod:`search_context`,
+   :mod:`exchanges`).
+6. What is left of the budget goes into balance, units moved as one (:mod:`rebalance`).
+
+Where there is next to nothing to collocate, the plan is the balancer's: nothing is traded away for nothing. If a plan
+is off by more than ``max_distance`` and the balancer's is closer, the balancer's is taken. Where nothing has a node
+yet, the search begins at COLA's placement (:mod:`first_placement`), whatever that costs ([ALBIC], Section 5.4).
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import numpy as np
+
+from optimizers.albic.balancer import balance
+from optimizers.albic.exchanges import exchange
+from optimizers.albic.first_placement import place_first
+from optimizers.albic.graph import heavy
+from optimizers.albic.hill_climbing import climb
+from optimizers.albic.joint_bound import lower
+from optimizers.albic.prices import JointOptions
+from optimizers.albic.problem import Floats, Ints, Plan, Problem
+from optimizers.albic.rebalance import place_urgent, rebalance, rebalance_units
+from optimizers.albic.search_context import (
+    SearchContext,
+    contract_context,
+    objective,
+    placement_state,
+    search_context,
+)
+from optimizers.albic.target import Target, binding_edges, find_target, worthwhile_target
+
+JOINT = "joint"
+WORK = 190_000
+"""Groups and edges times rounds that ruin and recreate may take: a large cluster gets few rounds, or none."""
+RUINED = (0.2, 0.6)
+"""Share of the moves that is taken back in a round."""
+NOISE = 0.3
+"""Standard deviation of the log factor on rankings in a round."""
+LEAST_SHARE = 0.05
+"""Share of all that flows are worth, beyond chance, below which collocation is left alone."""
+RELAXED = 0.1
+"""Strictness of balance while something is tried that the rest of the budget may restore."""
+CLEARLY = 1.03
+"""Worth over that of the placement within reach from which a cut component's parts are followed."""
+MOST_REFINED = 5_000
+"""Groups up to which a placement without budget is worked out in every period."""
+TURNS = 3
+"""How often units and groups take turns."""
+
+
+def place(problem: Problem, *, seed: int = 0, options: JointOptions | None = None) -> Plan:
+    """Return a plan that collocates and balances within the budget.
+
+    Args:
+        problem: Any valid problem.
+        seed: The same problem and seed give the same plan.
+        options: The knobs; their defaults without.
+    """
+    options = options or JointOptions()
+    if problem.groups and (problem.node < 0).all():
+        first = replace(problem, node=place_first(problem, seed=seed).node, budget=math.inf)
+        return replace(place(first, seed=seed, options=options), stage="first placement")
+    wanted = heavy(problem, options.factor)
+    context = search_context(problem, wanted, options)
+    if not wanted.any() or len(problem.kept) == 1 or not _pays(context):
+        return _with_bound(problem, balance(problem, seed=seed))
+    node = _search(problem, context, seed, options)
+    distance = problem.distance(node)
+    if distance > options.max_distance:
+        pure = balance(problem, seed=seed)
+        if problem.distance(pure.node) < distance:
+            return _with_bound(problem, replace(pure, stage=f"{pure.stage}, balance first"))
+    return _with_bound(problem, Plan(node, 0.0, JOINT, seed))
+
+
+def _with_bound(problem: Problem, plan: Plan) -> Plan:
+    """Return a plan with a bound that holds whatever is collocated: the balancer's own takes loads as fixed."""
+    bound = lower(problem) if problem.flows.saved.any() or plan.stage == JOINT else plan.bound
+    return replace(plan, bound=min(bound, problem.distance(plan.node)))
+
+
+def _pays(context: SearchContext) -> bool:
+    """Say whether there is enough to collocate: flows that bind groups to one another, or many lesser ones.
+
+    Rows that everyone passes to everyone can stay within a node by chance only. A little more than that always turns up
+    among so many pairs, at the price of moves without end.
+    """
+    problem, edges = context.problem, context.edges
+    whole = float(edges.worth.sum())
+    binding = binding_edges(problem, edges)
+    if float(edges.worth[binding].sum()) >= LEAST_SHARE * whole or problem.groups > MOST_REFINED:
+        return True
+    if (problem.node < 0).any():  # too few facts, for one period
+        return True
+    best = placement_state(context, _reachable(context, problem.node)).worth.sum()
+    return bool(best >= (LEAST_SHARE + 1 / len(problem.kept)) * whole)
+
+
+def _reachable(context: SearchContext, start: Ints) -> Ints:
+    """Return what moves that pay would make of a placement, were there no budget, shape (K,)."""
+    free = replace(context, problem=replace(context.problem, node=start, budget=math.inf))
+    return _alternate(free, climb(free, start))
+
+
+def _search(problem: Problem, context: SearchContext, seed: int, options: JointOptions) -> Ints:
+    start = place_urgent(problem, context, options.max_distance, seed)
+    context = replace(context, fixed=problem.removed[start])
+    if options.guided:
+        context = replace(context, target=_guide(context, start, seed))
+    node = climb(context, start)
+    node = _ruin_and_recreate(context, start, node, seed, options.rounds)
+    node = _leap(context, _alternate(context, node), seed)
+    return rebalance(context, node, seed)
+
+
+def _guide(context: SearchContext, start: Ints, seed: int) -> Target | None:
+    """Return where groups are to be in the long run.
+
+    Parts of a graph that had to be cut differ from period to period, and whoever follows them never arrives. Unless
+    they are clearly better, the guide is what can be reached from here by moves that pay, were there no budget: that
+    is much the same next time.
+    """
+    problem = context.problem
+    target = find_target(problem, context.edges, context.heavy, context.prices, start, seed)
+    if target is None or not target.cut or problem.groups > MOST_REFINED:
+        return target
+    near = _reachable(context, start)
+    far = np.where(target.node >= 0, target.node, start)
+    if placement_state(context, far).worth.sum() > CLEARLY * placement_state(context, near).worth.sum():
+        return target
+    return worthwhile_target(problem, context.edges, context.prices, start, near)
+
+
+def _ruin_and_recreate(context: SearchContext, start: Ints, node: Ints, seed: int, rounds: int) -> Ints:
+    """Return the best placement that comes of taking moves back and choosing anew, shape (K,)."""
+    problem = context.problem
+    rounds = min(rounds, WORK // (problem.groups + len(context.edges.group) + 1))
+    rng = np.random.default_rng(seed)
+    best, least = node, objective(context, node)
+    for _ in range(rounds):
+        moved = np.flatnonzero(best != start)
+        if not len(moved):
+            break
+        taken = moved[rng.random(len(moved)) < rng.uniform(*RUINED)]
+        ruined = best.copy()
+        ruined[taken] = start[taken]
+        noise: Floats = np.exp(NOISE * rng.standard_normal(problem.groups))
+        candidate = climb(context, ruined, noise)
+        cost = objective(context, candidate)
+        if cost < least:
+            best, least = candidate, cost
+    return best
+
+
+def _alternate(context: SearchContext, node: Ints) -> Ints:
+    """Return the placement after moves of whole units, and of groups again, shape (K,)."""
+    for _ in range(TURNS):
+        small, units = contract_context(context, node)
+        unit_node = exchange(small, climb(small, small.problem.node))
+        candidate = climb(context, unit_node[units])
+        if (candidate == node).all():
+            break
+        node = candidate
+    return node
+
+
+def _leap(context: SearchContext, node: Ints, seed: int) -> Ints:
+    """Return the placement after moves that upset the balance and others that restore it, if both are better, (K,).
+
+    The last pairs of a job are often stuck like that: each of them weighs as much apart as a whole pair does together,
+    so that the nodes are even only once all have met.
+    """
+    problem = context.problem
+    left = problem.budget - problem.spent(node)
+    if left < problem.cost.min() or problem.groups > MOST_REFINED:
+        return node
+    half = problem if math.isinf(left) else replace(problem, budget=problem.budget - left / 2)
+    relaxed = replace(context, problem=half, prices=replace(context.prices, strictness=RELAXED))
+    candidate = climb(relaxed, node)
+    if (candidate == node).all():
+        return node
+    candidate = rebalance_units(context, candidate, seed)
+    return candidate if objective(context, candidate) < objective(context, node) else node

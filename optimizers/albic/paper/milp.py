@@ -1,0 +1,257 @@
+"""The paper's mixed-integer linear program, corrected; its literal forms are kept, to show what they do.
+
+Symbols:
+    x_ik, q_ik    group k is on node i, after and before
+    d             maximum load deviation from the mean over kept nodes (A)
+    d - d_u       maximum upper deviation, d - d_l maximum lower deviation
+    w_1, w_2      weights
+
+    minimise w_1 d - w_2 (d_u + d_l) subject to
+    (1) sum_i x_ik = 1
+    (2) sum_ik (1 - q_ik) x_ik mc_k <= maxMigrCost
+    (3) sum_k x_ik gLoad_k <= mean + (d - d_u)         for every node
+    (4) sum_k x_ik gLoad_k >= mean - (d - d_l)         for every kept node
+    (5) mean - d >= 0
+
+Reference:
+    [ALBIC] Section 4.3.1. Deviations, each with the reason:
+    - d_u, d_l in 0..d: of any sign they make d meaningless, and for w_1 < 2 w_2 the literal program is unbounded
+      unless (5) holds it.
+    - No (5): it leaves no plan where one node, or one group, is above twice the mean and the budget is small.
+    - The exact mean: rounded up, 20 groups of 2.51 on two nodes have d = 0.9, though they split evenly.
+    - x_ik <= q_ik on removed nodes: Lemma 1 is false, and minimising d can move groups onto a removed node.
+    - Two phases instead of weights: first d, then d_u + d_l at that d. A weight small enough not to matter to d is
+      lost in a solver's tolerance.
+    - (3) only for kept nodes: no load on a removed node is too much for a plan, while it is emptied.
+    - Draining is a constraint of its own (:mod:`constraints` says why): the program leaves no more groups on
+      removed nodes than that does. Exceeded caps, and groups without a node, are treated as in the balancer.
+    - Capacities multiply both sides.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from enum import Enum
+
+import numpy as np
+from ortools.math_opt.python import mathopt
+
+from optimizers.albic.assignment import Assignment
+from optimizers.albic.balance_bound import bound_of
+from optimizers.albic.balance_problem import balance_problem
+from optimizers.albic.constraints import drain, ease_caps, place_unplaced
+from optimizers.albic.problem import Floats, Ints, Plan, Problem
+
+NODE_LIMIT = 2_000
+"""Nodes of the solver's search tree for each phase: a limit that is the same on every machine."""
+TOLERANCE = 1e-6
+"""Points by which the second phase may be worse than the first: the solver's own tolerance."""
+
+
+@dataclass(frozen=True)
+class Formulation:
+    """How the program is put; the default is the corrected one.
+
+    Attributes:
+        weights: (w_1, w_2) to minimise both at once; None for two phases.
+        signed: d_u and d_l may have any sign, and be greater than d.
+        floor: With (5).
+        rounded_mean: The mean is rounded up.
+        into_removed: Groups may move onto removed nodes, and (3) holds for those too.
+        drains: No more groups are left on removed nodes than draining leaves.
+    """
+
+    weights: tuple[float, float] | None = None
+    signed: bool = False
+    floor: bool = False
+    rounded_mean: bool = False
+    into_removed: bool = False
+    drains: bool = True
+
+
+LITERAL = Formulation(
+    weights=(1000.0, 1.0), signed=True, floor=True, rounded_mean=True, into_removed=True, drains=False
+)
+"""The paper's text."""
+
+
+class Status(Enum):
+    """What came of a program."""
+
+    SOLVED = "solved"
+    FEASIBLE = "feasible"
+    INFEASIBLE = "infeasible"
+    UNBOUNDED = "unbounded"
+    UNKNOWN = "unknown"
+
+
+@dataclass(frozen=True)
+class MilpResult:
+    """A solved program.
+
+    Attributes:
+        status: How the solver ended; figures are NaN and ``node`` is None without a solution.
+        node: Node of each group, shape (K,).
+        d: Maximum deviation, by the program's own mean, points.
+        upper: d_u.
+        lower: d_l.
+        bound: The solver's proof for the first phase, points.
+    """
+
+    status: Status
+    node: Ints | None
+    d: float
+    upper: float
+    lower: float
+    bound: float
+
+
+def solve(problem: Problem, *, pinned: Ints | None = None) -> Plan:
+    """Return the corrected program's plan; at the solver's limit the better of that and one that is only feasible.
+
+    Meant for small problems: a variable for each group on each node.
+
+    Args:
+        problem: The problem. Loads are those under the present placement.
+        pinned: As for :func:`optimizers.albic.balancer.balance`.
+    """
+    fixed = balance_problem(problem, pinned)
+    assignment = Assignment(fixed)
+    place_unplaced(assignment)
+    ease_caps(assignment)
+    drain(assignment)
+    result = program(assignment, Formulation())
+    node, stage = assignment.node, "kept"
+    if result.node is not None and fixed.distance(result.node) <= assignment.distance():
+        node, stage = result.node, "optimal" if result.status is Status.SOLVED else "feasible"
+    proven = max(bound_of(fixed), result.bound if _is_all(assignment) else 0.0)
+    stages = ["pins dropped"] * fixed.dropped + [stage]
+    return Plan(node=node, bound=min(proven, fixed.distance(node)), stage=", ".join(stages), seed=0)
+
+
+def literal(problem: Problem, form: Formulation = LITERAL) -> MilpResult:
+    """Return what comes of a form of the program on a problem of which every group has a node."""
+    assignment = Assignment(balance_problem(problem))
+    if form.drains:
+        drain(assignment)
+    return program(assignment, form)
+
+
+def program(assignment: Assignment, form: Formulation) -> MilpResult:
+    """Solve a form of the program.
+
+    Args:
+        assignment: A placement that meets all constraints; the solver starts from it.
+        form: The form.
+    """
+    built = _Program(assignment, form)
+    if form.weights is not None:
+        w_1, w_2 = form.weights
+        return built.solve(w_1 * built.d - w_2 * (built.upper + built.lower))
+    first = built.solve(built.d * 1.0)
+    if first.node is None:
+        return first
+    built.model.add_linear_constraint(built.d <= first.d + TOLERANCE)
+    second = built.solve(-1.0 * (built.upper + built.lower))
+    if second.node is None:
+        return first
+    both = first.status is Status.SOLVED and second.status is Status.SOLVED
+    status = Status.SOLVED if both else Status.FEASIBLE
+    return MilpResult(status, second.node, second.d, second.upper, second.lower, first.bound)
+
+
+def _is_all(assignment: Assignment) -> bool:
+    """Say whether the program allows every plan, so that its bound holds for all: no caps, no removed nodes."""
+    problem = assignment.problem
+    return bool(problem.kept.all()) and not len(problem.use)
+
+
+class _Program:
+    def __init__(self, assignment: Assignment, form: Formulation) -> None:
+        self.assignment, self.form = assignment, form
+        self.model = mathopt.Model()
+        problem = assignment.problem
+        groups, nodes = range(len(problem.load)), range(len(problem.capacity))
+        low = -math.inf if form.signed else 0.0
+        self.d = self.model.add_variable(lb=0.0)
+        self.upper, self.lower = self.model.add_variable(lb=low), self.model.add_variable(lb=low)
+        self.x = [[self.model.add_binary_variable() for _ in nodes] for _ in groups]
+        for k in groups:
+            self.model.add_linear_constraint(mathopt.fast_sum(self.x[k]) == 1)
+        self._spend()
+        self._balance()
+        self._keep_off()
+        self._cap()
+
+    def _spend(self) -> None:
+        problem = self.assignment.problem
+        for k in np.flatnonzero(problem.fixed):
+            self.model.add_linear_constraint(self.x[k][problem.start[k]] == 1)
+        priced = np.flatnonzero((problem.home >= 0) & (problem.price > 0))
+        if np.isfinite(problem.budget):
+            moved = [problem.price[k] * (1 - self.x[k][problem.home[k]]) for k in priced]
+            self.model.add_linear_constraint(mathopt.fast_sum(moved) <= problem.affordable)
+
+    def _balance(self) -> None:
+        problem, form, add = self.assignment.problem, self.form, self.model.add_linear_constraint
+        mean = math.ceil(problem.mean - 1e-9) if form.rounded_mean else problem.mean
+        for i, c in enumerate(problem.capacity):
+            total = mathopt.fast_sum(w * row[i] for w, row in zip(problem.load, self.x, strict=True))
+            if problem.kept[i] or form.into_removed:
+                add(total <= c * (mean + self.d - self.upper))
+            if problem.kept[i]:
+                add(total >= c * (mean - self.d + self.lower))
+        if not form.signed:
+            add(self.upper <= self.d)
+            add(self.lower <= self.d)
+        if form.floor:
+            add(self.d <= mean)
+
+    def _keep_off(self) -> None:
+        problem, form = self.assignment.problem, self.form
+        removed = np.flatnonzero(~problem.kept)
+        if not form.into_removed:
+            for i in removed:
+                for k in np.flatnonzero(problem.home != i):
+                    self.model.add_linear_constraint(self.x[k][i] == 0)
+        if form.drains and len(removed):
+            left = int(np.isin(self.assignment.node, removed).sum())
+            on_removed = [row[i] for row in self.x for i in removed]
+            self.model.add_linear_constraint(mathopt.fast_sum(on_removed) <= left)
+
+    def _cap(self) -> None:
+        assignment = self.assignment
+        for use, ceiling in zip(assignment.problem.use, np.maximum(assignment.ceiling, assignment.used), strict=True):
+            for i, limit in enumerate(ceiling):
+                used = mathopt.fast_sum(u * row[i] for u, row in zip(use, self.x, strict=True))
+                self.model.add_linear_constraint(used <= limit)
+
+    def solve(self, objective: mathopt.LinearTypes) -> MilpResult:
+        self.model.minimize(objective)
+        parameters = mathopt.SolveParameters(node_limit=NODE_LIMIT, random_seed=0, relative_gap_tolerance=0.0)
+        hint = mathopt.SolutionHint()
+        for row, at in zip(self.x, self.assignment.node, strict=True):
+            hint.variable_values.update({x: float(i == at) for i, x in enumerate(row)})
+        model_parameters = mathopt.ModelSolveParameters(solution_hints=[hint])
+        result = mathopt.solve(self.model, mathopt.SolverType.GSCIP, params=parameters, model_params=model_parameters)
+        return self._milp_result(result)
+
+    def _milp_result(self, result: mathopt.SolveResult) -> MilpResult:
+        reason = mathopt.TerminationReason
+        ends = {
+            reason.OPTIMAL: Status.SOLVED,
+            reason.FEASIBLE: Status.FEASIBLE,
+            reason.INFEASIBLE: Status.INFEASIBLE,
+            reason.UNBOUNDED: Status.UNBOUNDED,
+            reason.INFEASIBLE_OR_UNBOUNDED: Status.UNBOUNDED,
+        }
+        status = ends.get(result.termination.reason, Status.UNKNOWN)
+        proven = result.termination.objective_bounds.dual_bound
+        bound = max(0.0, proven - TOLERANCE) if math.isfinite(proven) and self.form.weights is None else 0.0
+        if status not in (Status.SOLVED, Status.FEASIBLE):
+            return MilpResult(status, None, math.nan, math.nan, math.nan, bound)
+        values: Floats = np.array([result.variable_values(row) for row in self.x])
+        node = values.argmax(axis=1) if len(values) else np.zeros(0, dtype=np.intp)
+        d, upper, lower = result.variable_values([self.d, self.upper, self.lower])
+        return MilpResult(status, node, d, upper, lower, bound)

@@ -1,0 +1,89 @@
+"""What saved load, balance and moves are worth against one another, in points of load.
+
+Symbols:
+    g   load of an average group, points: the scale of what a move can save
+    T   tolerance, points
+
+    price of a node's deviation x    g (BETA max(0, |x| - T)^2 + GAMMA x^2)
+    price of a move                  least_gain g cost / average cost
+
+The first term makes a node that is far off urgent, the second one decides between moves that save the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from optimizers.albic.problem import Floats, Problem
+from optimizers.ranges import NOT_NEGATIVE, POSITIVE, Allowed, check_fields
+
+BETA = 0.045
+"""At 4.7 points beyond the tolerance, a node costs as much as an average group."""
+GAMMA = 0.004
+
+
+@dataclass(frozen=True)
+class JointOptions:
+    """Knobs of the joint search.
+
+    Attributes:
+        tolerance: Deviation from the mean that a node may have for nothing, points, > 0; more than that has a price
+            that grows with its square.
+        max_distance: Load distance beyond which balance goes before collocation, points, > 0 (the paper's maxLD).
+        factor: What makes a pair heavy (the paper's sF), > 0.
+        least_gain: What a move has to save, as a share of an average group's load, >= 0: nothing moves for nothing.
+        guided: Steer by a target for the whole cluster; otherwise every move has to pay at once.
+        rounds: How often part of the moves is taken back and chosen anew, >= 0; fewer in large clusters.
+    """
+
+    tolerance: float = 1.0
+    max_distance: float = 10.0
+    factor: float = 1.5
+    least_gain: float = 0.02
+    guided: bool = True
+    rounds: int = 24
+
+    def __post_init__(self) -> None:
+        check_fields(self, ALLOWED, "joint")
+
+
+ALLOWED: Mapping[str, Allowed] = {
+    "tolerance": POSITIVE,
+    "max_distance": POSITIVE,
+    "factor": POSITIVE,
+    "least_gain": NOT_NEGATIVE,
+    "rounds": NOT_NEGATIVE,
+    "guided": None,
+}
+
+
+@dataclass(frozen=True)
+class Prices:
+    """Prices of one problem.
+
+    Attributes:
+        scale: g, > 0.
+        tolerance: T.
+        move: Price of moving each group, shape (K,).
+        strictness: Factor on the price of deviations, >= 0.
+    """
+
+    scale: float
+    tolerance: float
+    move: Floats
+    strictness: float = 1.0
+
+    def deviation(self, x: Floats) -> Floats:
+        """Return the price of each node's deviation from the mean."""
+        beyond = np.maximum(0.0, np.abs(x) - self.tolerance)
+        return np.asarray(self.strictness * self.scale * (BETA * beyond**2 + GAMMA * x**2))
+
+
+def prices(problem: Problem, options: JointOptions) -> Prices:
+    """Return the prices of a problem; a problem without load has a scale of 1."""
+    scale = float(problem.load.mean()) if problem.groups and problem.load.any() else 1.0
+    mean_cost = float(problem.cost.mean()) if problem.groups else 1.0
+    return Prices(scale, options.tolerance, options.least_gain * scale * problem.cost / mean_cost)

@@ -1,0 +1,93 @@
+"""Balance within the joint search, with collocated groups moved as one: what cannot wait first, what is left last.
+
+The balancer takes loads as fixed, which they are as long as pairs that save something stay together. What it proposes
+is taken only if it is better with the true loads.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from optimizers.albic.balancer import balance
+from optimizers.albic.problem import Bools, Ints, Problem
+from optimizers.albic.search_context import SearchContext, contract_context, placement_state
+from optimizers.albic.units import total
+
+LEAST_POINTS = 0.05
+"""A load distance that is nearer by less is not worth a move."""
+EXCHANGE = 0.5
+"""Savings, in loads of an average group, that may be lost for each point that the load distance is nearer."""
+
+
+def rebalance(context: SearchContext, node: Ints, seed: int) -> Ints:
+    """Return a placement that is better balanced within the budget, shape (K,); the same if there is none.
+
+    Args:
+        context: The context.
+        node: Placement, within the budget, shape (K,).
+        seed: Of the balancer.
+    """
+    problem = context.problem
+    if problem.budget <= problem.spent(node):
+        return node
+    even = rebalance_units(context, node, seed)
+    nearer = problem.distance(node) - problem.distance(even)
+    lost = float(placement_state(context, node).worth.sum() - placement_state(context, even).worth.sum())
+    return even if nearer >= LEAST_POINTS and lost <= nearer * context.prices.scale * EXCHANGE else node
+
+
+def rebalance_units(context: SearchContext, node: Ints, seed: int) -> Ints:
+    """Return the balancer's placement, binding pairs moved as one, shape (K,)."""
+    small, units = contract_context(context, node)
+    return balance(small.problem, seed=seed).node[units]
+
+
+def place_urgent(problem: Problem, context: SearchContext, most: float, seed: int) -> Ints:
+    """Return the placement after what cannot wait, shape (K,): every group placed, marked nodes drained, caps kept.
+
+    What the balancer moves beside that is taken back, so that its budget is there for collocation. Nodes that are
+    off by more than ``most`` points cannot wait either.
+
+    Args:
+        problem: The problem; groups may have no node.
+        context: Its context.
+        most: Points.
+        seed: Of the balancer.
+    """
+    if not has_urgent(problem):
+        return problem.node
+    placed = problem.node >= 0
+    start = problem.node if placed.all() else balance(replace(problem, budget=0.0), seed=seed).node
+    target = rebalance_units(context, start, seed)
+    over = over_caps(problem, target)
+    if over.any():  # a pair may be too large for any node
+        apart = balance(problem, seed=seed).node
+        over_apart = over_caps(problem, apart)
+        if over_apart.sum() < over.sum():
+            target, over = apart, over_apart
+    loads = problem.loads(start)
+    off = problem.removed | (np.abs(loads - problem.mean(start)) > most) | over_caps(problem, start)
+    urgent = off[start] | off[target] | ~placed
+    kept = np.where(urgent, target, start)
+    # where a move that could wait made room for one that could not, both are needed
+    return target if (over_caps(problem, kept) & ~over).any() else kept
+
+
+def has_urgent(problem: Problem) -> bool:
+    """Say whether something comes before everything else: groups without a node, marked nodes, caps exceeded."""
+    if (problem.node < 0).any() or problem.removed[problem.node].any():
+        return True
+    return bool(over_caps(problem, problem.node).any())
+
+
+def over_caps(problem: Problem, node: Ints) -> Bools:
+    """Say which nodes exceed a cap, shape (N,)."""
+    over = np.zeros(problem.nodes, dtype=bool)
+    if problem.caps is None:
+        return over
+    placed = node >= 0
+    for used, limit in zip(problem.caps.load, problem.caps.limit, strict=True):
+        over |= total(node[placed], used[placed], problem.nodes) > limit
+    return over

@@ -1,0 +1,165 @@
+"""What is believed of streams that were seen: their declared characteristics, the learned ones, or a forecast.
+
+Of each stream, the first of these that came true lately:
+    1. the declared cycle, unless a learned one came true more often, or a forecast errs less
+    2. what was learned: a cycle, or levels and durations
+    3. declared levels and durations without a phase, until both levels were seen
+    4. nothing: a forecast
+
+Trust in characteristics is the share of recent periods in which they came true: the rate was within a tolerance of the
+expected one or, where no phase is known, of one of the levels. Below a threshold other sources are believed instead;
+characteristics that come true again are believed again.
+
+Declared bounds hold for learned levels, and for what is expected of a stream before it was seen; a forecast follows
+what was seen and gains nothing by them. A rate beyond a bound has proven it wrong: bounds reach as far as what was
+seen. So does a stream that is still there when its lifetime is over.
+
+Reference: ours; [DRFM] Section 2.5 takes metadata as true, in place of forecasts, whatever was seen.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from optimizers.drfm.characteristics import Characteristics, unknown
+from optimizers.drfm.problem import Bools, Floats, Ints
+from optimizers.ranges import ADMISSION, SHARE, check_fields
+
+DECLARED, LEARNED, FORECAST = range(3)
+SOURCES = 3
+
+
+@dataclass(frozen=True)
+class Trust:
+    """When characteristics are believed.
+
+    Attributes:
+        memory: Weight of a new period, (0, 1].
+        least: Trust from which characteristics are believed, (0, 1].
+        tolerance: Error over the difference of levels that is forgiven, (0, 1].
+    """
+
+    memory: float = 0.1
+    least: float = 0.7
+    tolerance: float = 0.15
+
+    def __post_init__(self) -> None:
+        check_fields(self, dict.fromkeys(("memory", "least", "tolerance"), SHARE), ADMISSION)
+
+    def update(self, trust: Floats, table: Characteristics, expected: Floats, rate: Floats) -> Floats:
+        """Return the trust after another period, shape (S,).
+
+        Args:
+            trust: The one before, shape (S,), 1 for a stream that was never seen.
+            table: The characteristics.
+            expected: Rates that they let one expect in that period, shape (S,); NaN where they do not say.
+            rate: Actual rates, shape (S,); NaN where one was missed, which changes nothing.
+        """
+        gap = np.where(table.high > table.low, table.high - table.low, table.high)
+        allowed = self.tolerance * gap + np.finfo(float).tiny
+        # between levels there is always a step of a ramp that was sampled a little early or late
+        off = np.where(table.cyclic, abs(rate - expected), np.minimum(abs(rate - table.low), abs(rate - table.high)))
+        judged = np.isfinite(off) & table.two_level
+        return np.where(judged, trust + self.memory * ((off <= allowed) - trust), trust)
+
+
+@dataclass(frozen=True)
+class Bounds:
+    """Lowest and highest rates, shape (S,) each; NaN for none."""
+
+    low: Floats
+    high: Floats
+
+    @classmethod
+    def of(cls, declared: Characteristics, seen: Floats) -> Bounds:
+        """Return the declared bounds, or as far as what was seen.
+
+        Args:
+            declared: What is declared.
+            seen: Rates, shape (T, S), T >= 1; NaN where one was missed.
+        """
+        low, high = np.fmin.reduce(seen, axis=0), np.fmax.reduce(seen, axis=0)
+        return cls(
+            np.where(np.isnan(declared.low), np.nan, np.fmin(declared.low, low)),
+            np.where(np.isnan(declared.high), np.nan, np.fmax(declared.high, high)),
+        )
+
+    def clip(self, rates: Floats) -> Floats:
+        """Return rates, shape (..., S), within the bounds."""
+        return np.where(np.isnan(rates), rates, np.fmin(np.fmax(rates, self.low), self.high))
+
+
+@dataclass(frozen=True)
+class Source:
+    """Characteristics of streams, and how far to go by them.
+
+    Attributes:
+        table: The characteristics.
+        trust: Share of recent periods in which they came true, shape (S,).
+        error: Recent mean squared error of what they let one expect, shape (S,).
+    """
+
+    table: Characteristics
+    trust: Floats
+    error: Floats
+
+
+@dataclass(frozen=True)
+class Belief:
+    """What is believed.
+
+    Attributes:
+        table: Characteristics.
+        source: DECLARED, LEARNED or FORECAST, shape (S,); FORECAST where the table has no levels and durations.
+    """
+
+    table: Characteristics
+    source: Ints
+
+    def where(self, mask: Bools, other: Belief) -> Belief:
+        """Return this belief where ``mask``, shape (S,), and the other elsewhere."""
+        return Belief(self.table.where(mask, other.table), np.where(mask, self.source, other.source))
+
+
+def trusts_declared_cycle(declared: Source, learned: Source, forecast: Floats, rule: Trust) -> Bools:
+    """Say which streams are expected to go through their declared cycle, shape (S,).
+
+    Args:
+        declared: What is declared.
+        learned: What was learned.
+        forecast: Mean squared error of forecasts, shape (S,). A wrong cycle comes true now and then, but errs more; an
+            error within the tolerance is no reason to leave the cycle.
+        rule: What counts as true.
+    """
+    better = learned.table.cyclic & (learned.trust >= rule.least) & (learned.trust > declared.trust)
+    forgiven = (rule.tolerance * (declared.table.high - declared.table.low)) ** 2
+    good = declared.error <= np.maximum(forecast, forgiven)
+    return declared.table.cyclic & (declared.trust >= rule.least) & good & ~better
+
+
+def believe(declared: Source, learned: Source, forecast: Floats, rule: Trust, bounds: Bounds, now: float) -> Belief:
+    """Return what is believed.
+
+    Args:
+        declared: What is declared.
+        learned: What was learned.
+        forecast: Mean squared error of forecasts, shape (S,).
+        rule: What counts as true.
+        bounds: Of learned levels.
+        now: Number of the period that ended.
+    """
+    table = learned.table
+    bounded = replace(table, low=bounds.clip(table.low), high=bounds.clip(table.high))
+    by_declared, by_learned = _all_from(DECLARED, declared.table), _all_from(LEARNED, bounded)
+    no_phase = declared.table.two_level & ~declared.table.cyclic & (declared.trust >= rule.least)
+    belief = by_declared.where(no_phase, _all_from(FORECAST, unknown(len(no_phase))))
+    belief = by_learned.where(table.two_level & (learned.trust >= rule.least), belief)
+    belief = by_declared.where(trusts_declared_cycle(declared, learned, forecast, rule), belief)
+    ends = np.where(declared.table.ends > now, declared.table.ends, np.nan)
+    return replace(belief, table=replace(belief.table, ends=ends))
+
+
+def _all_from(source: int, table: Characteristics) -> Belief:
+    return Belief(table, np.full(len(table.low), source, dtype=np.intp))

@@ -1,0 +1,236 @@
+"""Forecasters of many streams at once: by season, by level, by trend, and the best of several.
+
+A forecaster has no memory of its own: its state is an array with a column a stream, kept by its user. A stream joins
+with a column from :meth:`Forecaster.start`; its column goes when it leaves.
+
+Symbols: S streams, D rows of state, k periods ahead; X_t the rate in period t, L level, T trend.
+
+Reference:
+    [DRFM] Section 2.3: any forecaster can be plugged in; the paper uses Holt's.
+    [HKOS] Hyndman, Koehler, Ord, Snyder, "Forecasting with Exponential Smoothing", 2008, Section 6.2: growth of the
+    error's variance with k.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+
+from include.model.errors import MillraceError
+from optimizers.drfm.problem import Floats
+from optimizers.ranges import ADMISSION, SHARE, Range, check, check_fields
+
+
+class Forecaster(Protocol):
+    """Predicts the rates of streams from those seen so far."""
+
+    def start(self, rate: Floats) -> Floats:
+        """Return the state after a first rate, shape (D, S).
+
+        Args:
+            rate: First rate of each stream, shape (S,), >= 0; NaN if it was missed.
+        """
+        ...
+
+    def update(self, state: Floats, rate: Floats) -> Floats:
+        """Return the state after another period, shape (D, S).
+
+        Args:
+            state: The one before, shape (D, S).
+            rate: Rate of each stream in the period, shape (S,), >= 0; NaN if it was missed, which counts as forecast.
+        """
+        ...
+
+    def forecast(self, state: Floats, periods: int) -> Floats:
+        """Return the rates of the next periods, shape (periods, S), >= 0."""
+        ...
+
+    def spread(self, state: Floats, periods: int) -> Floats:
+        """Return the variance of each forecast's error over that of the first, shape (periods, S), the first 1."""
+        ...
+
+
+@dataclass(frozen=True)
+class Seasonal:
+    """Seasonal naive forecast: the rates of a season ago; until one is over, the last rate.
+
+    Attributes:
+        season: Periods after which rates repeat, >= 1, the same for all streams; with 1 the next rate is the last one.
+    """
+
+    season: int = 24
+
+    def __post_init__(self) -> None:
+        check("season", self.season, int, ADMISSION)
+
+    def start(self, rate: Floats) -> Floats:
+        """See :class:`Forecaster`; rows are the last season, the oldest first, NaN before the first rate."""
+        state = np.full((self.season, len(rate)), np.nan)
+        state[-1] = np.nan_to_num(rate, nan=0.0)
+        return state
+
+    def update(self, state: Floats, rate: Floats) -> Floats:
+        """See :class:`Forecaster`."""
+        new = np.where(np.isnan(rate), self.forecast(state, 1)[0], rate)
+        return np.concatenate([state[1:], new[None]])
+
+    def forecast(self, state: Floats, periods: int) -> Floats:
+        """See :class:`Forecaster`."""
+        season = np.where(np.isnan(state), state[-1], state)
+        return np.asarray(season[np.arange(periods) % self.season])
+
+    def spread(self, state: Floats, periods: int) -> Floats:
+        """See :class:`Forecaster`; the variance of a random walk with a step a season."""
+        return np.repeat(1.0 + np.arange(periods)[:, None] // self.season, state.shape[1], axis=1)
+
+
+@dataclass(frozen=True)
+class Level:
+    """Rates that stay about where they are: their mean at first, exponential smoothing later.
+
+        L_n = L_(n-1) + max(alpha, 1/n) (X_n - L_(n-1))
+        X(t+k) = L, with variance s^2 (1 + (k-1) alpha^2) ([HKOS])
+
+    The mean of n rates is the best forecast of a level while n is small; a fixed weight would lean on the first rate.
+
+    Attributes:
+        alpha: Least weight of a new rate in the level, [0, 1].
+    """
+
+    alpha: float = 0.1
+
+    def __post_init__(self) -> None:
+        check("alpha", self.alpha, Range(0, 1), ADMISSION)
+
+    def start(self, rate: Floats) -> Floats:
+        """See :class:`Forecaster`; rows are the level and the number of rates seen."""
+        return np.stack([np.nan_to_num(rate, nan=0.0), np.isfinite(rate).astype(float)])
+
+    def update(self, state: Floats, rate: Floats) -> Floats:
+        """See :class:`Forecaster`."""
+        level, count = state
+        seen = np.isfinite(rate)
+        count = count + seen
+        weight = np.maximum(self.alpha, 1 / np.maximum(count, 1))
+        return np.stack([np.where(seen, level + weight * (np.where(seen, rate, 0.0) - level), level), count])
+
+    def forecast(self, state: Floats, periods: int) -> Floats:
+        """See :class:`Forecaster`."""
+        return np.repeat(state[:1], periods, axis=0)
+
+    def spread(self, state: Floats, periods: int) -> Floats:
+        """See :class:`Forecaster`."""
+        return np.repeat(1 + np.arange(periods)[:, None] * self.alpha**2, state.shape[1], axis=1)
+
+
+@dataclass(frozen=True)
+class Holt:
+    """Holt's linear trend model, its trend damped or not.
+
+        L_t = alpha X_t + (1 - alpha)(L_(t-1) + phi T_(t-1))
+        T_t = gamma (L_t - L_(t-1)) + (1 - gamma) phi T_(t-1)
+        X(t+k) = L_t + phi_k T_t, at least 0, with phi_k = phi + phi^2 + .. + phi^k
+                 with variance s^2 (1 + sum_(j<k) alpha^2 (1 + phi_j gamma)^2) ([HKOS])
+
+    With phi = 1 it is the paper's, phi_k = k: right for the next periods, without bound far ahead.
+
+    Reference: [DRFM] Section 2.3. L_0 = X_0 and T_0 = 0, where the paper is silent.
+
+    Attributes:
+        alpha: Weight of a new rate in the level, [0, 1].
+        gamma: Weight of a new slope in the trend, [0, 1].
+        damping: phi, what is left of a trend a period later, [0, 1].
+    """
+
+    alpha: float = 0.8
+    gamma: float = 0.3
+    damping: float = 1.0
+
+    def __post_init__(self) -> None:
+        check_fields(self, dict.fromkeys(("alpha", "gamma", "damping"), Range(0, 1)), ADMISSION)
+
+    def start(self, rate: Floats) -> Floats:
+        """See :class:`Forecaster`; rows are level and trend."""
+        return np.stack([np.nan_to_num(rate, nan=0.0), np.zeros(len(rate))])
+
+    def update(self, state: Floats, rate: Floats) -> Floats:
+        """See :class:`Forecaster`."""
+        level, trend = state[0], self.damping * state[1]
+        expected = level + trend
+        rate = np.where(np.isnan(rate), np.maximum(expected, 0.0), rate)
+        new = self.alpha * rate + (1 - self.alpha) * expected
+        return np.stack([new, self.gamma * (new - level) + (1 - self.gamma) * trend])
+
+    def forecast(self, state: Floats, periods: int) -> Floats:
+        """See :class:`Forecaster`."""
+        return np.asarray(np.maximum(state[0] + self._damped(periods)[:, None] * state[1], 0.0))
+
+    def spread(self, state: Floats, periods: int) -> Floats:
+        """See :class:`Forecaster`."""
+        steps = (self.alpha * (1 + self._damped(periods - 1) * self.gamma)) ** 2
+        growth = 1.0 + np.concatenate([[0.0], np.cumsum(steps)])
+        return np.repeat(growth[:, None], state.shape[1], axis=1)
+
+    def _damped(self, periods: int) -> Floats:
+        """Return phi_1, phi_2, .., shape (periods,)."""
+        return np.cumsum(self.damping ** np.arange(1.0, periods + 1))
+
+
+@dataclass(frozen=True)
+class Best:
+    """Of several forecasters the one that did best so far, stream by stream.
+
+    Rates that jitter about a level want a slow forecaster, rates that jump or rise a fast one; far ahead the difference
+    is that between a narrow band and none. Each stream is forecast by the one with the least exponentially weighted
+    mean of squared errors a period ahead; of equal ones by the first.
+
+    Attributes:
+        forecasters: M of them, at least one.
+        memory: Weight of a new error, (0, 1].
+    """
+
+    forecasters: tuple[Forecaster, ...] = (Level(), Holt(damping=0.8))
+    memory: float = 0.1
+
+    def __post_init__(self) -> None:
+        check("memory", self.memory, SHARE, ADMISSION)
+        if not self.forecasters:
+            raise MillraceError(f"{ADMISSION}.forecasters", 0, ">= 1", "Name a forecaster.")
+
+    def start(self, rate: Floats) -> Floats:
+        """See :class:`Forecaster`; rows are M errors, then the states of the forecasters one after another."""
+        errors = np.zeros((len(self.forecasters), len(rate)))
+        return np.concatenate([errors, *(forecaster.start(rate) for forecaster in self.forecasters)])
+
+    def update(self, state: Floats, rate: Floats) -> Floats:
+        """See :class:`Forecaster`."""
+        errors, states = state[: len(self.forecasters)].copy(), []
+        for m, (forecaster, own) in enumerate(self._each(state)):
+            square = (forecaster.forecast(own, 1)[0] - rate) ** 2
+            errors[m] += np.where(np.isfinite(square), self.memory * (square - errors[m]), 0.0)
+            states.append(forecaster.update(own, rate))
+        return np.concatenate([errors, *states])
+
+    def forecast(self, state: Floats, periods: int) -> Floats:
+        """See :class:`Forecaster`."""
+        return self._choose(state, [f.forecast(own, periods) for f, own in self._each(state)])
+
+    def spread(self, state: Floats, periods: int) -> Floats:
+        """See :class:`Forecaster`."""
+        return self._choose(state, [f.spread(own, periods) for f, own in self._each(state)])
+
+    def _each(self, state: Floats) -> Iterator[tuple[Forecaster, Floats]]:
+        """Yield each forecaster with its own rows of the state."""
+        begin = len(self.forecasters)
+        for forecaster in self.forecasters:
+            end = begin + len(forecaster.start(np.zeros(0)))
+            yield forecaster, state[begin:end]
+            begin = end
+
+    def _choose(self, state: Floats, values: list[Floats]) -> Floats:
+        """Return the values of each stream's best forecaster, shape (periods, S)."""
+        best = state[: len(self.forecasters)].argmin(axis=0)
+        return np.asarray(np.take_along_axis(np.stack(values), best[None, None], axis=0)[0])

@@ -1,0 +1,113 @@
+"""Our assigner: vector packing over a horizon, with few redirections.
+
+1. New streams are placed, opposites together (:mod:`insertion`).
+2. Nodes that will be overloaded are relieved (:mod:`repair`).
+3. Nodes are emptied where that is worth the redirections: their streams fit elsewhere for the next D periods, and
+   streams x price <= D. Long D are tried before short ones.
+4. A packing from scratch is taken if the node-periods it saves over the horizon are worth its redirections. Streams
+   that came one by one, or whose opposites were not known when they came, lie badly in a way that no emptying of single
+   nodes mends.
+5. With ``polish``, CP-SAT looks for a better plan (:mod:`exact`).
+
+Reference: ours, within the problem of [DRFM] Section 2. The paper never releases a node; its PAR packs from scratch
+every period, whatever it costs.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from optimizers.drfm.insertion import best_node, insert_new
+from optimizers.drfm.placement import HorizonOptions, Placement, catch_up_rate
+from optimizers.drfm.problem import NEW, Ints, Plan, Problem, match_nodes, oversized
+from optimizers.drfm.repair import repair
+
+SHORTEST = 2
+"""Periods that a saving has to last at least."""
+
+
+def plan(problem: Problem, options: HorizonOptions | None = None) -> Plan:
+    """Return where every stream is to enter.
+
+    Args:
+        problem: The period's problem.
+        options: Knobs.
+    """
+    options = options or HorizonOptions()
+    placement = Placement(problem, options.margin, options.catch_up_s)
+    insert_new(placement, options)
+    repair(placement, options)
+    _consolidate(placement, options)
+    result = Plan(_repack(problem, placement, options), oversized(problem))
+    if not options.polish:
+        return result
+    from optimizers.drfm.exact import polish  # OR-Tools takes long to import
+
+    return polish(problem, result, options)
+
+
+def _consolidate(placement: Placement, options: HorizonOptions) -> None:
+    """Empty what can be emptied."""
+    for periods in _spans(placement.ahead):
+        while len(placement.used) > placement.least_nodes(periods) and _empty_one(placement, options, periods):
+            continue
+
+
+def _spans(ahead: int) -> list[int]:
+    spans = []
+    while ahead >= SHORTEST:
+        spans.append(ahead)
+        ahead //= 2
+    return spans or [1]
+
+
+def _empty_one(placement: Placement, options: HorizonOptions, periods: int) -> bool:
+    used = placement.used
+    load = placement.need(placement.sums[used, :periods], placement.noise[used, :periods]).max(axis=1)
+    for node in used[np.argsort(load, kind="stable")][: options.drains].tolist():
+        members = placement.members(node)
+        price = float((placement.home[members] == node).sum()) * options.move_price
+        if price <= periods and _drain(placement, node, periods):
+            return True
+    return False
+
+
+def _drain(placement: Placement, node: int, periods: int) -> bool:
+    others = placement.used[placement.used != node]
+    room = placement.capacity * len(others) - placement.sums[others, :periods].sum(axis=0)
+    if (room < placement.sums[node, :periods]).any():
+        return False
+    saved = placement.snapshot()
+    members = placement.members(node)
+    for s in members[np.argsort(-placement.mean[members, :periods].max(axis=1), kind="stable")].tolist():
+        target = best_node(placement, placement.mean[s], placement.variance[s], others, periods)
+        if target is None:
+            placement.restore(saved)
+            return False
+        placement.put(s, target)
+    return True
+
+
+def _repack(problem: Problem, placement: Placement, options: HorizonOptions) -> Ints:
+    """Return the better of a placement and a packing from scratch, shape (S,)."""
+    have = len(placement.used)
+    if problem.streams > options.pair_limit or have <= placement.least_nodes(placement.ahead):
+        return placement.node
+    anew = Placement(replace(problem, node=np.full(problem.streams, NEW), nodes=0, latency_s=None), options.margin)
+    insert_new(anew, options)
+    saved = have - len(anew.used)
+    node = match_nodes(np.unique(anew.node, return_inverse=True)[1], placement.node, len(placement.count))
+    moves = int(((node != problem.node) & problem.placed).sum())
+    less = moves - int(((placement.node != problem.node) & problem.placed).sum())
+    worth = saved > 0 and less * options.move_price <= saved * placement.ahead
+    return node if worth and _catches_up(problem, node, options) else placement.node
+
+
+def _catches_up(problem: Problem, node: Ints, options: HorizonOptions) -> bool:
+    """Say whether nodes can work their queues off, of which a packing from scratch knows nothing."""
+    load = np.bincount(node, weights=problem.mean[0], minlength=problem.nodes)
+    shared = np.bincount(node, minlength=problem.nodes)[: problem.nodes] > 1
+    over = load[: problem.nodes] + catch_up_rate(problem, options.catch_up_s) > problem.capacity
+    return not (over & shared).any()

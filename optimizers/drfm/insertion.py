@@ -1,0 +1,124 @@
+"""Gives streams without a node one: greatest first, where they fit longest and raise a node's peak least.
+
+Streams of which one rises when the other falls go together, as they take less than apart: two streams save the share
+1 - peak(i + j) / (peak(i) + peak(j)) of their peaks over the horizon. Pairs are taken from the greatest saving down,
+each stream once. Equal opposites save the most, as their sum is constant: nodes of such pairs are never overloaded,
+whatever the periods of the pairs.
+
+Reference: ours; with a horizon of one period and no margin it is best fit decreasing ([DRFM], Section 2.1).
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from optimizers.drfm.placement import ROUNDING, HorizonOptions, Placement
+from optimizers.drfm.problem import Floats, Ints
+
+BLOCK = 64
+"""Streams whose sums with all others are computed at once."""
+NEAREST = 8
+"""Best partners of a stream that are considered."""
+
+
+def insert_new(placement: Placement, options: HorizonOptions) -> None:
+    """Give every stream without a node one, opposites together."""
+    new = np.flatnonzero(placement.node < 0)
+    if not len(new):
+        return
+    units = pair(placement.mean[new], options.pairing) if len(new) <= options.pair_limit else np.arange(len(new))
+    together = [new[units == u] for u in range(int(units.max()) + 1)]
+    place(placement, [part for unit in together for part in _apart(placement, unit)])
+
+
+def _apart(placement: Placement, unit: Ints) -> list[Ints]:
+    """Return the streams of a unit one by one where no node can take them together."""
+    fits = placement.window(placement.mean[unit].sum(axis=0), placement.variance[unit].sum(axis=0)) == placement.ahead
+    return [unit] if fits or len(unit) == 1 else [unit[:1], unit[1:]]
+
+
+def place(placement: Placement, units: list[Ints]) -> None:
+    """Place units, the greatest first, opening nodes where none has room over the whole horizon.
+
+    Args:
+        placement: The placement; it is changed.
+        units: Streams that go together, each of shape (U,).
+    """
+    need = [placement.need(placement.mean[u].sum(axis=0), placement.variance[u].sum(axis=0)).max() for u in units]
+    for at in np.argsort(-np.array(need), kind="stable"):
+        unit = units[at]
+        target = best_node(
+            placement, placement.mean[unit].sum(axis=0), placement.variance[unit].sum(axis=0), placement.used
+        )
+        node = placement.open() if target is None else target
+        for stream in unit:
+            placement.put(int(stream), node)
+
+
+def best_node(
+    placement: Placement, mean: Floats, variance: Floats, nodes: Ints, periods: int | None = None
+) -> int | None:
+    """Return the node that a stream or unit suits best; None if it fits on none for long enough.
+
+    It suits where a node's peak rises least, for what the node has left can then be used by others; of equal ones,
+    where the least is left.
+
+    Args:
+        placement: The placement.
+        mean: Of what is placed, shape (H,).
+        variance: Of that, shape (H,).
+        nodes: To choose from.
+        periods: How long it has to fit; the whole horizon without.
+    """
+    periods = periods or placement.ahead
+    near = nodes[placement.has_room(nodes, float(mean[0]))]
+    if not len(near):
+        return None
+    with_it = placement.need(
+        placement.sums[near, :periods] + mean[:periods], placement.noise[near, :periods] + variance[:periods]
+    )
+    peak = with_it.max(axis=1)
+    fits = peak <= placement.capacity * (1 + ROUNDING)
+    if not fits.any():
+        return None
+    before = placement.need(placement.sums[near, :periods], placement.noise[near, :periods]).max(axis=1)
+    rise = np.where(fits, np.round((peak - before) / placement.capacity, 6), np.inf)
+    return int(near[np.lexsort((near, -peak, rise))[0]])
+
+
+def pair(mean: Floats, least: float) -> Ints:
+    """Return the unit of each stream, 0..U-1, shape (S,): the same for two that are a pair.
+
+    Args:
+        mean: Expected rates, shape (S, H).
+        least: Share of their peaks that a pair has to save, (0, 1].
+    """
+    streams = len(mean)
+    alone: Ints = np.arange(streams)
+    if streams < 2 or least >= 1:
+        return alone
+    first, second, saved = _candidates(mean, least)
+    unit = np.full(streams, -1, dtype=np.intp)
+    for at in np.lexsort((second, first, -saved)):
+        i, j = first[at], second[at]
+        if unit[i] < 0 and unit[j] < 0:
+            unit[i] = unit[j] = i
+    unit = np.where(unit < 0, alone, unit)
+    return np.asarray(np.unique(unit, return_inverse=True)[1], dtype=np.intp).reshape(streams)
+
+
+def _candidates(mean: Floats, least: float) -> tuple[Ints, Ints, Floats]:
+    peak, streams = mean.max(axis=1), len(mean)
+    keep = min(NEAREST, streams - 1)
+    blocks = []
+    for begin in range(0, streams, BLOCK):
+        rows = np.arange(begin, min(begin + BLOCK, streams))
+        together = np.stack([(mean[i] + mean).max(axis=1) for i in rows])
+        apart = peak[rows][:, None] + peak
+        saved = np.where(apart > 0, 1 - together / np.where(apart > 0, apart, 1.0), 0.0)
+        saved[np.arange(len(rows)), rows] = -1.0
+        best = np.argsort(-saved, axis=1, kind="stable")[:, :keep]
+        blocks.append((np.repeat(rows, keep), best.ravel(), np.take_along_axis(saved, best, axis=1).ravel()))
+    first, second, saved = (np.concatenate(column) for column in zip(*blocks, strict=True))
+    good = saved >= least
+    return first[good], second[good], saved[good]

@@ -1,0 +1,156 @@
+"""The state of input admission as a JSON value, kept between evaluations.
+
+Its size is bounded by the streams of the last ``quiet`` periods times the periods of history that are kept. Rates are
+rows a period, so that most numbers are whole and short. The keys are those that stored memories have.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import Any
+
+import numpy as np
+
+from include.model.admission import TAKEN_IN
+from include.model.decision import Memory
+from optimizers.drfm.admission_state import Accuracy, AdmissionState
+from optimizers.drfm.belief import SOURCES
+from optimizers.drfm.characteristics import Characteristics, columns, unknown
+from optimizers.drfm.problem import Floats
+from optimizers.drfm.rate_forecaster import ForecastState, RateForecaster
+
+PER_STREAM = ("joined", "seen", "total", "error", "trust", "learned_trust", "rate", "history")
+"""Arrays of a :class:`ForecastState` that are stored by their names."""
+LEARNED = "learned."
+"""Prefix of the columns of what was learned."""
+EXPECTED, MODEL = "expected", "state"
+
+
+def write(state: AdmissionState, period_s: int) -> Memory:
+    """Return the state as a JSON value.
+
+    Args:
+        state: To store.
+        period_s: Length of a period, seconds.
+    """
+    forecast, accuracy = state.forecast, state.accuracy
+    stored = {
+        **{name: getattr(forecast, name) for name in PER_STREAM},
+        **{LEARNED + name: column for name, column in columns(forecast.learned).items()},
+        EXPECTED: np.vstack([forecast.expected, forecast.expected_by]),
+        MODEL: forecast.model,
+    }
+    return {
+        "period_s": period_s,
+        TAKEN_IN: datetime.fromtimestamp(state.next_period * period_s, UTC).isoformat(),
+        "streams": list(state.streams),
+        "node": state.node.tolist(),
+        "seen": state.last_seen.tolist(),
+        "foreseen": {
+            "forecast": list(accuracy.forecast),
+            "came": list(accuracy.actual),
+            "off": list(accuracy.off),
+        },
+        "columns": {name: _to_lists(column) for name, column in stored.items()},
+    }
+
+
+def read(memory: Memory, period_s: int, forecaster: RateForecaster) -> AdmissionState | None:
+    """Return the state that was stored; None for an empty memory, another period, or a value of another making.
+
+    Where only the forecasts are of another making, for example another forecaster's, they begin anew.
+
+    Args:
+        memory: The JSON value.
+        period_s: Length of a period now, seconds.
+        forecaster: That goes on from it.
+    """
+    try:
+        names = memory["streams"]
+        streams = tuple(names)
+        next_period = round(datetime.fromisoformat(memory[TAKEN_IN]).timestamp() / memory["period_s"])
+        stored = _to_columns(memory["columns"], len(streams))
+        node, last_seen = (np.array(memory[name], dtype=np.intp) for name in ("node", "seen"))
+        accuracy = _to_accuracy(memory["foreseen"])
+    except (KeyError, TypeError, ValueError, AttributeError, ArithmeticError):
+        return None
+    distinct = isinstance(names, list) and all(isinstance(n, str) for n in names) and len(set(names)) == len(names)
+    fits = node.shape == last_seen.shape == (len(streams),) and bool((node >= 0).all())
+    if not (distinct and fits and isinstance(memory["period_s"], int) and memory["period_s"] == period_s):
+        return None
+    forecast = restore(forecaster, next_period - 1, streams, stored)
+    if forecast is None:
+        forecast, accuracy = forecaster.start(), Accuracy()
+    return AdmissionState(next_period, streams, node, last_seen, forecast, accuracy)
+
+
+def restore(
+    forecaster: RateForecaster, now: int, streams: tuple[str, ...], stored: Mapping[str, Floats]
+) -> ForecastState | None:
+    """Return what was remembered of streams; None if it is of another making. The metadata may have changed since.
+
+    Args:
+        forecaster: That goes on from it.
+        now: Number of the newest period that was observed.
+        streams: Their ids.
+        stored: Columns by name.
+    """
+    count, stored = len(streams), _with_sources(stored)
+    names = (*PER_STREAM, *(LEARNED + name for name in columns(unknown(0))), EXPECTED, MODEL)
+    if any(name not in stored or stored[name].shape[-1:] != (count,) for name in names):
+        return None
+    rows = {"error": SOURCES, EXPECTED: 1 + SOURCES, MODEL: len(forecaster.forecaster.start(np.zeros(0)))}
+    vectors = set(names) - {*rows, "history"}
+    if any(stored[name].shape != (number, count) for name, number in rows.items()):
+        return None
+    if any(stored[name].ndim != 1 for name in vectors) or stored["history"].ndim != 2:
+        return None
+    state = replace(
+        forecaster.start(),
+        now=now,
+        streams=streams,
+        joined=stored["joined"],
+        seen=stored["seen"],
+        total=stored["total"],
+        error=stored["error"],
+        trust=stored["trust"],
+        learned_trust=stored["learned_trust"],
+        rate=stored["rate"],
+        history=stored["history"],
+        expected=stored[EXPECTED][0],
+        expected_by=stored[EXPECTED][1:],
+        model=stored[MODEL],
+        learned=Characteristics(**{name: stored[LEARNED + name] for name in columns(unknown(0))}),
+    )
+    return forecaster.declare(state)
+
+
+def _with_sources(stored: Mapping[str, Floats]) -> Mapping[str, Floats]:
+    """Return the columns of a memory, also of one from before each source had an error of its own."""
+    error, expected = (stored.get(name, np.zeros(0)) for name in ("error", EXPECTED))
+    if error.ndim != 1 or expected.shape != (SOURCES, len(error)):
+        return stored
+    forecast = np.full((1, len(error)), np.nan)
+    return {**stored, "error": np.tile(error, (SOURCES, 1)), EXPECTED: np.concatenate([expected, forecast])}
+
+
+def _to_lists(column: Floats) -> Any:
+    """Return an array as lists, whole numbers without a fraction, and None for what is not known."""
+    if column.ndim > 1:
+        return [_to_lists(row) for row in column]
+    return [None if v != v else int(v) if v.is_integer() else v for v in column.tolist()]
+
+
+def _to_columns(lists: Mapping[str, Any], streams: int) -> Mapping[str, Floats]:
+    arrays = {name: np.array(values, dtype=np.float64) for name, values in lists.items()}
+    # a matrix without rows is an empty list, whatever the number of its columns
+    return {name: a.reshape(0, streams) if name == "history" and a.ndim == 1 else a for name, a in arrays.items()}
+
+
+def _to_accuracy(lists: Mapping[str, Sequence[float]]) -> Accuracy:
+    forecast, actual, off = (tuple(float(v) for v in lists[name]) for name in ("forecast", "came", "off"))
+    if not len(forecast) == len(actual) == len(off):
+        raise ValueError("columns of unequal length")
+    return Accuracy(forecast, actual, off)

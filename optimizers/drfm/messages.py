@@ -1,0 +1,78 @@
+"""An admission plan in one sentence."""
+
+from __future__ import annotations
+
+from include.model.admission import AdmissionPlan
+
+NAMED = 3
+"""Streams that are named one by one."""
+
+
+def explain(plan: AdmissionPlan) -> str:
+    """Return a plan for a person.
+
+    For example ``admit 87 streams on 4 ingest nodes at 480 rows/s each, the fewest possible; at most 94 % of a node in
+    the next 16 periods; 5 query workers and 1 merge worker; forecast off by 8 % in total, 40 % by stream``.
+    """
+    if not plan.stream:
+        return (
+            f"No input stream brings rows any more: {_several(len(plan.left), 'stream')} left, no ingest node is needed"
+        )
+    parts = [
+        f"{_steps(plan)} on {_several(plan.split, 'ingest node')} at {plan.capacity:.3g} rows/s each{_bound(plan)}",
+        _loads(plan),
+        _behind(plan),
+        _oversized(plan),
+        _errors(plan),
+    ]
+    return "; ".join(filter(None, parts))
+
+
+def _steps(plan: AdmissionPlan) -> str:
+    streams = len(plan.stream)
+    steps = [f"admit {_several(plan.admitted, 'stream')}"] if plan.admitted else []
+    steps += [f"redirect {plan.redirections}"] if plan.redirections else []
+    steps += [f"release {', '.join(plan.released)}"] if plan.released else []
+    if not steps:
+        return f"Streams stay: {streams}"
+    whole = f": {_several(streams, 'stream')}" if plan.admitted < streams else ""
+    return f"{' and '.join([', '.join(steps[:-1]), steps[-1]] if steps[1:] else steps)}{whole}"
+
+
+def _bound(plan: AdmissionPlan) -> str:
+    if not plan.holds:  # with too few nodes, nothing is said by there being no fewer
+        return ""
+    if plan.optimal or plan.split <= plan.least_nodes:
+        return ", the fewest possible"
+    return f" (no plan needs fewer than {plan.least_nodes})" if plan.least_nodes else ""
+
+
+def _loads(plan: AdmissionPlan) -> str:
+    peak = f"{100 * plan.highest_load:.0f} % of a node"
+    if plan.holds >= plan.ahead:
+        return f"at most {peak} in the next {plan.ahead} periods"
+    return f"fits for {plan.holds} of the next {plan.ahead} periods, then up to {peak}"
+
+
+def _behind(plan: AdmissionPlan) -> str:
+    if plan.query is None or plan.merge is None:
+        return ""
+    return f"{_several(plan.query, 'query worker')} and {_several(plan.merge, 'merge worker')}"
+
+
+def _oversized(plan: AdmissionPlan) -> str:
+    if not plan.oversized:
+        return ""
+    more = len(plan.oversized) - NAMED
+    names = ", ".join(plan.oversized[:NAMED]) + (f" and {more} more" if more > 0 else "")
+    return f"faster than a node alone, divide: {names}"
+
+
+def _errors(plan: AdmissionPlan) -> str:
+    if plan.total_error is None or plan.error is None:
+        return ""
+    return f"forecast off by {100 * plan.total_error:.0f} % in total, {100 * plan.error:.0f} % by stream"
+
+
+def _several(count: int, thing: str) -> str:
+    return f"{count} {thing}{'s' * (count != 1)}"

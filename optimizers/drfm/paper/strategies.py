@@ -1,0 +1,221 @@
+"""Algorithm 1 of the paper and the five strategies that fill it in: PAR, ARI, ARD, DRF, DRF-M.
+
+Overloaded nodes give streams away, the others take them and the new ones, best fit decreasing:
+
+    PAR    all streams placed anew by last rates, every period
+    ARI    overloaded nodes give away the slowest streams
+    ARD    overloaded nodes give away the fastest streams
+    DRF    overloaded nodes give away the streams that will rise most, by forecasts
+    DRF-M  the same, by expectations with metadata
+
+DRF and DRF-M differ in what the problem's ``mean`` holds, and in nothing else.
+
+Reference: [DRFM] Sections 2.2, 2.5 and 6.1.2. Where the text is silent: a stream that is alone on a node stays; ties go
+to the lower number; nodes that could be empty are drained afterwards (:func:`drain`), else their number only grows.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from optimizers.drfm.paper.best_fit import ROUNDING, pack
+from optimizers.drfm.problem import Bools, Floats, Ints, Plan, Problem, match_nodes, oversized
+from optimizers.ranges import ADMISSION, SHARE, Allowed, Range, check_fields
+
+BINS = 256
+"""Emptiest nodes that a node is drained to: sorting all of a large cluster for each would take longer than the rest."""
+
+
+@dataclass(frozen=True)
+class StrategyOptions:
+    """Knobs of Algorithm 1.
+
+    Attributes:
+        ahead: Periods that forecasts look ahead (the paper's k), >= 1; no further than the problem does.
+        accepts: Share of the capacity below which a node takes streams, (0, 1].
+        full: Share of the capacity that may be used, (0, 1]; the paper uses all.
+        drains: Share of the capacity below which a node is drained if its streams fit elsewhere, [0, 1].
+        tries: Nodes that may be tried to be drained in a period, >= 1.
+        latency_s: Delay from which a node counts as overloaded (the QoS bound L), > 0.
+    """
+
+    ahead: int = 2
+    accepts: float = 0.9
+    full: float = 1.0
+    drains: float = 0.8
+    tries: int = 16
+    latency_s: float = 5.0
+
+    def __post_init__(self) -> None:
+        check_fields(self, ALLOWED, ADMISSION)
+
+
+ALLOWED: Mapping[str, Allowed] = {
+    "ahead": int,
+    "accepts": SHARE,
+    "full": SHARE,
+    "drains": Range(0, 1),
+    "tries": int,
+    "latency_s": Range(0, math.inf, low_open=True),
+}
+
+
+Sizes = Callable[[Problem, StrategyOptions], Floats]
+"""Size of each stream, shape (S,): what is summed on a node, and the decreasing order of placement."""
+Urgency = Callable[[Problem, StrategyOptions], Floats]
+"""Urgency of each stream, shape (S,): an overloaded node gives the most urgent ones away first."""
+
+
+def last_rate(problem: Problem, _: StrategyOptions) -> Floats:
+    """Size: the average rate of the last period."""
+    return np.where(problem.placed, problem.rate, problem.mean[0])
+
+
+def expected_rate(problem: Problem, options: StrategyOptions) -> Floats:
+    """Size: the greater of the rates that are expected in the next and the k-th period.
+
+    The paper sums forecasts without saying for which period; both ends keep a node from filling up in between.
+    """
+    return np.asarray(np.maximum(problem.mean[0], _furthest(problem, options)))
+
+
+def least_rate(problem: Problem, _: StrategyOptions) -> Floats:
+    """PickStreamsToMove of ARI: the slowest first."""
+    return -problem.rate
+
+
+def greatest_rate(problem: Problem, _: StrategyOptions) -> Floats:
+    """PickStreamsToMove of ARD: the fastest first."""
+    return problem.rate
+
+
+def greatest_rise(problem: Problem, options: StrategyOptions) -> Floats:
+    """PickStreamsToMove of DRF and DRF-M: the greatest expected increase first, X(t+k) - X(t+1)."""
+    return np.asarray(_furthest(problem, options) - problem.mean[0])
+
+
+def _furthest(problem: Problem, options: StrategyOptions) -> Floats:
+    """Return the expected rates in the k-th period, or in the last one that the problem has, shape (S,)."""
+    return np.asarray(problem.mean[min(options.ahead, len(problem.mean)) - 1])
+
+
+@dataclass(frozen=True)
+class Strategy:
+    """A way to fill in Algorithm 1.
+
+    Attributes:
+        sizes: PlacementOrder, and what a node's load is the sum of: last rates for PAR, ARI and ARD, expectations for
+            DRF and DRF-M.
+        urgency: PickStreamsToMove.
+        anew: PAR: every node counts as overloaded and none accepts streams, so that all go to new ones.
+        options: Knobs.
+    """
+
+    sizes: Sizes
+    urgency: Urgency
+    anew: bool = False
+    options: StrategyOptions = field(default_factory=StrategyOptions)
+
+    def plan(self, problem: Problem) -> Plan:
+        """Return where every stream is to enter."""
+        options, capacity = self.options, self.options.full * problem.capacity
+        sizes = self.sizes(problem, options)
+        sums = problem.sums(sizes)
+        over = self._overloaded(problem, sums)
+        taking = np.flatnonzero(~over & (sums < options.accepts * options.full * problem.capacity))
+        moving = problem.placed if self.anew else self._pick(problem, sizes, sums, over)
+        items = np.flatnonzero(moving | ~problem.placed)
+        node = problem.node.copy()
+        node[items] = pack(sizes[items], capacity - sums[taking], taking, capacity, problem.nodes)
+        if self.anew:
+            node = match_nodes(node - problem.nodes, problem.node, problem.nodes)
+        else:
+            node = drain(problem, node, sizes, over, options)
+        return Plan(node, oversized(problem))
+
+    def _overloaded(self, problem: Problem, sums: Floats) -> Bools:
+        """IsOverloaded: the sum is beyond capacity, or the delay beyond the bound, shape (N,).
+
+        Section 2.5 has the delay only, Figure 5 the sum (12 > 10); either is reason enough.
+        """
+        if self.anew:
+            return np.ones(len(sums), dtype=bool)
+        over = sums > problem.capacity * self.options.full
+        if problem.latency_s is not None:
+            over = over | (problem.latency_s > self.options.latency_s)
+        return np.asarray(over)
+
+    def _pick(self, problem: Problem, sizes: Floats, sums: Floats, over: Bools) -> Bools:
+        """PickStreamsToMove: which streams leave overloaded nodes, the most urgent first, until the rest fits."""
+        picked = np.zeros(problem.streams, dtype=bool)
+        held = problem.placed.copy()
+        held[problem.placed] = over[problem.node[problem.placed]]
+        index = np.flatnonzero(held)
+        if not len(index):
+            return picked
+        order = index[np.lexsort((-self.urgency(problem, self.options)[index], problem.node[index]))]
+        node = problem.node[order]
+        gone = np.cumsum(sizes[order]) - sizes[order]
+        first = np.flatnonzero(np.r_[True, node[1:] != node[:-1]])
+        gone -= np.repeat(gone[first], np.diff(np.r_[first, len(node)]))
+        last = np.r_[node[1:] != node[:-1], True]
+        limit = self.options.full * problem.capacity * (1 + ROUNDING)
+        picked[order[(sums[node] - gone > limit) & ~last]] = True
+        return picked
+
+
+def drain(problem: Problem, node: Ints, sizes: Floats, over: Bools, options: StrategyOptions) -> Ints:
+    """Return a placement with fewer nodes, where the streams of a node all fit elsewhere.
+
+    Reference: ours. [DRFM] adds nodes (Algorithm 1, line 12) and never says when one goes; its Figure 11 cannot come
+    out without. Deviation: the emptiest nodes below a share of the capacity are tried, and only whole nodes are
+    emptied.
+
+    Args:
+        problem: The period's problem.
+        node: The placement so far, shape (S,).
+        sizes: Of the streams, shape (S,).
+        over: Nodes that were overloaded, shape (N,): neither drained nor filled.
+        options: Knobs.
+    """
+    count = max(problem.nodes, int(node.max()) + 1 if len(node) else 0)
+    sums = np.bincount(node, weights=sizes, minlength=count)
+    used = np.bincount(node, minlength=count) > 0
+    open_ = used & ~np.r_[over, np.zeros(count - len(over), dtype=bool)]
+    light = np.flatnonzero(open_ & (sums < options.drains * problem.capacity))
+    node = node.copy()
+    for n in light[np.argsort(sums[light], kind="stable")][: options.tries].tolist():
+        others = open_.copy()
+        others[n] = False
+        level = options.accepts * options.full * problem.capacity
+        bins = np.flatnonzero(others & (sums < level))
+        if len(bins) > BINS:
+            bins = np.sort(bins[np.argpartition(sums[bins], BINS)[:BINS]])
+        items = np.flatnonzero(node == n)
+        free = np.maximum(level - sums[bins], 0.0)
+        if sizes[items].sum() > free.sum():
+            continue
+        target = pack(sizes[items], free, bins, options.full * problem.capacity, count)
+        if (target < count).all():
+            node[items] = target
+            np.add.at(sums, target, sizes[items])
+            sums[n], open_[n] = 0.0, False
+    return node
+
+
+def _strategy(sizes: Sizes, urgency: Urgency, anew: bool = False) -> Callable[[StrategyOptions], Strategy]:
+    return lambda options: Strategy(sizes, urgency, anew, options)
+
+
+STRATEGIES: Mapping[str, Callable[[StrategyOptions], Strategy]] = {
+    "par": _strategy(last_rate, greatest_rate, anew=True),
+    "ari": _strategy(last_rate, least_rate),
+    "ard": _strategy(last_rate, greatest_rate),
+    "drf": _strategy(expected_rate, greatest_rise),
+    "drfm": _strategy(expected_rate, greatest_rise),
+}
+"""Makers of the strategies by name."""

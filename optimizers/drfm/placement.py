@@ -1,0 +1,193 @@
+"""A placement of streams on nodes that is being changed: what every node has to take in each of the next periods.
+
+Symbols:
+    F, V     mean and variance of the streams' rates, shape (S, H)
+    M, W     sums of them on nodes, shape (B, H); B nodes, some of them empty
+    z        margin, C capacity
+
+A set of streams fits on a node in a period if M + z sqrt(W) <= C. Its *window* is how many periods it fits from now on.
+A queue counts as load of the next period: the rate at which it has to be worked off.
+
+Reference: ours. [DRFM] compares one number a node, the sum of forecasts, with C.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from optimizers.drfm.problem import Bools, Floats, Ints, Problem
+from optimizers.ranges import ADMISSION, NOT_NEGATIVE, POSITIVE, SHARE, Allowed, Range, check_fields
+
+ROUNDING = 1e-9
+QUEUED = 0.5
+"""Share of a node that its queue may take: what leaves a node waits for the queue, too, so that all need not leave."""
+
+
+@dataclass(frozen=True)
+class HorizonOptions:
+    """Knobs of the horizon planner.
+
+    Attributes:
+        ahead: Periods looked ahead (H), >= 1; twice the longest part of a cycle shows every opposite.
+        margin: Standard deviations that a node keeps free (z), >= 0.
+        patience: Share of the margin that may be used up before a node counts as overloaded, [0, 1].
+        act: Periods ahead within which an overload is repaired, >= 1; later ones can wait and may not come.
+        catch_up_s: Seconds in which a node is to work its queue off, > 0.
+        move_price: Node-periods that a redirection has to save, >= 0.
+        pairing: Least share of two streams' peaks that they save together to be placed as one, (0, 1]; 1 for no pairs.
+        pair_limit: New streams beyond which no pairs are looked for, >= 1: it takes the square of them.
+        drains: Nodes that may be tried to be drained in a period, >= 1.
+        swaps: Streams elsewhere that an overloaded node may be offered in exchange, >= 1.
+        polish: Let CP-SAT look for the best plan.
+        effort: Deterministic time that CP-SAT has for a period, > 0.
+    """
+
+    ahead: int = 48
+    margin: float = 3.5
+    patience: float = 0.15
+    act: int = 1
+    catch_up_s: float = 60.0
+    move_price: float = 0.7
+    pairing: float = 0.1
+    pair_limit: int = 2000
+    drains: int = 16
+    swaps: int = 256
+    polish: bool = False
+    effort: float = 1.0
+
+    def __post_init__(self) -> None:
+        check_fields(self, ALLOWED, ADMISSION)
+
+
+ALLOWED: Mapping[str, Allowed] = {
+    "ahead": int,
+    "margin": NOT_NEGATIVE,
+    "patience": Range(0, 1),
+    "act": int,
+    "catch_up_s": POSITIVE,
+    "move_price": NOT_NEGATIVE,
+    "pairing": SHARE,
+    "pair_limit": int,
+    "drains": int,
+    "swaps": int,
+    "polish": None,
+    "effort": POSITIVE,
+}
+
+
+class Placement:
+    """Node of each stream, and what is on each node.
+
+    Args:
+        problem: The period's problem.
+        margin: z.
+        catch_up_s: Seconds in which a queue is to be worked off, > 0; infinite to let it be.
+        spare: Empty nodes to have beside those that there are, >= 0; more are opened on demand.
+    """
+
+    def __init__(self, problem: Problem, margin: float, catch_up_s: float = math.inf, spare: int = 4) -> None:
+        self.mean = np.ascontiguousarray(problem.mean.T)
+        self.variance = np.ascontiguousarray(problem.variance.T)
+        self.capacity, self.margin = problem.capacity, margin
+        self.node = problem.node.copy()
+        self.home, self.cost = problem.node, 1.0 + problem.cost / problem.capacity
+        size = problem.nodes + spare
+        self.sums = np.zeros((size, len(problem.mean)))
+        self.noise = np.zeros_like(self.sums)
+        placed = np.flatnonzero(problem.placed)
+        if len(placed):
+            order = placed[np.argsort(self.node[placed], kind="stable")]
+            at = self.node[order]
+            first = np.flatnonzero(np.r_[True, at[1:] != at[:-1]])
+            self.sums[at[first]] = np.add.reduceat(self.mean[order], first, axis=0)
+            self.noise[at[first]] = np.add.reduceat(self.variance[order], first, axis=0)
+        self.count = np.bincount(self.node[placed], minlength=size)
+        self.sums[: problem.nodes, 0] += catch_up_rate(problem, catch_up_s)
+
+    @property
+    def ahead(self) -> int:
+        """H."""
+        return self.sums.shape[1]
+
+    @property
+    def used(self) -> Ints:
+        """Nodes that hold a stream."""
+        return np.flatnonzero(self.count)
+
+    def members(self, node: int) -> Ints:
+        """Return the streams on a node."""
+        return np.flatnonzero(self.node == node)
+
+    def need(self, mean: Floats, variance: Floats, share: float = 1.0) -> Floats:
+        """Return the capacity that sums take, with a share of the margin; all of one shape."""
+        return np.asarray(mean + share * self.margin * np.sqrt(np.maximum(variance, 0.0)))
+
+    def window(self, mean: Floats, variance: Floats, share: float = 1.0) -> Ints:
+        """Return how many periods from now on sums fit a node, shape (...,), of sums of shape (..., H).
+
+        With a share of the margin, where less will do.
+        """
+        over = self.need(mean, variance, share) > self.capacity * (1 + ROUNDING)
+        return np.asarray(np.where(over.any(axis=-1), over.argmax(axis=-1), over.shape[-1]))
+
+    def windows(self, share: float = 1.0) -> Ints:
+        """Return how many periods each node holds out, shape (B,); one with a single stream does for ever."""
+        return np.where(self.count > 1, self.window(self.sums, self.noise, share), self.ahead)
+
+    def put(self, stream: int, node: int) -> None:
+        """Move a stream to a node, or place it there."""
+        before = self.node[stream]
+        if before >= 0:
+            self.count[before] -= 1
+            self.sums[before] -= self.mean[stream]
+            self.noise[before] -= self.variance[stream]
+            if not self.count[before]:
+                self.sums[before] = self.noise[before] = 0.0
+        self.node[stream] = node
+        self.count[node] += 1
+        self.sums[node] += self.mean[stream]
+        self.noise[node] += self.variance[stream]
+
+    def open(self) -> int:
+        """Return an empty node, the first, or one more."""
+        empty = np.flatnonzero(self.count == 0)
+        if len(empty):
+            return int(empty[0])
+        more = len(self.count)
+        self.count = np.r_[self.count, np.zeros(more, dtype=self.count.dtype)]
+        self.sums, self.noise = (np.concatenate([v, np.zeros_like(v)]) for v in (self.sums, self.noise))
+        return more
+
+    def snapshot(self) -> tuple[Ints, Ints, Floats, Floats]:
+        """Return what :meth:`restore` needs."""
+        return self.node.copy(), self.count.copy(), self.sums.copy(), self.noise.copy()
+
+    def restore(self, saved: tuple[Ints, Ints, Floats, Floats]) -> None:
+        """Go back to a snapshot."""
+        self.node, self.count, self.sums, self.noise = saved
+
+    def least_nodes(self, periods: int) -> int:
+        """Return how many nodes all rates together need at least within the next periods."""
+        total = self.mean[:, :periods].sum(axis=0)
+        return int(np.ceil(total.max(initial=0.0) / self.capacity - ROUNDING))
+
+    def has_room(self, nodes: Ints, need: float) -> Bools:
+        """Say which nodes have room for a need in the next period, shape of ``nodes``: a quick first test."""
+        room = self.capacity * (1 + ROUNDING) - self.need(self.sums[nodes, 0], self.noise[nodes, 0])
+        return np.asarray(room >= need)
+
+
+def catch_up_rate(problem: Problem, catch_up_s: float) -> Floats:
+    """Return the rate at which each node has to work its queue off, shape (N,).
+
+    Args:
+        problem: The period's problem.
+        catch_up_s: Seconds in which that is to be done, > 0.
+    """
+    if problem.latency_s is None:
+        return np.zeros(problem.nodes)
+    return problem.capacity * np.minimum(problem.latency_s / catch_up_s, QUEUED)

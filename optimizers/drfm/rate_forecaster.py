@@ -1,0 +1,364 @@
+"""Forecasts the rates of input streams from their metadata, from what was learned of them, and from their last rates.
+
+A stream that was never seen is expected to do what its metadata declare, completed by averages over the others. One
+that was seen follows its declared or learned characteristics (:mod:`learning`) as far as they come true
+(:mod:`belief`), or a forecast. Each of these sources has an error of its own, so that one which is not believed makes
+no stream less certain.
+
+A bad measurement is not used: a rate that is negative, not finite or beyond all reason counts as missed, and the
+stream as having done what was expected of it. A stream that leaves is forgotten; one that comes back is new.
+
+Symbols: S streams, T periods of history, D rows of the forecaster's state, H periods ahead.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+
+import numpy as np
+
+from include.model.errors import MillraceError
+from optimizers.drfm.belief import LEARNED, SOURCES, Belief, Bounds, Source, Trust, believe, trusts_declared_cycle
+from optimizers.drfm.characteristics import Characteristics, complete, cycle, expect, tabulate, take, unknown
+from optimizers.drfm.forecasters import Best, Forecaster
+from optimizers.drfm.learning import Hints, Learning, learn
+from optimizers.drfm.metadata import Metadata
+from optimizers.drfm.problem import Bools, Floats, Ints, Problem
+from optimizers.ranges import ADMISSION, POSITIVE, SHARE, Allowed, Range, check_fields
+
+WIDEST = 4.0
+"""Growth of a forecast's variance beyond which it says nothing more: rates do not wander off without end."""
+FADING = 0.5
+"""What is left, a period later, of supposing that a stream errs as others do: its own errors show soon."""
+
+
+@dataclass(frozen=True)
+class ForecastOptions:
+    """How rates are forecast.
+
+    Attributes:
+        learns: Learn characteristics from history.
+        history: Periods that are kept to learn from, >= 8; twice the longest cycle.
+        relearn: Periods from one learning to the next, >= 1.
+        noise: Standard deviation of a rate over its mean before any error was seen, [0, 1].
+        memory: Weight of a new period in the moving average of squared errors, (0, 1].
+        absurd: Rate over a node's capacity from which it is a fault of measurement, > 0.
+        learning: When what was learned is believed.
+        trust: When characteristics are believed.
+    """
+
+    learns: bool = True
+    history: int = 192
+    relearn: int = 4
+    noise: float = 0.02
+    memory: float = 0.1
+    absurd: float = 100.0
+    learning: Learning = field(default_factory=Learning)
+    trust: Trust = field(default_factory=Trust)
+
+    def __post_init__(self) -> None:
+        check_fields(self, ALLOWED, ADMISSION)
+
+
+ALLOWED: Mapping[str, Allowed] = {
+    "learns": None,
+    "history": int,
+    "relearn": int,
+    "noise": Range(0, 1),
+    "memory": SHARE,
+    "absurd": POSITIVE,
+}
+
+
+@dataclass(frozen=True)
+class ForecastState:
+    """All that is remembered of the connected streams: every array has a column a stream.
+
+    Attributes:
+        now: Number of the newest period that was observed.
+        streams: Their ids.
+        rate: Newest rate, shape (S,); NaN if it was missed.
+        joined: Period in which each joined, shape (S,).
+        seen: Periods with a rate, shape (S,).
+        total: Sum of those rates, shape (S,).
+        trust: Trust in what is declared, shape (S,).
+        learned_trust: Trust in what was learned, shape (S,).
+        error: Recent mean squared error of each source, shape (SOURCES, S).
+        expected: Rate expected of the next period, shape (S,).
+        expected_by: The same by each source alone, shape (SOURCES, S); NaN where it does not say.
+        history: Rates to learn from, shape (T, S), the newest last.
+        model: The forecaster's state, shape (D, S).
+        learned: What was learned from history.
+        declared: What the metadata declare; follows from them.
+        declared_period: Period of the declared cycle, shape (S,); follows from the metadata.
+    """
+
+    now: int
+    streams: tuple[str, ...]
+    rate: Floats
+    joined: Floats
+    seen: Floats
+    total: Floats
+    trust: Floats
+    learned_trust: Floats
+    error: Floats
+    expected: Floats
+    expected_by: Floats
+    history: Floats
+    model: Floats
+    learned: Characteristics
+    declared: Characteristics
+    declared_period: Floats
+
+    @cached_property
+    def average(self) -> Floats:
+        """Mean rate of each stream, shape (S,); NaN for one that was never seen."""
+        return np.where(self.seen > 0, self.total / np.maximum(self.seen, 1), np.nan)
+
+    @cached_property
+    def bounds(self) -> Bounds:
+        """Declared bounds of the rates, as far as they hold."""
+        return Bounds.of(self.declared, np.vstack([self.history, self.rate]))
+
+    @cached_property
+    def completed(self) -> Characteristics:
+        """What is declared, completed by averages over the other streams."""
+        return complete(self.declared, self.average)
+
+    @property
+    def hints(self) -> Hints:
+        """What is declared and helps to learn."""
+        return Hints(self.declared_period, self.declared.up, self.declared.down)
+
+    def sources(self) -> tuple[Source, Source, Floats]:
+        """Return what is declared, what was learned, and the error of forecasts."""
+        declared, learned, forecast = self.error
+        return (
+            Source(self.declared, self.trust, declared),
+            Source(self.learned, self.learned_trust, learned),
+            forecast,
+        )
+
+
+@dataclass(frozen=True)
+class RateForecaster:
+    """Observes rates period by period and forecasts the next ones; holds no state of its own.
+
+    Attributes:
+        capacity: Of a node, > 0.
+        metadata: By stream; nothing is declared of a stream that is not in it.
+        forecaster: For streams whose cycle is not known.
+        options: How rates are forecast.
+    """
+
+    capacity: float
+    metadata: Mapping[str, Metadata] = field(default_factory=dict)
+    forecaster: Forecaster = field(default_factory=Best)
+    options: ForecastOptions = field(default_factory=ForecastOptions)
+
+    def start(self) -> ForecastState:
+        """Return the state before any stream was connected."""
+        none = np.zeros(0)
+        return ForecastState(
+            now=-1,
+            streams=(),
+            rate=none,
+            joined=none,
+            seen=none,
+            total=none,
+            trust=none,
+            learned_trust=none,
+            error=np.zeros((SOURCES, 0)),
+            expected=none,
+            expected_by=np.zeros((SOURCES, 0)),
+            history=np.zeros((0, 0)),
+            model=self.forecaster.start(none),
+            learned=unknown(0),
+            declared=unknown(0),
+            declared_period=none,
+        )
+
+    def declare(self, state: ForecastState) -> ForecastState:
+        """Return the state with what the metadata declare of its streams."""
+        metadata = [self.metadata.get(stream) for stream in state.streams]
+        periods = [np.nan if m is None or m.period is None else m.period for m in metadata]
+        declared = tabulate(metadata, state.joined)
+        return replace(state, declared=declared, declared_period=np.array(periods, dtype=float))
+
+    def observe(self, state: ForecastState, period: int, streams: Sequence[str], rate: Floats) -> ForecastState:
+        """Return the state after another period.
+
+        Args:
+            state: The one before.
+            period: Its number, rising; phases count in these numbers.
+            streams: Ids of the streams that are connected when it ends; none twice.
+            rate: Rate of each in it, shape (S,); NaN if it only just joined.
+
+        Raises:
+            MillraceError: If an id comes twice, or a rate is missing.
+        """
+        if len(rate) != len(streams):
+            raise MillraceError("rate", len(rate), f"{len(streams)} rates", "Give one for each stream.")
+        if tuple(streams) != state.streams:
+            state = self._connect(state, tuple(streams), period)
+        rate = self._clean(np.asarray(rate, dtype=float))
+        seen, options = np.isfinite(rate), self.options
+        declared, learned, _ = state.expected_by
+        off = (rate - state.expected_by) ** 2
+        first = (state.seen == 0) & seen
+        model = np.where(first, self.forecaster.start(rate), self.forecaster.update(state.model, rate))
+        state = replace(
+            state,
+            now=period,
+            rate=rate,
+            seen=state.seen + seen,
+            total=state.total + np.where(seen, rate, 0.0),
+            trust=options.trust.update(state.trust, state.declared, declared, rate),
+            learned_trust=options.trust.update(state.learned_trust, state.learned, learned, rate),
+            error=np.where(np.isfinite(off), state.error + options.memory * (off - state.error), state.error),
+            model=model,
+        )
+        return self._expect_next(self._learn(state))
+
+    def forecast(self, state: ForecastState, periods: int) -> tuple[Floats, Floats]:
+        """Return mean and variance of the rates of the next periods, shape (periods, S) each."""
+        rates, belief = self._forecast(state, periods), self._believe(state)
+        table, seen = belief.table, state.seen > 0
+        mean, variance = expect(table, state.now, state.rate, rates)
+        growth = np.minimum(self.forecaster.spread(state.model, periods), WIDEST)
+        growth = np.where((table.two_level & seen)[None], 1.0, growth)
+        # the error of an on-off stream is in its chain already
+        error = np.take_along_axis(state.error, belief.source[None], axis=0)[0]
+        error = np.where(table.two_level & ~table.cyclic, 0.0, error)
+        return mean, variance + error * growth + self._prior_variance(state, mean, table, error)
+
+    def pose(
+        self, state: ForecastState, periods: int, node: Ints, nodes: int, latency_s: Floats | None = None
+    ) -> Problem:
+        """Return the admission problem of the next periods.
+
+        Args:
+            state: After the newest period.
+            periods: Periods ahead that the planner is to know, >= 1.
+            node: Node of each stream, shape (S,); -1 for those that just joined.
+            nodes: N.
+            latency_s: Queueing delay of each node, shape (N,); None if not measured.
+
+        Raises:
+            MillraceError: If shapes do not fit, or a node does not exist.
+        """
+        mean, variance = self.forecast(state, periods)
+        rate = np.where(np.isnan(state.rate), self._forecast(state, 1)[0], state.rate)
+        return Problem(node, rate, mean, variance, self.capacity, nodes, rate, latency_s)
+
+    def _expect_next(self, state: ForecastState) -> ForecastState:
+        rates = self._forecast(state, 1)
+        mean, _ = expect(self._believe(state).table, state.now, state.rate, rates)
+        cycles = (cycle(table, state.now, 1)[0] for table in (state.declared, state.learned))
+        return replace(state, expected=mean[0], expected_by=np.stack([*cycles, rates[0]]))
+
+    def _forecast(self, state: ForecastState, periods: int) -> Floats:
+        """Return the rates to expect without characteristics, shape (periods, S)."""
+        rates = self.forecaster.forecast(state.model, periods)
+        average = state.bounds.clip(np.nan_to_num(state.completed.average, nan=0.0))
+        limit = self.options.absurd * self.capacity
+        return np.where(state.seen > 0, np.minimum(rates, limit), average)
+
+    def _believe(self, state: ForecastState) -> Belief:
+        belief = believe(*state.sources(), self.options.trust, state.bounds, state.now)
+        table = state.completed.where(state.seen == 0, belief.table)
+        return replace(belief, table=table)
+
+    def _prior_variance(self, state: ForecastState, mean: Floats, table: Characteristics, error: Floats) -> Floats:
+        """Return the variance that is supposed of streams of which little was seen, shape of ``mean``.
+
+        At first a stream is taken to err as others of its kind do, over their means. One of which nothing is known is
+        as far from the average as streams are from each other.
+        """
+        options = self.options
+        # share of the true error that a moving average which began at 0 has reached
+        weight = 1 - (1 - options.memory) ** state.seen
+        variance = np.zeros_like(mean)
+        for kind in (table.two_level, ~table.two_level):
+            size = float((weight * mean[0] ** 2)[kind].sum())
+            share = float(error[kind].sum()) / size if size > 0 else options.noise**2
+            variance[:, kind] = (FADING**state.seen * share * mean**2)[:, kind]
+        averages = state.average[state.seen > 0]
+        strange = (state.seen == 0) & np.isnan(state.declared.average) & ~table.two_level
+        return variance + np.where(strange, averages.var() if len(averages) else 0.0, 0.0)
+
+    def _clean(self, rate: Floats) -> Floats:
+        with np.errstate(invalid="ignore"):
+            good = (rate >= 0) & (rate <= self.options.absurd * self.capacity)
+        return np.where(good, rate, np.nan)
+
+    def _connect(self, state: ForecastState, streams: tuple[str, ...], period: int) -> ForecastState:
+        """Keep the columns of the streams that stay, and begin with the others."""
+        doubles = len(streams) - len(set(streams))
+        if doubles:
+            raise MillraceError("streams", doubles, "0 doubles", "Name each stream once.")
+        before = {stream: i for i, stream in enumerate(state.streams)}
+        kept = np.array([before.get(stream, -1) for stream in streams], dtype=np.intp)
+        return self.declare(
+            replace(
+                state,
+                streams=streams,
+                rate=take(state.rate, kept, np.nan),
+                joined=take(state.joined, kept, float(period)),
+                seen=take(state.seen, kept, 0.0),
+                total=take(state.total, kept, 0.0),
+                trust=take(state.trust, kept, 1.0),
+                learned_trust=take(state.learned_trust, kept, 1.0),
+                error=take(state.error, kept, 0.0),
+                expected=take(state.expected, kept, np.nan),
+                expected_by=take(state.expected_by, kept, np.nan),
+                history=take(state.history, kept, np.nan),
+                model=take(state.model, kept, np.nan),
+                learned=state.learned.take(kept),
+            )
+        )
+
+    def _learn(self, state: ForecastState) -> ForecastState:
+        options = self.options
+        if not options.learns:
+            return state
+        kept = state.history[-(options.history - 1) :] if options.history > 1 else state.history[:0]
+        state = replace(state, history=np.concatenate([kept, state.rate[None]]))
+        if state.now % options.relearn:
+            return state
+        seen = np.minimum(state.seen.astype(int), len(state.history))
+        # where the declared cycle comes true, there is nothing to learn
+        needed = ~trusts_declared_cycle(*state.sources(), options.trust) & (seen > 0)
+        for count in np.unique(seen[needed]).tolist():
+            state = self._learn_group(state, needed & (seen == count), count)
+        return state
+
+    def _learn_group(self, state: ForecastState, group: Bools, seen: int) -> ForecastState:
+        """Learn of the streams that were seen for the same number of periods."""
+        index = np.flatnonzero(group)
+        history = _fill_gaps(state.history[-seen:, index])
+        new = learn(history, state.now, self.options.learning, state.hints.take(index))
+        position = np.full(len(group), -1, dtype=np.intp)
+        position[index] = np.arange(len(index))
+        new = new.take(position)
+        certain = group & new.two_level
+        # what was off before the cycle was known says nothing about the errors from now on
+        fresh = certain & ~state.learned.cyclic & new.cyclic
+        error = state.error.copy()
+        error[LEARNED] = np.where(fresh, (self.options.noise * new.average) ** 2, error[LEARNED])
+        return replace(
+            state,
+            error=error,
+            learned_trust=np.where(certain & ~state.learned.two_level, 1.0, state.learned_trust),
+            learned=new.where(group, state.learned),
+        )
+
+
+def _fill_gaps(history: Floats) -> Floats:
+    """Return a history whose gaps hold the rate before them, or the first rate where there is none before."""
+    at = np.where(np.isnan(history), 0, np.arange(len(history))[:, None])
+    first = np.argmax(~np.isnan(history), axis=0)
+    index = np.maximum(np.maximum.accumulate(at, axis=0), first)
+    return np.take_along_axis(history, index, axis=0)

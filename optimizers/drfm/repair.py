@@ -1,0 +1,122 @@
+"""Relieving nodes that will be overloaded, with the fewest redirections in the long run.
+
+For each node, in this order, the first that helps:
+    1. one stream moves to another node
+    2. one stream and one of another node change places
+    3. several streams move, the one that another node holds longest first
+    4. a stream moves to a new node
+A redirection after which both nodes hold out for w periods costs a redirection every w periods: the least of
+(1 + its rate in nodes) / w wins.
+
+Reference: ours; [DRFM] Algorithm 1 takes streams away until the sum fits, and looks for a place afterwards.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from optimizers.drfm.placement import HorizonOptions, Placement
+from optimizers.drfm.problem import Ints
+
+TWO = 2
+"""Streams on a node of which one is alone after the other has gone: nothing can relieve it any more."""
+
+
+def repair(placement: Placement, options: HorizonOptions) -> None:
+    """Relieve all nodes that do not hold out for as long as the options say."""
+    windows = placement.windows(1 - options.patience)
+    for node in np.flatnonzero(windows < options.act).tolist():
+        while placement.count[node] > 1 and placement.window(placement.sums[node], placement.noise[node]) < options.act:
+            if _move(placement, node, options) or _swap(placement, node, options) or _give(placement, node, options):
+                continue
+            _open(placement, node, options)
+
+
+def _without(placement: Placement, node: int) -> tuple[Ints, Ints]:
+    """Return a node's streams and how long it holds out without each, shape (U,) both."""
+    members = placement.members(node)
+    left = placement.window(
+        placement.sums[node] - placement.mean[members], placement.noise[node] - placement.variance[members]
+    )
+    alone = len(members) == TWO
+    return members, np.where(alone, placement.ahead, left)
+
+
+def _held(placement: Placement, streams: Ints, nodes: Ints) -> Ints:
+    """Return how long each node holds out with each stream, shape (U, B)."""
+    mean = placement.sums[nodes] + placement.mean[streams][:, None]
+    held: Ints = placement.window(mean, placement.noise[nodes] + placement.variance[streams][:, None])
+    return held
+
+
+def _others(placement: Placement, node: int) -> Ints:
+    used: Ints = placement.used
+    others: Ints = used[used != node]
+    return others
+
+
+def _move(placement: Placement, node: int, options: HorizonOptions) -> bool:
+    members, left = _without(placement, node)
+    targets = _others(placement, node)
+    good: Ints = np.flatnonzero(left >= options.act)
+    if not (len(good) and len(targets)):
+        return False
+    lasts = np.minimum(_held(placement, members[good], targets), left[good][:, None])
+    price = np.where(lasts >= options.act, placement.cost[members[good]][:, None] / np.maximum(lasts, 1), np.inf)
+    at = np.unravel_index(np.argmin(price), price.shape)
+    if not np.isfinite(price[at]):
+        return False
+    placement.put(int(members[good][at[0]]), int(targets[at[1]]))
+    return True
+
+
+def _swap(placement: Placement, node: int, options: HorizonOptions) -> bool:
+    """Exchange a stream for a lesser one of another node."""
+    members = placement.members(node)
+    outside = np.flatnonzero((placement.node >= 0) & (placement.node != node))
+    outside = outside[np.argsort(placement.mean[outside, 0], kind="stable")][: options.swaps]
+    if not len(outside):
+        return False
+    theirs = placement.node[outside]
+    best, choice = np.inf, None
+    for s in members.tolist():
+        f, v = placement.mean[outside] - placement.mean[s], placement.variance[outside] - placement.variance[s]
+        here = placement.window(placement.sums[node] + f, placement.noise[node] + v)
+        there = placement.window(placement.sums[theirs] - f, placement.noise[theirs] - v)
+        lasts = np.minimum(here, there)
+        price = np.where(
+            lasts >= options.act, (placement.cost[s] + placement.cost[outside]) / np.maximum(lasts, 1), np.inf
+        )
+        at = int(np.argmin(price))
+        if price[at] < best:
+            best, choice = float(price[at]), (s, int(outside[at]))
+    if choice is None:
+        return False
+    other = int(placement.node[choice[1]])
+    placement.put(choice[0], other)
+    placement.put(choice[1], node)
+    return True
+
+
+def _give(placement: Placement, node: int, options: HorizonOptions) -> bool:
+    """Move the stream that some node holds longest, though it does not relieve this one alone."""
+    members, targets = placement.members(node), _others(placement, node)
+    if not len(targets):
+        return False
+    held = _held(placement, members, targets)
+    worth = np.where(held >= options.act, held, 0) * placement.mean[members, 0][:, None]
+    at = np.unravel_index(np.argmax(worth), worth.shape)
+    if worth[at] <= 0:
+        return False
+    placement.put(int(members[at[0]]), int(targets[at[1]]))
+    return True
+
+
+def _open(placement: Placement, node: int, options: HorizonOptions) -> None:
+    """Move the stream without which the node holds out longest; of equal ones the slowest."""
+    members, left = _without(placement, node)
+    enough = np.where(left >= options.act, left, -1)
+    rate = placement.mean[members, 0]
+    worth = np.where(enough.max() >= 0, enough, rate)  # where one is not enough, the fastest one
+    at = np.lexsort((members, rate, -worth))[0]
+    placement.put(int(members[at]), placement.open())

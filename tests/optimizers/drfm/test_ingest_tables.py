@@ -1,0 +1,66 @@
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+import numpy as np
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
+
+from include.model.codec import to_json
+from include.model.deployment import NOWHERE
+from optimizers.conformance.builders import deployment
+from optimizers.drfm.optimizer import match_tables
+from optimizers.registry import admission
+from tests.optimizers.drfm.stream_counts import counts, histories, look
+
+
+@given(st.data(), st.integers(1, 12), st.integers(1, 4))
+def test_tables_when_a_plan_has_any_nodes_then_each_stream_has_a_table(
+    data: st.DataObject, streams: int, tables: int
+) -> None:
+    node = data.draw(hnp.arrays(np.intp, streams, elements=st.integers(0, 6)))
+    before = data.draw(hnp.arrays(np.intp, streams, elements=st.integers(-1, 5)))
+    rate = data.draw(hnp.arrays(float, streams, elements=st.floats(0, 100)))
+    found = match_tables(node, before, tables, rate)
+    assert ((found >= 0) & (found < tables)).all()
+    if len(np.unique(node)) <= tables:  # then a plan is only numbered anew: who was together still is
+        assert len(np.unique(np.stack([node, found]), axis=1).T) == len(np.unique(node)) == len(np.unique(found))
+
+
+def test_tables_when_there_are_too_few_then_fills_the_least_loaded() -> None:
+    node, before = np.array([0, 1, 2, 2]), np.array([0, 1, -1, -1])
+    found = match_tables(node, before, 2, np.array([50.0, 20.0, 25.0, 10.0]))
+    assert found.tolist() == [0, 1, 1, 1]
+
+
+def test_tables_when_a_plan_keeps_its_nodes_then_streams_stay() -> None:
+    before = np.array([1, 1, 0])
+    assert match_tables(np.array([4, 4, 2]), before, 3, np.ones(3)).tolist() == before.tolist()
+
+
+@given(histories(hours=3), st.integers(1, 3))
+@settings(deadline=None, max_examples=30)
+def test_changes_lead_to_the_plan_and_the_next_evaluation_starts_there(rows: dict[str, list[int]], tables: int) -> None:
+    optimizer = admission({"capacity": 1.0, "ingest": [f"t{n}" for n in range(tables)]})
+    start = replace(deployment(2), ingest={"a": 0, "z": tables - 1})
+    proposal, memory = optimizer.propose(look(counts(rows)), start, {})
+    plan = proposal.admission
+    assert plan is not None and plan.acts and not proposal.advises
+    after = start.with_changes(proposal.changes)
+    assert dict(after.ingest) == dict(zip(plan.stream, plan.after, strict=True))
+    assert all(start.value(c) == c.before != c.value for c in proposal.changes)
+    assert [c.stream for c in proposal.changes if c.value == NOWHERE] == list(plan.left)
+    later = counts({name: of[-1:] for name, of in rows.items()}, first=3)
+    again, _ = optimizer.propose(look(later), after, json.loads(to_json(memory)))
+    if again.admission is not None:
+        assert again.admission.before == tuple(after.ingest.get(s, NOWHERE) for s in again.admission.stream)
+
+
+def test_sentence_when_tables_are_too_few_then_claims_no_fewest() -> None:
+    optimizer = admission({"capacity": 1.0, "ingest": ["t0", "t1"]})
+    rows = {name: [3000] * 4 for name in "abcd"}
+    proposal, _ = optimizer.propose(look(counts(rows)), deployment(2), {})
+    assert proposal.admission is not None and proposal.admission.holds == 0
+    assert "fewest possible" not in proposal.sentence and "fits for 0 of the next" in proposal.sentence
