@@ -31,11 +31,11 @@ Reference: own; Section 4.3.1 of [ALBIC] has no bound but the solver's.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 import numpy as np
 
 from optimizers.albic.balance_problem import BalanceProblem, balance_problem
+from optimizers.albic.piles import GRAIN, PiledGroups
 from optimizers.albic.problem import UNPLACED, Bools, Floats, Ints, Problem
 from optimizers.albic.subset_sums import WINDOW, SubsetSums, affordable
 
@@ -43,8 +43,6 @@ RESOLUTION = 1e-5
 """Points to which the bisection goes."""
 SMALL = 100_000
 """Nodes times groups up to which sums of groups are distinguished."""
-GRAIN = 1e-9
-"""Relative rounding errors of sums; the bound yields to them."""
 
 
 def lower_bound(problem: Problem, pinned: Ints | None = None) -> float:
@@ -103,59 +101,6 @@ def _shares(problem: BalanceProblem) -> float:
     return float(max(under, over.max(initial=0.0)))
 
 
-@dataclass(frozen=True)
-class _Pile:
-    """Groups in the order in which they serve best, each pile's own prefix sums one after another.
-
-    Attributes:
-        first: Where each pile begins, shape (P + 1,).
-        load: Prefix sums of loads over all piles, shape (G + 1,).
-        price: Prefix sums of prices in the same order, shape (G + 1,).
-    """
-
-    first: Ints
-    load: Floats
-    price: Floats
-
-    @classmethod
-    def of(cls, load: Floats, price: Floats, pile: Ints, piles: int, rank: Floats) -> _Pile:
-        order = np.lexsort((-rank, pile))
-        first = np.searchsorted(pile[order], np.arange(piles + 1))
-        return cls(first, _prefix(load[order]), _prefix(price[order]))
-
-    def count(self, pile: Ints, need: Floats) -> Ints:
-        """Return how many groups of each pile it takes to weigh a need; one more than it has where all do not do."""
-        base = self.load[self.first[pile]]
-        eased = need - GRAIN * (self.load[-1] + 1.0)
-        count = np.searchsorted(self.load, base + eased, side="left") - self.first[pile]
-        return np.asarray(np.minimum(np.maximum(count, 0), self.size(pile) + 1))
-
-    def size(self, pile: Ints) -> Ints:
-        return self.first[pile + 1] - self.first[pile]
-
-    def weight(self, pile: Ints, count: Ints) -> Floats:
-        """Return what the first so many groups of each pile weigh, all of it where it has fewer."""
-        ends = np.minimum(self.first[pile] + count, self.first[pile + 1])
-        return np.asarray(self.load[ends] - self.load[self.first[pile]])
-
-    def fraction(self, pile: Ints, need: Floats) -> Floats:
-        """Return the price of a need if the last group could be had in part; infinite where all do not do."""
-        count = self.count(pile, need)
-        full = np.maximum(count - 1, 0) + self.first[pile]
-        last = np.minimum(full + 1, self.first[pile + 1])
-        missing = np.maximum(need - (self.load[full] - self.load[self.first[pile]]), 0.0)
-        weight = self.load[last] - self.load[full]
-        share = np.divide(missing, weight, out=np.zeros_like(missing), where=weight > 0)
-        price = self.price[full] - self.price[self.first[pile]]
-        price = price + np.minimum(share, 1.0) * (self.price[last] - self.price[full])
-        return np.where(count > self.size(pile), np.inf, np.where(count == 0, 0.0, price))
-
-    def cheapest(self, pile: Ints, count: Ints) -> Floats:
-        """Return the price of the first so many groups of each pile; infinite where it has fewer."""
-        ends = np.minimum(self.first[pile] + count, self.first[pile + 1])
-        return np.where(count > self.size(pile), np.inf, self.price[ends] - self.price[self.first[pile]])
-
-
 class Needs:
     """Conditions (1) to (3) of a problem, and their sharper form."""
 
@@ -170,10 +115,10 @@ class Needs:
         self._kept = np.flatnonzero(problem.kept)
         nodes = len(problem.capacity)
         place = np.where(problem.kept[problem.start], problem.start, nodes)  # removed nodes are one pile
-        self._outs = _Prices(problem.load[movable], problem.price[movable], place[movable], nodes + 1)
+        self._outs = PiledGroups(problem.load[movable], problem.price[movable], place[movable], nodes + 1)
         any_ = movable | loose
         price = np.where(loose, 0.0, problem.price)[any_]
-        self._ins = _Prices(problem.load[any_], price, np.zeros(int(any_.sum()), dtype=np.intp), 1)
+        self._ins = PiledGroups(problem.load[any_], price, np.zeros(int(any_.sum()), dtype=np.intp), 1)
         order = np.argsort(-problem.load[movable], kind="stable")
         self._load, self._price = problem.load[movable][order], problem.price[movable][order]
         self._place = place[movable][order]
@@ -298,29 +243,5 @@ class Needs:
             return False
         load, price = self._load[usable], self._price[usable]
         one, needs = np.zeros(1, dtype=np.intp), np.array([need])
-        prices = _Prices(load, price, np.zeros(len(load), dtype=np.intp), 1)
+        prices = PiledGroups(load, price, np.zeros(len(load), dtype=np.intp), 1)
         return float(prices.least(one, prices.heavy.count(one, needs), needs)[0]) <= self.left
-
-
-class _Prices:
-    """Piles of groups, and the least price of so many of them that weigh so much."""
-
-    def __init__(self, load: Floats, price: Floats, pile: Ints, piles: int) -> None:
-        self.unit = float(price[0]) if len(price) else 0.0
-        self.equal = bool((price == self.unit).all())
-        self.heavy = _Pile.of(load, price, pile, piles, load)
-        self.light = _Pile.of(load, price, pile, piles, -load)
-        if not self.equal:
-            worth = np.divide(load, price, out=np.full(len(load), np.inf), where=price > 0)
-            self._worth = _Pile.of(load, price, pile, piles, worth)
-            self._cheap = _Pile.of(load, price, pile, piles, -price)
-
-    def least(self, pile: Ints, count: Ints, need: Floats) -> Floats:
-        """Return the least price of each, shape of ``pile``; infinite where all groups do not do."""
-        if self.equal:
-            return np.where(count > self.heavy.size(pile), np.inf, count * self.unit)
-        return np.maximum(self._worth.fraction(pile, need), self._cheap.cheapest(pile, count))
-
-
-def _prefix(values: Floats) -> Floats:
-    return np.concatenate([[0.0], np.cumsum(values)])

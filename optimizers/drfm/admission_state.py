@@ -11,10 +11,11 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
+from optimizers.drfm.forecast_state import ForecastState
 from optimizers.drfm.observed import ObservedPeriods
 from optimizers.drfm.options import AdmissionOptions
 from optimizers.drfm.problem import NEW, Floats, Ints
-from optimizers.drfm.rate_forecaster import ForecastState, RateForecaster
+from optimizers.drfm.rate_forecaster import RateForecaster
 
 NEVER = np.iinfo(np.intp).min
 NEWEST = 72

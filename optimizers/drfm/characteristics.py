@@ -71,6 +71,12 @@ class Characteristics:
         """Return those of some of the streams; -1 is a stream of which nothing is known."""
         return Characteristics(**{name: take(column, streams, np.nan) for name, column in columns(self).items()})
 
+    def spread(self, index: Ints, streams: int) -> Characteristics:
+        """Return those of ``streams`` streams: these at ``index``, nothing known of the others."""
+        position = np.full(streams, -1, dtype=np.intp)
+        position[index] = np.arange(len(index))
+        return self.take(position)
+
     def where(self, mask: Bools, other: Characteristics) -> Characteristics:
         """Return these where ``mask``, shape (S,), and the others elsewhere."""
         mine, theirs = columns(self), columns(other)

@@ -33,7 +33,7 @@ def insert_new(placement: Placement, options: HorizonOptions) -> None:
 
 def _apart(placement: Placement, unit: Ints) -> list[Ints]:
     """Return the streams of a unit one by one where no node can take them together."""
-    fits = placement.window(placement.mean[unit].sum(axis=0), placement.variance[unit].sum(axis=0)) == placement.ahead
+    fits = placement.window(*placement.total(unit)) == placement.ahead
     return [unit] if fits or len(unit) == 1 else [unit[:1], unit[1:]]
 
 
@@ -44,12 +44,10 @@ def place(placement: Placement, units: list[Ints]) -> None:
         placement: The placement; it is changed.
         units: Streams that go together, each of shape (U,).
     """
-    need = [placement.need(placement.mean[u].sum(axis=0), placement.variance[u].sum(axis=0)).max() for u in units]
+    need = [placement.need(*placement.total(unit)).max() for unit in units]
     for at in np.argsort(-np.array(need), kind="stable"):
         unit = units[at]
-        target = best_node(
-            placement, placement.mean[unit].sum(axis=0), placement.variance[unit].sum(axis=0), placement.used
-        )
+        target = best_node(placement, *placement.total(unit), placement.used)
         node = placement.open() if target is None else target
         for stream in unit:
             placement.put(int(stream), node)

@@ -114,9 +114,7 @@ def learn(history: Floats, last: float, options: Learning | None = None, hints: 
     on_off, is_on_off = _on_off(bands, options.between, hints)
     good = fits >= options.explains
     learned = cyclic.where(good, on_off).where(good | is_on_off, unknown(len(columns)))
-    back = np.full(history.shape[1], -1, dtype=np.intp)
-    back[columns] = np.arange(len(columns))
-    return learned.take(back)
+    return learned.spread(columns, history.shape[1])
 
 
 def periods(rates: Floats) -> Ints:

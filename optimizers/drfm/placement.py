@@ -122,6 +122,10 @@ class Placement:
         """Return the streams on a node."""
         return np.flatnonzero(self.node == node)
 
+    def total(self, streams: Ints) -> tuple[Floats, Floats]:
+        """Return mean and variance of streams together, shape (H,) each."""
+        return self.mean[streams].sum(axis=0), self.variance[streams].sum(axis=0)
+
     def need(self, mean: Floats, variance: Floats, share: float = 1.0) -> Floats:
         """Return the capacity that sums take, with a share of the margin; all of one shape."""
         return np.asarray(mean + share * self.margin * np.sqrt(np.maximum(variance, 0.0)))

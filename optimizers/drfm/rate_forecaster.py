@@ -15,15 +15,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
 
 import numpy as np
 
 from include.model.errors import MillraceError
-from optimizers.drfm.belief import LEARNED, SOURCES, Belief, Bounds, Source, Trust, believe, trusts_declared_cycle
-from optimizers.drfm.characteristics import Characteristics, complete, cycle, expect, tabulate, take, unknown
+from optimizers.drfm.belief import LEARNED, Belief, Trust, believe, trusts_declared_cycle
+from optimizers.drfm.characteristics import Characteristics, cycle, expect, tabulate
+from optimizers.drfm.forecast_state import ForecastState, connect, no_streams
 from optimizers.drfm.forecasters import Best, Forecaster
-from optimizers.drfm.learning import Hints, Learning, learn
+from optimizers.drfm.learning import Learning, learn
 from optimizers.drfm.metadata import Metadata
 from optimizers.drfm.problem import Bools, Floats, Ints, Problem
 from optimizers.ranges import ADMISSION, POSITIVE, SHARE, Allowed, Range, check_fields
@@ -73,76 +73,6 @@ ALLOWED: Mapping[str, Allowed] = {
 
 
 @dataclass(frozen=True)
-class ForecastState:
-    """All that is remembered of the connected streams: every array has a column a stream.
-
-    Attributes:
-        now: Number of the newest period that was observed.
-        streams: Their ids.
-        rate: Newest rate, shape (S,); NaN if it was missed.
-        joined: Period in which each joined, shape (S,).
-        seen: Periods with a rate, shape (S,).
-        total: Sum of those rates, shape (S,).
-        trust: Trust in what is declared, shape (S,).
-        learned_trust: Trust in what was learned, shape (S,).
-        error: Recent mean squared error of each source, shape (SOURCES, S).
-        expected: Rate expected of the next period, shape (S,).
-        expected_by: The same by each source alone, shape (SOURCES, S); NaN where it does not say.
-        history: Rates to learn from, shape (T, S), the newest last.
-        model: The forecaster's state, shape (D, S).
-        learned: What was learned from history.
-        declared: What the metadata declare; follows from them.
-        declared_period: Period of the declared cycle, shape (S,); follows from the metadata.
-    """
-
-    now: int
-    streams: tuple[str, ...]
-    rate: Floats
-    joined: Floats
-    seen: Floats
-    total: Floats
-    trust: Floats
-    learned_trust: Floats
-    error: Floats
-    expected: Floats
-    expected_by: Floats
-    history: Floats
-    model: Floats
-    learned: Characteristics
-    declared: Characteristics
-    declared_period: Floats
-
-    @cached_property
-    def average(self) -> Floats:
-        """Mean rate of each stream, shape (S,); NaN for one that was never seen."""
-        return np.where(self.seen > 0, self.total / np.maximum(self.seen, 1), np.nan)
-
-    @cached_property
-    def bounds(self) -> Bounds:
-        """Declared bounds of the rates, as far as they hold."""
-        return Bounds.of(self.declared, np.vstack([self.history, self.rate]))
-
-    @cached_property
-    def completed(self) -> Characteristics:
-        """What is declared, completed by averages over the other streams."""
-        return complete(self.declared, self.average)
-
-    @property
-    def hints(self) -> Hints:
-        """What is declared and helps to learn."""
-        return Hints(self.declared_period, self.declared.up, self.declared.down)
-
-    def sources(self) -> tuple[Source, Source, Floats]:
-        """Return what is declared, what was learned, and the error of forecasts."""
-        declared, learned, forecast = self.error
-        return (
-            Source(self.declared, self.trust, declared),
-            Source(self.learned, self.learned_trust, learned),
-            forecast,
-        )
-
-
-@dataclass(frozen=True)
 class RateForecaster:
     """Observes rates period by period and forecasts the next ones; holds no state of its own.
 
@@ -160,25 +90,7 @@ class RateForecaster:
 
     def start(self) -> ForecastState:
         """Return the state before any stream was connected."""
-        none = np.zeros(0)
-        return ForecastState(
-            now=-1,
-            streams=(),
-            rate=none,
-            joined=none,
-            seen=none,
-            total=none,
-            trust=none,
-            learned_trust=none,
-            error=np.zeros((SOURCES, 0)),
-            expected=none,
-            expected_by=np.zeros((SOURCES, 0)),
-            history=np.zeros((0, 0)),
-            model=self.forecaster.start(none),
-            learned=unknown(0),
-            declared=unknown(0),
-            declared_period=none,
-        )
+        return no_streams(self.forecaster.start(np.zeros(0)))
 
     def declare(self, state: ForecastState) -> ForecastState:
         """Return the state with what the metadata declare of its streams."""
@@ -202,7 +114,7 @@ class RateForecaster:
         if len(rate) != len(streams):
             raise MillraceError("rate", len(rate), f"{len(streams)} rates", "Give one for each stream.")
         if tuple(streams) != state.streams:
-            state = self._connect(state, tuple(streams), period)
+            state = self.declare(connect(state, tuple(streams), period))
         rate = self._clean(np.asarray(rate, dtype=float))
         seen, options = np.isfinite(rate), self.options
         declared, learned, _ = state.expected_by
@@ -294,32 +206,6 @@ class RateForecaster:
             good = (rate >= 0) & (rate <= self.options.absurd * self.capacity)
         return np.where(good, rate, np.nan)
 
-    def _connect(self, state: ForecastState, streams: tuple[str, ...], period: int) -> ForecastState:
-        """Keep the columns of the streams that stay, and begin with the others."""
-        doubles = len(streams) - len(set(streams))
-        if doubles:
-            raise MillraceError("streams", doubles, "0 doubles", "Name each stream once.")
-        before = {stream: i for i, stream in enumerate(state.streams)}
-        kept = np.array([before.get(stream, -1) for stream in streams], dtype=np.intp)
-        return self.declare(
-            replace(
-                state,
-                streams=streams,
-                rate=take(state.rate, kept, np.nan),
-                joined=take(state.joined, kept, float(period)),
-                seen=take(state.seen, kept, 0.0),
-                total=take(state.total, kept, 0.0),
-                trust=take(state.trust, kept, 1.0),
-                learned_trust=take(state.learned_trust, kept, 1.0),
-                error=take(state.error, kept, 0.0),
-                expected=take(state.expected, kept, np.nan),
-                expected_by=take(state.expected_by, kept, np.nan),
-                history=take(state.history, kept, np.nan),
-                model=take(state.model, kept, np.nan),
-                learned=state.learned.take(kept),
-            )
-        )
-
     def _learn(self, state: ForecastState) -> ForecastState:
         options = self.options
         if not options.learns:
@@ -339,10 +225,7 @@ class RateForecaster:
         """Learn of the streams that were seen for the same number of periods."""
         index = np.flatnonzero(group)
         history = _fill_gaps(state.history[-seen:, index])
-        new = learn(history, state.now, self.options.learning, state.hints.take(index))
-        position = np.full(len(group), -1, dtype=np.intp)
-        position[index] = np.arange(len(index))
-        new = new.take(position)
+        new = learn(history, state.now, self.options.learning, state.hints.take(index)).spread(index, len(group))
         certain = group & new.two_level
         # what was off before the cycle was known says nothing about the errors from now on
         fresh = certain & ~state.learned.cyclic & new.cyclic

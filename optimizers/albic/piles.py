@@ -1,0 +1,101 @@
+"""Piles of key groups: how few of them, or how cheap ones, weigh so much.
+
+Each node's groups are a pile. Prefix sums over piles in an order, one after another, answer for many piles at once.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from optimizers.albic.problem import Floats, Ints
+
+GRAIN = 1e-9
+"""Relative rounding errors of sums; bounds yield to them."""
+
+
+@dataclass(frozen=True)
+class OrderedPiles:
+    """Groups in the order in which they serve best, pile after pile, as prefix sums.
+
+    Attributes:
+        first: Where each pile begins, shape (P + 1,).
+        load: Prefix sums of loads over all piles, shape (G + 1,).
+        price: Prefix sums of prices in the same order, shape (G + 1,).
+    """
+
+    first: Ints
+    load: Floats
+    price: Floats
+
+    @classmethod
+    def of(cls, load: Floats, price: Floats, pile: Ints, piles: int, rank: Floats) -> OrderedPiles:
+        """Order groups by rank within their piles, the greatest first; all of shape (G,)."""
+        order = np.lexsort((-rank, pile))
+        first = np.searchsorted(pile[order], np.arange(piles + 1))
+        return cls(first, _prefix(load[order]), _prefix(price[order]))
+
+    def count(self, pile: Ints, need: Floats) -> Ints:
+        """Return how many groups of each pile it takes to weigh a need; one more than it has where all do not do."""
+        base = self.load[self.first[pile]]
+        eased = need - GRAIN * (self.load[-1] + 1.0)
+        count = np.searchsorted(self.load, base + eased, side="left") - self.first[pile]
+        return np.asarray(np.minimum(np.maximum(count, 0), self.size(pile) + 1))
+
+    def size(self, pile: Ints) -> Ints:
+        """Return how many groups each pile has."""
+        return self.first[pile + 1] - self.first[pile]
+
+    def weight(self, pile: Ints, count: Ints) -> Floats:
+        """Return what the first so many groups of each pile weigh, all of it where it has fewer."""
+        ends = np.minimum(self.first[pile] + count, self.first[pile + 1])
+        return np.asarray(self.load[ends] - self.load[self.first[pile]])
+
+    def fraction(self, pile: Ints, need: Floats) -> Floats:
+        """Return the price of a need if the last group could be had in part; infinite where all do not do."""
+        count = self.count(pile, need)
+        full = np.maximum(count - 1, 0) + self.first[pile]
+        last = np.minimum(full + 1, self.first[pile + 1])
+        missing = np.maximum(need - (self.load[full] - self.load[self.first[pile]]), 0.0)
+        weight = self.load[last] - self.load[full]
+        share = np.divide(missing, weight, out=np.zeros_like(missing), where=weight > 0)
+        price = self.price[full] - self.price[self.first[pile]]
+        price = price + np.minimum(share, 1.0) * (self.price[last] - self.price[full])
+        return np.where(count > self.size(pile), np.inf, np.where(count == 0, 0.0, price))
+
+    def cheapest(self, pile: Ints, count: Ints) -> Floats:
+        """Return the price of the first so many groups of each pile; infinite where it has fewer."""
+        ends = np.minimum(self.first[pile] + count, self.first[pile + 1])
+        return np.where(count > self.size(pile), np.inf, self.price[ends] - self.price[self.first[pile]])
+
+
+class PiledGroups:
+    """Piles of groups, and the least price of so many of them that weigh so much.
+
+    Args:
+        load: Of each group, shape (G,).
+        price: Of each, shape (G,).
+        pile: Of each, 0..P-1, shape (G,).
+        piles: P.
+    """
+
+    def __init__(self, load: Floats, price: Floats, pile: Ints, piles: int) -> None:
+        self.unit = float(price[0]) if len(price) else 0.0
+        self.equal = bool((price == self.unit).all())
+        self.heavy = OrderedPiles.of(load, price, pile, piles, load)
+        self.light = OrderedPiles.of(load, price, pile, piles, -load)
+        if not self.equal:
+            worth = np.divide(load, price, out=np.full(len(load), np.inf), where=price > 0)
+            self._worth = OrderedPiles.of(load, price, pile, piles, worth)
+            self._cheap = OrderedPiles.of(load, price, pile, piles, -price)
+
+    def least(self, pile: Ints, count: Ints, need: Floats) -> Floats:
+        """Return the least price of each, shape of ``pile``; infinite where all groups do not do."""
+        if self.equal:
+            return np.where(count > self.heavy.size(pile), np.inf, count * self.unit)
+        return np.maximum(self._worth.fraction(pile, need), self._cheap.cheapest(pile, count))
+
+
+def _prefix(values: Floats) -> Floats:
+    return np.concatenate([[0.0], np.cumsum(values)])

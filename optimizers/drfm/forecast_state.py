@@ -1,0 +1,148 @@
+"""What a rate forecaster remembers of the connected streams, as a value.
+
+Symbols: S streams, T periods of history, D rows of the forecaster's state.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+
+from include.model.errors import MillraceError
+from optimizers.drfm.belief import SOURCES, Bounds, Source
+from optimizers.drfm.characteristics import Characteristics, complete, take, unknown
+from optimizers.drfm.learning import Hints
+from optimizers.drfm.problem import Floats
+
+
+@dataclass(frozen=True)
+class ForecastState:
+    """All that is remembered of the connected streams: every array has a column a stream.
+
+    Attributes:
+        now: Number of the newest period that was observed.
+        streams: Their ids.
+        rate: Newest rate, shape (S,); NaN if it was missed.
+        joined: Period in which each joined, shape (S,).
+        seen: Periods with a rate, shape (S,).
+        total: Sum of those rates, shape (S,).
+        trust: Trust in what is declared, shape (S,).
+        learned_trust: Trust in what was learned, shape (S,).
+        error: Recent mean squared error of each source, shape (SOURCES, S).
+        expected: Rate expected of the next period, shape (S,).
+        expected_by: The same by each source alone, shape (SOURCES, S); NaN where it does not say.
+        history: Rates to learn from, shape (T, S), the newest last.
+        model: The forecaster's state, shape (D, S).
+        learned: What was learned from history.
+        declared: What the metadata declare; follows from them.
+        declared_period: Period of the declared cycle, shape (S,); follows from the metadata.
+    """
+
+    now: int
+    streams: tuple[str, ...]
+    rate: Floats
+    joined: Floats
+    seen: Floats
+    total: Floats
+    trust: Floats
+    learned_trust: Floats
+    error: Floats
+    expected: Floats
+    expected_by: Floats
+    history: Floats
+    model: Floats
+    learned: Characteristics
+    declared: Characteristics
+    declared_period: Floats
+
+    @cached_property
+    def average(self) -> Floats:
+        """Mean rate of each stream, shape (S,); NaN for one that was never seen."""
+        return np.where(self.seen > 0, self.total / np.maximum(self.seen, 1), np.nan)
+
+    @cached_property
+    def bounds(self) -> Bounds:
+        """Declared bounds of the rates, as far as they hold."""
+        return Bounds.of(self.declared, np.vstack([self.history, self.rate]))
+
+    @cached_property
+    def completed(self) -> Characteristics:
+        """What is declared, completed by averages over the other streams."""
+        return complete(self.declared, self.average)
+
+    @property
+    def hints(self) -> Hints:
+        """What is declared and helps to learn."""
+        return Hints(self.declared_period, self.declared.up, self.declared.down)
+
+    def sources(self) -> tuple[Source, Source, Floats]:
+        """Return what is declared, what was learned, and the error of forecasts."""
+        declared, learned, forecast = self.error
+        return (
+            Source(self.declared, self.trust, declared),
+            Source(self.learned, self.learned_trust, learned),
+            forecast,
+        )
+
+
+def no_streams(model: Floats) -> ForecastState:
+    """Return the state before any stream was connected.
+
+    Args:
+        model: The forecaster's state of no streams, shape (D, 0).
+    """
+    none, by_source = np.zeros(0), np.zeros((SOURCES, 0))
+    return ForecastState(
+        now=-1,
+        streams=(),
+        rate=none,
+        joined=none,
+        seen=none,
+        total=none,
+        trust=none,
+        learned_trust=none,
+        error=by_source,
+        expected=none,
+        expected_by=by_source,
+        history=np.zeros((0, 0)),
+        model=model,
+        learned=unknown(0),
+        declared=unknown(0),
+        declared_period=none,
+    )
+
+
+def connect(state: ForecastState, streams: tuple[str, ...], period: int) -> ForecastState:
+    """Return the state of other streams: those that stay keep their columns, the others begin.
+
+    Args:
+        state: The one before.
+        streams: Ids of the streams that are connected now; what they declare is still to be filled in.
+        period: In which the others join.
+
+    Raises:
+        MillraceError: If an id comes twice.
+    """
+    doubles = len(streams) - len(set(streams))
+    if doubles:
+        raise MillraceError("streams", doubles, "0 doubles", "Name each stream once.")
+    before = {stream: i for i, stream in enumerate(state.streams)}
+    kept = np.array([before.get(stream, -1) for stream in streams], dtype=np.intp)
+    return replace(
+        state,
+        streams=streams,
+        rate=take(state.rate, kept, np.nan),
+        joined=take(state.joined, kept, float(period)),
+        seen=take(state.seen, kept, 0.0),
+        total=take(state.total, kept, 0.0),
+        trust=take(state.trust, kept, 1.0),
+        learned_trust=take(state.learned_trust, kept, 1.0),
+        error=take(state.error, kept, 0.0),
+        expected=take(state.expected, kept, np.nan),
+        expected_by=take(state.expected_by, kept, np.nan),
+        history=take(state.history, kept, np.nan),
+        model=take(state.model, kept, np.nan),
+        learned=state.learned.take(kept),
+    )
