@@ -10,20 +10,17 @@ from __future__ import annotations
 import json
 import tarfile
 from dataclasses import dataclass, field, replace
-from datetime import timedelta
+from datetime import datetime, timedelta
 from pathlib import Path
 
 import numpy as np
 import psutil
 import pytest
-from include.control.cycle import Loop
 
 from include import wiring
-from include.lake.decisions import DecisionStore
-from include.lake.deployments import DeploymentStore
-from include.lake.memories import MemoryStore
-from include.lake.observations import ObservationStore
-from include.lake.reconfigurations import ReconfigurationStore
+from include.control.evaluation import GateResult
+from include.control.loop import ControlLoop
+from include.lake.control_tables import ControlTables
 from include.lake.store import Lake
 from include.model.decision import Action, Reconfiguration
 from include.model.deployment import Deployment
@@ -83,6 +80,13 @@ class Plant:
         return ()
 
 
+class Gate:
+    """Lets all telemetry pass."""
+
+    def check(self, since: Cursor, now: datetime) -> GateResult:
+        return GateResult(True, read_to=since)
+
+
 @pytest.fixture
 def home(tmp_path: Path) -> Path:
     with tarfile.open(ARCHIVE) as archive:
@@ -91,51 +95,53 @@ def home(tmp_path: Path) -> Path:
 
 
 def test_decisions_are_read_as_they_were_written(home: Path) -> None:
-    lake = Lake(home / "tuned" / "lake")
-    decisions = sorted(DecisionStore(lake).recent("delays"), key=lambda d: d.time)
+    tables = ControlTables(Lake(home / "tuned" / "lake"))
+    decisions = sorted(tables.decisions.recent("delays"), key=lambda d: d.time)
     assert [d.sentence for d in decisions] == SENTENCES
     assert decisions[-1].action is Action.AWAIT and decisions[3].guards and decisions[3].predicted
     assert all(d.signals is not None and d.signals.apps for d in decisions)
-    versions = [DeploymentStore(lake).get("delays", number) for number in (1, 2, 3)]
+    versions = [tables.deployments.get("delays", number) for number in (1, 2, 3)]
     assert [d.apps["delays"].slots for d in versions if d is not None] == [2, 6, 5]
-    assert sorted({o.parallelism for o in ObservationStore(lake).recent("delays")}) == [2, 5, 6]
-    changes = ReconfigurationStore(lake).recent("delays", 9)
+    assert sorted({o.parallelism for o in tables.observations.recent("delays")}) == [2, 5, 6]
+    changes = tables.reconfigurations.recent("delays", 9)
     assert [(c.to_version, c.downtime_s) for c in changes] == [(3, 6.0), (2, 6.0)]
 
 
 def test_replay_repeats_every_decision(home: Path) -> None:
-    lake = Lake(home / "tuned" / "lake")
-    decisions = sorted(DecisionStore(lake).recent("delays"), key=lambda d: d.time)
-    backtest = wiring.replay(SPEC, lake, "flow", {}, registry.create, None, decisions[-2].time + timedelta(seconds=1))
+    tables = ControlTables(Lake(home / "tuned" / "lake"))
+    decisions = sorted(tables.decisions.recent("delays"), key=lambda d: d.time)
+    backtest = wiring.replay(SPEC, tables.lake, "flow", {}, None, decisions[-2].time + timedelta(seconds=1))
     assert [k.replayed.sentence for k in backtest.looks] == SENTENCES[:-1]
     assert backtest.agreed == 7 and backtest.modelled == 0
 
 
 def test_waiting_decision_is_applied_once_a_person_agrees(home: Path) -> None:
-    lake, plant = Lake(home / "tuned" / "lake"), Plant()
-    waiting = next(d for d in DecisionStore(lake).recent("delays") if d.action is Action.AWAIT)
+    tables, plant = ControlTables(Lake(home / "tuned" / "lake")), Plant()
+    waiting = next(d for d in tables.decisions.recent("delays") if d.action is Action.AWAIT)
     spec = SPEC.model_copy(update={"mode": "approve"})
-    loop = Loop(spec, lake, plant, {}, MlflowTracker(None), lambda: waiting.time + timedelta(minutes=1))
+    loop = ControlLoop(
+        spec, tables, Gate(), plant, {}, MlflowTracker(None), lambda: waiting.time + timedelta(minutes=1)
+    )
     loop.apply(waiting.decision_id)
     assert [(d.version, d.apps["delays"].slots) for d in plant.applied] == [(4, 8)]
 
 
 def test_memories_are_gone_on_with(home: Path) -> None:
-    lake = Lake(home / "tuned" / "lake")
-    decisions = sorted(DecisionStore(lake).recent("delays"), key=lambda d: d.time)
-    memory = MemoryStore(lake).latest("delays", "flow", before=decisions[-1].time)
-    current = DeploymentStore(lake).latest("delays")
+    tables = ControlTables(Lake(home / "tuned" / "lake"))
+    decisions = sorted(tables.decisions.recent("delays"), key=lambda d: d.time)
+    memory = tables.memories.latest("delays", "flow", before=decisions[-1].time)
+    current = tables.deployments.latest("delays")
     assert memory and current is not None and decisions[-1].signals is not None
     proposal, after = registry.create("flow", {}).propose(decisions[-1].signals, current, memory)
     assert proposal == decisions[-1].proposals[0]
-    assert after == MemoryStore(lake).latest("delays", "flow")
+    assert after == tables.memories.latest("delays", "flow")
 
 
 def test_streams_admitted_before_stay_where_they_are(home: Path) -> None:
-    lake = Lake(home / "admission" / "lake")
-    (decision,) = DecisionStore(lake).recent("delays")
-    current = DeploymentStore(lake).latest("delays")
-    memory = MemoryStore(lake).latest("delays", "drfm")
+    tables = ControlTables(Lake(home / "admission" / "lake"))
+    (decision,) = tables.decisions.recent("delays")
+    current = tables.deployments.latest("delays")
+    memory = tables.memories.latest("delays", "drfm")
     assert sorted(memory["streams"]) == ["EWR/UA", "JFK/B6"]
     assert decision.signals is not None and decision.signals.streams is not None and current is not None
     options = {"capacity": 1.0, "sizing": {"query_s": 2.0, "headroom": 0.1}, "options": {"ahead": 16}, "streams": {}}
