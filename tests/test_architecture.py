@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import ast
 import sys
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
+from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
 import pytest
@@ -123,3 +124,28 @@ def test_files_when_listed_then_none_is_called_utils() -> None:
 def test_jobs_when_spark_puts_their_folder_on_every_workers_path_then_they_hide_no_module_of_pythons() -> None:
     hidden = {file.stem for file in (ROOT / "jobs").glob("*.py")} & set(sys.stdlib_module_names)
     assert not hidden
+
+
+def _modules() -> dict[str, Path]:
+    return {_module(path).removesuffix(".__init__"): path for path in _sources()}
+
+
+def test_modules_when_they_import_each_other_then_in_no_circle() -> None:
+    modules = _modules()
+    graph = {module: _imported_modules(path, modules) for module, path in modules.items()}
+    try:
+        TopologicalSorter(graph).prepare()
+    except CycleError as error:
+        pytest.fail(f"a circle: {' -> '.join(error.args[1])}")
+
+
+def _imported_modules(path: Path, modules: Container[str]) -> set[str]:
+    """The repo's modules that a file imports, those for types and inside functions too."""
+    names = set()
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            names |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            inner = {f"{node.module}.{alias.name}" for alias in node.names}
+            names |= {name if name in modules else node.module for name in inner}
+    return {name for name in names if name in modules}
