@@ -85,7 +85,7 @@ class AppReconciler:
         return self._start(deployment, wanted, live)
 
     def _record(self, failure: Failure) -> Reconfiguration:
-        """Write down that a driver failed, so that whoever reads the lake alone learns of it too."""
+        """Record in the lake that a driver failed: not everybody sees the run folder."""
         failures = self.drivers.history().contents.get(self.drivers.content(failure.version))
         is_open = failures is not None and failures.open
         return self.ledger.record_failure(failure, Outcome.CIRCUIT_OPEN if is_open else Outcome.FAILED)
@@ -142,7 +142,7 @@ class AppReconciler:
         return self._finish(entry, driver, serving)
 
     def _behind_lock(self, serving: Sequence[LiveDriver]) -> bool:
-        """Say whether a successor would have to wait for those that serve: a lost run folder has lost their lock."""
+        """Return whether a successor would have to wait for those that serve: a lost run folder has lost their lock."""
         pids = holders(self.drivers.folder)
         return all(any(process.pid in pids for process in driver.processes) for driver in serving)
 
@@ -183,7 +183,7 @@ class AppReconciler:
         return Step((self.ledger.end(entry, outcome, error),), again=True)
 
     def _roll_back(self, deployment: Deployment, content: str) -> bool:
-        """Commit the last ready content as a new version if this version failed, and say whether it was done."""
+        """Commit the last ready content as a new version if this version failed, and return whether it was done."""
         failures = self.drivers.history().contents.get(content)
         if failures is None or failures.version != deployment.version or not failures.failures:
             return False
@@ -202,7 +202,7 @@ class AppReconciler:
         return True
 
     def _is_roll_back(self, version: int) -> bool:
-        """Say whether a version is a roll-back of ours: where it fails too, it was not the new content's doing."""
+        """Return whether a version is a roll-back of ours: where it fails too, it was not the new content's doing."""
         deployment = self.drivers.deployments.get(self.drivers.pipeline, version)
         return deployment is not None and deployment.author == AUTHOR
 

@@ -1,4 +1,4 @@
-"""Read what was committed to a table after a version, whatever times its rows claim."""
+"""Read what was committed to a table after a version, whatever the times of its rows."""
 
 from __future__ import annotations
 
