@@ -20,7 +20,7 @@ STARTING = frozenset({DriverState.STARTING, DriverState.WAITING})
 
 
 @dataclass(frozen=True)
-class Failure:
+class DriverFailure:
     """A driver that failed by its content's own doing: its generation, the version it ran, and the error."""
 
     generation: int
@@ -116,7 +116,7 @@ class AppDrivers:
         """Note, before some drivers are told to end, that their end is no failure."""
         self.save(self.history().settle(*(d.generation for d in drivers)))
 
-    def account_for_ends(self, now: datetime) -> list[Failure]:
+    def account_for_ends(self, now: datetime) -> list[DriverFailure]:
         """Add every driver that has ended unasked since the last call to the history; return those that failed."""
         history, alive, failures = self.history(), {d.generation for d in self.live()}, []
         for record in reversed(self.records()):
@@ -124,7 +124,7 @@ class AppDrivers:
                 history, error = self._account(history, record, now)
                 history = history.settle(record.generation)
                 if error is not None:
-                    failures.append(Failure(record.generation, record.version, error))
+                    failures.append(DriverFailure(record.generation, record.version, error))
         self.save(history)
         return failures
 

@@ -52,7 +52,7 @@ READ_ERRORS = (OSError, pa.ArrowException, KeyError)
 
 
 @dataclass(frozen=True)
-class Recent:
+class RecentRows:
     """The newest rows of a table.
 
     Attributes:
@@ -158,17 +158,17 @@ class _Reading:
         times = pa.chunked_array([piece["time"] for piece in self.pieces]).sort(order="descending")
         return times[self.query.limit - 1].as_py() - TRUNCATION  # type: ignore[no-any-return]
 
-    def result(self) -> Recent:
+    def result(self) -> RecentRows:
         """Return what was read."""
         if not self.pieces:
-            return Recent(pa.table({}), self.whole, tuple(self.unreadable), self.by_version)
+            return RecentRows(pa.table({}), self.whole, tuple(self.unreadable), self.by_version)
         rows = pa.concat_tables(reversed(self.pieces), promote_options="permissive")
         whole = self.whole and self.count <= self.query.limit
         newest = rows.slice(max(0, len(rows) - self.query.limit))
-        return Recent(newest, whole, tuple(self.unreadable), self.by_version)
+        return RecentRows(newest, whole, tuple(self.unreadable), self.by_version)
 
 
-def read_recent(lake: Lake, query: RowQuery) -> Recent:
+def read_recent(lake: Lake, query: RowQuery) -> RecentRows:
     """Return the newest rows of a growing table.
 
     Args:
@@ -180,7 +180,7 @@ def read_recent(lake: Lake, query: RowQuery) -> Recent:
     """
     newest = lake.version(query.table)
     if newest < 0 or _has_no_rows(lake, query):
-        return Recent(pa.table({}), True)
+        return RecentRows(pa.table({}), True)
     reading = _Reading(lake, query)
     try:
         _walk(reading, newest)
