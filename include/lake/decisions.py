@@ -122,7 +122,7 @@ class DecisionStore:
 
 
 def _counts(decision: Decision) -> bool:
-    """Say whether an evaluation measured something and the next one goes on from it: a dry run is none."""
+    """Return whether an evaluation measured something and the next one goes on from it: a dry run is none."""
     return decision.signals is not None and decision.signals.telemetry_version == decision.cursor_version
 
 

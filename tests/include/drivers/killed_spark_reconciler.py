@@ -5,9 +5,8 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from tests.include.control.test_reconciler_spark import Plant
-
 from tests.include.drivers.killed_reconciler import arm
+from tests.include.drivers.test_reconciler_spark import Plant
 
 if __name__ == "__main__":
     root, owner, call, when = sys.argv[1:]
