@@ -20,7 +20,7 @@ STARTING = frozenset({DriverState.STARTING, DriverState.WAITING})
 
 
 @dataclass(frozen=True)
-class Failure:
+class DriverFailure:
     """A driver that failed by its content's own doing: its generation, the version it ran, and the error."""
 
     generation: int
@@ -65,7 +65,7 @@ class AppDrivers:
         return records.all_of(self.run_dir, self.pipeline, self.app)
 
     def starting(self, driver: LiveDriver) -> bool:
-        """Say whether a live driver has not come past its gate; one without a record has not."""
+        """Return whether a live driver has not come past its gate; one without a record has not."""
         record = self.record(driver.generation)
         return record is None or record.state in STARTING
 
@@ -79,7 +79,7 @@ class AppDrivers:
 
     def current(self, drivers: Sequence[LiveDriver], content: str) -> LiveDriver | None:
         """Return the driver to keep: the newest of the right content that serves, or still may."""
-        # a lost counter starts anew below the drivers that live on
+        # a lost counter starts again below the drivers that live on
         newest = max([generation.newest(self.folder), *(d.generation for d in drivers)])
         settled = self.history().settled
         for driver in drivers:
@@ -95,7 +95,7 @@ class AppDrivers:
         return None
 
     def completed(self, version: int) -> bool:
-        """Say whether the newest driver ran this very version to the script's own end."""
+        """Return whether the newest driver ran this very version to the script's own end."""
         newest = next(iter(self.records()), None)
         return newest is not None and newest.state is DriverState.COMPLETED and newest.version == version
 
@@ -116,20 +116,20 @@ class AppDrivers:
         """Note, before some drivers are told to end, that their end is no failure."""
         self.save(self.history().settle(*(d.generation for d in drivers)))
 
-    def account_for_ends(self, now: datetime) -> list[Failure]:
-        """Add every driver that has ended by itself since the last call to the history; return those that failed."""
+    def account_for_ends(self, now: datetime) -> list[DriverFailure]:
+        """Add every driver that has ended unasked since the last call to the history; return those that failed."""
         history, alive, failures = self.history(), {d.generation for d in self.live()}, []
         for record in reversed(self.records()):
             if record.generation not in history.settled and record.generation not in alive:
                 history, error = self._account(history, record, now)
                 history = history.settle(record.generation)
                 if error is not None:
-                    failures.append(Failure(record.generation, record.version, error))
+                    failures.append(DriverFailure(record.generation, record.version, error))
         self.save(history)
         return failures
 
     def problem(self, deployment: Deployment, now: datetime) -> str | None:
-        """Say why what a Deployment wants of the app does not run, or what runs on unwanted; None if all is well.
+        """Return why what a Deployment wants of the app does not run, or what runs on unwanted; None if all is well.
 
         Args:
             deployment: The pipeline's newest Deployment.
@@ -197,7 +197,7 @@ def apps_of(run_dir: Path, pipeline: str, wanted: Iterable[str]) -> list[str]:
 
 
 def problem(run_dir: Path, deployment: Deployment, deployments: DeploymentStore, now: datetime) -> str | None:
-    """Say what a Deployment wants and does not run, and why, or what runs on unwanted; None if all is well.
+    """Return what a Deployment wants and does not run, and why, or what runs on unwanted; None if all is well.
 
     Args:
         run_dir: Folder of records, locks and generations.
@@ -212,7 +212,7 @@ def problem(run_dir: Path, deployment: Deployment, deployments: DeploymentStore,
 
 
 def was_steady(record: DriverRecord, until: datetime | None) -> bool:
-    """Say whether a driver served long enough, until a moment, to be trusted again."""
+    """Return whether a driver served long enough, until a moment, to be trusted again."""
     if record.ready_at is None or until is None:
         return False
     return until - record.ready_at >= timedelta(seconds=STEADY_S)

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Literal
 
-from include.drivers.app_drivers import AppDrivers, Failure, was_steady
+from include.drivers.app_drivers import AppDrivers, DriverFailure, was_steady
 from include.drivers.failure_history import AUTHOR, fingerprint
 from include.drivers.handover import HandOver, downtime_s, is_ready
 from include.drivers.launcher import Launcher
@@ -27,14 +27,14 @@ Method = Literal["hand-over", "plain"]
 
 
 @dataclass(frozen=True)
-class Step:
+class StepResult:
     """What one step did, and whether another one is due at once."""
 
     changes: tuple[Reconfiguration, ...] = ()
     again: bool = False
 
 
-DONE = Step()
+DONE = StepResult()
 
 
 @dataclass(frozen=True)
@@ -61,13 +61,13 @@ class AppReconciler:
     clock: Callable[[], datetime]
     launcher: Launcher
 
-    def step(self, deployment: Deployment) -> Step:
+    def step(self, deployment: Deployment) -> StepResult:
         """Do what is due first."""
         failures = tuple(self._record(failure) for failure in self.drivers.account_for_ends(self.clock()))
         step = self._next(deployment)
         return replace(step, changes=(*failures, *step.changes))
 
-    def _next(self, deployment: Deployment) -> Step:
+    def _next(self, deployment: Deployment) -> StepResult:
         live = self.drivers.live()
         wanted = deployment.apps.get(self.drivers.app) if deployment.running else None
         if wanted is None:
@@ -78,30 +78,32 @@ class AppReconciler:
         if current is not None:
             return self._keep(deployment, current, [d for d in live if d is not current], content)
         if self._roll_back(deployment, content):
-            return Step(again=True)
+            return StepResult(again=True)
         wait_s = self.drivers.history().wait_s(content, deployment, self.clock())
         if self.drivers.completed(deployment.version) or wait_s > 0:
             return DONE
         return self._start(deployment, wanted, live)
 
-    def _record(self, failure: Failure) -> Reconfiguration:
-        """Write down that a driver failed, so that whoever reads the lake alone learns of it too."""
+    def _record(self, failure: DriverFailure) -> Reconfiguration:
+        """Record in the lake that a driver failed: not everybody sees the run folder."""
         failures = self.drivers.history().contents.get(self.drivers.content(failure.version))
         is_open = failures is not None and failures.open
         return self.ledger.record_failure(failure, Outcome.CIRCUIT_OPEN if is_open else Outcome.FAILED)
 
-    def _stop(self, deployment: Deployment, live: Sequence[LiveDriver]) -> Step:
+    def _stop(self, deployment: Deployment, live: Sequence[LiveDriver]) -> StepResult:
         entry = next((e for e in self.ledger.open_entries() if e.generation is None), None)
         if live and entry is None:
             entry = self.ledger.begin(deployment, None, live[-1].arguments.version)
         self._end(live)
         if any(driver.alive() for driver in live):
-            return Step(() if entry is None else (entry,))  # it may still commit: not stopped until seen gone
+            return StepResult(() if entry is None else (entry,))  # it may still commit: not stopped until seen gone
         stopped = () if entry is None else (self.ledger.end(entry, Outcome.STOPPED),)
         self._close_interrupted(None)
-        return Step(stopped)
+        return StepResult(stopped)
 
-    def _keep(self, deployment: Deployment, current: LiveDriver, rest: Sequence[LiveDriver], content: str) -> Step:
+    def _keep(
+        self, deployment: Deployment, current: LiveDriver, rest: Sequence[LiveDriver], content: str
+    ) -> StepResult:
         """Leave a driver that is ready alone; bring one that is not through the rest of its hand-over."""
         entry = next((e for e in self.ledger.open_entries() if e.generation == current.generation), None)
         record = self.drivers.record(current.generation)
@@ -113,19 +115,19 @@ class AppReconciler:
         if was_steady(record, self.clock()):
             self.drivers.save(self.drivers.history().steady(content))
         self._end(rest)
-        return DONE if entry is None else Step((self._ready(entry),))
+        return DONE if entry is None else StepResult((self._ready(entry),))
 
-    def _end_hung(self, driver: LiveDriver, record: DriverRecord) -> Step:
+    def _end_hung(self, driver: LiveDriver, record: DriverRecord) -> StepResult:
         """Kill a driver whose work stands still, as its death from outside; a restart is due at once."""
         version = driver.arguments.version
         error = f"hung: nothing went on for {driver.still_s(record):.0f} s"
         history = self.drivers.history().died(self.drivers.content(version), version, self.clock())
         self.drivers.save(history.settle(driver.generation))
         self.hand_over.kill([driver])
-        failure = Failure(driver.generation, version, error)
-        return Step((self.ledger.record_failure(failure, Outcome.FAILED),), again=True)
+        failure = DriverFailure(driver.generation, version, error)
+        return StepResult((self.ledger.record_failure(failure, Outcome.FAILED),), again=True)
 
-    def _start(self, deployment: Deployment, wanted: AppDeployment, live: Sequence[LiveDriver]) -> Step:
+    def _start(self, deployment: Deployment, wanted: AppDeployment, live: Sequence[LiveDriver]) -> StepResult:
         self._end([d for d in live if self.drivers.starting(d)])
         serving = [d for d in live if d.alive()]
         number = generation.allot(self.drivers.folder, above=self.ledger.newest_generation())
@@ -142,21 +144,21 @@ class AppReconciler:
         return self._finish(entry, driver, serving)
 
     def _behind_lock(self, serving: Sequence[LiveDriver]) -> bool:
-        """Say whether a successor would have to wait for those that serve: a lost run folder has lost their lock."""
+        """Return whether a successor would have to wait for those that serve: a lost run folder has lost their lock."""
         pids = holders(self.drivers.folder)
         return all(any(process.pid in pids for process in driver.processes) for driver in serving)
 
-    def _finish(self, entry: Reconfiguration, driver: LiveDriver, rest: Sequence[LiveDriver]) -> Step:
+    def _finish(self, entry: Reconfiguration, driver: LiveDriver, rest: Sequence[LiveDriver]) -> StepResult:
         """Bring a started driver to ready, past its predecessors."""
         wait = self.hand_over.await_gate(driver)
         if wait.reached:
             self._end(rest)
             wait = self.hand_over.await_ready(driver)
         if wait.pending:
-            return Step((entry,))
+            return StepResult((entry,))
         if wait.error is not None:
             return self._failed(entry, wait.error, driver)
-        return Step((self._ready(entry),))
+        return StepResult((self._ready(entry),))
 
     def _ready(self, entry: Reconfiguration) -> Reconfiguration:
         number = entry.generation or 0
@@ -165,7 +167,7 @@ class AppReconciler:
         self.drivers.prune()
         return self.ledger.end(entry, Outcome.READY, downtime_s=gap_s)
 
-    def _failed(self, entry: Reconfiguration, error: str, driver: LiveDriver | None = None) -> Step:
+    def _failed(self, entry: Reconfiguration, error: str, driver: LiveDriver | None = None) -> StepResult:
         """Count a failure, then end its driver: killed in between, the next call knows that it is not wanted."""
         version, number = entry.to_version or 0, entry.generation or 0
         record = self.drivers.record(number)
@@ -180,10 +182,10 @@ class AppReconciler:
             self.hand_over.kill([driver])
         outcome = Outcome.FAILED if self._former_version(content) is None else Outcome.ROLLED_BACK
         outcome = Outcome.CIRCUIT_OPEN if history.contents[content].open else outcome
-        return Step((self.ledger.end(entry, outcome, error),), again=True)
+        return StepResult((self.ledger.end(entry, outcome, error),), again=True)
 
     def _roll_back(self, deployment: Deployment, content: str) -> bool:
-        """Commit the last ready content as a new version if this version failed, and say whether it was done."""
+        """Commit the last ready content as a new version if this version failed, and return whether it was done."""
         failures = self.drivers.history().contents.get(content)
         if failures is None or failures.version != deployment.version or not failures.failures:
             return False
@@ -202,7 +204,7 @@ class AppReconciler:
         return True
 
     def _is_roll_back(self, version: int) -> bool:
-        """Say whether a version is a roll-back of ours: where it fails too, it was not the new content's doing."""
+        """Return whether a version is a roll-back of ours: where it fails too, it was not the new content's doing."""
         deployment = self.drivers.deployments.get(self.drivers.pipeline, version)
         return deployment is not None and deployment.author == AUTHOR
 

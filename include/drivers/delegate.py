@@ -1,6 +1,6 @@
 """Reconciling by a runner: it owns the drivers, everyone else writes Deployments and waits for it.
 
-Drivers must not die with the container of whoever decided; so where a runner is at work, only it starts and stops them.
+Drivers must not die with the container that decided; so where a runner is at work, only it starts and stops them.
 It writes the version that it has reconciled into the run folder, which both sides share.
 """
 
@@ -96,11 +96,11 @@ class DelegatedReconciler:
         return tuple(self._tables.reconfigurations.recent(self._spec.name, since=began))
 
     def running(self) -> bool:
-        """Say whether a driver of the pipeline is alive, by the runner's status."""
+        """Return whether a driver of the pipeline is alive, by the runner's status."""
         return bool(read_status(self._run_dir, self._spec.name).get("running"))
 
     def problem(self) -> str | None:
-        """Say what is wanted and does not run, and why, by the runner's status; None if all is well."""
+        """Return what is wanted and does not run, and why, by the runner's status; None if all is well."""
         return read_status(self._run_dir, self._spec.name).get("problem")
 
     def status(self) -> tuple[DriverRecord, ...]:

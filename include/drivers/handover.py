@@ -112,7 +112,7 @@ class HandOver:
 
 
 def is_ready(record: DriverRecord) -> bool:
-    """Say whether a driver has been ready; a script that ran to its end by itself was."""
+    """Return whether a driver has been ready; a script that ran to its end by itself was."""
     return record.ready_at is not None or record.state is DriverState.COMPLETED
 
 

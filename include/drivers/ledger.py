@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import datetime
 
-from include.drivers.app_drivers import Failure
+from include.drivers.app_drivers import DriverFailure
 from include.lake.control_tables import ControlTables
 from include.model.decision import Outcome, Reconfiguration
 from include.model.deployment import Deployment
@@ -50,7 +50,7 @@ class Ledger:
         """Record how an entry ended and return it."""
         return self._record(replace(entry, ended=self.clock(), outcome=outcome, error=error, downtime_s=downtime_s))
 
-    def record_failure(self, failure: Failure, outcome: Outcome) -> Reconfiguration:
+    def record_failure(self, failure: DriverFailure, outcome: Outcome) -> Reconfiguration:
         """Record that a driver which ran failed by itself, or was ended because it hung, and return the entry."""
         entry = self._entry(None, failure.version, failure.version, failure.generation)
         return self._record(replace(entry, ended=entry.started, outcome=outcome, error=failure.error))

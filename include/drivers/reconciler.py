@@ -83,11 +83,11 @@ class Reconciler:
             raise MillraceError("run folder", str(folder), "a writable folder with free space", str(error)) from error
 
     def running(self) -> bool:
-        """Say whether a driver of the pipeline is alive."""
+        """Return whether a driver of the pipeline is alive."""
         return bool(find(self._run_dir, self._spec.name))
 
     def problem(self) -> str | None:
-        """Say what is wanted and does not run, and why, or what runs on unwanted; None if all is well."""
+        """Return what is wanted and does not run, and why, or what runs on unwanted; None if all is well."""
         deployments = self._tables.deployments
         latest = deployments.latest(self._spec.name)
         return None if latest is None else problem(self._run_dir, latest, deployments, self._clock())

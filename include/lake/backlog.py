@@ -68,7 +68,7 @@ class DeltaSource:
     """Counts the rows of one source table; each commit of its log is read once.
 
     Rows that were deleted, rewritten (compaction) or masked later still count: they were appended once. So does a
-    commit that the query's ``skipChangeCommits`` leaves out: the log does not tell a query's options. A table whose
+    commit that the query's ``skipChangeCommits`` leaves out: the log does not have a query's options. A table whose
     first commits were cleaned from the log counts from the oldest snapshot that can still be read. Files without
     ``numRecords`` in their statistics make every count that includes them None.
 

@@ -18,11 +18,12 @@ TABLE = "control/decisions"
 MOST_EVALUATIONS = 100_000
 """More than two months of one a minute."""
 ID_TIME = "%Y%m%dT%H%M%S"
-_MEASURED = pc.field("cursor_version").is_valid() & pc.field("signals").is_valid()
 CLOCK_SET_BACK = timedelta(hours=1)
 """How far the clock may have been set back between a Decision and what is recorded under an id of its time."""
 LAST_TRIED = 3
 """Evaluations among which one is no dry run: several of these in a row are rare."""
+_EVALUATED = pc.field("cursor_version").is_valid()
+_MEASURED = _EVALUATED & pc.field("signals").is_valid()
 
 
 def new_decision_id(time: datetime, *what: str) -> str:
@@ -60,15 +61,15 @@ class DecisionStore:
             TABLE, None, 1, not_before=_not_before(decision_id), equal={"decision_id": decision_id},
             transaction=_transaction(decision_id),
         )  # fmt: skip
-        return next(iter(self._read(query)), None)
+        return self._newest(query)
 
     def last(self, pipeline: str) -> Decision | None:
         """Return a pipeline's newest Decision."""
-        return next(iter(self.recent(pipeline, 1)), None)
+        return self._newest(RowQuery(TABLE, pipeline, 1))
 
     def cursor(self, pipeline: str) -> Cursor:
         """Return where a pipeline's last evaluation stopped reading."""
-        last = next(iter(self._read(RowQuery(TABLE, pipeline, 1, where=pc.field("cursor_version").is_valid()))), None)
+        last = self._newest(RowQuery(TABLE, pipeline, 1, where=_EVALUATED))
         if last is None or last.cursor_version is None:
             return Cursor()
         return Cursor(last.cursor_version, last.cursor_until, last.cursor_table)
@@ -106,11 +107,14 @@ class DecisionStore:
 
     def last_evaluation(self, pipeline: str, until: datetime) -> Decision | None:
         """Return the newest evaluation of a pipeline up to a time (UTC) that measured something."""
-        return next(iter(self._read(RowQuery(TABLE, pipeline, 1, where=_MEASURED & (pc.field("time") <= until)))), None)
+        return self._newest(RowQuery(TABLE, pipeline, 1, where=_MEASURED & (pc.field("time") <= until)))
 
     def recent(self, pipeline: str | None = None, limit: int = 50) -> list[Decision]:
         """Return the newest Decisions, newest first, of one pipeline or of all."""
         return self._read(RowQuery(TABLE, pipeline, limit))
+
+    def _newest(self, query: RowQuery) -> Decision | None:
+        return next(iter(self._read(query)), None)
 
     def _read(self, query: RowQuery) -> list[Decision]:
         """Return Decisions, newest first."""
@@ -118,7 +122,7 @@ class DecisionStore:
 
 
 def _counts(decision: Decision) -> bool:
-    """Say whether an evaluation measured something and the next one goes on from it: a dry run is none."""
+    """Return whether an evaluation measured something and the next one goes on from it: a dry run is none."""
     return decision.signals is not None and decision.signals.telemetry_version == decision.cursor_version
 
 

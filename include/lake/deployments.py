@@ -89,7 +89,7 @@ class DeploymentStore:
         return SlotsInUse(raises, tuple(self.all_latest()))
 
     def attempts(self) -> Iterator[SlotsInUse]:
-        """Yield what to judge each of :data:`MOST_ATTEMPTS` attempts at a commit by, read anew."""
+        """Yield what to judge each of :data:`MOST_ATTEMPTS` attempts at a commit by, read again each time."""
         for _ in range(MOST_ATTEMPTS):
             yield self.slots_in_use()
 
@@ -135,7 +135,7 @@ class DeploymentStore:
         return self.made_by(pipeline, decision_id)
 
     def is_settled(self, decision_id: str) -> bool:
-        """Say whether a Decision has become a version or was ruled out."""
+        """Return whether a Decision has become a version or was ruled out."""
         return self.lake.committed(TABLE, _decision(decision_id)) > 0
 
     def _one(self, where: str) -> Deployment | None:

@@ -1,4 +1,4 @@
-"""Data files of a Delta table, read one by one; those read last are kept, as they never change."""
+"""Data files of a Delta table; those read last stay in memory, as they never change."""
 
 from __future__ import annotations
 

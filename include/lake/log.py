@@ -1,7 +1,7 @@
-"""A Delta table's log, one commit at a time: what the newest version is and which files each commit brought.
+"""A Delta table's log, one commit at a time: the newest version, and what each commit added and removed.
 
-Opening a table through ``deltalake`` loads all of its files' names and statistics, whatever is asked. Here only the
-entries that are asked for are opened, so that the last half hour costs the same however long the table has grown.
+Opening a table through ``deltalake`` loads the names and statistics of all its files. Here only the entries that are
+asked for are opened, so that reading the last half hour costs the same however long the table has grown.
 """
 
 from __future__ import annotations
@@ -69,20 +69,20 @@ class AddedFile:
         return statistics if isinstance(statistics, dict) else {}
 
     def may_hold(self, pipeline: str) -> bool:
-        """Say whether rows of a pipeline can be in it."""
+        """Return whether rows of a pipeline can be in it."""
         if "pipeline" in self.partition:
             return self.partition["pipeline"] == pipeline
         return self.may_have("pipeline", pipeline)
 
     def may_have(self, column: str, text: str) -> bool:
-        """Say whether a column of text can have a value."""
+        """Return whether a column of text can have a value."""
         least, greatest = self.least.get(column), self.greatest.get(column)
         if not isinstance(least, str) or not isinstance(greatest, str):
             return True
         return least <= text <= greatest
 
     def has_only(self, column: str, text: str) -> bool:
-        """Say whether the statistics show that all rows have one value in a column of text."""
+        """Return whether the statistics show that all rows have one value in a column of text."""
         if column in self.partition:
             return self.partition[column] == text
         nulls = (self._statistics.get("nullCount") or {}).get(column, 1)
@@ -195,7 +195,7 @@ class DeltaLog:
         return entries, [int(name[1]) for name in names if name[2] != "json"]
 
     def table_id(self) -> str | None:
-        """Return the id that a table keeps for life, another one if it was made anew; None without a table.
+        """Return the id that a table keeps for life, another one if it was recreated; None without a table.
 
         Raises:
             MillraceError: If the log cannot be read.
@@ -242,7 +242,7 @@ class DeltaLog:
 
 
 def _of_others(text: bytes, pipeline: str | None) -> bool:
-    """Say whether an entry names partitions of pipelines, and this one is not among them."""
+    """Return whether an entry names partitions of pipelines, and this one is not among them."""
     if pipeline is None or b'"pipeline":"' not in text:
         return False
     return f'"pipeline":{json.dumps(pipeline)}'.encode() not in text

@@ -45,14 +45,14 @@ CLOCK_MARGIN = timedelta(minutes=10)
 """How far the clocks of those who commit may differ."""
 
 TRUNCATION = timedelta(milliseconds=1)
-"""Statistics tell times in whole milliseconds."""
+"""Statistics have times in whole milliseconds."""
 
 _NEVER = datetime.max.replace(tzinfo=UTC)
 READ_ERRORS = (OSError, pa.ArrowException, KeyError)
 
 
 @dataclass(frozen=True)
-class Recent:
+class RecentRows:
     """The newest rows of a table.
 
     Attributes:
@@ -60,7 +60,7 @@ class Recent:
         whole: True if there are no more: none was left out for its number or its distance.
         unreadable: Files that could not be read, relative to the lake, newest first.
         by_version: False if the newest version's files were read: rows of commits out of the range are among them, as
-            files do not tell when their rows were committed.
+            files do not say when their rows were committed.
     """
 
     rows: pa.Table
@@ -101,7 +101,7 @@ class RowQuery:
         return self.after >= 0 or self.not_before is not None
 
     def may_be_in(self, file: AddedFile) -> bool:
-        """Say whether a file can have such rows, by its partition and statistics; times apart."""
+        """Return whether a file can have such rows, by its partition and statistics; times apart."""
         if self.pipeline is not None and not file.may_hold(self.pipeline):
             return False
         return all(file.may_have(column, text) for column, text in self.equal.items())
@@ -158,17 +158,17 @@ class _Reading:
         times = pa.chunked_array([piece["time"] for piece in self.pieces]).sort(order="descending")
         return times[self.query.limit - 1].as_py() - TRUNCATION  # type: ignore[no-any-return]
 
-    def result(self) -> Recent:
+    def result(self) -> RecentRows:
         """Return what was read."""
         if not self.pieces:
-            return Recent(pa.table({}), self.whole, tuple(self.unreadable), self.by_version)
+            return RecentRows(pa.table({}), self.whole, tuple(self.unreadable), self.by_version)
         rows = pa.concat_tables(reversed(self.pieces), promote_options="permissive")
         whole = self.whole and self.count <= self.query.limit
         newest = rows.slice(max(0, len(rows) - self.query.limit))
-        return Recent(newest, whole, tuple(self.unreadable), self.by_version)
+        return RecentRows(newest, whole, tuple(self.unreadable), self.by_version)
 
 
-def read_recent(lake: Lake, query: RowQuery) -> Recent:
+def read_recent(lake: Lake, query: RowQuery) -> RecentRows:
     """Return the newest rows of a growing table.
 
     Args:
@@ -180,7 +180,7 @@ def read_recent(lake: Lake, query: RowQuery) -> Recent:
     """
     newest = lake.version(query.table)
     if newest < 0 or _has_no_rows(lake, query):
-        return Recent(pa.table({}), True)
+        return RecentRows(pa.table({}), True)
     reading = _Reading(lake, query)
     try:
         _walk(reading, newest)
@@ -191,7 +191,7 @@ def read_recent(lake: Lake, query: RowQuery) -> Recent:
 
 
 def _has_no_rows(lake: Lake, query: RowQuery) -> bool:
-    """Say whether the folder alone shows that the pipeline has no rows: a table by pipelines, and none of its own."""
+    """Return whether the folder shows that the pipeline has no rows: a table by pipelines without a part for it."""
     folder = lake.path(query.table)
     if query.pipeline is None or (folder / f"pipeline={query.pipeline}").exists():
         return False
@@ -265,7 +265,7 @@ class _AgeLimit:
         return self._old_files >= OLD_FILES
 
     def excludes(self, commit: Commit) -> bool:
-        """Say whether a commit is too old to bring rows that are needed.
+        """Return whether a commit is too old to bring rows that are needed.
 
         Only where the committers' clock is the one that the bound comes from can that be said: some commit is near it.
         """
@@ -276,7 +276,7 @@ class _AgeLimit:
         return self._newest >= oldest and commit.time < oldest
 
     def is_old(self, file: AddedFile) -> bool:
-        """Say whether a file has only old rows by its statistics."""
+        """Return whether a file has only old rows by its statistics."""
         time = file.newest_time
         if self._not_before is None or time is None:
             return False

@@ -1,6 +1,6 @@
 """The lake's tables: columns with type, unit and meaning, partitioning, and who writes and reads them.
 
-``python -m include.lake.schemas`` writes docs/tables.md anew after a change.
+``python -m include.lake.schemas`` writes docs/tables.md after a change.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Read what was committed to a table after a version, whatever times its rows claim."""
+"""Read what was committed to a table after a version, whatever the times of its rows."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from deltalake import Schema
 
-from include.lake.recent import Recent, RowQuery, read_recent
+from include.lake.recent import RecentRows, RowQuery, read_recent
 from include.lake.schemas import TABLES, TIME
 from include.lake.store import Lake
 
@@ -62,7 +62,7 @@ def read_since(lake: Lake, table: str, pipeline: str, version: int, before_rows:
     """
     newest = lake.version(table)
     new = read_recent(lake, RowQuery(table, pipeline, CATCH_UP_ROWS, after=version))
-    before = Recent(pa.table({}), True)
+    before = RecentRows(pa.table({}), True)
     if new.whole and version >= 0:
         before = _before(lake, RowQuery(table, pipeline, before_rows, through=version), new.rows)
     unreadable = (*new.unreadable, *before.unreadable)
@@ -70,12 +70,12 @@ def read_since(lake: Lake, table: str, pipeline: str, version: int, before_rows:
     return NewRows(newest, new.rows, before.rows, _columns_of(new.rows, before.rows), whole, unreadable)
 
 
-def _before(lake: Lake, query: RowQuery, new: pa.Table) -> Recent:
+def _before(lake: Lake, query: RowQuery, new: pa.Table) -> RecentRows:
     """Return the rows that new ones are compared with; where none is near, the last one however old it is."""
     begin = _least_time(new)
     if begin is None:
         return read_recent(lake, replace(query, limit=1))
-    before = Recent(pa.table({}), True)
+    before = RecentRows(pa.table({}), True)
     for attempt in (replace(query, not_before=begin - NEAR), replace(query, limit=1), query):
         before = read_recent(lake, attempt)
         if not before.by_version and len(before.rows):

@@ -108,7 +108,7 @@ def split(rows: pa.Table, parts: int) -> list[pa.Table]:
 
 
 def is_table(path: str | Path) -> bool:
-    """Say whether a Delta table is there; one whose first commit is still being written is not yet."""
+    """Return whether a Delta table is there; one whose first commit is still being written is not yet."""
     return bool(DeltaTable.is_deltatable(str(path)))
 
 

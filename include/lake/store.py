@@ -60,7 +60,7 @@ class Lake:
         return self.root / table
 
     def exists(self, table: str) -> bool:
-        """Say whether ``table`` has been created."""
+        """Return whether ``table`` has been created."""
         return bool(DeltaTable.is_deltatable(str(self.path(table))))
 
     def log(self, table: str) -> DeltaLog:
@@ -160,7 +160,7 @@ class Lake:
         """Return a table's handle at its newest version, None if it does not exist."""
         path, handle = str(self.path(table)), self._handles.get(table)
         try:
-            # without its version the table was made anew: a kept handle would go on with files that are gone
+            # without its version the table was recreated: a kept handle would go on with files that are gone
             if handle is not None and self._log_file(table, handle.version()).exists():
                 handle.update_incremental()
                 return handle
@@ -213,17 +213,17 @@ def append_rows(handle: DeltaTable, rows: pa.Table, transactions: Sequence[Trans
 
 
 def is_conflict(error: Exception) -> bool:
-    """Say whether a commit failed because another writer committed one of its application transactions."""
+    """Return whether a commit failed because another writer committed one of its application transactions."""
     return isinstance(error, CommitFailedError) and "oncurrent transaction" in str(error)
 
 
 def is_stale(error: Exception) -> bool:
-    """Say whether a commit failed because the table was given other columns or partitions: a fresh handle can do it."""
+    """Return whether a commit failed as the table has other columns or partitions now: a fresh handle can do it."""
     return isinstance(error, CommitFailedError) and "etadata changed" in str(error)
 
 
 def _committed(handle: DeltaTable, transactions: Mapping[str, int]) -> bool:
-    """Say whether any of some transactions was committed with its number or a higher one."""
+    """Return whether any of some transactions was committed with its number or a higher one."""
     last = ((handle.transaction_version(app_id), number) for app_id, number in transactions.items())
     return any(committed is not None and committed >= number for committed, number in last)
 

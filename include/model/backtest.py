@@ -62,7 +62,7 @@ class ReplayedLook:
         return self.recorded.decided == self.replayed.decided
 
     def under_provisioned(self, course: Course) -> bool:
-        """Say whether more arrived than a course's slots sustain."""
+        """Return whether more arrived than a course's slots sustain."""
         arrival, ability = self.arrival_rows_per_s, course.ability_rows_per_s
         return arrival is not None and ability is not None and arrival > ability
 

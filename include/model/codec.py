@@ -16,7 +16,7 @@ from enum import Enum
 from functools import cache
 from typing import Any, TypeVar, cast
 
-from pydantic import TypeAdapter
+from pydantic import TypeAdapter, ValidationError
 from pydantic_core import SchemaValidator, core_schema
 
 T = TypeVar("T")
@@ -50,20 +50,30 @@ def from_plain(kind: type[T], value: Any) -> T:
     """Return what ``to_plain`` made of a ``kind``.
 
     Raises:
-        ValueError: If it is none; it says which key is wrong.
+        ValueError: If it is none: the keys that are wrong, and why.
     """
-    read: T = _validator(cast(Any, kind)).validate_python(value)
-    return read
+    try:
+        return cast(T, _validator(cast(Any, kind)).validate_python(value))
+    except ValidationError as error:
+        raise _unfit(kind, error) from None
 
 
 def from_json(kind: type[T], text: str | bytes) -> T:
     """Return what ``to_json`` made of a ``kind``.
 
     Raises:
-        ValueError: If it is none; it says which key is wrong.
+        ValueError: If it is none: the keys that are wrong, and why.
     """
-    read: T = _validator(cast(Any, kind)).validate_json(text)
-    return read
+    try:
+        return cast(T, _validator(cast(Any, kind)).validate_json(text))
+    except ValidationError as error:
+        raise _unfit(kind, error) from None
+
+
+def _unfit(kind: Any, error: ValidationError) -> ValueError:
+    problems = error.errors(include_url=False, include_context=False, include_input=False)
+    reasons = (f"{'.'.join(map(str, problem['loc'])) or 'value'}: {problem['msg']}" for problem in problems)
+    return ValueError(f"no {getattr(kind, '__name__', kind)}: {'; '.join(reasons)}")
 
 
 @cache

@@ -53,8 +53,8 @@ class Proposal:
         curve: The model's curve for pictures and replay: columns of equal length by name, for example
             ``parallelism``, ``mean``, ``low``, ``high`` (rows a second); empty without a model.
         training: Points the model was fitted on: columns ``parallelism``, ``processing_ability``.
-        placement: Where the key groups are to sit; None for "as they do", and from whoever places none.
-        admission: Where the input streams are to enter; None from whoever admits none, and without news of them.
+        placement: Where the key groups are to sit; None for "as they do", and from optimizers that place none.
+        admission: Where the input streams are to enter; None without news of them, and from optimizers that admit none.
     """
 
     optimizer: str

@@ -23,7 +23,7 @@ class NotReady(Exception):  # noqa: N818 - an outcome, not an error: "try again 
 
 
 class Conflict(Exception):  # noqa: N818 - an outcome: somebody else was first
-    """Another writer made this version first; read again and decide anew."""
+    """Another writer made this version first; read and decide again."""
 
 
 class Settled(Exception):  # noqa: N818 - an outcome: there is nothing left to do

@@ -57,7 +57,7 @@ class Plant(Protocol):
         ...
 
     def apply(self, target: Deployment) -> tuple[Reconfiguration, ...]:
-        """Make the plant run ``target`` and say what happened, one entry an app that differed."""
+        """Make the plant run ``target`` and return what happened, one entry for each app that differed."""
         ...
 
 

@@ -34,7 +34,7 @@ STREAM_JOIN = Path(__file__).resolve().parents[2] / "jobs" / "stream_join.py"
 
 
 class Mode(StrEnum):
-    """How far a decision goes by itself."""
+    """How far a decision goes without a person."""
 
     ADVISE = "advise"
     APPROVE = "approve"

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import argparse
 import contextlib
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
-from typing import NoReturn
 
+from include.model.codec import from_plain
 from include.model.errors import MillraceError
 
 ENTRY_POINT = "run_script.py"
@@ -53,21 +52,16 @@ class DriverArguments:
 
     def argv(self) -> list[str]:
         """Return the arguments as they follow ``run_script.py``."""
-        return [
-            "--pipeline", self.pipeline,
-            "--app", self.app,
-            "--generation", str(self.generation),
-            "--version", str(self.version),
-            "--slots", str(self.slots),
-            "--epoch", str(self.epoch),
-            "--run-dir", str(self.run_dir),
-            "--lake", str(self.lake),
-            "--period", repr(self.period_s),
-            "--ready-deadline", repr(self.ready_deadline_s),
-            "--stop-deadline", repr(self.stop_deadline_s),
-            "--batch-deadline", repr(self.batch_deadline_s),
-            SEPARATOR, str(self.script), *self.args,
-        ]  # fmt: skip
+        options = [word for option, name in OPTIONS.items() for word in (option, str(getattr(self, name)))]
+        return [*options, SEPARATOR, str(self.script), *self.args]
+
+
+OPTIONS = {
+    f"--{field.name.removesuffix('_s').replace('_', '-')}": field.name
+    for field in fields(DriverArguments)
+    if field.name not in ("script", "args")
+}
+"""Fields of :class:`DriverArguments` by the options that pass them: ``--ready-deadline`` for ``ready_deadline_s``."""
 
 
 def parse(argv: Sequence[str]) -> DriverArguments:
@@ -76,11 +70,20 @@ def parse(argv: Sequence[str]) -> DriverArguments:
     Raises:
         MillraceError: If an option is missing, unknown or of the wrong type, or the script is missing.
     """
-    own, user = _split(argv)
-    options = _parser().parse_args(own)
+    at = list(argv).index(SEPARATOR) if SEPARATOR in argv else len(argv)
+    own, user = argv[:at], argv[at + 1 :]
+    unknown = [option for option in own[::2] if option not in OPTIONS]
+    if unknown or len(own) % 2:
+        usage = " ".join(f"{option} {name.upper()}" for option, name in OPTIONS.items())
+        raise MillraceError(ENTRY_POINT, " ".join(unknown or own), usage, "Mend the command line.")
     if not user:
         raise MillraceError(ENTRY_POINT, " ".join(argv), "OPTIONS -- SCRIPT ARG...", "Name a script after `--`.")
-    return DriverArguments(**vars(options), script=Path(user[0]), args=tuple(user[1:]))
+    values = {OPTIONS[option]: value for option, value in zip(own[::2], own[1::2], strict=True)}
+    try:
+        options = from_plain(DriverArguments, {**values, "script": Path(user[0])})
+    except ValueError as error:
+        raise MillraceError(ENTRY_POINT, " ".join(own), str(error), "Mend the command line.") from None
+    return replace(options, args=tuple(user[1:]))
 
 
 def recognise(command_line: Sequence[str]) -> DriverArguments | None:
@@ -91,29 +94,3 @@ def recognise(command_line: Sequence[str]) -> DriverArguments | None:
     with contextlib.suppress(MillraceError):  # something of the same name that is none of ours
         return parse(command_line[at + 1 :])
     return None
-
-
-class _Parser(argparse.ArgumentParser):
-    def error(self, message: str) -> NoReturn:
-        raise MillraceError(ENTRY_POINT, message, self.format_usage().strip(), "Mend the command line.")
-
-
-def _parser() -> argparse.ArgumentParser:
-    parser = _Parser(prog=ENTRY_POINT, add_help=False, allow_abbrev=False)
-    for name in ("pipeline", "app"):
-        parser.add_argument(f"--{name}", required=True)
-    for name in ("generation", "version", "slots"):
-        parser.add_argument(f"--{name}", type=int, required=True)
-    parser.add_argument("--epoch", type=int, default=0)
-    parser.add_argument("--run-dir", type=Path, required=True)
-    parser.add_argument("--lake", type=Path, required=True)
-    parser.add_argument("--period", dest="period_s", type=float, default=60.0)
-    parser.add_argument("--ready-deadline", dest="ready_deadline_s", type=float, default=120.0)
-    parser.add_argument("--stop-deadline", dest="stop_deadline_s", type=float, default=60.0)
-    parser.add_argument("--batch-deadline", dest="batch_deadline_s", type=float, default=3600.0)
-    return parser
-
-
-def _split(argv: Sequence[str]) -> tuple[list[str], list[str]]:
-    at = list(argv).index(SEPARATOR) if SEPARATOR in argv else len(argv)
-    return list(argv[:at]), list(argv[at + 1 :])

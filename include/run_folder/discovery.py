@@ -35,7 +35,7 @@ class LiveDriver:
         return self.arguments.generation
 
     def alive(self) -> bool:
-        """Say whether any of its processes still runs."""
+        """Return whether any of its processes still runs."""
         return any(p.alive() for p in self.processes)
 
     def still_s(self, record: DriverRecord | None) -> float:

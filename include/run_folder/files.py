@@ -1,4 +1,4 @@
-"""Small files that several processes read: each sees the old content or the new one whole, whoever is killed when."""
+"""Small files that several processes read: each sees the old content or the new one whole, even after a kill."""
 
 from __future__ import annotations
 

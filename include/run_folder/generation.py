@@ -1,4 +1,4 @@
-"""Start numbers of an app's drivers: they only go up, whoever asks and whenever it is killed."""
+"""Start numbers of an app's drivers: they only go up, even where their callers race or are killed."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def newest(folder: Path) -> int:
     """Return the highest number allotted so far, 0 before the first.
 
     Raises:
-        MillraceError: If the counter is not a number: starting anew from 1 would let a stale driver pass its fence.
+        MillraceError: If the counter is not a number: starting again from 1 would let a stale driver pass its fence.
     """
     path = folder / FILE
     try:

@@ -34,7 +34,7 @@ class AppLock:
         self._fd: int | None = None
 
     def try_acquire(self) -> bool:
-        """Take the lock if nobody else holds it and say whether it is held now."""
+        """Take the lock if nobody else holds it and return whether it is held now."""
         if self._fd is not None:
             return True
         fd = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)

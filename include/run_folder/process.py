@@ -57,7 +57,7 @@ class ProcessId:
         return None
 
     def alive(self) -> bool:
-        """Say whether this very process still runs."""
+        """Return whether this very process still runs."""
         return self.process() is not None
 
     def signal(self, number: signal.Signals) -> bool:
@@ -76,7 +76,7 @@ class ProcessId:
         return time.clock_gettime(time.CLOCK_BOOTTIME) - self.start_ticks / os.sysconf("SC_CLK_TCK")
 
     def precedes(self, pid: int) -> bool:
-        """Say whether a running process started no earlier than this one.
+        """Return whether a running process started no earlier than this one.
 
         Raises:
             psutil.NoSuchProcess: If it has ended.

@@ -8,7 +8,7 @@ import pyarrow.compute as pc
 import pytest
 from deltalake import DeltaTable
 
-from include.lake.recent import COMMITS_OF_ROWS, Recent, RowQuery, read_recent
+from include.lake.recent import COMMITS_OF_ROWS, RecentRows, RowQuery, read_recent
 from include.lake.schemas import TABLES
 from include.lake.since import CATCH_UP_ROWS, read_since, read_span
 from include.lake.store import CONFIGURATION, Lake
@@ -45,7 +45,7 @@ def fill(lake: Lake, count: int, first: int = 0) -> None:
         lake.append(TABLE, [row(number, "ab"[number % 2])])
 
 
-def numbers(found: Recent) -> list[int]:
+def numbers(found: RecentRows) -> list[int]:
     return found.rows["generation"].to_pylist() if len(found.rows) else []
 
 

@@ -90,7 +90,7 @@ def test_json_when_a_number_was_not_finite_then_is_read_as_none() -> None:
 
 @pytest.mark.parametrize("text", ["{", "[]", '{"guard": "bounds"}', '{"guard": "bounds", "passed": "perhaps"}'])
 def test_json_when_it_is_no_contract_then_is_a_value_error(text: str) -> None:
-    with pytest.raises(ValueError):
+    with pytest.raises(ValueError, match=r"^no GuardOutcome: "):
         from_json(GuardOutcome, text)
 
 

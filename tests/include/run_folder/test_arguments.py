@@ -22,6 +22,17 @@ def test_arguments_come_back_as_they_were_passed(words: list[str]) -> None:
     assert recognise(["java", "-cp", "x", "/repo/jobs/run_script.py", *given_.argv()]) == given_
 
 
+def test_arguments_of_a_release_without_batch_deadline_are_parsed() -> None:
+    argv = ARGUMENTS.argv()
+    at = argv.index("--batch-deadline")
+    assert parse([*argv[:at], *argv[at + 2 :]]) == ARGUMENTS
+
+
+def test_script_arguments_may_hold_bytes_that_are_no_text() -> None:
+    odd = DriverArguments(**{**vars(ARGUMENTS), "args": (b"\xff".decode(errors="surrogateescape"),)})
+    assert parse(odd.argv()) == odd
+
+
 @given(WORDS)
 def test_recognise_when_it_is_another_program_then_is_none(words: list[str]) -> None:
     assert recognise(["vim", "run_script.py", *(w for w in words if w != "--generation")]) is None
