@@ -23,20 +23,20 @@ from benchmarks.control_lake import TUNER, build, names, spec
 from benchmarks.record import Record, median
 from benchmarks.targets import Target, judged
 from include.control.collect import collect
+from include.control.guard_context import read_guard_context
 from include.control.loop import ControlLoop
 from include.control.quality import DataDocs, QualityGate
 from include.control.spark_plant import SparkPlant
 from include.lake.control_tables import ControlTables
 from include.lake.decisions import DecisionStore, new_decision_id
-from include.lake.deployments import DeploymentStore
 from include.lake.maintain import maintain
 from include.lake.memories import MemoryStore
 from include.lake.observations import ObservationStore
-from include.lake.reconfigurations import ReconfigurationStore
 from include.lake.schemas import TABLES
 from include.lake.store import Lake
 from include.model.decision import Reconfiguration
 from include.model.signals import Observation
+from include.model.spec import PipelineSpec
 from include.reporting.tracker import MlflowTracker
 
 PIPELINES, QUICK_PIPELINES = (1, 5, 20), (1, 5)
@@ -117,15 +117,17 @@ def _evaluated(root: Path, now: datetime) -> Mapping[str, float]:
         "cursor": cursor_s,
         "signals: telemetry and observations": signals_s,
         "memory": memory_s,
-        "decisions, deployments, reconfigurations": _cpu(lambda: _circumstances(lake, name, now))[1],
+        "decisions, deployments, reconfigurations": _cpu(lambda: _decision_context(asked, ControlTables(lake), now))[1],
     }
 
 
-def _circumstances(lake: Lake, name: str, now: datetime) -> None:
-    DecisionStore(lake).get(new_decision_id(now, name))
-    DeploymentStore(lake).latest(name)
-    DeploymentStore(lake).all_latest()
-    ReconfigurationStore(lake).recent(name, 500, since=now - timedelta(hours=2))
+def _decision_context(asked: PipelineSpec, tables: ControlTables, now: datetime) -> None:
+    tables.decisions.get(new_decision_id(now, asked.name))
+    in_use = tables.deployments.slots_in_use()
+    current = in_use.latest(asked.name)
+    if current is None:
+        raise RuntimeError("the lake has no Deployment")
+    read_guard_context(asked, tables, current, now, in_use.others(asked.name))
 
 
 def _loop(root: Path, now: datetime) -> ControlLoop:

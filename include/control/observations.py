@@ -38,10 +38,6 @@ def known_observations(tables: ControlTables, pipeline: str) -> tuple[Observatio
     """Return the most recent points of every (operator, p), oldest first, as ``control/observations`` has them.
 
     The last evaluation was given those before it, and measured its own: reading it is reading them all.
-
-    Args:
-        tables: The control tables.
-        pipeline: Whose.
     """
     last = tables.decisions.last_measured(pipeline)
     if last is None or last.signals is None:

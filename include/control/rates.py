@@ -102,9 +102,6 @@ def batch_rows_limit(history: History) -> int | None:
 
     A batch that is not limited takes all that waits: what is left when it ends has come meanwhile. A limited one leaves
     more. Limits are set in files or bytes, so the rows of the newest few full batches are averaged.
-
-    Args:
-        history: The app's telemetry.
     """
     full = []
     for a, b in pairwise(history.batches):
@@ -122,10 +119,6 @@ def restart_lag_rows(history: History, changes: Sequence[Reconfiguration]) -> in
 
     What arrived between the predecessor's last batch and the successor's first one, as far as the backlog has stayed
     above what it was before: once drained it never comes back, later backlog has other causes.
-
-    Args:
-        history: The app's telemetry.
-        changes: Its Reconfigurations.
     """
     ours = [c for c in changes if c.generation is not None and c.generation <= history.newest.generation]
     if not ours:

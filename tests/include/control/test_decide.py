@@ -1,0 +1,136 @@
+"""A Decision from values alone: no table, no clock."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from include.control.decide import DecisionContext, Question, action_of, decide
+from include.control.evaluation import NO_REQUEST, EvaluationInput, GateResult, Hold, Request
+from include.control.guard_context import GuardContext, guard_context
+from include.model.decision import Action, Decision, Outcome, Reconfiguration
+from include.model.deployment import Deployment
+from include.model.protocols import Cursor
+from include.model.signals import AppSignals, Bounds, Capacity, Objective, Signals
+from include.model.spec import Mode
+from tests.include.control.world import NAME, NOON, Proportional, spec
+
+SOUND, BAD = GateResult(True), GateResult(False, sentence="rows_in is -7")
+APP = AppSignals(NAME, 2, 2, False, 800.0, 400.0, 1200, 20.0, 10, 8, 0.9, 0.5, 0.8, Capacity(2, 0.4, 480.0, 5.0, 20))
+SIGNALS = Signals(
+    NAME, NOON - timedelta(minutes=1), NOON, 7, 1, 0, (APP,), objective=Objective(), bounds=Bounds(1, 8)
+)  # fmt: skip
+
+
+def deployment(version: int = 1, running: bool = True) -> Deployment:
+    first = spec().first_deployment()
+    app = replace(first.apps[NAME], slots=2)
+    return replace(first, version=version, running=running, apps={NAME: app})
+
+
+def guards(current: Deployment, history: tuple[Reconfiguration, ...] = (), **changes: Any) -> GuardContext:
+    return guard_context(spec(**changes), current, NOON, history, {}, {}, ())
+
+
+def context(current: Deployment | None = None, **changes: Any) -> DecisionContext:
+    plain: dict[str, Any] = {
+        "spec": spec(), "decision_id": "d", "now": NOON, "action": Action.APPLY, "owners": spec().field_owners,
+        "optimizers": {"flow": Proportional("flow")}, "guards": guards(current or deployment()),
+    }  # fmt: skip
+    return DecisionContext(**{**plain, **changes})
+
+
+def observation(**changes: Any) -> EvaluationInput:
+    plain: dict[str, Any] = {
+        "signals": SIGNALS,
+        "gate": SOUND,
+        "since": Cursor(),
+        "time": NOON,
+        "until": Cursor(7, NOON),
+    }
+    return EvaluationInput(NAME, **{**plain, **changes})
+
+
+def decided(observed: EvaluationInput, given: DecisionContext) -> Decision:
+    return decide(observed, given)[0]
+
+
+def test_decision_is_the_same_for_the_same_values() -> None:
+    first, memories = decide(observation(), context())
+    assert (first.action, first.reason_code, memories) == (Action.APPLY, "under_provisioned", {"flow": {"looks": 1}})
+    assert decide(observation(), context()) == (first, memories)
+    assert first.target is not None and first.target.apps[NAME].slots == 4
+    assert [outcome.guard for outcome in first.guards][:2] == ["data quality", "bounds"]
+
+
+@pytest.mark.parametrize(
+    ("observed", "given", "reason"),
+    [
+        (observation(), context(guards=None), "not_launched"),
+        (observation(), context(deployment(running=False)), "stopped"),
+        (observation(hold=Hold("collect_failed", "no"), gate=BAD), context(), "collect_failed"),
+        (observation(gate=BAD), context(), "data_quality"),
+        (observation(signals=None), context(), "no_signals"),
+        (observation(), context(deployment(2)), "not_running_yet"),
+    ],
+)
+def test_hold_comes_before_any_optimizer_is_asked(
+    observed: EvaluationInput, given: DecisionContext, reason: str
+) -> None:
+    decision, memories = decide(observed, given)
+    assert (decision.action, decision.reason_code, decision.proposals, memories) == (Action.HOLD, reason, (), {})
+    assert [o.guard for o in decision.guards if not o.passed] == ([] if observed.gate.passed else ["data quality"])
+
+
+def test_signals_of_the_same_apps_under_another_number_decide() -> None:
+    assert decided(observation(), context(deployment(2), ran=deployment(1))).action is Action.APPLY
+
+
+def test_forced_change_needs_no_telemetry_and_remembers_nothing() -> None:
+    request = Request(forced_slots=5, requested_by="ada")
+    decision, memories = decide(observation(signals=None, gate=BAD), context(request=request))
+    assert decision.action is Action.APPLY and decision.target is not None and memories == {}
+    assert (decision.target.apps[NAME].slots, decision.target.author) == (5, "ada")
+
+
+def test_veto_names_its_guard_and_has_no_target() -> None:
+    ended = Reconfiguration(NAME, NAME, None, "T2", None, 1, 1, NOON, NOON, None, Outcome.READY)
+    decision = decided(observation(), context(guards=guards(deployment(), (ended,))))
+    assert (decision.action, decision.reason_code, decision.target) == (Action.VETO, "cool_down", None)
+
+
+def test_question_that_waits_is_not_asked_again() -> None:
+    given = context(action=Action.AWAIT)
+    asked = decided(observation(), given)
+    assert asked.action is Action.AWAIT
+    again = decided(observation(), replace(given, questions=(Question(asked, None),)))
+    assert (again.action, again.reason_code) == (Action.HOLD, "awaiting_approval")
+    expired = Question(asked, replace(asked, action=Action.VETO, reason_code="expired"))
+    assert decided(observation(), replace(given, questions=(expired,))).action is Action.AWAIT
+    moved = context(deployment(2), action=Action.AWAIT, ran=deployment(1), questions=(Question(asked, None),))
+    assert decided(observation(), moved).action is Action.AWAIT
+
+
+def test_content_that_a_person_refused_is_not_asked_again() -> None:
+    given = context(action=Action.AWAIT)
+    asked = decided(observation(), given)
+    refused = Question(asked, replace(asked, action=Action.VETO, reason_code="rejected", sentence="ada said no"))
+    again = decided(observation(), replace(given, questions=(refused,)))
+    assert (again.action, again.reason_code) == (Action.HOLD, "rejected") and "ada said no" in again.sentence
+
+
+@pytest.mark.parametrize(
+    ("mode", "request_", "action"),
+    [
+        (Mode.ADVISE, NO_REQUEST, Action.ADVISE),
+        (Mode.APPROVE, NO_REQUEST, Action.AWAIT),
+        (Mode.AUTO, NO_REQUEST, Action.APPLY),
+        (Mode.ADVISE, Request(forced_slots=3), Action.APPLY),
+        (Mode.AUTO, Request(forced_slots=3, dry_run=True), Action.ADVISE),
+    ],
+)
+def test_action_follows_mode_and_request(mode: Mode, request_: Request, action: Action) -> None:
+    assert action_of(mode, request_) is action
