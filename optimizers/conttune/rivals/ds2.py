@@ -70,8 +70,8 @@ class Ds2(Tuner[Ds2Options]):
     def tune(self, signals: Signals, job: Job, memory: AppMemory) -> Sizings:
         """Decide on one job."""
         by_producer = self.options.rates == "producer"
-        known = produced(job, self.options) if by_producer else consumed(job, self.options)
-        rates = {o.name: rate for o in job.sizable if (rate := known[o.id]) is not None and math.isfinite(rate)}
+        lambda_in = rates_by_producer(job, self.options) if by_producer else rates_by_consumer(job, self.options)
+        rates = {o.name: rate for o in job.sizable if (rate := lambda_in[o.id]) is not None and math.isfinite(rate)}
         step = LastStep.read(memory.get("step")) if self.options.stop_rule else None
         if step is not None and self._suffices(job, step, rates):
             return [hold_job(job, Reason.STEP_SUFFICED, signals.bounds)], memory
@@ -97,7 +97,7 @@ class Ds2(Tuner[Ds2Options]):
         return Choice(operator, target, rate, ability * now / at, ability * clamp(target, bounds) / at)
 
 
-def consumed(job: Job, options: Ds2Options) -> Rates:
+def rates_by_consumer(job: Job, options: Ds2Options) -> Rates:
     """Return lambda_in of every operator from rates counted where rows arrive."""
     if options.known_arrival_rate:
         return job.rates(job.ratios())
@@ -105,7 +105,7 @@ def consumed(job: Job, options: Ds2Options) -> Rates:
     return replace(job, operators=sources).rates(job.ratios())
 
 
-def produced(job: Job, options: Ds2Options) -> Rates:
+def rates_by_producer(job: Job, options: Ds2Options) -> Rates:
     """Return lambda_in of every operator from rates counted where rows are emitted."""
     taken: dict[str | None, float | None] = {}
     emitted: dict[str | None, float | None] = {}
