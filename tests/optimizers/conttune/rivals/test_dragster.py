@@ -28,12 +28,12 @@ def power(p: int) -> float:
 
 
 def tune(
-    p: int, rate: float, memory: Memory | None = None, looks: int = 30, **options: Any
+    p: int, rate: float, memory: Memory | None = None, evaluations: int = 30, **options: Any
 ) -> tuple[list[int], Memory]:
     """The levels that follow on each other at a rate, and what is remembered at the end."""
     tuner, kept, tried = create("dragster", options), memory or {}, [p]
     history: dict[int, float] = {}
-    for _ in range(looks):
+    for _ in range(evaluations):
         history[p] = power(p)
         app = app_signals(p, rate, capacity(p, power(p)))
         proposal, kept = tuner.propose(signals(app, observed(history), Bounds(1, 32)), deployment(p), kept)
@@ -51,7 +51,7 @@ def test_levels_at_a_steady_rate_reach_the_least_that_suffices(start: int, rate:
 
 
 def test_levels_explored_upward_stay_below_linear_scaling() -> None:
-    tried, _ = tune(4, 900.0, looks=1)
+    tried, _ = tune(4, 900.0, evaluations=1)
     assert 4 < tried[-1] < 900 / (power(4) / 4)
 
 

@@ -134,17 +134,17 @@ def test_operator_not_measured_stays_and_those_behind_it_are_reached() -> None:
 def test_stop_rule_keeps_scatter_from_moving_a_step() -> None:
     tuner = create("ds2", {"stop_rule": True})
 
-    def look(p: int, rate: float, ability: float, held: float = 0.0) -> Signals:
+    def evaluation(p: int, rate: float, ability: float, held: float = 0.0) -> Signals:
         return signals(app_signals(p, rate, capacity(p, ability), backpressured_ratio=held))
 
-    proposal, memory = tuner.propose(look(2, 500.0, 180.0), deployment(2), {})
+    proposal, memory = tuner.propose(evaluation(2, 500.0, 180.0), deployment(2), {})
     assert target(proposal, 2) == 6
     for rate, ability in ((500.0, 499.0), (540.0, 601.0)):
-        proposal, memory = tuner.propose(look(6, rate, ability), deployment(6), memory)
+        proposal, memory = tuner.propose(evaluation(6, rate, ability), deployment(6), memory)
         assert (target(proposal, 6), proposal.reason_code) == (6, "step_sufficed")
-    assert target(tuner.propose(look(6, 500.0, 499.0, held=0.2), deployment(6), memory)[0], 6) == 7
-    assert target(tuner.propose(look(6, 400.0, 500.0), deployment(6), memory)[0], 6) == 5
-    assert target(create("ds2", {}).propose(look(6, 500.0, 499.0), deployment(6), memory)[0], 6) == 7
+    assert target(tuner.propose(evaluation(6, 500.0, 499.0, held=0.2), deployment(6), memory)[0], 6) == 7
+    assert target(tuner.propose(evaluation(6, 400.0, 500.0), deployment(6), memory)[0], 6) == 5
+    assert target(create("ds2", {}).propose(evaluation(6, 500.0, 499.0), deployment(6), memory)[0], 6) == 7
 
 
 def test_app_when_it_is_one_operator_then_is_scaled_by_what_arrives() -> None:
