@@ -1,20 +1,17 @@
 from __future__ import annotations
 
 import json
-import math
 from typing import Any
 
 import numpy as np
 import pytest
 
 from include.model.decision import Memory
-from include.model.errors import MillraceError
 from include.model.signals import Bounds
 from optimizers.conformance.builders import app_signals, capacity, deployment, observed, signals, target
 from optimizers.conttune.rivals.dragster import (
     MAX_PRICE,
     MAX_RATES,
-    DragsterOptions,
     OperatorMemory,
     Point,
     confidence_bounds,
@@ -120,19 +117,3 @@ def test_sentence_when_a_level_is_aimed_at_then_tells_the_aim() -> None:
     proposal, _ = create("dragster", {}).propose(seen_now, deployment(4), memory)
     assert proposal.reason_code == "saddle_point"
     assert "may process 1,198 rows/s" in proposal.sentence  # 900 and a price of 0.5 (900 - 303) / 900
-
-
-@pytest.mark.parametrize(
-    ("name", "value", "allowed"),
-    [
-        ("beta", -1, r"a number in \[0, inf\)"),
-        ("step", math.inf, r"a number in \[0, inf\)"),
-        ("per_rate", 0, "true or false"),
-        ("decision_thr", "0.1", "a number in"),
-        ("alpha", 3, "beta, decision_thr"),
-    ],
-)
-def test_value_when_not_allowed_then_is_told_with_key_and_range(name: str, value: Any, allowed: str) -> None:
-    with pytest.raises(MillraceError, match=allowed) as told:
-        DragsterOptions.read({name: value})
-    assert told.value.key == f"tuner.options.{name}"

@@ -1,12 +1,10 @@
 from __future__ import annotations
 
-import math
 from typing import Any
 
 import pytest
 
 from include.model.decision import Proposal
-from include.model.errors import MillraceError
 from include.model.signals import Bounds, Edge, OperatorSignals, Signals
 from optimizers.conformance.builders import (
     app_signals,
@@ -19,7 +17,6 @@ from optimizers.conformance.builders import (
     source,
     target,
 )
-from optimizers.conttune.rivals.ds2 import Ds2Options
 from optimizers.registry import create
 
 P = {"op1": 1, "op2": 1}
@@ -158,19 +155,3 @@ def test_sentence_when_an_operator_is_scaled_then_tells_rate_and_ability() -> No
     assert create("ds2", {}).propose(seen, deployment(2), {})[0].sentence == (
         "500 rows/s arrive and 2 slots can process 180 rows/s: 6 slots can process 540 rows/s at 93 % utilisation."
     )
-
-
-@pytest.mark.parametrize(
-    ("name", "value", "allowed"),
-    [
-        ("rates", "both", "consumer, producer"),
-        ("factor", -1, r"a number in \[0, inf\)"),
-        ("decision_thr", math.nan, "a number in"),
-        ("known_arrival_rate", 1, "true or false"),
-        ("alpha", 3, "decision_thr, factor"),
-    ],
-)
-def test_value_when_not_allowed_then_is_told_with_key_and_range(name: str, value: Any, allowed: str) -> None:
-    with pytest.raises(MillraceError, match=allowed) as told:
-        Ds2Options.read({name: value})
-    assert told.value.key == f"tuner.options.{name}"
