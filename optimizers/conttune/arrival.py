@@ -4,7 +4,7 @@ Where the rate jumped within the period, its mean is of neither rate. The newest
 once from b to n, and the share f of the period lies after the jump, then the mean is m = b + f (n - b). For f >= 1/3
 the newest third's rate r is n; for less, r - b = 3 (m - b). Hence (m - b) / (r - b) tells the two apart: it is f where
 r is the new rate, and 1/3 where r is halfway and n unknown still. A rate that merely fluctuates has its mean near b and
-a ratio near 0, and is told from a jump by that.
+a ratio near 0, which tells it from a jump.
 
 How it has moved is kept as runs of about equal rate. From them come two factors of the present rate, both >= 1:
 - ``fluctuation``: where most changes are small and go up and down the rate wanders around a level, and following each
@@ -48,7 +48,7 @@ SMALL_CHANGE = 0.25
 CALM, TURNS = 0.7, 0.33
 """Shares of small changes and of turns from which the rate is said to wander; noise turns in two of three."""
 TREND_EVALUATIONS = 8
-"""Latest evaluations that a trend is told from."""
+"""Latest evaluations that show a trend."""
 STEADY = 0.85
 """Share of the rate's variation that a line must explain to be a trend."""
 HORIZON, SPAN = 2.0, 14.0

@@ -19,8 +19,6 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
-from include.model.decision import Memory, Proposal
-from include.model.deployment import Deployment
 from include.model.signals import Observation, Signals
 from optimizers.conttune.arrival import ahead, at_rate, fluctuation, rate_at_end
 from optimizers.conttune.context import OperatorContext
@@ -35,30 +33,19 @@ from optimizers.conttune.sizing import hold_job
 from optimizers.conttune.state import AppState, OperatorState
 from optimizers.conttune.steps import JobContext, Step, choose_step
 from optimizers.conttune.surrogate import estimator
-from optimizers.conttune.tuning import LARGEST, AppMemory, Sizings, is_possible, propose
+from optimizers.conttune.tuning import LARGEST, AppMemory, Sizings, Tuner, is_possible
 
-NAME = "flow"
 BEHIND = 0.002
 """Share of the arrival rate by which a backlog has to grow before a job is said to fall behind."""
 OVERLAP = 32
 """Latest stored observations among which this evaluation's own may be already, where it is made again."""
 
 
-class Flow:
-    """Sizes apps, and operators that have a p of their own.
+class Flow(Tuner[FlowOptions]):
+    """Sizes apps, and operators that have a p of their own."""
 
-    Args:
-        options: How sure to be, and what is worth a reconfiguration.
-    """
-
+    name = "flow"
     Options = FlowOptions
-
-    def __init__(self, options: FlowOptions | None = None) -> None:
-        self.options = options or FlowOptions()
-
-    def propose(self, signals: Signals, current: Deployment, memory: Memory) -> tuple[Proposal, Memory]:
-        """Say which p each operator should have and why, and what to remember until the next evaluation."""
-        return propose(NAME, self._tune, signals, current, memory)
 
     def model(self, training: Mapping[str, Sequence[float]]) -> Any:
         """Return the scikit-learn estimator of PA(p) for a Proposal's ``training``, as the decision used it.
@@ -68,7 +55,8 @@ class Flow:
         """
         return estimator(training, self.options)
 
-    def _tune(self, signals: Signals, job: Job, memory: AppMemory) -> Sizings:
+    def tune(self, signals: Signals, job: Job, memory: AppMemory) -> Sizings:
+        """Decide on one job."""
         app, state = job.app, AppState.read(memory)
         if app.arrival_rows_per_s is None:
             return [hold_job(job, Reason.RATE_UNKNOWN, signals.bounds)], memory

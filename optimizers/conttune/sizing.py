@@ -127,8 +127,8 @@ def hold_job(job: Job, reason: Reason, bounds: Bounds, choices: Sequence[Choice]
         choices: What is known of its operators; without any, what this evaluation measured.
         details: Further fields of the message.
     """
-    known = choices or [Choice(o, o.now or 0, o.rate, o.ability) for o in job.sizable]
-    lead = max(known, key=lambda c: utilisation(c.rate, c.ability) or 0.0)
+    shown = choices or [Choice(o, o.now or 0, o.rate, o.ability) for o in job.sizable]
+    lead = max(shown, key=lambda c: utilisation(c.rate, c.ability) or 0.0)
     choice = Choice(lead.operator, lead.now, lead.rate, lead.ability, reason=reason, details=details)
     return _sizing(choice, lead.now, bounds)
 

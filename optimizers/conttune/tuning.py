@@ -5,13 +5,15 @@ Missing is not zero, and impossible figures decide nothing.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Any, ClassVar, Generic, Self, TypeVar
 
 from include.model.decision import Memory, Proposal
 from include.model.deployment import Deployment
-from include.model.signals import AppSignals, OperatorSignals, Signals
+from include.model.signals import AppSignals, Signals
+from optimizers.api import Options
 from optimizers.conttune.job import Job, build_job, whole_app
 from optimizers.conttune.messages import Reason, message
 from optimizers.conttune.sizing import Sizing, clamp, proposal, size_operator
@@ -23,50 +25,74 @@ AppMemory = Mapping[str, Any]
 Sizings = tuple[Sequence[Sizing], AppMemory]
 """What is wanted for a job, and what to remember of it."""
 
-Figures = Iterator[tuple[str, float, bool, str]]
-"""Name of a figure, its value, whether it is possible, and what is allowed."""
-
-ROUNDING = 1e-9
-"""A ratio may be above 1 by this much."""
 LEAST_ABILITY, LARGEST = 1e-9, 1e15
 """Rows a second beyond which a figure is no measurement: no computation with them overflows or divides by nothing."""
 
+Limits = Mapping[str, tuple[float, float, str]]
+"""Lowest and highest possible figure by name, and the range for people."""
 
-def propose(
-    name: str,
-    tune: Callable[[Signals, Job, AppMemory], Sizings],
-    signals: Signals,
-    current: Deployment,
-    memory: Memory,
-) -> tuple[Proposal, Mapping[str, Any]]:
-    """Return a tuner's proposal for all apps, and its new memory; an app that was not measured stays remembered.
+RATE = 0, LARGEST, f"0 to {LARGEST:g}"
+RATIO = 0, 1 + 1e-9, "0 to 1"
+ABILITY = LEAST_ABILITY, LARGEST, f"{LEAST_ABILITY:g} to {LARGEST:g}"
+LEVEL = 1, math.inf, ">= 1"
+
+ARRIVAL: Limits = dict.fromkeys(("arrival_rows_per_s", "arrival_recent_rows_per_s", "backlog_rows"), RATE)
+OF_APP: Limits = {
+    **ARRIVAL,
+    **dict.fromkeys(("processed_rows_per_s", "restart_lag_rows"), RATE),
+    **dict.fromkeys(("backpressured_ratio", "slot_busy_ratio"), RATIO),
+    "parallelism": LEVEL,
+}
+OF_CAPACITY: Limits = {"fixed_s": RATE, "rows_per_s_error": RATE, "rows_per_s": ABILITY, "parallelism": LEVEL}
+OF_OPERATOR: Limits = {
+    **ARRIVAL,
+    **dict.fromkeys(("rows_in_per_s", "rows_out_per_s", "output_ability", "processing_ability_error"), RATE),
+    **dict.fromkeys(("backpressured_ratio", "busy_ratio"), RATIO),
+    "parallelism": LEVEL,
+    "processing_ability": ABILITY,
+}
+OF_EDGE: Limits = {"rows_per_s": RATE}
+
+OptionsT = TypeVar("OptionsT", bound=Options)
+
+
+class Tuner(Generic[OptionsT]):
+    """Base of all tuners: a subclass says its name, its options and, in :meth:`tune`, how it decides on one job.
 
     Args:
-        name: The tuner's registry name.
-        tune: How it decides on one job that nothing stands in the way of.
-        signals: The period.
-        current: The Deployment that runs.
-        memory: What the tuner returned last.
+        options: How it decides; by default its own defaults.
     """
-    apps = {app: mapping(of_app) for app, of_app in mapping(memory.get("apps")).items()}
-    sizings: list[Sizing] = []
-    for app in signals.apps:
-        stored = apps.setdefault(app.app, {})
-        problem = _problem(signals, app, current)
-        if problem is not None:
-            reason, details = problem
-            sentence = message(reason, {"app": app.app, **details})
-            sizings.append(Sizing(whole_app(app), app.slots, reason.value, sentence))
-            continue
-        job = build_job(app, current)
-        outside = [o for o in job.sizable if clamp(o.now or 0, signals.bounds) != o.now]
-        if outside:
-            bounds = signals.bounds
-            sizings += [size_operator(o, clamp(o.now or 0, bounds), Reason.OUT_OF_BOUNDS, bounds) for o in outside]
-        else:
-            of_job, apps[app.app] = tune(signals, job, stored)
-            sizings += of_job
-    return proposal(name, sizings), {"apps": apps}
+
+    name: ClassVar[str]
+    Options: type[OptionsT]
+
+    def __init__(self, options: OptionsT | None = None) -> None:
+        self.options = options or self.Options()
+
+    def tune(self, signals: Signals, job: Job, memory: AppMemory) -> Sizings:
+        """Return what is wanted for a job that nothing stands in the way of, and what to remember of it."""
+        raise NotImplementedError
+
+    def propose(self, signals: Signals, current: Deployment, memory: Memory) -> tuple[Proposal, Memory]:
+        """Say which p each operator should have and why; an app that was not measured stays remembered."""
+        apps = {app: mapping(of_app) for app, of_app in mapping(memory.get("apps")).items()}
+        sizings: list[Sizing] = []
+        for app in signals.apps:
+            before = apps.setdefault(app.app, {})
+            problem = _problem(signals, app, current)
+            if problem is not None:
+                reason, details = problem
+                sentence = message(reason, {"app": app.app, **details})
+                sizings.append(Sizing(whole_app(app), app.slots, reason.value, sentence))
+                continue
+            job, bounds = build_job(app, current), signals.bounds
+            outside = [o for o in job.sizable if clamp(o.now or 0, bounds) != o.now]
+            if outside:
+                sizings += [size_operator(o, clamp(o.now or 0, bounds), Reason.OUT_OF_BOUNDS, bounds) for o in outside]
+            else:
+                of_job, apps[app.app] = self.tune(signals, job, before)
+                sizings += of_job
+        return proposal(self.name, sizings), {"apps": apps}
 
 
 def is_possible(ability: float) -> bool:
@@ -118,71 +144,26 @@ def _problem(signals: Signals, app: AppSignals, current: Deployment) -> tuple[Re
     if not current.running:
         return Reason.STOPPED, {}
     sized = current.apps[app.app].parallelism
-    for name, value, possible, allowed in _app_figures(app, with_operators=bool(sized)):
-        if not possible:
-            return Reason.BAD_SIGNALS, {"name": name, "value": f"{value:g}", "allowed": allowed}
+    figure = _impossible_figure(app, with_operators=bool(sized))
+    if figure is not None:
+        return Reason.BAD_SIGNALS, figure
     if signals.settling or app.slots != current.apps[app.app].slots:
         return Reason.SETTLING, {}
     vanished = sorted(set(sized) - {o.operator for o in app.operators})
     return (Reason.OPERATOR_VANISHED, {"name": ", ".join(vanished)}) if vanished else None
 
 
-def _app_figures(app: AppSignals, *, with_operators: bool) -> Figures:
-    capacity = app.capacity
-    yield from _rates(
-        arrival_rows_per_s=app.arrival_rows_per_s,
-        arrival_recent_rows_per_s=app.arrival_recent_rows_per_s,
-        processed_rows_per_s=app.processed_rows_per_s,
-        backlog_rows=app.backlog_rows,
-        restart_lag_rows=app.restart_lag_rows,
-        fixed_s=capacity.fixed_s if capacity else None,
-        rows_per_s_error=capacity.rows_per_s_error if capacity else None,
-    )
-    yield from _ratios(backpressured_ratio=app.backpressured_ratio, slot_busy_ratio=app.slot_busy_ratio)
-    yield from _levels(parallelism=app.parallelism)
-    if capacity is not None:
-        yield from _abilities(rows_per_s=capacity.rows_per_s)
-        yield from _levels(**{"capacity.parallelism": capacity.parallelism})
+def _impossible_figure(app: AppSignals, *, with_operators: bool) -> Mapping[str, str] | None:
+    """Return the name, value and allowed range of a figure that cannot have been measured; None if all can."""
+    measured: list[tuple[str, object, Limits]] = [("", app, OF_APP)]
+    if app.capacity is not None:
+        measured.append(("capacity.", app.capacity, OF_CAPACITY))
     if with_operators:
-        for operator in app.operators:
-            for name, value, possible, allowed in _operator_figures(operator):
-                yield f"{operator.operator}.{name}", value, possible, allowed
-        for edge in app.edges:
-            yield from _rates(**{f"{edge.producer}>{edge.consumer}.rows_per_s": edge.rows_per_s})
-
-
-def _operator_figures(operator: OperatorSignals) -> Figures:
-    yield from _rates(
-        rows_in_per_s=operator.rows_in_per_s,
-        rows_out_per_s=operator.rows_out_per_s,
-        output_ability=operator.output_ability,
-        processing_ability_error=operator.processing_ability_error,
-        arrival_rows_per_s=operator.arrival_rows_per_s,
-        arrival_recent_rows_per_s=operator.arrival_recent_rows_per_s,
-        backlog_rows=operator.backlog_rows,
-    )
-    yield from _ratios(backpressured_ratio=operator.backpressured_ratio, busy_ratio=operator.busy_ratio)
-    yield from _levels(parallelism=operator.parallelism)
-    yield from _abilities(processing_ability=operator.processing_ability)
-
-
-def _rates(**figures: float | None) -> Figures:
-    return _between(0, LARGEST, f"0 to {LARGEST:g}", figures)
-
-
-def _ratios(**figures: float | None) -> Figures:
-    return _between(0, 1 + ROUNDING, "0 to 1", figures)
-
-
-def _abilities(**figures: float | None) -> Figures:
-    return _between(LEAST_ABILITY, LARGEST, f"{LEAST_ABILITY:g} to {LARGEST:g}", figures)
-
-
-def _levels(**figures: int | None) -> Figures:
-    return _between(1, float("inf"), ">= 1", figures)
-
-
-def _between(low: float, high: float, allowed: str, figures: Mapping[str, float | None]) -> Figures:
-    for name, value in figures.items():
-        if value is not None:
-            yield name, value, low <= value <= high, allowed
+        measured += [(f"{o.operator}.", o, OF_OPERATOR) for o in app.operators]
+        measured += [(f"{e.producer}>{e.consumer}.", e, OF_EDGE) for e in app.edges]
+    for prefix, figures, limits in measured:
+        for name, (low, high, allowed) in limits.items():
+            value = getattr(figures, name)
+            if value is not None and not low <= value <= high:
+                return {"name": f"{prefix}{name}", "value": f"{value:g}", "allowed": allowed}
+    return None

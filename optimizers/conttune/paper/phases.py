@@ -1,7 +1,7 @@
 """The two phases of a tuning, and the rule that ends it.
 
 Big lifts a job's operators, Small finds their least levels ([ContTune], Section 4.2). Small is Algorithm 2: operator by
-operator, each on its own, for Big or the known arrival rate has told every lambda.
+operator, each on its own, for Big or the true arrival rate has shown every lambda.
 
 The stop rule of strong ContTune keeps a job that is not under-provisioned from yet another step. It is not in the
 paper's text, but its published count of reconfigurations is below what Algorithms 1 and 2 can reach by themselves: they

@@ -11,8 +11,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from include.model.decision import Memory, Proposal
-from include.model.deployment import Deployment
 from include.model.signals import Signals
 from optimizers.conttune.job import Job
 from optimizers.conttune.messages import Reason, percent
@@ -22,26 +20,14 @@ from optimizers.conttune.paper.phases import is_too_little, run_big, run_small, 
 from optimizers.conttune.paper.state import BIG, IDLE, JobMemory, JobState, is_backpressured, update_ratios
 from optimizers.conttune.paper.surrogate import fit
 from optimizers.conttune.sizing import Sizing, clamp, hold_job, size_job, size_operator
-from optimizers.conttune.tuning import AppMemory, LastStep, Sizings, propose
-
-NAME = "conttune"
+from optimizers.conttune.tuning import AppMemory, LastStep, Sizings, Tuner
 
 
-class ContTune:
-    """Sizes jobs by Big-small and conservative Bayesian optimisation.
+class ContTune(Tuner[ContTuneOptions]):
+    """Sizes jobs by Big-small and conservative Bayesian optimisation."""
 
-    Args:
-        options: The paper's parameters and ablations; by default the literal preset.
-    """
-
+    name = "conttune"
     Options = ContTuneOptions
-
-    def __init__(self, options: ContTuneOptions | None = None) -> None:
-        self.options = options or ContTuneOptions()
-
-    def propose(self, signals: Signals, current: Deployment, memory: Memory) -> tuple[Proposal, Memory]:
-        """Say which p each operator should have and why, and what to remember until the next evaluation."""
-        return propose(NAME, self._tune, signals, current, memory)
 
     def model(self, training: Mapping[str, Sequence[float]]) -> Any:
         """Return the scikit-learn estimator of PA(p) for a Proposal's ``training``, as the decision used it.
@@ -51,7 +37,8 @@ class ContTune:
         """
         return fit(training, self.options.surrogate)
 
-    def _tune(self, signals: Signals, job: Job, stored: AppMemory) -> Sizings:
+    def tune(self, signals: Signals, job: Job, stored: AppMemory) -> Sizings:
+        """Decide on one job."""
         memory = JobMemory.read(stored)
         if self.options.known_arrival_rate:
             throttled = is_backpressured(job.app.backpressured_ratio or 0.0, self.options)

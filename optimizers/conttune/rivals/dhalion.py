@@ -30,17 +30,13 @@ from typing import Any
 
 from pydantic import Field
 
-from include.model.decision import Memory, Proposal
-from include.model.deployment import Deployment
 from include.model.signals import Bounds, Signals
 from optimizers.api import Options
 from optimizers.conttune.job import Job, Operator
 from optimizers.conttune.messages import Reason, percent
 from optimizers.conttune.sizing import Choice, clamp, size_job
-from optimizers.conttune.tuning import AppMemory, Sizings, propose
+from optimizers.conttune.tuning import AppMemory, Sizings, Tuner
 from optimizers.memory import mapping, number, whole
-
-NAME = "dhalion"
 
 LEAST_SHARE = 1e-9
 """Share of time that an operator's input ran, at least: the factor of a step up is finite."""
@@ -66,23 +62,14 @@ class DhalionOptions(Options):
     scale_down: float = Field(0.3, gt=0, lt=1)
 
 
-class Dhalion:
-    """Sizes jobs by Dhalion's rules.
+class Dhalion(Tuner[DhalionOptions]):
+    """Sizes jobs by Dhalion's rules."""
 
-    Args:
-        options: Its thresholds and factors.
-    """
-
+    name = "dhalion"
     Options = DhalionOptions
 
-    def __init__(self, options: DhalionOptions | None = None) -> None:
-        self.options = options or DhalionOptions()
-
-    def propose(self, signals: Signals, current: Deployment, memory: Memory) -> tuple[Proposal, Memory]:
-        """Say which p each operator should have and why, and what to remember until the next evaluation."""
-        return propose(NAME, self._tune, signals, current, memory)
-
-    def _tune(self, signals: Signals, job: Job, memory: AppMemory) -> Sizings:
+    def tune(self, signals: Signals, job: Job, memory: AppMemory) -> Sizings:
+        """Decide on one job."""
         threshold = self.options.backpressure_thr
         pressed = held_up(job, threshold)
         steps, failed = _read(memory.get("made")), _read(memory.get("failed"))

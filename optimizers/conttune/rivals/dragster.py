@@ -40,21 +40,18 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
-from include.model.decision import Memory, Proposal
-from include.model.deployment import Deployment
 from include.model.signals import Signals
 from optimizers.api import Options
 from optimizers.conttune.job import Job, Operator
 from optimizers.conttune.messages import Reason, number
 from optimizers.conttune.paper.history import levels_by_operator
 from optimizers.conttune.sizing import Choice, size_job
-from optimizers.conttune.tuning import AppMemory, Sizings, propose
+from optimizers.conttune.tuning import AppMemory, Sizings, Tuner
 from optimizers.memory import items, mapping, whole
 from optimizers.memory import number as stored_number
 
 Array = NDArray[np.float64]
 
-NAME = "dragster"
 
 TOP_K = 5
 """Observations averaged per level where H^t trains the model."""
@@ -86,23 +83,14 @@ class DragsterOptions(Options):
     decision_thr: float = Field(0.0, ge=0)
 
 
-class Dragster:
-    """Sizes jobs by an online saddle point with Gaussian processes.
+class Dragster(Tuner[DragsterOptions]):
+    """Sizes jobs by an online saddle point with Gaussian processes."""
 
-    Args:
-        options: Its confidence bound, its step, and whether it learns for each rate anew.
-    """
-
+    name = "dragster"
     Options = DragsterOptions
 
-    def __init__(self, options: DragsterOptions | None = None) -> None:
-        self.options = options or DragsterOptions()
-
-    def propose(self, signals: Signals, current: Deployment, memory: Memory) -> tuple[Proposal, Memory]:
-        """Say which p each operator should have and why, and what to remember until the next evaluation."""
-        return propose(NAME, self._tune, signals, current, memory)
-
-    def _tune(self, signals: Signals, job: Job, memory: AppMemory) -> Sizings:
+    def tune(self, signals: Signals, job: Job, memory: AppMemory) -> Sizings:
+        """Decide on one job."""
         stored = mapping(memory.get("operators"))
         by_name = {name: OperatorMemory.read(value) for name, value in stored.items()}
         rates = job.rates(job.ratios())

@@ -27,17 +27,13 @@ from typing import Literal
 
 from pydantic import Field
 
-from include.model.decision import Memory, Proposal
-from include.model.deployment import Deployment
 from include.model.signals import Bounds, Signals
 from optimizers.api import Options
 from optimizers.conttune.job import Job, Operator, Rates
 from optimizers.conttune.messages import Reason
 from optimizers.conttune.paper.algorithms import linear
 from optimizers.conttune.sizing import Choice, clamp, hold_job, size_job
-from optimizers.conttune.tuning import AppMemory, LastStep, Sizings, propose
-
-NAME = "ds2"
+from optimizers.conttune.tuning import AppMemory, LastStep, Sizings, Tuner
 
 
 class Ds2Options(Options):
@@ -65,26 +61,17 @@ class Ds2Options(Options):
     backpressure_thr: float = Field(0.1, ge=0, le=1)
 
 
-class Ds2:
-    """Sizes jobs by DS2; without the stop rule it remembers nothing.
+class Ds2(Tuner[Ds2Options]):
+    """Sizes jobs by DS2; without the stop rule it remembers nothing."""
 
-    Args:
-        options: How it decides.
-    """
-
+    name = "ds2"
     Options = Ds2Options
 
-    def __init__(self, options: Ds2Options | None = None) -> None:
-        self.options = options or Ds2Options()
-
-    def propose(self, signals: Signals, current: Deployment, memory: Memory) -> tuple[Proposal, Memory]:
-        """Say which p each operator should have and why."""
-        return propose(NAME, self._tune, signals, current, memory)
-
-    def _tune(self, signals: Signals, job: Job, memory: AppMemory) -> Sizings:
+    def tune(self, signals: Signals, job: Job, memory: AppMemory) -> Sizings:
+        """Decide on one job."""
         by_producer = self.options.rates == "producer"
-        known = produced(job, self.options) if by_producer else consumed(job, self.options)
-        rates = {o.name: rate for o in job.sizable if (rate := known[o.id]) is not None and math.isfinite(rate)}
+        lambda_in = rates_by_producer(job, self.options) if by_producer else rates_by_consumer(job, self.options)
+        rates = {o.name: rate for o in job.sizable if (rate := lambda_in[o.id]) is not None and math.isfinite(rate)}
         step = LastStep.read(memory.get("step")) if self.options.stop_rule else None
         if step is not None and self._suffices(job, step, rates):
             return [hold_job(job, Reason.STEP_SUFFICED, signals.bounds)], memory
@@ -110,7 +97,7 @@ class Ds2:
         return Choice(operator, target, rate, ability * now / at, ability * clamp(target, bounds) / at)
 
 
-def consumed(job: Job, options: Ds2Options) -> Rates:
+def rates_by_consumer(job: Job, options: Ds2Options) -> Rates:
     """Return lambda_in of every operator from rates counted where rows arrive."""
     if options.known_arrival_rate:
         return job.rates(job.ratios())
@@ -118,7 +105,7 @@ def consumed(job: Job, options: Ds2Options) -> Rates:
     return replace(job, operators=sources).rates(job.ratios())
 
 
-def produced(job: Job, options: Ds2Options) -> Rates:
+def rates_by_producer(job: Job, options: Ds2Options) -> Rates:
     """Return lambda_in of every operator from rates counted where rows are emitted."""
     taken: dict[str | None, float | None] = {}
     emitted: dict[str | None, float | None] = {}

@@ -17,17 +17,13 @@ import random
 
 from pydantic import Field
 
-from include.model.decision import Memory, Proposal
-from include.model.deployment import Deployment
 from include.model.signals import Bounds, Signals
 from optimizers.api import Options
 from optimizers.conttune.job import Job, Operator
 from optimizers.conttune.messages import Reason
 from optimizers.conttune.sizing import Choice, size_job
-from optimizers.conttune.tuning import AppMemory, Sizings, propose
+from optimizers.conttune.tuning import AppMemory, Sizings, Tuner
 from optimizers.memory import whole
-
-NAME = "random"
 
 
 class RandomSearchOptions(Options):
@@ -46,23 +42,14 @@ class RandomSearchOptions(Options):
     known_arrival_rate: bool = True
 
 
-class RandomSearch:
-    """Sizes jobs by trial.
+class RandomSearch(Tuner[RandomSearchOptions]):
+    """Sizes jobs by trial."""
 
-    Args:
-        options: Where it searches, and when it ends.
-    """
-
+    name = "random"
     Options = RandomSearchOptions
 
-    def __init__(self, options: RandomSearchOptions | None = None) -> None:
-        self.options = options or RandomSearchOptions()
-
-    def propose(self, signals: Signals, current: Deployment, memory: Memory) -> tuple[Proposal, Memory]:
-        """Say which p each operator should have and why, and what to remember until the next evaluation."""
-        return propose(NAME, self._tune, signals, current, memory)
-
-    def _tune(self, signals: Signals, job: Job, memory: AppMemory) -> Sizings:
+    def tune(self, signals: Signals, job: Job, memory: AppMemory) -> Sizings:
+        """Decide on one job."""
         draws = whole(memory.get("draws"))
         observed = {operator.id: operator.rate for operator in job.operators}
         rates = job.rates(job.ratios()) if self.options.known_arrival_rate else observed

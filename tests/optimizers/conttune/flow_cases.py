@@ -1,4 +1,4 @@
-"""One look at an app or a job, and what flow says of it."""
+"""One evaluation of an app or a job, and what flow says of it."""
 
 from __future__ import annotations
 

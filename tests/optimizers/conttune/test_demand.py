@@ -31,7 +31,7 @@ def of_app(
 
 
 def of_operator(rate: float, arrival: float, objective: Objective = OBJECTIVE, **changes: Any) -> Demand:
-    """Of an operator that owns its slots, in a build_job at whose source ``arrival`` arrives."""
+    """Of an operator that owns its slots, in a job at whose source ``arrival`` arrives."""
     seen = dag_signals([source("in", arrival), operator("map", 2, rate, 500.0)], [], **changes)
     of = build_job(seen.apps[0], deployment(2, {"map": 2}))
     return build_demand(of.app, of.by_id["map"], rate, OperatorState(), objective)

@@ -20,64 +20,68 @@ KNOWN = [
 ]
 
 
-def look(p: int, factor: float, number: int = 10, noise: float = 0.02) -> Observation:
+def evaluation(p: int, factor: float, number: int = 10, noise: float = 0.02) -> Observation:
     ability = 100.0 * p**0.85 * factor
     return Observation(APP, p, ability, noise * ability, 5, NOON + number * LOOK)
 
 
-def told(looks: Sequence[Observation], short: bool = False, points: Sequence[Observation] = KNOWN) -> Drift:
-    """What is known update_drift looks in a row, each measured on top of the earlier ones."""
+def drift_after(
+    evaluations: Sequence[Observation], short: bool = False, points: Sequence[Observation] = KNOWN
+) -> Drift:
+    """What is known after evaluations in a row, each measured on top of the earlier ones."""
     drift, seen = Drift(), list(points)
-    for each in looks:
+    for each in evaluations:
         drift = update_drift(drift, rescale(seen, drift.shifts), each, each.time - LOOK, short, FlowOptions())
         seen.append(each)
     return drift
 
 
 def test_drift_when_a_step_shows_twice_then_history_is_rescaled_by_it() -> None:
-    drift = told([look(8, 0.75, 10), look(8, 0.76, 11)])
+    drift = drift_after([evaluation(8, 0.75, 10), evaluation(8, 0.76, 11)])
     assert [s.factor for s in drift.shifts] == [pytest.approx(0.76, rel=0.02)]
-    assert drift.shifts[0].at == NOON + 10 * LOOK, "from the begin of the look that confirmed it"
+    assert drift.shifts[0].at == NOON + 10 * LOOK, "from the begin of the evaluation that confirmed it"
     one = rescale(KNOWN, drift.shifts)[0]
     assert one.processing_ability == pytest.approx(76, rel=0.02)
     assert drift.suspect == 0.0
 
 
 def test_drift_when_an_operator_becomes_quicker_then_is_recognised_too() -> None:
-    assert told([look(8, 1.4, 10), look(8, 1.38, 11)]).shifts[0].factor == pytest.approx(1.38, rel=0.02)
+    assert drift_after([evaluation(8, 1.4, 10), evaluation(8, 1.38, 11)]).shifts[0].factor == pytest.approx(
+        1.38, rel=0.02
+    )
 
 
 @pytest.mark.parametrize("factor", [0.3, 0.6, 1.8, 5.0])
 def test_drift_when_one_look_lies_then_nothing_is_rescaled(factor: float) -> None:
-    drift = told([look(8, factor, 10)])
+    drift = drift_after([evaluation(8, factor, 10)])
     assert drift.shifts == () and drift.suspect != 0.0
-    assert told([look(8, factor, 10), look(8, 1.0, 11)]) == Drift()
+    assert drift_after([evaluation(8, factor, 10), evaluation(8, 1.0, 11)]) == Drift()
 
 
 def test_drift_in_opposite_directions_rescales_nothing() -> None:
-    assert told([look(8, 0.6, 10), look(8, 1.6, 11)]).shifts == ()
+    assert drift_after([evaluation(8, 0.6, 10), evaluation(8, 1.6, 11)]).shifts == ()
 
 
 def test_drift_when_the_job_falls_short_as_well_then_one_look_is_enough() -> None:
-    assert len(told([look(8, 0.75)], short=True).shifts) == 1
-    assert told([look(8, 1.33)], short=True).shifts == (), "more than was known makes no job fall short"
-    assert told([look(8, 0.97)], short=True).shifts == (), "and noise is none either"
+    assert len(drift_after([evaluation(8, 0.75)], short=True).shifts) == 1
+    assert drift_after([evaluation(8, 1.33)], short=True).shifts == (), "more than was known makes no job fall short"
+    assert drift_after([evaluation(8, 0.97)], short=True).shifts == (), "and noise is none either"
 
 
 @pytest.mark.parametrize("p", [6, 12, 16])
 @pytest.mark.parametrize("factor", [0.5, 0.7, 1.5])
 def test_drift_when_a_level_was_never_measured_then_a_surprise_is_none(p: int, factor: float) -> None:
-    assert told([look(p, factor, 10), look(p, factor, 11)], short=True) == Drift()
+    assert drift_after([evaluation(p, factor, 10), evaluation(p, factor, 11)], short=True) == Drift()
 
 
 @given(noise=st.lists(st.floats(-0.04, 0.04), min_size=1, max_size=12))
 def test_drift_when_figures_only_scatter_then_nothing_is_rescaled(noise: list[float]) -> None:
-    assert told([look(8, 1 + e, 10 + i) for i, e in enumerate(noise)]).shifts == ()
+    assert drift_after([evaluation(8, 1 + e, 10 + i) for i, e in enumerate(noise)]).shifts == ()
 
 
 def test_drift_is_no_surprise_where_the_measurement_is_unsure() -> None:
-    unsure = [look(8, 0.75, n, noise=0.2) for n in (10, 11)]
-    assert told(unsure) == Drift()
+    unsure = [evaluation(8, 0.75, n, noise=0.2) for n in (10, 11)]
+    assert drift_after(unsure) == Drift()
 
 
 def test_shifts_when_there_are_many_then_the_oldest_are_forgotten() -> None:
@@ -86,9 +90,9 @@ def test_shifts_when_there_are_many_then_the_oldest_are_forgotten() -> None:
     for n in range(3 * MOST_SHIFTS):
         factor *= 0.5
         drift = update_drift(
-            drift, rescale(seen, drift.shifts), look(8, factor, n), NOON + n * LOOK, True, FlowOptions()
+            drift, rescale(seen, drift.shifts), evaluation(8, factor, n), NOON + n * LOOK, True, FlowOptions()
         )
-        seen.append(look(8, factor, n))
+        seen.append(evaluation(8, factor, n))
     assert len(drift.shifts) == MOST_SHIFTS
 
 

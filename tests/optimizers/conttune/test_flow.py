@@ -1,4 +1,4 @@
-"""flow as an Optimizer of an app whose batches take turns: one look at a time."""
+"""flow as an Optimizer of an app whose batches take turns: one evaluation at a time."""
 
 from __future__ import annotations
 
@@ -231,7 +231,7 @@ def test_slots_measured_at_another_version_count_as_settling() -> None:
 
 
 def windows(*rates: tuple[float, float | None], every_s: float = 10, **options: Any) -> list[tuple[int, str]]:
-    """What looks at 8 slots say, one after the other, of periods of 10 s with a mean and a newest rate."""
+    """What evaluations at 8 slots say, one after the other, of periods of 10 s with a mean and a newest rate."""
     tuner, memory, found = create("flow", options), {}, []  # type: ignore[var-annotated]
     for number, (rate, newest) in enumerate(rates):
         app = app_signals(8, rate, measured(8), arrival_recent_rows_per_s=newest)
@@ -243,7 +243,7 @@ def windows(*rates: tuple[float, float | None], every_s: float = 10, **options: 
 
 
 def test_window_without_a_newest_rate_waits_once_for_a_jump() -> None:
-    # it jumps in every look, and the wait is one look all the same
+    # it jumps in every evaluation, and the wait is one evaluation all the same
     jumping = [(rate, None) for rate in (500.0, 300.0, 200.0, 100.0)]
     assert [reason for _, reason in windows(*jumping)] == [
         "well_provisioned",
@@ -265,8 +265,8 @@ def jumped(before: float, after: float, share: float) -> tuple[float, float]:
 
 @pytest.mark.parametrize(("after", "share"), [(100, 0.2), (100, 1 / 3), (900, 0.15), (900, 0.2), (900, 1 / 3)])
 def test_window_with_a_jump_in_its_newest_third_is_waited_for(after: float, share: float) -> None:
-    looks = [(500.0, 500.0), jumped(500.0, after, share), (after, after)]
-    assert [reason for _, reason in windows(*looks)][1:] == [
+    evaluations = [(500.0, 500.0), jumped(500.0, after, share), (after, after)]
+    assert [reason for _, reason in windows(*evaluations)][1:] == [
         "window_half_old",
         "over_provisioned" if after < 500 else "under_provisioned",
     ]
@@ -287,14 +287,14 @@ def test_window_of_an_app_behind_is_sized_at_once_for_a_known_rate() -> None:
 
 
 def test_windows_that_overlap_wait_until_the_third_is_after_the_jump() -> None:
-    looks = [jumped(500.0, 900.0, share) for share in (0.0, 0.15, 0.3, 0.45)]
-    reasons = [reason for _, reason in windows(*looks, every_s=1.5)]
+    evaluations = [jumped(500.0, 900.0, share) for share in (0.0, 0.15, 0.3, 0.45)]
+    reasons = [reason for _, reason in windows(*evaluations, every_s=1.5)]
     assert reasons == ["well_provisioned", "window_half_old", "window_half_old", "under_provisioned"]
 
 
 def test_window_in_doubt_waits_for_a_period_at_most() -> None:
-    looks = [(500.0, 500.0), *[(600.0, 900.0)] * 4]
-    reasons = [reason for _, reason in windows(*looks, every_s=4)]
+    evaluations = [(500.0, 500.0), *[(600.0, 900.0)] * 4]
+    reasons = [reason for _, reason in windows(*evaluations, every_s=4)]
     assert reasons == ["well_provisioned", *["window_half_old"] * 3, "utilisation_above_target"]
 
 
@@ -344,7 +344,7 @@ def test_failures_of_own_steps_are_counted_until_one_suffices() -> None:
     tuner, slots = create("flow", {}), 1
     memory: Memory = {}
 
-    def look(rate: float, ability: float, second: int) -> int:
+    def evaluation(rate: float, ability: float, second: int) -> int:
         nonlocal memory, slots
         seen = signals(
             app_signals(slots, rate, capacity(slots, ability)), bounds=Bounds(1, 90), until=NOON + timedelta(0, second)
@@ -354,11 +354,11 @@ def test_failures_of_own_steps_are_counted_until_one_suffices() -> None:
         stored: Any = json.loads(json.dumps(memory))
         return int(stored["apps"][APP]["operators"][APP]["failures"])
 
-    assert look(1000.0, 100.0, 0) == 0 and slots > 5
-    assert look(1000.0, 400.0, 10) == 1, "the step was too small, and the rate is the same"
-    assert look(1005.0, 900.0, 20) == 2
-    assert look(1000.0, 3000.0, 30) == 0
-    assert look(9000.0, 3000.0, 40) == 0, "another rate is no failure of the step before"
+    assert evaluation(1000.0, 100.0, 0) == 0 and slots > 5
+    assert evaluation(1000.0, 400.0, 10) == 1, "the step was too small, and the rate is the same"
+    assert evaluation(1005.0, 900.0, 20) == 2
+    assert evaluation(1000.0, 3000.0, 30) == 0
+    assert evaluation(9000.0, 3000.0, 40) == 0, "another rate is no failure of the step before"
 
 
 def test_look_when_made_again_then_its_own_observation_counts_once() -> None:

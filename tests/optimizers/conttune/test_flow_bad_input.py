@@ -67,22 +67,6 @@ def test_impossible_ability_of_an_app_is_named_and_changes_nothing(value: float)
     assert outcome(proposal, 4) == (4, "bad_signals") and "rows_per_s" in proposal.sentence
 
 
-@pytest.mark.parametrize(
-    ("name", "values"),
-    [
-        ("in", {"arrival_rows_per_s": math.nan}),
-        ("in", {"rows_in_per_s": -2.0}),
-        ("a", {"processing_ability": math.nan}),
-        ("a", {"rows_in_per_s": -1.0}),
-        ("a", {"parallelism": -3}),
-    ],
-)
-def test_impossible_figure_of_a_job_names_the_operator(name: str, values: dict[str, Any]) -> None:
-    found = ask_job(with_operator(chain(10.0, {"a": 4, "b": 4}), name, **values), {"a": 4, "b": 4})
-    assert (targets(found), found.reason_code) == ({}, "bad_signals")
-    assert f"{name}.{next(iter(values))}" in found.sentence
-
-
 def test_growth_of_a_backlog_that_is_no_number_counts_as_none() -> None:
     seen = chain(1.01 * POWER[4], {"a": 4}, backlog_growth_rows_per_s=math.nan)
     assert targets(ask_job(seen, {"a": 4})) == {}

@@ -1,4 +1,4 @@
-"""flow as an Optimizer of a job whose operators have a p each: one look at a time."""
+"""flow as an Optimizer of a job whose operators have a p each: one evaluation at a time."""
 
 from __future__ import annotations
 
@@ -199,7 +199,7 @@ def test_proactive_step_comes_before_a_steady_rise_is_due() -> None:
     soon = chain(345.0, {"a": 4}, history={"a": WELL}, bounds=Bounds(1, 32))
     rising = [345 * 1.03**i for i in range(-8, 0)]
     ahead = ask_job(soon, {"a": 4}, wandered(rising[-1], [[r, 1] for r in rising], rising), proactive=True)
-    assert targets(ahead)["a"] > 5, "for where the rate will be, not for the next two looks alone"
+    assert targets(ahead)["a"] > 5, "for where the rate will be, not for the next two evaluations alone"
 
 
 def test_memory_when_looks_go_on_and_on_then_stays_small() -> None:

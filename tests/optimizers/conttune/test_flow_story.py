@@ -37,7 +37,7 @@ def tuned(made: Scenario, seed: int = 0, optimizer: Optimizer | None = None, **o
 
 
 def steps(run: Run, since: float = 0.0, until: float = 1e9) -> list[Step]:
-    """Looks that changed something."""
+    """Evaluations that changed something."""
     return [s for s in run.steps if s.reconfigures and since <= s.at_s < until]
 
 
@@ -145,10 +145,10 @@ def test_drift_when_history_is_not_rescaled_then_takes_many_steps() -> None:
 
 
 class Spoilt:
-    """flow, that is told in one look that an operator is of another ability than it is."""
+    """flow, misled in one evaluation about the ability of an operator."""
 
-    def __init__(self, look: int, factor: float) -> None:
-        self.flow, self.look, self.factor = create("flow", {}), look, factor
+    def __init__(self, evaluation: int, factor: float) -> None:
+        self.flow, self.evaluation, self.factor = create("flow", {}), evaluation, factor
 
     def propose(self, signals: Signals, current: Deployment, memory: Memory) -> tuple[Proposal, Memory]:
         told = self._spoilt(signals)
@@ -158,11 +158,11 @@ class Spoilt:
         app = signals.apps[0]
         operators = [
             replace(o, processing_ability=o.processing_ability * self.factor)
-            if o.processing_ability and signals.telemetry_version == self.look
+            if o.processing_ability and signals.telemetry_version == self.evaluation
             else o
             for o in app.operators
         ]
-        at = self.look * 30.0
+        at = self.evaluation * 30.0
         begun = signals.since.timestamp() - (signals.telemetry_version - 1) * 30.0
         observations = [
             replace(o, processing_ability=o.processing_ability * self.factor) if o.time.timestamp() - begun == at else o

@@ -30,7 +30,7 @@ def seen(rates: Iterable[float]) -> RateHistory:
 
 
 def wandering(n: int, sd: float = 0.05, seed: int = 3) -> list[float]:
-    """A rate that goes up and down around 100, three looks at each."""
+    """A rate that goes up and down around 100, three evaluations at each."""
     rng = random.Random(seed)
     return [rate for _ in range(n) for rate in [100 * math.exp(rng.gauss(0, sd))] * 3]
 
@@ -119,7 +119,17 @@ def test_trend_when_the_rate_rises_steadily_then_tells_where_it_will_be() -> Non
         [0.0] + [100 * 1.02**i for i in range(TREND_EVALUATIONS - 1)],
         [],
     ],
-    ids=["steady", "falls", "jumped now", "jumped before", "to and fro", "few looks", "stopped", "began", "nothing"],
+    ids=[
+        "steady",
+        "falls",
+        "jumped now",
+        "jumped before",
+        "to and fro",
+        "few evaluations",
+        "stopped",
+        "began",
+        "nothing",
+    ],
 )
 def test_ahead_when_no_trend_is_steady_then_is_none(rates: list[float]) -> None:
     assert ahead(seen(rates)) == (1.0, 1.0)
@@ -133,7 +143,9 @@ def test_repetition_predicts_a_rise_just_before_it() -> None:
     course = [100.0] * 6 + [300.0] * 4 + [180.0] * 6 + [240.0] * 5
     twice = course * 2
     factors = [ahead(seen([*twice, *course[:n]]))[0] for n in range(1, len(course) + 1)]
-    assert factors[4] == pytest.approx(3.0) and factors[3] == 1.0, "the step to 300 is due two looks on, not before"
+    assert factors[4] == pytest.approx(3.0) and factors[3] == 1.0, (
+        "the step to 300 is due two evaluations on, not before"
+    )
     assert factors[7] == 1.0, "what follows is a fall"
     assert factors[15] == pytest.approx(240 / 180)
 
@@ -141,8 +153,8 @@ def test_repetition_predicts_a_rise_just_before_it() -> None:
 @pytest.mark.parametrize("seed", range(6))
 def test_repetition_of_a_permutation_seen_once_predicts_nothing(seed: int) -> None:
     rates = [rate[0] for rate in permutation((100.0,), [seed]).rates][:10]
-    looks = [rate for r in rates for rate in [r] * 20]
-    assert all(ahead(seen(looks[:n])) == (1.0, 1.0) for n in range(1, len(looks) + 1))
+    evaluations = [rate for r in rates for rate in [r] * 20]
+    assert all(ahead(seen(evaluations[:n])) == (1.0, 1.0) for n in range(1, len(evaluations) + 1))
 
 
 @given(st.lists(st.floats(0, 1e15), max_size=40))

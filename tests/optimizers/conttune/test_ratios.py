@@ -19,7 +19,7 @@ def a_job(
     links: Mapping[tuple[str, str], float | None],
     took: Mapping[str, float | None] | None = None,
 ) -> Job:
-    """A build_job whose operators take in what ``took`` says, or else all that their edges bring."""
+    """A job whose operators take in what ``took`` says, or else all that their edges bring."""
     names = dict.fromkeys(name for link in links for name in link)
     told: list[OperatorSignals] = [source(name, rate) for name, rate in arrivals.items()]
     for name in names:
@@ -110,7 +110,7 @@ def test_ratio_of_an_edge_not_measured_stays_as_known() -> None:
 
 
 def bursts(seed: int, near_zero: float) -> list[Job]:
-    """A window that emits half of what it takes in, in bursts, and in some looks next to nothing."""
+    """A window that emits half of what it takes in, in bursts, and in some evaluations next to nothing."""
     rng = random.Random(seed)
     jobs = []
     for _ in range(120):
@@ -157,8 +157,8 @@ def test_variance_adds_up_along_ratios_and_averages_over_branches() -> None:
     )
 )
 @settings(deadline=None)
-def test_needs_are_finite_at_the_edge_of_the_possible(looks: list[tuple[float, float]]) -> None:
-    jobs = [a_job({"in": took}, {("in", "map"): got, ("map", "sink"): took}) for took, got in looks]
+def test_needs_are_finite_at_the_edge_of_the_possible(evaluations: list[tuple[float, float]]) -> None:
+    jobs = [a_job({"in": took}, {("in", "map"): got, ("map", "sink"): took}) for took, got in evaluations]
     for need in find_needs(jobs[-1], after(jobs)).values():
         assert 0 <= need.rate <= 1e15 and 0 <= need.variance < math.inf
 

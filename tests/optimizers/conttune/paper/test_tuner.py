@@ -1,4 +1,4 @@
-"""Literal and strong ContTune on an app as one operator, one look at a time."""
+"""Literal and strong ContTune on an app as one operator, one evaluation at a time."""
 
 from __future__ import annotations
 

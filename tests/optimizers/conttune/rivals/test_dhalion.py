@@ -1,12 +1,8 @@
 from __future__ import annotations
 
-import math
 from typing import Any
 
-import pytest
-
 from include.model.decision import Memory, Proposal
-from include.model.errors import MillraceError
 from include.model.signals import Bounds, Edge, Signals
 from optimizers.conformance.builders import (
     app_signals,
@@ -18,7 +14,6 @@ from optimizers.conformance.builders import (
     source,
     target,
 )
-from optimizers.conttune.rivals.dhalion import DhalionOptions
 from optimizers.registry import create
 
 P = {"split": 4, "count": 4}
@@ -127,19 +122,3 @@ def test_app_when_it_is_one_operator_then_its_own_backpressure_counts() -> None:
     assert target(tuner.propose(behind, deployment(2), {})[0], 2) == 4
     idle = signals(app_signals(6, 30.0, capacity(6, 480.0), slot_busy_ratio=0.1))
     assert target(tuner.propose(idle, deployment(6), {})[0], 6) == 4
-
-
-@pytest.mark.parametrize(
-    ("name", "value", "allowed"),
-    [
-        ("backpressure_thr", 0, r"a number in \(0, 1\]"),
-        ("scale_up_max", 1, r"a number in \(1, inf\)"),
-        ("idle_thr", 1.0, r"a number in \[0, 1\)"),
-        ("scale_down", math.nan, r"a number in \(0, 1\)"),
-        ("factor", 2, "backpressure_thr, idle_thr"),
-    ],
-)
-def test_value_when_not_allowed_then_is_told_with_key_and_range(name: str, value: Any, allowed: str) -> None:
-    with pytest.raises(MillraceError, match=allowed) as told:
-        DhalionOptions.read({name: value})
-    assert told.value.key == f"tuner.options.{name}"

@@ -1,12 +1,10 @@
 from __future__ import annotations
 
-import math
 from typing import Any
 
 import pytest
 
 from include.model.decision import Proposal
-from include.model.errors import MillraceError
 from include.model.signals import Bounds, Edge, OperatorSignals, Signals
 from optimizers.conformance.builders import (
     app_signals,
@@ -19,7 +17,6 @@ from optimizers.conformance.builders import (
     source,
     target,
 )
-from optimizers.conttune.rivals.ds2 import Ds2Options
 from optimizers.registry import create
 
 P = {"op1": 1, "op2": 1}
@@ -134,17 +131,17 @@ def test_operator_not_measured_stays_and_those_behind_it_are_reached() -> None:
 def test_stop_rule_keeps_scatter_from_moving_a_step() -> None:
     tuner = create("ds2", {"stop_rule": True})
 
-    def look(p: int, rate: float, ability: float, held: float = 0.0) -> Signals:
+    def evaluation(p: int, rate: float, ability: float, held: float = 0.0) -> Signals:
         return signals(app_signals(p, rate, capacity(p, ability), backpressured_ratio=held))
 
-    proposal, memory = tuner.propose(look(2, 500.0, 180.0), deployment(2), {})
+    proposal, memory = tuner.propose(evaluation(2, 500.0, 180.0), deployment(2), {})
     assert target(proposal, 2) == 6
     for rate, ability in ((500.0, 499.0), (540.0, 601.0)):
-        proposal, memory = tuner.propose(look(6, rate, ability), deployment(6), memory)
+        proposal, memory = tuner.propose(evaluation(6, rate, ability), deployment(6), memory)
         assert (target(proposal, 6), proposal.reason_code) == (6, "step_sufficed")
-    assert target(tuner.propose(look(6, 500.0, 499.0, held=0.2), deployment(6), memory)[0], 6) == 7
-    assert target(tuner.propose(look(6, 400.0, 500.0), deployment(6), memory)[0], 6) == 5
-    assert target(create("ds2", {}).propose(look(6, 500.0, 499.0), deployment(6), memory)[0], 6) == 7
+    assert target(tuner.propose(evaluation(6, 500.0, 499.0, held=0.2), deployment(6), memory)[0], 6) == 7
+    assert target(tuner.propose(evaluation(6, 400.0, 500.0), deployment(6), memory)[0], 6) == 5
+    assert target(create("ds2", {}).propose(evaluation(6, 500.0, 499.0), deployment(6), memory)[0], 6) == 7
 
 
 def test_app_when_it_is_one_operator_then_is_scaled_by_what_arrives() -> None:
@@ -158,19 +155,3 @@ def test_sentence_when_an_operator_is_scaled_then_tells_rate_and_ability() -> No
     assert create("ds2", {}).propose(seen, deployment(2), {})[0].sentence == (
         "500 rows/s arrive and 2 slots can process 180 rows/s: 6 slots can process 540 rows/s at 93 % utilisation."
     )
-
-
-@pytest.mark.parametrize(
-    ("name", "value", "allowed"),
-    [
-        ("rates", "both", "consumer, producer"),
-        ("factor", -1, r"a number in \[0, inf\)"),
-        ("decision_thr", math.nan, "a number in"),
-        ("known_arrival_rate", 1, "true or false"),
-        ("alpha", 3, "decision_thr, factor"),
-    ],
-)
-def test_value_when_not_allowed_then_is_told_with_key_and_range(name: str, value: Any, allowed: str) -> None:
-    with pytest.raises(MillraceError, match=allowed) as told:
-        Ds2Options.read({name: value})
-    assert told.value.key == f"tuner.options.{name}"

@@ -1,12 +1,10 @@
 from __future__ import annotations
 
-import math
 from typing import Any
 
 import pytest
 
 from include.model.decision import Memory
-from include.model.errors import MillraceError
 from include.model.signals import Bounds, Signals
 from optimizers.conformance.builders import (
     app_signals,
@@ -19,7 +17,6 @@ from optimizers.conformance.builders import (
     source,
     target,
 )
-from optimizers.conttune.rivals.random_search import RandomSearchOptions
 from optimizers.registry import create
 
 
@@ -84,19 +81,3 @@ def test_bounds_when_they_leave_one_level_then_nothing_is_drawn() -> None:
     seen = signals(app_signals(2, 500.0, capacity(2, 180.0)), bounds=Bounds(2, 2))
     proposal = create("random", {}).propose(seen, deployment(2), {})[0]
     assert target(proposal, 2) == 2
-
-
-@pytest.mark.parametrize(
-    ("name", "value", "allowed"),
-    [
-        ("p_max", 0, "a whole number >= 1"),
-        ("tolerance", -0.1, r"a number in \[0, inf\)"),
-        ("seed", math.pi, "a whole number"),
-        ("known_arrival_rate", "no", "true or false"),
-        ("alpha", 3, "known_arrival_rate, p_max"),
-    ],
-)
-def test_value_when_not_allowed_then_is_told_with_key_and_range(name: str, value: Any, allowed: str) -> None:
-    with pytest.raises(MillraceError, match=allowed) as told:
-        RandomSearchOptions.read({name: value})
-    assert told.value.key == f"tuner.options.{name}"
