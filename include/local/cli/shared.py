@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from include.local.stack.home import REPO, write_atomically
+from include.local.stack.home import REPO, Home, write_atomically
 from include.local.stack.secrets import ADMIN, generate
 from include.model.decision import Outcome
 from include.model.errors import Conflict, MillraceError, NotReady
@@ -21,6 +21,8 @@ from include.model.errors import Conflict, MillraceError, NotReady
 if TYPE_CHECKING:
     from include.drivers.reconciler import Reconciler
     from include.lake.store import Lake
+
+log = logging.getLogger("millrace.runner")
 
 
 @click.command("compose-env")
@@ -55,14 +57,10 @@ def compose_env(replace: bool, folder: Path) -> None:
     click.echo("Next: docker compose up --build")
 
 
-log = logging.getLogger("millrace.runner")
-
-
 @click.command()
 @click.option("--every", "every_s", type=click.FloatRange(min=0.1), default=1.0, show_default=True, help="Seconds.")
 def runner(every_s: float) -> None:
     """Make every launched pipeline run its latest Deployment, until asked to end; the drivers run on."""
-    from include.local.stack.home import Home
     from include.wiring import lake
 
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(message)s")

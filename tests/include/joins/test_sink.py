@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -17,20 +17,9 @@ from include.joins.worker import HANDED, PAIRS, REPORT, WorkerReport
 from include.lake.source import query
 from include.model.errors import MillraceError
 from include.model.join import JoinSettings, JoinTask
-from tests.include.joins.tuples import plan
+from tests.include.joins.tuples import Output, plan
 
 TASK = JoinTask("t", "r", "s", (("key", "key"),), -1, 1)
-SHOWN = pa.schema([("kind", pa.string()), ("task", pa.string()), ("worker", pa.int32()), ("content", pa.binary())])
-
-
-@dataclass
-class Output:
-    """What Spark hands to the sink."""
-
-    rows: list[dict[str, Any]]
-
-    def toArrow(self) -> pa.Table:  # noqa: N802 - Spark's name
-        return pa.Table.from_pylist(self.rows, schema=SHOWN)
 
 
 @pytest.fixture

@@ -22,24 +22,13 @@ from include.joins.window import KEY, NAME, VALUE
 from include.joins.worker import JoinWorker, WorkerReport
 from include.lake.source import query
 from include.model.join import JoinSettings, JoinTask
-from tests.include.joins.tuples import SECOND, State, brute_force, plan, table
+from tests.include.joins.tuples import SECOND, Output, State, brute_force, plan, table
 
 NEAR = JoinTask("near", "r", "s", (("key", "key"),), -6, 4)
 NEXT = JoinTask("next", "r", "r", (("other", "other"),), 0, 5)
 BATCHES, ROWS = 8, 30
 SETTINGS = [(4, 5), (2, 3), (1, 9), (3, 2), (4, 20), (1, 1), (3, 4), (2, 7), (2, 2)]
 """Workers and block size of each batch."""
-SHOWN = pa.schema([("kind", pa.string()), ("task", pa.string()), ("worker", pa.int32()), ("content", pa.binary())])
-
-
-@dataclass
-class Output:
-    """What Spark hands to the sink."""
-
-    rows: list[Row]
-
-    def toArrow(self) -> pa.Table:  # noqa: N802 - Spark's name
-        return pa.Table.from_pylist([row.asDict() for row in self.rows], schema=SHOWN)
 
 
 @dataclass
@@ -87,7 +76,7 @@ def test_join_of_changing_workers_equals_comparing_all(tmp_path: Path, monkeypat
             worker = JoinWorker(join)
             worker.init(Handle(states[key]))  # type: ignore[arg-type]
             output += worker.handleInputRows((key,), iter(blocks), None)
-        sink(Output(output), number)  # type: ignore[arg-type]
+        sink(Output([row.asDict() for row in output]), number)  # type: ignore[arg-type]
     every = {stream: [row for batch in of for row in batch] for stream, of in rows.items()}
     for task in (NEAR, NEXT):
         left, right = every[task.left], every[task.right]

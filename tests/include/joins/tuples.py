@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
@@ -17,6 +18,7 @@ ROW = st.tuples(
 )
 ROWS = st.lists(ROW, max_size=25)
 SECOND = 1_000_000
+OUTPUT = pa.schema([("kind", pa.string()), ("task", pa.string()), ("worker", pa.int32()), ("content", pa.binary())])
 
 
 def table(rows: Sequence[tuple[Any, ...]], schema: pa.Schema = SCHEMA) -> pa.Table:
@@ -57,3 +59,13 @@ class State(dict[Any, Any]):
 
     def removeKey(self, key: Any) -> None:  # noqa: N802 - Spark's name
         del self[key]
+
+
+@dataclass
+class Output:
+    """What Spark hands to the sink."""
+
+    rows: list[dict[str, Any]]
+
+    def toArrow(self) -> pa.Table:  # noqa: N802 - Spark's name
+        return pa.Table.from_pylist(self.rows, schema=OUTPUT)

@@ -103,7 +103,7 @@ def test_agg_when_rows_are_a_batch_then_windows_equal_sparks(
 ) -> None:
     from pyspark.sql import functions as sf
 
-    from include.windows.aggregates.plan import Plan
+    from include.windows.aggregates.plan import AggregationPlan
     from include.windows.panes import sliding
     from include.windows.panes.sliding import microseconds, text
 
@@ -111,7 +111,7 @@ def test_agg_when_rows_are_a_batch_then_windows_equal_sparks(
     spans = [text(microseconds("", length)) for length in (size, slide, start)]
     expected = data.groupBy(sf.window("ts", *spans), *keys).agg(*theirs())
     windows = sliding(data, "ts", size, slide, keys, start=start)
-    found = windows._from_rows(Plan(data, tuple(keys), tuple(ours()))) if arrow else windows.agg(*ours())
+    found = windows._from_rows(AggregationPlan(data, tuple(keys), tuple(ours()))) if arrow else windows.agg(*ours())
     assert [(f.name, f.dataType) for f in found.schema] == [(f.name, f.dataType) for f in expected.schema]
     assert not different(found.collect(), expected.collect(), 1 + len(keys))
 
@@ -120,7 +120,7 @@ def test_agg_when_rows_are_a_batch_then_windows_equal_sparks(
 def test_agg_equals_spark_across_clock_changes_and_odd_keys(spark: Any, kind: str) -> None:
     from pyspark.sql import functions as sf
 
-    from include.windows.aggregates.plan import Plan
+    from include.windows.aggregates.plan import AggregationPlan
     from include.windows.panes import sliding
 
     key = sf.array(*map(sf.lit, (None, float("nan"), 0.0, -0.0, 1.5)))
@@ -135,7 +135,7 @@ def test_agg_equals_spark_across_clock_changes_and_odd_keys(spark: Any, kind: st
         windows = sliding(data, "ts", *spans[:2], "k", start=spans[2])
         aggregates = [panes_of("count", "*"), panes_of("max", "ts"), panes_of("sum", "id")]
         assert not different(windows.agg(*aggregates).collect(), expected, 2)
-        folded = windows._from_rows(Plan(data, ("k",), tuple(aggregates)))
+        folded = windows._from_rows(AggregationPlan(data, ("k",), tuple(aggregates)))
         assert not different(folded.collect(), expected, 2)
         newest = data.groupBy(sf.window("ts", *spans), "k").agg(sf.max_by("id", "ts").alias("last")).collect()
         assert not different(windows.agg(last(kind)).collect(), newest, 2)
