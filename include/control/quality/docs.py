@@ -9,12 +9,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from include.control.quality.expectations import suite as suite_of
-
-if TYPE_CHECKING:
-    from include.control.quality.measures import Part
+from include.control.quality.measures import Part, without_bars
 
 LOG = logging.getLogger(__name__)
 
@@ -104,11 +102,3 @@ class DataDocs:
                 runs = sorted((run for run in suite.iterdir() if run.is_dir()), key=lambda run: run.name)
                 for old in runs[:-KEEP_RUNS]:
                     shutil.rmtree(old, ignore_errors=True)
-
-
-def without_bars(context: Any) -> Any:
-    """Return a Great Expectations context that draws no progress bars into the logs."""
-    from great_expectations.data_context.types.base import ProgressBarsConfig
-
-    context.variables.progress_bars = ProgressBarsConfig(globally=False, metric_calculations=False)
-    return context

@@ -10,8 +10,8 @@ from typing import Any
 
 from include.control.evaluation import BadRow, Failure, GateResult
 from include.control.quality import expectations, frames
-from include.control.quality.docs import DataDocs, without_bars
-from include.control.quality.measures import Part, sound
+from include.control.quality.docs import DataDocs
+from include.control.quality.measures import Part, sound, without_bars
 from include.lake.control_tables import ControlTables
 from include.lake.since import CATCH_UP_ROWS, NewRows, read_since, read_span
 from include.model.errors import MillraceError

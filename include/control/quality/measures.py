@@ -10,7 +10,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from include.control.quality.docs import without_bars
 from include.control.quality.expectations import Always, Between, Check, Required, Unique
 
 if TYPE_CHECKING:
@@ -96,3 +95,11 @@ def _within(column: pd.Series[Any], low: float | None, high: float | None) -> It
         yield {"larger": values, "smaller": low}
     if high is not None:
         yield {"larger": high, "smaller": values}
+
+
+def without_bars(context: Any) -> Any:
+    """Return a Great Expectations context that draws no progress bars into the logs."""
+    from great_expectations.data_context.types.base import ProgressBarsConfig
+
+    context.variables.progress_bars = ProgressBarsConfig(globally=False, metric_calculations=False)
+    return context
