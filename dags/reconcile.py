@@ -18,7 +18,7 @@ PATIENCE_S = 30.0
 
 with DAG(
     dag_id="reconcile",
-    description="Heal what died",
+    description="Restart what should run and does not",
     doc_md=DOC,
     schedule=timedelta(minutes=1),
     dagrun_timeout=timedelta(minutes=15),

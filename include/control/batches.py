@@ -1,7 +1,7 @@
 """An app's recent micro-batches: which rows count, in which order they ran, and which say something of its capacity.
 
-A batch counts for capacity if nothing but its own rows and its own slots made it as long as it was (design, "Capacity
-of a micro-batch app"). What is dropped there is contaminated, not wrong: it still counts for rates and backlog.
+A batch counts for capacity if nothing but its own rows and its own slots made it as long as it was.
+What is dropped there is contaminated, not wrong: it still counts for rates and backlog.
 """
 
 from __future__ import annotations

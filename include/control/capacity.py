@@ -1,4 +1,4 @@
-"""An app's capacity from its micro-batches (design, "Capacity of a micro-batch app").
+"""An app's capacity from its micro-batches.
 
 Symbols, per batch i that really ran at parallelism p:
     d_i  duration, seconds;  x_i  rows;  u_ik  useful time of operator k, all its tasks together, waits included;

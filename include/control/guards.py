@@ -1,7 +1,7 @@
 """The guards between a proposal and a change: a fixed order, each with a veto, all of them in the trace.
 
 Cool-down and changes per hour hold for urgent scale-ups too: right after a restart the backlog that the restart
-itself caused looks like urgency, and following it is how a tuner runs away (design: conttune.md, traps).
+itself caused looks like urgency, and following it is how a tuner runs away.
 A change that a person forces passes ``bounds`` and ``quota`` only; the trace says that the others were not asked.
 """
 
@@ -177,7 +177,7 @@ CHAIN: tuple[tuple[str, Guard], ...] = (
     ("ineffective scaling", ineffective_scaling),
     ("quota", quota),
 )
-"""The design's order."""
+"""Asked in this order."""
 
 ASKED_WHEN_FORCED = frozenset({"bounds", "quota"})
 

@@ -1,7 +1,7 @@
 """Asks the optimizers, each on what was accepted before it, and divides what they propose into changes and advice.
 
 Each field of a Deployment has one owner; what another optimizer proposes for it is recorded as advice. Order within
-an evaluation (design, "What a pipeline can get"): admission and placement, then join workers, then slots.
+an evaluation: admission and placement, then join workers, then slots.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ def collect_proposals(
     memories: Mapping[str, Memory],
     owners: Mapping[str, str],
 ) -> Proposals:
-    """Return what the optimizers propose, in the design's order.
+    """Return what the optimizers propose, asked in :data:`ORDER`.
 
     Args:
         optimizers: By registry name.

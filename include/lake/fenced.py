@@ -2,7 +2,7 @@
 
 A Delta table refuses a commit when another writer has committed one of the same transaction ids since the handle was
 read. Every commit here carries the generation's id, so a predecessor whose handle is old is refused by the table, and
-one whose handle is fresh sees the higher generation before it writes (design: Lock and fence).
+one whose handle is fresh sees the higher generation before it writes.
 """
 
 from __future__ import annotations

@@ -53,7 +53,7 @@ class Admission(Strict):
         (), description="Ingest tables of a feed that redirects its streams by decisions; without them plans are advice"
     )
     report_s: Annotated[int, Field(ge=1)] = Field(10, description="Length of the periods that such a feed reports")
-    periods: Annotated[int, Field(ge=1)] = Field(336, description="Most periods that one look takes in, the newest")
+    periods: Annotated[int, Field(ge=1)] = Field(336, description="Most periods that an evaluation takes in, newest")
     unfinished: Annotated[int, Field(ge=0)] = Field(
         1, description="Newest periods that may still get rows: they wait until newer ones have come"
     )

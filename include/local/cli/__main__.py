@@ -30,7 +30,7 @@ class Entry:
 
 ENTRIES = {
     "demo": Entry("stack", "Replay a day of flights and watch a real job adapt itself."),
-    "test": Entry("development", "Run all tests, quickest first."),
+    "test": Entry("development", "Run the tests, quickest first."),
     "bench": Entry("development", "Measure one part and print its figures."),
     "setup": Entry("stack", "Set up this folder and stop there."),
     "up": Entry("stack", "Start the local stack and wait until it is healthy."),

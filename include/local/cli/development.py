@@ -73,7 +73,7 @@ class StageResult:
 @click.option("--research", is_flag=True, help="Also the tests of what only benchmarks need.")
 @click.argument("pytest_args", nargs=-1, type=click.UNPROCESSED)
 def test(stages: Sequence[str], research: bool, pytest_args: Sequence[str]) -> int:
-    """Run style, types and all tests; PYTEST_ARGS such as -k NAME or a path select among the tests."""
+    """Run style, types and tests; PYTEST_ARGS such as -k NAME or a path select among the tests."""
     console = Console(stderr=True)
     # who selects tests wants those, of whatever stage, and not the checks
     everything = STAGES if pytest_args else [*CHECKS, *STAGES]

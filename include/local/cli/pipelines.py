@@ -23,7 +23,7 @@ def pipelines() -> int:
     specs, wrong = load_all()
     wrong += problems(specs.values())
     console = Console()
-    table = Table("pipeline", "mode", "slots", "looks every", "description", box=None)
+    table = Table("pipeline", "mode", "slots", "evaluated every", "description", box=None)
     for spec in specs.values():
         bounds = f"{spec.slots.min} to {spec.slots.max}"
         table.add_row(spec.name, spec.mode.value, bounds, f"{spec.period_s:g} s", spec.description)
@@ -44,7 +44,7 @@ def pipelines() -> int:
 def trigger(
     pipeline: str, what: str, slots: int | None, dry_run: bool, stop: bool, roll_back_to: int | None, no_wait: bool
 ) -> int:
-    """Launch PIPELINE, have it looked at (adapt), or measure its keys (profile), through its DAG in Airflow."""
+    """Launch PIPELINE, evaluate it (adapt), or measure its keys (profile), through its DAG in Airflow."""
     from include.pipelines.catalog import find
 
     spec = find(pipeline)

@@ -28,10 +28,10 @@ PLACE = "MLFLOW_TRACKING_URI"
 @click.argument("pipeline")
 @click.option("--tuner", help="Registry name of the tuner; the pipeline's own by default.")
 @click.option("--option", "options", multiple=True, metavar="KEY=VALUE", help="An option of the tuner; repeatable.")
-@click.option("--since", help="Time of the first look, or how long ago: 2h. By default a day before the last look.")
-@click.option("--until", help="Time of the last look, or how long ago; now by default.")
-@click.option("--all", "every", is_flag=True, help="Show every look, not only those with a change.")
-@click.option("--json", "as_json", is_flag=True, help="Print every look and all figures as JSON.")
+@click.option("--since", help="Time of the first evaluation, or how long ago: 2h. By default a day before the last.")
+@click.option("--until", help="Time of the last evaluation, or how long ago; now by default.")
+@click.option("--all", "every", is_flag=True, help="Show every evaluation, not only those with a change.")
+@click.option("--json", "as_json", is_flag=True, help="Print every evaluation and all figures as JSON.")
 @click.option("--figure", type=click.Path(dir_okay=False, path_type=Path), help="Also draw it: .png, .svg or .pdf.")
 def replay(
     pipeline: str,
@@ -146,7 +146,7 @@ def _show(made: Backtest, every: bool, figure: Path | None, run_id: str | None) 
     if made.modelled:
         console.print("~ other slots ran than recorded: load as recorded, ability and backlog modelled", style="dim")
     if not every and len(shown) < len(made.looks):
-        console.print(f"{len(made.looks) - len(shown)} looks without a change are left out; --all shows them.")
+        console.print(f"{len(made.looks) - len(shown)} evaluations without a change are left out; --all shows them.")
     console.print()
     console.print(figures(made), highlight=False)
     console.print()
