@@ -24,9 +24,9 @@ from include.model.errors import MillraceError
 
 STAGES = {
     "unit": "not spark and not airflow and not e2e and not research",
-    "spark": "spark and not airflow and not e2e",
-    "airflow": "airflow and not e2e",
-    "e2e": "e2e",
+    "spark": "spark and not airflow and not e2e and not research",
+    "airflow": "airflow and not e2e and not research",
+    "e2e": "e2e and not research",
     "research": "research",
 }
 SIDE_BY_SIDE = {
