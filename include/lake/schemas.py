@@ -137,7 +137,7 @@ TABLES: dict[str, TableSchema] = {
         "when it was measured",
         APP,
         GENERATION,
-        ("cpu_ratio", REAL, "0..cores", "processor seconds a second of the driver's process tree"),
+        ("cpu_ratio", REAL, "0..cores", "processor seconds per second of the driver's process tree"),
         ("rss_bytes", WHOLE, "bytes", "resident memory of the process tree"),
         ("up_s", REAL, "s", "time since the driver started"),
     ),
