@@ -48,8 +48,6 @@ TUNER = "tuner.options"
 """Section of the spec that a tuner's options stand in."""
 ADMISSION = "admission.options"
 """Section that those of input admission stand in."""
-JOIN = "join.options"
-"""Section that those of a stream join stand in."""
 
 
 def check(name: str, value: object, allowed: Allowed, section: str = TUNER) -> None:

@@ -26,7 +26,6 @@ from include.lake.problems import unreadable
 NOTHING = -1
 """Version of a table that is not there."""
 _TIMESTAMP = re.compile(rb'"commitInfo":\{[^{}]*?"timestamp":(\d+)')
-_TRANSACTION = re.compile(rb'"appId":("(?:[^"\\]|\\.)*")')
 _VERSION = re.compile(r"(\d{20})\.(json|checkpoint\..*)")
 
 
@@ -163,21 +162,6 @@ class DeltaLog:
             return _parsed(version, time, text)
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             raise unreadable(file, error) from error
-
-    def transactions(self, version: int) -> frozenset[str] | None:
-        """Return the ids of the application transactions in an entry of the log; None if it is empty or gone.
-
-        Raises:
-            MillraceError: If it cannot be read.
-        """
-        file = self._file(version)
-        try:
-            text = file.read_bytes()
-        except FileNotFoundError:
-            return None
-        except OSError as error:
-            raise unreadable(file, error) from error
-        return frozenset(json.loads(name) for name in _TRANSACTION.findall(text)) if text else None
 
     def versions(self) -> tuple[list[int], list[int]]:
         """Return the versions whose entries the folder has, and those with a checkpoint; empty without a table.

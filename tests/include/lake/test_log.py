@@ -122,15 +122,6 @@ def test_commit_when_an_entry_is_garbage_then_names_it(lake: Lake) -> None:
         log(lake).commit(1, "a")
 
 
-def test_transactions_of_a_commit_are_named_and_gone_ones_are_none(lake: Lake) -> None:
-    lake.append(TABLE, [{"pipeline": "a", "time": NOW, "app": "a"}], {'a/"x"/apps': 1, "other": 2})
-    append(lake)
-    newest = log(lake).newest()
-    assert log(lake).transactions(newest - 1) == {'a/"x"/apps', "other"}
-    assert log(lake).transactions(newest) == frozenset()
-    assert log(lake).transactions(newest + 1) is None
-
-
 def test_versions_are_those_of_entries_and_checkpoints(lake: Lake) -> None:
     assert log(lake).versions() == ([], [])
     append(lake, count=50)
