@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from types import NoneType, UnionType
 from typing import Any, ClassVar, Literal, Self, Union, get_args, get_origin
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, BeforeValidator, ConfigDict, ValidationError
 from pydantic.fields import FieldInfo
 
 from include.model.decision import Memory, Proposal
@@ -24,6 +24,7 @@ from include.model.signals import Signals
 __all__ = [
     "Change",
     "Deployment",
+    "FromList",
     "HasModel",
     "Memory",
     "MillraceError",
@@ -32,6 +33,9 @@ __all__ = [
     "Proposal",
     "Signals",
 ]
+
+FromList = BeforeValidator(lambda given: tuple(given) if isinstance(given, list) else given)
+"""Marks a tuple that specs write as a list: ``Annotated[tuple[str, ...], FromList]``."""
 
 
 class Options(BaseModel):
@@ -66,13 +70,14 @@ class Options(BaseModel):
 def _refusal(model: type[Options], error: ValidationError) -> MillraceError:
     """Return the first of pydantic's errors as people read it."""
     first = error.errors(include_url=False)[0]
-    location = first["loc"]
-    key = ".".join((model.section, *map(str, location)))
+    location = [part for part in first["loc"] if part != "[key]"]
+    key = model.section + "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in location)
     if first["type"] == "extra_forbidden" and len(location) == 1:
         allowed = ", ".join(sorted(model.model_fields))
         return MillraceError(key, first["input"], allowed, "Remove the option or correct its name.")
     field = model.model_fields.get(str(location[0])) if len(location) == 1 else None
-    allowed = (field and allowed_values(field)) or first["msg"].removeprefix("Value error, ")
+    message = first["msg"].removeprefix("Value error, ").removeprefix("Input should be ")
+    allowed = (field and (allowed_values(field) or field.description)) or message
     if first["type"] == "missing":
         return MillraceError(key, None, allowed, "Set it.")
     return MillraceError(key, first["input"], allowed, "Set an allowed value.")

@@ -10,16 +10,15 @@ name it (``docs/optimizers.md``). Optimizers are imported when they are made: Ai
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
-from functools import partial
-from importlib import import_module
 from importlib.metadata import EntryPoint, entry_points
-from typing import Any, Protocol
+from typing import Any
 
 from include.model.errors import MillraceError
 from include.model.protocols import Optimizer
+from include.model.spec import PipelineSpec
 
 GROUP = "millrace.optimizers"
 """Entry points of this group are tuners."""
@@ -44,61 +43,44 @@ class Registration:
     Attributes:
         name: Its name in specs, proposals and the lake.
         role: What it decides.
-        make: Makes one from its section; raises MillraceError if an option or a value is unknown.
+        path: Its class as ``module:Class``.
     """
 
     name: str
     role: Role
-    make: Callable[[Section], Optimizer]
+    path: str
 
+    def make(self, section: Section) -> Optimizer:
+        """Return one with these options; what is absent has its default.
 
-def _plugin(path: str) -> Callable[[Section], Optimizer]:
-    """Return what imports ``module:Class`` when it makes one."""
-
-    def make(section: Section) -> Optimizer:
-        module, name = path.split(":")
-        return _make(getattr(import_module(module), name), section)
-
-    return make
-
-
-def _make(kind: Any, section: Section) -> Optimizer:
-    optimizer: Optimizer = kind(kind.Options.read(section))
-    return optimizer
-
-
-def placement(section: Section) -> Optimizer:
-    """Return ``albic``, made with the section's options."""
-    from optimizers.albic.optimizer import PlacementOptimizer
-    from optimizers.albic.options import parse
-
-    return PlacementOptimizer(parse(section))
-
-
-def admission(section: Section) -> Optimizer:
-    """Return ``drfm``, made with the section ``admission``."""
-    from optimizers.drfm.optimizer import AdmissionOptimizer
-    from optimizers.drfm.options import parse
-
-    return AdmissionOptimizer(parse(section))
+        Raises:
+            MillraceError: If it cannot be imported, an option or a value is unknown, or values contradict each other.
+        """
+        try:
+            kind: Any = EntryPoint(self.name, self.path, GROUP).load()
+        except Exception as error:
+            allowed = "an installed optimizer that can be imported"
+            raise MillraceError("tuner.name", self.name, allowed, f"Fix {self.path}: {error!r}.") from error
+        optimizer: Optimizer = kind(kind.Options.read(section))
+        return optimizer
 
 
 BUILT_IN = (
-    Registration("flow", Role.TUNER, _plugin("optimizers.conttune.flow:Flow")),
-    Registration("conttune", Role.TUNER, _plugin("optimizers.conttune.paper.tuner:ContTune")),
-    Registration("ds2", Role.TUNER, _plugin("optimizers.conttune.rivals.ds2:Ds2")),
-    Registration("dhalion", Role.TUNER, _plugin("optimizers.conttune.rivals.dhalion:Dhalion")),
-    Registration("random", Role.TUNER, _plugin("optimizers.conttune.rivals.random_search:RandomSearch")),
-    Registration("dragster", Role.TUNER, _plugin("optimizers.conttune.rivals.dragster:Dragster")),
-    Registration("albic", Role.PLACEMENT, placement),
-    Registration("drfm", Role.ADMISSION, admission),
-    Registration("esj", Role.JOIN, _plugin("optimizers.esj.optimizer:Esj")),
+    Registration("flow", Role.TUNER, "optimizers.conttune.flow:Flow"),
+    Registration("conttune", Role.TUNER, "optimizers.conttune.paper.tuner:ContTune"),
+    Registration("ds2", Role.TUNER, "optimizers.conttune.rivals.ds2:Ds2"),
+    Registration("dhalion", Role.TUNER, "optimizers.conttune.rivals.dhalion:Dhalion"),
+    Registration("random", Role.TUNER, "optimizers.conttune.rivals.random_search:RandomSearch"),
+    Registration("dragster", Role.TUNER, "optimizers.conttune.rivals.dragster:Dragster"),
+    Registration("albic", Role.PLACEMENT, "optimizers.albic.optimizer:PlacementOptimizer"),
+    Registration("drfm", Role.ADMISSION, "optimizers.drfm.optimizer:AdmissionOptimizer"),
+    Registration("esj", Role.JOIN, "optimizers.esj.optimizer:Esj"),
 )
 
 
 def names() -> tuple[str, ...]:
     """Return the names of all tuners in alphabetical order."""
-    return tuple(sorted({r.name for r in (*BUILT_IN, *_installed()) if r.role is Role.TUNER}))
+    return tuple(sorted({registration.name for registration in _all() if registration.role is Role.TUNER}))
 
 
 def create(name: str, section: Section, role: Role = Role.TUNER) -> Optimizer:
@@ -112,58 +94,20 @@ def create(name: str, section: Section, role: Role = Role.TUNER) -> Optimizer:
     Raises:
         MillraceError: If the name, an option or a value is unknown, or values contradict each other.
     """
-    of_role = (r for rs in (BUILT_IN, _installed()) for r in rs if (r.name, r.role) == (name, role))
-    registration = next(of_role, None)
+    registration = next((r for r in _all() if (r.name, r.role) == (name, role)), None)
     if registration is None:
         raise MillraceError("tuner.name", name, ", ".join(names()), "Name an optimizer of this list in the spec.")
     return registration.make(section)
 
 
-def _installed() -> Iterator[Registration]:
-    """Yield the tuners of installed packages."""
+def _all() -> Iterator[Registration]:
+    """Yield the built-in optimizers, then the tuners of installed packages."""
+    yield from BUILT_IN
     for entry in entry_points(group=GROUP):
-        yield Registration(entry.name, Role.TUNER, partial(_load, entry))
+        yield Registration(entry.name, Role.TUNER, entry.value)
 
 
-def _load(entry: EntryPoint, section: Section) -> Optimizer:
-    try:
-        kind = entry.load()
-    except Exception as error:
-        allowed = "an installed optimizer that can be imported"
-        raise MillraceError("tuner.name", entry.name, allowed, f"Mend {entry.value}: {error!r}.") from error
-    return _make(kind, section)
-
-
-class OptimizerSections(Protocol):
-    """What a pipeline's spec says of its optimizers."""
-
-    @property
-    def name(self) -> str:
-        """Name of the pipeline."""
-        ...
-
-    @property
-    def tuner_options(self) -> tuple[str, Section]:
-        """Name of the tuner, and its options."""
-        ...
-
-    @property
-    def placement_options(self) -> Section | None:
-        """Options of ``albic``; None without it."""
-        ...
-
-    @property
-    def admission_options(self) -> Section | None:
-        """Section of ``drfm``; None without it."""
-        ...
-
-    @property
-    def join_options(self) -> Section | None:
-        """Section of ``esj``; None without it."""
-        ...
-
-
-def all_of(spec: OptimizerSections) -> dict[str, Optimizer]:
+def all_of(spec: PipelineSpec) -> dict[str, Optimizer]:
     """Return the optimizers that a spec asks for, by the names that decisions know them by.
 
     Raises:
@@ -179,7 +123,7 @@ def all_of(spec: OptimizerSections) -> dict[str, Optimizer]:
     return {name: create(name, section, role) for (name, role), section in sections.items() if section is not None}
 
 
-def problems(specs: Iterable[OptimizerSections]) -> list[MillraceError]:
+def problems(specs: Iterable[PipelineSpec]) -> list[MillraceError]:
     """Return what is wrong with what specs say to their optimizers, the first of each."""
     errors = []
     for spec in specs:

@@ -9,7 +9,7 @@ from typing import Any
 
 from optimizers.drfm.forecasters import Best, Forecaster, Holt
 from optimizers.drfm.horizon import plan
-from optimizers.drfm.metadata import parse
+from optimizers.drfm.metadata import read_streams
 from optimizers.drfm.paper.strategies import STRATEGIES, StrategyOptions
 from optimizers.drfm.placement import HorizonOptions
 from optimizers.drfm.problem import Planner
@@ -41,7 +41,7 @@ class Method:
             capacity: Of a node.
             metadata: By stream.
         """
-        declared = parse(metadata) if self.told else {}
+        declared = read_streams(metadata) if self.told else {}
         return RateForecaster(capacity, declared, self.forecaster, ForecastOptions(learns=self.learns))
 
 

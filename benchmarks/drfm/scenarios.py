@@ -149,7 +149,7 @@ def levels(quick: bool) -> Iterator[Record]:
         quick: Fewer periods, the weighing only.
     """
     options = HorizonOptions(ahead=1, polish=True, effort=2.0)
-    methods = {"cpsat": options, "cpsat_fewest_nodes": replace(options, move_price=0.0)}
+    methods = {"cpsat": options, "cpsat_fewest_nodes": options.model_copy(update={"move_price": 0.0})}
     for level in (4, 8, 16, 32):
         size = replace(SIZE, level=level, periods=20 if quick else 50)
         for method in ("cpsat",) if quick else methods:

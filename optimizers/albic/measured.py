@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from include.model.errors import MillraceError
 from include.model.placement import KeyGroups
-from optimizers.albic.options import RESOURCES, STATE, PlacementOptions
+from optimizers.albic.options import RESOURCES, PlacementOptions, Resource
 from optimizers.albic.problem import UNPLACED, Caps, Floats, Flows, Problem
 from optimizers.albic.units import total
 
@@ -47,7 +47,8 @@ def measured_problem(groups: KeyGroups, placed: Mapping[str, int], options: Plac
         MillraceError: If the figures make no problem, or a resource with a limit was not measured.
     """
     capacity = np.array(options.workers, dtype=float)
-    use = {name: _column(groups, name) for name in (options.limits or ("rows_per_s",))}
+    measured: Iterable[Resource] = options.limits or ("rows_per_s",)
+    use = {name: _column(groups, name) for name in measured}
     share = {name: use[name].sum() / options.limits[name] if options.limits else 0.0 for name in use}
     bottleneck = max(use, key=lambda name: (share[name], -RESOURCES.index(name)))
     used = use[bottleneck].sum()
@@ -65,7 +66,7 @@ def measured_problem(groups: KeyGroups, placed: Mapping[str, int], options: Plac
         node=np.array([placed.get(key, UNPLACED) for key in group_keys(groups)], dtype=np.intp),
         capacity=capacity,
         removed=np.zeros(len(capacity), dtype=bool),
-        cost=_column(groups, "state_bytes") / MB + 1 / MB if options.cost == STATE else np.ones(len(load)),
+        cost=_column(groups, "state_bytes") / MB + 1 / MB if options.cost == "state" else np.ones(len(load)),
         budget=options.budget,
         operator=np.unique(np.array(groups.operator, dtype=str), return_inverse=True)[1].astype(np.intp),
         flows=flows,

@@ -7,7 +7,6 @@ is remembered and counts as done: the next profile is planned from there, as if 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -17,7 +16,7 @@ from include.model.errors import MillraceError
 from include.model.placement import KeyGroups, PlacementPlan
 from include.model.signals import Signals
 from optimizers.albic.measured import MeasuredProblem, group_keys, measured_problem
-from optimizers.albic.options import STATE, PlacementOptions
+from optimizers.albic.options import PlacementOptions
 from optimizers.albic.problem import Plan, Problem
 
 NAME = "albic"
@@ -25,15 +24,17 @@ FIRST, MOVES, BALANCED = "first_placement", "groups_to_move", "placement_stays"
 NO_PROFILE, BAD_SIGNALS = "no_new_profile", "bad_signals"
 
 
-@dataclass(frozen=True)
 class PlacementOptimizer:
     """Places key groups.
 
-    Attributes:
+    Args:
         options: Nodes, method, budget.
     """
 
-    options: PlacementOptions = field(default_factory=PlacementOptions)
+    Options = PlacementOptions
+
+    def __init__(self, options: PlacementOptions) -> None:
+        self.options = options
 
     def propose(self, signals: Signals, current: Deployment, memory: Memory) -> tuple[Proposal, Memory]:
         """Say where the key groups should sit and why, and remember it."""
@@ -93,7 +94,7 @@ class PlacementOptimizer:
 
     def _explain(self, plan: PlacementPlan) -> str:
         """Return the plan for a person."""
-        size = f", {plan.spent:,.0f} MB" if self.options.cost == STATE else ""
+        size = f", {plan.spent:,.0f} MB" if self.options.cost == "state" else ""
         steps = [f"move {plan.moves} key groups{size}"] if plan.moves else []
         steps += [f"place {plan.placed} key groups on {len(plan.nodes)} workers"] if plan.placed else []
         reached = f"load distance {plan.distance_after:.1f}"

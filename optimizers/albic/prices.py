@@ -12,21 +12,21 @@ The first term makes a node that is far off urgent, the second one decides betwe
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
+from pydantic import Field
 
 from optimizers.albic.problem import Floats, Problem
-from optimizers.ranges import NOT_NEGATIVE, POSITIVE, Allowed, check_fields
+from optimizers.api import Options
 
 BETA = 0.045
 """At 4.7 points beyond the tolerance, a node costs as much as an average group."""
 GAMMA = 0.004
 
 
-@dataclass(frozen=True)
-class JointOptions:
+class JointOptions(Options):
     """Knobs of the joint search.
 
     Attributes:
@@ -39,25 +39,14 @@ class JointOptions:
         rounds: How often part of the moves is taken back and chosen anew, >= 0; fewer in large clusters.
     """
 
-    tolerance: float = 1.0
-    max_distance: float = 10.0
-    factor: float = 1.5
-    least_gain: float = 0.02
+    section: ClassVar[str] = "joint"
+
+    tolerance: float = Field(1.0, gt=0)
+    max_distance: float = Field(10.0, gt=0)
+    factor: float = Field(1.5, gt=0)
+    least_gain: float = Field(0.02, ge=0)
     guided: bool = True
-    rounds: int = 24
-
-    def __post_init__(self) -> None:
-        check_fields(self, ALLOWED, "joint")
-
-
-ALLOWED: Mapping[str, Allowed] = {
-    "tolerance": POSITIVE,
-    "max_distance": POSITIVE,
-    "factor": POSITIVE,
-    "least_gain": NOT_NEGATIVE,
-    "rounds": NOT_NEGATIVE,
-    "guided": None,
-}
+    rounds: int = Field(24, ge=0)
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ import numpy as np
 
 from optimizers.drfm.forecast_state import ForecastState
 from optimizers.drfm.observed import ObservedPeriods
-from optimizers.drfm.options import AdmissionOptions
+from optimizers.drfm.options import AdmissionPolicy
 from optimizers.drfm.problem import NEW, Floats, Ints
 from optimizers.drfm.rate_forecaster import RateForecaster
 
@@ -98,7 +98,7 @@ def first_state(forecaster: RateForecaster, next_period: int) -> AdmissionState:
 
 
 def take_in(
-    state: AdmissionState, observed: ObservedPeriods, forecaster: RateForecaster, options: AdmissionOptions
+    state: AdmissionState, observed: ObservedPeriods, forecaster: RateForecaster, policy: AdmissionPolicy
 ) -> AdmissionState:
     """Return the state after more periods, each stream where the newest plan has it.
 
@@ -108,12 +108,12 @@ def take_in(
         state: The one before.
         observed: The periods; their streams include all that are known.
         forecaster: Foresees the rates.
-        options: Who assigns, and when a stream counts as gone.
+        policy: Who assigns, and when a stream counts as gone.
     """
     forecast, accuracy = state.forecast, state.accuracy
     if state.next_period != observed.first:
         forecast, accuracy = forecaster.start(), Accuracy()
-    planner, names = options.planner(), np.array(observed.streams, dtype=object)
+    planner, names, options = policy.planner(), np.array(observed.streams, dtype=object), policy.options
     node, last_seen = (np.full(len(names), v, dtype=np.intp) for v in (NEW, NEVER))
     at = _positions(state.streams, observed.streams)
     node[at], last_seen[at] = state.node, state.last_seen

@@ -20,19 +20,20 @@ Reference: ours; [DRFM] Section 2.5 takes metadata as true, in place of forecast
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import ClassVar
 
 import numpy as np
+from pydantic import Field
 
+from optimizers.api import Options
 from optimizers.drfm.characteristics import Characteristics, unknown
 from optimizers.drfm.problem import Bools, Floats, Ints
-from optimizers.ranges import ADMISSION, SHARE, check_fields
 
 DECLARED, LEARNED, FORECAST = range(3)
 SOURCES = 3
 
 
-@dataclass(frozen=True)
-class Trust:
+class Trust(Options):
     """When characteristics are believed.
 
     Attributes:
@@ -41,12 +42,11 @@ class Trust:
         tolerance: Error over the difference of levels that is forgiven, (0, 1].
     """
 
-    memory: float = 0.1
-    least: float = 0.7
-    tolerance: float = 0.15
+    section: ClassVar[str] = "admission.options"
 
-    def __post_init__(self) -> None:
-        check_fields(self, dict.fromkeys(("memory", "least", "tolerance"), SHARE), ADMISSION)
+    memory: float = Field(0.1, gt=0, le=1)
+    least: float = Field(0.7, gt=0, le=1)
+    tolerance: float = Field(0.15, gt=0, le=1)
 
     def update(self, trust: Floats, table: Characteristics, expected: Floats, rate: Floats) -> Floats:
         """Return the trust after another period, shape (S,).

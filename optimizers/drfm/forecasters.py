@@ -14,14 +14,13 @@ Reference:
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import Protocol
+from typing import ClassVar, Protocol
 
 import numpy as np
+from pydantic import Field
 
-from include.model.errors import MillraceError
+from optimizers.api import Options
 from optimizers.drfm.problem import Floats
-from optimizers.ranges import ADMISSION, SHARE, Range, check, check_fields
 
 
 class Forecaster(Protocol):
@@ -53,18 +52,16 @@ class Forecaster(Protocol):
         ...
 
 
-@dataclass(frozen=True)
-class Seasonal:
+class Seasonal(Options):
     """Seasonal naive forecast: the rates of a season ago; until one is over, the last rate.
 
     Attributes:
         season: Periods after which rates repeat, >= 1, the same for all streams; with 1 the next rate is the last one.
     """
 
-    season: int = 24
+    section: ClassVar[str] = "admission.options"
 
-    def __post_init__(self) -> None:
-        check("season", self.season, int, ADMISSION)
+    season: int = Field(24, ge=1)
 
     def start(self, rate: Floats) -> Floats:
         """See :class:`Forecaster`; rows are the last season, the oldest first, NaN before the first rate."""
@@ -87,8 +84,7 @@ class Seasonal:
         return np.repeat(1.0 + np.arange(periods)[:, None] // self.season, state.shape[1], axis=1)
 
 
-@dataclass(frozen=True)
-class Level:
+class Level(Options):
     """Rates that stay about where they are: their mean at first, exponential smoothing later.
 
         L_n = L_(n-1) + max(alpha, 1/n) (X_n - L_(n-1))
@@ -100,10 +96,9 @@ class Level:
         alpha: Least weight of a new rate in the level, [0, 1].
     """
 
-    alpha: float = 0.1
+    section: ClassVar[str] = "admission.options"
 
-    def __post_init__(self) -> None:
-        check("alpha", self.alpha, Range(0, 1), ADMISSION)
+    alpha: float = Field(0.1, ge=0, le=1)
 
     def start(self, rate: Floats) -> Floats:
         """See :class:`Forecaster`; rows are the level and the number of rates seen."""
@@ -126,8 +121,7 @@ class Level:
         return np.repeat(1 + np.arange(periods)[:, None] * self.alpha**2, state.shape[1], axis=1)
 
 
-@dataclass(frozen=True)
-class Holt:
+class Holt(Options):
     """Holt's linear trend model, its trend damped or not.
 
         L_t = alpha X_t + (1 - alpha)(L_(t-1) + phi T_(t-1))
@@ -145,12 +139,11 @@ class Holt:
         damping: phi, what is left of a trend a period later, [0, 1].
     """
 
-    alpha: float = 0.8
-    gamma: float = 0.3
-    damping: float = 1.0
+    section: ClassVar[str] = "admission.options"
 
-    def __post_init__(self) -> None:
-        check_fields(self, dict.fromkeys(("alpha", "gamma", "damping"), Range(0, 1)), ADMISSION)
+    alpha: float = Field(0.8, ge=0, le=1)
+    gamma: float = Field(0.3, ge=0, le=1)
+    damping: float = Field(1.0, ge=0, le=1)
 
     def start(self, rate: Floats) -> Floats:
         """See :class:`Forecaster`; rows are level and trend."""
@@ -179,8 +172,7 @@ class Holt:
         return np.cumsum(self.damping ** np.arange(1.0, periods + 1))
 
 
-@dataclass(frozen=True)
-class Best:
+class Best(Options):
     """Of several forecasters the one that did best so far, stream by stream.
 
     Rates that jitter about a level want a slow forecaster, rates that jump or rise a fast one; far ahead the difference
@@ -192,13 +184,10 @@ class Best:
         memory: Weight of a new error, (0, 1].
     """
 
-    forecasters: tuple[Forecaster, ...] = (Level(), Holt(damping=0.8))
-    memory: float = 0.1
+    section: ClassVar[str] = "admission.options"
 
-    def __post_init__(self) -> None:
-        check("memory", self.memory, SHARE, ADMISSION)
-        if not self.forecasters:
-            raise MillraceError(f"{ADMISSION}.forecasters", 0, ">= 1", "Name a forecaster.")
+    forecasters: tuple[Seasonal | Level | Holt, ...] = Field((Level(), Holt(damping=0.8)), min_length=1)
+    memory: float = Field(0.1, gt=0, le=1)
 
     def start(self, rate: Floats) -> Floats:
         """See :class:`Forecaster`; rows are M errors, then the states of the forecasters one after another."""

@@ -18,12 +18,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from itertools import product
+from typing import ClassVar
 
 import numpy as np
+from pydantic import Field
 
+from optimizers.api import Options
 from optimizers.drfm.characteristics import Characteristics, cycle, unknown
 from optimizers.drfm.problem import Bools, Floats, Ints
-from optimizers.ranges import ADMISSION, Range, check
 
 LEAST = 8
 """Periods of history below which nothing is learned."""
@@ -46,8 +48,7 @@ SWITCHES = 2
 """Rises that an on-off stream must have shown; one whose durations are declared must have shown both levels."""
 
 
-@dataclass(frozen=True)
-class Learning:
+class Learning(Options):
     """When to believe what was learned.
 
     Attributes:
@@ -55,12 +56,10 @@ class Learning:
         between: Share of periods that an on-off stream may be between its levels, [0, 1).
     """
 
-    explains: float = 0.8
-    between: float = 0.15
+    section: ClassVar[str] = "admission.options"
 
-    def __post_init__(self) -> None:
-        check("explains", self.explains, Range(0, 1, low_open=True, high_open=True), ADMISSION)
-        check("between", self.between, Range(0, 1, high_open=True), ADMISSION)
+    explains: float = Field(0.8, gt=0, lt=1)
+    between: float = Field(0.15, ge=0, lt=1)
 
 
 @dataclass(frozen=True)

@@ -11,20 +11,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar, Literal, Self
 
-from include.model.errors import MillraceError
-from optimizers.ranges import NOT_NEGATIVE, POSITIVE, Allowed, check_fields, parse_fields
+from pydantic import Field, model_validator
 
-SECTION = "admission.streams"
-TRANSITIONS = ("jump", "trend")
+from optimizers.api import MillraceError, Options
+
 AGREES = 1e-6
 """Relative difference up to which two ways to declare one thing agree."""
 
 
-@dataclass(frozen=True)
-class Metadata:
+class Metadata(Options):
     """A stream's declared characteristics; None for what is not declared, unless it follows from the rest.
 
     Attributes:
@@ -44,33 +41,35 @@ class Metadata:
         MillraceError: If a value is out of range or contradicts another.
     """
 
-    minimum: float | None = None
-    maximum: float | None = None
-    average: float | None = None
-    high_duration: float | None = None
-    low_duration: float | None = None
-    period: float | None = None
-    phase: float | None = None
-    transition: str | None = None
-    slope_duration: float | None = None
-    slope: float | None = None
-    lifetime: float | None = None
+    section: ClassVar[str] = "admission.streams"
 
-    def __post_init__(self) -> None:
-        given = {name: allowed for name, allowed in ALLOWED.items() if getattr(self, name) is not None}
-        check_fields(self, given, SECTION)
-        self._levels()
-        self._cycle()
-        self._ramp()
+    minimum: float | None = Field(None, ge=0)
+    maximum: float | None = Field(None, ge=0)
+    average: float | None = Field(None, ge=0)
+    high_duration: float | None = Field(None, gt=0)
+    low_duration: float | None = Field(None, gt=0)
+    period: float | None = Field(None, gt=0)
+    phase: float | None = Field(None, ge=0)
+    transition: Literal["jump", "trend"] | None = None
+    slope_duration: float | None = Field(None, gt=0)
+    slope: float | None = Field(None, gt=0)
+    lifetime: float | None = Field(None, gt=0)
 
-    def _levels(self) -> None:
+    @model_validator(mode="after")
+    def _complete(self) -> Self:
+        self._check_levels()
+        self._complete_cycle()
+        self._complete_ramp()
+        return self
+
+    def _check_levels(self) -> None:
         low, high, mean = self.minimum, self.maximum, self.average
         if low is not None and high is not None and low > high:
             raise _contradiction("maximum", high, f">= the minimum, {low:g}")
         if mean is not None and not (low or 0.0) <= mean <= (math.inf if high is None else high):
             raise _contradiction("average", mean, "between minimum and maximum")
 
-    def _cycle(self) -> None:
+    def _complete_cycle(self) -> None:
         high, low, period = self.high_duration, self.low_duration, self.period
         if high is not None and low is not None:
             if period is not None and not math.isclose(period, high + low, rel_tol=AGREES):
@@ -85,7 +84,7 @@ class Metadata:
             elif low is not None:
                 object.__setattr__(self, "high_duration", period - low)
 
-    def _ramp(self) -> None:
+    def _complete_ramp(self) -> None:
         ramp = self.slope_duration
         if self.slope is not None and self.minimum is not None and self.maximum is not None:
             given, ramp = ramp, (self.maximum - self.minimum) / self.slope
@@ -102,23 +101,8 @@ class Metadata:
         object.__setattr__(self, "transition", "trend")
 
 
-ALLOWED: Mapping[str, Allowed] = {
-    "minimum": NOT_NEGATIVE,
-    "maximum": NOT_NEGATIVE,
-    "average": NOT_NEGATIVE,
-    "high_duration": POSITIVE,
-    "low_duration": POSITIVE,
-    "period": POSITIVE,
-    "phase": NOT_NEGATIVE,
-    "transition": TRANSITIONS,
-    "slope_duration": POSITIVE,
-    "slope": POSITIVE,
-    "lifetime": POSITIVE,
-}
-
-
-def parse(streams: Mapping[str, Mapping[str, Any]]) -> dict[str, Metadata]:
-    """Return the metadata of streams from a section of a spec, by their ids.
+def read_streams(streams: Mapping[str, Any]) -> dict[str, Metadata]:
+    """Return the metadata of streams by their ids.
 
     Raises:
         MillraceError: If a name is unknown, or a value out of range or in contradiction to another; it names the
@@ -127,12 +111,15 @@ def parse(streams: Mapping[str, Mapping[str, Any]]) -> dict[str, Metadata]:
     metadata = {}
     for stream, given in streams.items():
         try:
-            metadata[stream] = parse_fields(Metadata, given, section=SECTION)
+            metadata[stream] = Metadata.read(given)
         except MillraceError as error:
-            name = error.key.removeprefix(SECTION)
-            raise MillraceError(f"{SECTION}.{stream}{name}", error.value, error.allowed, error.remedy) from error
+            name = error.key.removeprefix(Metadata.section)
+            key = f"{Metadata.section}.{stream}{name}"
+            raise MillraceError(key, error.value, error.allowed, error.remedy) from error
     return metadata
 
 
 def _contradiction(name: str, value: object, allowed: str) -> MillraceError:
-    return MillraceError(f"{SECTION}.{name}", value, allowed, "Correct the one that is wrong, or leave it out.")
+    return MillraceError(
+        f"{Metadata.section}.{name}", value, allowed, "Correct the one that is wrong, or leave it out."
+    )

@@ -8,7 +8,7 @@ so that the next plan starts from there, as if the advice had been followed.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import UTC, datetime
 
 import numpy as np
@@ -22,7 +22,7 @@ from optimizers.drfm import memory as memories
 from optimizers.drfm.admission_state import AdmissionState, first_state, take_in
 from optimizers.drfm.messages import explain
 from optimizers.drfm.observed import ObservedPeriods, first_period, new_periods
-from optimizers.drfm.options import AdmissionOptions
+from optimizers.drfm.options import AdmissionPolicy
 from optimizers.drfm.placement import Placement
 from optimizers.drfm.problem import NEW, Floats, Ints, Problem, match_nodes
 from optimizers.drfm.rate_forecaster import RateForecaster
@@ -33,15 +33,17 @@ LEAST_AHEAD = 16
 """Periods whose loads a plan shows at least: the paper's strategies look no further than two."""
 
 
-@dataclass(frozen=True)
 class AdmissionOptimizer:
     """Admits input streams.
 
-    Attributes:
-        options: Capacity, method, metadata of streams.
+    Args:
+        options: The spec's section ``admission``: capacity, method, metadata of streams.
     """
 
-    options: AdmissionOptions
+    Options = AdmissionPolicy
+
+    def __init__(self, options: AdmissionPolicy) -> None:
+        self.policy = options
 
     def propose(self, signals: Signals, current: Deployment, memory: Memory) -> tuple[Proposal, Memory]:
         """Say where the streams should enter and why, and remember it."""
@@ -49,14 +51,14 @@ class AdmissionOptimizer:
         if counts is None:
             return Proposal(ADVISER, (), NO_PROFILE, ""), memory
         try:
-            forecaster = self.options.rate_forecaster(counts.period_s)
+            forecaster = self.policy.rate_forecaster(counts.period_s)
             state = memories.read(memory, counts.period_s, forecaster) or first_state(forecaster, first_period(counts))
             observed = new_periods(counts, state.streams, state.next_period)
             if not len(observed.rows):
                 return Proposal(ADVISER, (), NO_PROFILE, ""), memory
-            before = dict(current.ingest) if self.options.ingest else state.nodes
-            state = take_in(state.at_nodes(before), observed, forecaster, self.options)
-            if self.options.ingest:
+            before = dict(current.ingest) if self.policy.ingest else state.nodes
+            state = take_in(state.at_nodes(before), observed, forecaster, self.policy)
+            if self.policy.ingest:
                 state = self._at_tables(state, before, forecaster)
             plan = self._plan(counts, observed, state, before, forecaster)
         except MillraceError as error:
@@ -71,7 +73,7 @@ class AdmissionOptimizer:
     ) -> AdmissionState:
         """Return the state with the plan's nodes as the ingest tables that there are."""
         rate = forecaster.forecast(state.forecast, 1)[0][0]
-        tables = match_tables(state.node, _node_of(state, before), len(self.options.ingest), rate)
+        tables = match_tables(state.node, _node_of(state, before), len(self.policy.ingest), rate)
         return replace(state, node=tables)
 
     def _plan(
@@ -82,17 +84,17 @@ class AdmissionOptimizer:
         nodes_before: Mapping[str, int],
         forecaster: RateForecaster,
     ) -> AdmissionPlan:
-        options, period_s, capacity = self.options, counts.period_s, forecaster.capacity
+        policy, period_s, capacity = self.policy, counts.period_s, forecaster.capacity
         before, entered = _node_of(state, nodes_before), set(nodes_before.values())
-        nodes = options.ingest or _node_names(max([int(state.node.max(initial=NEW)), *entered], default=NEW) + 1)
-        mean, _ = forecaster.forecast(state.forecast, max(options.ahead, LEAST_AHEAD))
+        nodes = policy.ingest or _node_names(max([int(state.node.max(initial=NEW)), *entered], default=NEW) + 1)
+        mean, _ = forecaster.forecast(state.forecast, max(policy.options.ahead, LEAST_AHEAD))
         holds, least_nodes = _capacity_bounds(state.node, mean, capacity)
         actual = dict(zip(observed.streams, observed.rows[-1].tolist(), strict=True))
         accuracy, expected = state.accuracy, [state.expected.get(name) for name in state.streams]
         rate, split = float(mean[0].sum()) / period_s, len(np.unique(state.node))
-        workers = options.sizing.workers(rate, split) if options.sizing else None
+        workers = policy.sizing.workers(rate, split) if policy.sizing else None
         return AdmissionPlan(
-            method=options.method,
+            method=policy.options.method,
             since=datetime.fromtimestamp(state.next_period * period_s, UTC),
             period_s=period_s,
             capacity=capacity / period_s,
@@ -115,7 +117,7 @@ class AdmissionOptimizer:
             released=tuple(nodes[i] for i in sorted(entered - set(state.node.tolist()))),
             query=workers.query if workers else None,
             merge=workers.merge if workers else None,
-            acts=bool(options.ingest),
+            acts=bool(policy.ingest),
         )
 
 

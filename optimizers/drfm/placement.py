@@ -14,21 +14,20 @@ Reference: ours. [DRFM] compares one number a node, the sum of forecasts, with C
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
+from pydantic import Field
 
+from optimizers.api import Options
 from optimizers.drfm.problem import Bools, Floats, Ints, Problem
-from optimizers.ranges import ADMISSION, NOT_NEGATIVE, POSITIVE, SHARE, Allowed, Range, check_fields
 
 ROUNDING = 1e-9
 QUEUED = 0.5
 """Share of a node that its queue may take: what leaves a node waits for the queue, too, so that all need not leave."""
 
 
-@dataclass(frozen=True)
-class HorizonOptions:
+class HorizonOptions(Options):
     """Knobs of the horizon planner.
 
     Attributes:
@@ -46,37 +45,20 @@ class HorizonOptions:
         effort: Deterministic time that CP-SAT has for a period, > 0.
     """
 
-    ahead: int = 48
-    margin: float = 3.5
-    patience: float = 0.15
-    act: int = 1
-    catch_up_s: float = 60.0
-    move_price: float = 0.7
-    pairing: float = 0.1
-    pair_limit: int = 2000
-    drains: int = 16
-    swaps: int = 256
+    section: ClassVar[str] = "admission.options"
+
+    ahead: int = Field(48, ge=1)
+    margin: float = Field(3.5, ge=0)
+    patience: float = Field(0.15, ge=0, le=1)
+    act: int = Field(1, ge=1)
+    catch_up_s: float = Field(60.0, gt=0)
+    move_price: float = Field(0.7, ge=0)
+    pairing: float = Field(0.1, gt=0, le=1)
+    pair_limit: int = Field(2000, ge=1)
+    drains: int = Field(16, ge=1)
+    swaps: int = Field(256, ge=1)
     polish: bool = False
-    effort: float = 1.0
-
-    def __post_init__(self) -> None:
-        check_fields(self, ALLOWED, ADMISSION)
-
-
-ALLOWED: Mapping[str, Allowed] = {
-    "ahead": int,
-    "margin": NOT_NEGATIVE,
-    "patience": Range(0, 1),
-    "act": int,
-    "catch_up_s": POSITIVE,
-    "move_price": NOT_NEGATIVE,
-    "pairing": SHARE,
-    "pair_limit": int,
-    "drains": int,
-    "swaps": int,
-    "polish": None,
-    "effort": POSITIVE,
-}
+    effort: float = Field(1.0, gt=0)
 
 
 class Placement:

@@ -15,10 +15,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import ClassVar
 
 import numpy as np
+from pydantic import Field
 
-from include.model.errors import MillraceError
+from optimizers.api import MillraceError, Options
 from optimizers.drfm.belief import LEARNED, Belief, Trust, believe, trusts_declared_cycle
 from optimizers.drfm.characteristics import Characteristics, cycle, expect, tabulate
 from optimizers.drfm.forecast_state import ForecastState, connect, no_streams
@@ -26,7 +28,6 @@ from optimizers.drfm.forecasters import Best, Forecaster
 from optimizers.drfm.learning import Learning, learn
 from optimizers.drfm.metadata import Metadata
 from optimizers.drfm.problem import Bools, Floats, Ints, Problem
-from optimizers.ranges import ADMISSION, POSITIVE, SHARE, Allowed, Range, check_fields
 
 WIDEST = 4.0
 """Growth of a forecast's variance beyond which it says nothing more: rates do not wander off without end."""
@@ -34,42 +35,27 @@ FADING = 0.5
 """What is left, a period later, of supposing that a stream errs as others do: its own errors show soon."""
 
 
-@dataclass(frozen=True)
-class ForecastOptions:
+class ForecastOptions(Options):
     """How rates are forecast.
 
     Attributes:
         learns: Learn characteristics from history.
-        history: Periods that are kept to learn from, >= 8; twice the longest cycle.
+        history: Periods that are kept to learn from, >= 1, better twice the longest cycle; nothing is learned from
+            fewer than 8.
         relearn: Periods from one learning to the next, >= 1.
         noise: Standard deviation of a rate over its mean before any error was seen, [0, 1].
         memory: Weight of a new period in the moving average of squared errors, (0, 1].
         absurd: Rate over a node's capacity from which it is a fault of measurement, > 0.
-        learning: When what was learned is believed.
-        trust: When characteristics are believed.
     """
 
+    section: ClassVar[str] = "admission.options"
+
     learns: bool = True
-    history: int = 192
-    relearn: int = 4
-    noise: float = 0.02
-    memory: float = 0.1
-    absurd: float = 100.0
-    learning: Learning = field(default_factory=Learning)
-    trust: Trust = field(default_factory=Trust)
-
-    def __post_init__(self) -> None:
-        check_fields(self, ALLOWED, ADMISSION)
-
-
-ALLOWED: Mapping[str, Allowed] = {
-    "learns": None,
-    "history": int,
-    "relearn": int,
-    "noise": Range(0, 1),
-    "memory": SHARE,
-    "absurd": POSITIVE,
-}
+    history: int = Field(192, ge=1)
+    relearn: int = Field(4, ge=1)
+    noise: float = Field(0.02, ge=0, le=1)
+    memory: float = Field(0.1, gt=0, le=1)
+    absurd: float = Field(100.0, gt=0)
 
 
 @dataclass(frozen=True)
@@ -81,12 +67,16 @@ class RateForecaster:
         metadata: By stream; nothing is declared of a stream that is not in it.
         forecaster: For streams whose cycle is not known.
         options: How rates are forecast.
+        learning: When what was learned is believed.
+        trust: When characteristics are believed.
     """
 
     capacity: float
     metadata: Mapping[str, Metadata] = field(default_factory=dict)
     forecaster: Forecaster = field(default_factory=Best)
     options: ForecastOptions = field(default_factory=ForecastOptions)
+    learning: Learning = field(default_factory=Learning)
+    trust: Trust = field(default_factory=Trust)
 
     def start(self) -> ForecastState:
         """Return the state before any stream was connected."""
@@ -127,8 +117,8 @@ class RateForecaster:
             rate=rate,
             seen=state.seen + seen,
             total=state.total + np.where(seen, rate, 0.0),
-            trust=options.trust.update(state.trust, state.declared, declared, rate),
-            learned_trust=options.trust.update(state.learned_trust, state.learned, learned, rate),
+            trust=self.trust.update(state.trust, state.declared, declared, rate),
+            learned_trust=self.trust.update(state.learned_trust, state.learned, learned, rate),
             error=np.where(np.isfinite(off), state.error + options.memory * (off - state.error), state.error),
             model=model,
         )
@@ -179,7 +169,7 @@ class RateForecaster:
         return np.where(state.seen > 0, np.minimum(rates, limit), average)
 
     def _believe(self, state: ForecastState) -> Belief:
-        belief = believe(*state.sources(), self.options.trust, state.bounds, state.now)
+        belief = believe(*state.sources(), self.trust, state.bounds, state.now)
         table = state.completed.where(state.seen == 0, belief.table)
         return replace(belief, table=table)
 
@@ -216,7 +206,7 @@ class RateForecaster:
             return state
         seen = np.minimum(state.seen.astype(int), len(state.history))
         # where the declared cycle comes true, there is nothing to learn
-        needed = ~trusts_declared_cycle(*state.sources(), options.trust) & (seen > 0)
+        needed = ~trusts_declared_cycle(*state.sources(), self.trust) & (seen > 0)
         for count in np.unique(seen[needed]).tolist():
             state = self._learn_group(state, needed & (seen == count), count)
         return state
@@ -225,7 +215,7 @@ class RateForecaster:
         """Learn of the streams that were seen for the same number of periods."""
         index = np.flatnonzero(group)
         history = _fill_gaps(state.history[-seen:, index])
-        new = learn(history, state.now, self.options.learning, state.hints.take(index)).spread(index, len(group))
+        new = learn(history, state.now, self.learning, state.hints.take(index)).spread(index, len(group))
         certain = group & new.two_level
         # what was off before the cycle was known says nothing about the errors from now on
         fresh = certain & ~state.learned.cyclic & new.cyclic

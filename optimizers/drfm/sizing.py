@@ -22,14 +22,14 @@ queueing delay above is that of the design's capacity model.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, ClassVar, Self
 
-from include.model.errors import MillraceError
-from optimizers.ranges import NOT_NEGATIVE, POSITIVE, Range, check, check_fields, parse_fields
+from pydantic import Field, model_validator
 
-SECTION = "admission.sizing"
+from optimizers.api import FromList, MillraceError, Options
+
+Seconds = Annotated[float, Field(ge=0)]
 ROUNDING = 1e-9
 
 
@@ -42,8 +42,7 @@ class Workers:
     merge: int
 
 
-@dataclass(frozen=True)
-class Sizing:
+class Sizing(Options):
     """What is known of the workers behind the ingest nodes.
 
     Attributes:
@@ -58,21 +57,24 @@ class Sizing:
         MillraceError: If a value is out of range, or the bound below what idle workers need.
     """
 
-    query_s: float = 0.0  # has to be given: 0 is refused
-    merge_s: float = 0.0
-    partials: float = 0.0
-    through_s: tuple[float, ...] = (0.0, 0.0, 0.0)
-    headroom: float = 0.2
-    latency_s: float = math.inf
+    section: ClassVar[str] = "admission.sizing"
 
-    def __post_init__(self) -> None:
-        check_fields(self, ALLOWED, SECTION)
-        for value in self.through_s:
-            check("through_s", value, NOT_NEGATIVE, SECTION)
+    query_s: float = Field(gt=0)
+    merge_s: float = Field(0.0, ge=0)
+    partials: float = Field(0.0, ge=0)
+    through_s: Annotated[tuple[Seconds, Seconds, Seconds], FromList] = Field(
+        (0.0, 0.0, 0.0), description="three times, each >= 0"
+    )
+    headroom: float = Field(0.2, ge=0, lt=1)
+    latency_s: float = Field(math.inf, gt=0, allow_inf_nan=True)
+
+    @model_validator(mode="after")
+    def _check_latency(self) -> Self:
         idle = sum(self.through_s)
         if idle >= self.latency_s:
             remedy = "Raise the bound or speed up the stages."
-            raise MillraceError(f"{SECTION}.latency_s", self.latency_s, f"> {idle:g}", remedy)
+            raise MillraceError(f"{self.section}.latency_s", self.latency_s, f"> {idle:g}", remedy)
+        return self
 
     @property
     def busy_ratio(self) -> float:
@@ -87,35 +89,13 @@ class Sizing:
             split: Ingest nodes of the plan, >= 0.
 
         Raises:
-            MillraceError: If the rate is negative.
+            MillraceError: If the rate is negative or not finite.
         """
-        check("rate", rate, NOT_NEGATIVE, SECTION)
+        if not 0 <= rate < math.inf:
+            raise MillraceError(f"{self.section}.rate", rate, "a number in [0, inf)", "Measure the streams' rates.")
         query = _at_least_one(rate * self.query_s / self.busy_ratio)
         merge = _at_least_one(query * self.partials * self.merge_s / self.busy_ratio)
         return Workers(max(split, 1), query, merge)
-
-
-ALLOWED = {
-    "query_s": POSITIVE,
-    "merge_s": NOT_NEGATIVE,
-    "partials": NOT_NEGATIVE,
-    "headroom": Range(0, 1, high_open=True),
-    "latency_s": Range(0, math.inf, low_open=True),
-}
-
-
-def parse(section: Mapping[str, Any] | None) -> Sizing | None:
-    """Return the checked section ``admission.sizing`` of a spec; None without one.
-
-    Raises:
-        MillraceError: If a key is unknown, or a value of a wrong type or out of range.
-    """
-    if section is None:
-        return None
-    given = dict(section)
-    if "through_s" in given:
-        given["through_s"] = tuple(given["through_s"])
-    return parse_fields(Sizing, given, section=SECTION)
 
 
 def _at_least_one(workers: float) -> int:

@@ -33,6 +33,7 @@ from include.run_folder import record as driver_records
 from include.run_folder.arguments import recognise
 from include.run_folder.discovery import python_driver
 from optimizers import registry
+from optimizers.registry import Role
 
 ARCHIVE = Path(__file__).with_name("former_home.tar.gz")
 SPEC = PipelineSpec.model_validate(
@@ -150,7 +151,7 @@ def test_streams_admitted_before_stay_where_they_are(home: Path) -> None:
     counts = signals.streams
     passed = counts.until - counts.since
     later = replace(signals, streams=replace(counts, since=counts.until, until=counts.until + passed))
-    proposal, after = registry.admission({**options, "period_s": 3600.0}).propose(later, current, memory)
+    proposal, after = registry.create("drfm", options, Role.ADMISSION).propose(later, current, memory)
     assert proposal.reason_code == "streams_stay"
     assert after["until"] == (counts.until + passed).isoformat() and sorted(after["streams"]) == ["EWR/UA", "JFK/B6"]
 

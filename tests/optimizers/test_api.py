@@ -7,6 +7,7 @@ from typing import Any, ClassVar, Literal, Self
 import pytest
 from pydantic import Field, model_validator
 
+from optimizers.albic.options import PlacementOptions
 from optimizers.api import MillraceError, Options, allowed_values
 from optimizers.conttune.options import FlowOptions
 from optimizers.conttune.paper.options import ContTuneOptions
@@ -14,6 +15,7 @@ from optimizers.conttune.rivals.dhalion import DhalionOptions
 from optimizers.conttune.rivals.dragster import DragsterOptions
 from optimizers.conttune.rivals.ds2 import Ds2Options
 from optimizers.conttune.rivals.random_search import RandomSearchOptions
+from optimizers.drfm.options import HorizonMethodOptions, PaperMethodOptions
 from optimizers.esj.options import EsjOptions, JoinPolicy, WorkerBounds
 
 
@@ -95,6 +97,15 @@ def test_options_that_are_read_never_change() -> None:
 SWITCH, SHARE = "true or false", "a number in [0, 1)"
 POSITIVE, NOT_NEGATIVE, COUNT = "a number in (0, inf)", "a number in [0, inf)", "a whole number >= 1"
 
+FORECAST = {
+    "method": "horizon, par, ari, ard, drf, drfm",
+    "learns": SWITCH,
+    **dict.fromkeys(("history", "relearn", "quiet", "season"), COUNT),
+    **dict.fromkeys(("noise", "alpha", "gamma", "damping"), "a number in [0, 1]"),
+    "memory": "a number in (0, 1]",
+    "absurd": POSITIVE,
+}
+
 
 @pytest.mark.parametrize(
     ("options", "ranges"),
@@ -168,6 +179,40 @@ POSITIVE, NOT_NEGATIVE, COUNT = "a number in (0, inf)", "a number in [0, inf)", 
                 "alpha": "a number in (0, 0.8)",
                 "block_size": "optimum, literal",
                 "shed_step": "a number in (0, 0.5]",
+            },
+        ),
+        (
+            PlacementOptions,
+            {
+                "workers": None,
+                "method": "joint, albic, balancer",
+                "budget": "a number in [0, inf]",
+                "cost": "count, state",
+                "exchange_ratio": NOT_NEGATIVE,
+                "limits": None,
+                "seed": "a whole number >= 0",
+            },
+        ),
+        (
+            HorizonMethodOptions,
+            {
+                **FORECAST,
+                **dict.fromkeys(("ahead", "act", "pair_limit", "drains", "swaps"), COUNT),
+                **dict.fromkeys(("margin", "move_price"), NOT_NEGATIVE),
+                "patience": "a number in [0, 1]",
+                **dict.fromkeys(("catch_up_s", "effort"), POSITIVE),
+                "pairing": "a number in (0, 1]",
+                "polish": SWITCH,
+            },
+        ),
+        (
+            PaperMethodOptions,
+            {
+                **FORECAST,
+                **dict.fromkeys(("ahead", "tries"), COUNT),
+                **dict.fromkeys(("accepts", "full"), "a number in (0, 1]"),
+                "drains": "a number in [0, 1]",
+                "latency_s": "a number in (0, inf]",
             },
         ),
         (WorkerBounds, {"min": COUNT, "max": COUNT}),

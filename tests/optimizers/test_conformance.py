@@ -7,6 +7,7 @@ from typing import ClassVar
 
 from optimizers.conformance import DagConformance, OptimizerConformance
 from optimizers.conformance.situations import joins, key_groups, streams
+from optimizers.drfm.options import HorizonMethodOptions, PaperMethodOptions
 from optimizers.esj.options import EsjOptions
 from optimizers.registry import BUILT_IN, Role
 
@@ -93,7 +94,6 @@ class TestAlbic(OptimizerConformance):
     name = "albic"
     role = Role.PLACEMENT
     fields = frozenset()
-    option_names = ("method", "budget", "cost", "exchange_ratio", "limits", "seed", "workers")
     situations = key_groups()
 
 
@@ -102,7 +102,7 @@ class TestDrfm(OptimizerConformance):
     role = Role.ADMISSION
     section: ClassVar = {"capacity": 1.0}
     fields = frozenset()
-    option_names = ("method", "quiet")
+    option_names = tuple(HorizonMethodOptions.model_fields)
     situations = streams()
 
 
@@ -111,7 +111,7 @@ class TestDrfmThatRedirects(OptimizerConformance):
     role = Role.ADMISSION
     section: ClassVar = {"capacity": 1.0, "ingest": ("north", "south"), "options": {"method": "drfm"}}
     fields = frozenset({"ingest"})
-    option_names = ("method", "quiet")
+    option_names = tuple(PaperMethodOptions.model_fields)
     situations = streams()
 
 

@@ -18,12 +18,13 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from typing import ClassVar, Self
 
 import numpy as np
+from pydantic import Field, model_validator
 
-from include.model.errors import MillraceError
 from optimizers.albic.problem import Bools, Caps, Ints, Plan, Problem
-from optimizers.ranges import POSITIVE, check_fields
+from optimizers.api import MillraceError, Options
 
 Planner = Callable[[Problem], Plan]
 """A placement method: the joint search, ALBIC, the balancer."""
@@ -31,8 +32,7 @@ Sizing = Callable[[Problem, Ints], float]
 """Capacity that a problem needs under a placement, in nodes of capacity 1, > 0."""
 
 
-@dataclass(frozen=True)
-class ScalingLimits:
+class ScalingLimits(Options):
     """When to scale.
 
     Attributes:
@@ -43,16 +43,20 @@ class ScalingLimits:
         least: Nodes that there must be, >= 1.
     """
 
-    overload: float = 90.0
-    max_distance: float = 10.0
-    capacity: float = 1.0
-    most: int | None = None
-    least: int = 1
+    section: ClassVar[str] = "limits"
 
-    def __post_init__(self) -> None:
-        check_fields(self, dict.fromkeys(("overload", "max_distance", "capacity"), POSITIVE), "limits")
-        if self.least < 1 or (self.most is not None and self.most < self.least):
-            raise MillraceError("limits.least", self.least, "1 to limits.most", "Set a value within the range.")
+    overload: float = Field(90.0, gt=0)
+    max_distance: float = Field(10.0, gt=0)
+    capacity: float = Field(1.0, gt=0)
+    most: int | None = Field(None, ge=1)
+    least: int = Field(1, ge=1)
+
+    @model_validator(mode="after")
+    def _check_order(self) -> Self:
+        if self.most is not None and self.most < self.least:
+            remedy = "Raise limits.most or lower limits.least."
+            raise MillraceError("limits.least", self.least, f"<= limits.most = {self.most}", remedy)
+        return self
 
 
 def to_target(points: float) -> Sizing:

@@ -11,14 +11,15 @@ Reference:
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
 from types import MappingProxyType
+from typing import ClassVar, Literal
 
-from optimizers.ranges import POSITIVE, Allowed, check_fields
+from pydantic import Field
+
+from optimizers.api import Options
 
 
-@dataclass(frozen=True)
-class AlbicOptions:
+class AlbicOptions(Options):
     """How ALBIC decides.
 
     Attributes:
@@ -43,12 +44,14 @@ class AlbicOptions:
             the two, which a node that is being drained soon is.
     """
 
-    max_ld: float = 10.0
-    max_pl: float = 25.0
-    step_pl: float = 5.0
-    s_f: float = 1.5
-    pairs: int = 1
-    solver: str = "balancer"
+    section: ClassVar[str] = "albic"
+
+    max_ld: float = Field(10.0, gt=0)
+    max_pl: float = Field(25.0, gt=0)
+    step_pl: float = Field(5.0, gt=0)
+    s_f: float = Field(1.5, gt=0)
+    pairs: int = Field(1, ge=1)
+    solver: Literal["balancer", "milp"] = "balancer"
     zero_edges: bool = True
     repartition: bool = False
     fits_budget: bool = False
@@ -56,28 +59,7 @@ class AlbicOptions:
     true_load: bool = False
     keeps_off_removed: bool = False
 
-    def __post_init__(self) -> None:
-        """Refuse what is out of range.
-
-        Raises:
-            MillraceError: With the option, its value, what is allowed and the remedy.
-        """
-        check_fields(self, ALLOWED, "albic")
-
-
-ALLOWED: Mapping[str, Allowed] = {
-    **dict.fromkeys(("max_ld", "max_pl", "step_pl", "s_f"), POSITIVE),
-    "pairs": int,
-    "solver": ("balancer", "milp"),
-}
 
 LITERAL = AlbicOptions()
-CORRECTED = replace(
-    LITERAL,
-    repartition=True,
-    fits_budget=True,
-    ends_at_zero=True,
-    true_load=True,
-    keeps_off_removed=True,
-)
+CORRECTED = AlbicOptions(repartition=True, fits_budget=True, ends_at_zero=True, true_load=True, keeps_off_removed=True)
 PRESETS: Mapping[str, AlbicOptions] = MappingProxyType({"literal": LITERAL, "corrected": CORRECTED})

@@ -50,5 +50,5 @@ def fit(history: Floats, ahead: int = 1, grid: Sequence[float] = GRID) -> Holt:
     """
     if len(history) < max(SHORTEST, ahead + 1):
         raise MillraceError("history", len(history), f">= {max(SHORTEST, ahead + 1)} periods", "Fit later.")
-    models = [Holt(alpha, gamma) for alpha in grid for gamma in grid]
+    models = [Holt(alpha=alpha, gamma=gamma) for alpha in grid for gamma in grid]
     return min(models, key=lambda model: forecast_error(model, history, ahead))

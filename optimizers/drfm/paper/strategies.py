@@ -16,22 +16,22 @@ to the lower number; nodes that could be empty are drained afterwards (:func:`dr
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from typing import ClassVar
 
 import numpy as np
+from pydantic import Field
 
+from optimizers.api import Options
 from optimizers.drfm.paper.best_fit import ROUNDING, pack
 from optimizers.drfm.problem import Bools, Floats, Ints, Plan, Problem, match_nodes, oversized
-from optimizers.ranges import ADMISSION, SHARE, Allowed, Range, check_fields
 
 BINS = 256
 """Emptiest nodes that a node is drained to: sorting all of a large cluster for each would take longer than the rest."""
 
 
-@dataclass(frozen=True)
-class StrategyOptions:
+class StrategyOptions(Options):
     """Knobs of Algorithm 1.
 
     Attributes:
@@ -43,25 +43,14 @@ class StrategyOptions:
         latency_s: Delay from which a node counts as overloaded (the QoS bound L), > 0.
     """
 
-    ahead: int = 2
-    accepts: float = 0.9
-    full: float = 1.0
-    drains: float = 0.8
-    tries: int = 16
-    latency_s: float = 5.0
+    section: ClassVar[str] = "admission.options"
 
-    def __post_init__(self) -> None:
-        check_fields(self, ALLOWED, ADMISSION)
-
-
-ALLOWED: Mapping[str, Allowed] = {
-    "ahead": int,
-    "accepts": SHARE,
-    "full": SHARE,
-    "drains": Range(0, 1),
-    "tries": int,
-    "latency_s": Range(0, math.inf, low_open=True),
-}
+    ahead: int = Field(2, ge=1)
+    accepts: float = Field(0.9, gt=0, le=1)
+    full: float = Field(1.0, gt=0, le=1)
+    drains: float = Field(0.8, ge=0, le=1)
+    tries: int = Field(16, ge=1)
+    latency_s: float = Field(5.0, gt=0, allow_inf_nan=True)
 
 
 Sizes = Callable[[Problem, StrategyOptions], Floats]

@@ -19,7 +19,7 @@ from include.model.deployment import Deployment
 from include.model.protocols import Cursor
 from include.model.signals import Signals
 from include.reporting.tracker import MlflowTracker
-from optimizers.registry import admission
+from optimizers.registry import Role, create
 from tests.include.control.test_streams import NOW, PROFILE, profile
 from tests.include.control.world import NAME, MemoryPlant, World, world
 
@@ -44,7 +44,7 @@ def admitting(home: Path, arrival: float = 400.0, tracker: MlflowTracker | None 
     w.plant.spec = w.loop.spec  # type: ignore[attr-defined]
     options = w.loop.spec.admission_options
     assert options is not None
-    w.loop.optimizers = {**w.loop.optimizers, "drfm": admission(options)}
+    w.loop.optimizers = {**w.loop.optimizers, "drfm": create("drfm", options, Role.ADMISSION)}
     w.plant.arrival = arrival
     w.run()
     return w

@@ -27,7 +27,7 @@ from include.model.deployment import Deployment
 from include.model.protocols import Cursor
 from include.model.signals import Signals
 from include.model.spec import PipelineSpec
-from optimizers.registry import admission
+from optimizers.registry import Role, create
 from tests.include.control.world import NAME, NOON, MemoryPlant, World, world
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -55,7 +55,7 @@ def feeding(home: Path, now: datetime = NOON, **changes: Any) -> World:
     w.loop.plant = w.plant
     options = spec.admission_options
     assert options is not None
-    w.loop.optimizers = {**w.loop.optimizers, "drfm": admission(options)}
+    w.loop.optimizers = {**w.loop.optimizers, "drfm": create("drfm", options, Role.ADMISSION)}
     w.run()
     return w
 

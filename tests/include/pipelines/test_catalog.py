@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import os
-from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +14,7 @@ from include.model.errors import MillraceError
 from include.model.spec import PipelineSpec, Slots
 from include.pipelines.catalog import FOLDERS_VARIABLE, find, load, load_all
 from optimizers.drfm.metadata import Metadata
-from optimizers.drfm.options import parse
+from optimizers.drfm.options import AdmissionPolicy
 from optimizers.registry import all_of, problems
 
 GOOD: dict[str, Any] = {"name": "orders", "script": "orders.py"}
@@ -265,10 +264,10 @@ def test_admission_when_told_then_is_what_its_optimizer_takes(folder: Path) -> N
     profile = {**SOURCE, "stream": ["origin"]}
     spec = load(written(folder, {**GOOD, "profile": profile, "admission": wanted, "objective": {"max_lag_s": 7}}))
     assert spec.admission_options is not None and spec.admission_options["sizing"]["latency_s"] == 7
-    made = parse(spec.admission_options)
+    made = AdmissionPolicy.read(spec.admission_options)
     assert made.capacity == 2.0 and made.sizing is not None and made.sizing.latency_s == 7
     assert {name: getattr(made.streams["a/b"], name) for name in stream} == stream
-    assert set(StreamMetadata.model_fields) == {field.name for field in fields(Metadata)}
+    assert set(StreamMetadata.model_fields) == set(Metadata.model_fields)
     assert load(written(folder, GOOD)).admission_options is None
 
 

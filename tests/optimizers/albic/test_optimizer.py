@@ -14,12 +14,12 @@ from include.model.decision import Memory, Proposal
 from include.model.errors import MillraceError
 from include.model.placement import KeyGroups
 from optimizers.conformance.builders import deployment
-from optimizers.registry import placement
+from optimizers.registry import Role, create
 from tests.optimizers.albic.key_groups import groups, look
 
 
 def advised(told: KeyGroups | None, memory: Memory | None = None, **options: object) -> tuple[Proposal, Memory]:
-    return placement(options).propose(look(told), deployment(2), memory or {})
+    return create("albic", options, Role.PLACEMENT).propose(look(told), deployment(2), memory or {})
 
 
 def placed(*nodes: int) -> Memory:
@@ -113,7 +113,7 @@ def test_advice_when_figures_are_impossible_then_holds_with_the_reason(rate: flo
 )
 def test_options_when_wrong_then_are_refused_by_name(options: dict[str, object], key: str) -> None:
     with pytest.raises(MillraceError, match=rf"placement\.options\.{key}: got .*; allowed: ") as told:
-        placement(options)
+        create("albic", options, Role.PLACEMENT)
     assert told.value.remedy
 
 

@@ -13,7 +13,7 @@ from include.model.admission import StreamCounts
 from include.model.decision import Memory, Proposal
 from include.model.signals import Signals
 from optimizers.conformance.builders import app_signals, deployment, signals
-from optimizers.registry import admission
+from optimizers.registry import Role, create
 
 HOUR_S = 3600
 MIDNIGHT = datetime(2013, 1, 1, tzinfo=UTC)
@@ -44,7 +44,7 @@ def advised(
     measured: StreamCounts | None, memory: Memory | None = None, capacity: float = 1.0, **section: Any
 ) -> tuple[Proposal, Memory]:
     """What is advised where a node takes ``capacity`` rows a second, 3600 an hour of each."""
-    optimizer = admission({"capacity": capacity, **section})
+    optimizer = create("drfm", {"capacity": capacity, **section}, Role.ADMISSION)
     return optimizer.propose(look(measured), deployment(2), {} if memory is None else memory)
 
 

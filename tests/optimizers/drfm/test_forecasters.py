@@ -8,7 +8,7 @@ from include.model.errors import MillraceError
 from optimizers.drfm.forecasters import Best, Holt, Level, Seasonal
 from optimizers.drfm.paper.fitting import fit, forecast_error
 
-ALL = [Holt(), Holt(damping=0.8), Seasonal(1), Seasonal(3), Level(), Best()]
+ALL = [Holt(), Holt(damping=0.8), Seasonal(season=1), Seasonal(season=3), Level(), Best()]
 RATES = arrays(float, st.tuples(st.integers(1, 12), st.integers(0, 4)), elements=st.floats(0, 1e6))
 
 
@@ -26,9 +26,11 @@ def test_holt_when_followed_by_hand_then_gives_the_papers_recursion():
         level = alpha * x + (1 - alpha) * (level + trend)
         trend = gamma * (level - before) + (1 - gamma) * trend
 
-    state = run(Holt(alpha, gamma), np.array([[10.0], [14.0], [12.0], [20.0]]))
+    state = run(Holt(alpha=alpha, gamma=gamma), np.array([[10.0], [14.0], [12.0], [20.0]]))
 
-    assert Holt(alpha, gamma).forecast(state, 3)[:, 0] == pytest.approx([level + k * trend for k in (1, 2, 3)])
+    assert Holt(alpha=alpha, gamma=gamma).forecast(state, 3)[:, 0] == pytest.approx(
+        [level + k * trend for k in (1, 2, 3)]
+    )
 
 
 def test_holt_when_a_rate_falls_to_nothing_then_does_not_forecast_less():
@@ -73,7 +75,7 @@ def test_spread_when_looked_ahead_then_begins_at_one_and_does_not_shrink(forecas
 @pytest.mark.parametrize("damping", [1.0, 0.7])
 def test_spread_when_rates_wander_then_is_the_variance_of_the_errors(damping):
     """Rates made by Holt's own model: errors k periods ahead have the variance that the book has."""
-    rng, model = np.random.default_rng(0), Holt(0.6, 0.4, damping)
+    rng, model = np.random.default_rng(0), Holt(alpha=0.6, gamma=0.4, damping=damping)
     ahead, noise = 4, rng.normal(size=(5, 40_000))
     state = np.stack([np.full(40_000, 1e3), np.zeros(40_000)])
     forecast = model.forecast(state, ahead)
@@ -85,17 +87,17 @@ def test_spread_when_rates_wander_then_is_the_variance_of_the_errors(damping):
 
 
 def test_seasonal_when_a_season_is_over_then_repeats_it():
-    state = run(Seasonal(3), np.array([[1.0], [2.0], [3.0], [1.0], [2.0]]))
+    state = run(Seasonal(season=3), np.array([[1.0], [2.0], [3.0], [1.0], [2.0]]))
 
-    assert Seasonal(3).forecast(state, 4)[:, 0].tolist() == [3.0, 1.0, 2.0, 3.0]
+    assert Seasonal(season=3).forecast(state, 4)[:, 0].tolist() == [3.0, 1.0, 2.0, 3.0]
 
 
 def test_level_is_a_mean_at_first_and_a_moving_one_later():
-    few = run(Level(0.25), np.array([[4.0], [np.nan], [8.0]]))
-    many = run(Level(0.25), np.array([[4.0]] * 10 + [[8.0]]))
+    few = run(Level(alpha=0.25), np.array([[4.0], [np.nan], [8.0]]))
+    many = run(Level(alpha=0.25), np.array([[4.0]] * 10 + [[8.0]]))
 
-    assert Level(0.25).forecast(few, 2)[:, 0].tolist() == [6.0, 6.0]
-    assert Level(0.25).forecast(many, 1)[0, 0] == pytest.approx(5.0)
+    assert Level(alpha=0.25).forecast(few, 2)[:, 0].tolist() == [6.0, 6.0]
+    assert Level(alpha=0.25).forecast(many, 1)[0, 0] == pytest.approx(5.0)
 
 
 def test_holt_when_damped_then_the_trend_fades_far_ahead():
@@ -109,7 +111,7 @@ def test_holt_when_damped_then_the_trend_fades_far_ahead():
 def test_best_gives_each_stream_its_own_forecaster():
     rng = np.random.default_rng(3)
     history = np.column_stack([100 + rng.normal(0, 10, 60), 10.0 * np.arange(60)])
-    best = Best((Level(), Holt()))
+    best = Best(forecasters=(Level(), Holt()))
     state = run(best, history)
 
     level, holt = (f.forecast(run(f, history), 3) for f in best.forecasters)
@@ -125,7 +127,9 @@ def test_fit_when_compared_with_the_whole_grid_then_is_its_best():
 
     best = fit(history, ahead=2, grid=grid)
 
-    assert forecast_error(best, history, 2) == min(forecast_error(Holt(a, g), history, 2) for a in grid for g in grid)
+    assert forecast_error(best, history, 2) == min(
+        forecast_error(Holt(alpha=a, gamma=g), history, 2) for a in grid for g in grid
+    )
 
 
 def test_fit_when_rates_only_jitter_then_smooths_more_than_a_trend():
@@ -146,11 +150,11 @@ def test_fit_when_the_history_is_too_short_then_is_refused():
     [
         lambda: Holt(alpha=1.1),
         lambda: Holt(gamma=-0.1),
-        lambda: Seasonal(0),
+        lambda: Seasonal(season=0),
         lambda: Holt(damping=2.0),
-        lambda: Level(-0.1),
+        lambda: Level(alpha=-0.1),
         lambda: Best(memory=0.0),
-        lambda: Best(()),
+        lambda: Best(forecasters=()),
     ],
 )
 def test_forecaster_when_an_option_is_out_of_range_then_is_refused(make):

@@ -1,5 +1,4 @@
 import itertools
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -146,7 +145,7 @@ def test_plan_when_a_node_has_a_queue_then_lets_it_catch_up(polish):
     assert plan(none, options).node.tolist() == [0, 0, 0, 1]
     node = plan(queue, options).node
     assert loads(queue, node)[0] + 10.0 * 6 / 60 <= 10.0
-    assert plan(queue, replace(options, catch_up_s=600.0)).node.tolist() == [0, 0, 0, 1]
+    assert plan(queue, options.model_copy(update={"catch_up_s": 600.0})).node.tolist() == [0, 0, 0, 1]
 
 
 def test_plan_when_a_queue_is_endless_then_keeps_half_a_nodes_load():
@@ -310,8 +309,8 @@ def test_polish_when_redirections_are_free_then_needs_the_fewest_nodes(seed):
 def test_polish_when_redirections_have_a_price_then_costs_the_least(seed, price):
     rng = np.random.default_rng(seed)
     posed = problem(rng.integers(1, 8, (1, 5)).astype(float), rng.integers(0, 4, 5), nodes=4)
-    options = replace(EXACT, move_price=price)
-    most = plan(posed, replace(options, polish=False)).nodes
+    options = EXACT.model_copy(update={"move_price": price})
+    most = plan(posed, options.model_copy(update={"polish": False})).nodes
 
     found = plan(posed, options)
 
@@ -324,21 +323,23 @@ def test_polish_when_redirections_have_a_price_then_costs_the_least(seed, price)
 def test_polish_opens_no_node_to_save_a_redirection():
     posed = problem([[6.0, 5.0, 5.0, 4.0]], [0, 0, 1, 1])
 
-    assert plan(posed, replace(EXACT, move_price=3.0)).nodes == 2
+    assert plan(posed, EXACT.model_copy(update={"move_price": 3.0})).nodes == 2
 
 
 def test_polish_when_its_plan_lasts_less_long_then_keeps_the_given_one():
     rates = np.full((24, 2), 4.0)
     rates[5] = 8.0  # a period that the program does not look at
 
-    found = plan(problem(rates, [0, 1]), replace(EXACT, move_price=4.0))
+    found = plan(problem(rates, [0, 1]), EXACT.model_copy(update={"move_price": 4.0}))
 
     assert found.nodes == 2
     assert not found.optimal
 
 
 def test_polish_when_rates_are_uncertain_then_knows_that_they_do_not_fit():
-    found = plan(problem([[4.8, 4.8]], [0, 1], variance=0.05), replace(EXACT, margin=3.0, patience=0.0))
+    found = plan(
+        problem([[4.8, 4.8]], [0, 1], variance=0.05), EXACT.model_copy(update={"margin": 3.0, "patience": 0.0})
+    )
 
     assert found.nodes == 2
     assert found.optimal
@@ -347,7 +348,7 @@ def test_polish_when_rates_are_uncertain_then_knows_that_they_do_not_fit():
 def test_polish_when_a_stream_sends_nothing_then_its_node_counts_too():
     posed = problem([[0.0, 9.0, 9.0]], [0, 1, 2])
 
-    assert plan(posed, replace(EXACT, move_price=0.7)).nodes == 2
+    assert plan(posed, EXACT.model_copy(update={"move_price": 0.7})).nodes == 2
 
 
 @settings(max_examples=25, deadline=None)

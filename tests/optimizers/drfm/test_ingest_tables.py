@@ -12,7 +12,7 @@ from include.model.codec import to_json
 from include.model.deployment import NOWHERE
 from optimizers.conformance.builders import deployment
 from optimizers.drfm.optimizer import match_tables
-from optimizers.registry import admission
+from optimizers.registry import Role, create
 from tests.optimizers.drfm.stream_counts import counts, histories, look
 
 
@@ -43,7 +43,7 @@ def test_tables_when_a_plan_keeps_its_nodes_then_streams_stay() -> None:
 @given(histories(hours=3), st.integers(1, 3))
 @settings(deadline=None, max_examples=30)
 def test_changes_lead_to_the_plan_and_the_next_evaluation_starts_there(rows: dict[str, list[int]], tables: int) -> None:
-    optimizer = admission({"capacity": 1.0, "ingest": [f"t{n}" for n in range(tables)]})
+    optimizer = create("drfm", {"capacity": 1.0, "ingest": [f"t{n}" for n in range(tables)]}, Role.ADMISSION)
     start = replace(deployment(2), ingest={"a": 0, "z": tables - 1})
     proposal, memory = optimizer.propose(look(counts(rows)), start, {})
     plan = proposal.admission
@@ -59,7 +59,7 @@ def test_changes_lead_to_the_plan_and_the_next_evaluation_starts_there(rows: dic
 
 
 def test_sentence_when_tables_are_too_few_then_claims_no_fewest() -> None:
-    optimizer = admission({"capacity": 1.0, "ingest": ["t0", "t1"]})
+    optimizer = create("drfm", {"capacity": 1.0, "ingest": ["t0", "t1"]}, Role.ADMISSION)
     rows = {name: [3000] * 4 for name in "abcd"}
     proposal, _ = optimizer.propose(look(counts(rows)), deployment(2), {})
     assert proposal.admission is not None and proposal.admission.holds == 0

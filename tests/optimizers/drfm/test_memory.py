@@ -36,7 +36,7 @@ def read(value, forecaster):
     return memory.read(value, HOUR_S, forecaster)
 
 
-@pytest.mark.parametrize("kind", [Holt(), Seasonal(6)])
+@pytest.mark.parametrize("kind", [Holt(), Seasonal(season=6)])
 def test_forecast_when_read_back_then_goes_on_as_it_would_have(kind):
     forecaster = RateForecaster(C, {"a": JUMPS}, kind, ForecastOptions(relearn=3, history=30))
     rng = np.random.default_rng(3)

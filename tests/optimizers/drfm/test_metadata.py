@@ -1,7 +1,7 @@
 import pytest
 
 from include.model.errors import MillraceError
-from optimizers.drfm.metadata import Metadata, parse
+from optimizers.drfm.metadata import Metadata, read_streams
 
 
 @pytest.mark.parametrize(
@@ -25,9 +25,9 @@ from optimizers.drfm.metadata import Metadata, parse
         ({"peak": 4.0}, "peak"),
     ],
 )
-def test_parse_when_metadata_are_wrong_then_names_stream_and_key(given, key):
+def test_streams_when_metadata_are_wrong_then_names_stream_and_key(given, key):
     with pytest.raises(MillraceError) as caught:
-        parse({"cars": given})
+        read_streams({"cars": given})
 
     assert caught.value.key == f"admission.streams.cars.{key}"
 
@@ -52,6 +52,6 @@ def test_metadata_when_the_slope_is_given_then_has_the_duration():
     assert (metadata.slope_duration, metadata.transition) == (2.0, "trend")
 
 
-def test_parse_when_nothing_is_given_then_is_empty():
-    assert parse({}) == {}
-    assert parse({"cars": {}}) == {"cars": Metadata()}
+def test_streams_when_nothing_is_given_then_is_empty():
+    assert read_streams({}) == {}
+    assert read_streams({"cars": {}}) == {"cars": Metadata()}

@@ -7,13 +7,17 @@ import pytest
 
 from include.model.errors import MillraceError
 from optimizers.drfm.forecasters import Holt, Seasonal
-from optimizers.drfm.options import METHODS, parse
+from optimizers.drfm.options import METHODS, AdmissionPolicy
 from optimizers.drfm.paper.strategies import STRATEGIES
-from optimizers.registry import admission
+from optimizers.registry import Role, create
 
 
 def section_of(**section: Any) -> dict[str, Any]:
     return {"capacity": 10.0, **section}
+
+
+def policy(**section: Any) -> AdmissionPolicy:
+    return AdmissionPolicy.read(section_of(**section))
 
 
 @pytest.mark.parametrize(
@@ -48,31 +52,31 @@ def section_of(**section: Any) -> dict[str, Any]:
 )
 def test_options_when_wrong_then_are_refused_by_name(section: dict[str, Any], key: str) -> None:
     with pytest.raises(MillraceError) as refused:
-        admission({"options": {}, **section})
+        create("drfm", {"options": {}, **section}, Role.ADMISSION)
     assert refused.value.key == key
     assert refused.value.allowed and refused.value.remedy
 
 
 def test_options_when_a_method_is_named_then_its_knobs_are_allowed() -> None:
     assert set(METHODS) == {"horizon", *STRATEGIES}
-    assert parse(section_of(options={"ahead": 7, "margin": 1.0})).ahead == 7
-    assert parse(section_of(options={"method": "ard", "ahead": 3, "accepts": 0.5})).ahead == 3
-    assert parse(section_of(options={"method": "ard"})).ahead == 2
+    assert policy(options={"ahead": 7, "margin": 1.0}).options.ahead == 7
+    assert policy(options={"method": "ard", "ahead": 3, "accepts": 0.5}).options.ahead == 3
+    assert policy(options={"method": "ard"}).options.ahead == 2
 
 
 def test_options_of_a_papers_method_learn_nothing_unless_switched_on() -> None:
-    assert parse(section_of()).forecast.learns
-    assert not parse(section_of(options={"method": "drfm"})).forecast.learns
-    assert parse(section_of(options={"method": "drfm", "learns": True})).forecast.learns
+    assert policy().options.learns
+    assert not policy(options={"method": "drfm"}).options.learns
+    assert policy(options={"method": "drfm", "learns": True}).options.learns
 
 
 def test_options_when_a_season_is_given_then_forecasts_are_seasonal() -> None:
-    assert parse(section_of(options={"season": 24})).forecaster == Seasonal(24)
-    assert parse(section_of(options={"alpha": 0.5})).forecaster == Holt(alpha=0.5)
+    assert policy(options={"season": 24}).options.forecaster == Seasonal(season=24)
+    assert policy(options={"alpha": 0.5}).options.forecaster == Holt(alpha=0.5)
 
 
 def test_options_when_workers_are_sized_then_limit_how_full_nodes_get() -> None:
-    assert parse(section_of()).usable == 10.0
-    assert parse(section_of(sizing={"query_s": 1.0, "headroom": 0.25})).usable == pytest.approx(7.5)
+    assert policy().usable == 10.0
+    assert policy(sizing={"query_s": 1.0, "headroom": 0.25}).usable == pytest.approx(7.5)
     slow = {"query_s": 1.0, "headroom": 0.25, "latency_s": 4.0, "through_s": [1.0, 0.5, 0.5]}
-    assert parse(section_of(sizing=slow)).usable == pytest.approx(5.0)
+    assert policy(sizing=slow).usable == pytest.approx(5.0)

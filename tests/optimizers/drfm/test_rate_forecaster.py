@@ -1,5 +1,3 @@
-from dataclasses import replace
-
 import numpy as np
 import pytest
 
@@ -91,7 +89,7 @@ def test_forecast_when_a_cycle_was_just_learned_then_forgets_old_errors():
         Metadata(maximum=400.0, period=12, transition="jump"),
         Metadata(maximum=280.0, period=9, transition="jump"),
         Metadata(maximum=520.0, period=16, transition="jump"),
-        replace(JUMPS, phase=None),
+        JUMPS.model_copy(update={"phase": None}),
     ],
     ids=["maximum", "papers", "low_and_short", "high_and_long", "no_phase"],
 )
@@ -118,7 +116,7 @@ def test_forecast_when_the_period_is_declared_then_learns_sooner():
 
 
 def test_forecast_when_others_levels_are_declared_then_ignores_them():
-    run = Run({"a": replace(JUMPS, phase=None), "b": Metadata(maximum=900.0)})
+    run = Run({"a": JUMPS.model_copy(update={"phase": None}), "b": Metadata(maximum=900.0)})
     for t in range(6):
         run.observe(t, ["a", "b"], np.array([truth(t), 50.0]))
 
@@ -129,7 +127,7 @@ def test_forecast_when_others_levels_are_declared_then_ignores_them():
 
 
 def test_forecast_when_a_wrong_cycle_is_declared_then_is_no_less_sure():
-    wrong, nothing = (fed(Run(declared), 18, truth) for declared in ({"a": replace(JUMPS, phase=4)}, {}))
+    wrong, nothing = (fed(Run(declared), 18, truth) for declared in ({"a": JUMPS.model_copy(update={"phase": 4})}, {}))
 
     assert wrong.ahead(8)[1].max() <= nothing.ahead(8)[1].max()
 
@@ -229,7 +227,7 @@ def test_forecast_when_a_forecast_runs_away_then_stays_within_reason():
 
 
 def test_forecast_when_a_stream_is_on_and_off_then_varies_as_its_chain():
-    run = fed(Run({"a": replace(JUMPS, phase=None)}, options=ForecastOptions(learns=False)), 41, truth)
+    run = fed(Run({"a": JUMPS.model_copy(update={"phase": None})}, options=ForecastOptions(learns=False)), 41, truth)
 
     mean, variance = run.ahead(1)
 

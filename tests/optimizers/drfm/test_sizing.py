@@ -1,4 +1,4 @@
-from dataclasses import replace
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -7,16 +7,20 @@ from hypothesis import strategies as st
 from include.model.errors import MillraceError
 from optimizers.drfm.sizing import Sizing, Workers
 
-MEASURED = Sizing(query_s=1e-3, merge_s=2e-3, partials=100.0)
+MEASURED = {"query_s": 1e-3, "merge_s": 2e-3, "partials": 100.0}
+
+
+def sizing_of(**changes: Any) -> Sizing:
+    return Sizing(**{**MEASURED, **changes})
 
 
 def test_workers_are_those_of_equations_1a_and_1b():
     # 10,000 x 0.001 / 0.8 = 12.5; 13 x 100 x 0.002 / 0.8 = 3.25
-    assert MEASURED.workers(10_000, 5) == Workers(split=5, query=13, merge=4)
+    assert sizing_of().workers(10_000, 5) == Workers(split=5, query=13, merge=4)
 
 
 def test_workers_when_nothing_comes_then_one_of_each_stays():
-    assert replace(MEASURED, latency_s=5.0).workers(0.0, 0) == Workers(1, 1, 1)
+    assert sizing_of(latency_s=5.0).workers(0.0, 0) == Workers(1, 1, 1)
 
 
 @settings(deadline=None)
@@ -26,7 +30,7 @@ def test_workers_when_nothing_comes_then_one_of_each_stays():
     through=st.tuples(*[st.floats(0.01, 1.5)] * 3),
 )
 def test_workers_keep_every_stage_below_its_fill_and_the_latency_bound(rate, headroom, through):
-    sizing = replace(MEASURED, through_s=through, headroom=headroom, latency_s=5.0)
+    sizing = sizing_of(through_s=through, headroom=headroom, latency_s=5.0)
     workers = sizing.workers(rate, 1)
     busy = (rate * sizing.query_s / workers.query, workers.query * sizing.partials * sizing.merge_s / workers.merge)
 
@@ -36,9 +40,7 @@ def test_workers_keep_every_stage_below_its_fill_and_the_latency_bound(rate, hea
 
 
 def test_workers_when_the_bound_gets_tighter_then_are_more():
-    tight, loose = (
-        replace(MEASURED, through_s=(0.5, 0.5, 0.5), headroom=0.1, latency_s=bound) for bound in (2.0, 20.0)
-    )
+    tight, loose = (sizing_of(through_s=(0.5, 0.5, 0.5), headroom=0.1, latency_s=bound) for bound in (2.0, 20.0))
 
     assert tight.busy_ratio == pytest.approx(0.25)
     assert tight.workers(1e4, 1).query > loose.workers(1e4, 1).query
@@ -58,9 +60,9 @@ def test_workers_when_the_bound_gets_tighter_then_are_more():
 )
 def test_sizing_when_a_value_is_out_of_range_then_is_refused(changes):
     with pytest.raises(MillraceError, match=rf"admission\.sizing\.({'|'.join(changes)})"):
-        replace(MEASURED, **changes)
+        sizing_of(**changes)
 
 
 def test_workers_when_the_rate_is_no_number_then_is_refused():
     with pytest.raises(MillraceError, match=r"admission\.sizing\.rate"):
-        MEASURED.workers(float("nan"), 1)
+        sizing_of().workers(float("nan"), 1)

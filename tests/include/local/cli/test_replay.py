@@ -14,8 +14,21 @@ from include.local.cli import __main__ as cli
 from include.local.cli.replay import parsed
 from include.model.errors import MillraceError
 from optimizers import registry
+from optimizers.api import Options
 from optimizers.registry import Registration, Role
 from tests.include.control.recorded_run import DAY, Steady, launched, spec_of
+
+
+class SteadyOptions(Options):
+    patience: int = 1
+    room: float = 0.8
+
+
+class SteadyTuner(Steady):
+    Options = SteadyOptions
+
+    def __init__(self, options: SteadyOptions) -> None:
+        super().__init__("steady", options.patience, options.room)
 
 
 @pytest.fixture(scope="module")
@@ -28,7 +41,7 @@ def recorded(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(autouse=True)
 def home(recorded: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    steady = Registration("steady", Role.TUNER, lambda options: Steady("steady", **options))
+    steady = Registration("steady", Role.TUNER, f"{__name__}:SteadyTuner")
     monkeypatch.setattr(registry, "BUILT_IN", (*registry.BUILT_IN, steady))
     monkeypatch.setenv("MILLRACE_HOME", str(recorded))
     monkeypatch.setenv("COLUMNS", "100")

@@ -104,7 +104,7 @@ def test_maintain_when_pairs_are_apart_then_they_are_in_no_set() -> None:
 
 def test_place_without_zero_edges_never_collocates_one_to_one() -> None:
     given = pairs(8, 4, 4)
-    other = replace(CORRECTED, zero_edges=False)
+    other = CORRECTED.model_copy(update={"zero_edges": False})
     assert ", 0 pairs asked" in place(given, options=other).stage
     assert ", 1 pairs asked" in place(given, options=CORRECTED).stage
 
@@ -129,7 +129,9 @@ def test_place_when_collocation_saves_load_then_corrected_counts_it() -> None:
     load = [24.0, 24.0, 24.0]
     edges = [(0, 1, 12.0)]
     given = problem([0, 1, 1], nodes=2, load=load, edges=edges, saved=1.0, budget=3, operator=[0, 1, 1])
-    literal, corrected = (place(given, options=o) for o in (replace(CORRECTED, true_load=False), CORRECTED))
+    literal, corrected = (
+        place(given, options=o) for o in (CORRECTED.model_copy(update={"true_load": False}), CORRECTED)
+    )
     assert given.distance(corrected.node) <= given.distance(literal.node)
     assert given.distance(corrected.node) == 0.0
     assert given.collocation(corrected.node) == 1.0
@@ -153,7 +155,7 @@ def test_improve_when_one_group_is_in_a_unit_then_the_other_comes_to_it() -> Non
 def test_place_when_pairs_take_the_whole_budget_then_balances_nothing() -> None:
     # the note's livelock: as many pairs as the budget, and the load distance stays what collocation made it
     given = pairs(40, 8, 5)
-    greedy = replace(CORRECTED, pairs=5, max_ld=1000.0)
+    greedy = CORRECTED.model_copy(update={"pairs": 5, "max_ld": 1000.0})
     plan = place(given, options=greedy)
     assert given.spent(plan.node) == 5
     assert given.together(plan.node).sum() == 5
@@ -175,6 +177,6 @@ def test_options_when_out_of_range_then_say_so(bad: dict[str, object]) -> None:
 
 def test_place_when_the_milp_solves_then_the_plan_is_as_valid() -> None:
     given = pairs(6, 3, 3)
-    plan = place(given, options=replace(CORRECTED, solver="milp"))
+    plan = place(given, options=CORRECTED.model_copy(update={"solver": "milp"}))
     assert given.spent(plan.node) <= 3
     assert given.together(plan.node).any()
