@@ -14,10 +14,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from benchmarks.albic.instances import SIZES, SMALL, Size, instance
+from benchmarks.albic.polish import polish
 from benchmarks.record import Record, median
 from optimizers.albic.balancer import balance
 from optimizers.albic.paper.milp import solve
-from optimizers.albic.polish import polish
 from optimizers.albic.problem import Plan, Problem
 from optimizers.albic.rivals import flux, potc
 

@@ -105,3 +105,15 @@ def least_distance(posed: Problem, pinned: Ints | None = None) -> float:
             continue
         found = min(found, posed.distance(node))
     return found
+
+
+def assert_valid(posed, plan):
+    """Every group has a node, nothing is moved onto removed nodes, budget and caps hold, the bound is one."""
+    assert plan.node.shape == posed.node.shape
+    assert ((plan.node >= 0) & (plan.node < posed.nodes)).all()
+    assert not posed.removed[plan.node[plan.node != posed.node]].any()
+    assert posed.spent(plan.node) <= posed.budget * (1 + 1e-9) + 1e-9
+    assert 0 <= plan.bound <= posed.distance(plan.node) + 1e-9
+    if posed.caps is not None and (posed.node >= 0).all():
+        before, after = used(posed, posed.node), used(posed, plan.node)
+        assert (after <= np.maximum(posed.caps.limit, before) + 1e-6).all()

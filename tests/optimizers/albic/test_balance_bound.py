@@ -3,8 +3,6 @@ import pytest
 
 from optimizers.albic import balance_bound
 from optimizers.albic.balance_bound import lower_bound
-from optimizers.albic.balance_problem import balance_problem
-from optimizers.albic.class_bound import bound_by_classes
 from optimizers.albic.subset_sums import SubsetSums, affordable
 from tests.optimizers.albic.instances import least_distance, problem, uneven
 
@@ -62,32 +60,6 @@ def test_bound_when_only_some_sums_exist_then_sees_it(monkeypatch):
     monkeypatch.setattr(balance_bound, "SMALL", 0)
 
     assert fine > lower_bound(posed) + 0.1
-
-
-def test_class_bound_lets_a_heavy_group_serve_one_node_only():
-    # two nodes lack 30 each, and there is one group of 30
-    load = [30.0] + [5.0] * 6 + [5.0] * 6 + [0.001, 0.001]
-    posed = problem(load, [0] * 7 + [1] * 6 + [2, 3], 4, 2)
-    start = balance_problem(posed)
-    coarse = lower_bound(posed)
-
-    fine = bound_by_classes(start, coarse, posed.distance(posed.node), 1.0, 0)
-
-    assert coarse < fine <= least_distance_of_two_moves(posed) + 1e-9
-
-
-def least_distance_of_two_moves(posed):
-    found = posed.distance(posed.node)
-    for k in range(posed.groups):
-        for i in range(posed.nodes):
-            once = posed.node.copy()
-            once[k] = i
-            for m in range(posed.groups):
-                for j in range(posed.nodes):
-                    twice = once.copy()
-                    twice[m] = j
-                    found = min(found, posed.distance(twice))
-    return found
 
 
 def test_sums_when_a_pair_is_possible_then_its_deviation_is_told():

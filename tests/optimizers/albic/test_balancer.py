@@ -8,42 +8,17 @@ from hypothesis import strategies as st
 from optimizers.albic.assignment import Assignment
 from optimizers.albic.balance_bound import lower_bound
 from optimizers.albic.balancer import balance
-from optimizers.albic.polish import polish
 from optimizers.albic.problem import Caps, Flows, Problem
-from tests.optimizers.albic.instances import least_distance, pins, problem, problems, uneven, used
+from tests.optimizers.albic.instances import assert_valid, least_distance, pins, problem, problems, uneven, used
 
 FEW = settings(max_examples=60, deadline=None)
 TINY = settings(max_examples=40, deadline=None)
-
-
-def assert_valid(posed, plan):
-    """Every group has a node, nothing is moved onto removed nodes, budget and caps hold, the bound is one."""
-    assert plan.node.shape == posed.node.shape
-    assert ((plan.node >= 0) & (plan.node < posed.nodes)).all()
-    assert not posed.removed[plan.node[plan.node != posed.node]].any()
-    assert posed.spent(plan.node) <= posed.budget * (1 + 1e-9) + 1e-9
-    assert 0 <= plan.bound <= posed.distance(plan.node) + 1e-9
-    if posed.caps is not None and (posed.node >= 0).all():
-        before, after = used(posed, posed.node), used(posed, plan.node)
-        assert (after <= np.maximum(posed.caps.limit, before) + 1e-6).all()
 
 
 @FEW
 @given(problems(), st.integers(0, 3))
 def test_plan_when_anything_valid_is_posed_then_keeps_every_limit(posed, seed):
     assert_valid(posed, balance(posed, seed=seed))
-
-
-@FEW
-@given(problems())
-def test_polish_keeps_every_limit_and_is_no_worse(posed):
-    plan = balance(posed)
-    polished = polish(posed, plan)
-
-    assert_valid(posed, polished)
-    assert posed.distance(polished.node) <= posed.distance(plan.node) + 1e-9
-    assert polished.bound >= plan.bound - 1e-9
-    assert posed.removed[polished.node].sum() <= posed.removed[plan.node].sum()
 
 
 @TINY
@@ -69,8 +44,7 @@ def test_bound_when_all_plans_can_be_listed_then_none_undercuts_it(data):
     best = least_distance(posed)
 
     assert lower_bound(posed) <= best + 1e-9
-    plan = polish(posed, balance(posed))
-    assert plan.bound <= best + 1e-9
+    assert balance(posed).bound <= best + 1e-9
 
 
 @TINY
@@ -80,24 +54,16 @@ def test_bound_when_groups_are_pinned_then_no_plan_undercuts_it(data):
     pinned = data.draw(pins(posed))
     best = least_distance(posed, pinned)
 
-    if np.isfinite(best) and "pins dropped" not in balance(posed, pinned=pinned).stage:
-        assert polish(posed, balance(posed, pinned=pinned), pinned=pinned).bound <= best + 1e-9
-
-
-@TINY
-@given(problems(groups=5, nodes=3))
-def test_polished_plan_when_nothing_else_is_owed_then_is_optimal(posed):
-    posed = replace(posed, caps=None, removed=np.zeros(posed.nodes, dtype=bool))
-    plan = polish(posed, balance(posed))
-
-    assert posed.distance(plan.node) <= least_distance(posed) + 0.02
+    plan = balance(posed, pinned=pinned)
+    if np.isfinite(best) and "pins dropped" not in plan.stage:
+        assert plan.bound <= best + 1e-9
 
 
 @pytest.mark.parametrize("seed", range(3))
 def test_plan_when_seed_is_the_same_then_is_the_same(seed):
     posed = uneven(5, 4, 3, seed)
 
-    first, second = (polish(posed, balance(posed, seed=seed)) for _ in range(2))
+    first, second = (balance(posed, seed=seed) for _ in range(2))
 
     assert (first.node == second.node).all()
     assert (first.bound, first.stage, first.seed) == (second.bound, second.stage, second.seed)
@@ -191,7 +157,7 @@ def test_plan_when_there_is_no_group_then_is_empty():
     posed = problem([], [], 3, 3)
 
     assert balance(posed).node.tolist() == []
-    assert polish(posed, balance(posed)).bound == 0
+    assert balance(posed).bound == 0
 
 
 def test_plan_when_a_move_does_not_help_then_is_not_made():

@@ -17,12 +17,12 @@ from dataclasses import replace
 
 import numpy as np
 
+from benchmarks.albic.class_bound import bound_by_classes
+from benchmarks.albic.exact_model import AssignmentModel, Solution
 from optimizers.albic.assignment import Assignment
 from optimizers.albic.balance_bound import Needs
 from optimizers.albic.balance_problem import SLACK, balance_problem
-from optimizers.albic.class_bound import bound_by_classes
 from optimizers.albic.constraints import load_ceiling
-from optimizers.albic.exact_model import AssignmentModel, Solution
 from optimizers.albic.problem import Ints, Plan, Problem
 
 WHOLE = 8_000
