@@ -11,9 +11,9 @@ from dataclasses import dataclass, field
 from include.model.decision import Memory, Proposal
 from include.model.deployment import Deployment
 from include.model.signals import Signals
-from optimizers.conttune.job import Operator, build_job
-from optimizers.conttune.levels import nearest, training_columns
+from optimizers.conttune.job_graph import Operator, build_job
 from optimizers.conttune.messages import Reason
+from optimizers.conttune.observed_levels import nearest, training_columns
 from optimizers.conttune.paper.algorithms import Suggestion, linear, safe, suggest
 from optimizers.conttune.paper.evaluation import JobEvaluation
 from optimizers.conttune.paper.state import JobMemory

@@ -35,7 +35,7 @@ from collections.abc import Callable
 import numpy as np
 
 from optimizers.albic.balance_problem import BalanceProblem, balance_problem
-from optimizers.albic.piles import GRAIN, PiledGroups
+from optimizers.albic.cheapest_groups import GRAIN, PiledGroups
 from optimizers.albic.problem import UNPLACED, Bools, Floats, Ints, Problem
 from optimizers.albic.subset_sums import WINDOW, SubsetSums, affordable
 

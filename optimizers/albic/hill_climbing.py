@@ -13,9 +13,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from optimizers.albic.contraction import total
 from optimizers.albic.problem import Bools, Floats, Ints, Problem
 from optimizers.albic.search_context import PlacementState, SearchContext, placement_state
-from optimizers.albic.units import total
 
 PASSES = 400
 QUICK = 1.5

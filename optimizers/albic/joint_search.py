@@ -29,7 +29,7 @@ from optimizers.albic.first_placement import place_first
 from optimizers.albic.graph import heavy
 from optimizers.albic.hill_climbing import climb
 from optimizers.albic.joint_bound import lower
-from optimizers.albic.prices import JointOptions
+from optimizers.albic.joint_prices import JointOptions
 from optimizers.albic.problem import Floats, Ints, Plan, Problem
 from optimizers.albic.rebalance import place_urgent, rebalance, rebalance_units
 from optimizers.albic.search_context import (

@@ -15,7 +15,7 @@ from include.model.deployment import Deployment
 from include.model.errors import MillraceError
 from include.model.placement import KeyGroups, PlacementPlan
 from include.model.signals import Signals
-from optimizers.albic.measured import MeasuredProblem, group_keys, measured_problem
+from optimizers.albic.measured_problem import MeasuredProblem, group_keys, measured_problem
 from optimizers.albic.options import PlacementOptions
 from optimizers.albic.problem import Plan, Problem
 

@@ -11,9 +11,9 @@ from dataclasses import replace
 import numpy as np
 
 from optimizers.albic.balancer import balance
+from optimizers.albic.contraction import total
 from optimizers.albic.problem import Bools, Ints, Problem
 from optimizers.albic.search_context import SearchContext, contract_context, placement_state
-from optimizers.albic.units import total
 
 LEAST_POINTS = 0.05
 """A load distance that is nearer by less is not worth a move."""

@@ -10,11 +10,11 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from optimizers.albic.prices import JointOptions, Prices, prices
+from optimizers.albic.contraction import contract, total
+from optimizers.albic.joint_prices import JointOptions, Prices, prices
 from optimizers.albic.problem import Bools, Floats, Ints, Problem
 from optimizers.albic.savings import Edges, Savings, edges
 from optimizers.albic.target import LOOSE, Target, kept_units
-from optimizers.albic.units import contract, total
 
 FREE = 1e-6
 """Price of moving a unit whose groups all move anyway, as a share of the cheapest group's: a price must be above 0."""

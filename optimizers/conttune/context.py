@@ -12,8 +12,8 @@ from scipy.special import stdtrit
 
 from include.model.signals import Bounds, Observation
 from optimizers.conttune.demand import Demand
-from optimizers.conttune.job import Operator
-from optimizers.conttune.levels import Level, find_ceiling, nearest, observed_levels, training_columns
+from optimizers.conttune.job_graph import Operator
+from optimizers.conttune.observed_levels import Level, find_ceiling, nearest, observed_levels, training_columns
 from optimizers.conttune.options import FlowOptions
 from optimizers.conttune.sizing import Columns
 from optimizers.conttune.state import OperatorState

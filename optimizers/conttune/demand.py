@@ -30,7 +30,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from include.model.signals import AppSignals, Objective
-from optimizers.conttune.job import Operator
+from optimizers.conttune.job_graph import Operator
 from optimizers.conttune.state import OperatorState
 
 Array = NDArray[np.float64]

@@ -16,7 +16,7 @@ from datetime import datetime
 from typing import NamedTuple
 
 from include.model.signals import Observation
-from optimizers.conttune.levels import LEAST_SCATTER, observed_levels
+from optimizers.conttune.observed_levels import LEAST_SCATTER, observed_levels
 from optimizers.conttune.options import FlowOptions
 
 SURPRISE = 5.0

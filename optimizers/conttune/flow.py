@@ -21,19 +21,19 @@ from typing import Any
 
 from include.model.signals import Observation, Signals
 from optimizers.conttune.arrival import ahead, at_rate, fluctuation, rate_at_end
+from optimizers.conttune.base_tuner import LARGEST, AppMemory, Sizings, Tuner, is_possible
 from optimizers.conttune.context import OperatorContext
 from optimizers.conttune.demand import build_demand
 from optimizers.conttune.drift import rescale, update_drift
 from optimizers.conttune.explain import explain
-from optimizers.conttune.job import Job, Operator
+from optimizers.conttune.job_graph import Job, Operator
 from optimizers.conttune.messages import Reason
 from optimizers.conttune.options import FlowOptions
 from optimizers.conttune.ratios import find_needs, learn_ratios
+from optimizers.conttune.scaling_step import JobContext, Step, choose_step
 from optimizers.conttune.sizing import hold_job
 from optimizers.conttune.state import AppState, OperatorState
-from optimizers.conttune.steps import JobContext, Step, choose_step
 from optimizers.conttune.surrogate import estimator
-from optimizers.conttune.tuning import LARGEST, AppMemory, Sizings, Tuner, is_possible
 
 BEHIND = 0.002
 """Share of the arrival rate by which a backlog has to grow before a job is said to fall behind."""

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from include.model.decision import Proposal
 from include.model.signals import Bounds
-from optimizers.conttune.job import Job, Operator
+from optimizers.conttune.job_graph import Job, Operator
 from optimizers.conttune.messages import Reason, count, message, number, percent
 
 Columns = Mapping[str, tuple[float, ...]]

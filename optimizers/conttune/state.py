@@ -11,10 +11,10 @@ from typing import Any, Self
 
 from include.model.signals import AppSignals
 from optimizers.conttune.arrival import RateHistory, Run
+from optimizers.conttune.base_tuner import is_possible
 from optimizers.conttune.drift import Drift, Shift
-from optimizers.conttune.job import EdgeId
+from optimizers.conttune.job_graph import EdgeId
 from optimizers.conttune.ratios import Ratio, Ratios
-from optimizers.conttune.tuning import is_possible
 from optimizers.memory import items, mapping, number, whole
 
 LEVEL = re.compile(r"[1-9][0-9]{0,8}")

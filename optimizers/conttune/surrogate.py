@@ -25,7 +25,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from optimizers.conttune.levels import Level
+from optimizers.conttune.observed_levels import Level
 from optimizers.conttune.options import FlowOptions
 
 Array = NDArray[np.float64]

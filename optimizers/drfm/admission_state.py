@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from optimizers.drfm.forecast_state import ForecastState
-from optimizers.drfm.observed import ObservedPeriods
+from optimizers.drfm.observed_periods import ObservedPeriods
 from optimizers.drfm.options import AdmissionPolicy
 from optimizers.drfm.problem import NEW, Floats, Ints
 from optimizers.drfm.rate_forecaster import RateForecaster

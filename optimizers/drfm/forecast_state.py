@@ -11,10 +11,10 @@ from functools import cached_property
 import numpy as np
 
 from include.model.errors import MillraceError
-from optimizers.drfm.belief import SOURCES, Bounds, Source
 from optimizers.drfm.characteristics import Characteristics, complete, take, unknown
 from optimizers.drfm.learning import Hints
 from optimizers.drfm.problem import Floats
+from optimizers.drfm.trust import SOURCES, Bounds, Source
 
 
 @dataclass(frozen=True)

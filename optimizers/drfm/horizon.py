@@ -1,13 +1,13 @@
 """Our assigner: vector packing over a horizon, with few redirections.
 
 1. New streams are placed, opposites together (:mod:`insertion`).
-2. Nodes that will be overloaded are relieved (:mod:`repair`).
+2. Nodes that will be overloaded are relieved (:mod:`overload_relief`).
 3. Nodes are emptied where that is worth the redirections: their streams fit elsewhere for the next D periods, and
    streams x price <= D. Long D are tried before short ones.
 4. A packing from scratch is taken if the node-periods it saves over the horizon are worth its redirections. Streams
    that came one by one, or whose opposites were not known when they came, lie badly in a way that no emptying of single
-   nodes mends.
-5. With ``polish``, CP-SAT looks for a better plan (:mod:`exact`).
+   nodes cures.
+5. With ``polish``, CP-SAT looks for a better plan (:mod:`optimal_plan`).
 
 Reference: ours, within the problem of [DRFM] Section 2. The paper never releases a node; its PAR packs from scratch
 every period, whatever it costs.
@@ -20,9 +20,9 @@ from dataclasses import replace
 import numpy as np
 
 from optimizers.drfm.insertion import best_node, insert_new
+from optimizers.drfm.overload_relief import relieve_overloads
 from optimizers.drfm.placement import HorizonOptions, Placement, catch_up_rate
 from optimizers.drfm.problem import NEW, Ints, Plan, Problem, match_nodes, oversized
-from optimizers.drfm.repair import repair
 
 SHORTEST = 2
 """Periods that a saving has to last at least."""
@@ -38,12 +38,12 @@ def plan(problem: Problem, options: HorizonOptions | None = None) -> Plan:
     options = options or HorizonOptions()
     placement = Placement(problem, options.margin, options.catch_up_s)
     insert_new(placement, options)
-    repair(placement, options)
+    relieve_overloads(placement, options)
     _consolidate(placement, options)
     result = Plan(_repack(problem, placement, options), oversized(problem))
     if not options.polish:
         return result
-    from optimizers.drfm.exact import polish  # OR-Tools takes long to import
+    from optimizers.drfm.optimal_plan import polish  # OR-Tools takes long to import
 
     return polish(problem, result, options)
 

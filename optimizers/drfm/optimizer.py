@@ -21,7 +21,7 @@ from include.model.signals import Signals
 from optimizers.drfm import memory as memories
 from optimizers.drfm.admission_state import AdmissionState, first_state, take_in
 from optimizers.drfm.messages import explain
-from optimizers.drfm.observed import ObservedPeriods, first_period, new_periods
+from optimizers.drfm.observed_periods import ObservedPeriods, first_period, new_periods
 from optimizers.drfm.options import AdmissionPolicy
 from optimizers.drfm.placement import Placement
 from optimizers.drfm.problem import NEW, Floats, Ints, Problem, match_nodes

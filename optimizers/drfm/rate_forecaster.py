@@ -2,7 +2,7 @@
 
 A stream that was never seen is expected to do what its metadata declare, completed by averages over the others. One
 that was seen follows its declared or learned characteristics (:mod:`learning`) as far as they come true
-(:mod:`belief`), or a forecast. Each of these sources has an error of its own, so that one which is not believed makes
+(:mod:`trust`), or a forecast. Each of these sources has an error of its own, so that one which is not believed makes
 no stream less certain.
 
 A bad measurement is not used: a rate that is negative, not finite or beyond all reason counts as missed, and the
@@ -21,13 +21,13 @@ import numpy as np
 from pydantic import Field
 
 from optimizers.api import MillraceError, Options
-from optimizers.drfm.belief import LEARNED, Belief, Trust, believe, trusts_declared_cycle
 from optimizers.drfm.characteristics import Characteristics, cycle, expect, tabulate
 from optimizers.drfm.forecast_state import ForecastState, connect, no_streams
 from optimizers.drfm.forecasters import Best, Forecaster
 from optimizers.drfm.learning import Learning, learn
 from optimizers.drfm.metadata import Metadata
 from optimizers.drfm.problem import Bools, Floats, Ints, Problem
+from optimizers.drfm.trust import LEARNED, Belief, Trust, believe, trusts_declared_cycle
 
 WIDEST = 4.0
 """Growth of a forecast's variance beyond which it says nothing more: rates do not wander off without end."""

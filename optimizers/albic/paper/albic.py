@@ -17,13 +17,13 @@ from dataclasses import replace
 import numpy as np
 
 from optimizers.albic.balancer import balance
+from optimizers.albic.contraction import contract
 from optimizers.albic.graph import heavy
 from optimizers.albic.joint_bound import lower
 from optimizers.albic.paper.collocation import PairPin, improve, maintain
 from optimizers.albic.paper.milp import solve
 from optimizers.albic.paper.options import LITERAL, AlbicOptions
 from optimizers.albic.problem import Bools, Flows, Ints, Plan, Problem
-from optimizers.albic.units import contract
 
 FREE = -1
 """Pin of a unit that may go anywhere."""

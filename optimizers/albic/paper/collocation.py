@@ -24,10 +24,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from optimizers.albic.contraction import numbered
 from optimizers.albic.graph import components, partition
 from optimizers.albic.paper.options import AlbicOptions
 from optimizers.albic.problem import Bools, Floats, Ints, Problem
-from optimizers.albic.units import numbered
 
 
 def maintain(problem: Problem, collocated: Bools, max_pl: float, options: AlbicOptions, seed: int) -> Ints:

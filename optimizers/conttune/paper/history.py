@@ -12,9 +12,9 @@ from datetime import datetime
 from statistics import fmean, stdev
 
 from include.model.signals import Observation
-from optimizers.conttune.job import Operator
-from optimizers.conttune.levels import Level, newest_levels, recent_by_level
-from optimizers.conttune.tuning import is_possible
+from optimizers.conttune.base_tuner import is_possible
+from optimizers.conttune.job_graph import Operator
+from optimizers.conttune.observed_levels import Level, newest_levels, recent_by_level
 
 
 def levels_by_operator(

@@ -12,9 +12,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from optimizers.conttune.job import Operator
-from optimizers.conttune.levels import Level, nearest, training_columns
+from optimizers.conttune.job_graph import Operator
 from optimizers.conttune.messages import Reason
+from optimizers.conttune.observed_levels import Level, nearest, training_columns
 from optimizers.conttune.paper.algorithms import cei, d_nearest, lift, linear, safe, suggest
 from optimizers.conttune.paper.evaluation import JobEvaluation
 from optimizers.conttune.paper.state import JobState

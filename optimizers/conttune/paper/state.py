@@ -20,9 +20,9 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, NamedTuple, Self
 
-from optimizers.conttune.job import EdgeId, Job
+from optimizers.conttune.base_tuner import LastStep
+from optimizers.conttune.job_graph import EdgeId, Job
 from optimizers.conttune.paper.options import ContTuneOptions
-from optimizers.conttune.tuning import LastStep
 from optimizers.memory import items, number, whole
 
 IDLE, BIG = "idle", "big"

@@ -12,7 +12,8 @@ from dataclasses import replace
 from typing import Any
 
 from include.model.signals import Signals
-from optimizers.conttune.job import Job
+from optimizers.conttune.base_tuner import AppMemory, LastStep, Sizings, Tuner
+from optimizers.conttune.job_graph import Job
 from optimizers.conttune.messages import Reason, percent
 from optimizers.conttune.paper.evaluation import JobEvaluation
 from optimizers.conttune.paper.options import ContTuneOptions
@@ -20,7 +21,6 @@ from optimizers.conttune.paper.phases import is_too_little, run_big, run_small, 
 from optimizers.conttune.paper.state import BIG, IDLE, JobMemory, JobState, is_backpressured, update_ratios
 from optimizers.conttune.paper.surrogate import fit
 from optimizers.conttune.sizing import Sizing, clamp, hold_job, size_job, size_operator
-from optimizers.conttune.tuning import AppMemory, LastStep, Sizings, Tuner
 
 
 class ContTune(Tuner[ContTuneOptions]):

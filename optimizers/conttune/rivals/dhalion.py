@@ -32,10 +32,10 @@ from pydantic import Field
 
 from include.model.signals import Bounds, Signals
 from optimizers.api import Options
-from optimizers.conttune.job import Job, Operator
+from optimizers.conttune.base_tuner import AppMemory, Sizings, Tuner
+from optimizers.conttune.job_graph import Job, Operator
 from optimizers.conttune.messages import Reason, percent
 from optimizers.conttune.sizing import Choice, clamp, size_job
-from optimizers.conttune.tuning import AppMemory, Sizings, Tuner
 from optimizers.memory import mapping, number, whole
 
 LEAST_SHARE = 1e-9

@@ -42,11 +42,11 @@ from pydantic import Field
 
 from include.model.signals import Signals
 from optimizers.api import Options
-from optimizers.conttune.job import Job, Operator
+from optimizers.conttune.base_tuner import AppMemory, Sizings, Tuner
+from optimizers.conttune.job_graph import Job, Operator
 from optimizers.conttune.messages import Reason, number
 from optimizers.conttune.paper.history import levels_by_operator
 from optimizers.conttune.sizing import Choice, size_job
-from optimizers.conttune.tuning import AppMemory, Sizings, Tuner
 from optimizers.memory import items, mapping, whole
 from optimizers.memory import number as stored_number
 

@@ -29,11 +29,11 @@ from pydantic import Field
 
 from include.model.signals import Bounds, Signals
 from optimizers.api import Options
-from optimizers.conttune.job import Job, Operator, Rates
+from optimizers.conttune.base_tuner import AppMemory, LastStep, Sizings, Tuner
+from optimizers.conttune.job_graph import Job, Operator, Rates
 from optimizers.conttune.messages import Reason
 from optimizers.conttune.paper.algorithms import linear
 from optimizers.conttune.sizing import Choice, clamp, hold_job, size_job
-from optimizers.conttune.tuning import AppMemory, LastStep, Sizings, Tuner
 
 
 class Ds2Options(Options):

@@ -19,10 +19,10 @@ from pydantic import Field
 
 from include.model.signals import Bounds, Signals
 from optimizers.api import Options
-from optimizers.conttune.job import Job, Operator
+from optimizers.conttune.base_tuner import AppMemory, Sizings, Tuner
+from optimizers.conttune.job_graph import Job, Operator
 from optimizers.conttune.messages import Reason
 from optimizers.conttune.sizing import Choice, size_job
-from optimizers.conttune.tuning import AppMemory, Sizings, Tuner
 from optimizers.memory import whole
 
 

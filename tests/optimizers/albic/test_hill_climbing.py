@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 
 from optimizers.albic.hill_climbing import climb
-from optimizers.albic.prices import JointOptions
+from optimizers.albic.joint_prices import JointOptions
 from optimizers.albic.problem import Problem
 from optimizers.albic.search_context import objective, placement_state, search_context
 from tests.optimizers.albic.jobs import problem, problems

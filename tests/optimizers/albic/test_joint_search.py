@@ -9,8 +9,8 @@ from hypothesis import given, settings
 
 from include.model.errors import MillraceError
 from optimizers.albic.balancer import balance
+from optimizers.albic.joint_prices import JointOptions
 from optimizers.albic.joint_search import place
-from optimizers.albic.prices import JointOptions
 from optimizers.albic.problem import UNPLACED, Caps, Flows, Problem
 from tests.optimizers.albic.jobs import after, chains, ints, pairs, problem, problems
 

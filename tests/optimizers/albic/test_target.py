@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from optimizers.albic.prices import JointOptions, prices
+from optimizers.albic.joint_prices import JointOptions, prices
 from optimizers.albic.problem import Problem
 from optimizers.albic.savings import edges
 from optimizers.albic.search_context import contract_context, search_context

@@ -5,7 +5,7 @@ from datetime import timedelta
 import pytest
 
 from optimizers.conformance.builders import NOON, observed
-from optimizers.conttune.levels import find_ceiling, observed_levels
+from optimizers.conttune.observed_levels import find_ceiling, observed_levels
 from optimizers.conttune.options import FlowOptions
 
 

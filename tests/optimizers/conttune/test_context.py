@@ -15,7 +15,7 @@ from optimizers.conformance.builders import NOON, app_signals, capacity, observe
 from optimizers.conformance.situations import histories
 from optimizers.conttune.context import OperatorContext
 from optimizers.conttune.demand import Demand
-from optimizers.conttune.job import Operator, whole_app
+from optimizers.conttune.job_graph import Operator, whole_app
 from optimizers.conttune.options import FlowOptions
 from optimizers.conttune.state import OperatorState
 from tests.optimizers.conttune.flow_cases import FULL, POWER

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from optimizers.conformance.builders import observed
 from optimizers.conformance.situations import histories
-from optimizers.conttune.levels import observed_levels, training_columns
+from optimizers.conttune.observed_levels import observed_levels, training_columns
 from optimizers.conttune.surrogate import Curve, draw_curve, fit
 
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from include.model.signals import Edge, OperatorSignals
 from optimizers.conformance.builders import app_signals, dag_signals, deployment, operator, source
-from optimizers.conttune.job import Job, build_job, whole_app
+from optimizers.conttune.job_graph import Job, build_job, whole_app
 from optimizers.conttune.ratios import EVALUATION_SD, FORGET, Need, Ratio, Ratios, find_needs, learn_ratios
 
 

@@ -4,7 +4,7 @@ import pytest
 
 from include.model.signals import Bounds
 from optimizers.conformance.builders import dag_signals, deployment, edges, operator, source
-from optimizers.conttune.job import Job, build_job
+from optimizers.conttune.job_graph import Job, build_job
 from optimizers.conttune.messages import Reason
 from optimizers.conttune.sizing import Choice, hold_job, is_worthwhile, size_job
 

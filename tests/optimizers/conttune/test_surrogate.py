@@ -5,8 +5,8 @@ import pytest
 
 from optimizers.conformance.builders import observed
 from optimizers.conttune.flow import Flow
-from optimizers.conttune.levels import observed_levels
-from optimizers.conttune.levels import training_columns as of_levels
+from optimizers.conttune.observed_levels import observed_levels
+from optimizers.conttune.observed_levels import training_columns as of_levels
 from optimizers.conttune.options import FlowOptions
 from optimizers.conttune.surrogate import fit
 

@@ -7,9 +7,9 @@ from hypothesis import given, settings
 from include.model.errors import MillraceError
 from optimizers.drfm.horizon import plan
 from optimizers.drfm.insertion import best_node, pair
+from optimizers.drfm.overload_relief import relieve_overloads
 from optimizers.drfm.placement import HorizonOptions, Placement
 from optimizers.drfm.problem import NEW
-from optimizers.drfm.repair import repair
 from tests.optimizers.drfm.instances import problem, problems
 
 EXACT = HorizonOptions(margin=0.0, polish=True, move_price=0.0)
@@ -256,7 +256,7 @@ def test_plan_when_one_of_two_streams_fills_a_node_then_the_other_leaves():
 
 def repaired(rates, node):
     placement = Placement(problem(rates, node), 0.0)
-    repair(placement, HorizonOptions(margin=0.0))
+    relieve_overloads(placement, HorizonOptions(margin=0.0))
     return placement.node.tolist()
 
 

@@ -17,8 +17,8 @@ from optimizers.conformance.builders import (
     operator,
     source,
 )
-from optimizers.conttune.job import build_job, whole_app
-from optimizers.conttune.levels import MAX_LEVELS, nearest, training_columns
+from optimizers.conttune.job_graph import build_job, whole_app
+from optimizers.conttune.observed_levels import MAX_LEVELS, nearest, training_columns
 from optimizers.conttune.paper.history import levels_by_operator, mean_levels, with_current
 
 

@@ -4,9 +4,9 @@ import json
 
 import pytest
 
+from optimizers.conttune.base_tuner import LastStep
 from optimizers.conttune.paper.options import ContTuneOptions
 from optimizers.conttune.paper.state import BIG, JobMemory, JobState, MeanRatio, job_state
-from optimizers.conttune.tuning import LastStep
 
 OPTIONS = ContTuneOptions(backpressure_thr=0.1, core_min_thr=0.4, core_max_thr=0.7)
 

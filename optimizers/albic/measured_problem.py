@@ -9,9 +9,9 @@ import numpy as np
 
 from include.model.errors import MillraceError
 from include.model.placement import KeyGroups
+from optimizers.albic.contraction import total
 from optimizers.albic.options import RESOURCES, PlacementOptions, Resource
 from optimizers.albic.problem import UNPLACED, Caps, Floats, Flows, Problem
-from optimizers.albic.units import total
 
 HALF = 50.0
 """Points of an average node where nobody said what a node can do."""

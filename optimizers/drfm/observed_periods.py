@@ -73,5 +73,5 @@ def _check(counts: StreamCounts, period: Ints, index: Ints, rows: Floats) -> Non
     if len(wrong):
         at = wrong[0]
         value = counts.rows[at]
-        remedy = f"Mend period {int(period[at])} of telemetry/streams, counted from {counts.since:%Y-%m-%d %H:%M:%S}."
+        remedy = f"Fix period {int(period[at])} of telemetry/streams, counted from {counts.since:%Y-%m-%d %H:%M:%S}."
         raise MillraceError(f"streams.{counts.stream[index[at]]}.rows", value, "a number of rows, >= 0", remedy)

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given, settings
 
 from include.model.errors import MillraceError
+from optimizers.albic.contraction import contract, numbered
 from optimizers.albic.problem import Caps, Problem
-from optimizers.albic.units import contract, numbered
 from tests.optimizers.albic.jobs import ints, problem, problems
 
 

@@ -1,7 +1,9 @@
 import numpy as np
 import pytest
 
-from optimizers.drfm.belief import (
+from optimizers.drfm.characteristics import tabulate, unknown
+from optimizers.drfm.metadata import Metadata
+from optimizers.drfm.trust import (
     DECLARED,
     FORECAST,
     LEARNED,
@@ -11,8 +13,6 @@ from optimizers.drfm.belief import (
     believe,
     trusts_declared_cycle,
 )
-from optimizers.drfm.characteristics import tabulate, unknown
-from optimizers.drfm.metadata import Metadata
 
 CYCLE = Metadata(minimum=2.0, maximum=10.0, high_duration=3, low_duration=4, phase=2, transition="jump")
 ON_OFF = Metadata(minimum=2.0, maximum=10.0, high_duration=3, low_duration=4, transition="jump")

@@ -14,7 +14,7 @@ from include.model.decision import Memory, Proposal
 from include.model.deployment import Deployment
 from include.model.signals import AppSignals, Signals
 from optimizers.api import Options
-from optimizers.conttune.job import Job, build_job, whole_app
+from optimizers.conttune.job_graph import Job, build_job, whole_app
 from optimizers.conttune.messages import Reason, message
 from optimizers.conttune.sizing import Sizing, clamp, proposal, size_operator
 from optimizers.memory import mapping, numbers, whole

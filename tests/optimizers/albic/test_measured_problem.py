@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from include.model.errors import MillraceError
-from optimizers.albic.measured import group_keys, measured_problem
+from optimizers.albic.measured_problem import group_keys, measured_problem
 from optimizers.albic.options import PlacementOptions
 from tests.optimizers.albic.key_groups import groups
 

@@ -22,7 +22,7 @@ TWO = 2
 """Streams on a node of which one is alone after the other has gone: nothing can relieve it any more."""
 
 
-def repair(placement: Placement, options: HorizonOptions) -> None:
+def relieve_overloads(placement: Placement, options: HorizonOptions) -> None:
     """Relieve all nodes that do not hold out for as long as the options say."""
     windows = placement.windows(1 - options.patience)
     for node in np.flatnonzero(windows < options.act).tolist():
