@@ -72,8 +72,8 @@ BUILT_IN = (
     Registration("dhalion", Role.TUNER, "optimizers.conttune.rivals.dhalion:Dhalion"),
     Registration("random", Role.TUNER, "optimizers.conttune.rivals.random_search:RandomSearch"),
     Registration("dragster", Role.TUNER, "optimizers.conttune.rivals.dragster:Dragster"),
-    Registration("albic", Role.PLACEMENT, "optimizers.albic.optimizer:PlacementOptimizer"),
-    Registration("drfm", Role.ADMISSION, "optimizers.drfm.optimizer:AdmissionOptimizer"),
+    Registration("albic", Role.PLACEMENT, "optimizers.albic.optimizer:Albic"),
+    Registration("drfm", Role.ADMISSION, "optimizers.drfm.optimizer:Drfm"),
     Registration("esj", Role.JOIN, "optimizers.esj.optimizer:Esj"),
 )
 

@@ -11,9 +11,9 @@ from optimizers.drfm.forecasters import Best, Forecaster, Holt
 from optimizers.drfm.horizon import plan
 from optimizers.drfm.metadata import read_streams
 from optimizers.drfm.paper.strategies import STRATEGIES, StrategyOptions
-from optimizers.drfm.placement import HorizonOptions
 from optimizers.drfm.problem import Planner
 from optimizers.drfm.rate_forecaster import ForecastOptions, RateForecaster
+from optimizers.drfm.stream_placement import HorizonOptions
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,7 @@ from benchmarks.record import Record, median
 from benchmarks.simulation.admission import Score, SplitNodes
 from benchmarks.simulation.admission_workloads import DURATIONS, WORKLOADS, Size, StreamLoad
 from optimizers.drfm.paper.strategies import StrategyOptions
-from optimizers.drfm.placement import HorizonOptions
+from optimizers.drfm.stream_placement import HorizonOptions
 
 Characteristics = Mapping[str, Any]
 Tell = Callable[[Characteristics], Characteristics]

@@ -24,7 +24,7 @@ FIRST, MOVES, BALANCED = "first_placement", "groups_to_move", "placement_stays"
 NO_PROFILE, BAD_SIGNALS = "no_new_profile", "bad_signals"
 
 
-class PlacementOptimizer:
+class Albic:
     """Places key groups.
 
     Args:

@@ -14,7 +14,7 @@ from include.model.errors import MillraceError
 from optimizers.drfm.characteristics import Characteristics, complete, take, unknown
 from optimizers.drfm.learning import Hints
 from optimizers.drfm.problem import Floats
-from optimizers.drfm.trust import SOURCES, Bounds, Source
+from optimizers.drfm.trust import SOURCES, RateBounds, Source
 
 
 @dataclass(frozen=True)
@@ -63,9 +63,9 @@ class ForecastState:
         return np.where(self.seen > 0, self.total / np.maximum(self.seen, 1), np.nan)
 
     @cached_property
-    def bounds(self) -> Bounds:
+    def bounds(self) -> RateBounds:
         """Declared bounds of the rates, as far as they hold."""
-        return Bounds.of(self.declared, np.vstack([self.history, self.rate]))
+        return RateBounds.of(self.declared, np.vstack([self.history, self.rate]))
 
     @cached_property
     def completed(self) -> Characteristics:

@@ -84,7 +84,7 @@ class Seasonal(Options):
         return np.repeat(1.0 + np.arange(periods)[:, None] // self.season, state.shape[1], axis=1)
 
 
-class Level(Options):
+class ExponentialSmoothing(Options):
     """Rates that stay about where they are: their mean at first, exponential smoothing later.
 
         L_n = L_(n-1) + max(alpha, 1/n) (X_n - L_(n-1))
@@ -186,7 +186,9 @@ class Best(Options):
 
     section: ClassVar[str] = "admission.options"
 
-    forecasters: tuple[Seasonal | Level | Holt, ...] = Field((Level(), Holt(damping=0.8)), min_length=1)
+    forecasters: tuple[Seasonal | ExponentialSmoothing | Holt, ...] = Field(
+        (ExponentialSmoothing(), Holt(damping=0.8)), min_length=1
+    )
     memory: float = Field(0.1, gt=0, le=1)
 
     def start(self, rate: Floats) -> Floats:

@@ -21,8 +21,8 @@ import numpy as np
 
 from optimizers.drfm.insertion import best_node, insert_new
 from optimizers.drfm.overload_relief import relieve_overloads
-from optimizers.drfm.placement import HorizonOptions, Placement, catch_up_rate
 from optimizers.drfm.problem import NEW, Ints, Plan, Problem, match_nodes, oversized
+from optimizers.drfm.stream_placement import HorizonOptions, StreamPlacement, catch_up_rate
 
 SHORTEST = 2
 """Periods that a saving has to last at least."""
@@ -36,7 +36,7 @@ def plan(problem: Problem, options: HorizonOptions | None = None) -> Plan:
         options: Knobs.
     """
     options = options or HorizonOptions()
-    placement = Placement(problem, options.margin, options.catch_up_s)
+    placement = StreamPlacement(problem, options.margin, options.catch_up_s)
     insert_new(placement, options)
     relieve_overloads(placement, options)
     _consolidate(placement, options)
@@ -48,7 +48,7 @@ def plan(problem: Problem, options: HorizonOptions | None = None) -> Plan:
     return polish(problem, result, options)
 
 
-def _consolidate(placement: Placement, options: HorizonOptions) -> None:
+def _consolidate(placement: StreamPlacement, options: HorizonOptions) -> None:
     """Empty what can be emptied."""
     for periods in _spans(placement.ahead):
         while len(placement.used) > placement.least_nodes(periods) and _empty_one(placement, options, periods):
@@ -63,7 +63,7 @@ def _spans(ahead: int) -> list[int]:
     return spans or [1]
 
 
-def _empty_one(placement: Placement, options: HorizonOptions, periods: int) -> bool:
+def _empty_one(placement: StreamPlacement, options: HorizonOptions, periods: int) -> bool:
     used = placement.used
     load = placement.need(placement.sums[used, :periods], placement.noise[used, :periods]).max(axis=1)
     for node in used[np.argsort(load, kind="stable")][: options.drains].tolist():
@@ -74,7 +74,7 @@ def _empty_one(placement: Placement, options: HorizonOptions, periods: int) -> b
     return False
 
 
-def _drain(placement: Placement, node: int, periods: int) -> bool:
+def _drain(placement: StreamPlacement, node: int, periods: int) -> bool:
     others = placement.used[placement.used != node]
     room = placement.capacity * len(others) - placement.sums[others, :periods].sum(axis=0)
     if (room < placement.sums[node, :periods]).any():
@@ -90,12 +90,14 @@ def _drain(placement: Placement, node: int, periods: int) -> bool:
     return True
 
 
-def _repack(problem: Problem, placement: Placement, options: HorizonOptions) -> Ints:
+def _repack(problem: Problem, placement: StreamPlacement, options: HorizonOptions) -> Ints:
     """Return the better of a placement and a packing from scratch, shape (S,)."""
     have = len(placement.used)
     if problem.streams > options.pair_limit or have <= placement.least_nodes(placement.ahead):
         return placement.node
-    anew = Placement(replace(problem, node=np.full(problem.streams, NEW), nodes=0, latency_s=None), options.margin)
+    anew = StreamPlacement(
+        replace(problem, node=np.full(problem.streams, NEW), nodes=0, latency_s=None), options.margin
+    )
     insert_new(anew, options)
     saved = have - len(anew.used)
     node = match_nodes(np.unique(anew.node, return_inverse=True)[1], placement.node, len(placement.count))

@@ -12,8 +12,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from optimizers.drfm.placement import ROUNDING, HorizonOptions, Placement
 from optimizers.drfm.problem import Floats, Ints
+from optimizers.drfm.stream_placement import ROUNDING, HorizonOptions, StreamPlacement
 
 BLOCK = 64
 """Streams whose sums with all others are computed at once."""
@@ -21,7 +21,7 @@ NEAREST = 8
 """Best partners of a stream that are considered."""
 
 
-def insert_new(placement: Placement, options: HorizonOptions) -> None:
+def insert_new(placement: StreamPlacement, options: HorizonOptions) -> None:
     """Give every stream without a node one, opposites together."""
     new = np.flatnonzero(placement.node < 0)
     if not len(new):
@@ -31,13 +31,13 @@ def insert_new(placement: Placement, options: HorizonOptions) -> None:
     place(placement, [part for unit in together for part in _apart(placement, unit)])
 
 
-def _apart(placement: Placement, unit: Ints) -> list[Ints]:
+def _apart(placement: StreamPlacement, unit: Ints) -> list[Ints]:
     """Return the streams of a unit one by one where no node can take them together."""
     fits = placement.window(*placement.total(unit)) == placement.ahead
     return [unit] if fits or len(unit) == 1 else [unit[:1], unit[1:]]
 
 
-def place(placement: Placement, units: list[Ints]) -> None:
+def place(placement: StreamPlacement, units: list[Ints]) -> None:
     """Place units, the greatest first, opening nodes where none has room over the whole horizon.
 
     Args:
@@ -54,7 +54,7 @@ def place(placement: Placement, units: list[Ints]) -> None:
 
 
 def best_node(
-    placement: Placement, mean: Floats, variance: Floats, nodes: Ints, periods: int | None = None
+    placement: StreamPlacement, mean: Floats, variance: Floats, nodes: Ints, periods: int | None = None
 ) -> int | None:
     """Return the node that a stream or unit suits best; None if it fits on none for long enough.
 

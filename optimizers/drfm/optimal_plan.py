@@ -24,8 +24,8 @@ from __future__ import annotations
 import numpy as np
 from ortools.sat.python import cp_model
 
-from optimizers.drfm.placement import HorizonOptions, Placement, catch_up_rate
 from optimizers.drfm.problem import Floats, Ints, Plan, Problem
+from optimizers.drfm.stream_placement import HorizonOptions, StreamPlacement, catch_up_rate
 
 SCALE = 100_000
 """Integer units of a node's capacity."""
@@ -72,7 +72,7 @@ def _linear(problem: Problem, base: Plan, rows: Ints, margin: float) -> tuple[In
 
 def _lasts(problem: Problem, node: Ints, options: HorizonOptions) -> int:
     """Return how many periods a placement holds out."""
-    placement = Placement(problem, options.margin * (1 - options.patience), spare=0)
+    placement = StreamPlacement(problem, options.margin * (1 - options.patience), spare=0)
     used, index = np.unique(node, return_inverse=True)
     sums, noise = np.zeros((len(used), placement.ahead)), np.zeros((len(used), placement.ahead))
     np.add.at(sums, index, placement.mean)

@@ -23,9 +23,9 @@ from optimizers.drfm.admission_state import AdmissionState, first_state, take_in
 from optimizers.drfm.messages import explain
 from optimizers.drfm.observed_periods import ObservedPeriods, first_period, new_periods
 from optimizers.drfm.options import AdmissionPolicy
-from optimizers.drfm.placement import Placement
 from optimizers.drfm.problem import NEW, Floats, Ints, Problem, match_nodes
 from optimizers.drfm.rate_forecaster import RateForecaster
+from optimizers.drfm.stream_placement import StreamPlacement
 
 FIRST, MOVES, RELEASES, STAY = "streams_to_admit", "streams_to_redirect", "nodes_to_release", "streams_stay"
 NO_PROFILE, BAD_SIGNALS = "no_new_profile", "bad_signals"
@@ -33,7 +33,7 @@ LEAST_AHEAD = 16
 """Periods whose loads a plan shows at least: the paper's strategies look no further than two."""
 
 
-class AdmissionOptimizer:
+class Drfm:
     """Admits input streams.
 
     Args:
@@ -159,7 +159,7 @@ def _capacity_bounds(node: Ints, mean: Floats, capacity: float) -> tuple[int, in
     none, free = np.zeros_like(mean), np.zeros(len(node))
     mean = np.minimum(mean, capacity)  # an oversized stream exceeds it whatever the plan
     problem = Problem(node, free, mean, none, capacity, int(node.max(initial=NEW)) + 1, free)
-    placement = Placement(problem, 0.0)
+    placement = StreamPlacement(problem, 0.0)
     holds = int(placement.windows().min(initial=len(mean)))
     return holds, placement.least_nodes(max(holds, 1))
 

@@ -13,10 +13,10 @@ from optimizers.drfm.forecasters import Best, Forecaster, Holt, Seasonal
 from optimizers.drfm.horizon import plan
 from optimizers.drfm.metadata import Metadata, read_streams
 from optimizers.drfm.paper.strategies import STRATEGIES, StrategyOptions
-from optimizers.drfm.placement import HorizonOptions
 from optimizers.drfm.problem import Planner
 from optimizers.drfm.rate_forecaster import ForecastOptions, RateForecaster
-from optimizers.drfm.sizing import Sizing
+from optimizers.drfm.sizing import WorkerCosts
+from optimizers.drfm.stream_placement import HorizonOptions
 
 Method = Literal["horizon", "par", "ari", "ard", "drf", "drfm"]
 METHODS: tuple[Method, ...] = get_args(Method)
@@ -91,7 +91,7 @@ class AdmissionPolicy(Options):
     capacity: float = Field(gt=0)
     ingest: Annotated[tuple[str, ...], FromList] = Field((), description="a list of ingest tables")
     streams: dict[str, Metadata] = Field(default_factory=dict)
-    sizing: Sizing | None = Field(None, strict=False)
+    sizing: WorkerCosts | None = Field(None, strict=False)
     options: HorizonMethodOptions | PaperMethodOptions = Field(default_factory=HorizonMethodOptions)
 
     @field_validator("streams", mode="before")

@@ -15,14 +15,14 @@ from __future__ import annotations
 
 import numpy as np
 
-from optimizers.drfm.placement import HorizonOptions, Placement
 from optimizers.drfm.problem import Ints
+from optimizers.drfm.stream_placement import HorizonOptions, StreamPlacement
 
 TWO = 2
 """Streams on a node of which one is alone after the other has gone: nothing can relieve it any more."""
 
 
-def relieve_overloads(placement: Placement, options: HorizonOptions) -> None:
+def relieve_overloads(placement: StreamPlacement, options: HorizonOptions) -> None:
     """Relieve all nodes that do not hold out for as long as the options say."""
     windows = placement.windows(1 - options.patience)
     for node in np.flatnonzero(windows < options.act).tolist():
@@ -32,7 +32,7 @@ def relieve_overloads(placement: Placement, options: HorizonOptions) -> None:
             _open(placement, node, options)
 
 
-def _without(placement: Placement, node: int) -> tuple[Ints, Ints]:
+def _without(placement: StreamPlacement, node: int) -> tuple[Ints, Ints]:
     """Return a node's streams and how long it holds out without each, shape (U,) both."""
     members = placement.members(node)
     left = placement.window(
@@ -42,20 +42,20 @@ def _without(placement: Placement, node: int) -> tuple[Ints, Ints]:
     return members, np.where(alone, placement.ahead, left)
 
 
-def _held(placement: Placement, streams: Ints, nodes: Ints) -> Ints:
+def _held(placement: StreamPlacement, streams: Ints, nodes: Ints) -> Ints:
     """Return how long each node holds out with each stream, shape (U, B)."""
     mean = placement.sums[nodes] + placement.mean[streams][:, None]
     held: Ints = placement.window(mean, placement.noise[nodes] + placement.variance[streams][:, None])
     return held
 
 
-def _others(placement: Placement, node: int) -> Ints:
+def _others(placement: StreamPlacement, node: int) -> Ints:
     used: Ints = placement.used
     others: Ints = used[used != node]
     return others
 
 
-def _move(placement: Placement, node: int, options: HorizonOptions) -> bool:
+def _move(placement: StreamPlacement, node: int, options: HorizonOptions) -> bool:
     members, left = _without(placement, node)
     targets = _others(placement, node)
     good: Ints = np.flatnonzero(left >= options.act)
@@ -70,7 +70,7 @@ def _move(placement: Placement, node: int, options: HorizonOptions) -> bool:
     return True
 
 
-def _swap(placement: Placement, node: int, options: HorizonOptions) -> bool:
+def _swap(placement: StreamPlacement, node: int, options: HorizonOptions) -> bool:
     """Exchange a stream for a lesser one of another node."""
     members = placement.members(node)
     outside = np.flatnonzero((placement.node >= 0) & (placement.node != node))
@@ -98,7 +98,7 @@ def _swap(placement: Placement, node: int, options: HorizonOptions) -> bool:
     return True
 
 
-def _give(placement: Placement, node: int, options: HorizonOptions) -> bool:
+def _give(placement: StreamPlacement, node: int, options: HorizonOptions) -> bool:
     """Move the stream that some node holds longest, though it does not relieve this one alone."""
     members, targets = placement.members(node), _others(placement, node)
     if not len(targets):
@@ -112,7 +112,7 @@ def _give(placement: Placement, node: int, options: HorizonOptions) -> bool:
     return True
 
 
-def _open(placement: Placement, node: int, options: HorizonOptions) -> None:
+def _open(placement: StreamPlacement, node: int, options: HorizonOptions) -> None:
     """Move the stream without which the node holds out longest; of equal ones the slowest."""
     members, left = _without(placement, node)
     enough = np.where(left >= options.act, left, -1)

@@ -34,7 +34,7 @@ ROUNDING = 1e-9
 
 
 @dataclass(frozen=True)
-class Workers:
+class WorkerCounts:
     """How many workers of each stage, >= 1 each."""
 
     split: int
@@ -42,7 +42,7 @@ class Workers:
     merge: int
 
 
-class Sizing(Options):
+class WorkerCosts(Options):
     """What is known of the workers behind the ingest nodes.
 
     Attributes:
@@ -81,7 +81,7 @@ class Sizing(Options):
         """Share of the time that a worker may be busy, (0, 1]: what streams may fill an ingest node with."""
         return min(1 - self.headroom, 1 - sum(self.through_s) / self.latency_s)
 
-    def workers(self, rate: float, split: int) -> Workers:
+    def workers(self, rate: float, split: int) -> WorkerCounts:
         """Return how many workers the next period needs.
 
         Args:
@@ -95,7 +95,7 @@ class Sizing(Options):
             raise MillraceError(f"{self.section}.rate", rate, "a number in [0, inf)", "Measure the streams' rates.")
         query = _at_least_one(rate * self.query_s / self.busy_ratio)
         merge = _at_least_one(query * self.partials * self.merge_s / self.busy_ratio)
-        return Workers(max(split, 1), query, merge)
+        return WorkerCounts(max(split, 1), query, merge)
 
 
 def _at_least_one(workers: float) -> int:

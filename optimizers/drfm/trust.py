@@ -66,14 +66,14 @@ class Trust(Options):
 
 
 @dataclass(frozen=True)
-class Bounds:
+class RateBounds:
     """Lowest and highest rates, shape (S,) each; NaN for none."""
 
     low: Floats
     high: Floats
 
     @classmethod
-    def of(cls, declared: Characteristics, seen: Floats) -> Bounds:
+    def of(cls, declared: Characteristics, seen: Floats) -> RateBounds:
         """Return the declared bounds, or as far as what was seen.
 
         Args:
@@ -139,7 +139,7 @@ def trusts_declared_cycle(declared: Source, learned: Source, forecast: Floats, r
     return declared.table.cyclic & (declared.trust >= rule.least) & good & ~better
 
 
-def believe(declared: Source, learned: Source, forecast: Floats, rule: Trust, bounds: Bounds, now: float) -> Belief:
+def believe(declared: Source, learned: Source, forecast: Floats, rule: Trust, bounds: RateBounds, now: float) -> Belief:
     """Return what is believed.
 
     Args:

@@ -10,7 +10,7 @@ A period:
 4. After a decision the plan is made again, for the cluster as it will be: new nodes are empty, and nothing goes to
    marked ones. What is urgent and what can wait is the planner's to weigh.
 
-How many nodes are needed is another's question: a :data:`Sizing` answers it ([ALBIC], Section 4.2).
+How many nodes are needed is another's question: a :data:`NeededCapacity` answers it ([ALBIC], Section 4.2).
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from optimizers.api import MillraceError, Options
 
 Planner = Callable[[Problem], Plan]
 """A placement method: the joint search, ALBIC, the balancer."""
-Sizing = Callable[[Problem, Ints], float]
+NeededCapacity = Callable[[Problem, Ints], float]
 """Capacity that a problem needs under a placement, in nodes of capacity 1, > 0."""
 
 
@@ -59,7 +59,7 @@ class ScalingLimits(Options):
         return self
 
 
-def to_target(points: float) -> Sizing:
+def to_target(points: float) -> NeededCapacity:
     """Return the sizing that loads nodes with so many points on average.
 
     Args:
@@ -103,7 +103,9 @@ NEW = -1
 """Origin of a node that does not exist yet."""
 
 
-def adapt(problem: Problem, planner: Planner, sizing: Sizing, limits: ScalingLimits | None = None) -> Adaptation:
+def adapt(
+    problem: Problem, planner: Planner, sizing: NeededCapacity, limits: ScalingLimits | None = None
+) -> Adaptation:
     """Return what a period calls for.
 
     Args:

@@ -5,10 +5,10 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from include.model.errors import MillraceError
-from optimizers.drfm.forecasters import Best, Holt, Level, Seasonal
+from optimizers.drfm.forecasters import Best, ExponentialSmoothing, Holt, Seasonal
 from optimizers.drfm.paper.fitting import fit, forecast_error
 
-ALL = [Holt(), Holt(damping=0.8), Seasonal(season=1), Seasonal(season=3), Level(), Best()]
+ALL = [Holt(), Holt(damping=0.8), Seasonal(season=1), Seasonal(season=3), ExponentialSmoothing(), Best()]
 RATES = arrays(float, st.tuples(st.integers(1, 12), st.integers(0, 4)), elements=st.floats(0, 1e6))
 
 
@@ -93,11 +93,11 @@ def test_seasonal_when_a_season_is_over_then_repeats_it():
 
 
 def test_level_is_a_mean_at_first_and_a_moving_one_later():
-    few = run(Level(alpha=0.25), np.array([[4.0], [np.nan], [8.0]]))
-    many = run(Level(alpha=0.25), np.array([[4.0]] * 10 + [[8.0]]))
+    few = run(ExponentialSmoothing(alpha=0.25), np.array([[4.0], [np.nan], [8.0]]))
+    many = run(ExponentialSmoothing(alpha=0.25), np.array([[4.0]] * 10 + [[8.0]]))
 
-    assert Level(alpha=0.25).forecast(few, 2)[:, 0].tolist() == [6.0, 6.0]
-    assert Level(alpha=0.25).forecast(many, 1)[0, 0] == pytest.approx(5.0)
+    assert ExponentialSmoothing(alpha=0.25).forecast(few, 2)[:, 0].tolist() == [6.0, 6.0]
+    assert ExponentialSmoothing(alpha=0.25).forecast(many, 1)[0, 0] == pytest.approx(5.0)
 
 
 def test_holt_when_damped_then_the_trend_fades_far_ahead():
@@ -111,7 +111,7 @@ def test_holt_when_damped_then_the_trend_fades_far_ahead():
 def test_best_gives_each_stream_its_own_forecaster():
     rng = np.random.default_rng(3)
     history = np.column_stack([100 + rng.normal(0, 10, 60), 10.0 * np.arange(60)])
-    best = Best(forecasters=(Level(), Holt()))
+    best = Best(forecasters=(ExponentialSmoothing(), Holt()))
     state = run(best, history)
 
     level, holt = (f.forecast(run(f, history), 3) for f in best.forecasters)
@@ -152,7 +152,7 @@ def test_fit_when_the_history_is_too_short_then_is_refused():
         lambda: Holt(gamma=-0.1),
         lambda: Seasonal(season=0),
         lambda: Holt(damping=2.0),
-        lambda: Level(alpha=-0.1),
+        lambda: ExponentialSmoothing(alpha=-0.1),
         lambda: Best(memory=0.0),
         lambda: Best(forecasters=()),
     ],

@@ -8,8 +8,8 @@ from include.model.errors import MillraceError
 from optimizers.drfm.horizon import plan
 from optimizers.drfm.insertion import best_node, pair
 from optimizers.drfm.overload_relief import relieve_overloads
-from optimizers.drfm.placement import HorizonOptions, Placement
 from optimizers.drfm.problem import NEW
+from optimizers.drfm.stream_placement import HorizonOptions, StreamPlacement
 from tests.optimizers.drfm.instances import problem, problems
 
 EXACT = HorizonOptions(margin=0.0, polish=True, move_price=0.0)
@@ -190,7 +190,7 @@ def test_pair_when_streams_rise_together_then_pairs_none():
 @settings(max_examples=60, deadline=None)
 @given(posed=problems())
 def test_placement_when_streams_move_then_sums_are_those_of_its_nodes(posed):
-    placement, rng = Placement(posed, 1.0), np.random.default_rng(0)
+    placement, rng = StreamPlacement(posed, 1.0), np.random.default_rng(0)
     for s in rng.permutation(posed.streams):
         placement.put(int(s), placement.open() if rng.random() < 0.3 else int(rng.integers(0, 3)))
 
@@ -201,7 +201,7 @@ def test_placement_when_streams_move_then_sums_are_those_of_its_nodes(posed):
 
 
 def test_placement_when_restored_then_is_as_it_was():
-    placement = Placement(problem([[4.0, 5.0], [3.0, 6.0]], [0, 1], variance=0.5), 1.0)
+    placement = StreamPlacement(problem([[4.0, 5.0], [3.0, 6.0]], [0, 1], variance=0.5), 1.0)
     saved, before = (
         placement.snapshot(),
         [v.copy() for v in (placement.node, placement.count, placement.sums, placement.noise)],
@@ -215,14 +215,14 @@ def test_placement_when_restored_then_is_as_it_was():
 
 
 def test_windows_when_a_stream_is_alone_then_its_node_holds_out_for_ever():
-    placement = Placement(problem([[6.0, 6.0, 12.0], [3.0, 3.0, 12.0], [6.0, 6.0, 12.0]], [0, 0, 1]), 0.0)
+    placement = StreamPlacement(problem([[6.0, 6.0, 12.0], [3.0, 3.0, 12.0], [6.0, 6.0, 12.0]], [0, 0, 1]), 0.0)
 
     assert placement.windows()[:2].tolist() == [0, 3]
     assert placement.window(placement.sums[[0, 1]], placement.noise[[0, 1]]).tolist() == [0, 0]
 
 
 def test_has_room_names_nodes_with_that_much_left():
-    placement = Placement(problem([[6.0, 9.0]], [0, 1]), 0.0)
+    placement = StreamPlacement(problem([[6.0, 9.0]], [0, 1]), 0.0)
 
     assert placement.has_room(np.array([0, 1, 2]), 4.0).tolist() == [True, False, True]
 
@@ -255,7 +255,7 @@ def test_plan_when_one_of_two_streams_fills_a_node_then_the_other_leaves():
 
 
 def repaired(rates, node):
-    placement = Placement(problem(rates, node), 0.0)
+    placement = StreamPlacement(problem(rates, node), 0.0)
     relieve_overloads(placement, HorizonOptions(margin=0.0))
     return placement.node.tolist()
 
@@ -274,7 +274,7 @@ def test_repair_when_one_stream_less_is_enough_then_moves_the_slowest():
 
 def test_best_node_is_where_the_peak_rises_least_then_the_fullest():
     rates = np.array([[3.0, 5.0, 5.0, 4.0], [3.0, 5.0, 1.0, 4.0]])
-    flat, falling = (Placement(problem(rates[:, :n], [0, 1, 2][:n]), 0.0) for n in (2, 3))
+    flat, falling = (StreamPlacement(problem(rates[:, :n], [0, 1, 2][:n]), 0.0) for n in (2, 3))
 
     assert best_node(flat, np.array([4.0, 4.0]), np.zeros(2), flat.used) == 1
     assert best_node(falling, np.array([1.0, 5.0]), np.zeros(2), falling.used) == 2

@@ -5,22 +5,22 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from include.model.errors import MillraceError
-from optimizers.drfm.sizing import Sizing, Workers
+from optimizers.drfm.sizing import WorkerCosts, WorkerCounts
 
 MEASURED = {"query_s": 1e-3, "merge_s": 2e-3, "partials": 100.0}
 
 
-def sizing_of(**changes: Any) -> Sizing:
-    return Sizing(**{**MEASURED, **changes})
+def sizing_of(**changes: Any) -> WorkerCosts:
+    return WorkerCosts(**{**MEASURED, **changes})
 
 
 def test_workers_are_those_of_equations_1a_and_1b():
     # 10,000 x 0.001 / 0.8 = 12.5; 13 x 100 x 0.002 / 0.8 = 3.25
-    assert sizing_of().workers(10_000, 5) == Workers(split=5, query=13, merge=4)
+    assert sizing_of().workers(10_000, 5) == WorkerCounts(split=5, query=13, merge=4)
 
 
 def test_workers_when_nothing_comes_then_one_of_each_stays():
-    assert sizing_of(latency_s=5.0).workers(0.0, 0) == Workers(1, 1, 1)
+    assert sizing_of(latency_s=5.0).workers(0.0, 0) == WorkerCounts(1, 1, 1)
 
 
 @settings(deadline=None)

@@ -7,7 +7,7 @@ from optimizers.drfm.trust import (
     DECLARED,
     FORECAST,
     LEARNED,
-    Bounds,
+    RateBounds,
     Source,
     Trust,
     believe,
@@ -26,7 +26,7 @@ def source(metadata, trust=1.0, error=0.0):
 
 
 def believed(declared, learned, *, now=0.0, seen=np.nan):
-    bounds = Bounds.of(declared.table, np.array([[seen]]))
+    bounds = RateBounds.of(declared.table, np.array([[seen]]))
     return believe(declared, learned, ERRS, Trust(), bounds, now)
 
 
@@ -36,13 +36,13 @@ def believed(declared, learned, *, now=0.0, seen=np.nan):
     ids=["within", "unseen", "below", "above"],
 )
 def test_bounds_when_rates_were_seen_beyond_them_then_reach_as_far(seen, low, high):
-    belief = Bounds.of(tabulate([Metadata(minimum=2.0, maximum=10.0)], np.zeros(1)), np.array(seen)[:, None])
+    belief = RateBounds.of(tabulate([Metadata(minimum=2.0, maximum=10.0)], np.zeros(1)), np.array(seen)[:, None])
 
     assert (belief.low.item(), belief.high.item()) == (low, high)
 
 
 def test_bounds_when_none_is_declared_then_clip_nothing():
-    belief = Bounds.of(unknown(1), np.array([[5.0]]))
+    belief = RateBounds.of(unknown(1), np.array([[5.0]]))
 
     assert belief.clip(np.array([[0.0], [1e9]])).tolist() == [[0.0], [1e9]]
 

@@ -11,12 +11,12 @@ from hypothesis import strategies as st
 from include.model.errors import MillraceError
 from optimizers.albic.balancer import balance
 from optimizers.albic.joint_search import place
-from optimizers.albic.paper.framework import NEW, ScalingLimits, Sizing, adapt, to_target
+from optimizers.albic.paper.framework import NEW, NeededCapacity, ScalingLimits, adapt, to_target
 from optimizers.albic.problem import Caps, Ints, Problem
 from tests.optimizers.albic.jobs import after, pairs, problem, problems
 
 
-def _fixed(nodes: float) -> Sizing:
+def _fixed(nodes: float) -> NeededCapacity:
     return lambda problem, node: nodes
 
 

@@ -61,7 +61,7 @@ class HorizonOptions(Options):
     effort: float = Field(1.0, gt=0)
 
 
-class Placement:
+class StreamPlacement:
     """Node of each stream, and what is on each node.
 
     Args:
