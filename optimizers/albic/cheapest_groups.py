@@ -1,6 +1,6 @@
-"""Piles of key groups: how few of them, or how cheap ones, weigh so much.
+"""How few key groups of a node, or how cheap ones, together have a given load.
 
-Each node's groups are a pile. Prefix sums over piles in an order, one after another, answer for many piles at once.
+The groups of a node are a pile. Prefix sums over all piles, each sorted, answer for many piles at once.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class OrderedPiles:
         return cls(first, _prefix(load[order]), _prefix(price[order]))
 
     def count(self, pile: Ints, need: Floats) -> Ints:
-        """Return how many groups of each pile it takes to weigh a need; one more than it has where all do not do."""
+        """Return how many groups of each pile cover a need; one more than the pile has where all of them do not."""
         base = self.load[self.first[pile]]
         eased = need - GRAIN * (self.load[-1] + 1.0)
         count = np.searchsorted(self.load, base + eased, side="left") - self.first[pile]
@@ -53,7 +53,7 @@ class OrderedPiles:
         return np.asarray(self.load[ends] - self.load[self.first[pile]])
 
     def fraction(self, pile: Ints, need: Floats) -> Floats:
-        """Return the price of a need if the last group could be had in part; infinite where all do not do."""
+        """Return the price of a need if the last group could be split; infinite where the whole pile is too light."""
         count = self.count(pile, need)
         full = np.maximum(count - 1, 0) + self.first[pile]
         last = np.minimum(full + 1, self.first[pile + 1])
@@ -71,7 +71,7 @@ class OrderedPiles:
 
 
 class PiledGroups:
-    """Piles of groups, and the least price of so many of them that weigh so much.
+    """Piles of groups, and the least price of a number of them with at least a given load.
 
     Args:
         load: Of each group, shape (G,).
@@ -91,7 +91,7 @@ class PiledGroups:
             self._cheap = OrderedPiles.of(load, price, pile, piles, -price)
 
     def least(self, pile: Ints, count: Ints, need: Floats) -> Floats:
-        """Return the least price of each, shape of ``pile``; infinite where all groups do not do."""
+        """Return a lower bound on each price, shape of ``pile``; infinite where the whole pile is too light."""
         if self.equal:
             return np.where(count > self.heavy.size(pile), np.inf, count * self.unit)
         return np.maximum(self._worth.fraction(pile, need), self._cheap.cheapest(pile, count))

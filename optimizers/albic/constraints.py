@@ -13,9 +13,9 @@ on average, so bringing a node nearer to the mean than that from above does not 
 is above :data:`OVERLOADED`, relief goes on to there, or to the mean.
 
 Reference: [ALBIC] Section 4.3.1, "Supporting Horizontal Scale-In" and "Extending to Multi-Dimensional Load".
-Deviations: Lemma 1 does not hold, hence no move ever leads onto a removed node; Lemma 2 does not say that draining
-ends, and with one heavy group that fixes d, or with groups of no load, the MILP never drains, hence draining is an aim
-of its own, and counts groups, not load. A cap that is exceeded already is no reason to give up: no plan exceeds it
+Deviations: Lemma 1 does not hold, so no move ever leads onto a removed node. Lemma 2 does not say that draining ends,
+and with one heavy group that fixes d, or with groups of no load, the MILP never drains: draining is an aim of its own,
+and counts groups, not load. A cap that is exceeded already is no reason to give up: no plan exceeds it
 further, and moves that ease it come first.
 """
 

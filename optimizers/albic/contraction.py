@@ -1,4 +1,4 @@
-"""Key groups that move as one, as the groups of a smaller problem.
+"""Contract key groups that move as one into the groups of a smaller problem.
 
 A plan of the smaller problem is a plan of the whole one, ``node[units]``: same nodes, same cost, same loads. What pairs
 within a unit save is taken off the unit's load for good; flows between units are those of their groups, summed.

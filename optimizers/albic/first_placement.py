@@ -1,4 +1,4 @@
-"""A first placement by COLA: the whole cluster anew, by splitting a graph until its parts can be laid out evenly.
+"""A first placement by COLA: the cluster from scratch, by splitting a graph until its parts can be laid out evenly.
 
 All groups start as one part. As long as the parts cannot be laid on the nodes within the load distance asked for, the
 heaviest part is split by balanced graph partitioning. Parts go to nodes the largest first, each to the emptiest node.

@@ -1,4 +1,4 @@
-"""What saved load, balance and moves are worth against one another, in points of load.
+"""Prices of the joint search: what saved load, balance and moves are worth against one another, in points of load.
 
 Symbols:
     g   load of an average group, points: the scale of what a move can save
@@ -36,7 +36,7 @@ class JointOptions(Options):
         factor: What makes a pair heavy (the paper's sF), > 0.
         least_gain: What a move has to save, as a share of an average group's load, >= 0: nothing moves for nothing.
         guided: Steer by a target for the whole cluster; otherwise every move has to pay at once.
-        rounds: How often part of the moves is taken back and chosen anew, >= 0; fewer in large clusters.
+        rounds: How often part of the moves is undone and chosen again, >= 0; fewer in large clusters.
     """
 
     section: ClassVar[str] = "joint"

@@ -6,7 +6,7 @@ the load it truly saves and the balance it leaves, and the moves of a period are
 1. What cannot wait: groups without a node, nodes marked for removal, caps (:mod:`rebalance`).
 2. A target for the whole cluster, where many moves pay only together (:mod:`target`).
 3. Moves by worth over cost, many a pass (:mod:`hill_climbing`).
-4. Ruin and recreate: part of them is taken back and chosen anew; kept if the whole is better.
+4. Ruin and recreate: part of them is undone and chosen again; the result is kept if the whole is better.
 5. Moves and exchanges of whole units, which are groups that share a node and bind one another (:mod:`search_context`,
    :mod:`exchanges`).
 6. What is left of the budget goes into balance, units moved as one (:mod:`rebalance`).
@@ -76,7 +76,7 @@ def place(problem: Problem, *, seed: int = 0, options: JointOptions | None = Non
     context = search_context(problem, wanted, options)
     if not wanted.any() or len(problem.kept) == 1 or not _pays(context):
         return _with_bound(problem, balance(problem, seed=seed))
-    node = _search(problem, context, seed, options)
+    node = _search(context, seed, options)
     distance = problem.distance(node)
     if distance > options.max_distance:
         pure = balance(problem, seed=seed)
@@ -114,9 +114,9 @@ def _reachable(context: SearchContext, start: Ints) -> Ints:
     return _alternate(free, climb(free, start))
 
 
-def _search(problem: Problem, context: SearchContext, seed: int, options: JointOptions) -> Ints:
-    start = place_urgent(problem, context, options.max_distance, seed)
-    context = replace(context, fixed=problem.removed[start])
+def _search(context: SearchContext, seed: int, options: JointOptions) -> Ints:
+    start = place_urgent(context, options.max_distance, seed)
+    context = replace(context, fixed=context.problem.removed[start])
     if options.guided:
         context = replace(context, target=_guide(context, start, seed))
     node = climb(context, start)
@@ -128,9 +128,9 @@ def _search(problem: Problem, context: SearchContext, seed: int, options: JointO
 def _guide(context: SearchContext, start: Ints, seed: int) -> Target | None:
     """Return where groups are to be in the long run.
 
-    Parts of a graph that had to be cut differ from period to period, and whoever follows them never arrives. Unless
-    they are clearly better, the guide is what can be reached from here by moves that pay, were there no budget: that
-    is much the same next time.
+    Parts of a graph that had to be cut differ from period to period: following them never ends. Unless they are
+    clearly better, the guide is the placement that moves which pay would reach from here without a budget; it hardly
+    changes from period to period.
     """
     problem = context.problem
     target = find_target(problem, context.edges, context.heavy, context.prices, start, seed)
@@ -144,7 +144,7 @@ def _guide(context: SearchContext, start: Ints, seed: int) -> Target | None:
 
 
 def _ruin_and_recreate(context: SearchContext, start: Ints, node: Ints, seed: int, rounds: int) -> Ints:
-    """Return the best placement that comes of taking moves back and choosing anew, shape (K,)."""
+    """Return the best placement found by undoing part of the moves and climbing again, shape (K,)."""
     problem = context.problem
     rounds = min(rounds, WORK // (problem.groups + len(context.edges.group) + 1))
     rng = np.random.default_rng(seed)

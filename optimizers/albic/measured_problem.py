@@ -41,7 +41,7 @@ def measured_problem(groups: KeyGroups, placed: Mapping[str, int], options: Plac
     Args:
         groups: What was measured.
         placed: Node index by group key, see :func:`group_keys`; groups that are missing have none.
-        options: The owner's.
+        options: Nodes, limits and prices.
 
     Raises:
         MillraceError: If the figures make no problem, or a resource with a limit was not measured.

@@ -31,11 +31,11 @@ UNPLACED = -1
 """Node of a group that has none yet: placing it costs nothing and is not limited by the budget."""
 
 
-def _none() -> Ints:
+def _no_ints() -> Ints:
     return np.zeros(0, dtype=np.intp)
 
 
-def _nothing() -> Floats:
+def _no_floats() -> Floats:
     return np.zeros(0)
 
 
@@ -50,10 +50,10 @@ class Flows:
         saved: Load points that each of the two saves while both sit on one node, shape (E,), >= 0.
     """
 
-    producer: Ints = field(default_factory=_none)
-    consumer: Ints = field(default_factory=_none)
-    rate: Floats = field(default_factory=_nothing)
-    saved: Floats = field(default_factory=_nothing)
+    producer: Ints = field(default_factory=_no_ints)
+    consumer: Ints = field(default_factory=_no_ints)
+    rate: Floats = field(default_factory=_no_floats)
+    saved: Floats = field(default_factory=_no_floats)
 
 
 @dataclass(frozen=True)
@@ -94,7 +94,7 @@ class Problem:
     removed: Bools
     cost: Floats
     budget: float
-    operator: Ints = field(default_factory=_none)
+    operator: Ints = field(default_factory=_no_ints)
     flows: Flows = field(default_factory=Flows)
     caps: Caps | None = None
 
@@ -102,21 +102,21 @@ class Problem:
         groups, nodes = len(self.load), len(self.capacity)
         if nodes == 0:
             raise MillraceError("nodes", 0, ">= 1", "Give the cluster a node.")
-        self._shapes(groups, nodes)
-        _every("load", self.load, self.load >= 0, ">= 0")
-        _every("capacity", self.capacity, self.capacity > 0, "> 0")
-        _every("cost", self.cost, self.cost > 0, "> 0")
-        _every("node", self.node, (self.node >= UNPLACED) & (self.node < nodes), f"{UNPLACED} to {nodes - 1}")
+        self._check_shapes(groups, nodes)
+        _check_every("load", self.load, self.load >= 0, ">= 0")
+        _check_every("capacity", self.capacity, self.capacity > 0, "> 0")
+        _check_every("cost", self.cost, self.cost > 0, "> 0")
+        _check_every("node", self.node, (self.node >= UNPLACED) & (self.node < nodes), f"{UNPLACED} to {nodes - 1}")
         if not self.budget >= 0:
             raise MillraceError("budget", self.budget, ">= 0", "Allow 0 to forbid every move.")
         if self.removed.all():
             raise MillraceError("removed", nodes, f"0 to {nodes - 1} nodes", "Keep a node.")
-        self._flows(groups)
+        self._check_flows(groups)
         if self.caps is not None:
-            _every("caps.load", self.caps.load, self.caps.load >= 0, ">= 0")
-            _every("caps.limit", self.caps.limit, self.caps.limit > 0, "> 0")
+            _check_every("caps.load", self.caps.load, self.caps.load >= 0, ">= 0")
+            _check_every("caps.limit", self.caps.limit, self.caps.limit > 0, "> 0")
 
-    def _shapes(self, groups: int, nodes: int) -> None:
+    def _check_shapes(self, groups: int, nodes: int) -> None:
         resources = 0 if self.caps is None else len(self.caps.load)
         edges = len(self.flows.producer)
         expected: dict[str, tuple[NDArray[Any], tuple[int, ...]]] = {
@@ -136,12 +136,12 @@ class Problem:
             if actual.shape != shape:
                 raise MillraceError(name, actual.shape, f"shape {shape}", "Give one value each.")
 
-    def _flows(self, groups: int) -> None:
+    def _check_flows(self, groups: int) -> None:
         flows = self.flows
         for name, ends in (("flows.producer", flows.producer), ("flows.consumer", flows.consumer)):
-            _every(name, ends, (ends >= 0) & (ends < groups), f"0 to {groups - 1}")
-        _every("flows.rate", flows.rate, flows.rate >= 0, ">= 0")
-        _every("flows.saved", flows.saved, flows.saved >= 0, ">= 0")
+            _check_every(name, ends, (ends >= 0) & (ends < groups), f"0 to {groups - 1}")
+        _check_every("flows.rate", flows.rate, flows.rate >= 0, ">= 0")
+        _check_every("flows.saved", flows.saved, flows.saved >= 0, ">= 0")
         pairs = flows.producer * groups + flows.consumer
         if len(np.unique(pairs)) < len(pairs):
             raise MillraceError("flows", len(pairs) - len(np.unique(pairs)), "0 doubles", "Sum what a pair exchanges.")
@@ -224,10 +224,10 @@ class Plan:
     seed: int
 
 
-def _every(name: str, values: NDArray[np.generic], holds: Bools, allowed: str) -> None:
+def _check_every(name: str, values: NDArray[np.generic], holds: Bools, allowed: str) -> None:
     finite = np.isfinite(values.astype(float))
     bad = np.argwhere(~(holds & finite))
     if len(bad):
         at = tuple(int(i) for i in bad[0])
         place = ", ".join(str(i) for i in at)
-        raise MillraceError(f"{name}[{place}]", values[at].item(), allowed, "Mend the statistics, or leave them out.")
+        raise MillraceError(f"{name}[{place}]", values[at].item(), allowed, "Fix the statistics, or leave them out.")

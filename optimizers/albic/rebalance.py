@@ -44,18 +44,18 @@ def rebalance_units(context: SearchContext, node: Ints, seed: int) -> Ints:
     return balance(small.problem, seed=seed).node[units]
 
 
-def place_urgent(problem: Problem, context: SearchContext, most: float, seed: int) -> Ints:
+def place_urgent(context: SearchContext, most: float, seed: int) -> Ints:
     """Return the placement after what cannot wait, shape (K,): every group placed, marked nodes drained, caps kept.
 
     What the balancer moves beside that is taken back, so that its budget is there for collocation. Nodes that are
     off by more than ``most`` points cannot wait either.
 
     Args:
-        problem: The problem; groups may have no node.
-        context: Its context.
+        context: The context; groups of its problem may have no node.
         most: Points.
         seed: Of the balancer.
     """
+    problem = context.problem
     if not has_urgent(problem):
         return problem.node
     placed = problem.node >= 0

@@ -58,7 +58,7 @@ MATCHES = 3
 
 
 def rate_at_end(job: Job, before: float | None) -> float | None:
-    """Return the rate that holds at the period's end, rows a second; None if that cannot be told yet.
+    """Return the rate that holds at the period's end, rows a second; None if that is not clear yet.
 
     Args:
         job: The job; with its mean rate.

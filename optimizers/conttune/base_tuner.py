@@ -1,4 +1,4 @@
-"""What every tuner does alike in an evaluation: refuse bad telemetry, keep to the bounds, remember each app.
+"""Base of all tuners: refuse bad telemetry, keep to the bounds, remember each app.
 
 Missing is not zero, and impossible figures decide nothing.
 """
@@ -23,7 +23,7 @@ AppMemory = Mapping[str, Any]
 """What is remembered of one app, a JSON value; anything may stand in it."""
 
 Sizings = tuple[Sequence[Sizing], AppMemory]
-"""What is wanted for a job, and what to remember of it."""
+"""Proposed levels of a job's operators, and what to remember of the job."""
 
 LEAST_ABILITY, LARGEST = 1e-9, 1e15
 """Rows a second beyond which a figure is no measurement: no computation with them overflows or divides by nothing."""
@@ -70,7 +70,7 @@ class Tuner(Generic[OptionsT]):
         self.options = options or self.Options()
 
     def tune(self, signals: Signals, job: Job, memory: AppMemory) -> Sizings:
-        """Return what is wanted for a job that nothing stands in the way of, and what to remember of it."""
+        """Return the levels for a job that can be decided on, and what to remember of it."""
         raise NotImplementedError
 
     def propose(self, signals: Signals, current: Deployment, memory: Memory) -> tuple[Proposal, Memory]:

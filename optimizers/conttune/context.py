@@ -93,7 +93,7 @@ class OperatorContext:
     def _deviations(self) -> float:
         """Standard deviations below the mean at which a level must still suffice; more after failures.
 
-        The tails are those of Student's t: what one or two levels say of all others is less sure than it looks.
+        The tails are those of Student's t: one or two levels say little about all others.
         """
         certainty = (1 - self.options.risk) ** (1 / self.operators)
         deviations = float(stdtrit(len(self.levels) + 1, certainty))

@@ -12,7 +12,7 @@ rho <= u(p) = min(target, 1 - o(p) / max_lag_s), so
     PA(p) >= lambda / u(p)                                                                            (1)
 With ``catch_up`` the backlog has to drain in time as well, at which the app may be fully busy:
     PA(p) >= lambda + excess / catch_up_s                                                             (2)
-The greater of both is required. Room for (1) drains a small backlog by itself, hence the greater and not the sum.
+The greater of both is required. Room for (1) drains a small backlog by itself: the greater, not the sum.
 
 Where a batch holds at most x rows (``maxFilesPerTrigger`` and the like), o(p) is paid every x rows however many wait:
 a rate r is sustained where x / (o + x / PA) >= r, that is

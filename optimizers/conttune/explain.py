@@ -1,4 +1,4 @@
-"""What flow wants for one operator: its predicted effect, and its message in figures."""
+"""Flow's proposal for one operator: predicted effect, and the message with its figures."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ def explain(context: OperatorContext, target: int, reason: Reason) -> Sizing:
 
 
 def predict(context: OperatorContext, target: int) -> Mapping[str, float]:
-    """Return what is to be expected at a level; what cannot be told is left out.
+    """Return what is to be expected at a level; what is unknown is left out.
 
     Reference:
-        A batch that keeps up takes D = o + lambda D / PA, hence D = o / (1 - rho).
+        A batch that keeps up takes D = o + lambda D / PA, so D = o / (1 - rho).
     """
     ability = context.ability_now if target == context.now else context.curve.at(target)
     effect = {"processing_ability_rows_per_s": ability}

@@ -1,4 +1,4 @@
-"""What was observed of each level of an operator, how sure it is, and from which level on more brings nothing.
+"""Observed levels of an operator: ability and error of each, and the level above which more slots bring nothing.
 
 A level's ability is the median of its latest observations. Its error is their scatter over the root of their number.
 Scatter is pooled over the operator's levels, for one or two observations say nothing of it, and is never below what

@@ -32,8 +32,8 @@ class FlowOptions(Options):
         ineffective_thr: Least share of a predicted gain that counts as an effect, [0, 1]; no step beyond a level from
             which more p was measured to bring less; 0 switches it off.
         ineffective_for_s: How long such a measurement stands, seconds, > 0: its cause may be gone by then.
-        whole_windows: No step while the rate jumped so late in the period that what arrives now cannot be told, for it
-            would lead halfway; it is waited for until a period lies after the jump, at most.
+        whole_windows: No step while the rate jumped so late in the period that the present rate is not clear: the
+            step would lead halfway. Flow waits at most until a period lies after the jump.
         source_splits: No step up where fewer tasks than slots ran.
     """
 

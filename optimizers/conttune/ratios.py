@@ -89,7 +89,7 @@ class Need:
 
 
 def find_needs(job: Job, ratios: Ratios) -> Mapping[str | None, Need]:
-    """Return each operator's need by its id; an operator of which it cannot be told is left out.
+    """Return each operator's need by its id; operators whose need is unknown are left out.
 
     Args:
         job: The job.

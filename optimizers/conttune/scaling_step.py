@@ -1,4 +1,4 @@
-"""Whether to reconfigure a job, and to what: up where it does not suffice, down where it is worth it, else not."""
+"""Choose a job's scaling step: up where it does not suffice, down where that frees enough, else none."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class JobContext:
         operators: Those that can be sized and whose need is known, in topological order.
         state: What is remembered of the app, from before this evaluation.
         rate: Arrival rate, rows a second.
-        half_old: The rate jumped so late in the period that what arrives now cannot be told yet.
+        half_old: The rate jumped so late in the period that the present rate is not clear yet.
         growth: Growth of the backlog of a job of pipelined operators, rows a second.
         behind: The job falls behind for sure.
         options: Flow's.

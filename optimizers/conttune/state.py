@@ -78,7 +78,7 @@ class AppState:
 
     Attributes:
         rate: Latest arrival rate that was known to hold, rows a second; None before any.
-        unsettled: End of the period since which the rate that holds cannot be told (UTC); None where it can.
+        unsettled: End of the period since which the present rate is not clear (UTC); None where it is.
         stepped: Arrival rate that the last step was made for; None before any.
         stepped_up: The last evaluation took a step up.
         history: How the rate has moved.

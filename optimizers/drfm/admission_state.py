@@ -102,12 +102,12 @@ def take_in(
 ) -> AdmissionState:
     """Return the state after more periods, each stream where the newest plan has it.
 
-    Where periods were missed before the first of them, rates are learned anew; streams stay at their nodes.
+    Where periods were missed before the first of them, learning of rates starts over; streams stay at their nodes.
 
     Args:
         state: The one before.
         observed: The periods; their streams include all that are known.
-        forecaster: Foresees the rates.
+        forecaster: Forecasts the rates.
         policy: Who assigns, and when a stream counts as gone.
     """
     forecast, accuracy = state.forecast, state.accuracy

@@ -165,9 +165,9 @@ def cycle(table: Characteristics, now: float, periods: int) -> Floats:
     at = now + np.arange(1.0, periods + 1)[:, None] + 0.5
     inside = np.mod(at - table.phase, table.up + table.down)
     falling = inside >= table.up
-    begun = np.where(falling, inside - table.up, inside)
+    since_turn = np.where(falling, inside - table.up, inside)
     with np.errstate(divide="ignore", invalid="ignore"):
-        done = np.where(table.ramp > 0, np.minimum(begun / table.ramp, 1.0), 1.0)
+        done = np.where(table.ramp > 0, np.minimum(since_turn / table.ramp, 1.0), 1.0)
     rates = table.low + (table.high - table.low) * np.where(falling, 1 - done, done)
     return np.where(table.cyclic, rates, np.nan)
 

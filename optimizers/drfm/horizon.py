@@ -95,12 +95,12 @@ def _repack(problem: Problem, placement: StreamPlacement, options: HorizonOption
     have = len(placement.used)
     if problem.streams > options.pair_limit or have <= placement.least_nodes(placement.ahead):
         return placement.node
-    anew = StreamPlacement(
+    fresh = StreamPlacement(
         replace(problem, node=np.full(problem.streams, NEW), nodes=0, latency_s=None), options.margin
     )
-    insert_new(anew, options)
-    saved = have - len(anew.used)
-    node = match_nodes(np.unique(anew.node, return_inverse=True)[1], placement.node, len(placement.count))
+    insert_new(fresh, options)
+    saved = have - len(fresh.used)
+    node = match_nodes(np.unique(fresh.node, return_inverse=True)[1], placement.node, len(placement.count))
     moves = int(((node != problem.node) & problem.placed).sum())
     less = moves - int(((placement.node != problem.node) & problem.placed).sum())
     worth = saved > 0 and less * options.move_price <= saved * placement.ahead

@@ -59,9 +59,9 @@ def write(state: AdmissionState, period_s: int) -> Memory:
 
 
 def read(memory: Memory, period_s: int, forecaster: RateForecaster) -> AdmissionState | None:
-    """Return the state that was stored; None for an empty memory, another period, or a value of another making.
+    """Return the state that was stored; None for an empty memory, another period, or a value that is not one of these.
 
-    Where only the forecasts are of another making, for example another forecaster's, they begin anew.
+    Where only the forecasts do not fit, for example because another forecaster made them, they start over.
 
     Args:
         memory: The JSON value.
@@ -90,7 +90,7 @@ def read(memory: Memory, period_s: int, forecaster: RateForecaster) -> Admission
 def restore(
     forecaster: RateForecaster, now: int, streams: tuple[str, ...], stored: Mapping[str, Floats]
 ) -> ForecastState | None:
-    """Return what was remembered of streams; None if it is of another making. The metadata may have changed since.
+    """Return what was remembered of streams; None if it does not fit. The metadata may have changed since.
 
     Args:
         forecaster: That goes on from it.

@@ -1,4 +1,4 @@
-"""From counted rows to a matrix: what each stream brought in each period."""
+"""Counted rows as a matrix: what each stream brought in each period."""
 
 from __future__ import annotations
 
@@ -63,12 +63,12 @@ def _check(counts: StreamCounts, period: Ints, index: Ints, rows: Floats) -> Non
         raise MillraceError("streams.stream", streams, "each id once", "Add up what belongs to one stream.")
     if not len(period) == len(index) == len(rows):
         lengths = (len(period), len(index), len(rows))
-        raise MillraceError("streams", lengths, "columns of equal length", "Measure the streams anew.")
+        raise MillraceError("streams", lengths, "columns of equal length", "Measure the streams again.")
     for name, column, limit in (("period", period, counts.periods), ("index", index, streams)):
         wrong = np.flatnonzero((column < 0) | (column >= limit))
         if len(wrong):
             value = int(column[wrong[0]])
-            raise MillraceError(f"streams.{name}", value, f"0 to {limit - 1}", "Measure the streams anew.")
+            raise MillraceError(f"streams.{name}", value, f"0 to {limit - 1}", "Measure the streams again.")
     wrong = np.flatnonzero(~(np.isfinite(rows) & (rows >= 0)))
     if len(wrong):
         at = wrong[0]

@@ -1,4 +1,4 @@
-"""The best plan there is by CP-SAT: the least of node-periods and redirections, at what a redirection has to save.
+"""The best plan by CP-SAT: the least cost of node-periods and redirections, at the price of a redirection.
 
 Symbols (integers; rates times :data:`SCALE` / C):
     x_sb     stream s enters at node b
@@ -45,7 +45,7 @@ def polish(problem: Problem, base: Plan, options: HorizonOptions) -> Plan:
     """
     if not problem.streams or len(base.oversized):
         return base  # a stream without room has no place in the program
-    lasts = _lasts(problem, base.node, options)
+    lasts = _window(problem, base.node, options)
     rows = np.unique(np.linspace(0, max(lasts, 1) - 1, PERIODS).round().astype(int))
     size, room = _linear(problem, base, rows, options.margin * (1 - options.patience))
     if (room <= 0).any():
@@ -54,7 +54,7 @@ def polish(problem: Problem, base: Plan, options: HorizonOptions) -> Plan:
     if base.nodes <= least and not len(base.redirected(problem)) and lasts:
         return Plan(base.node, base.oversized, optimal=True)
     node, optimal = _solve(problem, base, size, room, least, options)
-    if node is None or _lasts(problem, node, options) < lasts:
+    if node is None or _window(problem, node, options) < lasts:
         return base
     return Plan(node, base.oversized, optimal)
 
@@ -70,7 +70,7 @@ def _linear(problem: Problem, base: Plan, rows: Ints, margin: float) -> tuple[In
     return np.ceil(size * unit - 1e-6).astype(np.intp), np.floor(room * unit + 1e-6).astype(np.intp)
 
 
-def _lasts(problem: Problem, node: Ints, options: HorizonOptions) -> int:
+def _window(problem: Problem, node: Ints, options: HorizonOptions) -> int:
     """Return how many periods a placement holds out."""
     placement = StreamPlacement(problem, options.margin * (1 - options.patience), spare=0)
     used, index = np.unique(node, return_inverse=True)

@@ -1,4 +1,4 @@
-"""Relieving nodes that will be overloaded, with the fewest redirections in the long run.
+"""Relieve nodes that will be overloaded, with the fewest redirections in the long run.
 
 For each node, in this order, the first that helps:
     1. one stream moves to another node
@@ -32,7 +32,7 @@ def relieve_overloads(placement: StreamPlacement, options: HorizonOptions) -> No
             _open(placement, node, options)
 
 
-def _without(placement: StreamPlacement, node: int) -> tuple[Ints, Ints]:
+def _windows_without(placement: StreamPlacement, node: int) -> tuple[Ints, Ints]:
     """Return a node's streams and how long it holds out without each, shape (U,) both."""
     members = placement.members(node)
     left = placement.window(
@@ -42,7 +42,7 @@ def _without(placement: StreamPlacement, node: int) -> tuple[Ints, Ints]:
     return members, np.where(alone, placement.ahead, left)
 
 
-def _held(placement: StreamPlacement, streams: Ints, nodes: Ints) -> Ints:
+def _windows_with(placement: StreamPlacement, streams: Ints, nodes: Ints) -> Ints:
     """Return how long each node holds out with each stream, shape (U, B)."""
     mean = placement.sums[nodes] + placement.mean[streams][:, None]
     held: Ints = placement.window(mean, placement.noise[nodes] + placement.variance[streams][:, None])
@@ -56,12 +56,12 @@ def _others(placement: StreamPlacement, node: int) -> Ints:
 
 
 def _move(placement: StreamPlacement, node: int, options: HorizonOptions) -> bool:
-    members, left = _without(placement, node)
+    members, left = _windows_without(placement, node)
     targets = _others(placement, node)
     good: Ints = np.flatnonzero(left >= options.act)
     if not (len(good) and len(targets)):
         return False
-    lasts = np.minimum(_held(placement, members[good], targets), left[good][:, None])
+    lasts = np.minimum(_windows_with(placement, members[good], targets), left[good][:, None])
     price = np.where(lasts >= options.act, placement.cost[members[good]][:, None] / np.maximum(lasts, 1), np.inf)
     at = np.unravel_index(np.argmin(price), price.shape)
     if not np.isfinite(price[at]):
@@ -103,7 +103,7 @@ def _give(placement: StreamPlacement, node: int, options: HorizonOptions) -> boo
     members, targets = placement.members(node), _others(placement, node)
     if not len(targets):
         return False
-    held = _held(placement, members, targets)
+    held = _windows_with(placement, members, targets)
     worth = np.where(held >= options.act, held, 0) * placement.mean[members, 0][:, None]
     at = np.unravel_index(np.argmax(worth), worth.shape)
     if worth[at] <= 0:
@@ -114,7 +114,7 @@ def _give(placement: StreamPlacement, node: int, options: HorizonOptions) -> boo
 
 def _open(placement: StreamPlacement, node: int, options: HorizonOptions) -> None:
     """Move the stream without which the node holds out longest; of equal ones the slowest."""
-    members, left = _without(placement, node)
+    members, left = _windows_without(placement, node)
     enough = np.where(left >= options.act, left, -1)
     rate = placement.mean[members, 0]
     worth = np.where(enough.max() >= 0, enough, rate)  # where one is not enough, the fastest one

@@ -64,7 +64,7 @@ class Problem:
         if not (np.isfinite(self.capacity) and self.capacity > 0):
             raise MillraceError("capacity", self.capacity, "a finite number > 0", "Measure what a node can take.")
         if self.mean.ndim != 2 or not len(self.mean):
-            raise MillraceError("mean", self.mean.shape, f"shape (H, {streams}), H >= 1", "Look a period ahead.")
+            raise MillraceError("mean", self.mean.shape, f"shape (H, {streams}), H >= 1", "Forecast a period.")
         for name, actual, shape in (
             ("rate", self.rate.shape, (streams,)),
             ("mean", self.mean.shape, (len(self.mean), streams)),
@@ -75,7 +75,7 @@ class Problem:
             if actual != shape:
                 raise MillraceError(name, actual, f"shape {shape}", "Give one value each.")
         if streams and not (self.node.min() >= NEW and self.node.max() < self.nodes):
-            raise MillraceError("node", int(self.node.max()), f"{NEW} to {self.nodes - 1}", "Number the nodes anew.")
+            raise MillraceError("node", int(self.node.max()), f"{NEW} to {self.nodes - 1}", "Number the nodes again.")
         for name, values in (
             ("rate", self.rate),
             ("mean", self.mean),

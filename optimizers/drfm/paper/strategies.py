@@ -2,7 +2,7 @@
 
 Overloaded nodes give streams away, the others take them and the new ones, best fit decreasing:
 
-    PAR    all streams placed anew by last rates, every period
+    PAR    all streams placed from scratch by last rates, every period
     ARI    overloaded nodes give away the slowest streams
     ARD    overloaded nodes give away the fastest streams
     DRF    overloaded nodes give away the streams that will rise most, by forecasts
@@ -100,13 +100,13 @@ class Strategy:
         sizes: PlacementOrder, and what a node's load is the sum of: last rates for PAR, ARI and ARD, expectations for
             DRF and DRF-M.
         urgency: PickStreamsToMove.
-        anew: PAR: every node counts as overloaded and none accepts streams, so that all go to new ones.
+        from_scratch: PAR: every node counts as overloaded and none accepts streams, so that all go to new ones.
         options: Knobs.
     """
 
     sizes: Sizes
     urgency: Urgency
-    anew: bool = False
+    from_scratch: bool = False
     options: StrategyOptions = field(default_factory=StrategyOptions)
 
     def plan(self, problem: Problem) -> Plan:
@@ -116,11 +116,11 @@ class Strategy:
         sums = problem.sums(sizes)
         over = self._overloaded(problem, sums)
         taking = np.flatnonzero(~over & (sums < options.accepts * options.full * problem.capacity))
-        moving = problem.placed if self.anew else self._pick(problem, sizes, sums, over)
+        moving = problem.placed if self.from_scratch else self._pick(problem, sizes, sums, over)
         items = np.flatnonzero(moving | ~problem.placed)
         node = problem.node.copy()
         node[items] = pack(sizes[items], capacity - sums[taking], taking, capacity, problem.nodes)
-        if self.anew:
+        if self.from_scratch:
             node = match_nodes(node - problem.nodes, problem.node, problem.nodes)
         else:
             node = drain(problem, node, sizes, over, options)
@@ -131,7 +131,7 @@ class Strategy:
 
         Section 2.5 has the delay only, Figure 5 the sum (12 > 10); either is reason enough.
         """
-        if self.anew:
+        if self.from_scratch:
             return np.ones(len(sums), dtype=bool)
         over = sums > problem.capacity * self.options.full
         if problem.latency_s is not None:
@@ -196,12 +196,12 @@ def drain(problem: Problem, node: Ints, sizes: Floats, over: Bools, options: Str
     return node
 
 
-def _strategy(sizes: Sizes, urgency: Urgency, anew: bool = False) -> Callable[[StrategyOptions], Strategy]:
-    return lambda options: Strategy(sizes, urgency, anew, options)
+def _strategy(sizes: Sizes, urgency: Urgency, from_scratch: bool = False) -> Callable[[StrategyOptions], Strategy]:
+    return lambda options: Strategy(sizes, urgency, from_scratch, options)
 
 
 STRATEGIES: Mapping[str, Callable[[StrategyOptions], Strategy]] = {
-    "par": _strategy(last_rate, greatest_rate, anew=True),
+    "par": _strategy(last_rate, greatest_rate, from_scratch=True),
     "ari": _strategy(last_rate, least_rate),
     "ard": _strategy(last_rate, greatest_rate),
     "drf": _strategy(expected_rate, greatest_rise),
