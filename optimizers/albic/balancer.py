@@ -88,7 +88,8 @@ def _descend(start: Assignment, bound: float, rng: np.random.Generator) -> Assig
             break
         for node in (start.node, best.node) if size <= SMALL else (best.node,):
             retries = min(RETRIES, RETRY_SIZE // max(size, 1))
-            assignment, _ = bring_into_band(start.copy_with(node), aim, problem.affordable, rng, retries)
+            assignment = start.copy_with(node)
+            bring_into_band(assignment, aim, problem.affordable, rng, retries)
             distance = assignment.distance()
             if distance < reached and not assignment.overfull():
                 best, reached = assignment, distance

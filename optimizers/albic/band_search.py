@@ -209,10 +209,8 @@ class BandSearch:
         return np.where(allowed, (gain + EVENNESS * even) / effort, -np.inf)
 
 
-def bring_into_band(
-    assignment: Assignment, d: float, budget: float, rng: np.random.Generator, retries: int
-) -> tuple[Assignment, bool]:
-    """Bring an assignment within a load distance of the mean, as near as it gets.
+def bring_into_band(assignment: Assignment, d: float, budget: float, rng: np.random.Generator, retries: int) -> None:
+    """Bring an assignment within a load distance of the mean; where it gets stuck, leave the best one seen.
 
     Args:
         assignment: Where to begin; it is changed.
@@ -220,9 +218,6 @@ def bring_into_band(
         budget: What its moves may cost together.
         rng: Draws which moves are taken back at a dead end.
         retries: How often that is done at most, >= 0.
-
-    Returns:
-        The best assignment seen, and whether it is inside.
     """
     search = BandSearch(assignment, Band.around(assignment, d), budget)
     best, least = assignment.node.copy(), np.inf
@@ -234,11 +229,10 @@ def bring_into_band(
         elif total > least * (1 + SLACK):
             _restore(assignment, best)
         if inside:
-            return assignment, True
+            return
         if attempt < retries:
             _take_back(search, rng)
     _restore(assignment, best)
-    return assignment, False
 
 
 def _restore(assignment: Assignment, node: Ints) -> None:

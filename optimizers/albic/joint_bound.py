@@ -48,7 +48,7 @@ SAFE = 1e-9
 """Relative slack for rounding, always in favour of a lower bound."""
 
 
-def lower(problem: Problem) -> float:
+def joint_lower_bound(problem: Problem) -> float:
     """Return a lower bound on the load distance of every plan within the budget, points, >= 0.
 
     Plans are those that move no group onto a node marked for removal. While a group has no node, 0 is returned.

@@ -28,7 +28,7 @@ from optimizers.albic.exchanges import exchange
 from optimizers.albic.first_placement import place_first
 from optimizers.albic.graph import heavy
 from optimizers.albic.hill_climbing import climb
-from optimizers.albic.joint_bound import lower
+from optimizers.albic.joint_bound import joint_lower_bound
 from optimizers.albic.joint_prices import JointOptions
 from optimizers.albic.problem import Floats, Ints, Plan, Problem
 from optimizers.albic.rebalance import place_urgent, rebalance, rebalance_units
@@ -87,7 +87,7 @@ def place(problem: Problem, *, seed: int = 0, options: JointOptions | None = Non
 
 def _with_bound(problem: Problem, plan: Plan) -> Plan:
     """Return a plan with a bound that holds whatever is collocated: the balancer's own takes loads as fixed."""
-    bound = lower(problem) if problem.flows.saved.any() or plan.stage == JOINT else plan.bound
+    bound = joint_lower_bound(problem) if problem.flows.saved.any() or plan.stage == JOINT else plan.bound
     return replace(plan, bound=min(bound, problem.distance(plan.node)))
 
 

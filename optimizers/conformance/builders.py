@@ -1,4 +1,4 @@
-"""Signals and Deployments for tests of optimizers: a healthy app unless told otherwise.
+"""Signals and Deployments for tests of optimizers: a healthy app by default.
 
 An app is one operator (``app_signals``), or a DAG of operators with a p each (``dag_signals``).
 """
@@ -120,7 +120,7 @@ def operator(name: str, p: int | None, rate: float | None, ability: float | None
 
 
 def source(name: str, arrival: float | None, emitted: float | None = None, **changes: Any) -> OperatorSignals:
-    """A source that passes on what arrives unless told how much."""
+    """A source that passes on what arrives, or as much as given."""
     rate = arrival if emitted is None else emitted
     values = {"output_ability": arrival, "arrival_rows_per_s": arrival, "backlog_rows": 0, "busy_ratio": None}
     return operator(name, None, rate, None, **(values | changes))

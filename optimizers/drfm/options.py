@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import partial
-from typing import Annotated, Any, ClassVar, Literal, Self, get_args
+from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import Field, field_validator, model_validator
 
@@ -19,7 +19,6 @@ from optimizers.drfm.sizing import WorkerCosts
 from optimizers.drfm.stream_placement import HorizonOptions
 
 Method = Literal["horizon", "par", "ari", "ard", "drf", "drfm"]
-METHODS: tuple[Method, ...] = get_args(Method)
 WITH_METADATA = ("horizon", "drfm")
 """Methods that use metadata."""
 RATES = ("minimum", "maximum", "average", "slope")

@@ -19,7 +19,7 @@ import numpy as np
 from optimizers.albic.balancer import balance
 from optimizers.albic.contraction import contract
 from optimizers.albic.graph import heavy
-from optimizers.albic.joint_bound import lower
+from optimizers.albic.joint_bound import joint_lower_bound
 from optimizers.albic.paper.collocation import PairPin, improve, maintain
 from optimizers.albic.paper.milp import solve
 from optimizers.albic.paper.options import LITERAL, AlbicOptions
@@ -64,7 +64,7 @@ def _attempt(
     node = of_units.node[units]
     true = problem.distance(node)
     stage = f"{of_units.stage}, {len(pinned)} pairs asked, maxPL {max_pl:g}"
-    plan = Plan(node, min(lower(problem), true), stage, seed)
+    plan = Plan(node, min(joint_lower_bound(problem), true), stage, seed)
     return plan, true if options.true_load else _assumed(small, of_units.node)
 
 

@@ -1,7 +1,7 @@
 """Options of ALBIC: the paper's parameters, and each correction of the paper by name.
 
-Two presets: ``literal`` is Algorithm 2 as written; ``corrected`` has every correction that keeps the method what it is.
-``pairs`` belongs to neither: more than one pair a period is no longer the paper's method.
+Two presets: :data:`LITERAL` is Algorithm 2 as written; :data:`CORRECTED` has every correction that keeps the method
+what it is. ``pairs`` belongs to neither: more than one pair a period is no longer the paper's method.
 
 Reference:
     [ALBIC] Madsen, Zhou, Cao, "Integrative Dynamic Reconfiguration in a Parallel Stream Processing Engine", 2016,
@@ -10,8 +10,6 @@ Reference:
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from types import MappingProxyType
 from typing import ClassVar, Literal
 
 from pydantic import Field
@@ -62,4 +60,3 @@ class AlbicOptions(Options):
 
 LITERAL = AlbicOptions()
 CORRECTED = AlbicOptions(repartition=True, fits_budget=True, ends_at_zero=True, true_load=True, keeps_off_removed=True)
-PRESETS: Mapping[str, AlbicOptions] = MappingProxyType({"literal": LITERAL, "corrected": CORRECTED})

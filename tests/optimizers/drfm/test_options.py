@@ -1,13 +1,13 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 
 from include.model.errors import MillraceError
 from optimizers.drfm.forecasters import Holt, Seasonal
-from optimizers.drfm.options import METHODS, AdmissionPolicy
+from optimizers.drfm.options import AdmissionPolicy, Method
 from optimizers.drfm.paper.strategies import STRATEGIES
 from optimizers.registry import Role, create
 
@@ -58,7 +58,7 @@ def test_options_when_wrong_then_are_refused_by_name(section: dict[str, Any], ke
 
 
 def test_options_when_a_method_is_named_then_its_knobs_are_allowed() -> None:
-    assert set(METHODS) == {"horizon", *STRATEGIES}
+    assert set(get_args(Method)) == {"horizon", *STRATEGIES}
     assert policy(options={"ahead": 7, "margin": 1.0}).options.ahead == 7
     assert policy(options={"method": "ard", "ahead": 3, "accepts": 0.5}).options.ahead == 3
     assert policy(options={"method": "ard"}).options.ahead == 2

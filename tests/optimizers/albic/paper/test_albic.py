@@ -12,11 +12,11 @@ from include.model.errors import MillraceError
 from optimizers.albic.graph import heavy
 from optimizers.albic.paper.albic import place
 from optimizers.albic.paper.collocation import improve, maintain
-from optimizers.albic.paper.options import CORRECTED, LITERAL, PRESETS, AlbicOptions
+from optimizers.albic.paper.options import CORRECTED, LITERAL, AlbicOptions
 from optimizers.albic.problem import Problem
 from tests.optimizers.albic.jobs import after, pairs, problem, problems
 
-BOTH = pytest.mark.parametrize("options", PRESETS.values(), ids=PRESETS.keys())
+BOTH = pytest.mark.parametrize("options", [LITERAL, CORRECTED], ids=["literal", "corrected"])
 
 
 @given(problems())
