@@ -56,7 +56,7 @@ OF_EDGE: Limits = {"rows_per_s": RATE}
 OptionsT = TypeVar("OptionsT", bound=Options)
 
 
-class Tuner(Generic[OptionsT]):
+class BaseTuner(Generic[OptionsT]):
     """Base of all tuners: a subclass says its name, its options and, in :meth:`tune`, how it decides on one job.
 
     Args:

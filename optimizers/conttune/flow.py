@@ -21,7 +21,7 @@ from typing import Any
 
 from include.model.signals import Observation, Signals
 from optimizers.conttune.arrival import ahead, at_rate, fluctuation, rate_at_end
-from optimizers.conttune.base_tuner import LARGEST, AppMemory, Sizings, Tuner, is_possible
+from optimizers.conttune.base_tuner import LARGEST, AppMemory, BaseTuner, Sizings, is_possible
 from optimizers.conttune.context import OperatorContext
 from optimizers.conttune.demand import build_demand
 from optimizers.conttune.drift import rescale, update_drift
@@ -30,7 +30,7 @@ from optimizers.conttune.job_graph import Job, Operator
 from optimizers.conttune.messages import Reason
 from optimizers.conttune.options import FlowOptions
 from optimizers.conttune.ratios import find_needs, learn_ratios
-from optimizers.conttune.scaling_step import JobContext, Step, choose_step
+from optimizers.conttune.scaling_step import JobContext, ScalingStep, choose_step
 from optimizers.conttune.sizing import hold_job
 from optimizers.conttune.state import AppState, OperatorState
 from optimizers.conttune.surrogate import estimator
@@ -41,7 +41,7 @@ OVERLAP = 32
 """Latest stored observations among which this evaluation's own may be already, where it is made again."""
 
 
-class Flow(Tuner[FlowOptions]):
+class Flow(BaseTuner[FlowOptions]):
     """Sizes apps, and operators that have a p of their own."""
 
     name = "flow"
@@ -142,7 +142,7 @@ class Flow(Tuner[FlowOptions]):
         return state, [*points, measured]
 
 
-def _carry_out(job: JobContext, step: Step, until: datetime) -> Sizings:
+def _carry_out(job: JobContext, step: ScalingStep, until: datetime) -> Sizings:
     """Return what is wanted, and what to remember of it."""
     state, by_name = job.state, {c.operator.name: c for c in job.operators}
     failed = state.stepped_up and job.is_same_rate

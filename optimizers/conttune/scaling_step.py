@@ -60,7 +60,7 @@ class JobContext:
 
 
 @dataclass(frozen=True)
-class Step:
+class ScalingStep:
     """What is to be done.
 
     Attributes:
@@ -74,18 +74,18 @@ class Step:
     small: frozenset[str] = frozenset()
 
 
-def choose_step(job: JobContext) -> Step:
+def choose_step(job: JobContext) -> ScalingStep:
     """Return what is to be done about a job."""
     known = [c for c in job.operators if c.is_known]
     if not known:
-        return Step({c.operator.name: Reason.CAPACITY_UNKNOWN for c in job.operators})
+        return ScalingStep({c.operator.name: Reason.CAPACITY_UNKNOWN for c in job.operators})
     small = [c for c in known if c.is_too_small(job.growth > 0)]
     if job.behind and not small:  # what was measured of one of them is too good to be true
         small = [max(known, key=lambda c: c.load_ratio)]
     return _step_up(job, known, small) if small else _step_down(job, known)
 
 
-def _step_up(job: JobContext, contexts: Sequence[OperatorContext], small: Sequence[OperatorContext]) -> Step:
+def _step_up(job: JobContext, contexts: Sequence[OperatorContext], small: Sequence[OperatorContext]) -> ScalingStep:
     names = frozenset(c.operator.name for c in small)
     targets: dict[str, int] = {}
     reasons: dict[str, Reason] = {}
@@ -101,11 +101,11 @@ def _step_up(job: JobContext, contexts: Sequence[OperatorContext], small: Sequen
         if target != context.now:
             targets[name] = target
     if not any(name in targets for name in names):  # nothing helps what is too small: the others can wait
-        return Step({name: reasons[name] for name in names}, small=names)
+        return ScalingStep({name: reasons[name] for name in names}, small=names)
     falls_behind = job.behind or any(c.rate > c.ability_now for c in contexts)
     if job.half_old and not (falls_behind and job.app.arrival_recent_rows_per_s is None):
-        return Step(dict.fromkeys(names, Reason.WINDOW_HALF_OLD), small=names)
-    return Step(reasons, targets, small=names)
+        return ScalingStep(dict.fromkeys(names, Reason.WINDOW_HALF_OLD), small=names)
+    return ScalingStep(reasons, targets, small=names)
 
 
 def _higher_level(context: OperatorContext, source_splits: bool) -> tuple[Reason, int]:
@@ -122,7 +122,7 @@ def _higher_level(context: OperatorContext, source_splits: bool) -> tuple[Reason
     return reason, max(context.wanted, context.now + 1)
 
 
-def _step_down(job: JobContext, contexts: Sequence[OperatorContext]) -> Step:
+def _step_down(job: JobContext, contexts: Sequence[OperatorContext]) -> ScalingStep:
     stay = _stay(contexts, Reason.WELL_PROVISIONED)
     total = sum(c.now for c in contexts)
     least = job.options.reshave if job.is_same_rate else job.options.slack
@@ -130,7 +130,7 @@ def _step_down(job: JobContext, contexts: Sequence[OperatorContext]) -> Step:
     if sum(c.now * min(1.0, c.load_ratio) ** steepest for c in contexts) > (1 - least) * total:
         return stay  # such a curve would not free enough: no model needed
     if any(c.demand.is_draining(c.sustained_now) for c in contexts):
-        return Step({c.operator.name: Reason.DRAINING for c in contexts})
+        return ScalingStep({c.operator.name: Reason.DRAINING for c in contexts})
     lower = {c.operator.name: (c.now, p) for c in contexts if (p := _lower_level(c)) < c.now}
     freed = sum(now - p for now, p in lower.values())
     if not freed:
@@ -140,8 +140,8 @@ def _step_down(job: JobContext, contexts: Sequence[OperatorContext]) -> Step:
     if freed < least * total:
         return _stay(contexts, Reason.SLACK_TOO_SMALL)
     if job.half_old:
-        return Step(dict.fromkeys(lower, Reason.WINDOW_HALF_OLD))
-    return Step(dict.fromkeys(lower, Reason.OVER_PROVISIONED), {name: p for name, (_, p) in lower.items()})
+        return ScalingStep(dict.fromkeys(lower, Reason.WINDOW_HALF_OLD))
+    return ScalingStep(dict.fromkeys(lower, Reason.OVER_PROVISIONED), {name: p for name, (_, p) in lower.items()})
 
 
 def _lower_level(context: OperatorContext) -> int:
@@ -154,8 +154,8 @@ def _frees_enough(context: OperatorContext) -> bool:
     return context.now - context.wanted >= max(1.0, context.options.slack * context.now)
 
 
-def _stay(contexts: Sequence[OperatorContext], otherwise: Reason) -> Step:
-    return Step({c.operator.name: _why_stay(c, otherwise) for c in contexts})
+def _stay(contexts: Sequence[OperatorContext], otherwise: Reason) -> ScalingStep:
+    return ScalingStep({c.operator.name: _why_stay(c, otherwise) for c in contexts})
 
 
 def _why_stay(context: OperatorContext, otherwise: Reason) -> Reason:

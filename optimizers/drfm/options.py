@@ -31,10 +31,10 @@ class MethodOptions(ForecastOptions):
     Attributes:
         method: ``horizon`` is ours; ``par``, ``ari``, ``ard``, ``drf`` and ``drfm`` are the paper's.
         quiet: Periods without a row after which a stream counts as gone, >= 1.
-        season: Forecast by :class:`Seasonal`.
-        alpha: Forecast by :class:`Holt`, with these.
-        gamma: See there.
-        damping: See there.
+        season: Periods after which rates repeat, >= 1: forecast by :class:`Seasonal`.
+        alpha: Weight of a new rate, [0, 1]: forecast by :class:`Holt`.
+        gamma: Weight of a new slope, [0, 1]; as above.
+        damping: What is left of a trend a period later, [0, 1]; as above.
     """
 
     method: Method = "horizon"

@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import Any
 
 from include.model.signals import Signals
-from optimizers.conttune.base_tuner import AppMemory, LastStep, Sizings, Tuner
+from optimizers.conttune.base_tuner import AppMemory, BaseTuner, LastStep, Sizings
 from optimizers.conttune.job_graph import Job
 from optimizers.conttune.messages import Reason, percent
 from optimizers.conttune.paper.evaluation import JobEvaluation
@@ -23,7 +23,7 @@ from optimizers.conttune.paper.surrogate import fit
 from optimizers.conttune.sizing import Sizing, clamp, hold_job, size_job, size_operator
 
 
-class ContTune(Tuner[ContTuneOptions]):
+class ContTune(BaseTuner[ContTuneOptions]):
     """Sizes jobs by Big-small and conservative Bayesian optimisation."""
 
     name = "conttune"

@@ -32,7 +32,7 @@ from pydantic import Field
 
 from include.model.signals import Bounds, Signals
 from optimizers.api import Options
-from optimizers.conttune.base_tuner import AppMemory, Sizings, Tuner
+from optimizers.conttune.base_tuner import AppMemory, BaseTuner, Sizings
 from optimizers.conttune.job_graph import Job, Operator
 from optimizers.conttune.messages import Reason, percent
 from optimizers.conttune.sizing import Choice, clamp, size_job
@@ -62,7 +62,7 @@ class DhalionOptions(Options):
     scale_down: float = Field(0.3, gt=0, lt=1)
 
 
-class Dhalion(Tuner[DhalionOptions]):
+class Dhalion(BaseTuner[DhalionOptions]):
     """Sizes jobs by Dhalion's rules."""
 
     name = "dhalion"

@@ -42,7 +42,7 @@ from pydantic import Field
 
 from include.model.signals import Signals
 from optimizers.api import Options
-from optimizers.conttune.base_tuner import AppMemory, Sizings, Tuner
+from optimizers.conttune.base_tuner import AppMemory, BaseTuner, Sizings
 from optimizers.conttune.job_graph import Job, Operator
 from optimizers.conttune.messages import Reason, number
 from optimizers.conttune.paper.history import levels_by_operator
@@ -83,7 +83,7 @@ class DragsterOptions(Options):
     decision_thr: float = Field(0.0, ge=0)
 
 
-class Dragster(Tuner[DragsterOptions]):
+class Dragster(BaseTuner[DragsterOptions]):
     """Sizes jobs by an online saddle point with Gaussian processes."""
 
     name = "dragster"

@@ -29,7 +29,7 @@ from pydantic import Field
 
 from include.model.signals import Bounds, Signals
 from optimizers.api import Options
-from optimizers.conttune.base_tuner import AppMemory, LastStep, Sizings, Tuner
+from optimizers.conttune.base_tuner import AppMemory, BaseTuner, LastStep, Sizings
 from optimizers.conttune.job_graph import Job, Operator, Rates
 from optimizers.conttune.messages import Reason
 from optimizers.conttune.paper.algorithms import linear
@@ -61,7 +61,7 @@ class Ds2Options(Options):
     backpressure_thr: float = Field(0.1, ge=0, le=1)
 
 
-class Ds2(Tuner[Ds2Options]):
+class Ds2(BaseTuner[Ds2Options]):
     """Sizes jobs by DS2; without the stop rule it remembers nothing."""
 
     name = "ds2"

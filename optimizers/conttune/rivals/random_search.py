@@ -19,7 +19,7 @@ from pydantic import Field
 
 from include.model.signals import Bounds, Signals
 from optimizers.api import Options
-from optimizers.conttune.base_tuner import AppMemory, Sizings, Tuner
+from optimizers.conttune.base_tuner import AppMemory, BaseTuner, Sizings
 from optimizers.conttune.job_graph import Job, Operator
 from optimizers.conttune.messages import Reason
 from optimizers.conttune.sizing import Choice, size_job
@@ -42,7 +42,7 @@ class RandomSearchOptions(Options):
     known_arrival_rate: bool = True
 
 
-class RandomSearch(Tuner[RandomSearchOptions]):
+class RandomSearch(BaseTuner[RandomSearchOptions]):
     """Sizes jobs by trial."""
 
     name = "random"
