@@ -23,8 +23,8 @@ import pyarrow as pa
 
 from benchmarks.delays_app import PARTITIONS, DelaysApp, Feed, flight_rows
 from benchmarks.record import Record
-from include.control.batches import healthy
 from include.control.capacity import fit, heaviest, typical_parallelism
+from include.control.recent_batches import healthy
 from include.model.signals import Capacity
 from include.model.telemetry import BatchMetrics
 

@@ -27,7 +27,7 @@ from deltalake import DeltaTable
 
 from include.lake.deployments import DeploymentStore
 from include.lake.reconfigurations import ReconfigurationStore
-from include.lake.records import app_row, batch_row, decision_row, observation_row
+from include.lake.row_codec import app_row, batch_row, decision_row, observation_row
 from include.lake.schemas import TABLES
 from include.lake.store import Lake, to_arrow
 from include.model.codec import to_json

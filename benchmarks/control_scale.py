@@ -29,7 +29,7 @@ from include.control.quality import DataDocs, QualityGate
 from include.control.spark_plant import SparkPlant
 from include.lake.control_tables import ControlTables
 from include.lake.decisions import DecisionStore, new_decision_id
-from include.lake.maintain import maintain
+from include.lake.maintenance import maintain
 from include.lake.memories import MemoryStore
 from include.lake.observations import ObservationStore
 from include.lake.schemas import TABLES

@@ -15,20 +15,20 @@ from typing import Any
 
 import pyarrow as pa
 
-from include.control.batches import main_query, read_batches
+from include.control.recent_batches import main_query, read_batches
 from include.drivers.submit import start
-from include.lake.source import SourceTable
+from include.lake.source_tables import SourceTable
 from include.lake.store import Lake
 from include.local.feeds.nycflights import flights
-from include.local.feeds.replay import SCHEMA, Clock, Replay
+from include.local.feeds.replay_clock import SCHEMA, Clock, Replay
 from include.local.stack.spark_env import submit_options
 from include.model.deployment import AppDeployment
 from include.model.telemetry import BatchMetrics
 from include.run_folder.arguments import DriverArguments
 from include.run_folder.discovery import python_driver
+from include.run_folder.driver_records import app_dir
+from include.run_folder.driver_records import read as read_record
 from include.run_folder.generation import allot
-from include.run_folder.record import app_dir
-from include.run_folder.record import read as read_record
 
 NAME = "delays"
 SCRIPT = Path(__file__).resolve().parents[1] / "include" / "pipelines" / "scripts" / "delays.py"

@@ -25,7 +25,7 @@ from include.local.stack.spark_env import submit_options
 from include.model.errors import Conflict, NotReady
 from include.pipelines.catalog import BUILT_IN, load
 from include.run_folder.discovery import find, python_driver
-from include.run_folder.record import DriverRecord
+from include.run_folder.driver_records import DriverRecord
 
 BENCH = "faults"
 RATE_ROWS_PER_S = 20.0

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from benchmarks.record import Record, at_most
 from include.lake.decisions import DecisionStore
 from include.lake.reconfigurations import ReconfigurationStore
-from include.lake.source import arrivals
+from include.lake.source_tables import arrivals
 from include.lake.store import Lake
 from include.local.stack.home import REPO
 from include.model.decision import Action, Outcome

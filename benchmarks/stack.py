@@ -16,9 +16,9 @@ import psutil
 from benchmarks.downtime import downtime
 from benchmarks.loop import loop
 from benchmarks.record import Record, at_most
-from include.local.stack import groups, lifecycle
+from include.local.stack import lifecycle, service_processes
 from include.local.stack.home import REPO, Home
-from include.local.stack.record import StackRecord
+from include.local.stack.stack_record import StackRecord
 
 HEALTHY_LIMIT_S = 45.0
 MEMORY_LIMIT_GB = 3.0
@@ -97,7 +97,7 @@ def _memory(record: StackRecord, home: Home) -> list[Record]:
     records, total = [], 0.0
     leaders = {name: s.process for name, s in record.services.items() if s.process and s.state != "done"}
     for name, leader in {"supervisor": record.supervisor, **leaders}.items():
-        processes = groups.members(leader, home.root) or [psutil.Process(leader.pid)]
+        processes = service_processes.members(leader, home.root) or [psutil.Process(leader.pid)]
         facts = [p.memory_full_info() for p in processes]
         for figure, value in {
             "rss": sum(f.rss for f in facts),

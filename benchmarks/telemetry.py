@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks.record import Record, at_most
-from include.model.submit import conf_words
+from include.model.submit_options import conf_words
 
 BENCH = "telemetry"
 SCENARIO = "stateful backlog, 2 slots"
@@ -97,7 +97,7 @@ def _interval(values: Sequence[float]) -> tuple[float, float]:
 def _feed(folder: Path, batches: int) -> None:
     import pyarrow as pa
 
-    from include.lake.source import SourceTable
+    from include.lake.source_tables import SourceTable
 
     schema = pa.schema([("id", pa.int64()), ("key", pa.int64()), ("value", pa.float64())])
     table = SourceTable(folder, schema, "telemetry benchmark")

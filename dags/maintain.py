@@ -47,7 +47,7 @@ with DAG(
         """Compact one table, and say how many files fewer it has."""
         from airflow.sdk.timezone import utcnow
 
-        from include.lake.maintain import compact
+        from include.lake.maintenance import compact
         from include.model.errors import Conflict, NotReady
         from include.wiring import lake
 
@@ -80,7 +80,7 @@ with DAG(
 
         from airflow.sdk.timezone import utcnow
 
-        from include.lake.maintain import maintain
+        from include.lake.maintenance import maintain
         from include.model.errors import Conflict, NotReady
         from include.wiring import lake
 

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from include.control.loop import ControlLoop
-    from include.drivers.delegate import DelegatedReconciler
+    from include.drivers.delegated_reconciler import DelegatedReconciler
     from include.drivers.reconciler import Reconciler
     from include.lake.control_tables import ControlTables
     from include.lake.store import Lake
@@ -71,7 +71,7 @@ def control_loop(spec: PipelineSpec) -> ControlLoop:
 def reconciler_for(spec: PipelineSpec, lake: Lake) -> Reconciler | DelegatedReconciler:
     """Return what makes a pipeline run its latest Deployment: its own reconciler, or word to the runner."""
     if os.environ.get(RUNNER_VARIABLE):
-        from include.drivers.delegate import DelegatedReconciler
+        from include.drivers.delegated_reconciler import DelegatedReconciler
         from include.local.stack.home import Home
 
         return DelegatedReconciler(spec, lake, Home.from_env().run / "drivers")
@@ -91,7 +91,7 @@ def own_reconciler(spec: PipelineSpec, lake: Lake) -> Reconciler:
 def problem(deployment: Deployment, lake: Lake) -> str | None:
     """Say why what a pipeline's newest Deployment wants does not run; None if all is well."""
     from include.drivers.app_drivers import problem
-    from include.drivers.delegate import read_status
+    from include.drivers.delegated_reconciler import read_status
     from include.lake.deployments import DeploymentStore
     from include.local.stack.home import Home
 

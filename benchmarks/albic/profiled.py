@@ -26,7 +26,7 @@ from include.local.feeds.nycflights import DAYS, FIRST_DAY, data_folder, flights
 from include.local.stack.home import REPO
 from include.local.stack.spark_env import driver_submit_conf, environment, spark_submit
 from include.model.errors import MillraceError
-from include.model.submit import conf_words
+from include.model.submit_options import conf_words
 
 GROUPS = 100
 KEYS: Mapping[str, Sequence[str]] = {

@@ -34,7 +34,7 @@ def build(spec: PipelineSpec) -> DAG:
 
         @task
         def present(params: dict[str, Any]) -> str:
-            from include.control.approval import question
+            from include.control.pending_decision import question
             from include.wiring import control_tables
 
             with as_airflow():
@@ -57,11 +57,13 @@ def build(spec: PipelineSpec) -> DAG:
 
         @task
         def refuse(answer: dict[str, Any], params: dict[str, Any]) -> str:
-            from include.control import approval
+            from include.control import pending_decision
             from include.wiring import control_tables
 
             with as_airflow():
-                veto = approval.refuse(control_tables(), spec.name, params["decision_id"], answer["by"], utcnow())
+                veto = pending_decision.refuse(
+                    control_tables(), spec.name, params["decision_id"], answer["by"], utcnow()
+                )
                 return veto.sentence
 
         presented >> ask >> [apply(), refuse(ask.output["answer"])]

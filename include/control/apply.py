@@ -7,9 +7,9 @@ from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
 
-from include.control.approval import find_decision, record_veto, veto_of
 from include.control.guard_context import read_guard_context
 from include.control.guards import QUALITY, first_veto, judge, reason_code
+from include.control.pending_decision import find_decision, record_veto, veto_of
 from include.control.proposals import is_forced
 from include.lake.control_tables import ControlTables
 from include.lake.deployments import OUTRUN, SlotsInUse

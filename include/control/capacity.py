@@ -88,8 +88,8 @@ def fit(batches: Sequence[BatchMetrics]) -> Mapping[int, Capacity]:
     """Return the fitted capacity by the p that really ran.
 
     Args:
-        batches: Healthy batches of one query in the order they ran (:func:`include.control.batches.healthy`), at any
-            number of levels. Those without rows count for the fixed cost only.
+        batches: Healthy batches of one query in the order they ran (:func:`include.control.recent_batches.healthy`), at
+            any number of levels. Those without rows count for the fixed cost only.
     """
     levels = _levels(batches)
     empty = [b.duration_s for b in batches if b.rows_in == 0 and b.duration_s > 0]

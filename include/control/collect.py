@@ -6,12 +6,12 @@ from collections.abc import Sequence
 from datetime import datetime, timedelta
 from statistics import median_low
 
-from include.control.batches import TABLE, History, healthy, is_idle_marker, main_query, read_batches
 from include.control.capacity import fit, heaviest, ran_at, typical_parallelism
 from include.control.join_signals import join_signals
-from include.control.observations import known_observations
+from include.control.new_observations import known_observations
 from include.control.profile_signals import key_groups, stream_counts
 from include.control.rates import backpressured_ratio, batch_rows_limit, rates, restart_lag_rows
+from include.control.recent_batches import TABLE, History, healthy, is_idle_marker, main_query, read_batches
 from include.lake.control_tables import ControlTables
 from include.model.decision import Reconfiguration
 from include.model.errors import NotReady

@@ -9,13 +9,13 @@ from typing import Protocol
 
 from include.control import messages
 from include.control.apply import apply_decision
-from include.control.approval import veto_of
 from include.control.changes import verify
 from include.control.cursor import refused, starting_point, unreported_files
 from include.control.decide import DecisionContext, Question, action_of, decide
 from include.control.evaluation import NO_REQUEST, EvaluationInput, GateResult, Hold, Request
 from include.control.guard_context import read_guard_context
-from include.control.observations import new_observations
+from include.control.new_observations import new_observations
+from include.control.pending_decision import veto_of
 from include.lake.control_tables import ControlTables
 from include.lake.decisions import new_decision_id
 from include.model.codec import to_json

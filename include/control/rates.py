@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from itertools import pairwise
 
-from include.control.batches import History, span
+from include.control.recent_batches import History, span
 from include.model.decision import Reconfiguration
 from include.model.signals import Objective
 from include.model.telemetry import BatchMetrics

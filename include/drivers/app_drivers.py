@@ -11,10 +11,9 @@ from include.drivers import driver_log, failure_history
 from include.drivers.failure_history import STEADY_S, FailureHistory, fingerprint
 from include.lake.deployments import DeploymentStore
 from include.model.deployment import Deployment
-from include.run_folder import generation
-from include.run_folder import record as records
+from include.run_folder import driver_records, generation
 from include.run_folder.discovery import LiveDriver, find, python_driver
-from include.run_folder.record import ENDED, DriverRecord, DriverState
+from include.run_folder.driver_records import ENDED, DriverRecord, DriverState
 
 STARTING = frozenset({DriverState.STARTING, DriverState.WAITING})
 
@@ -50,7 +49,7 @@ class AppDrivers:
     @property
     def folder(self) -> Path:
         """The app's folder under the run folder."""
-        return records.app_dir(self.run_dir, self.pipeline, self.app)
+        return driver_records.app_dir(self.run_dir, self.pipeline, self.app)
 
     def live(self) -> list[LiveDriver]:
         """Return the app's live drivers, newest generation first."""
@@ -58,11 +57,11 @@ class AppDrivers:
 
     def record(self, number: int) -> DriverRecord | None:
         """Return one generation's record."""
-        return records.read(self.run_dir, self.pipeline, self.app, number)
+        return driver_records.read(self.run_dir, self.pipeline, self.app, number)
 
     def records(self) -> tuple[DriverRecord, ...]:
         """Return the records that are kept, newest generation first."""
-        return records.all_of(self.run_dir, self.pipeline, self.app)
+        return driver_records.all_of(self.run_dir, self.pipeline, self.app)
 
     def starting(self, driver: LiveDriver) -> bool:
         """Return whether a live driver has not come past its gate; one without a record has not."""
@@ -161,7 +160,7 @@ class AppDrivers:
 
     def prune(self) -> None:
         """Delete records and logs of long past generations."""
-        records.prune(self.run_dir, self.pipeline, self.app)
+        driver_records.prune(self.run_dir, self.pipeline, self.app)
         if self.log_dir is not None:
             driver_log.prune(self.log_dir, self.pipeline, self.app, generation.newest(self.folder))
 

@@ -12,16 +12,15 @@ from include.drivers.app_drivers import AppDrivers, DriverFailure, was_steady
 from include.drivers.failure_history import AUTHOR, fingerprint
 from include.drivers.handover import HandOver, downtime_s, is_ready
 from include.drivers.launcher import Launcher
-from include.drivers.ledger import Ledger
 from include.drivers.quota import restore
+from include.drivers.reconfiguration_log import ReconfigurationLog
 from include.model.decision import Outcome, Reconfiguration
 from include.model.deployment import AppDeployment, Deployment
 from include.model.errors import Conflict, MillraceError
-from include.run_folder import generation
-from include.run_folder import record as records
+from include.run_folder import driver_records, generation
 from include.run_folder.discovery import LiveDriver
+from include.run_folder.driver_records import DriverRecord, DriverState
 from include.run_folder.lock import holders
-from include.run_folder.record import DriverRecord, DriverState
 
 Method = Literal["hand-over", "plain"]
 
@@ -53,7 +52,7 @@ class AppReconciler:
     """
 
     drivers: AppDrivers
-    ledger: Ledger
+    ledger: ReconfigurationLog
     hand_over: HandOver
     method: Method
     quota: int | None
@@ -247,4 +246,4 @@ class AppReconciler:
         """Write the record of a driver that could not even be started, so that ``status`` can show why."""
         of, state, now = self.drivers, DriverState.FAILED, self.clock()
         record = DriverRecord(of.pipeline, of.app, number, version, slots, 0, 0.0, state, now, error=error)
-        records.write(of.run_dir, record)
+        driver_records.write(of.run_dir, record)

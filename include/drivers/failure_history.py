@@ -10,8 +10,8 @@ from pathlib import Path
 
 from include.model.codec import from_json, to_json
 from include.model.deployment import AppDeployment, Deployment
+from include.run_folder.driver_records import KEPT_GENERATIONS
 from include.run_folder.files import write_atomically
-from include.run_folder.record import KEPT_GENERATIONS
 
 FILE = "trouble.json"
 AUTHOR = "reconciler"

@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 
-from include.run_folder import record as records
+from include.run_folder import driver_records
 from include.run_folder.discovery import LiveDriver, find, python_driver
-from include.run_folder.record import ENDED, DriverRecord, DriverState
+from include.run_folder.driver_records import ENDED, DriverRecord, DriverState
 
 POLL_S = 0.05
 GONE_S = 10.0
@@ -108,7 +108,7 @@ class HandOver:
             time.sleep(POLL_S)
 
     def _record(self, driver: LiveDriver) -> DriverRecord | None:
-        return records.read(self.run_dir, self.pipeline, driver.arguments.app, driver.generation)
+        return driver_records.read(self.run_dir, self.pipeline, driver.arguments.app, driver.generation)
 
 
 def is_ready(record: DriverRecord) -> bool:

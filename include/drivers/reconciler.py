@@ -13,7 +13,7 @@ from include.drivers.app_drivers import AppDrivers, apps_of, problem
 from include.drivers.app_reconciler import AppReconciler, Method
 from include.drivers.handover import HandOver
 from include.drivers.launcher import Launcher
-from include.drivers.ledger import Ledger
+from include.drivers.reconfiguration_log import ReconfigurationLog
 from include.drivers.submit import SubmitOptions
 from include.lake.control_tables import ControlTables
 from include.lake.store import Lake
@@ -22,7 +22,7 @@ from include.model.deployment import Deployment
 from include.model.errors import MillraceError, NotReady
 from include.model.spec import PipelineSpec
 from include.run_folder.discovery import find
-from include.run_folder.record import DriverRecord
+from include.run_folder.driver_records import DriverRecord
 
 LOCK_SLACK_S = 30.0
 MOST_STEPS = 6
@@ -123,7 +123,7 @@ class Reconciler:
         spec = self._spec
         return AppReconciler(
             drivers=self._drivers(app),
-            ledger=Ledger(spec.name, app, self._tables, self._clock),
+            ledger=ReconfigurationLog(spec.name, app, self._tables, self._clock),
             hand_over=HandOver(self._run_dir, spec.name, spec.ready_deadline_s, spec.stop_deadline_s, leave_at_s),
             method=self._method,
             quota=spec.guards.max_total_slots,

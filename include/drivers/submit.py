@@ -10,8 +10,8 @@ from pathlib import Path
 from include.model.deployment import AppDeployment
 from include.model.errors import MillraceError
 from include.model.spec import Submit, resolve_script
-from include.model.submit import SubmitOptions as SubmitOptions
-from include.model.submit import conf_words
+from include.model.submit_options import SubmitOptions as SubmitOptions
+from include.model.submit_options import conf_words
 from include.run_folder.arguments import DriverArguments
 
 REPO = Path(__file__).resolve().parents[2]

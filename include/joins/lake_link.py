@@ -10,7 +10,7 @@ from typing import Any
 from include.joins.batch_plan import BatchPlan
 from include.joins.worker import WorkerReport
 from include.lake.deployments import DeploymentFollower
-from include.lake.fenced import Fenced, FencedTable
+from include.lake.fenced_table import Fenced, FencedTable
 from include.lake.store import Lake
 from include.model.errors import Conflict, MillraceError
 from include.model.join import JoinSettings

@@ -9,7 +9,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from include.joins.plan import TIME, micros
+from include.joins.join_plan import TIME, micros
 from include.model.join import JoinTask
 
 MOST_PAIRS = 1 << 20

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 
 from include.joins.batch_plan import BatchPlans, write_whole
 from include.joins.blocks import DDL
+from include.joins.join_plan import TIME, JoinPlan
 from include.joins.matching import condition
-from include.joins.plan import TIME, JoinPlan
 from include.joins.router import HASH, router
 from include.joins.sink import Listener, Sink
 from include.joins.worker import OUTPUT, JoinWorker

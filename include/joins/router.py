@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from include.joins.batch_plan import BatchPlan, BatchPlans
 from include.joins.blocks import ARROW, NEVER, Block, pack, pack_times
-from include.joins.plan import TIME, JoinPlan, micros
+from include.joins.join_plan import TIME, JoinPlan, micros
 
 HASH = "_hash"
 """Spark's 64-bit hash of a row: what decides whether it is shed."""

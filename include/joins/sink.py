@@ -15,9 +15,9 @@ import pyarrow as pa
 
 from include.joins.batch_plan import BatchPlan, BatchPlans, level, sizes_after
 from include.joins.blocks import HandOver, unpack
-from include.joins.plan import JoinPlan
+from include.joins.join_plan import JoinPlan
 from include.joins.worker import HANDED, PAIRS, REPORT, WorkerReport
-from include.lake.source import SourceTable
+from include.lake.source_tables import SourceTable
 from include.model.codec import from_json, to_json
 from include.model.join import JoinSettings, JoinTask
 

@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from include.joins.blocks import Kept, Times, concat, pack, pack_times, unpack, unpack_times
-from include.joins.plan import TIME
+from include.joins.join_plan import TIME
 
 NAME, KEY, VALUE = "window", "stream int, number long", "tuples binary, shed binary"
 """Name and Spark schemas of the state; a running join's checkpoint holds all three."""

@@ -29,8 +29,8 @@ from include.joins.blocks import (
     unpack_kept,
     unpack_times,
 )
+from include.joins.join_plan import TIME, JoinPlan
 from include.joins.matching import pairs
-from include.joins.plan import TIME, JoinPlan
 from include.joins.router import batch_of
 from include.joins.window import KEY, NAME, VALUE, Window
 from include.model.join import JoinTask

@@ -8,8 +8,8 @@ from datetime import UTC, datetime, timedelta
 
 import pyarrow.compute as pc
 
-from include.lake.recent import RowQuery, read_recent
-from include.lake.records import decision_from_row, decision_row
+from include.lake.recent_rows import RowQuery, read_recent
+from include.lake.row_codec import decision_from_row, decision_row
 from include.lake.store import Lake, literal
 from include.model.decision import Action, Decision
 from include.model.protocols import Cursor

@@ -21,7 +21,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from include.lake.problems import unreadable
+from include.lake.table_errors import unreadable
 
 NOTHING = -1
 """Version of a table that is not there."""

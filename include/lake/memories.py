@@ -8,7 +8,7 @@ from datetime import datetime
 
 import pyarrow.compute as pc
 
-from include.lake.recent import RowQuery, read_recent
+from include.lake.recent_rows import RowQuery, read_recent
 from include.lake.store import Lake
 from include.model.codec import to_json
 from include.model.decision import Memory

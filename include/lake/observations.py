@@ -6,8 +6,8 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from include.lake.recent import RowQuery, read_recent
-from include.lake.records import observation_from_row, observation_row
+from include.lake.recent_rows import RowQuery, read_recent
+from include.lake.row_codec import observation_from_row, observation_row
 from include.lake.store import Lake
 from include.model.signals import Observation
 

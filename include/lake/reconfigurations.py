@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime
 
-from include.lake.records import reconfiguration_from_row, reconfiguration_row
+from include.lake.row_codec import reconfiguration_from_row, reconfiguration_row
 from include.lake.store import Lake, literal
 from include.model.decision import Outcome, Reconfiguration
 from include.model.deployment import Deployment

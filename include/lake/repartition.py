@@ -22,7 +22,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from deltalake import DeltaTable
 
-from include.lake.files import DataFiles
+from include.lake.data_files import DataFiles
 from include.lake.schemas import TABLES, TableSchema
 from include.lake.store import Lake
 from include.model.errors import Conflict, MillraceError

@@ -13,10 +13,10 @@ import pyarrow.compute as pc
 from deltalake import CommitProperties, DeltaTable, QueryBuilder, Transaction, write_deltalake
 from deltalake.exceptions import CommitFailedError, DeltaError
 
-from include.lake.files import DataFiles
+from include.lake.data_files import DataFiles
 from include.lake.log import DeltaLog
-from include.lake.problems import unreadable, unwritable
 from include.lake.schemas import TABLES, TableSchema
+from include.lake.table_errors import unreadable, unwritable
 from include.model.errors import Conflict, MillraceError
 
 CONFIGURATION = {

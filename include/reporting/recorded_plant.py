@@ -15,7 +15,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 
-from include.control.observations import remembered
+from include.control.new_observations import remembered
 from include.model.decision import Action, Decision, Reconfiguration
 from include.model.deployment import Deployment
 from include.model.errors import MillraceError, NotReady

@@ -13,8 +13,8 @@ from pathlib import Path
 import psutil
 
 from include.run_folder.arguments import DriverArguments, recognise
+from include.run_folder.driver_records import DriverRecord
 from include.run_folder.process import ProcessId
-from include.run_folder.record import DriverRecord
 
 
 @dataclass(frozen=True)

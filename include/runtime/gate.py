@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from include.run_folder.arguments import DriverArguments
+from include.run_folder.driver_records import DriverState, app_dir
 from include.run_folder.generation import newest
 from include.run_folder.lock import JVM_BYTE, AppLock
-from include.run_folder.record import DriverState, app_dir
 from include.runtime.journal import Journal
 
 if TYPE_CHECKING:

@@ -9,10 +9,10 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from include.run_folder import record as records
+from include.run_folder import driver_records as records
 from include.run_folder.arguments import DriverArguments
+from include.run_folder.driver_records import ENDED, DriverRecord, DriverState
 from include.run_folder.process import this_process
-from include.run_folder.record import ENDED, DriverRecord, DriverState
 
 COMMIT_INTERVAL_S = 1.0
 """Commits later than the first are written at most this often: each write is synced to the disk."""

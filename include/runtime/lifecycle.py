@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from include.run_folder.arguments import DriverArguments
-from include.run_folder.record import DriverState
+from include.run_folder.driver_records import DriverState
 from include.runtime.advance import AdvanceWatch
 from include.runtime.gate import Closed, Gate
 from include.runtime.journal import Journal

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from include.lake.source import appended_files, newest_version
+from include.lake.source_tables import appended_files, newest_version
 from include.lake.store import Lake
 from include.model.errors import MillraceError
 

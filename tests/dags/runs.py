@@ -11,7 +11,7 @@ from airflow.models.taskinstance import TaskInstance
 
 from include.lake.decisions import DecisionStore, new_decision_id
 from include.lake.deployments import DeploymentStore
-from include.lake.records import app_row, batch_row
+from include.lake.row_codec import app_row, batch_row
 from include.lake.store import Lake
 from include.model.decision import Action, Decision
 from include.model.deployment import Change, Deployment

@@ -10,7 +10,7 @@ from airflow.utils.session import create_session
 from fastapi.testclient import TestClient
 from sqlalchemy import select
 
-from include.control.approval import refuse
+from include.control.pending_decision import refuse
 from include.lake.control_tables import ControlTables
 from include.lake.decisions import DecisionStore, veto_id
 from include.lake.deployments import DeploymentStore

@@ -29,7 +29,7 @@ from include.model.protocols import Cursor
 from include.model.signals import Signals
 from include.model.spec import PipelineSpec
 from include.reporting.tracker import MlflowTracker
-from include.run_folder import record as driver_records
+from include.run_folder import driver_records
 from include.run_folder.arguments import recognise
 from include.run_folder.discovery import python_driver
 from optimizers import registry

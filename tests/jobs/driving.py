@@ -11,10 +11,10 @@ from include.drivers import submit
 from include.drivers.submit import SubmitOptions
 from include.local.stack.spark_env import submit_options
 from include.model.deployment import AppDeployment
-from include.run_folder import record as records
+from include.run_folder import driver_records
 from include.run_folder.arguments import DriverArguments
+from include.run_folder.driver_records import DriverRecord, app_dir
 from include.run_folder.generation import allot
-from include.run_folder.record import DriverRecord, app_dir
 
 SCRIPTS = Path(__file__).with_name("scripts")
 LIMIT_S = 240.0
@@ -44,7 +44,7 @@ class Driving:
         self.process: subprocess.Popen[bytes] = submit.start(options, app, arguments, self.log)
 
     def record(self) -> DriverRecord | None:
-        return records.read(self.root / "run", "p", "a", self.generation)
+        return driver_records.read(self.root / "run", "p", "a", self.generation)
 
     def until(self, condition: Callable[[DriverRecord], object], why: str) -> DriverRecord:
         """Wait until the driver's record fulfils a condition."""

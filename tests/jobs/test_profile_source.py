@@ -14,7 +14,7 @@ from deltalake import write_deltalake
 from filelock import FileLock
 
 from include.lake.store import Lake
-from include.model.submit import conf_words
+from include.model.submit_options import conf_words
 from jobs.profile_source import main
 
 JOB = Path(__file__).resolve().parents[2] / "jobs" / "profile_source.py"

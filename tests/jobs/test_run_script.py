@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from include.run_folder import lock
-from include.run_folder.record import DriverState, app_dir
+from include.run_folder.driver_records import DriverState, app_dir
 from tests.jobs.driving import Driving, until
 
 pytestmark = pytest.mark.spark

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from include.local.stack import spark_env
-from include.run_folder.record import DriverState
+from include.run_folder.driver_records import DriverState
 from tests.jobs.driving import Driving, until
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]

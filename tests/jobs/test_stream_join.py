@@ -15,12 +15,12 @@ import pyarrow as pa
 import pytest
 
 from include.lake.deployments import DeploymentStore
-from include.lake.source import SourceTable, is_table, query
+from include.lake.source_tables import SourceTable, is_table, query
 from include.lake.store import Lake
 from include.model.codec import to_json
 from include.model.deployment import AppDeployment, Deployment
 from include.model.join import JoinDefinition, JoinSettings, JoinStream, JoinTask
-from include.run_folder.record import DriverState
+from include.run_folder.driver_records import DriverState
 from tests.jobs.driving import Driving, until
 
 pytestmark = pytest.mark.spark

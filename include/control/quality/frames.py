@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from include.lake.since import NewRows, expected_types
+from include.lake.new_rows import NewRows, expected_types
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -30,8 +30,8 @@ class Entry:
 
 ENTRIES = {
     "demo": Entry("stack", "Replay a day of flights and watch a real job adapt itself."),
-    "test": Entry("development", "Run the tests, quickest first."),
-    "bench": Entry("development", "Measure one part and print its figures."),
+    "test": Entry("run_tests", "Run the tests, quickest first."),
+    "bench": Entry("bench", "Measure one part and print its figures."),
     "setup": Entry("stack", "Set up this folder and stop there."),
     "up": Entry("stack", "Start the local stack and wait until it is healthy."),
     "down": Entry("stack", "Stop the local stack."),
@@ -43,8 +43,8 @@ ENTRIES = {
     "resume": Entry("pipelines", "Adapt a pipeline again."),
     "decisions": Entry("decisions", "Show what was decided and why."),
     "replay": Entry("replay", "Show what another tuner would have done."),
-    "compose-env": Entry("shared", "Write secrets for the shared deployment."),
-    "runner": Entry("shared", "Own the drivers of the shared deployment."),
+    "compose-env": Entry("compose_env", "Write secrets for the shared deployment."),
+    "runner": Entry("runner", "Own the drivers of the shared deployment."),
 }
 
 

@@ -12,8 +12,8 @@ from rich.console import Console
 from include.local.stack import lifecycle
 from include.local.stack.home import Home
 from include.local.stack.lifecycle import log_files, tail
-from include.local.stack.record import StackRecord
 from include.local.stack.services import addresses
+from include.local.stack.stack_record import StackRecord
 from include.model.errors import MillraceError
 
 
@@ -120,7 +120,7 @@ def demo(days: float, day_s: float, start_hour: int, fold_days: int, keep: bool,
     from include.local.demo.demo_env import DemoEnv
     from include.local.demo.run import Demo
     from include.local.demo.terminal import console
-    from include.local.feeds.replay import Clock
+    from include.local.feeds.replay_clock import Clock
 
     home = Home.from_env()
     env = DemoEnv.inside(home, "delays")

@@ -21,9 +21,9 @@ from include.local.stack.services import addresses
 from include.model.codec import to_plain
 from include.model.decision import Reconfiguration
 from include.model.deployment import Deployment
-from include.run_folder import record as driver_records
+from include.run_folder import driver_records
 from include.run_folder.discovery import python_driver
-from include.run_folder.record import ENDED, DriverRecord
+from include.run_folder.driver_records import ENDED, DriverRecord
 
 
 @click.command()

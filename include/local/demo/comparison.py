@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from include.lake.source import is_table, query
+from include.lake.source_tables import is_table, query
 from include.local.feeds.nycflights import data_folder
 
 WINDOW = pd.Timedelta(hours=1)

@@ -14,12 +14,11 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from include.local.feeds.replay import Clock
+from include.local.feeds.replay_clock import Clock
 from include.local.stack import lifecycle
 from include.local.stack.home import REPO, Home
 from include.model.errors import MillraceError
-from include.run_folder import discovery
-from include.run_folder import record as driver_records
+from include.run_folder import discovery, driver_records
 
 KILL_AFTER_S = 20.0
 POLL_S = 0.2

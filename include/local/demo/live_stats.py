@@ -15,8 +15,8 @@ from include.lake.reconfigurations import ReconfigurationStore
 from include.lake.store import Lake, literal
 from include.model.decision import Decision, Outcome, Reconfiguration
 from include.model.spec import PipelineSpec
-from include.run_folder import record as driver_records
-from include.run_folder.record import DriverState
+from include.run_folder import driver_records
+from include.run_folder.driver_records import DriverState
 
 RATE_WINDOW_S = 5.0
 

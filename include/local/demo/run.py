@@ -12,7 +12,7 @@ from types import FrameType
 
 from rich.console import Console
 
-from include.lake.source import SourceTable, is_table
+from include.lake.source_tables import SourceTable, is_table
 from include.lake.store import Lake
 from include.local.demo.checks import checks, passed
 from include.local.demo.comparison import compare, settled
@@ -23,12 +23,12 @@ from include.local.demo.report import write_report
 from include.local.demo.terminal import View, print_summary
 from include.local.demo.timeline import PLANS, planned, read_timeline
 from include.local.feeds.feed import TRANSACTION
-from include.local.feeds.replay import SCHEMA, Clock
+from include.local.feeds.replay_clock import SCHEMA, Clock
 from include.local.stack import lifecycle
 from include.local.stack.airflow_api import AirflowApi
 from include.local.stack.home import Home
-from include.local.stack.record import StackRecord
 from include.local.stack.services import addresses
+from include.local.stack.stack_record import StackRecord
 from include.model.errors import MillraceError
 from include.model.spec import PipelineSpec
 from include.pipelines.catalog import find

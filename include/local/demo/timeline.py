@@ -13,7 +13,7 @@ import numpy.typing as npt
 from include.lake.decisions import DecisionStore
 from include.lake.deployments import DeploymentStore
 from include.lake.reconfigurations import ReconfigurationStore
-from include.lake.source import arrivals
+from include.lake.source_tables import arrivals
 from include.lake.store import Lake, literal
 from include.local.demo.labels import slots_of
 from include.model.decision import Decision, Outcome, Reconfiguration

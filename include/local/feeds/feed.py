@@ -13,8 +13,8 @@ from pathlib import Path
 
 import click
 
-from include.lake.source import SourceTable
-from include.local.feeds.replay import Clock, Replay
+from include.lake.source_tables import SourceTable
+from include.local.feeds.replay_clock import Clock, Replay
 from include.model.errors import Conflict, MillraceError
 
 TRANSACTION = "feed/flights"

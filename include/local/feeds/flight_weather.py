@@ -14,10 +14,10 @@ from typing import Any
 
 import click
 
-from include.lake.source import SourceTable
+from include.lake.source_tables import SourceTable
 from include.local.feeds.feed import TRANSACTION, clock_options, filling, run, stoppable, table_option
 from include.local.feeds.nycflights import flights, weather
-from include.local.feeds.replay import FLIGHTS, WEATHER, Clock, Replay
+from include.local.feeds.replay_clock import FLIGHTS, WEATHER, Clock, Replay
 
 
 def first_tick(feeds: Sequence[tuple[Replay, SourceTable]]) -> int:

@@ -10,10 +10,10 @@ from typing import Any
 
 import click
 
-from include.lake.source import SourceTable
+from include.lake.source_tables import SourceTable
 from include.local.feeds.feed import TRANSACTION, clock_options, filling, run, stoppable, table_option
 from include.local.feeds.nycflights import flights
-from include.local.feeds.replay import SCHEMA, Clock, Replay
+from include.local.feeds.replay_clock import SCHEMA, Clock, Replay
 
 
 @click.command()

@@ -19,11 +19,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from include.lake.deployments import DeploymentFollower
-from include.lake.source import SourceTable
+from include.lake.source_tables import SourceTable
 from include.lake.store import Lake
 from include.local.feeds.feed import TRANSACTION, clock_options, due, filling, say, stoppable, table_option
 from include.local.feeds.nycflights import flights
-from include.local.feeds.replay import SCHEMA, Clock, Replay
+from include.local.feeds.replay_clock import SCHEMA, Clock, Replay
 from include.local.feeds.routing import Routing, RoutingLog, steer
 from include.model.errors import MillraceError
 

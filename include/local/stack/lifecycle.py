@@ -14,9 +14,9 @@ from pathlib import Path
 import psutil
 
 from include.local.stack import supervisor
-from include.local.stack.groups import GRACE_S
 from include.local.stack.home import REPO, Home
-from include.local.stack.record import StackRecord
+from include.local.stack.service_processes import GRACE_S
+from include.local.stack.stack_record import StackRecord
 from include.model.errors import MillraceError
 
 POLL_S = 0.2

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from include.local.stack.home import REPO
 from include.model.errors import MillraceError
-from include.model.submit import SubmitOptions
+from include.model.submit_options import SubmitOptions
 
 VENV = REPO / ".venv"
 SHARE = VENV / "share" / "millrace"

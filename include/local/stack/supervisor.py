@@ -17,11 +17,11 @@ from pathlib import Path
 from types import FrameType
 from typing import IO
 
-from include.local.stack import groups, secrets
+from include.local.stack import secrets, service_processes
 from include.local.stack.home import Home
 from include.local.stack.loopback import choose
-from include.local.stack.record import ServiceRecord, StackRecord
 from include.local.stack.services import Service, stack_services, write_config
+from include.local.stack.stack_record import ServiceRecord, StackRecord
 from include.run_folder.process import ProcessId
 
 POLL_S = 0.25
@@ -62,7 +62,7 @@ class Supervisor:
         ports: Mapping[str, int],
         until: ProcessId | None = None,
         back_off_s: Sequence[float] = BACK_OFF_S,
-        grace_s: float = groups.GRACE_S,
+        grace_s: float = service_processes.GRACE_S,
     ) -> None:
         self._services = {s.name: s for s in services}
         self._home, self._until, self._back_off_s = home, until, tuple(back_off_s)
@@ -106,7 +106,7 @@ class Supervisor:
             self._watch(service, record)
 
     def _start(self, service: Service) -> None:
-        child = groups.start(service, self._home.root, self._home.logs / f"{service.name}.log")
+        child = service_processes.start(service, self._home.root, self._home.logs / f"{service.name}.log")
         self._children[service.name] = child
         self.record.services[service.name].process = ProcessId.of(child.pid)
         self._set(service, "starting")
@@ -128,7 +128,7 @@ class Supervisor:
     def _ended(self, service: Service, record: ServiceRecord, code: int) -> None:
         # what the leader left behind would hold ports and database locks against its successor
         if record.process:
-            groups.stop([record.process], self._home.root, self._grace_s)
+            service_processes.stop([record.process], self._home.root, self._grace_s)
         if service.health is None and code == 0:
             self._set(service, "done")
             return
@@ -158,7 +158,7 @@ class Supervisor:
         for last in (False, True):
             names = [name for name in reversed(self._services) if (name in depended) is last]
             leaders = [p for name in names if (p := self.record.services[name].process)]
-            groups.stop(leaders, self._home.root, self._grace_s)
+            service_processes.stop(leaders, self._home.root, self._grace_s)
             for name in names:
                 if child := self._children.get(name):
                     child.wait()
@@ -167,7 +167,7 @@ class Supervisor:
         record_path(self._home).unlink(missing_ok=True)
 
 
-def stop_orphans(home: Home, grace_s: float = groups.GRACE_S) -> int:
+def stop_orphans(home: Home, grace_s: float = service_processes.GRACE_S) -> int:
     """Stop what a supervisor left behind that did not stop itself.
 
     Returns:
@@ -176,7 +176,7 @@ def stop_orphans(home: Home, grace_s: float = groups.GRACE_S) -> int:
     record = StackRecord.read(record_path(home))
     if record is None or record.running:
         return 0
-    stopped = groups.stop([s.process for s in record.services.values() if s.process], home.root, grace_s)
+    stopped = service_processes.stop([s.process for s in record.services.values() if s.process], home.root, grace_s)
     record_path(home).unlink(missing_ok=True)
     return stopped
 

@@ -10,8 +10,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-from include.lake.fenced import Fenced, FencedTable
-from include.lake.records import app_row, batch_row
+from include.lake.fenced_table import Fenced, FencedTable
+from include.lake.row_codec import app_row, batch_row
 from include.lake.store import Lake
 from include.model.errors import Conflict, MillraceError
 from include.model.telemetry import AppMetrics, BatchMetrics

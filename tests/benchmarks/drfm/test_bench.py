@@ -97,7 +97,7 @@ def test_gps_when_a_trace_is_there_then_trips_join_send_and_leave(monkeypatch, t
 
 
 def test_bench_when_listed_then_the_launcher_finds_it():
-    from include.local.cli.development import bench_names
+    from include.local.cli.bench import bench_names
 
     assert "drfm" in bench_names()
 

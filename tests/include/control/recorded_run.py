@@ -10,7 +10,7 @@ from typing import Any
 
 from include.control.evaluation import Request
 from include.control.loop import ControlLoop
-from include.control.observations import known_observations
+from include.control.new_observations import known_observations
 from include.lake.control_tables import ControlTables
 from include.lake.deployments import DeploymentStore
 from include.lake.reconfigurations import ReconfigurationStore

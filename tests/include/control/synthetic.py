@@ -9,7 +9,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from include.lake.deployments import DeploymentStore
-from include.lake.records import batch_row
+from include.lake.row_codec import batch_row
 from include.lake.store import Lake
 from include.model.spec import PipelineSpec
 from include.model.telemetry import BatchMetrics, OperatorBatch

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from include.control.approval import question, refuse
 from include.control.launch import roll_back
+from include.control.pending_decision import question, refuse
 from include.lake.decisions import DecisionStore, veto_id
 from include.lake.deployments import DeploymentStore
 from include.lake.reconfigurations import ReconfigurationStore

@@ -8,7 +8,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from include.control.batches import healthy
 from include.control.capacity import (
     STATE_ROW_S,
     STORE_S,
@@ -19,6 +18,7 @@ from include.control.capacity import (
     typical_parallelism,
     work,
 )
+from include.control.recent_batches import healthy
 from include.model.telemetry import BatchMetrics, OperatorBatch
 from tests.include.control.synthetic import START, App
 

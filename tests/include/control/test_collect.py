@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from include.control.collect import collect
-from include.control.observations import new_observations
+from include.control.new_observations import new_observations
 from include.lake.control_tables import ControlTables
 from include.lake.deployments import DeploymentStore
 from include.lake.observations import ObservationStore

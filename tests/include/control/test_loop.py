@@ -12,7 +12,7 @@ from include.lake.deployments import DeploymentStore
 from include.lake.memories import MemoryStore
 from include.lake.observations import ObservationStore
 from include.lake.reconfigurations import ReconfigurationStore
-from include.lake.records import batch_row
+from include.lake.row_codec import batch_row
 from include.model.codec import from_json, to_json
 from include.model.decision import Action, Decision, Memory, Outcome, Proposal, Reconfiguration
 from include.model.deployment import Change, Deployment

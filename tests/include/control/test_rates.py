@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from include.control.batches import History
 from include.control.rates import RECENT_RATIO, rates
+from include.control.recent_batches import History
 from include.model.telemetry import BatchMetrics
 from tests.include.control.synthetic import START, App
 

@@ -18,10 +18,10 @@ from include.control.launch import roll_back
 from include.control.profile_signals import stream_counts
 from include.lake.control_tables import ControlTables
 from include.lake.deployments import DeploymentStore
-from include.lake.source import query
+from include.lake.source_tables import query
 from include.lake.store import Lake
 from include.local.feeds.nycflights import flights
-from include.local.feeds.replay import Clock, Replay
+from include.local.feeds.replay_clock import Clock, Replay
 from include.model.decision import Action, Decision
 from include.model.deployment import Deployment
 from include.model.protocols import Cursor

@@ -10,7 +10,7 @@ import pytest
 
 from include.lake.decisions import DecisionStore
 from include.lake.memories import MemoryStore
-from include.lake.since import CATCH_UP_ROWS
+from include.lake.new_rows import CATCH_UP_ROWS
 from include.lake.store import Lake
 from include.model.decision import Action, Decision
 from tests.include.control.world import NAME, World, good_rows, world, write, write_app

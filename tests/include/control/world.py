@@ -13,7 +13,7 @@ from include.control.loop import ControlLoop
 from include.control.quality import QualityGate
 from include.lake.control_tables import ControlTables
 from include.lake.deployments import DeploymentStore
-from include.lake.records import app_row, batch_row
+from include.lake.row_codec import app_row, batch_row
 from include.lake.store import Lake
 from include.model.decision import Memory, Outcome, Proposal, Reconfiguration
 from include.model.deployment import Change, Deployment

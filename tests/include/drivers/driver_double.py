@@ -16,9 +16,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from include.run_folder.arguments import recognise
+from include.run_folder.driver_records import DriverState, app_dir
 from include.run_folder.generation import newest
 from include.run_folder.lock import AppLock
-from include.run_folder.record import DriverState, app_dir
 from include.runtime.journal import Journal
 
 TICK_S = 0.01

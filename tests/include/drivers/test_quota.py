@@ -16,7 +16,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from include.control.approval import refuse
+from include.control.pending_decision import refuse
 from include.drivers.quota import restore
 from include.lake import deployments
 from include.lake.control_tables import ControlTables

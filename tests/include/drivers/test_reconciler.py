@@ -16,7 +16,7 @@ import pytest
 from include.drivers import failure_history
 from include.model.decision import Outcome
 from include.model.errors import MillraceError, NotReady
-from include.run_folder.record import DriverState
+from include.run_folder.driver_records import DriverState
 from tests.include.drivers.plant_of_doubles import NAME, ROOT, DoublesPlant
 
 KILLED = Path(__file__).with_name("killed_reconciler.py")
@@ -24,20 +24,20 @@ RECONCILER = "include.drivers.app_reconciler:AppReconciler"
 HAND_OVER = "include.drivers.handover:HandOver"
 STAGES = [
     ("include.run_folder.generation", "allot", "after"),
-    ("include.drivers.ledger:Ledger", "begin", "after"),
+    ("include.drivers.reconfiguration_log:ReconfigurationLog", "begin", "after"),
     ("include.drivers.submit", "start", "after"),
     (HAND_OVER, "await_gate", "after"),
     (HAND_OVER, "end", "after"),
     (HAND_OVER, "await_ready", "after"),
-    ("include.drivers.ledger:Ledger", "end", "before"),
-    ("include.drivers.ledger:Ledger", "end", "after"),
+    ("include.drivers.reconfiguration_log:ReconfigurationLog", "end", "before"),
+    ("include.drivers.reconfiguration_log:ReconfigurationLog", "end", "after"),
 ]
 FAILURE_STAGES = [
     (RECONCILER, "_failed", "before"),
     (HAND_OVER, "kill", "before"),
     (HAND_OVER, "kill", "after"),
-    ("include.drivers.ledger:Ledger", "end", "before"),
-    ("include.drivers.ledger:Ledger", "end", "after"),
+    ("include.drivers.reconfiguration_log:ReconfigurationLog", "end", "before"),
+    ("include.drivers.reconfiguration_log:ReconfigurationLog", "end", "after"),
     (RECONCILER, "_roll_back", "after"),
 ]
 

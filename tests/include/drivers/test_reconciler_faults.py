@@ -14,7 +14,7 @@ import pytest
 
 from include.model.decision import Outcome
 from include.run_folder import generation
-from include.run_folder.record import DriverState
+from include.run_folder.driver_records import DriverState
 from tests.include.drivers.plant_of_doubles import NAME, DoublesPlant
 
 

@@ -19,14 +19,14 @@ import pytest
 from include.drivers.reconciler import Reconciler
 from include.lake.deployments import DeploymentStore
 from include.lake.reconfigurations import ReconfigurationStore
-from include.lake.source import SourceTable, query
+from include.lake.source_tables import SourceTable, query
 from include.lake.store import Lake
 from include.local.stack.spark_env import submit_options
 from include.model.decision import Outcome
 from include.model.deployment import Deployment
 from include.model.spec import PipelineSpec
 from include.run_folder.discovery import LiveDriver, find, python_driver
-from include.run_folder.record import DriverState
+from include.run_folder.driver_records import DriverState
 from tests.jobs.driving import SCRIPTS, until
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]

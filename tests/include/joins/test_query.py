@@ -13,7 +13,7 @@ import pytest
 
 from include.joins.query import start
 from include.joins.router import sheds
-from include.lake.source import query as read
+from include.lake.source_tables import query as read
 from include.model.errors import MillraceError
 from include.model.join import JoinDefinition, JoinSettings, JoinStream, JoinTask
 from tests.include.joins.tuples import brute_force

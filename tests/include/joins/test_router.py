@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from include.joins.batch_plan import BatchPlan
 from include.joins.blocks import Block, unpack, unpack_times
-from include.joins.plan import TIME
+from include.joins.join_plan import TIME
 from include.joins.router import HASH, copies, cut, sheds
 from include.model.join import JoinSettings, JoinTask
 from tests.include.joins.tuples import ROWS, SCHEMA, SECOND, plan, table

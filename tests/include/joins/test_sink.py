@@ -14,7 +14,7 @@ from include.joins.batch_plan import BatchPlans, Move
 from include.joins.blocks import HandOver, pack
 from include.joins.sink import Sink
 from include.joins.worker import HANDED, PAIRS, REPORT, WorkerReport
-from include.lake.source import query
+from include.lake.source_tables import query
 from include.model.errors import MillraceError
 from include.model.join import JoinSettings, JoinTask
 from tests.include.joins.tuples import Output, plan

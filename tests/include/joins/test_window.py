@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from include.joins.blocks import Kept, pack_kept, unpack_kept
-from include.joins.plan import TIME
+from include.joins.join_plan import TIME
 from include.joins.window import MOST_SETS, Window
 from tests.include.joins.tuples import ROWS, SCHEMA, SECOND, State, table
 

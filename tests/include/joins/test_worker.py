@@ -15,12 +15,12 @@ from pyspark.sql import Row
 
 from include.joins import worker as module
 from include.joins.batch_plan import BatchPlan, BatchPlans
-from include.joins.plan import JoinPlan
+from include.joins.join_plan import JoinPlan
 from include.joins.router import HASH, copies, cut
 from include.joins.sink import Sink
 from include.joins.window import KEY, NAME, VALUE
 from include.joins.worker import JoinWorker, WorkerReport
-from include.lake.source import query
+from include.lake.source_tables import query
 from include.model.join import JoinSettings, JoinTask
 from tests.include.joins.tuples import SECOND, Output, State, brute_force, plan, table
 

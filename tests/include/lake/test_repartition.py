@@ -14,9 +14,9 @@ import pyarrow as pa
 import pytest
 from deltalake import DeltaTable, write_deltalake
 
-from include.lake.fenced import FencedTable
-from include.lake.maintain import compact, maintain
-from include.lake.recent import RowQuery, read_recent
+from include.lake.fenced_table import FencedTable
+from include.lake.maintenance import compact, maintain
+from include.lake.recent_rows import RowQuery, read_recent
 from include.lake.repartition import repartition
 from include.lake.schemas import TABLES
 from include.lake.store import CONFIGURATION, Lake

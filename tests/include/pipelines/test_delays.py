@@ -12,12 +12,12 @@ from pathlib import Path
 import psutil
 import pytest
 
-from include.lake.source import SourceTable, is_table, query
+from include.lake.source_tables import SourceTable, is_table, query
 from include.local.demo.comparison import compare, settled
 from include.local.feeds.nycflights import flights
-from include.local.feeds.replay import SCHEMA, Clock, Replay
+from include.local.feeds.replay_clock import SCHEMA, Clock, Replay
 from include.local.stack import spark_env
-from include.model.submit import conf_words
+from include.model.submit_options import conf_words
 
 pytestmark = pytest.mark.spark
 

@@ -12,7 +12,7 @@ import pytest
 import yaml
 
 from include.local.feeds.nycflights import flights, weather
-from include.local.feeds.replay import FLIGHTS, WEATHER, Clock, Replay, RowKind
+from include.local.feeds.replay_clock import FLIGHTS, WEATHER, Clock, Replay, RowKind
 from include.model.join import JoinDefinition, JoinTask
 from include.model.spec import PipelineSpec
 from include.pipelines.catalog import load

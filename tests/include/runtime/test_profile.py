@@ -14,7 +14,7 @@ from deltalake import DeltaTable
 from hypothesis import given
 from hypothesis import strategies as st
 
-from include.lake.source import SourceTable
+from include.lake.source_tables import SourceTable
 from include.lake.store import Lake
 from include.model.errors import MillraceError
 from include.runtime.profile import TABLES, Operator, Profile, ranges, run

@@ -11,7 +11,7 @@ import click
 import pytest
 
 from include.local.cli import __main__ as cli
-from include.local.cli import development
+from include.local.cli import bench, run_tests
 from include.local.stack.home import REPO
 
 
@@ -79,14 +79,14 @@ def test_status_when_the_stack_is_down_then_says_how_to_start_it(capsys: pytest.
 def test_bench_when_the_name_is_unknown_then_names_the_known_ones(capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main(["bench", "stak"]) == cli.BAD_INPUT
     assert "stack" in capsys.readouterr().err
-    assert "stack" in development.bench_names()
-    assert "record" not in development.bench_names()
+    assert "stack" in bench.bench_names()
+    assert "record" not in bench.bench_names()
 
 
 def test_bench_lists_a_package_that_can_be_measured() -> None:
-    assert "conttune" in development.bench_names() and "flink" not in development.bench_names()
+    assert "conttune" in bench.bench_names() and "flink" not in bench.bench_names()
     for name in ("conttune", "capacity"):
-        assert callable(development.bench_module(name).run)
+        assert callable(bench.bench_module(name).run)
 
 
 PASSING = "def test_good():\n    assert True\n"
@@ -116,5 +116,5 @@ def test_stages_when_put_together_then_each_test_runs_once() -> None:
     marks = ("spark", "airflow", "e2e", "research")
     for chosen in range(2 ** len(marks)):
         given = {mark: bool(chosen >> i & 1) for i, mark in enumerate(marks)}
-        runs = [stage for stage, expression in development.STAGES.items() if eval(expression, {}, given)]
+        runs = [stage for stage, expression in run_tests.STAGES.items() if eval(expression, {}, given)]
         assert len(runs) == 1, (given, runs)

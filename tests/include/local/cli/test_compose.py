@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from include.local.cli.shared import compose_env
+from include.local.cli.compose_env import compose_env
 from include.model.errors import MillraceError
 
 REPO = Path(__file__).resolve().parents[4]

@@ -20,7 +20,7 @@ import pytest
 import yaml
 from click.testing import CliRunner
 
-from include.local.cli.shared import compose_env
+from include.local.cli.compose_env import compose_env
 
 REPO = Path(__file__).resolve().parents[4]
 PASSWORDS = "AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_PASSWORDS_FILE"

@@ -23,10 +23,10 @@ from include.local.cli.pipelines import conf_for
 from include.local.cli.status import pipeline_statuses
 from include.model.errors import MillraceError
 from include.model.join import JoinSettings
-from include.run_folder import record as driver_records
+from include.run_folder import driver_records
 from include.run_folder.arguments import DriverArguments
+from include.run_folder.driver_records import DriverRecord, DriverState
 from include.run_folder.process import ProcessId
-from include.run_folder.record import DriverRecord, DriverState
 from tests.include.local.demo.synthetic import Run, at, spec_of
 
 NOTHING = {"--slots": None, "--dry-run": False, "--stop": False, "--roll-back-to": None}

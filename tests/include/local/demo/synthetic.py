@@ -14,8 +14,8 @@ import pytest
 from include.lake.decisions import DecisionStore
 from include.lake.deployments import DeploymentStore
 from include.lake.reconfigurations import ReconfigurationStore
-from include.lake.records import batch_row
-from include.lake.source import SourceTable
+from include.lake.row_codec import batch_row
+from include.lake.source_tables import SourceTable
 from include.lake.store import Lake
 from include.model.decision import Action, Decision, Outcome, Proposal, Reconfiguration
 from include.model.deployment import Change
@@ -53,7 +53,7 @@ class Run:
         self.arrived = self.processed = self.ticks = self.batches = self.version = self.generation = 0
 
     def arrive(self, time_s: float, rows: int) -> None:
-        self.monkeypatch.setattr("include.lake.source.time.time", lambda: at(time_s).timestamp())
+        self.monkeypatch.setattr("include.lake.source_tables.time.time", lambda: at(time_s).timestamp())
         ids = pa.table({"row_id": range(self.arrived, self.arrived + rows)}, schema=SCHEMA)
         self.table.append(ids, 2, "feed", self.ticks)
         self.arrived, self.ticks = self.arrived + rows, self.ticks + 1

@@ -9,10 +9,10 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 
-from include.lake.source import SourceTable, query
+from include.lake.source_tables import SourceTable, query
 from include.local.demo.comparison import batch_delays, compare, settled
 from include.local.feeds.nycflights import flights
-from include.local.feeds.replay import SCHEMA, Clock, Replay
+from include.local.feeds.replay_clock import SCHEMA, Clock, Replay
 
 
 @pytest.fixture(scope="module")

@@ -13,8 +13,8 @@ from include.lake.reconfigurations import ReconfigurationStore
 from include.local.demo.live_stats import LiveStats, LiveStatsReader
 from include.local.demo.terminal import View, line
 from include.model.decision import Outcome
-from include.run_folder import record as driver_records
-from include.run_folder.record import DriverRecord, DriverState
+from include.run_folder import driver_records
+from include.run_folder.driver_records import DriverRecord, DriverState
 from tests.include.local.demo.synthetic import Run, at
 
 STATS = LiveStats(183.4, 5000, 3760, 4, None, 200.0, None)

@@ -16,12 +16,12 @@ from click.testing import CliRunner
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from include.lake.source import SourceTable, query
+from include.lake.source_tables import SourceTable, query
 from include.local.feeds import flight_weather
 from include.local.feeds.feed import TRANSACTION, run
 from include.local.feeds.flight_weather import first_tick, main
 from include.local.feeds.nycflights import flights, weather
-from include.local.feeds.replay import FLIGHTS, WEATHER, Clock, Replay
+from include.local.feeds.replay_clock import FLIGHTS, WEATHER, Clock, Replay
 
 ROOT = Path(__file__).resolve().parents[4]
 NAMES = ("flights", "weather")

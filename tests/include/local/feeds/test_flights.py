@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from include.lake.source import SourceTable, query
+from include.lake.source_tables import SourceTable, query
 from include.local.feeds.feed import TRANSACTION
 from include.local.feeds.nycflights import flights
-from include.local.feeds.replay import SCHEMA, Clock, Replay
+from include.local.feeds.replay_clock import SCHEMA, Clock, Replay
 
 ROOT = Path(__file__).resolve().parents[4]
 CLOCK = Clock(fold_days=7, days=1, day_s=6, start_hour=5, tick_s=0.1)

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from include.local.feeds.nycflights import flights
-from include.local.feeds.replay import Clock, Replay
+from include.local.feeds.replay_clock import Clock, Replay
 from include.local.feeds.routing import Routing, RoutingLog, steer
 from include.local.feeds.streams import Intake
 from include.model.errors import MillraceError

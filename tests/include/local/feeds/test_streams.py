@@ -13,10 +13,10 @@ from pathlib import Path
 import pytest
 
 from include.lake.deployments import DeploymentStore
-from include.lake.source import is_table, query
+from include.lake.source_tables import is_table, query
 from include.lake.store import Lake
 from include.local.feeds.nycflights import flights
-from include.local.feeds.replay import Clock, Replay
+from include.local.feeds.replay_clock import Clock, Replay
 from include.model.deployment import Deployment
 
 ROOT = Path(__file__).resolve().parents[4]

@@ -17,11 +17,11 @@ from typing import Any
 import psutil
 import pytest
 
-from include.local.stack import groups, lifecycle, secrets
+from include.local.stack import lifecycle, secrets, service_processes
 from include.local.stack.airflow_api import AirflowApi
 from include.local.stack.home import REPO, Home
-from include.local.stack.record import StackRecord
 from include.local.stack.services import airflow_url, mlflow_url
+from include.local.stack.stack_record import StackRecord
 from include.model.errors import MillraceError
 
 pytestmark = [pytest.mark.airflow, pytest.mark.slow]
@@ -47,7 +47,10 @@ def _processes(home: Home) -> list[psutil.Process]:
     found = []
     for process in psutil.process_iter():
         try:
-            if process.environ().get(groups.MARK) == str(home.root) and process.status() != psutil.STATUS_ZOMBIE:
+            if (
+                process.environ().get(service_processes.MARK) == str(home.root)
+                and process.status() != psutil.STATUS_ZOMBIE
+            ):
                 found.append(process)
         except psutil.Error:
             continue

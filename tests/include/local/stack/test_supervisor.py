@@ -13,10 +13,10 @@ from pathlib import Path
 import psutil
 import pytest
 
-from include.local.stack import groups, lifecycle
+from include.local.stack import lifecycle, service_processes
 from include.local.stack.home import REPO, Home
-from include.local.stack.record import StackRecord
 from include.local.stack.services import Service
+from include.local.stack.stack_record import StackRecord
 from include.local.stack.supervisor import record_path
 from include.run_folder.process import ProcessId
 
@@ -63,7 +63,10 @@ def processes_of(home: Home) -> list[int]:
     found = []
     for process in psutil.process_iter():
         try:
-            if process.environ().get(groups.MARK) == str(home.root) and process.status() != psutil.STATUS_ZOMBIE:
+            if (
+                process.environ().get(service_processes.MARK) == str(home.root)
+                and process.status() != psutil.STATUS_ZOMBIE
+            ):
                 found.append(process.pid)
         except psutil.Error:
             continue
@@ -165,14 +168,14 @@ def test_stop_reaches_a_titled_worker_whose_leader_is_gone(home: Home) -> None:
     home.ensure()
     told = home.scratch / "worker"
     service = Service("scheduler", (sys.executable, "-c", TITLED, str(told)))
-    started = groups.start(service, home.root, home.scratch / "log")
+    started = service_processes.start(service, home.root, home.scratch / "log")
     leader = ProcessId.of(started.pid)
     await_(lambda: told.exists() and told.read_text().isdigit(), "the worker runs")
     worker = psutil.Process(int(told.read_text()))
-    assert groups.MARK not in worker.environ(), "the title was to take the environment's place"
+    assert service_processes.MARK not in worker.environ(), "the title was to take the environment's place"
     started.kill()
     started.wait()
-    assert groups.stop([leader], home.root, grace_s=0.5) == 1
+    assert service_processes.stop([leader], home.root, grace_s=0.5) == 1
     await_(lambda: _ended(worker), "the worker ends")
 
 
@@ -198,7 +201,7 @@ def test_stop_leaves_somebody_elses_process_alone(home: Home) -> None:
 
 
 def _written(home: Home, pid: int, created: float) -> Path:
-    from include.local.stack.record import ServiceRecord
+    from include.local.stack.stack_record import ServiceRecord
 
     service = ServiceRecord("healthy", created, ProcessId(pid, created))
     StackRecord(ProcessId(pid, created), created, {}, {"web": service}).write(record_path(home))

@@ -13,8 +13,8 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 
-from include.lake.records import batch_from_row
-from include.lake.source import SourceTable
+from include.lake.row_codec import batch_from_row
+from include.lake.source_tables import SourceTable
 from include.lake.store import Lake
 from include.model.telemetry import BatchMetrics
 from include.runtime.telemetry.batches import AppIdentity

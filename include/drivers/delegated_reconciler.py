@@ -19,9 +19,9 @@ from include.lake.store import Lake
 from include.model.decision import Outcome, Reconfiguration
 from include.model.errors import MillraceError, NotReady
 from include.model.spec import PipelineSpec
-from include.run_folder import record as records
+from include.run_folder import driver_records
+from include.run_folder.driver_records import DriverRecord
 from include.run_folder.files import write_atomically
-from include.run_folder.record import DriverRecord
 
 POLL_S = 0.5
 RUNNER_SLACK_S = 30.0
@@ -105,7 +105,7 @@ class DelegatedReconciler:
 
     def status(self) -> tuple[DriverRecord, ...]:
         """Return the newest driver's record as the runner's drivers wrote it."""
-        return records.all_of(self._run_dir, self._spec.name, self._spec.app)[:1]
+        return driver_records.all_of(self._run_dir, self._spec.name, self._spec.app)[:1]
 
     def _under_way(self, version: int) -> tuple[Reconfiguration, ...]:
         """Return what the runner has begun for a version and not brought to its end."""

@@ -1,10 +1,8 @@
-"""The commands of the shared deployment: its secrets, and what owns the drivers where Airflow's containers must not."""
+"""The command runner: it owns the drivers of the shared deployment, which must outlive Airflow's containers."""
 
 from __future__ import annotations
 
-import json
 import logging
-import secrets
 import signal
 import threading
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -13,8 +11,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from include.local.stack.home import REPO, Home, write_atomically
-from include.local.stack.secrets import ADMIN, generate
+from include.local.stack.home import Home
 from include.model.decision import Outcome
 from include.model.errors import Conflict, MillraceError, NotReady
 
@@ -23,38 +20,6 @@ if TYPE_CHECKING:
     from include.lake.store import Lake
 
 log = logging.getLogger("millrace.runner")
-
-
-@click.command("compose-env")
-@click.option("--replace", is_flag=True, help="Replace secrets that exist already.")
-@click.option("--folder", type=click.Path(path_type=Path, file_okay=False), default=REPO, hidden=True)
-def compose_env(replace: bool, folder: Path) -> None:
-    """Write .env and the secret files that docker-compose.yaml reads.
-
-    Postgres keeps the password it was first started with: replace the secrets of a deployment only with its volumes.
-    """
-    env = folder / ".env"
-    if env.exists() and not replace:
-        raise MillraceError(".env", str(env), "no file yet", "Use it as it is, or give --replace.")
-    made, postgres = generate(), secrets.token_urlsafe(24)
-    password = made["admin_password"]
-    own = folder / "var" / "compose"
-    own.mkdir(parents=True, exist_ok=True, mode=0o700)
-    write_atomically(own / "airflow_passwords.json", json.dumps({ADMIN: password}))
-    users = f"database_uri = postgresql+psycopg2://airflow:{postgres}@postgres/mlflow_auth"
-    admin = [f"admin_username = {ADMIN}", f"admin_password = {password}"]
-    write_atomically(own / "mlflow_auth.ini", "\n".join(["[mlflow]", "default_permission = READ", users, *admin, ""]))
-    values = {
-        "MILLRACE_ADMIN_PASSWORD": password,
-        "POSTGRES_PASSWORD": postgres,
-        "AIRFLOW_FERNET_KEY": made["fernet_key"],
-        "AIRFLOW_JWT_SECRET": made["jwt_secret"],
-        "AIRFLOW_API_SECRET": made["api_secret_key"],
-        "MLFLOW_SECRET_KEY": made["mlflow_secret_key"],
-    }
-    write_atomically(env, "".join(f"{name}={value}\n" for name, value in values.items()))
-    click.echo(f"Secrets are in {env} and {own}; user {ADMIN}, password MILLRACE_ADMIN_PASSWORD.")
-    click.echo("Next: docker compose up --build")
 
 
 @click.command()
@@ -102,7 +67,7 @@ class Rounds:
                 self._at_work[name] = pool.submit(self._round, name, deployment.version)
 
     def _round(self, name: str, version: int) -> None:
-        from include.drivers.delegate import write_status
+        from include.drivers.delegated_reconciler import write_status
 
         problem, running = None, False
         try:

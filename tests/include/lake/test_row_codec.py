@@ -8,7 +8,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from include.lake.records import (
+from include.lake.row_codec import (
     app_row,
     batch_from_row,
     batch_row,

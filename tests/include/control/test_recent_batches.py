@@ -5,7 +5,7 @@ from datetime import timedelta
 
 import pytest
 
-from include.control.batches import healthy, sound
+from include.control.recent_batches import healthy, sound
 from include.model.decision import Outcome, Reconfiguration
 from include.model.telemetry import BatchMetrics
 from tests.include.control.synthetic import START, App

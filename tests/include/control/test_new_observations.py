@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from include.control.evaluation import Request
-from include.control.observations import known_observations, new_observations, remembered
+from include.control.new_observations import known_observations, new_observations, remembered
 from include.lake.decisions import DecisionStore
 from include.lake.observations import KEEP_PER_LEVEL, ObservationStore
 from include.lake.store import Lake

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from deltalake import Schema
 
-from include.lake.recent import RecentRows, RowQuery, read_recent
+from include.lake.recent_rows import RecentRows, RowQuery, read_recent
 from include.lake.schemas import TABLES, TIME
 from include.lake.store import Lake
 

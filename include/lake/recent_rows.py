@@ -23,9 +23,9 @@ from deltalake import DeltaTable
 from deltalake.exceptions import DeltaError
 
 from include.lake.log import AddedFile, Commit
-from include.lake.problems import unreadable
 from include.lake.schemas import TABLES
 from include.lake.store import Lake
+from include.lake.table_errors import unreadable
 
 LOG = logging.getLogger(__name__)
 

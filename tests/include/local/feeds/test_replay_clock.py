@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from include.local.feeds.nycflights import flights
-from include.local.feeds.replay import SCHEMA, Clock, Replay
+from include.local.feeds.replay_clock import SCHEMA, Clock, Replay
 from include.model.errors import MillraceError
 
 

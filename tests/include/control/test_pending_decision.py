@@ -3,7 +3,7 @@ from pathlib import Path
 
 import pytest
 
-from include.control.approval import awaiting, refuse
+from include.control.pending_decision import awaiting, refuse
 from include.lake.control_tables import ControlTables
 from include.lake.decisions import DecisionStore
 from include.lake.store import Lake

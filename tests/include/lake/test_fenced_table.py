@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from include.lake.fenced import Fenced, FencedTable
+from include.lake.fenced_table import Fenced, FencedTable
 from include.lake.store import Lake
 from include.model.errors import Conflict, MillraceError
 

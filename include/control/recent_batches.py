@@ -13,8 +13,8 @@ from datetime import datetime, timedelta
 from functools import cached_property
 from statistics import median
 
-from include.lake.recent import RowQuery, read_recent
-from include.lake.records import batch_from_row
+from include.lake.recent_rows import RowQuery, read_recent
+from include.lake.row_codec import batch_from_row
 from include.lake.store import Lake
 from include.model.decision import Reconfiguration
 from include.model.telemetry import BatchMetrics

@@ -17,7 +17,7 @@ TELEMETRY = "telemetry/batches"
 
 
 @dataclass(frozen=True)
-class Ledger:
+class ReconfigurationLog:
     """The entries of one app.
 
     Attributes:

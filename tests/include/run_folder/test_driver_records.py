@@ -13,9 +13,9 @@ from pathlib import Path
 import pytest
 
 from include.model.errors import MillraceError
-from include.run_folder import record as records
+from include.run_folder import driver_records
+from include.run_folder.driver_records import DriverRecord, DriverState
 from include.run_folder.files import write_atomically
-from include.run_folder.record import DriverRecord, DriverState
 
 ROOT = Path(__file__).resolve().parents[3]
 NOW = datetime(2013, 1, 1, tzinfo=UTC)
@@ -25,21 +25,21 @@ WRITE_FOREVER = """
 import sys
 from dataclasses import replace
 from pathlib import Path
-from tests.include.run_folder.test_record import RECORD
-from include.run_folder import record as records
+from tests.include.run_folder.test_driver_records import RECORD
+from include.run_folder import driver_records
 from include.run_folder.files import write_atomically
 n = 0
 while True:
     n += 1
-    records.write(Path(sys.argv[1]), replace(RECORD, error="x" * (n % 5000)))
+    driver_records.write(Path(sys.argv[1]), replace(RECORD, error="x" * (n % 5000)))
     if n == 1:
         print("writing", flush=True)
 """
 
 
 def test_record_when_written_and_read_then_is_the_same(tmp_path: Path) -> None:
-    records.write(tmp_path, RECORD)
-    assert records.read(tmp_path, "p", "a", 1) == RECORD
+    driver_records.write(tmp_path, RECORD)
+    assert driver_records.read(tmp_path, "p", "a", 1) == RECORD
 
 
 def test_record_when_its_writer_is_killed_at_any_moment_then_is_whole(tmp_path: Path) -> None:
@@ -49,35 +49,35 @@ def test_record_when_its_writer_is_killed_at_any_moment_then_is_whole(tmp_path: 
         assert writer.stdout is not None
         writer.stdout.readline()
         for _ in range(200):  # a reader beside it never sees half a record
-            assert records.read(tmp_path, "p", "a", 1) is not None
+            assert driver_records.read(tmp_path, "p", "a", 1) is not None
         os.kill(writer.pid, signal.SIGKILL)
         writer.wait()
-        assert records.read(tmp_path, "p", "a", 1) is not None
+        assert driver_records.read(tmp_path, "p", "a", 1) is not None
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", '{"pipeline": "p"}', '{"state": "unheard of"}'])
 def test_damaged_record_counts_as_none_and_others_are_read(tmp_path: Path, text: str) -> None:
-    records.write(tmp_path, RECORD)
-    write_atomically(records.app_dir(tmp_path, "p", "a") / "generation-2.json", text)
-    assert records.read(tmp_path, "p", "a", 2) is None
-    assert records.all_of(tmp_path, "p", "a") == (RECORD,)
+    driver_records.write(tmp_path, RECORD)
+    write_atomically(driver_records.app_dir(tmp_path, "p", "a") / "generation-2.json", text)
+    assert driver_records.read(tmp_path, "p", "a", 2) is None
+    assert driver_records.all_of(tmp_path, "p", "a") == (RECORD,)
 
 
 def test_all_of_when_there_are_ten_and_more_then_is_sorted_by_number(tmp_path: Path) -> None:
     for number in (2, 10, 9, 1):
-        records.write(tmp_path, replace(RECORD, generation=number))
-    assert [r.generation for r in records.all_of(tmp_path, "p", "a")] == [10, 9, 2, 1]
+        driver_records.write(tmp_path, replace(RECORD, generation=number))
+    assert [r.generation for r in driver_records.all_of(tmp_path, "p", "a")] == [10, 9, 2, 1]
 
 
 def test_prune_when_many_generations_passed_then_keeps_the_newest(tmp_path: Path) -> None:
-    for number in range(1, records.KEPT_GENERATIONS + 4):
-        records.write(tmp_path, replace(RECORD, generation=number))
-    records.prune(tmp_path, "p", "a")
-    kept = [r.generation for r in records.all_of(tmp_path, "p", "a")]
-    assert kept == list(range(records.KEPT_GENERATIONS + 3, 3, -1))
+    for number in range(1, driver_records.KEPT_GENERATIONS + 4):
+        driver_records.write(tmp_path, replace(RECORD, generation=number))
+    driver_records.prune(tmp_path, "p", "a")
+    kept = [r.generation for r in driver_records.all_of(tmp_path, "p", "a")]
+    assert kept == list(range(driver_records.KEPT_GENERATIONS + 3, 3, -1))
 
 
 def test_write_when_the_folder_is_a_file_then_says_which(tmp_path: Path) -> None:
     (tmp_path / "p").write_text("")
     with pytest.raises(MillraceError, match="run folder"):
-        records.write(tmp_path, RECORD)
+        driver_records.write(tmp_path, RECORD)

@@ -1,8 +1,7 @@
-"""The commands for who changes Millrace: run its tests, measure its parts."""
+"""The command test: style, types and tests, stage by stage."""
 
 from __future__ import annotations
 
-import importlib
 import os
 import subprocess
 import sys
@@ -12,7 +11,6 @@ import xml.etree.ElementTree as ElementTree
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from types import ModuleType
 
 import click
 from rich.console import Console
@@ -20,7 +18,6 @@ from rich.table import Table
 
 from include.local.stack import spark_env
 from include.local.stack.home import REPO
-from include.model.errors import MillraceError
 
 STAGES = {
     "unit": "not spark and not airflow and not e2e and not research",
@@ -149,53 +146,3 @@ def _print_summary(console: Console, outcomes: Sequence[StageResult]) -> None:
     for o in outcomes:
         for name in o.failed:
             console.print(f"  {o.stage}: {name}", style="red", highlight=False, markup=False, soft_wrap=True)
-
-
-NOT_A_BENCH = {"__init__", "data", "record", "delays_app", "downtime", "loop", "targets", "threads"}
-WIDTH = 120
-"""Columns of the tables where the output is no terminal."""
-
-
-def bench_names() -> list[str]:
-    """List the benchmarks: modules of ``benchmarks/`` that have a ``run``, and packages of which ``bench`` has one."""
-    folder = REPO / "benchmarks"
-    modules = {p.stem for p in folder.glob("*.py")} - NOT_A_BENCH
-    return sorted(modules | {p.parent.name for p in folder.glob("*/bench.py")})
-
-
-def bench_module(name: str) -> ModuleType:
-    """Import a benchmark.
-
-    It has ``run(quick) -> list[Record]``, and may have ``report(records)``, which lays them out for a terminal.
-    """
-    package = (REPO / "benchmarks" / name).is_dir()
-    return importlib.import_module(f"benchmarks.{name}.bench" if package else f"benchmarks.{name}")
-
-
-@click.command()
-@click.argument("name", required=False)
-@click.option("--quick", is_flag=True, help="Every scenario with fewer repetitions.")
-@click.option(
-    "--json", "json_file", type=click.Path(dir_okay=False, path_type=Path), help="Also write the records here."
-)
-def bench(name: str | None, quick: bool, json_file: Path | None) -> None:
-    """Measure the part NAME and print its figures against their targets; without NAME, list the parts."""
-    from benchmarks import record
-
-    if name is None:
-        click.echo("\n".join(bench_names()))
-        return
-    if name not in bench_names():
-        raise MillraceError("bench", name, ", ".join(bench_names()), "Name one of these.")
-    # asked before the work, because a bench can take minutes
-    if json_file and not json_file.parent.is_dir():
-        raise MillraceError("--json", str(json_file), "a file in a folder that exists", "Make the folder first.")
-    measured = bench_module(name)
-    records = measured.run(quick)
-    # written first: a picture that fails must not cost the figures
-    if json_file:
-        record.write(records, json_file)
-    console = Console()
-    if not console.is_terminal:
-        console.width = max(console.width, WIDTH)
-    console.print(getattr(measured, "report", record.table)(records))

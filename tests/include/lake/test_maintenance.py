@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from include.lake.maintain import MANY_FILES, maintain
+from include.lake.maintenance import MANY_FILES, maintain
 from include.lake.store import Lake
 from include.model.errors import MillraceError
 

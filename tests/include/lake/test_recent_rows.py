@@ -8,9 +8,9 @@ import pyarrow.compute as pc
 import pytest
 from deltalake import DeltaTable
 
-from include.lake.recent import COMMITS_OF_ROWS, RecentRows, RowQuery, read_recent
+from include.lake.new_rows import CATCH_UP_ROWS, read_since, read_span
+from include.lake.recent_rows import COMMITS_OF_ROWS, RecentRows, RowQuery, read_recent
 from include.lake.schemas import TABLES
-from include.lake.since import CATCH_UP_ROWS, read_since, read_span
 from include.lake.store import CONFIGURATION, Lake
 from include.model.errors import MillraceError
 

@@ -11,9 +11,9 @@ from datetime import date
 from deltalake import DeltaTable
 from deltalake.exceptions import CommitFailedError, DeltaError
 
-from include.lake.problems import unwritable
 from include.lake.repartition import repartition
 from include.lake.store import Lake
+from include.lake.table_errors import unwritable
 from include.model.errors import Conflict
 
 MANY_FILES = 32

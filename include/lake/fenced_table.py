@@ -13,9 +13,9 @@ from typing import Any
 from deltalake import DeltaTable, Transaction
 from deltalake.exceptions import DeltaError
 
-from include.lake.problems import unwritable
 from include.lake.schemas import TABLES
 from include.lake.store import Lake, append_rows, is_conflict, is_stale, to_arrow
+from include.lake.table_errors import unwritable
 from include.model.errors import Conflict
 
 

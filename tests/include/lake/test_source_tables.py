@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from include.lake.source import SourceTable, arrivals, is_table, query, split
+from include.lake.source_tables import SourceTable, arrivals, is_table, query, split
 from include.model.errors import Conflict, MillraceError
 
 SCHEMA = pa.schema([("n", pa.int64())])

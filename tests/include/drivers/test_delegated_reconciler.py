@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from include.drivers.delegate import DelegatedReconciler, write_status
+from include.drivers.delegated_reconciler import DelegatedReconciler, write_status
 from include.lake.deployments import DeploymentStore
 from include.lake.reconfigurations import ReconfigurationStore
 from include.lake.store import Lake
@@ -61,7 +61,7 @@ def test_delegate_is_not_ready_while_the_runner_has_an_older_version(lake: Lake,
 def test_delegate_when_no_runner_is_up_then_says_so(
     lake: Lake, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("include.drivers.delegate.RUNNER_SLACK_S", 0.0)
+    monkeypatch.setattr("include.drivers.delegated_reconciler.RUNNER_SLACK_S", 0.0)
     with pytest.raises(MillraceError, match="millrace runner"):
         DelegatedReconciler(SPEC, lake, tmp_path, lambda _: None).reconcile()
 

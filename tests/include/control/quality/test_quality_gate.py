@@ -17,7 +17,7 @@ from include.control.quality import QualityGate
 from include.control.quality.docs import EVERY_S, DataDocs
 from include.lake.deployments import DeploymentStore
 from include.lake.reconfigurations import ReconfigurationStore
-from include.lake.records import batch_row
+from include.lake.row_codec import batch_row
 from include.model.decision import Action, Outcome, Reconfiguration
 from include.model.protocols import Cursor
 from tests.include.control.world import NAME, NOON, World, batch, good_rows, world, write, write_app

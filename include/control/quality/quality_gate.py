@@ -13,7 +13,7 @@ from include.control.quality import expectations, frames
 from include.control.quality.docs import DataDocs
 from include.control.quality.measures import Part, sound, without_bars
 from include.lake.control_tables import ControlTables
-from include.lake.since import CATCH_UP_ROWS, NewRows, read_since, read_span
+from include.lake.new_rows import CATCH_UP_ROWS, NewRows, read_since, read_span
 from include.model.errors import MillraceError
 from include.model.protocols import Cursor
 from include.model.spec import PipelineSpec

@@ -1,0 +1,62 @@
+"""The command bench: measures one part, and prints its figures against their targets."""
+
+from __future__ import annotations
+
+import importlib
+from pathlib import Path
+from types import ModuleType
+
+import click
+from rich.console import Console
+
+from include.local.stack.home import REPO
+from include.model.errors import MillraceError
+
+NOT_A_BENCH = {"__init__", "data", "record", "delays_app", "downtime", "loop", "targets", "threads"}
+WIDTH = 120
+"""Columns of the tables where the output is no terminal."""
+
+
+def bench_names() -> list[str]:
+    """List the benchmarks: modules of ``benchmarks/`` that have a ``run``, and packages of which ``bench`` has one."""
+    folder = REPO / "benchmarks"
+    modules = {p.stem for p in folder.glob("*.py")} - NOT_A_BENCH
+    return sorted(modules | {p.parent.name for p in folder.glob("*/bench.py")})
+
+
+def bench_module(name: str) -> ModuleType:
+    """Import a benchmark.
+
+    It has ``run(quick) -> list[Record]``, and may have ``report(records)``, which lays them out for a terminal.
+    """
+    package = (REPO / "benchmarks" / name).is_dir()
+    return importlib.import_module(f"benchmarks.{name}.bench" if package else f"benchmarks.{name}")
+
+
+@click.command()
+@click.argument("name", required=False)
+@click.option("--quick", is_flag=True, help="Every scenario with fewer repetitions.")
+@click.option(
+    "--json", "json_file", type=click.Path(dir_okay=False, path_type=Path), help="Also write the records here."
+)
+def bench(name: str | None, quick: bool, json_file: Path | None) -> None:
+    """Measure the part NAME and print its figures against their targets; without NAME, list the parts."""
+    from benchmarks import record
+
+    if name is None:
+        click.echo("\n".join(bench_names()))
+        return
+    if name not in bench_names():
+        raise MillraceError("bench", name, ", ".join(bench_names()), "Name one of these.")
+    # asked before the work, because a bench can take minutes
+    if json_file and not json_file.parent.is_dir():
+        raise MillraceError("--json", str(json_file), "a file in a folder that exists", "Make the folder first.")
+    measured = bench_module(name)
+    records = measured.run(quick)
+    # written first: a picture that fails must not cost the figures
+    if json_file:
+        record.write(records, json_file)
+    console = Console()
+    if not console.is_terminal:
+        console.width = max(console.width, WIDTH)
+    console.print(getattr(measured, "report", record.table)(records))
