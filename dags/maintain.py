@@ -15,7 +15,7 @@ Tables with few files are left alone. A table that somebody else is rewriting is
 """
 DOC = """
 Compacts small files, removes files and log entries past their retention, and writes a checkpoint, table by table.
-A table of an older version is moved over to the present partitions. Apps and evaluations go on writing meanwhile.
+A table of an older version is moved to the current partitions. Apps and evaluations keep writing meanwhile.
 """
 
 

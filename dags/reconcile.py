@@ -11,7 +11,7 @@ from plugins.outcomes import as_airflow, report_changes
 
 DOC = """
 Compares what runs of each launched pipeline with its newest Deployment, and starts or stops what differs.
-It keeps its own back-off. A task is red as long as something that is wanted does not run, and its log says why.
+It keeps its own back-off. A task is red while something that should run does not, and its log says why.
 """
 PATIENCE_S = 30.0
 """How long one pipeline's start may keep the next healing of all others waiting."""

@@ -54,7 +54,7 @@ def profile_of(arguments: argparse.Namespace) -> Profile:
     try:
         operators = tuple(_operator(o) for o in json.loads(arguments.operators))
     except (ValueError, TypeError, KeyError) as error:
-        raise MillraceError("--operators", arguments.operators, form, f"Mend the list ({error}).") from error
+        raise MillraceError("--operators", arguments.operators, form, f"Fix the list ({error}).") from error
     if any(not o.key or o.key_groups < 1 for o in operators):
         raise MillraceError("--operators", arguments.operators, form, "Name key columns and at least one key group.")
     unknown = {first for o in operators for first in o.after} - {o.name for o in operators}

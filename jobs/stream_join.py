@@ -28,7 +28,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="stream_join.py", description=__doc__.splitlines()[0], allow_abbrev=False)
     parser.add_argument("--join", required=True, help="the join as JSON: include.model.join.JoinDefinition")
     parser.add_argument("--workers", type=int, default=1, help="workers that keep the window")
-    parser.add_argument("--block", type=int, default=1000, help="tuples of a block")
+    parser.add_argument("--block", type=int, default=1000, help="tuples per block")
     parser.add_argument("--shed", type=float, default=0.0, help="share of the tuples that is dropped")
     options = parser.parse_args()
     try:
@@ -51,7 +51,7 @@ def _definition(text: str) -> JoinDefinition:
     try:
         return from_json(JoinDefinition, text)
     except (ValueError, TypeError, KeyError) as error:
-        remedy = f"Let a pipeline's spec write it ({error})."
+        remedy = f"Start this job from a pipeline's spec, which writes it ({error})."
         raise MillraceError("--join", text, "a JoinDefinition as JSON", remedy) from error
 
 

@@ -16,7 +16,7 @@ log = logging.getLogger(__name__)
 
 @contextmanager
 def as_airflow() -> Iterator[None]:
-    """Skip the task where there is nothing to do; fail it at once, without retries, on what only a person can mend."""
+    """Skip the task where there is nothing to do; fail it at once, without retries, on what only a person can fix."""
     try:
         yield
     except (NotReady, Settled) as outcome:

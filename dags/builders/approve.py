@@ -15,7 +15,7 @@ from plugins.outcomes import as_airflow
 
 DOC = """
 Shows one Decision of `{name}` under *Required Actions* and applies it if a person agrees within {expires:g} s.
-The guards judge it again then. A refusal, an expiry or a guard's veto is final: a run made anew is skipped.
+The guards judge it again then. A refusal, an expiry or a guard's veto is final: clearing the run skips it.
 """
 
 
@@ -23,7 +23,7 @@ def build(spec: PipelineSpec) -> DAG:
     """Return the DAG in which a Decision waits."""
     with DAG(
         dag_id=f"approve_{spec.name}",
-        description=f"Agree to a change of {spec.name}",
+        description=f"Approve a change of {spec.name}",
         doc_md=DOC.format(name=spec.name, expires=spec.approval_expires_s),
         schedule=None,
         params={"decision_id": Param(type="string", pattern=r"^[0-9]{8}T[0-9]{6}-[0-9a-f]{8}$", title="Decision")},

@@ -11,8 +11,8 @@ from include.model.spec import PipelineSpec
 from plugins.outcomes import as_airflow, report_changes
 
 DOC = """
-Makes what the form says the newest Deployment of `{name}`, and lets the reconciler start or stop what differs.
-Triggered again with the same values it changes nothing while a driver runs, and starts one where none does.
+Records what the form asks for as the newest Deployment of `{name}`, and has the reconciler start or stop what differs.
+Triggered again with the same values, it changes nothing while a driver runs, and starts one if none does.
 """
 
 
@@ -27,7 +27,7 @@ def build(spec: PipelineSpec) -> DAG:
             "running": Param(True, type="boolean", title="Running", description="Off: stop after the running batch"),
             "slots": slots_param(spec, "Empty: as many as now"),
             "roll_back_to": Param(
-                None, type=["null", "integer"], minimum=1, title="Roll back to", description="This version as it was"
+                None, type=["null", "integer"], minimum=1, title="Roll back to", description="Version to restore"
             ),
         },
         max_active_runs=1,

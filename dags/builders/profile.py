@@ -15,7 +15,7 @@ from include.model.profile_spec import Profile
 from include.model.spec import PipelineSpec
 
 DOC = """
-Reads what was added to the source table of `{name}` and writes per period which keys, flows and streams it is made of.
+Reads the rows added to the source table of `{name}`, and counts its keys, flows and streams per period.
 The placement and admission optimizers read `telemetry/key_groups`, `telemetry/flows` and `telemetry/streams`.
 """
 
@@ -24,7 +24,7 @@ def build(spec: PipelineSpec, profile: Profile) -> DAG:
     """Return the DAG that profiles a pipeline's source."""
     with DAG(
         dag_id=f"profile_{spec.name}",
-        description=f"Measure what the source of {spec.name} is made of",
+        description=f"Profile the source of {spec.name}",
         doc_md=DOC.format(name=spec.name),
         schedule=profile.schedule,
         dagrun_timeout=timedelta(hours=1),

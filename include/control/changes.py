@@ -113,7 +113,7 @@ def last_decided(history: Iterable[Reconfiguration]) -> list[Reconfiguration]:
 
 
 def scaling(change: Reconfiguration, decision: Decision | None) -> Scaling | None:
-    """Return what a change of an app's slots was to bring and brought; None if it was not verified."""
+    """Return what a change of an app's slots was expected to add and brought; None if it was not verified."""
     if decision is None or decision.target is None or change.ended is None or ABILITY not in change.achieved:
         return None
     signals = decision.signals

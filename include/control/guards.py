@@ -118,7 +118,7 @@ def _backing_off(context: GuardContext, target: Deployment) -> str | None:
     elapsed_s = (context.now - (last.ended or last.started)).total_seconds()
     if elapsed_s >= wait_s:
         return None
-    return f"this very content failed {elapsed_s:.0f} s ago ({last.error}); it may be tried again after {wait_s:g} s"
+    return f"this content failed {elapsed_s:.0f} s ago ({last.error}); it may be tried again after {wait_s:g} s"
 
 
 def changes_per_hour(context: GuardContext, target: Deployment) -> str | None:
@@ -153,8 +153,8 @@ def ineffective_scaling(context: GuardContext, target: Deployment) -> str | None
         grows = target.apps[app].slots > context.current.apps[app].slots
         if grows and last.ineffective and context.now - last.ended < INEFFECTIVE_FOR:
             return (
-                f"{app}: the last step from {last.before} to {last.after} slots was to bring "
-                f"{last.capacity_predicted - last.capacity_before:.0f} rows/s more and brought "
+                f"{app}: the last step from {last.before} to {last.after} slots was expected to add "
+                f"{last.capacity_predicted - last.capacity_before:.0f} rows/s and added "
                 f"{last.capacity_achieved - last.capacity_before:.0f}"
             )
     return None

@@ -194,7 +194,8 @@ class ControlLoop:
         name, signals = self.spec.name, decision.signals
         if signals is not None:
             # a table made anew counts its versions from 0 again
-            looks = f"looks/{decision.cursor_table}" if decision.cursor_table else "looks"
-            self.tables.observations.add(name, new_observations(signals), looks, signals.telemetry_version)
+            # "looks", an evaluation's former name, is what lakes of earlier versions have
+            series = f"looks/{decision.cursor_table}" if decision.cursor_table else "looks"
+            self.tables.observations.add(name, new_observations(signals), series, signals.telemetry_version)
         for optimizer, memory in memories.items():
             self.tables.memories.record(name, optimizer, decision.decision_id, decision.time, memory)

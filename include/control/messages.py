@@ -22,7 +22,7 @@ LEAD = {
 UNREADABLE = "unreadable_file"
 NAMED_FILES = 3
 """Files that a message names."""
-TABLE_REPLACED = "The telemetry table was made anew since the last evaluation: this one starts from its newest rows."
+TABLE_REPLACED = "The telemetry table was recreated since the last evaluation: this one starts from its newest rows."
 NOTHING_MEASURED = Hold("no_signals", "Nothing was measured.")
 
 
@@ -58,7 +58,7 @@ def unreadable(files: Sequence[str], gate: GateResult) -> Hold:
     """Hold once on files that cannot be read; ``gate`` is what the quality gate said of the rest."""
     more = f" and {len(files) - NAMED_FILES} more" if len(files) > NAMED_FILES else ""
     names = f"{', '.join(files[:NAMED_FILES])}{more}"
-    message = f"Nothing is changed: {names} cannot be read, and later evaluations go on without."
+    message = f"Nothing is changed: {names} cannot be read; later evaluations go on without them."
     return Hold(UNREADABLE, message if gate.passed else f"{message} Besides: {gate.sentence}.")
 
 

@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 
 from include.lake.control_tables import ControlTables
 from include.lake.store import Lake, literal
-from include.model.admission import ADVISER, TAKEN_IN, StreamCounts
+from include.model.admission import INGEST_OPTIMIZER, TAKEN_IN, StreamCounts
 from include.model.admission_spec import Admission
 from include.model.placement import KeyGroups
 from include.model.spec import PipelineSpec
@@ -164,7 +164,7 @@ def _number(time: datetime, period_s: int) -> int:
 
 def _taken_in(spec: PipelineSpec, tables: ControlTables) -> datetime | None:
     """Return up to when the optimizer has taken streams in; None if it has not, or remembers something else."""
-    taken_in = tables.memories.latest(spec.name, ADVISER).get(TAKEN_IN)
+    taken_in = tables.memories.latest(spec.name, INGEST_OPTIMIZER).get(TAKEN_IN)
     try:
         return datetime.fromisoformat(taken_in) if isinstance(taken_in, str) else None
     except ValueError:

@@ -180,9 +180,9 @@ def _objection(
     if present is None and change.field in JOIN_FIELDS:
         return f"{current.pipeline} has no join"
     if present is None:
-        return f"{change.app} has no operator {change.operator} with a p of its own"
+        return f"{change.app} has no operator {change.operator} with parallelism of its own"
     if present != change.before:
-        return f"it counted on {change.before}, and {present} is set"
+        return f"it expected {change.before}, but {present} is set"
     return None
 
 

@@ -231,4 +231,4 @@ def _ended(record: DriverRecord) -> DriverRecord:
         return record
     if record.state is DriverState.STOPPING:
         return replace(record, state=DriverState.STOPPED)
-    return replace(record, state=DriverState.FAILED, error="the process is gone without a word: it was killed")
+    return replace(record, state=DriverState.FAILED, error="the process is gone and reported no end: it was killed")

@@ -119,7 +119,7 @@ class AppReconciler:
     def _end_hung(self, driver: LiveDriver, record: DriverRecord) -> StepResult:
         """Kill a driver whose work stands still, as its death from outside; a restart is due at once."""
         version = driver.arguments.version
-        error = f"hung: nothing went on for {driver.still_s(record):.0f} s"
+        error = f"hung: no progress for {driver.still_s(record):.0f} s"
         history = self.drivers.history().died(self.drivers.content(version), version, self.clock())
         self.drivers.save(history.settle(driver.generation))
         self.hand_over.kill([driver])
@@ -238,7 +238,7 @@ class AppReconciler:
     def _close_stop(self, entry: Reconfiguration) -> None:
         records = (self.drivers.record(driver.generation) for driver in self.drivers.live())
         if any(r is not None and r.ready_at is not None and r.ready_at < entry.started for r in records):
-            self.ledger.end(entry, Outcome.FAILED, "wanted again before its driver was gone")
+            self.ledger.end(entry, Outcome.FAILED, "wanted again before its driver had stopped")
         else:
             self.ledger.end(entry, Outcome.STOPPED)
 

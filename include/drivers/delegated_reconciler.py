@@ -87,10 +87,10 @@ class DelegatedReconciler:
         while not self._done(latest.version):
             if time.monotonic() >= deadline:
                 if wait_s is not None:
-                    raise NotReady(f"{self._spec.name}: the runner has not come round to version {latest.version}")
+                    raise NotReady(f"{self._spec.name}: the runner has not reached version {latest.version}")
                 if under_way := self._under_way(latest.version):
                     return under_way
-                remedy = "See that the runner is up (`./millrace runner`) and shares this home."
+                remedy = "Check that the runner is up (`./millrace runner`) and shares this home."
                 raise MillraceError("runner", "no answer", f"version {latest.version} in {limit_s:.0f} s", remedy)
             self._sleep(POLL_S)
         return tuple(self._tables.reconfigurations.recent(self._spec.name, since=began))

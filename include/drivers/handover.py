@@ -102,7 +102,7 @@ class HandOver:
             if gone:
                 return Wait(error=f"ended before it was {what}")
             if driver.still_s(record) > self.ready_deadline_s:
-                return Wait(error=f"not {what}: nothing went on for {self.ready_deadline_s:g} s")
+                return Wait(error=f"not {what}: no progress for {self.ready_deadline_s:g} s")
             if time.monotonic() > self.leave_at_s:
                 return Wait(pending=True)
             time.sleep(POLL_S)

@@ -52,7 +52,7 @@ class Launcher:
         """
         script = submit.script_path(app)
         if not script.is_file():
-            raise MillraceError("script", app.script, "an existing file", "Create it or mend the path.")
+            raise MillraceError("script", app.script, "an existing file", "Create it or correct the path.")
         arguments = DriverArguments(
             pipeline=self.spec.name,
             app=name,

@@ -78,7 +78,7 @@ class Reconciler:
             with FileLock(folder / "reconcile.lock", timeout=limit_s if wait_s is None else wait_s):
                 return self._steps(time.monotonic() + (usual_s if patience_s is None else patience_s))
         except Timeout:
-            raise NotReady(f"{self._spec.name}: another reconcile is at work") from None
+            raise NotReady(f"{self._spec.name}: another reconcile is under way") from None
         except OSError as error:
             raise MillraceError("run folder", str(folder), "a writable folder with free space", str(error)) from error
 

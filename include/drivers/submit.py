@@ -115,7 +115,7 @@ def start(options: SubmitOptions, app: AppDeployment, arguments: DriverArguments
     submit = _submit(app)
     folder = Path(submit.cwd).expanduser() if submit.cwd else arguments.script.parent
     if not folder.is_dir():
-        raise MillraceError("submit.cwd", str(folder), "an existing folder", "Create it or mend the path.")
+        raise MillraceError("submit.cwd", str(folder), "an existing folder", "Create it or correct the path.")
     argv = command(options, app, arguments)
     try:
         log.parent.mkdir(parents=True, exist_ok=True)

@@ -129,7 +129,7 @@ def _rows(definition: JoinDefinition, stream: JoinStream, source: Callable[[Join
         return rows.select("*", *conditions, sf.xxhash64("*").alias(HASH))
     except AnalysisException as error:
         problem = str(error).splitlines()[0]
-        remedy = f"Mend the expression ({problem})."
+        remedy = f"Fix the expression ({problem})."
         raise MillraceError(at, json.dumps(dict(stream.columns)), ", ".join(read.columns), remedy) from error
 
 

@@ -13,7 +13,7 @@ def unreadable(what: object, error: Exception, key: str = "lake") -> MillraceErr
 
 def unwritable(what: object, error: Exception, key: str = "lake") -> MillraceError:
     """Return the problem of a table that cannot be written."""
-    remedy = f"Free space, or see that folder and _delta_log can be written, then try again ({_reason(error)})."
+    remedy = f"Free space, or make the folder and its _delta_log writable, then try again ({_reason(error)})."
     return MillraceError(key, str(what), "a writable folder with free space", remedy)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime
 
-ADVISER = "drfm"
+INGEST_OPTIMIZER = "drfm"
 """Name of the optimizer that admits streams."""
 TAKEN_IN = "until"
 """Key of its memory: the event time (ISO 8601, UTC) up to which it has taken streams in. What lies before need not be

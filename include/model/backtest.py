@@ -11,8 +11,8 @@ from include.model.decision import Action
 
 
 @dataclass(frozen=True)
-class Course:
-    """One evaluation in one course of events: the recorded one, or the replayed one.
+class EvaluationResult:
+    """What one evaluation decided, as recorded or as replayed.
 
     Attributes:
         slots: Slots that the Deployment wanted at the evaluation.
@@ -36,15 +36,15 @@ class Course:
 
 
 @dataclass(frozen=True)
-class ReplayedLook:
+class ReplayedEvaluation:
     """One recorded evaluation, and the same under the tuner.
 
     Attributes:
         time: When it was (UTC).
         span_s: Time that it stands for, since the one before it, seconds.
-        arrival_rows_per_s: What arrived, the same in both courses; None if unknown.
-        recorded: What was done.
-        replayed: What the tuner would have done.
+        arrival_rows_per_s: What arrived, the same for both; None if unknown.
+        recorded: What was decided.
+        replayed: What the tuner would have decided.
         modelled: True if the replay had other slots than the recording, or another backlog, so that the tuner saw
             modelled signals in place of recorded ones.
     """
@@ -52,24 +52,24 @@ class ReplayedLook:
     time: datetime
     span_s: float
     arrival_rows_per_s: float | None
-    recorded: Course
-    replayed: Course
+    recorded: EvaluationResult
+    replayed: EvaluationResult
     modelled: bool
 
     @property
     def agreed(self) -> bool:
-        """True if both courses wanted the same slots afterwards."""
+        """True if both wanted the same slots afterwards."""
         return self.recorded.decided == self.replayed.decided
 
-    def under_provisioned(self, course: Course) -> bool:
-        """Return whether more arrived than a course's slots sustain."""
-        arrival, ability = self.arrival_rows_per_s, course.ability_rows_per_s
+    def under_provisioned(self, result: EvaluationResult) -> bool:
+        """Return whether more arrived than the slots of a result sustain."""
+        arrival, ability = self.arrival_rows_per_s, result.ability_rows_per_s
         return arrival is not None and ability is not None and arrival > ability
 
 
 @dataclass(frozen=True)
 class Totals:
-    """One course of events in figures.
+    """What was done, or would have been done, in figures.
 
     Attributes:
         reconfigurations: Changes of the slots that the Deployment wants.
@@ -92,7 +92,7 @@ class Backtest:
         pipeline: Name of the pipeline.
         tuner: Registry name of the tuner.
         options: Its options.
-        looks: Every evaluation, oldest first; at least one.
+        evaluations: Every evaluation, oldest first; at least one.
         recorded: What was done, in figures.
         replayed: What the tuner would have done, in figures.
         downtime_s: What a modelled restart cost, seconds.
@@ -101,25 +101,28 @@ class Backtest:
     pipeline: str
     tuner: str
     options: Mapping[str, Any]
-    looks: tuple[ReplayedLook, ...]
+    evaluations: tuple[ReplayedEvaluation, ...]
     recorded: Totals
     replayed: Totals
     downtime_s: float
 
     @property
     def agreed(self) -> int:
-        """Evaluations after which both courses wanted the same slots."""
-        return sum(look.agreed for look in self.looks)
+        """Evaluations after which both wanted the same slots."""
+        return sum(e.agreed for e in self.evaluations)
 
     @property
     def modelled(self) -> int:
         """Evaluations at which the tuner saw modelled signals."""
-        return sum(look.modelled for look in self.looks)
+        return sum(e.modelled for e in self.evaluations)
 
     @property
     def figures(self) -> Mapping[str, float]:
         """The whole in figures by name: what is compared as ``<figure>_recorded`` and ``<figure>_replayed``."""
-        figures: dict[str, float] = {"looks": len(self.looks), "agreed": self.agreed, "modelled": self.modelled}
+        count = len(self.evaluations)
+        # "looks" is the former name of "evaluations", for one release
+        figures: dict[str, float] = {"evaluations": count, "looks": count}
+        figures |= {"agreed": self.agreed, "modelled": self.modelled}
         for total in fields(Totals):
             figures[f"{total.name}_recorded"] = getattr(self.recorded, total.name)
             figures[f"{total.name}_replayed"] = getattr(self.replayed, total.name)

@@ -146,7 +146,9 @@ class Deployment:
                 continue
             if apps[change.app].value(change) is None:
                 allowed = ", ".join(sorted(apps[change.app].parallelism)) or "none"
-                raise MillraceError("change.operator", change.operator, allowed, "Name an operator with its own p.")
+                raise MillraceError(
+                    "change.operator", change.operator, allowed, "Name an operator with its own parallelism."
+                )
             apps[change.app] = apps[change.app].changed(change)
         entered = {stream: table for stream, table in ingest.items() if table != NOWHERE}
         return replace(self, apps=MappingProxyType(apps), ingest=MappingProxyType(entered), join=join)

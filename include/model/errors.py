@@ -4,7 +4,7 @@ from __future__ import annotations
 
 
 class MillraceError(Exception):
-    """A problem that a person can mend: key, value, allowed range and remedy.
+    """A problem that a person can fix: key, value, allowed range and remedy.
 
     Args:
         key: What is wrong, by the name the person knows it: a spec key, a table, a command's argument.

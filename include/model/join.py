@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 
-ADVISER = "esj"
+JOIN_OPTIMIZER = "esj"
 """Name of the optimizer that sets joins."""
 
 

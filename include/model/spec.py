@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import ConfigDict, Field, model_validator
 
-from include.model.admission import ADVISER
+from include.model.admission import INGEST_OPTIMIZER
 from include.model.admission_spec import Admission
 from include.model.codec import to_json
 from include.model.deployment import (
@@ -21,8 +21,7 @@ from include.model.deployment import (
     AppDeployment,
     Deployment,
 )
-from include.model.join import ADVISER as JOIN_ADVISER
-from include.model.join import JoinDefinition
+from include.model.join import JOIN_OPTIMIZER, JoinDefinition
 from include.model.join_spec import Join
 from include.model.profile_spec import Placement, Profile
 from include.model.signals import Bounds, Objective
@@ -200,9 +199,9 @@ class PipelineSpec(Strict):
         """Owner of each field that an optimizer may change."""
         owners = {SLOTS: self.tuner.name, PARALLELISM: self.tuner.name}
         if self.admission is not None and self.admission.ingest:
-            owners[INGEST] = ADVISER
+            owners[INGEST] = INGEST_OPTIMIZER
         if self.join is not None:
-            owners |= dict.fromkeys(JOIN_FIELDS, JOIN_ADVISER)
+            owners |= dict.fromkeys(JOIN_FIELDS, JOIN_OPTIMIZER)
         return {**owners, **self.owners}
 
     @property

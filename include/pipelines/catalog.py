@@ -43,7 +43,7 @@ def load(path: Path, variables: Mapping[str, str] | None = None) -> PipelineSpec
     try:
         raw = yaml.safe_load(path.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
-        raise MillraceError(path.name, _first_line(error), "a readable YAML file", "Mend the file.") from None
+        raise MillraceError(path.name, _first_line(error), "a readable YAML file", "Fix the file.") from None
     if not isinstance(raw, dict):
         raise MillraceError(path.name, raw, "a mapping of keys to values", "Start with `name: <pipeline>`.")
     try:
@@ -53,7 +53,7 @@ def load(path: Path, variables: Mapping[str, str] | None = None) -> PipelineSpec
     script = resolve_script(spec.script, path.parent)
     if not script.is_file():
         raise MillraceError(
-            f"{path.name}: script", spec.script, "an existing file", f"Create {script} or mend the path."
+            f"{path.name}: script", spec.script, "an existing file", f"Create {script} or correct the path."
         )
     return spec.model_copy(update={"script": str(script)})
 
@@ -124,7 +124,7 @@ def _explained(path: Path, error: ValidationError) -> MillraceError:
         return MillraceError(f"{path.name}: {key}", first["input"], "a known key", f"Remove or rename `{key}`.")
     more = len(error.errors()) - 1
     also = f" ({more} more problem{'s' if more > 1 else ''} in this file.)" if more else ""
-    return MillraceError(f"{path.name}: {key}", first.get("input"), first["msg"], f"Mend `{key}`.{also}")
+    return MillraceError(f"{path.name}: {key}", first.get("input"), first["msg"], f"Fix `{key}`.{also}")
 
 
 def _first_line(error: Exception) -> str:

@@ -18,7 +18,7 @@ from include.control.decide import DecisionContext, decide
 from include.control.evaluation import EvaluationInput, GateResult
 from include.control.guard_context import JUDGED_BY, GuardContext, guard_context
 from include.lake.control_tables import ControlTables
-from include.model.backtest import Backtest, Course, ReplayedLook, Totals
+from include.model.backtest import Backtest, EvaluationResult, ReplayedEvaluation, Totals
 from include.model.decision import Action, Decision, Memory, Reconfiguration
 from include.model.deployment import Deployment
 from include.model.errors import NotReady
@@ -91,16 +91,16 @@ class Replay:
         Args:
             options: The tuner's options, to be shown with the result.
         """
-        looks: list[ReplayedLook] = []
+        evaluations: list[ReplayedEvaluation] = []
         while (signals := self._observed()) is not None:
-            looks.append(self._look(signals))
+            evaluations.append(self._evaluate(signals))
         return Backtest(
             pipeline=self.spec.name,
             tuner=self.name,
             options=dict(options or {}),
-            looks=tuple(looks),
-            recorded=_totals([(look, look.recorded) for look in looks]),
-            replayed=_totals([(look, look.replayed) for look in looks]),
+            evaluations=tuple(evaluations),
+            recorded=_totals([(e, e.recorded) for e in evaluations]),
+            replayed=_totals([(e, e.replayed) for e in evaluations]),
             downtime_s=self.plant.history.downtime_s,
         )
 
@@ -110,7 +110,7 @@ class Replay:
         except NotReady:
             return None
 
-    def _look(self, signals: Signals) -> ReplayedLook:
+    def _evaluate(self, signals: Signals) -> ReplayedEvaluation:
         recorded, current = self.plant.recorded, self.plant.deployment
         for change in unverified(self._changes(recorded.time), signals):
             decision = self._decision(change.decision_id or "")
@@ -122,12 +122,12 @@ class Replay:
             self.plant.apply(decision.target)
         base = self.recording.deployments[recorded.base_version or 0]
         measured = recorded.signals or signals
-        return ReplayedLook(
+        return ReplayedEvaluation(
             time=recorded.time,
             span_s=self.plant.span_s,
             arrival_rows_per_s=self._app(signals).arrival_rows_per_s,
-            recorded=self._course(recorded, measured, base),
-            replayed=self._course(decision, signals, current),
+            recorded=self._result(recorded, measured, base),
+            replayed=self._result(decision, signals, current),
             modelled=self.plant.modelled,
         )
 
@@ -176,11 +176,11 @@ class Replay:
             self._decisions[decision_id] = stored
         return self._decisions.get(decision_id)
 
-    def _course(self, decision: Decision, signals: Signals, base: Deployment) -> Course:
+    def _result(self, decision: Decision, signals: Signals, base: Deployment) -> EvaluationResult:
         app, name = self._app(signals), self.spec.app
         slots = base.apps[name].slots
         done = decision.target if decision.action in DONE else None
-        return Course(
+        return EvaluationResult(
             slots=slots,
             running=app.slots,
             decided=done.apps[name].slots if done is not None and name in done.apps else slots,
@@ -195,11 +195,11 @@ class Replay:
         return next(app for app in signals.apps if app.app == self.spec.app)
 
 
-def _totals(course: Sequence[tuple[ReplayedLook, Course]]) -> Totals:
-    asked = [c.slots for _, c in course] + [course[-1][1].decided]
+def _totals(results: Sequence[tuple[ReplayedEvaluation, EvaluationResult]]) -> Totals:
+    asked = [result.slots for _, result in results] + [results[-1][1].decided]
     return Totals(
         reconfigurations=sum(a != b for a, b in pairwise(asked)),
-        core_s=sum(c.running * look.span_s for look, c in course),
-        under_provisioned=sum(look.under_provisioned(c) for look, c in course),
+        core_s=sum(result.running * evaluation.span_s for evaluation, result in results),
+        under_provisioned=sum(evaluation.under_provisioned(result) for evaluation, result in results),
         peak_slots=max(asked),
     )

@@ -75,7 +75,7 @@ def _newest_evaluation(tables: ControlTables, pipeline: str, until: datetime) ->
     newest = tables.decisions.last_evaluation(pipeline, until)
     if newest is None:
         raise MillraceError(
-            "pipeline", pipeline, f"one that was looked at before {_text(until)}",
+            "pipeline", pipeline, f"one that was evaluated before {_text(until)}",
             f"Launch it with ./millrace trigger {pipeline}, and wait for its first evaluation.",
         )  # fmt: skip
     return newest.time

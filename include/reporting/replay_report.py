@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from include.model.backtest import Backtest, ReplayedLook
+from include.model.backtest import Backtest, ReplayedEvaluation
 from include.model.codec import to_plain
 from include.model.errors import MillraceError
 from include.reporting.mlflow_client import connect, experiment, line, metrics, params
@@ -23,15 +23,15 @@ LOG = logging.getLogger(__name__)
 KIND_TAG, KIND = "kind", "replay"
 RECORDED, REPLAYED, ARRIVAL, QUIET = "tab:gray", "tab:blue", "tab:red", "0.93"
 FORMATS = ("png", "svg", "pdf")
-COURSES = ("recorded", "replayed")
-COURSE_COLUMNS = ("slots", "decided", "ability_rows_per_s", "backlog_rows", "action", "reason_code", "sentence")
+RESULTS = ("recorded", "replayed")
+RESULT_COLUMNS = ("slots", "decided", "ability_rows_per_s", "backlog_rows", "action", "reason_code", "sentence")
 EVALUATION_COLUMNS = ("time", "span_s", "arrival_rows_per_s", "agreed", "modelled")
 
 
 def summary(backtest: Backtest) -> str:
     """Return what came of a replay, in two sentences at most."""
-    looks, was, would = backtest.looks, backtest.recorded, backtest.replayed
-    begin, end = looks[0].time, looks[-1].time
+    evaluations, was, would = backtest.evaluations, backtest.recorded, backtest.replayed
+    begin, end = evaluations[0].time, evaluations[-1].time
     saved = would.core_s / was.core_s - 1 if was.core_s else 0.0
     parts = [
         f"{would.reconfigurations} reconfiguration{_s(would.reconfigurations)} where {was.reconfigurations} "
@@ -42,7 +42,7 @@ def summary(backtest: Backtest) -> str:
         f"at most {would.peak_slots} slot{_s(would.peak_slots)} where there were {was.peak_slots}",
     ]
     text = (
-        f"On {len(looks)} evaluation{_s(len(looks))} of {backtest.pipeline} from {begin:%Y-%m-%d %H:%M} to "
+        f"On {len(evaluations)} evaluation{_s(len(evaluations))} of {backtest.pipeline} from {begin:%Y-%m-%d %H:%M} to "
         f"{end:%Y-%m-%d %H:%M} UTC, {backtest.tuner} would have decided on the same slots at {backtest.agreed}: "
         f"{', '.join(parts)}."
     )
@@ -56,6 +56,13 @@ def summary(backtest: Backtest) -> str:
 
 def plain(backtest: Backtest) -> Mapping[str, Any]:
     """Return a replay as JSON-able types: its figures, its summary and every evaluation."""
+    evaluations = [
+        {
+            **_columns(evaluation, EVALUATION_COLUMNS),
+            **{name: _columns(getattr(evaluation, name), RESULT_COLUMNS) for name in RESULTS},
+        }
+        for evaluation in backtest.evaluations
+    ]
     return {
         "pipeline": backtest.pipeline,
         "tuner": backtest.tuner,
@@ -63,26 +70,21 @@ def plain(backtest: Backtest) -> Mapping[str, Any]:
         "summary": summary(backtest),
         "figures": dict(backtest.figures),
         "downtime_s": backtest.downtime_s,
-        "looks": [
-            {
-                **_columns(look, EVALUATION_COLUMNS),
-                **{name: _columns(getattr(look, name), COURSE_COLUMNS) for name in COURSES},
-            }
-            for look in backtest.looks
-        ],
+        "evaluations": evaluations,
+        "looks": evaluations,  # their former name, for one release
     }
 
 
 def as_csv(backtest: Backtest) -> str:
     """Return a replay as a table, one row an evaluation."""
     out = io.StringIO()
-    names = [*EVALUATION_COLUMNS, *(f"{course}_{name}" for course in COURSES for name in COURSE_COLUMNS)]
+    names = [*EVALUATION_COLUMNS, *(f"{result}_{name}" for result in RESULTS for name in RESULT_COLUMNS)]
     writer = csv.writer(out, lineterminator="\n")
     writer.writerow(names)
-    for look in backtest.looks:
-        cells = list(_columns(look, EVALUATION_COLUMNS).values())
-        for course in (look.recorded, look.replayed):
-            cells += [_inert(value) for value in _columns(course, COURSE_COLUMNS).values()]
+    for evaluation in backtest.evaluations:
+        cells = list(_columns(evaluation, EVALUATION_COLUMNS).values())
+        for result in (evaluation.recorded, evaluation.replayed):
+            cells += [_inert(value) for value in _columns(result, RESULT_COLUMNS).values()]
         writer.writerow(cells)
     return out.getvalue()
 
@@ -110,30 +112,30 @@ def _s(count: int) -> str:
 
 
 def replay_figure(backtest: Backtest) -> Figure:
-    """Return the course of a replay in three pictures over one time axis."""
+    """Return a replay as three pictures over one time axis."""
     from matplotlib import dates
     from matplotlib.figure import Figure  # no pyplot: no display, no global state
 
-    looks = backtest.looks
+    evaluations = backtest.evaluations
     figure = Figure(figsize=(10, 7.5), layout="constrained")
     rates, slots, waiting = figure.subplots(3, 1, sharex=True, height_ratios=(3, 2, 2))
-    times = [look.time for look in looks]
-    load = [_number(k.arrival_rows_per_s) for k in looks]
+    times = [evaluation.time for evaluation in evaluations]
+    load = [_number(k.arrival_rows_per_s) for k in evaluations]
     rates.plot(times, load, color=ARRIVAL, label="rows that arrive", zorder=3)
     rates.set_ylabel("rows/s")
     slots.set(ylabel="slots", ylim=(0, max(backtest.recorded.peak_slots, backtest.replayed.peak_slots) + 0.5))
     waiting.set_ylabel("rows waiting")
     for name, colour, style in (("recorded", RECORDED, "--"), ("replayed", REPLAYED, "-")):
-        course = [getattr(look, name) for look in looks]
+        results = [getattr(evaluation, name) for evaluation in evaluations]
         line: dict[str, Any] = {"color": colour, "linestyle": style, "label": name}
-        able = [_number(c.ability_rows_per_s) for c in course]
+        able = [_number(r.ability_rows_per_s) for r in results]
         rates.plot(times, able, drawstyle="steps-pre", **(line | {"label": f"what {name} slots sustain"}))
-        slots.plot(times, [c.decided for c in course], drawstyle="steps-post", **line)
-        waiting.plot(times, [_number(c.backlog_rows) for c in course], **line)
+        slots.plot(times, [r.decided for r in results], drawstyle="steps-post", **line)
+        waiting.plot(times, [_number(r.backlog_rows) for r in results], **line)
     for axes in (rates, waiting):
         axes.set_ylim(0, None)
     for axes in (rates, slots, waiting):
-        _shade(axes, looks)
+        _shade(axes, evaluations)
         axes.grid(alpha=0.3)
     rates.legend(fontsize="small", ncols=2)
     slots.legend(fontsize="small")
@@ -167,14 +169,14 @@ def write_figure(backtest: Backtest, path: Path) -> None:
         raise MillraceError("--figure", str(path), "a file that can be written", str(error)) from error
 
 
-def _shade(axes: Any, looks: Sequence[ReplayedLook]) -> None:
+def _shade(axes: Any, evaluations: Sequence[ReplayedEvaluation]) -> None:
     """Mark the spans that are modelled, each from the evaluation before it."""
     begin = None
-    for before, look in zip((looks[0], *looks), looks, strict=False):
-        if look.modelled and begin is None:
+    for before, evaluation in zip((evaluations[0], *evaluations), evaluations, strict=False):
+        if evaluation.modelled and begin is None:
             begin = before.time
-        if begin is not None and (not look.modelled or look is looks[-1]):
-            axes.axvspan(begin, before.time if not look.modelled else look.time, color=QUIET, zorder=0)
+        if begin is not None and (not evaluation.modelled or evaluation is evaluations[-1]):
+            axes.axvspan(begin, before.time if not evaluation.modelled else evaluation.time, color=QUIET, zorder=0)
             begin = None
 
 
@@ -198,7 +200,7 @@ def log_replay(uri: str | None, backtest: Backtest, artifacts: str | None = None
     try:
         client = connect(uri)
         tags = {KIND_TAG: KIND, "mlflow.note.content": summary(backtest)}
-        begin = f"{backtest.looks[0].time:%Y%m%dT%H%M%S}"
+        begin = f"{backtest.evaluations[0].time:%Y%m%dT%H%M%S}"
         name = f"{KIND}-{backtest.tuner}-{begin}"
         experiment_id = experiment(client, backtest.pipeline, artifacts)
         run_id = str(client.create_run(experiment_id, tags=tags, run_name=name).info.run_id)
@@ -206,8 +208,8 @@ def log_replay(uri: str | None, backtest: Backtest, artifacts: str | None = None
             {
                 "pipeline": backtest.pipeline,
                 "tuner": backtest.tuner,
-                "since": backtest.looks[0].time.isoformat(),
-                "until": backtest.looks[-1].time.isoformat(),
+                "since": backtest.evaluations[0].time.isoformat(),
+                "until": backtest.evaluations[-1].time.isoformat(),
                 "downtime_s": backtest.downtime_s,
                 **{f"option.{key}": value for key, value in backtest.options.items()},
             }

@@ -75,14 +75,14 @@ def parse(argv: Sequence[str]) -> DriverArguments:
     unknown = [option for option in own[::2] if option not in OPTIONS]
     if unknown or len(own) % 2:
         usage = " ".join(f"{option} {name.upper()}" for option, name in OPTIONS.items())
-        raise MillraceError(ENTRY_POINT, " ".join(unknown or own), usage, "Mend the command line.")
+        raise MillraceError(ENTRY_POINT, " ".join(unknown or own), usage, "Fix the command line.")
     if not user:
         raise MillraceError(ENTRY_POINT, " ".join(argv), "OPTIONS -- SCRIPT ARG...", "Name a script after `--`.")
     values = {OPTIONS[option]: value for option, value in zip(own[::2], own[1::2], strict=True)}
     try:
         options = from_plain(DriverArguments, {**values, "script": Path(user[0])})
     except ValueError as error:
-        raise MillraceError(ENTRY_POINT, " ".join(own), str(error), "Mend the command line.") from None
+        raise MillraceError(ENTRY_POINT, " ".join(own), str(error), "Fix the command line.") from None
     return replace(options, args=tuple(user[1:]))
 
 

@@ -13,7 +13,7 @@ from datetime import UTC, datetime
 
 import numpy as np
 
-from include.model.admission import ADVISER, AdmissionPlan, StreamCounts
+from include.model.admission import INGEST_OPTIMIZER, AdmissionPlan, StreamCounts
 from include.model.decision import Memory, Proposal
 from include.model.deployment import INGEST, NOWHERE, Change, Deployment
 from include.model.errors import MillraceError
@@ -49,23 +49,23 @@ class Drfm:
         """Say where the streams should enter and why, and remember it."""
         counts = signals.streams
         if counts is None:
-            return Proposal(ADVISER, (), NO_PROFILE, ""), memory
+            return Proposal(INGEST_OPTIMIZER, (), NO_PROFILE, ""), memory
         try:
             forecaster = self.policy.rate_forecaster(counts.period_s)
             state = memories.read(memory, counts.period_s, forecaster) or first_state(forecaster, first_period(counts))
             observed = new_periods(counts, state.streams, state.next_period)
             if not len(observed.rows):
-                return Proposal(ADVISER, (), NO_PROFILE, ""), memory
+                return Proposal(INGEST_OPTIMIZER, (), NO_PROFILE, ""), memory
             before = dict(current.ingest) if self.policy.ingest else state.nodes
             state = take_in(state.at_nodes(before), observed, forecaster, self.policy)
             if self.policy.ingest:
                 state = self._at_tables(state, before, forecaster)
             plan = self._plan(counts, observed, state, before, forecaster)
         except MillraceError as error:
-            return Proposal(ADVISER, (), BAD_SIGNALS, f"Streams stay: {error}"), memory
+            return Proposal(INGEST_OPTIMIZER, (), BAD_SIGNALS, f"Streams stay: {error}"), memory
         predicted = {"ingest_nodes": float(plan.split), "ingest_load_ratio": plan.highest_load}
         changes = _changes(plan, current) if plan.acts else ()
-        proposal = Proposal(ADVISER, changes, _reason(plan), explain(plan), predicted, admission=plan)
+        proposal = Proposal(INGEST_OPTIMIZER, changes, _reason(plan), explain(plan), predicted, admission=plan)
         return proposal, memories.write(state, counts.period_s)
 
     def _at_tables(

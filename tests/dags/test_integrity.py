@@ -80,7 +80,7 @@ def test_profile_arguments_name_no_shell_and_no_secret(bag: DagBag, millrace_hom
 @pytest.mark.parametrize(
     ("broken", "told"),
     [
-        ("name: worse\nscript: tiny.py\nslots: {max: 0}\n", ("worse.yaml: slots.max", "0", "Mend `slots.max`")),
+        ("name: worse\nscript: tiny.py\nslots: {max: 0}\n", ("worse.yaml: slots.max", "0", "Fix `slots.max`")),
         ("name: worse\nscript: tiny.py\nslot: 3\n", ("worse.yaml: slot", "a known key")),
         ("name: [", ("worse.yaml", "a readable YAML file")),
         ("name: worse\nscript: not_there.py\n", ("worse.yaml: script", "not_there.py", "an existing file")),

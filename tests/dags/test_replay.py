@@ -26,7 +26,7 @@ def test_replay_when_parsed_then_is_started_by_hand_and_knows_every_tuner(lake: 
     assert tuner.schema["enum"] == list(names()) and tuner.value in names()
 
 
-def test_replay_when_a_look_was_recorded_then_succeeds_and_writes_nothing(lake: Lake, tmp_path: Path) -> None:
+def test_replay_when_an_evaluation_was_recorded_then_succeeds_and_writes_nothing(lake: Lake, tmp_path: Path) -> None:
     write_pipeline(tmp_path / "specs", "advise")
     launched(lake)
     overloaded(lake)

@@ -92,7 +92,7 @@ def test_demo_advice_on_a_profiled_source_is_in_delta_and_mlflow(
 
     every = DecisionStore(lake).recent("delays", 500)
     advised = [d for d in every if any(getattr(p, section) for p in d.proposals)]
-    assert advised, "no look planned on the profile"
+    assert advised, "no evaluation planned on the profile"
     assert f"Advice by {optimizer}" in advised[-1].sentence
     assert str(escape(advised[-1].sentence)) in (home / "reports" / "demo.html").read_text(encoding="utf-8")
     client = MlflowClient(f"sqlite:///{home / 'demo' / 'mlflow' / 'mlflow.db'}")
@@ -102,7 +102,7 @@ def test_demo_advice_on_a_profiled_source_is_in_delta_and_mlflow(
     assert {f.name for f in kept.iterdir()} >= {f"{section}-{optimizer}.json", f"{section}-{optimizer}.png"}
 
 
-def test_demo_when_looks_hold_then_they_are_recorded_too_with_a_sentence(lake: Lake) -> None:
+def test_demo_when_evaluations_hold_then_they_are_recorded_too_with_a_sentence(lake: Lake) -> None:
     every = DecisionStore(lake).recent("delays", 500)
     assert any(d.action is Action.HOLD for d in every)
     assert all(d.sentence and d.reason_code for d in every)

@@ -122,7 +122,7 @@ def batches_suite(quality: Quality) -> list[Check]:
         *(_required(c) for c in BATCH_REQUIRED),
         *(_between(c, *limits) for c, limits in BATCH_RANGES.items()),
         Always("{row} has no duration", ("missing_duration",), truth=False),
-        Unique("{row} is there more than once", tuple(BATCH_KEY)),
+        Unique("{row} appears more than once", tuple(BATCH_KEY)),
         _not_ahead(),
         Between("{row} is out of order: it ended {value} s after the batch before it", ("time_step_s",), 0),
         Between("{row}: source_end went back ({value} rows)", ("source_step_rows",), 0),
@@ -132,7 +132,7 @@ def batches_suite(quality: Quality) -> list[Check]:
             None,
             quality.max_gap_s,
         ),
-        Between("{row} reads 0 rows while {value} rows are known to have come", ("unread_rows",), None, 0),
+        Between("{row} reads 0 rows while {value} rows are known to have arrived", ("unread_rows",), None, 0),
     ]
 
 
@@ -152,4 +152,4 @@ def _between(column: str, low: float | None, high: float | None) -> Check:
 
 
 def _not_ahead() -> Check:
-    return Between("{row} lies {value} s in the future", ("ahead_s",), None, CLOCK_TOLERANCE.total_seconds())
+    return Between("{row} is {value} s in the future", ("ahead_s",), None, CLOCK_TOLERANCE.total_seconds())

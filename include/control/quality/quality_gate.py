@@ -19,7 +19,7 @@ from include.model.protocols import Cursor
 from include.model.spec import PipelineSpec
 
 BATCHES, APPS = "telemetry/batches", "telemetry/apps"
-SKIPPED = f"So much telemetry had come since the last evaluation that only its newest {CATCH_UP_ROWS} rows were read."
+SKIPPED = f"So much telemetry arrived since the last evaluation that only its newest {CATCH_UP_ROWS} rows were read."
 NAMED_ROWS = 3
 """Offending rows that a failure carries."""
 

@@ -22,7 +22,9 @@ COLOURS = {Action.APPLY: "green", Action.ROLL_BACK: "yellow", Action.AWAIT: "yel
 
 @click.command()
 @click.argument("pipeline", required=False)
-@click.option("--limit", type=click.IntRange(min=1), default=20, show_default=True, help="The newest so many.")
+@click.option(
+    "--limit", type=click.IntRange(min=1), default=20, show_default=True, help="Show at most this many, the newest."
+)
 @click.option("--json", "as_json", is_flag=True, help="Print everything that was stored, as JSON.")
 def decisions(pipeline: str | None, limit: int, as_json: bool) -> None:
     """Show what was decided for PIPELINE, or for all, and why; the newest last."""
@@ -37,7 +39,7 @@ def decisions(pipeline: str | None, limit: int, as_json: bool) -> None:
     if as_json:
         click.echo(json.dumps([to_plain(d) for d in recent], indent=2))
     elif not recent:
-        click.echo("Nothing was decided yet: a pipeline's first evaluation comes with its first telemetry.")
+        click.echo("No decisions yet: a pipeline is first evaluated when its first telemetry arrives.")
     else:
         Console().print(table(recent), highlight=False)
 

@@ -39,7 +39,7 @@ def pipelines() -> int:
 @click.option("--slots", type=click.IntRange(min=1), help="Run with this many, whatever the tuner says.")
 @click.option("--dry-run", is_flag=True, help="adapt: decide and record, change nothing.")
 @click.option("--stop", is_flag=True, help="launch: stop the pipeline at a batch boundary.")
-@click.option("--roll-back-to", type=click.IntRange(min=1), help="launch: the content of this version again.")
+@click.option("--roll-back-to", type=click.IntRange(min=1), help="launch: restore the content of this version.")
 @click.option("--no-wait", is_flag=True, help="Do not wait for the outcome.")
 def trigger(
     pipeline: str, what: str, slots: int | None, dry_run: bool, stop: bool, roll_back_to: int | None, no_wait: bool
@@ -95,7 +95,7 @@ def _run(dag_id: str, conf: dict[str, Any], *, wait: bool) -> int:
 def pause(pipeline: str) -> None:
     """Stop adapting PIPELINE at once; its job runs on as it is."""
     _set_paused(pipeline, True)
-    click.echo(f"{pipeline} is not adapted any more; ./millrace resume {pipeline} goes on.")
+    click.echo(f"{pipeline} is no longer adapted; ./millrace resume {pipeline} turns it on again.")
 
 
 @click.command()

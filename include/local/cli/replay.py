@@ -17,7 +17,7 @@ from rich.text import Text
 
 from include.local.demo.labels import slots_text
 from include.local.stack.home import Home
-from include.model.backtest import Backtest, Course, ReplayedLook
+from include.model.backtest import Backtest, EvaluationResult, ReplayedEvaluation
 from include.model.decision import Action
 from include.model.errors import MillraceError
 
@@ -86,34 +86,37 @@ def parsed(options: Sequence[str]) -> dict[str, Any]:
     return found
 
 
-def table(looks: Sequence[ReplayedLook]) -> Table:
-    """Return looks as a table that stays readable at 100 columns."""
+def table(evaluations: Sequence[ReplayedEvaluation]) -> Table:
+    """Return evaluations as a table that stays readable at 100 columns."""
     made = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False)
     made.add_column("time (UTC)", no_wrap=True)
     made.add_column("rows/s", no_wrap=True, justify="right")
     for name in ("was done", "would be"):
         made.add_column(name, no_wrap=True, justify="right")
     made.add_column("why it would be", overflow="fold", ratio=1)
-    for look in looks:
-        arrival = look.arrival_rows_per_s
+    for evaluation in evaluations:
+        arrival = evaluation.arrival_rows_per_s
         made.add_row(
-            Text(f"{look.time:%m-%d %H:%M:%S}"),
+            Text(f"{evaluation.time:%m-%d %H:%M:%S}"),
             Text("" if arrival is None else f"{arrival:,.0f}"),
-            Text(_slots(look.recorded)),
-            Text(_slots(look.replayed) + (" ~" if look.modelled else "  "), style="" if look.agreed else "yellow"),
-            Text(look.replayed.sentence, style="dim" if look.replayed.action is Action.HOLD else ""),
+            Text(_slots(evaluation.recorded)),
+            Text(
+                _slots(evaluation.replayed) + (" ~" if evaluation.modelled else "  "),
+                style="" if evaluation.agreed else "yellow",
+            ),
+            Text(evaluation.replayed.sentence, style="dim" if evaluation.replayed.action is Action.HOLD else ""),
         )
     return made
 
 
-def changed(looks: Sequence[ReplayedLook]) -> list[ReplayedLook]:
-    """Return the looks at which something was changed, or would have been, or a guard kept it from being."""
+def changed(evaluations: Sequence[ReplayedEvaluation]) -> list[ReplayedEvaluation]:
+    """Return the evaluations at which something was changed, or would have been, or a guard kept it from being."""
     return [
-        look
-        for look in looks
-        if look.recorded.decided != look.recorded.slots
-        or look.replayed.decided != look.replayed.slots
-        or look.replayed.action is Action.VETO
+        evaluation
+        for evaluation in evaluations
+        if evaluation.recorded.decided != evaluation.recorded.slots
+        or evaluation.replayed.decided != evaluation.replayed.slots
+        or evaluation.replayed.action is Action.VETO
     ]
 
 
@@ -130,14 +133,14 @@ def figures(made: Backtest) -> Table:
     return found
 
 
-def _slots(course: Course) -> str:
-    return slots_text(course.slots, course.decided)
+def _slots(result: EvaluationResult) -> str:
+    return slots_text(result.slots, result.decided)
 
 
 def _show(made: Backtest, every: bool, figure: Path | None, run_id: str | None) -> None:
     from include.reporting.replay_report import summary
 
-    console, shown = Console(), made.looks if every else changed(made.looks)
+    console, shown = Console(), made.evaluations if every else changed(made.evaluations)
     console.print(f"Replay of {made.pipeline} with {made.tuner}{_told(made.options)}", highlight=False, markup=False)
     if shown:
         console.print(table(shown), highlight=False)
@@ -145,8 +148,10 @@ def _show(made: Backtest, every: bool, figure: Path | None, run_id: str | None) 
         console.print("Slots were never changed, and would never have been.")
     if made.modelled:
         console.print("~ other slots ran than recorded: load as recorded, ability and backlog modelled", style="dim")
-    if not every and len(shown) < len(made.looks):
-        console.print(f"{len(made.looks) - len(shown)} evaluations without a change are left out; --all shows them.")
+    if not every and len(shown) < len(made.evaluations):
+        console.print(
+            f"{len(made.evaluations) - len(shown)} evaluations without a change are left out; --all shows them."
+        )
     console.print()
     console.print(figures(made), highlight=False)
     console.print()

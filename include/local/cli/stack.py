@@ -64,7 +64,9 @@ def down() -> None:
         stopped = lifecycle.down(home)
     click.echo("The stack is down." if stopped else "The stack was not up.")
     for name in jobs_left(home):
-        click.echo(f"{name} runs on. To end it at a batch boundary: ./millrace up, ./millrace trigger {name} --stop")
+        click.echo(
+            f"{name} keeps running. To stop it at a batch boundary: ./millrace up, ./millrace trigger {name} --stop"
+        )
 
 
 def jobs_left(home: Home) -> list[str]:
@@ -82,7 +84,7 @@ POLL_S = 0.3
 @click.command()
 @click.argument("name")
 @click.option("-n", "lines", type=click.IntRange(min=0), default=50, show_default=True, help="Lines from the end.")
-@click.option("-f", "--follow", is_flag=True, help="Go on printing what is added, until Ctrl-C.")
+@click.option("-f", "--follow", is_flag=True, help="Follow the log until Ctrl-C.")
 def logs(name: str, lines: int, follow: bool) -> None:
     """Show the end of the log NAME: a service of the stack, or a driver."""
     files = log_files(Home.from_env())

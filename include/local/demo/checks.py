@@ -51,7 +51,7 @@ def steps(timeline: Timeline) -> list[tuple[Span, Span]]:
 
 
 def _ended(problem: str | None) -> Check:
-    return Check("The run came to its end", problem is None, problem or "the feed ended and everything was processed")
+    return Check("The run finished", problem is None, problem or "the feed ended and everything was processed")
 
 
 def _scaled(timeline: Timeline, *, up: bool) -> Check:
@@ -68,7 +68,7 @@ def _caught_up(timeline: Timeline) -> Check:
     waiting = int((timeline.arrived(end) - timeline.processed(end))[0])
     came = int(timeline.arrived(end)[0])
     if not came:
-        return Check("It caught up", False, "no row came")
+        return Check("It caught up", False, "no row arrived")
     detail = f"all {came:,} rows processed" if waiting <= 0 else f"{waiting:,} of {came:,} rows still wait"
     return Check("It caught up", waiting <= 0, detail)
 

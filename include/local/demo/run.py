@@ -142,13 +142,13 @@ class Demo:
             if feed.poll() is not None and self._settled(stats, most):
                 return None
             if time.monotonic() > deadline:
-                waiting = f"{stats.backlog:,} rows still waited" if stats.backlog else "it never came down again"
+                waiting = f"{stats.backlog:,} rows still waited" if stats.backlog else "it never scaled down again"
                 return f"{GRACE_S:g} s after the end of the replay {waiting}"
             time.sleep(POLL_S)
 
     def _failure(self, feed: subprocess.Popen[bytes], stats: LiveStats) -> str | None:
         if stats.circuit_open is not None:
-            return f"the job does not start any more: {stats.circuit_open}"
+            return f"the job no longer starts: {stats.circuit_open}"
         if feed.poll():
             return f"the replay failed: {self._env.feed_error()}"
         return None

@@ -114,7 +114,7 @@ class View:
         rows.add_row("processing ability", ability, _spark([p.ability_rows_per_s or 0 for p in past], top))
         rows.add_row("parallelism", parallelism(now), _spark([p.slots or 0 for p in past], 8))
         rows.add_row("backlog", f"{now.backlog:,} rows", _spark([p.backlog for p in past]))
-        decisions: RenderableType = Text("The first evaluation comes with the first telemetry.", style="dim")
+        decisions: RenderableType = Text("The first evaluation follows the first telemetry.", style="dim")
         if self._decisions:
             decisions = table = Table.grid(padding=(0, 2))
             for at_s, each in self._decisions:

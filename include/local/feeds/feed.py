@@ -23,9 +23,9 @@ OPTIONS = (
     click.option("--days", default=1.0, show_default=True, help="Replayed days, or a part of one."),
     click.option("--day-s", default=240.0, show_default=True, help="Seconds a replayed day takes."),
     click.option("--start-hour", default=0, show_default=True, help="Hour of the day to start at."),
-    click.option("--rate-scale", default=1.0, show_default=True, help="Rows a flight."),
+    click.option("--rate-scale", default=1.0, show_default=True, help="Rows per flight."),
     click.option("--tick-s", default=1.0, show_default=True, help="Seconds between two commits."),
-    click.option("--parts", type=click.IntRange(1), default=8, show_default=True, help="Files a commit."),
+    click.option("--parts", type=click.IntRange(1), default=8, show_default=True, help="Files per commit."),
     click.option("--with-parent", is_flag=True, help="Stop when the process that started this one has ended."),
 )
 

@@ -151,7 +151,7 @@ class RoutingLog:
             remedy = "Stop the other feed, or name another log."
             raise MillraceError("routing log", str(path), "a log that no other feed holds", remedy) from None
         except OSError as error:
-            raise MillraceError("routing log", str(path), "a writable file", f"Mend it ({error}).") from error
+            raise MillraceError("routing log", str(path), "a writable file", f"Fix it ({error}).") from error
         begun, *lines = whole.splitlines() or [""]
         self.routings = [from_json(Routing, line) for line in lines]
         if begun:

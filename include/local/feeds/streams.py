@@ -189,7 +189,7 @@ def run(
 
 @click.command()
 @table_option("--ingest", "ingest", multiple=True)
-@click.option("--pipeline", required=True, help="Whose Deployment says which stream enters where.")
+@click.option("--pipeline", required=True, help="Pipeline whose Deployment says at which table each stream enters.")
 @click.option("--lake", type=click.Path(path_type=Path), required=True, help="Folder of Millrace's lake.")
 @click.option("--stream", default="origin,carrier", show_default=True, help="Columns that name a stream.")
 @click.option("--report-s", default=4.0, show_default=True, help="Seconds that a report of the streams covers.")

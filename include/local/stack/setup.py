@@ -3,7 +3,7 @@
 Secrets belong to a home, not to this folder or an image made of it: ``up`` generates them.
 
 Each step is skipped where it was done and never leaves half of its result in place, so that an
-interrupted set-up is mended by the next. Only the standard library: this runs before the environment exists.
+interrupted set-up is completed by the next. Only the standard library: this runs before the environment exists.
 """
 
 from __future__ import annotations
@@ -100,7 +100,7 @@ def ensure() -> str:
         JAVA_HOME.
 
     Raises:
-        MillraceError: Something has to be installed or mended by a person.
+        MillraceError: Something has to be installed or fixed by a person.
         ProgramFailed: A program of set-up failed; its output is in the log.
     """
     with _one_at_a_time() as run_logged:

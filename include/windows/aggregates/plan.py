@@ -56,7 +56,7 @@ class AggregationPlan:
         names = [*self.key_names, *self.names]
         twice = sorted({n for n in names if names.count(n) > 1})
         if twice:
-            raise MillraceError("aggregates", ", ".join(twice), "names that differ", "Rename one with .alias(name).")
+            raise MillraceError("aggregates", ", ".join(twice), "distinct names", "Rename one with .alias(name).")
 
     @property
     def needs_arrow(self) -> bool:

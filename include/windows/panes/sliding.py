@@ -64,7 +64,7 @@ class Sliding:
         """
         plan = AggregationPlan(self.rows, self.keys, aggregates)
         if _WINDOW in (*plan.key_names, *plan.names):
-            raise MillraceError("aggregates", _WINDOW, "names that differ", "The window has that name: use another.")
+            raise MillraceError("aggregates", _WINDOW, "distinct names", "The window has that name: use another.")
         if plan.needs_arrow or (self.rows.isStreaming and self.late == WINDOWS):
             return self._from_rows(plan)
         return self._from_panes(plan)

@@ -53,7 +53,7 @@ class SlidingRows:
         numbered = self.rows.withColumn(_INDEX, (sf.row_number().over(by) - 1).cast("long"))
         plan = AggregationPlan(numbered, self.keys, (*aggregates, count().alias(_ROWS)))
         if _WINDOW in (*plan.key_names, *plan.names):
-            raise MillraceError("aggregates", _WINDOW, "names that differ", "The window has that name: use another.")
+            raise MillraceError("aggregates", _WINDOW, "distinct names", "The window has that name: use another.")
         if plan.needs_arrow:
             panes = plan.by_arrow(plan.prepared({_INDEX: sf.col(_INDEX), _PANE: self._pane()}), [_PANE], _INDEX)
         else:

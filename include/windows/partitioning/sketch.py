@@ -108,7 +108,7 @@ def sketch(
     check_count("capacity", capacity)
     check_count("key_groups", key_groups)
     if not 0 < sample <= 1:
-        raise MillraceError("sample", sample, "a number in (0, 1]", "Look at some of the rows.")
+        raise MillraceError("sample", sample, "a number in (0, 1]", "Set the share of the rows to read.")
     if rows.isStreaming:
         raise MillraceError("rows", "a stream", "a batch", "Sketch a micro-batch in foreachBatch, or some history.")
     seen = rows if sample == 1 else rows.sample(sample, seed)

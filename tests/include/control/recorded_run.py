@@ -41,7 +41,7 @@ def spec_of(tuner: str = "steady", **changes: Any) -> PipelineSpec:
 
 
 class Steady:
-    """Sizes for what arrives with some room, after it has wanted so at several looks in a row.
+    """Sizes for what arrives with some room, after it has wanted so at several evaluations in a row.
 
     What it does rests on all that a tuner may use: signals, observations, deployment and memory.
     """
@@ -64,7 +64,7 @@ class Steady:
         wanted = next((p for p in range(1, 9) if self.room * expected(p) >= need), 8)
         seen = int(memory.get("looks", 0)) + 1
         insists = int(memory.get("insists", 0)) + 1 if wanted != now else 0
-        told = f"look {seen}, {len(signals.observations)} points, {app.backlog_rows} rows wait: {wanted} slots"
+        told = f"evaluation {seen}, {len(signals.observations)} points, {app.backlog_rows} rows wait: {wanted} slots"
         if wanted == now or insists < self.patience:
             return Proposal(self.name, (), "fits", told), {"looks": seen, "insists": insists}
         return Proposal(
@@ -89,14 +89,14 @@ class App:
     fails: frozenset[int] = frozenset()
     able: Callable[[int], float] = ability
     backlog: float = 0.0
-    look: int = 0
+    evaluation: int = 0
     down_s: float = 0.0
 
     def observe(self, since: Cursor) -> Signals:
-        if self.look >= len(self.arrivals):
+        if self.evaluation >= len(self.arrivals):
             raise NotReady("the day is over")
-        arrival = float(self.arrivals[self.look])
-        self.look += 1
+        arrival = float(self.arrivals[self.evaluation])
+        self.evaluation += 1
         rate, before = self.able(self.slots), self.backlog
         usual = arrival * FIXED_S / max(0.05, 1 - arrival / rate)
         left = before + arrival * PERIOD_S - rate * (PERIOD_S - self.down_s)
@@ -111,7 +111,7 @@ class App:
             capacity=Capacity(self.slots, FIXED_S, rate, 0.01 * rate, 18),
         )  # fmt: skip
         return Signals(
-            NAME, now - timedelta(seconds=PERIOD_S), now, self.look, self.version, 0, (app,),
+            NAME, now - timedelta(seconds=PERIOD_S), now, self.evaluation, self.version, 0, (app,),
             known_observations(ControlTables(self.lake), NAME),
             self.spec.objective_contract(), self.spec.bounds_contract(),
         )  # fmt: skip
@@ -159,8 +159,8 @@ class Run:
     def spec(self) -> PipelineSpec:
         return self.loop.spec
 
-    def look(self, request: Request | None = None) -> Decision:
-        """Take one look and do what it decided."""
+    def evaluate(self, request: Request | None = None) -> Decision:
+        """Take one evaluation and do what it decided."""
         asked = request or Request()
         self.clock.wait(PERIOD_S)
         decision = self.loop.decide(self.loop.observe(asked), asked)
@@ -168,8 +168,8 @@ class Run:
         return decision
 
     def day(self) -> list[Decision]:
-        """Take looks until the arrivals are over."""
-        return [self.look() for _ in range(len(self.app.arrivals) - self.app.look)]
+        """Take evaluations until the arrivals are over."""
+        return [self.evaluate() for _ in range(len(self.app.arrivals) - self.app.evaluation)]
 
 
 def launched(

@@ -1,4 +1,4 @@
-"""Streams whose admission is advised, through a whole look: telemetry, decision, words, run in MLflow."""
+"""Streams whose admission is advised, through a whole evaluation: telemetry, decision, words, run in MLflow."""
 
 from __future__ import annotations
 
@@ -51,14 +51,14 @@ def admitting(home: Path, arrival: float = 400.0, tracker: MlflowTracker | None 
 
 
 @pytest.fixture
-def looks() -> Iterator[int]:
+def numbers() -> Iterator[int]:
     """Numbers of batches, rising."""
     return iter(range(31, 10_000, 20))
 
 
-def again(w: World, looks: Iterator[int]) -> Decision:
-    """The next look, after new batches."""
-    number = next(looks)
+def again(w: World, numbers: Iterator[int]) -> Decision:
+    """The next evaluation, after new batches."""
+    number = next(numbers)
     w.clock.wait(60)
     w.report(number, number + 19)
     return w.loop.decide(w.loop.observe())
@@ -92,7 +92,7 @@ def test_admission_advice_stands_beside_a_change_of_slots(tmp_path: Path) -> Non
 
 
 def test_admission_takes_streams_in_once_after_a_profile(
-    tmp_path: Path, looks: Iterator[int], monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, numbers: Iterator[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     w = admitting(tmp_path)
     profile(w.lake, {hour: {"JFK/B6": 2000, "EWR/UA": 2000} for hour in range(4)})
@@ -100,14 +100,14 @@ def test_admission_takes_streams_in_once_after_a_profile(
     committed = w.lake.committed_at("telemetry/streams")
     assert committed is not None
     w.clock.now = committed
-    quiet = again(w, looks)
+    quiet = again(w, numbers)
     assert (quiet.action, quiet.sentence) == (Action.HOLD, "The slots fit the load.")
     assert quiet.signals is not None and quiet.signals.streams is None
     recorded = w.lake.rows("select count(*) as n from memory where optimizer = 'drfm'", "control/memory")
     assert recorded[0]["n"] == 1, "what did not change is not stored again"
     monkeypatch.setattr(type(w.lake), "committed_at", lambda *_: w.clock.now)
     profile(w.lake, {4: {"JFK/B6": 2000, "EWR/UA": 100}})
-    stays = again(w, looks)
+    stays = again(w, numbers)
     assert (stays.action, stays.reason_code) == (Action.HOLD, "fits")
     assert stays.sentence.startswith("Streams stay: 2 on 2 ingest nodes at 0.9 rows/s each")
     assert stays.signals is not None and stays.signals.streams is not None and stays.signals.streams.periods == 1
@@ -132,7 +132,7 @@ class Broken:
 
 
 @pytest.mark.parametrize(("arrival", "action"), [(800.0, Action.APPLY), (400.0, Action.HOLD)])
-def test_evaluation_goes_on_without_a_failed_adviser(tmp_path: Path, arrival: float, action: Action) -> None:
+def test_evaluation_goes_on_without_a_failed_optimizer(tmp_path: Path, arrival: float, action: Action) -> None:
     w = admitting(tmp_path, arrival=arrival)
     w.loop.optimizers = {**w.loop.optimizers, "drfm": Broken()}
     decision = w.loop.decide(w.loop.observe())
@@ -141,7 +141,7 @@ def test_evaluation_goes_on_without_a_failed_adviser(tmp_path: Path, arrival: fl
     assert decision.reason_code == ("under_provisioned" if action is Action.APPLY else "fits")
 
 
-def test_look_when_who_owns_a_field_fails_then_nothing_is_changed(tmp_path: Path) -> None:
+def test_evaluation_when_who_owns_a_field_fails_then_nothing_is_changed(tmp_path: Path) -> None:
     w = admitting(tmp_path, arrival=800.0)
     w.loop.optimizers = {"flow": Broken()}
     decision = w.loop.decide(w.loop.observe())

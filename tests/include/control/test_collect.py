@@ -23,7 +23,7 @@ from tests.include.control.synthetic import START, App, add, lake_of, spec
 NOWHERE = Cursor()
 
 
-def look(lake: Lake, cursor: Cursor = NOWHERE, now: datetime | None = None) -> Signals:
+def collect_from(lake: Lake, cursor: Cursor = NOWHERE, now: datetime | None = None) -> Signals:
     return collect(spec(), ControlTables(lake), cursor, now or START + timedelta(minutes=10))
 
 
@@ -40,7 +40,7 @@ def reconfiguration(started: datetime, ended: datetime | None, generation: int, 
 def test_collect_when_steady_then_every_figure_is_right(tmp_path: Path) -> None:
     app = App(noise=0.02)
     rows = app.run(200, lambda t: 900 + 5 * t if t < 100 else 1000)
-    signals = look(lake_of(tmp_path, rows))
+    signals = collect_from(lake_of(tmp_path, rows))
     seen = of(signals)
     assert signals.until == rows[-1].time
     assert signals.since == rows[-1].time - timedelta(seconds=20)
@@ -68,7 +68,7 @@ def test_collect_when_steady_then_every_figure_is_right(tmp_path: Path) -> None:
 
 def test_collect_reports_the_newest_rate_besides(tmp_path: Path) -> None:
     rows = App(fixed_s=0.4).run(120, lambda t: 300 if t < 110 else 1200)
-    seen = of(look(lake_of(tmp_path, rows)))
+    seen = of(collect_from(lake_of(tmp_path, rows)))
     assert seen.arrival_recent_rows_per_s == pytest.approx(1200, rel=0.03)
     assert seen.arrival_rows_per_s is not None and 500 < seen.arrival_rows_per_s < 1000
 
@@ -90,7 +90,7 @@ def test_collect_brings_profiled_streams(tmp_path: Path) -> None:
 
 def test_collect_when_saturated_then_arrival_is_what_came(tmp_path: Path) -> None:
     app = App(cap=4000)
-    seen = of(look(lake_of(tmp_path, app.run(120, 3000))))
+    seen = of(collect_from(lake_of(tmp_path, app.run(120, 3000))))
     assert seen.arrival_rows_per_s == pytest.approx(3000, rel=0.01)
     assert seen.processed_rows_per_s == pytest.approx(4000 / 3, rel=0.01)
     assert seen.backlog_growth_rows_per_s == pytest.approx(3000 - 4000 / 3, rel=0.02)
@@ -100,7 +100,7 @@ def test_collect_when_saturated_then_arrival_is_what_came(tmp_path: Path) -> Non
 
 def test_collect_when_saturated_then_growing_batches_show_it(tmp_path: Path) -> None:
     app = App()
-    seen = of(look(lake_of(tmp_path, [*app.run(30, 1000), *app.run(90, 2500)])))
+    seen = of(collect_from(lake_of(tmp_path, [*app.run(30, 1000), *app.run(90, 2500)])))
     assert seen.backpressured_ratio is not None and seen.backpressured_ratio > 0.9
     assert seen.arrival_rows_per_s == pytest.approx(2500, rel=0.01)
 
@@ -114,7 +114,7 @@ def test_collect_rates_reach_over_a_restart(tmp_path: Path) -> None:
     store = ReconfigurationStore(lake)
     DeploymentStore(lake).commit(spec().first_deployment(), 1)
     store.record(reconfiguration(before[-1].time - timedelta(seconds=4), after[0].time, 2, 2))
-    signals = look(lake)
+    signals = collect_from(lake)
     seen = of(signals)
     assert seen.arrival_rows_per_s == pytest.approx(600, rel=0.02)
     assert (seen.slots, seen.parallelism, signals.deployment_version) == (4, 4, 2)
@@ -124,7 +124,7 @@ def test_collect_rates_reach_over_a_restart(tmp_path: Path) -> None:
     assert new_observations(signals) == ()
 
     add(lake, app.run(40, 600))
-    drained = look(lake, Cursor(signals.telemetry_version, signals.until))
+    drained = collect_from(lake, Cursor(signals.telemetry_version, signals.until))
     assert not drained.settling
     assert of(drained).restart_lag_rows == pytest.approx(0, abs=300)
     capacity = of(drained).capacity
@@ -140,7 +140,7 @@ def test_collect_does_not_blame_a_restart_for_later_backlog(tmp_path: Path) -> N
     rows += app.run(40, 5000)
     lake = lake_of(tmp_path, rows)
     ReconfigurationStore(lake).record(reconfiguration(START, START + timedelta(seconds=70), 2, 1))
-    seen = of(look(lake))
+    seen = of(collect_from(lake))
     assert (seen.backlog_rows or 0) > 10_000
     assert seen.restart_lag_rows == pytest.approx(0, abs=300)
 
@@ -150,15 +150,15 @@ def test_collect_is_settling_while_a_reconfiguration_is_open(tmp_path: Path) -> 
     lake = lake_of(tmp_path, rows)
     opened = rows[-1].time - timedelta(seconds=100)
     ReconfigurationStore(lake).record(reconfiguration(opened, None, 2, 2))
-    assert look(lake, now=rows[-1].time).settling
-    late = look(lake, now=rows[-1].time + timedelta(seconds=200))
+    assert collect_from(lake, now=rows[-1].time).settling
+    late = collect_from(lake, now=rows[-1].time + timedelta(seconds=200))
     assert late.deployment_version == 1
 
 
 def test_collect_counts_a_doubled_batch_once(tmp_path: Path) -> None:
     rows = App().run(120, 900)
     twice = [replace(b, generation=2, time=b.time + timedelta(milliseconds=300)) for b in rows[-5:]]
-    plain, doubled = look(lake_of(tmp_path / "a", rows)), look(lake_of(tmp_path / "b", [*rows, *twice]))
+    plain, doubled = collect_from(lake_of(tmp_path / "a", rows)), collect_from(lake_of(tmp_path / "b", [*rows, *twice]))
     assert of(doubled).batches == of(plain).batches
     assert of(doubled).arrival_rows_per_s == pytest.approx(900, rel=0.05)
 
@@ -168,7 +168,7 @@ def test_collect_when_idle_markers_come_then_arrival_is_known_to_be_zero(tmp_pat
     rows = app.run(100, lambda t: 500 + 10 * t)
     app.arrive(2, 0)
     rows += [app.batch(0), app.batch(0)]
-    signals = look(lake_of(tmp_path, [*rows, *app.idle(100)]))
+    signals = collect_from(lake_of(tmp_path, [*rows, *app.idle(100)]))
     seen = of(signals)
     assert seen.arrival_rows_per_s == 0.0
     assert (seen.backlog_rows, seen.backlog_growth_rows_per_s, seen.batches) == (0, 0.0, 0)
@@ -180,29 +180,29 @@ def test_collect_when_idle_markers_come_then_arrival_is_known_to_be_zero(tmp_pat
 
 def test_collect_when_no_marker_comes_then_nothing_new_is_claimed(tmp_path: Path) -> None:
     lake = lake_of(tmp_path, App().run(60, 900))
-    first = look(lake)
+    first = collect_from(lake)
     with pytest.raises(NotReady):
-        look(lake, Cursor(first.telemetry_version, first.until))
+        collect_from(lake, Cursor(first.telemetry_version, first.until))
 
 
 def test_collect_finds_nothing_new_in_anothers_commit(tmp_path: Path) -> None:
     rows = App().run(60, 900)
     lake = lake_of(tmp_path, rows)
-    first = look(lake)
+    first = collect_from(lake)
     add(lake, [replace(rows[-1], pipeline="orders", app="orders", time=rows[-1].time + timedelta(seconds=30))])
     with pytest.raises(NotReady):
-        look(lake, Cursor(first.telemetry_version, first.until))
+        collect_from(lake, Cursor(first.telemetry_version, first.until))
 
 
 @pytest.mark.parametrize("launched", [True, False])
 def test_collect_when_there_is_no_telemetry_or_no_launch_then_not_ready(tmp_path: Path, launched: bool) -> None:
     rows = [] if launched else App().run(30, 900)
     with pytest.raises(NotReady):
-        look(lake_of(tmp_path, rows, launched))
+        collect_from(lake_of(tmp_path, rows, launched))
 
 
 def test_collect_when_a_batch_has_one_file_then_source_splits(tmp_path: Path) -> None:
-    seen = of(look(lake_of(tmp_path, App(slots=4, tasks=1).run(120, lambda t: 300 + 5 * t))))
+    seen = of(collect_from(lake_of(tmp_path, App(slots=4, tasks=1).run(120, lambda t: 300 + 5 * t))))
     assert (seen.slots, seen.parallelism, seen.source_splits) == (4, 1, True)
     assert seen.capacity is not None and seen.capacity.parallelism == 1
 
@@ -211,10 +211,10 @@ def test_collect_rates_stay_right_where_the_clock_goes_back(tmp_path: Path) -> N
     app = App()
     early = app.run(60, 900)
     lake = lake_of(tmp_path, early)
-    first = look(lake)
+    first = collect_from(lake)
     app.clock -= timedelta(seconds=45)
     add(lake, app.run(30, 900))
-    second = look(lake, Cursor(first.telemetry_version, first.until))
+    second = collect_from(lake, Cursor(first.telemetry_version, first.until))
     assert second.until < first.until
     assert of(second).arrival_rows_per_s == pytest.approx(900, rel=0.1)
     assert (of(second).busy_ratio or 0) <= 1.0
@@ -223,7 +223,7 @@ def test_collect_rates_stay_right_where_the_clock_goes_back(tmp_path: Path) -> N
 def test_collect_when_columns_are_null_then_figures_are_missing_not_zero(tmp_path: Path) -> None:
     nothing = {"backlog_rows": None, "source_end": None, "operators": (), "host_cpu_other": None}
     rows = [replace(b, **nothing) for b in App().run(60, 900)]  # type: ignore[arg-type]
-    seen = of(look(lake_of(tmp_path, rows)))
+    seen = of(collect_from(lake_of(tmp_path, rows)))
     assert (seen.arrival_rows_per_s, seen.backlog_rows, seen.backlog_growth_rows_per_s) == (None, None, None)
     assert (seen.parallelism, seen.slot_busy_ratio, seen.backpressured_ratio, seen.capacity) == (None,) * 4
     assert seen.operators == ()
@@ -232,31 +232,31 @@ def test_collect_when_columns_are_null_then_figures_are_missing_not_zero(tmp_pat
 
 def test_collect_knows_a_full_batch_where_they_are_limited(tmp_path: Path) -> None:
     limited = App(cap=700).run(120, 900)
-    assert of(look(lake_of(tmp_path / "limited", limited))).batch_rows_limit == 700
+    assert of(collect_from(lake_of(tmp_path / "limited", limited))).batch_rows_limit == 700
     free = App(rows_per_s=1000).run(120, 1200)  # cannot keep up either, but always takes all that waits
-    assert of(look(lake_of(tmp_path / "free", free))).batch_rows_limit is None
+    assert of(collect_from(lake_of(tmp_path / "free", free))).batch_rows_limit is None
 
 
 def test_collect_leaves_out_rows_that_lack_required_values(tmp_path: Path) -> None:
     rows = App().run(60, 900)
     lake = lake_of(tmp_path, rows)
-    clean = of(look(lake, now=rows[-1].time))
+    clean = of(collect_from(lake, now=rows[-1].time))
     bad = replace(rows[-2], batch_id=999, rows_in=None)  # type: ignore[arg-type]
     add(lake, [bad, replace(rows[-2], batch_id=998, slots=None)])  # type: ignore[arg-type]
-    assert of(look(lake, now=rows[-1].time)) == clean
+    assert of(collect_from(lake, now=rows[-1].time)) == clean
 
 
 def test_collect_when_a_row_is_of_the_future_then_it_does_not_count(tmp_path: Path) -> None:
     rows = App().run(60, 900)
     lake = lake_of(tmp_path, rows)
-    clean = look(lake, now=rows[-1].time)
+    clean = collect_from(lake, now=rows[-1].time)
     add(lake, [replace(rows[-1], batch_id=999, time=rows[-1].time + timedelta(hours=1))])
-    assert look(lake, now=rows[-1].time).until == clean.until
+    assert collect_from(lake, now=rows[-1].time).until == clean.until
 
 
 def test_collect_when_the_loop_was_paused_then_the_period_is_bounded(tmp_path: Path) -> None:
     rows = App().run(600, lambda t: 200 if t < 500 else 1500)
-    signals = look(lake_of(tmp_path, rows), Cursor(0, START), now=rows[-1].time)
+    signals = collect_from(lake_of(tmp_path, rows), Cursor(0, START), now=rows[-1].time)
     assert (signals.until - signals.since).total_seconds() == 60
     assert of(signals).arrival_rows_per_s == pytest.approx(1500, rel=0.01)
 
@@ -264,9 +264,9 @@ def test_collect_when_the_loop_was_paused_then_the_period_is_bounded(tmp_path: P
 def test_collect_when_looked_at_again_soon_then_the_period_is_a_whole_one(tmp_path: Path) -> None:
     app = App()
     lake = lake_of(tmp_path, app.run(100, 900))
-    first = look(lake)
+    first = collect_from(lake)
     add(lake, [app.batch(900)])
-    second = look(lake, Cursor(first.telemetry_version, first.until))
+    second = collect_from(lake, Cursor(first.telemetry_version, first.until))
     assert (second.until - second.since).total_seconds() == 20
 
 
@@ -274,13 +274,13 @@ def test_collect_when_two_queries_run_then_the_busier_one_is_reported(tmp_path: 
     heavy, light = App().run(100, 900), App(fixed_s=0.1, rows_per_s=50_000).run(100, 100)
     for b in light:
         heavy.append(replace(b, query="side"))
-    seen = of(look(lake_of(tmp_path, heavy)))
+    seen = of(collect_from(lake_of(tmp_path, heavy)))
     assert seen.arrival_rows_per_s == pytest.approx(900, rel=0.02)
 
 
 def test_new_observations_when_measured_then_one_point_at_the_p_that_ran(tmp_path: Path) -> None:
     lake = lake_of(tmp_path, App(slots=8, tasks=2).run(150, lambda t: 300 + 4 * t))
-    signals = look(lake)
+    signals = collect_from(lake)
     (point,) = new_observations(signals)
     capacity = of(signals).capacity
     assert capacity is not None
@@ -289,7 +289,7 @@ def test_new_observations_when_measured_then_one_point_at_the_p_that_ran(tmp_pat
     store = ObservationStore(lake)
     store.add("delays", [point], "look", signals.telemetry_version)
     store.add("delays", [point], "look", signals.telemetry_version)
-    assert look(lake).observations == (point,)
+    assert collect_from(lake).observations == (point,)
 
 
 def test_collect_when_history_is_old_then_only_the_last_half_hour_is_read(tmp_path: Path) -> None:
@@ -298,7 +298,7 @@ def test_collect_when_history_is_old_then_only_the_last_half_hour_is_read(tmp_pa
     app.clock += timedelta(hours=2)
     app.rows_per_s = 2000
     new = app.run(100, lambda t: 300 + (t - 7200) * 5)
-    capacity = of(look(lake_of(tmp_path, [*old, *new]), now=new[-1].time)).capacity
+    capacity = of(collect_from(lake_of(tmp_path, [*old, *new]), now=new[-1].time)).capacity
     assert capacity is not None
     assert capacity.rows_per_s == pytest.approx(2000, rel=0.05)
     assert capacity.batches < len(new)
@@ -307,7 +307,7 @@ def test_collect_when_history_is_old_then_only_the_last_half_hour_is_read(tmp_pa
 def test_collect_takes_one_full_batch_for_no_limit(tmp_path: Path) -> None:
     first, *others = App(rows_per_s=3000).run(60, 900)
     waited = replace(others[0], backlog_rows=10 * others[0].rows_in)
-    assert of(look(lake_of(tmp_path, [first, waited, *others[1:]]))).batch_rows_limit is None
+    assert of(collect_from(lake_of(tmp_path, [first, waited, *others[1:]]))).batch_rows_limit is None
 
 
 def test_collect_brings_the_signals_of_a_join(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""A join's workers, block size and shed ratio: changed by looks, obeyed without a restart, kept and rolled back."""
+"""A join's workers, block size and shed ratio: changed without a restart, kept and rolled back."""
 
 from __future__ import annotations
 
@@ -121,7 +121,7 @@ def test_arbitration_of_a_join_checks_owner_level_and_existence() -> None:
     _, other = arbitrate(replace(proposal, optimizer="flow"), CURRENT, OWNERS, 1)
     assert [a.why for a in other] == [f"{field} belongs to esj" for field in JOIN_FIELDS]
     _, stale = arbitrate(Proposal("esj", (Change(NAME, SHED_RATIO, 0.1, 0.0),), "r", "s"), CURRENT, OWNERS, 1)
-    assert stale[0].why == "it counted on 0.1, and 0.2 is set"
+    assert stale[0].why == "it expected 0.1, but 0.2 is set"
 
 
 def test_message_shows_a_joins_settings_together() -> None:
@@ -182,7 +182,7 @@ def test_overloaded_join_changes_each_time_without_restarts(tmp_path: Path) -> N
     assert latest(w.lake).apps == DeploymentStore(w.lake).get(NAME, 1).apps  # type: ignore[union-attr]
 
 
-def test_look_when_slots_must_wait_then_the_join_is_changed_all_the_same(tmp_path: Path) -> None:
+def test_evaluation_when_slots_must_wait_then_the_join_is_changed_all_the_same(tmp_path: Path) -> None:
     tuner = Scripted("flow", {SLOTS: 4}, {SLOTS: 4})
     w = running(tmp_path, {SHED_RATIO: 0.3}, tuner=tuner, guards={"cool_down_s": 600})
     ReconfigurationStore(w.lake).record(replace(restarted(1), started=w.clock.now, ended=w.clock.now))
@@ -197,7 +197,7 @@ def test_look_when_slots_must_wait_then_the_join_is_changed_all_the_same(tmp_pat
     assert (held.action, held.reason_code) == (Action.VETO, "cool_down")
 
 
-def test_look_when_the_join_is_out_of_bounds_then_nothing_is_changed(tmp_path: Path) -> None:
+def test_evaluation_when_the_join_is_out_of_bounds_then_nothing_is_changed(tmp_path: Path) -> None:
     w = running(tmp_path, {JOIN_WORKERS: 7}, tuner=Scripted("flow", {SLOTS: 4}))
     decision = evaluate(w, 31)
     assert (decision.action, decision.reason_code) == (Action.VETO, "bounds")
@@ -265,7 +265,7 @@ class LiveApp(App):
 def test_replay_follows_a_join_that_changes_each_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     run = launched(tmp_path, Steady(), spec_of(join=JOIN))
     run.app = LiveApp(run.spec, run.lake, run.clock, DAY)
-    ratios = [{SHED_RATIO: 0.1 + 0.1 * (look % 2)} for look in range(len(DAY))]
+    ratios = [{SHED_RATIO: 0.1 + 0.1 * (evaluation % 2)} for evaluation in range(len(DAY))]
     run.loop.plant, run.loop.optimizers = run.app, {"steady": Steady(), "esj": Scripted("esj", *ratios)}
     recorded = run.day()
     assert latest(run.lake).version == len(DAY) + 1 and any(len(d.proposals[1].changes) for d in recorded)
@@ -275,6 +275,6 @@ def test_replay_follows_a_join_that_changes_each_time(tmp_path: Path, monkeypatc
 
     same = replayed(Steady())
     assert (same.agreed, same.modelled) == (len(DAY), 0)
-    assert {k.replayed.reason_code for k in same.looks} == {d.proposals[1].reason_code for d in recorded}
-    slow = replayed(Steady(patience=2)).looks
+    assert {k.replayed.reason_code for k in same.evaluations} == {d.proposals[1].reason_code for d in recorded}
+    slow = replayed(Steady(patience=2)).evaluations
     assert any(before.modelled and not after.modelled for before, after in pairwise(slow)), "it comes back to it"

@@ -65,7 +65,7 @@ def test_evaluation_records_a_hold_with_its_reason(w: World) -> None:
     assert w.loop.apply(decision.decision_id) == () and w.plant.applied == []
 
 
-def test_look_when_nothing_is_new_then_is_quiet_and_records_nothing(w: World) -> None:
+def test_evaluation_when_nothing_is_new_then_is_quiet_and_records_nothing(w: World) -> None:
     evaluate(w)
     with pytest.raises(NotReady):
         w.loop.observe()
@@ -218,7 +218,7 @@ def test_apply_retried_after_expiry_reaches_the_plant(
     assert DecisionStore(w.lake).get(veto_id(asked)) is None
 
 
-def test_look_when_bad_rows_come_between_gate_and_collection_then_holds(
+def test_evaluation_when_bad_rows_come_between_gate_and_collection_then_holds(
     w: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     collect = w.plant.observe
@@ -285,7 +285,7 @@ def test_forced_slots_when_they_are_there_already_then_hold(w: World) -> None:
     assert decision.action is Action.HOLD and "2 slots already" in decision.sentence
 
 
-def test_look_when_the_pipeline_was_never_launched_then_holds_and_says_so(tmp_path: Path) -> None:
+def test_evaluation_when_the_pipeline_was_never_launched_then_holds_and_says_so(tmp_path: Path) -> None:
     decision = evaluate(world(tmp_path))
     assert (decision.action, decision.reason_code) == (Action.HOLD, "not_launched")
     assert "launch_delays" in decision.sentence
@@ -326,7 +326,7 @@ def test_evaluation_holds_on_an_error_of_its_optimizer(w: World) -> None:
         w.loop.observe()
 
 
-def test_look_when_reading_telemetry_throws_then_holds_with_the_error(
+def test_evaluation_when_reading_telemetry_throws_then_holds_with_the_error(
     w: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def observe(since: object) -> Signals:
@@ -338,7 +338,7 @@ def test_look_when_reading_telemetry_throws_then_holds_with_the_error(
     assert "rows_in is None" in decision.sentence
 
 
-def test_look_when_another_owns_the_slots_then_gives_advice(tmp_path: Path) -> None:
+def test_evaluation_when_another_owns_the_slots_then_gives_advice(tmp_path: Path) -> None:
     w = world(tmp_path, owners={"slots": "ds2"})
     w.run()
     decision = evaluate(w)
@@ -369,7 +369,9 @@ def test_evaluation_backs_off_from_a_content_that_failed(w: World) -> None:
     assert evaluate(w).action is Action.APPLY
 
 
-def test_look_when_the_telemetry_is_of_an_older_version_then_holds(w: World, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_evaluation_when_the_telemetry_is_of_an_older_version_then_holds(
+    w: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
     seen = w.loop.observe()
     current = DeploymentStore(w.lake).latest(NAME)
     assert current is not None
@@ -388,7 +390,7 @@ def test_scaling_when_it_brought_nothing_then_the_next_step_up_is_vetoed(w: Worl
     w.report(31, 89)
     decision = evaluate(w)
     assert (decision.action, decision.reason_code) == (Action.VETO, "ineffective_scaling")
-    assert "was to bring 480 rows/s more and brought 1" in decision.sentence
+    assert "was expected to add 480 rows/s and added 1" in decision.sentence
 
 
 def test_decisions_when_listed_then_their_ids_sort_by_time(w: World) -> None:

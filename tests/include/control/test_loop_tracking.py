@@ -29,7 +29,7 @@ def test_change_and_its_run_name_each_other(
     ReconfigurationStore(w.lake).record(change)
     w.clock.wait(60)
     w.report(31, 89)
-    w.loop.observe()  # the next look checks what the change achieved
+    w.loop.observe()  # the next evaluation checks what the change achieved
     verified = ReconfigurationStore(w.lake).recent(NAME, 1)[0]
     assert verified.achieved == {"processing_ability_rows_per_s": 960.0}
     metrics = MlflowClient(uri).get_run(stored.mlflow_run_id).data.metrics

@@ -21,16 +21,16 @@ NOON = datetime(2013, 1, 1, 12, tzinfo=UTC)
 APP = AppSignals("a", 4, 4, False, 210.0, 210.0, 0, 0.0, 10, 9, 1.0, 0.0, 0.5, Capacity(4, 1.0, 300.0, 9.0, 9))
 
 
-def look(number: int, p: int = 4, **changes: object) -> Signals:
+def signals_at(number: int, p: int = 4, **changes: object) -> Signals:
     capacity = Capacity(p, 1.0, 100.0 * p + number, 9.0, 9)
     app = replace(APP, slots=p, parallelism=p, capacity=capacity, **changes)  # type: ignore[arg-type]
     now = NOON + timedelta(minutes=number)
     return Signals("a", now - timedelta(minutes=1), now, number, 1, 0, (app,))
 
 
-def test_observation_when_a_look_measured_anew_then_is_its_capacity() -> None:
-    assert new_observations(look(7)) == (Observation("a", 4, 407.0, 9.0, 9, NOON + timedelta(minutes=7)),)
-    for nothing in (look(1, healthy_batches=0), replace(look(1), settling=True)):
+def test_observation_when_an_evaluation_measured_anew_then_is_its_capacity() -> None:
+    assert new_observations(signals_at(7)) == (Observation("a", 4, 407.0, 9.0, 9, NOON + timedelta(minutes=7)),)
+    for nothing in (signals_at(1, healthy_batches=0), replace(signals_at(1), settling=True)):
         assert new_observations(nothing) == ()
 
 
@@ -39,17 +39,17 @@ def test_observation_when_a_look_measured_anew_then_is_its_capacity() -> None:
 def test_remembered_keeps_the_newest_points_of_each_level(levels: list[int], kept: int) -> None:
     known: tuple[Observation, ...] = ()
     for number, p in enumerate(levels):
-        known = remembered(known, look(number, p), kept)
-    every = [o for number, p in enumerate(levels) for o in new_observations(look(number, p))]
+        known = remembered(known, signals_at(number, p), kept)
+    every = [o for number, p in enumerate(levels) for o in new_observations(signals_at(number, p))]
     wanted = [o for o in every if o in [x for x in every if x.parallelism == o.parallelism][-kept:]]
     assert list(known) == wanted
 
 
-@pytest.mark.parametrize("looks", [KEEP_PER_LEVEL + 3])
-def test_remembered_when_compared_with_the_store_then_is_the_same(tmp_path: Path, looks: int) -> None:
+@pytest.mark.parametrize("evaluations", [KEEP_PER_LEVEL + 3])
+def test_remembered_when_compared_with_the_store_then_is_the_same(tmp_path: Path, evaluations: int) -> None:
     store, known = ObservationStore(Lake(tmp_path)), ()
-    for number in range(looks):
-        signals = look(number, 2 if number % 8 == 0 else 4)
+    for number in range(evaluations):
+        signals = signals_at(number, 2 if number % 8 == 0 else 4)
         store.add("a", new_observations(signals), "looks", number)
         known = remembered(known, signals)
     assert known == store.recent("a")
@@ -61,8 +61,8 @@ def test_known_observations_are_those_of_the_table(tmp_path: Path, monkeypatch: 
     assert known_observations(run.tables, NAME) == ()
     requests = [Request(), Request(), Request(dry_run=True), Request(forced_slots=3, requested_by="me"), Request()]
     for number in range(2 * len(DAY)):
-        run.look(requests[number % len(requests)])
-        if number % 7 == 0:  # one that measures nothing, and one that is no look
+        run.evaluate(requests[number % len(requests)])
+        if number % 7 == 0:  # one that measures nothing, and one that is no evaluation
             last = DecisionStore(run.lake).last(NAME)
             assert last is not None
             hold = replace(last, decision_id=f"hold-{number}", signals=None)

@@ -26,7 +26,7 @@ def asked(lake: Lake, action: Action = Action.AWAIT) -> Decision:
 
 
 @pytest.mark.parametrize(("by", "reason"), [("ada", "rejected"), (None, "expired")])
-def test_refuse_when_repeated_then_is_one_veto_that_is_no_look(lake: Lake, by: str | None, reason: str) -> None:
+def test_refuse_when_repeated_then_is_one_veto_that_is_no_evaluation(lake: Lake, by: str | None, reason: str) -> None:
     asked(lake)
     veto = refuse(ControlTables(lake), "tiny", ID, by, NOW + timedelta(minutes=5))
     assert (veto.action, veto.reason_code, veto.base_version) == (Action.VETO, reason, 3)

@@ -1,4 +1,4 @@
-"""A placement that is advised, through a whole look: decision, words, run in MLflow."""
+"""A placement that is advised, through a whole evaluation: decision, words, run in MLflow."""
 
 from __future__ import annotations
 

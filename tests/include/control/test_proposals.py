@@ -75,7 +75,7 @@ def test_arbitration_when_the_level_is_too_low_then_gives_advice() -> None:
 
 def test_arbitration_advises_where_the_value_before_is_stale() -> None:
     accepted, advice = arbitrate(proposal("flow", Change("a", "slots", 3, 4)), CURRENT, OWNERS, 0)
-    assert accepted == () and "counted on 3" in advice[0].why
+    assert accepted == () and "expected 3" in advice[0].why
 
 
 def test_arbitration_accepts_the_p_of_several_operators() -> None:
@@ -88,7 +88,7 @@ def test_arbitration_accepts_the_p_of_several_operators() -> None:
 
 def test_arbitration_advises_on_an_operator_without_p() -> None:
     _, (nobody,) = arbitrate(proposal("flow", Change("a", "parallelism", 2, 4, "rank")), CURRENT, OWNERS, 1)
-    assert nobody.why == "a has no operator rank with a p of its own"
+    assert nobody.why == "a has no operator rank with parallelism of its own"
     assert nobody.sentence.startswith("flow advises a: parallelism of rank 2 -> 4 (")
     unnamed, _ = arbitrate(proposal("flow", Change("a", "parallelism", 2, 4)), CURRENT, OWNERS, 1)
     of_an_app_as_a_whole, _ = arbitrate(proposal("flow", Change("b", "parallelism", 4, 5, "map")), CURRENT, OWNERS, 1)
@@ -97,7 +97,7 @@ def test_arbitration_advises_on_an_operator_without_p() -> None:
 
 def test_arbitration_advises_where_an_operators_p_is_stale() -> None:
     accepted, advice = arbitrate(proposal("flow", Change("a", "parallelism", 1, 4, "map")), CURRENT, OWNERS, 1)
-    assert accepted == () and "counted on 1, and 2 is set" in advice[0].why
+    assert accepted == () and "expected 1, but 2 is set" in advice[0].why
 
 
 @given(st.permutations(["flow", "esj", "albic", "drfm"]))

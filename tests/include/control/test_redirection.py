@@ -1,4 +1,4 @@
-"""Streams that a look's Decision redirects between a feed's ingest tables: changes, versions, and a feed that obeys."""
+"""Streams that a Decision redirects between a feed's ingest tables: changes, versions, and a feed that obeys."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ def evaluate(w: World, batches: Iterator[int], more: int = 19) -> Decision:
     return decision
 
 
-def look_at(w: World, batches: Iterator[int], first: int, rows: Mapping[str, int]) -> Decision:
+def evaluate_after(w: World, batches: Iterator[int], first: int, rows: Mapping[str, int]) -> Decision:
     """The look after three periods of these rows each."""
     report(w.lake, first, *[rows] * 3)
     w.clock.wait(60)
@@ -98,11 +98,11 @@ def look_at(w: World, batches: Iterator[int], first: int, rows: Mapping[str, int
 
 def test_streams_of_a_full_table_are_redirected(tmp_path: Path, batches: Iterator[int]) -> None:
     w = feeding(tmp_path)
-    first = look_at(w, batches, 0, {"a": 500, "b": 300})
+    first = evaluate_after(w, batches, 0, {"a": 500, "b": 300})
     assert (first.action, first.reason_code) == (Action.APPLY, "streams_to_admit")
     assert first.sentence.startswith("delays: 2 streams to other ingest tables: admit 2 streams on 1 ingest node")
     assert dict(latest(w.lake).ingest) == {"a": 0, "b": 0}
-    second = look_at(w, batches, 3, {"a": 900, "b": 800})
+    second = evaluate_after(w, batches, 3, {"a": 900, "b": 800})
     assert (second.action, second.reason_code) == (Action.APPLY, "streams_to_redirect"), second.sentence
     assert sorted(latest(w.lake).ingest.values()) == [0, 1]
     assert latest(w.lake).apps == DeploymentStore(w.lake).get(NAME, 1).apps  # type: ignore[union-attr]
@@ -111,8 +111,8 @@ def test_streams_of_a_full_table_are_redirected(tmp_path: Path, batches: Iterato
 
 def test_streams_that_stay_make_no_version_and_no_advice(tmp_path: Path, batches: Iterator[int]) -> None:
     w = feeding(tmp_path)
-    look_at(w, batches, 0, {"a": 500, "b": 300})
-    held = look_at(w, batches, 3, {"a": 500, "b": 300})
+    evaluate_after(w, batches, 0, {"a": 500, "b": 300})
+    held = evaluate_after(w, batches, 3, {"a": 500, "b": 300})
     assert (held.action, latest(w.lake).version) == (Action.HOLD, 2), "an app that did not change is measured already"
     assert "Streams stay: 2 on 1 ingest node" in held.sentence and "Advice" not in held.sentence
     assert not any(p.planned for p in held.proposals), "nothing for MLflow"
@@ -120,10 +120,10 @@ def test_streams_that_stay_make_no_version_and_no_advice(tmp_path: Path, batches
 
 def test_streams_start_from_what_a_person_rolled_back_to(tmp_path: Path, batches: Iterator[int]) -> None:
     w = feeding(tmp_path)
-    look_at(w, batches, 0, {"a": 500, "b": 300})
+    evaluate_after(w, batches, 0, {"a": 500, "b": 300})
     roll_back(w.tables, NAME, 1, "ann", w.clock.now, None)
     assert dict(latest(w.lake).ingest) == {}
-    again = look_at(w, batches, 3, {"a": 500, "b": 300})
+    again = evaluate_after(w, batches, 3, {"a": 500, "b": 300})
     assert again.reason_code == "streams_to_admit"
     assert dict(latest(w.lake).ingest) == {"a": 0, "b": 0}
 

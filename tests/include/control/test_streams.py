@@ -122,7 +122,7 @@ def test_streams_when_nothing_was_profiled_since_then_are_none(tmp_path: Path) -
     assert read(lake) is None, "what was taken in does not come again"
 
 
-def test_streams_when_a_look_in_between_failed_then_nothing_is_lost(tmp_path: Path) -> None:
+def test_streams_when_an_evaluation_in_between_failed_then_nothing_is_lost(tmp_path: Path) -> None:
     lake = Lake(tmp_path)
     profile(lake, {hour: {"a": hour + 1} for hour in range(3)})
     remember(lake, 1)

@@ -1,4 +1,4 @@
-"""Looks over files that cannot be read, tables made anew, and long pauses."""
+"""Evaluations of files that cannot be read, tables recreated, and long pauses."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def spoil(file: Path, how: str) -> None:
 
 
 @pytest.mark.parametrize("how", ["garbage", "missing"])
-def test_look_when_a_new_file_cannot_be_read_then_holds_once_and_names_it(w: World, how: str) -> None:
+def test_evaluation_when_a_new_file_cannot_be_read_then_holds_once_and_names_it(w: World, how: str) -> None:
     evaluate(w)
     file = report(w, 31, 50)
     spoil(file, how)
@@ -71,7 +71,7 @@ def test_evaluation_holds_once_on_a_broken_old_file(w: World) -> None:
     assert evaluate(w).reason_code == "fits"
 
 
-def test_look_when_a_file_is_not_needed_then_it_is_not_read(w: World) -> None:
+def test_evaluation_when_a_file_is_not_needed_then_it_is_not_read(w: World) -> None:
     old = list(w.lake.path(BATCHES).rglob("*.parquet"))
     w.clock.wait(7200)
     write(w.lake, *good_rows(31, 300, w.clock()))
@@ -86,7 +86,7 @@ def test_look_when_a_file_is_not_needed_then_it_is_not_read(w: World) -> None:
 
 
 @pytest.mark.parametrize("table", ["control/decisions", "control/memory", "control/observations"])
-def test_look_when_control_files_of_the_past_break_then_goes_on(w: World, table: str) -> None:
+def test_evaluation_when_control_files_of_the_past_break_then_goes_on(w: World, table: str) -> None:
     first, last = 31, 50
     for _ in range(3):
         evaluate(w)
@@ -101,7 +101,7 @@ def test_look_when_control_files_of_the_past_break_then_goes_on(w: World, table:
     assert MemoryStore(w.lake).latest(NAME, "flow") == {"looks": 4}
 
 
-def test_look_when_the_memory_cannot_be_read_then_the_hold_says_so(w: World) -> None:
+def test_evaluation_when_the_memory_cannot_be_read_then_the_hold_says_so(w: World) -> None:
     evaluate(w)
     seen_by = w.lake.path("control/memory") / "_delta_log" / "00000000000000000001.json"
     report(w, 31, 50)
@@ -120,11 +120,11 @@ def test_evaluation_starts_over_on_a_new_telemetry_table(w: World) -> None:
     report(w, 0, 19)
     assert w.lake.version(BATCHES) < (before.cursor_version or 0)
     again = evaluate(w)
-    assert "made anew" in again.sentence and again.reason_code == "fits"
+    assert "recreated" in again.sentence and again.reason_code == "fits"
     assert again.cursor_version == w.lake.version(BATCHES) and again.cursor_table != before.cursor_table
     report(w, 20, 39)
     later = evaluate(w)
-    assert later.reason_code == "fits" and "made anew" not in later.sentence
+    assert later.reason_code == "fits" and "recreated" not in later.sentence
 
 
 def test_evaluation_knows_a_new_table_by_its_id(w: World) -> None:
@@ -132,7 +132,7 @@ def test_evaluation_knows_a_new_table_by_its_id(w: World) -> None:
     shutil.rmtree(w.lake.path(BATCHES))
     for first in range(0, 100, 20):
         report(w, first, first + 19)
-    assert "made anew" in evaluate(w).sentence
+    assert "recreated" in evaluate(w).sentence
 
 
 @pytest.mark.parametrize("ahead", [True, False])
@@ -142,7 +142,7 @@ def test_evaluation_trusts_a_cursor_without_table_if_not_ahead(w: World, ahead: 
         Decision("d", NAME, w.clock(), Action.HOLD, "fits", "", cursor_version=version, cursor_until=w.clock())
     )
     report(w, 31, 50)
-    assert ("made anew" in evaluate(w).sentence) is ahead
+    assert ("recreated" in evaluate(w).sentence) is ahead
 
 
 def test_observations_when_the_table_is_made_anew_then_are_stored_again(w: World) -> None:

@@ -133,7 +133,7 @@ class PassingGate:
 
 
 class Proportional:
-    """Wants just enough slots for the arrival, and counts its looks."""
+    """Wants just enough slots for the arrival, and counts its evaluations."""
 
     def __init__(self, name: str) -> None:
         self.name = name

@@ -183,7 +183,7 @@ def test_failed_successor_brings_the_last_ready_content_back(plant: DoublesPlant
     words = {
         "import-error": "ModuleNotFoundError",
         "stillborn": "OutOfMemoryError",
-        "mute": "nothing went on for 2 s",
+        "mute": "no progress for 2 s",
     }
     assert words[behaviour] in changes[0].error
     latest = plant.deployments.latest(NAME)

@@ -93,7 +93,7 @@ def test_driver_that_hangs_is_killed_and_started_again(plant: DoublesPlant) -> N
     plant.spec = plant.spec.model_copy(update={"hang_deadline_s": 2.0})
     plant.until(lambda: driver.still_s(plant.reconciler().status()[0]) > 2)
     hung, healed = plant.reconciler().reconcile()
-    assert (hung.outcome, hung.generation) == (Outcome.FAILED, 1) and "hung: nothing went on for" in hung.error
+    assert (hung.outcome, hung.generation) == (Outcome.FAILED, 1) and "hung: no progress for" in hung.error
     assert (healed.outcome, healed.generation, healed.to_version) == (Outcome.READY, 2, 1)
     assert plant.versions() == [(2, 1)] and not driver.alive()
     committed = plant.committed()

@@ -126,7 +126,7 @@ def test_results_after_kills_all_around_are_those_of_a_batch(plant: Plant) -> No
     assert change.downtime_s is not None and change.downtime_s > 0
     assert [d.arguments.version for d in plant.live()] == [2]
 
-    # the driver's Python is killed, its JVM has not noticed yet: a look starts exactly one again
+    # the driver's Python is killed, its JVM has not noticed yet: an evaluation starts exactly one again
     python = python_driver(plant.reconciler().status()[0])
     assert python is not None and python.signal(signal.SIGKILL)
     until(lambda: not python.alive(), "its Python is dead")
@@ -134,7 +134,7 @@ def test_results_after_kills_all_around_are_those_of_a_batch(plant: Plant) -> No
     assert (healed.outcome, healed.to_version) == (Outcome.READY, 2), plant.logs()
     assert len(plant.live()) == 1
 
-    # the reconciler is killed in the middle of a hand-over: the next one mends what it left
+    # the reconciler is killed in the middle of a hand-over: the next one repairs what it left
     owner = "include.drivers.handover:HandOver"
     for slots, stage in enumerate([(owner, "await_gate", "before"), (owner, "end", "after")], start=3):
         version = plant.deploy(slots=slots).version

@@ -177,7 +177,7 @@ def test_load_when_an_operator_says_nothing_then_it_follows_the_one_above(folder
 def test_load_when_the_schedule_is_no_cron_expression_then_one_is_shown(folder: Path) -> None:
     profile = {"source": "x", "time_column": "t", "schedule": "61 * * * *"}
     problem = refused(written(folder, {**GOOD, "profile": profile}))
-    assert (problem.value, problem.remedy) == ("61 * * * *", "Mend `profile.schedule`.")
+    assert (problem.value, problem.remedy) == ("61 * * * *", "Fix `profile.schedule`.")
     assert "*/10 * * * *" in problem.allowed
 
 

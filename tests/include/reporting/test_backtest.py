@@ -58,10 +58,10 @@ def told(decisions: list[Decision]) -> list[tuple[str, str, str]]:
 
 
 def would(backtest: Backtest) -> list[tuple[str, str, str]]:
-    return [(k.replayed.action.value, k.replayed.reason_code, k.replayed.sentence) for k in backtest.looks]
+    return [(k.replayed.action.value, k.replayed.reason_code, k.replayed.sentence) for k in backtest.evaluations]
 
 
-def look_of(run: Run, time: datetime) -> Decision:
+def decision_at(run: Run, time: datetime) -> Decision:
     return next(d for d in DecisionStore(run.lake).recent(NAME) if d.time == time)
 
 
@@ -75,8 +75,8 @@ def day(tmp_path_factory: pytest.TempPathFactory) -> Run:
 
 def test_replay_of_the_same_tuner_repeats_every_decision(day: Run) -> None:
     made = replayed(day, Steady())
-    assert would(made) == told([look_of(day, k.time) for k in made.looks])
-    assert (len(made.looks), made.agreed, made.modelled) == (len(DAY), len(DAY), 0)
+    assert would(made) == told([decision_at(day, k.time) for k in made.evaluations])
+    assert (len(made.evaluations), made.agreed, made.modelled) == (len(DAY), len(DAY), 0)
     assert made.recorded == made.replayed
     assert made.recorded.reconfigurations >= 3 and made.downtime_s == 6.0
 
@@ -95,9 +95,9 @@ def test_replay_of_any_registered_tuner_repeats_the_live_loop(
 def test_replay_from_midway_has_the_memory_of_then(day: Run) -> None:
     begin = NOON + timedelta(seconds=6 * PERIOD_S)
     made = replayed(day, Steady(), since=begin)
-    assert made.looks[0].time == begin and len(made.looks) == len(DAY) - 5
-    assert "look 6," in made.looks[0].replayed.sentence
-    assert made.agreed == len(made.looks) and made.modelled == 0
+    assert made.evaluations[0].time == begin and len(made.evaluations) == len(DAY) - 5
+    assert "evaluation 6," in made.evaluations[0].replayed.sentence
+    assert made.agreed == len(made.evaluations) and made.modelled == 0
 
 
 def test_replay_when_run_then_writes_nothing(day: Run) -> None:
@@ -108,23 +108,23 @@ def test_replay_when_run_then_writes_nothing(day: Run) -> None:
 
 def test_replay_models_while_other_slots_run(day: Run) -> None:
     made = replayed(day, Fixed(2), "fixed")
-    slots = [k.recorded.slots for k in made.looks]
-    assert {k.replayed.slots for k in made.looks} == {2} and max(slots) > 2
-    first = next(i for i, k in enumerate(made.looks) if not k.agreed)
-    assert not any(k.modelled for k in made.looks[: first + 1]) and made.looks[first + 1].modelled
+    slots = [k.recorded.slots for k in made.evaluations]
+    assert {k.replayed.slots for k in made.evaluations} == {2} and max(slots) > 2
+    first = next(i for i, k in enumerate(made.evaluations) if not k.agreed)
+    assert not any(k.modelled for k in made.evaluations[: first + 1]) and made.evaluations[first + 1].modelled
     assert made.replayed.reconfigurations == 0 and made.replayed.peak_slots == 2
     assert made.replayed.core_s == pytest.approx(2 * PERIOD_S * len(DAY))
-    # two slots sustain 432 rows/s: nine looks of the day have more
+    # two slots sustain 432 rows/s: nine evaluations of the day have more
     assert made.replayed.under_provisioned == sum(rate > ability(2) for rate in DAY) > made.recorded.under_provisioned
-    assert made.looks[-4].replayed.backlog_rows > 100_000  # type: ignore[operator]
+    assert made.evaluations[-4].replayed.backlog_rows > 100_000  # type: ignore[operator]
 
 
 def test_replay_uses_what_was_measured_at_a_level(day: Run) -> None:
-    ran = {k.recorded.running for k in replayed(day, Steady()).looks}
+    ran = {k.recorded.running for k in replayed(day, Steady()).evaluations}
     level = max(ran)
     made = replayed(day, Fixed(level), "fixed")
-    assert made.looks[3].modelled
-    assert made.looks[3].replayed.ability_rows_per_s == pytest.approx(ability(level))
+    assert made.evaluations[3].modelled
+    assert made.evaluations[3].replayed.ability_rows_per_s == pytest.approx(ability(level))
 
 
 def test_replay_when_a_tuner_is_slower_then_more_looks_have_too_few_slots(day: Run) -> None:
@@ -135,19 +135,19 @@ def test_replay_when_a_tuner_is_slower_then_more_looks_have_too_few_slots(day: R
 
 def test_replay_rejoins_the_recording_on_the_same_slots(day: Run) -> None:
     made = replayed(day, Steady("slow", patience=2), "slow")
-    back = [i for i, k in enumerate(made.looks) if i and made.looks[i - 1].modelled and not k.modelled]
+    back = [i for i, k in enumerate(made.evaluations) if i and made.evaluations[i - 1].modelled and not k.modelled]
     assert back
     for i in back:
-        look = made.looks[i]
-        assert look.replayed.running == look.recorded.running
-        assert look.replayed.backlog_rows == look.recorded.backlog_rows
+        evaluation = made.evaluations[i]
+        assert evaluation.replayed.running == evaluation.recorded.running
+        assert evaluation.replayed.backlog_rows == evaluation.recorded.backlog_rows
 
 
 def test_replay_is_vetoed_by_the_same_guard(day: Run) -> None:
     strict = day.spec.model_copy(update={"guards": day.spec.guards.model_copy(update={"cool_down_s": 10_000.0})})
     made = replayed(replace(day, loop=replace(day.loop, spec=strict)), Steady("slow", 2), "slow")
     assert made.replayed.reconfigurations == 1
-    vetoed = [k for k in made.looks if k.replayed.action is Action.VETO]
+    vetoed = [k for k in made.evaluations if k.replayed.action is Action.VETO]
     assert vetoed and {k.replayed.reason_code for k in vetoed} == {"cool_down"}
     assert "the cool-down is 10000 s" in vetoed[0].replayed.sentence
 
@@ -157,16 +157,18 @@ def test_replay_judges_the_quota_as_of_then(tmp_path: Path, monkeypatch: pytest.
     run = launched(tmp_path, Steady(), spec, DAY[:4])
     other = spec_of().model_copy(update={"name": "other"})
     made = run.day()
-    launch(other, run.tables, slots=8)  # long after the recorded looks
+    launch(other, run.tables, slots=8)  # long after the recorded evaluations
     again = replayed(run, Steady())
     assert would(again) == told(made)
-    assert not [k for k in again.looks if k.replayed.action is Action.VETO]
+    assert not [k for k in again.evaluations if k.replayed.action is Action.VETO]
 
 
 def test_replay_of_a_broken_tuner_holds_each_time(day: Run) -> None:
     made = replayed(day, Broken(), "broken")
-    assert {(k.replayed.action, k.replayed.reason_code) for k in made.looks} == {(Action.HOLD, "optimizer_failed")}
-    assert "ZeroDivisionError: no rows" in made.looks[0].replayed.sentence
+    assert {(k.replayed.action, k.replayed.reason_code) for k in made.evaluations} == {
+        (Action.HOLD, "optimizer_failed")
+    }
+    assert "ZeroDivisionError: no rows" in made.evaluations[0].replayed.sentence
 
 
 def test_replay_fails_again_where_a_version_failed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -189,23 +191,23 @@ def test_replay_when_looks_were_dry_runs_then_they_are_left_out(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run = launched(tmp_path, Steady(), arrivals=DAY[:4])
-    run.look()
-    run.look(Request(dry_run=True))
-    recorded = [run.look(), run.look()]
+    run.evaluate()
+    run.evaluate(Request(dry_run=True))
+    recorded = [run.evaluate(), run.evaluate()]
     made = replayed(run, Steady())
-    assert len(made.looks) == 3
+    assert len(made.evaluations) == 3
     assert would(made)[1:] == told(recorded)
 
 
 def test_replay_of_forced_slots_is_the_tuners_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     run = launched(tmp_path, Steady(), arrivals=[300] * 4)
-    run.look()
-    run.look(Request(forced_slots=6, requested_by="ada"))
-    run.look()
+    run.evaluate()
+    run.evaluate(Request(forced_slots=6, requested_by="ada"))
+    run.evaluate()
     made = replayed(run, Steady())
-    forced = made.looks[1]
+    forced = made.evaluations[1]
     assert (forced.recorded.decided, forced.replayed.decided, forced.agreed) == (6, 2, False)
-    assert made.looks[2].modelled and made.looks[2].replayed.running == 2
+    assert made.evaluations[2].modelled and made.evaluations[2].replayed.running == 2
 
 
 def test_replay_when_the_recording_only_advised_then_the_replay_acts(
@@ -225,7 +227,7 @@ def test_replay_when_slots_belong_to_a_person_then_the_tuner_only_advises(
     run = launched(tmp_path, Steady(), spec_of(owners={"slots": "person"}), DAY[:5])
     run.day()
     made = replayed(run, Fixed(5), "fixed")
-    assert {k.replayed.action for k in made.looks} == {Action.ADVISE}
+    assert {k.replayed.action for k in made.evaluations} == {Action.ADVISE}
     assert made.replayed.peak_slots == 2
 
 
@@ -258,7 +260,7 @@ def test_replay_when_nothing_was_recorded_then_says_what_is_allowed(tmp_path: Pa
 
 def test_replay_covers_the_last_day_by_default(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     run = launched(tmp_path, Steady(), arrivals=[300] * 4)
-    run.look()
+    run.evaluate()
     run.clock.wait(25 * 3600)
-    kept = [run.look(), run.look()]
-    assert [k.time for k in replayed(run, Steady()).looks] == [d.time for d in kept]
+    kept = [run.evaluate(), run.evaluate()]
+    assert [k.time for k in replayed(run, Steady()).evaluations] == [d.time for d in kept]

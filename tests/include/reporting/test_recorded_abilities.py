@@ -13,7 +13,7 @@ NOON = datetime(2013, 1, 1, 12, tzinfo=UTC)
 LEVELS = st.dictionaries(st.integers(1, 64), st.floats(1, 1e6), min_size=1, max_size=6)
 
 
-def look(p: int, rate: float | None, fixed_s: float = 1.0, ran: int | None = None, **more: object) -> Signals:
+def signals_of(p: int, rate: float | None, fixed_s: float = 1.0, ran: int | None = None, **more: object) -> Signals:
     capacity = None if rate is None else Capacity(ran or p, fixed_s, rate, 0.02 * rate, 9)
     app = AppSignals("a", p, ran or p, ran is not None, 100.0, 90.0, 5, 0.0, 9, 8, 0.9, 0.0, 0.5, capacity)
     changed = AppSignals(**{**{f: getattr(app, f) for f in app.__dataclass_fields__}, **more})  # type: ignore[arg-type]
@@ -21,20 +21,20 @@ def look(p: int, rate: float | None, fixed_s: float = 1.0, ran: int | None = Non
 
 
 def test_level_that_ran_has_its_mean_ability() -> None:
-    found = abilities("a", [look(2, 400.0, 1.0), look(2, 500.0, 2.0), look(4, 800.0)])
+    found = abilities("a", [signals_of(2, 400.0, 1.0), signals_of(2, 500.0, 2.0), signals_of(4, 800.0)])
     assert found.rate(2) == pytest.approx(450.0) and found.fixed(2) == pytest.approx(1.5)
     assert found.error_ratio == pytest.approx(0.02)
 
 
 def test_level_between_two_that_ran_is_interpolated_in_logs() -> None:
-    found = abilities("a", [look(2, 400.0), look(8, 1600.0)])
+    found = abilities("a", [signals_of(2, 400.0), signals_of(8, 1600.0)])
     assert found.rate(4) == pytest.approx(800.0)
-    bent = abilities("a", [look(1, 100.0), look(4, 200.0)])
+    bent = abilities("a", [signals_of(1, 100.0), signals_of(4, 200.0)])
     assert bent.rate(2) == pytest.approx((100.0 * 200.0) ** 0.5)
 
 
 def test_level_beyond_those_that_ran_follows_the_power_law() -> None:
-    found = abilities("a", [look(2, 400.0, 1.0), look(4, 800.0, 3.0)])
+    found = abilities("a", [signals_of(2, 400.0, 1.0), signals_of(4, 800.0, 3.0)])
     assert found.rate(8) == pytest.approx(800.0 * 2**EXPONENT)
     assert found.rate(1) == pytest.approx(400.0 * 0.5**EXPONENT)
     assert (found.fixed(1), found.fixed(16)) == (pytest.approx(1.0), pytest.approx(3.0))
@@ -62,7 +62,7 @@ def test_rate_when_asked_between_levels_then_lies_between_theirs(levels: dict[in
 def test_level_when_no_look_fitted_it_then_its_observations_count() -> None:
     old = Observation("a", 6, 1100.0, 5.0, 9, NOON)
     other = Observation("a/x", 7, 5.0, 5.0, 9, NOON)
-    seen = look(2, 400.0)
+    seen = signals_of(2, 400.0)
     found = abilities("a", [Signals(**{**seen.__dict__, "observations": (old, other)})])
     assert found.rate(6) == pytest.approx(1100.0)
     assert set(found.rates) == {2, 6}
@@ -70,24 +70,24 @@ def test_level_when_no_look_fitted_it_then_its_observations_count() -> None:
 
 @pytest.mark.parametrize("rate", [float("nan"), float("inf"), 0.0, -4.0])
 def test_level_with_an_impossible_figure_counts_as_unmeasured(rate: float) -> None:
-    assert abilities("a", [look(2, rate)]).rate(2) is None
-    assert abilities("a", [look(2, rate)]).capacity(2, 5) is None
+    assert abilities("a", [signals_of(2, rate)]).rate(2) is None
+    assert abilities("a", [signals_of(2, rate)]).capacity(2, 5) is None
 
 
 def test_ability_when_nothing_was_ever_fitted_then_is_unknown() -> None:
-    assert abilities("a", [look(2, None)]).rate(4) is None
+    assert abilities("a", [signals_of(2, None)]).rate(4) is None
     assert abilities("a", []).rate(4) is None
 
 
 def test_slots_when_the_source_gave_fewer_tasks_then_the_rest_stays_idle() -> None:
-    found = abilities("a", [look(8, 800.0, ran=5), look(2, 400.0)])
+    found = abilities("a", [signals_of(8, 800.0, ran=5), signals_of(2, 400.0)])
     assert [found.ran(slots) for slots in (1, 5, 9)] == [1, 5, 5]
 
 
 def test_sustained_rate_pays_the_fixed_cost_of_every_batch() -> None:
-    found = abilities("a", [look(2, 400.0, 1.0, batch_rows_limit=400)])
+    found = abilities("a", [signals_of(2, 400.0, 1.0, batch_rows_limit=400)])
     capacity = found.capacity(2, 5)
     assert capacity is not None
     # 400 rows take 1 s of fixed cost and 1 s of work
     assert found.sustained(capacity) == pytest.approx(200.0)
-    assert abilities("a", [look(2, 400.0)]).sustained(capacity) == pytest.approx(400.0)
+    assert abilities("a", [signals_of(2, 400.0)]).sustained(capacity) == pytest.approx(400.0)

@@ -22,7 +22,7 @@ def deployment(version: int, slots: int, author: str = "decision") -> Deployment
     return Deployment("a", version, True, {"a": app}, author)
 
 
-def look(number: int, slots: int, version: int = 1, backlog: int = 300, **more: object) -> Decision:
+def decision_at(number: int, slots: int, version: int = 1, backlog: int = 300, **more: object) -> Decision:
     now = NOON + timedelta(minutes=number)
     capacity = Capacity(slots, 0.5, 250.0 * slots, 5.0, 9)
     app = AppSignals("a", slots, slots, False, 300.0, 300.0, backlog, 0.0, 9, 8, 0.9, 0.0, 0.5, capacity)
@@ -32,19 +32,21 @@ def look(number: int, slots: int, version: int = 1, backlog: int = 300, **more: 
     return Decision(decision_id=f"d{number}", pipeline="a", time=now, reason_code="", sentence="", **plain)  # type: ignore[arg-type]
 
 
-def plant(*looks: Decision, deployments: Sequence[Deployment] = (deployment(1, 2), deployment(2, 4))) -> RecordedPlant:
-    return RecordedPlant(looks, {d.version: d for d in deployments}, ())
+def plant(
+    *evaluations: Decision, deployments: Sequence[Deployment] = (deployment(1, 2), deployment(2, 4))
+) -> RecordedPlant:
+    return RecordedPlant(evaluations, {d.version: d for d in deployments}, ())
 
 
 def test_plant_when_looked_at_then_is_one() -> None:
-    made: Plant = plant(look(1, 2))
+    made: Plant = plant(decision_at(1, 2))
     assert made.observe(Cursor()) is not None
 
 
 def test_evaluation_on_recorded_slots_is_untouched() -> None:
-    looks = [look(1, 2), look(2, 2), look(3, 2)]
-    made = plant(*looks)
-    for recorded in looks:
+    evaluations = [decision_at(1, 2), decision_at(2, 2), decision_at(3, 2)]
+    made = plant(*evaluations)
+    for recorded in evaluations:
         assert made.observe(Cursor()) is recorded.signals
         assert not made.modelled and made.deployment == deployment(1, 2) and made.recorded is recorded
     with pytest.raises(NotReady):
@@ -53,8 +55,8 @@ def test_evaluation_on_recorded_slots_is_untouched() -> None:
 
 def test_evaluation_after_the_same_decision_is_recorded() -> None:
     back = deployment(3, 2, "reconciler")  # version 2 failed
-    decided = look(1, 2, action=Action.APPLY, target=deployment(1, 4))
-    made = plant(decided, look(2, 2, 3), deployments=[deployment(1, 2), deployment(2, 4), back])
+    decided = decision_at(1, 2, action=Action.APPLY, target=deployment(1, 4))
+    made = plant(decided, decision_at(2, 2, 3), deployments=[deployment(1, 2), deployment(2, 4), back])
     made.observe(Cursor())
     made.apply(deployment(1, 2).with_changes(TO_FOUR))
     made.observe(Cursor())
@@ -62,21 +64,21 @@ def test_evaluation_after_the_same_decision_is_recorded() -> None:
 
 
 def test_evaluation_after_another_decision_is_modelled() -> None:
-    made = plant(look(1, 2), look(2, 2), look(3, 2))
+    made = plant(decision_at(1, 2), decision_at(2, 2), decision_at(3, 2))
     made.observe(Cursor())
     (restart,) = made.apply(deployment(1, 2).with_changes(TO_FOUR))
     assert (restart.from_version, restart.to_version, restart.decision_id) == (1, 3, "d1")
     second = made.observe(Cursor())
     assert made.modelled and second.apps[0].slots == 4
     assert second.deployment_version == made.deployment.version == 3
-    # the first look's one point, and the first look itself; not the second point that the recording knew by then
+    # the first evaluation's one point, and that evaluation itself; not the second point that the recording knew by then
     assert [o.parallelism for o in second.observations] == [2, 2]
     third = made.observe(Cursor())
     assert [o.parallelism for o in third.observations] == [2, 2, 4]
 
 
 def test_evaluation_after_a_change_not_followed_is_modelled() -> None:
-    made = plant(look(1, 2, action=Action.APPLY, target=deployment(1, 4)), look(2, 4, 2))
+    made = plant(decision_at(1, 2, action=Action.APPLY, target=deployment(1, 4)), decision_at(2, 4, 2))
     made.observe(Cursor())
     signals = made.observe(Cursor())
     assert made.modelled and signals.apps[0].slots == 2 and made.deployment == deployment(1, 2)
@@ -84,8 +86,8 @@ def test_evaluation_after_a_change_not_followed_is_modelled() -> None:
 
 @pytest.mark.parametrize(("backlog", "joined"), [(400, True), (9_000, False)])
 def test_evaluation_rejoins_on_same_slots_and_backlog(backlog: int, joined: bool) -> None:
-    late = look(2, 2, action=Action.APPLY, target=deployment(1, 4))
-    made = plant(look(1, 2), late, look(3, 4, 2, backlog=backlog))
+    late = decision_at(2, 2, action=Action.APPLY, target=deployment(1, 4))
+    made = plant(decision_at(1, 2), late, decision_at(3, 4, 2, backlog=backlog))
     made.observe(Cursor())
     made.apply(deployment(1, 2).with_changes(TO_FOUR))
     made.observe(Cursor())
@@ -99,9 +101,9 @@ def test_evaluation_rejoins_on_same_slots_and_backlog(backlog: int, joined: bool
 
 
 def test_replay_goes_on_alone_while_the_recording_restarts() -> None:
-    late = look(2, 2, action=Action.APPLY, target=deployment(1, 4))
-    underway = look(3, 4, version=1, base_version=2)
-    made = plant(look(1, 2), late, underway)
+    late = decision_at(2, 2, action=Action.APPLY, target=deployment(1, 4))
+    underway = decision_at(3, 4, version=1, base_version=2)
+    made = plant(decision_at(1, 2), late, underway)
     made.observe(Cursor())
     made.apply(deployment(1, 2).with_changes(TO_FOUR))
     made.observe(Cursor())
@@ -109,12 +111,12 @@ def test_replay_goes_on_alone_while_the_recording_restarts() -> None:
     assert made.modelled
 
 
-def test_look_when_a_restart_is_too_recent_then_is_settling() -> None:
-    soon = look(1, 2)
-    after = replace(look(2, 2), time=soon.time + timedelta(seconds=5))
+def test_evaluation_when_a_restart_is_too_recent_then_is_settling() -> None:
+    soon = decision_at(1, 2)
+    after = replace(decision_at(2, 2), time=soon.time + timedelta(seconds=5))
     assert after.signals is not None
     early = replace(after.signals, until=soon.time + timedelta(seconds=5), since=soon.time)
-    made = plant(soon, replace(after, signals=early), look(3, 2))
+    made = plant(soon, replace(after, signals=early), decision_at(3, 2))
     made.observe(Cursor())
     made.apply(deployment(1, 2).with_changes(TO_FOUR))
     assert made.observe(Cursor()).settling
@@ -122,7 +124,7 @@ def test_look_when_a_restart_is_too_recent_then_is_settling() -> None:
 
 
 def test_span_when_the_loop_was_paused_then_is_the_looks_own_period() -> None:
-    made = plant(look(1, 2), look(2, 2), look(600, 2))
+    made = plant(decision_at(1, 2), decision_at(2, 2), decision_at(600, 2))
     spans = []
     for _ in range(3):
         made.observe(Cursor())
@@ -133,7 +135,7 @@ def test_span_when_the_loop_was_paused_then_is_the_looks_own_period() -> None:
 def test_evaluation_of_sized_operators_cannot_be_modelled() -> None:
     owned = replace(deployment(1, 2).apps["a"], parallelism={"x": 2})
     base = replace(deployment(1, 2), apps={"a": owned})
-    made = plant(look(1, 2), look(2, 2), deployments=[base])
+    made = plant(decision_at(1, 2), decision_at(2, 2), deployments=[base])
     made.observe(Cursor())
     made.apply(base.with_changes((Change("a", "parallelism", 2, 3, "x"),)))
     with pytest.raises(MillraceError, match="use the simulator"):

@@ -10,34 +10,36 @@ from pathlib import Path
 
 import pytest
 
-from include.model.backtest import Backtest, Course, ReplayedLook, Totals
+from include.model.backtest import Backtest, EvaluationResult, ReplayedEvaluation, Totals
 from include.model.codec import from_json, to_json
 from include.model.decision import Action
 from include.model.errors import MillraceError
 from include.reporting.replay_report import as_csv, check_file, log_replay, plain, replay_figure, summary, write_figure
 
 NOON = datetime(2013, 1, 1, 12, tzinfo=UTC)
-HELD = Course(2, 2, 2, 480.0, 900, Action.HOLD, "fits", "The slots fit.")
+HELD = EvaluationResult(2, 2, 2, 480.0, 900, Action.HOLD, "fits", "The slots fit.")
 GREW = replace(HELD, decided=4, action=Action.APPLY, reason_code="under_provisioned", sentence="=More, at once")
 
 
-def look(minute: int, recorded: Course, replayed: Course, modelled: bool = False) -> ReplayedLook:
-    return ReplayedLook(NOON + timedelta(minutes=minute), 60.0, 500.0, recorded, replayed, modelled)
+def evaluation(
+    minute: int, recorded: EvaluationResult, replayed: EvaluationResult, modelled: bool = False
+) -> ReplayedEvaluation:
+    return ReplayedEvaluation(NOON + timedelta(minutes=minute), 60.0, 500.0, recorded, replayed, modelled)
 
 
 UNKNOWN = replace(HELD, ability_rows_per_s=None, backlog_rows=None)
-LOOKS = (
-    look(1, HELD, HELD),
-    look(2, HELD, GREW),
-    look(3, UNKNOWN, replace(HELD, slots=4, running=4, decided=4, ability_rows_per_s=900.0), True),
+EVALUATIONS = (
+    evaluation(1, HELD, HELD),
+    evaluation(2, HELD, GREW),
+    evaluation(3, UNKNOWN, replace(HELD, slots=4, running=4, decided=4, ability_rows_per_s=900.0), True),
 )
-MADE = Backtest("replayed", "ds2", {"room": 0.8}, LOOKS, Totals(0, 360.0, 2, 2), Totals(1, 480.0, 1, 4), 6.0)
+MADE = Backtest("replayed", "ds2", {"room": 0.8}, EVALUATIONS, Totals(0, 360.0, 2, 2), Totals(1, 480.0, 1, 4), 6.0)
 
 
-def test_backtest_when_asked_then_counts_agreed_and_modelled_looks() -> None:
-    assert (MADE.agreed, MADE.modelled, len(MADE.figures)) == (1, 1, 11)
+def test_backtest_counts_agreed_and_modelled_evaluations() -> None:
+    assert (MADE.agreed, MADE.modelled, len(MADE.figures)) == (1, 1, 12)
     assert MADE.figures["core_s_replayed"] == 480.0 and MADE.figures["peak_slots_recorded"] == 2
-    assert LOOKS[0].under_provisioned(HELD) and not LOOKS[2].under_provisioned(UNKNOWN)
+    assert EVALUATIONS[0].under_provisioned(HELD) and not EVALUATIONS[2].under_provisioned(UNKNOWN)
     assert from_json(Backtest, to_json(MADE)) == MADE
 
 
@@ -51,15 +53,15 @@ def test_summary_sets_every_figure_beside_the_recorded_one() -> None:
         "at most 4 slots where there were 2. 1 evaluation is modelled",
     ):
         assert part in words
-    assert "Every evaluation is a recorded one." in summary(replace(MADE, looks=LOOKS[:1]))
+    assert "Every evaluation is a recorded one." in summary(replace(MADE, evaluations=EVALUATIONS[:1]))
 
 
-def test_table_when_written_then_has_a_row_a_look_and_no_formula() -> None:
+def test_table_when_written_then_has_a_row_an_evaluation_and_no_formula() -> None:
     rows = list(csv.DictReader(io.StringIO(as_csv(MADE))))
     assert [r["replayed_decided"] for r in rows] == ["2", "4", "4"]
     assert rows[1]["replayed_sentence"] == "'=More, at once" and rows[2]["recorded_backlog_rows"] == ""
-    assert [k["modelled"] for k in plain(MADE)["looks"]] == [False, False, True]
-    assert plain(MADE)["looks"][1]["replayed"]["action"] == "apply"
+    assert [k["modelled"] for k in plain(MADE)["evaluations"]] == [False, False, True]
+    assert plain(MADE)["evaluations"][1]["replayed"]["action"] == "apply"
 
 
 def test_replay_when_logged_then_its_run_tells_all_of_it(mlflow_home: Path) -> None:
@@ -99,7 +101,7 @@ def test_figure_shows_both_courses_and_what_is_modelled() -> None:
     assert (recorded, replayed) == ([2, 2, 2], [2, 4, 4])
     assert rates.get_ylim()[1] > 900
     assert [len(axes.patches) for axes in (rates, slots, waiting)] == [1, 1, 1]
-    assert not replay_figure(replace(MADE, looks=LOOKS[:2])).axes[0].patches
+    assert not replay_figure(replace(MADE, evaluations=EVALUATIONS[:2])).axes[0].patches
 
 
 @pytest.mark.parametrize("name", ["a.png", "a.svg", "a.PDF"])

@@ -37,7 +37,7 @@ def gate(w: World, cursor: Cursor | None = None) -> GateResult:
 
 
 def later(w: World, rows: Rows) -> GateResult:
-    """Judge rows that come after a good look."""
+    """Judge rows that come after a good evaluation."""
     read_to = gate(w).read_to
     w.clock.wait(20)
     write_app(w.lake, w.clock() - timedelta(seconds=1))
@@ -118,7 +118,7 @@ def test_next_gate_when_a_bad_row_was_told_then_goes_on_behind_it(w: World, case
     assert result.passed, result.sentence
 
 
-def test_gate_when_a_row_repeats_one_of_an_earlier_look_then_refuses(w: World) -> None:
+def test_gate_when_a_row_repeats_one_of_an_earlier_evaluation_then_refuses(w: World) -> None:
     again = good_rows(30, 30, NOON)
     result = later(w, [*again, *new_rows()])
     assert [f.expectation for f in result.failures] == ["expect_compound_columns_to_be_unique"]
@@ -272,7 +272,7 @@ corruptions = st.one_of(
 
 @settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(spoil=corruptions)
-def test_look_when_the_telemetry_is_corrupted_then_never_takes_slots_away(
+def test_evaluation_when_the_telemetry_is_corrupted_then_never_takes_slots_away(
     tmp_path_factory: pytest.TempPathFactory, spoil: Callable[[Rows], Rows]
 ) -> None:
     w = world(tmp_path_factory.mktemp("home"))
@@ -288,7 +288,7 @@ def test_look_when_the_telemetry_is_corrupted_then_never_takes_slots_away(
     assert decision.target is None
 
 
-def test_look_when_the_same_telemetry_is_sound_then_does_take_slots_away(w: World) -> None:
+def test_evaluation_when_the_same_telemetry_is_sound_then_does_take_slots_away(w: World) -> None:
     w.plant.arrival = 100.0
     decision = w.loop.decide(w.loop.observe())
     assert decision.action is Action.APPLY and "slots 2 -> 1" in decision.sentence

@@ -113,8 +113,8 @@ def test_decisions_when_there_are_none_then_says_when_the_first_comes(home: Path
 
 def test_decisions_are_readable_at_100_columns_newest_last(run: Run) -> None:
     run.launch(0, 4, 1)
-    run.look(10, 20, None, "Stay at 1 slot: " + "20 rows/s came and 1 slot processes 50 rows/s, " * 3)
-    run.look(25, 150, 4, "150 rows/s came: 4 slots bring the utilisation below 0.8.")
+    run.evaluate(10, 20, None, "Stay at 1 slot: " + "20 rows/s came and 1 slot processes 50 rows/s, " * 3)
+    run.evaluate(25, 150, 4, "150 rows/s came: 4 slots bring the utilisation below 0.8.")
     output = _call("decisions", "delays").output
     assert max(map(len, output.splitlines())) <= 100
     assert output.index("Stay at 1 slot") < output.index("150 rows/s came")
@@ -125,9 +125,9 @@ def test_decisions_are_readable_at_100_columns_newest_last(run: Run) -> None:
 def test_decisions_when_json_then_all_that_was_stored_and_limited(run: Run) -> None:
     run.launch(0, 4, 1)
     for n in range(4):
-        run.look(10 + n, 20, None, f"look {n}")
+        run.evaluate(10 + n, 20, None, f"evaluation {n}")
     found = json.loads(_call("decisions", "--json", "--limit", "2").output)
-    assert [d["sentence"] for d in found] == ["look 2", "look 3"]
+    assert [d["sentence"] for d in found] == ["evaluation 2", "evaluation 3"]
     assert found[0]["signals"]["apps"][0]["arrival_rows_per_s"] == 20
 
 

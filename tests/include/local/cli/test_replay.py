@@ -72,7 +72,7 @@ def test_replay_shows_what_was_and_what_would_be(capsys: pytest.CaptureFixture[s
     assert max(map(len, out.splitlines())) <= 100
 
 
-def test_replay_when_all_looks_are_asked_for_then_each_has_a_line(capsys: pytest.CaptureFixture[str]) -> None:
+def test_replay_when_all_evaluations_are_asked_for_then_each_has_a_line(capsys: pytest.CaptureFixture[str]) -> None:
     out = told(capsys, "delays", "--tuner", "steady", "--all")
     assert sum(line.startswith("01-01 12:") for line in out.splitlines()) == len(DAY)
     assert "left out" not in out
@@ -80,9 +80,11 @@ def test_replay_when_all_looks_are_asked_for_then_each_has_a_line(capsys: pytest
 
 def test_replay_when_json_is_asked_for_then_everything_is_there(capsys: pytest.CaptureFixture[str]) -> None:
     found = json.loads(told(capsys, "delays", "--tuner", "steady", "--option", "patience=3", "--json"))
-    assert found["figures"]["looks"] == len(found["looks"]) == len(DAY)
+    assert found["figures"]["evaluations"] == len(found["evaluations"]) == len(DAY)
+    # their former name, for one release
+    assert (found["looks"], found["figures"]["looks"]) == (found["evaluations"], len(DAY))
     assert found["options"] == {"patience": 3} and found["mlflow_run_id"] is None
-    assert {"recorded", "replayed", "modelled", "arrival_rows_per_s"} <= set(found["looks"][0])
+    assert {"recorded", "replayed", "modelled", "arrival_rows_per_s"} <= set(found["evaluations"][0])
 
 
 def test_replay_when_a_figure_is_asked_for_then_it_is_drawn(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -97,8 +99,8 @@ def test_replay_when_run_with_any_tuner_then_nothing_is_written(
 ) -> None:
     before = {table: Lake(home / "lake").version(table) for table in TABLES}
     found = json.loads(told(capsys, "delays", "--tuner", tuner, "--json"))
-    assert found["tuner"] == tuner and len(found["looks"]) == len(DAY)
-    assert "optimizer_failed" not in {look["replayed"]["reason_code"] for look in found["looks"]}
+    assert found["tuner"] == tuner and len(found["evaluations"]) == len(DAY)
+    assert "optimizer_failed" not in {evaluation["replayed"]["reason_code"] for evaluation in found["evaluations"]}
     assert {table: Lake(home / "lake").version(table) for table in TABLES} == before
 
 
@@ -113,7 +115,7 @@ def test_replay_when_run_with_any_tuner_then_nothing_is_written(
         (["delays", "--tuner", "steady", "--since", "yesterday"], ["--since", "'yesterday'", "2h"]),
         (["delays", "--tuner", "steady", "--until", "soon"], ["--until", "'soon'"]),
         (["delays", "--tuner", "steady", "--since", "2014-01-01"], ["since", "2014-01-01", "2013-01-01 12:15:00"]),
-        (["delays", "--tuner", "steady", "--until", "2012-01-01"], ["looked at before 2012-01-01", "millrace trigger"]),
+        (["delays", "--tuner", "steady", "--until", "2012-01-01"], ["evaluated before 2012-01-01", "millrace trigger"]),
         (["delays", "--tuner", "steady", "--figure", "a.txt"], ["--figure", ".png"]),
     ],
     ids=" ".join,

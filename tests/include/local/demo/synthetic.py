@@ -67,19 +67,21 @@ class Run:
         self.lake.append("telemetry/batches", [batch_row(metrics)])
         self.batches += 1
 
-    def launch(self, start_s: float, ready_s: float, slots: int, look: Decision | None = None) -> None:
+    def launch(self, start_s: float, ready_s: float, slots: int, evaluation: Decision | None = None) -> None:
         store = DeploymentStore(self.lake)
         content = self.spec.first_deployment()
         app = replace(content.apps["delays"], slots=slots)
         before = self.version or None
         made = store.commit(replace(content, apps=MappingProxyType({"delays": app})), before)
         self.version, self.slots, self.generation = made.version, slots, self.generation + 1
-        self._changed(before, made.version, self.generation, start_s, ready_s, Outcome.READY, look)
+        self._changed(before, made.version, self.generation, start_s, ready_s, Outcome.READY, evaluation)
 
     def stop(self, start_s: float, end_s: float) -> None:
         self._changed(self.version, None, None, start_s, end_s, Outcome.STOPPED, None)
 
-    def look(self, time_s: float, rate: float, wanted: int | None, sentence: str, measured: bool = True) -> Decision:
+    def evaluate(
+        self, time_s: float, rate: float, wanted: int | None, sentence: str, measured: bool = True
+    ) -> Decision:
         capacity = Capacity(self.slots, FIXED_S, PER_SLOT * self.slots, 1.0, 5) if measured else None
         app = AppSignals(
             "delays", self.slots, self.slots, False, rate, rate, 0, 0.0, 5, 5, 0.7, 0.0, 0.6, capacity
@@ -101,14 +103,14 @@ class Run:
 
     def _changed(
         self, before: int | None, after: int | None, generation: int | None,
-        start_s: float, end_s: float, outcome: Outcome, look: Decision | None,
+        start_s: float, end_s: float, outcome: Outcome, evaluation: Decision | None,
     ) -> None:  # fmt: skip
         downtime = 5.0 if before and after else None
         ReconfigurationStore(self.lake).record(
             Reconfiguration(
                 "delays",
                 "delays",
-                look.decision_id if look else None,
+                evaluation.decision_id if evaluation else None,
                 "T2",
                 before,
                 after,
@@ -140,9 +142,9 @@ def simulate(run: Run, rates: list[float], period_s: int = 12) -> float:
             wanted = min(8, max(1, round(rate / PER_SLOT / 0.8 + 0.5)))
             why = f"{rate:.0f} rows/s came and {run.slots} slots process {PER_SLOT * run.slots:.0f} rows/s"
             if wanted == run.slots:
-                run.look(clock, rate, None, f"Stay at {run.slots} slots: {why}, which is within the goal of 0.8.")
+                run.evaluate(clock, rate, None, f"Stay at {run.slots} slots: {why}, which is within the goal of 0.8.")
             else:
-                decision = run.look(clock, rate, wanted, f"{why}: {wanted} slots bring the utilisation below 0.8.")
+                decision = run.evaluate(clock, rate, wanted, f"{why}: {wanted} slots bring the utilisation below 0.8.")
                 run.launch(clock + 0.5, clock + 7, wanted, decision)
                 clock += 7
     run.stop(clock + 1, clock + 3)

@@ -73,11 +73,11 @@ def test_read_when_a_change_is_under_way_then_says_so(
 def test_new_decisions_come_once_and_in_order(run: Run, tmp_path: Path) -> None:
     reader = _reader(run, tmp_path, [0.0])
     run.launch(0, 4, 2)
-    run.look(-10, 1, None, "before the demo")
+    run.evaluate(-10, 1, None, "before the demo")
     for time_s, sentence in ((10, "first"), (20, "second")):
-        run.look(time_s, 1, None, sentence)
+        run.evaluate(time_s, 1, None, sentence)
     assert [d.sentence for d in reader.new_decisions()] == ["first", "second"]
-    run.look(30, 1, None, "third")
+    run.evaluate(30, 1, None, "third")
     assert [d.sentence for d in reader.new_decisions()] == ["third"]
     assert reader.read().ability_rows_per_s == 100
 
@@ -93,7 +93,7 @@ def _text(console: Console) -> str:
 
 def test_view_on_a_terminal_shows_all_figures_and_sentences(run: Run) -> None:
     run.launch(0, 4, 1)
-    decision = run.look(10, 150, 4, "150 rows/s need 4 slots.")
+    decision = run.evaluate(10, 150, 4, "150 rows/s need 4 slots.")
     console = _console(terminal=True)
     view = View("delays", console)
     view.stats(STATS, 14.5)
@@ -109,7 +109,7 @@ def test_view_on_a_terminal_shows_all_figures_and_sentences(run: Run) -> None:
 
 def test_view_without_a_terminal_prints_one_line_at_a_time(run: Run) -> None:
     run.launch(0, 4, 1)
-    decision = run.look(10, 150, 4, "150 rows/s need 4 slots.")
+    decision = run.evaluate(10, 150, 4, "150 rows/s need 4 slots.")
     console = _console(terminal=False)
     with View("delays", console) as view:
         view.step("Starting")

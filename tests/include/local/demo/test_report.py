@@ -26,8 +26,8 @@ def _day() -> list[float]:
 
 def test_timeline_slots_change_when_the_successor_is_ready(run: Run) -> None:
     run.launch(0, 5, 1)
-    look = run.look(20, 100, 3, "more")
-    run.launch(21, 30, 3, look)
+    evaluation = run.evaluate(20, 100, 3, "more")
+    run.launch(21, 30, 3, evaluation)
     run.stop(50, 52)
     line = _timeline(run, 60)
     assert line.slots(np.array([2.0, 6.0, 29.0, 31.0, 51.0, 55.0])).tolist() == [0, 1, 1, 3, 3, 0]
@@ -36,8 +36,8 @@ def test_timeline_slots_change_when_the_successor_is_ready(run: Run) -> None:
 
 def test_timeline_counts_no_core_seconds_after_its_end(run: Run) -> None:
     run.launch(0, 5, 2)
-    look = run.look(60, 0, 1, "quiet")
-    run.launch(61, 70, 1, look)
+    evaluation = run.evaluate(60, 0, 1, "quiet")
+    run.launch(61, 70, 1, evaluation)
     run.stop(80, 82)
     line = _timeline(run, 50)
     assert [(s.start_s, s.end_s, s.slots) for s in line.spans] == [(0, 50, 2)]
@@ -76,8 +76,8 @@ def test_timeline_of_nothing_is_empty_with_figures_of_zero(run: Run) -> None:
 
 def test_figures_of_a_known_run_are_exact(run: Run) -> None:
     run.launch(0, 4, 1)
-    look = run.look(20, 100, 3, "more", measured=True)
-    run.launch(20, 30, 3, look)
+    evaluation = run.evaluate(20, 100, 3, "more", measured=True)
+    run.launch(20, 30, 3, evaluation)
     run.arrive(40, 1000)
     run.batch(60, 1000, 20)  # the goal is 15 s: 5 s behind
     run.stop(98, 100)
@@ -93,7 +93,7 @@ def test_figures_of_a_known_run_are_exact(run: Run) -> None:
 @pytest.mark.parametrize(("rate", "slots"), [(0, 1), (39, 1), (41, 2), (159, 4), (161, 5), (10_000, 8)])
 def test_slots_for_meet_the_peak_at_the_goal_of_utilisation(run: Run, rate: float, slots: int) -> None:
     run.launch(0, 4, 1)
-    run.look(10, rate, None, "measured")
+    run.evaluate(10, rate, None, "measured")
     assert PER_SLOT * 0.8 == 40
     assert slots_for(_timeline(run, 20), rate, run.spec) == slots
 
@@ -117,8 +117,8 @@ def test_checks_when_it_only_grew_then_down_fails(run: Run) -> None:
 
 def test_checks_when_down_came_before_up_then_not_down_again(run: Run) -> None:
     run.launch(0, 4, 3)
-    run.launch(20, 24, 1, run.look(19, 5, 1, "less"))
-    run.launch(40, 44, 4, run.look(39, 150, 4, "more"))
+    run.launch(20, 24, 1, run.evaluate(19, 5, 1, "less"))
+    run.launch(40, 44, 4, run.evaluate(39, 150, 4, "more"))
     run.arrive(45, 10)
     run.batch(50, 10, 1)
     held = [c.held for c in checks(_timeline(run, 60), EQUAL)]
@@ -157,7 +157,7 @@ def test_checks_when_results_differ_then_fails_and_tells_the_count(run: Run, fla
 
 def test_page_escapes_each_sentence_and_needs_no_network(run: Run) -> None:
     run.launch(0, 4, 1)
-    run.launch(20, 25, 4, run.look(19, 150, 4, "<b>150 rows/s</b> & more"))
+    run.launch(20, 25, 4, run.evaluate(19, 150, 4, "<b>150 rows/s</b> & more"))
     run.arrive(30, 10)
     run.batch(40, 10, 1)
     line = _timeline(run, 50)
