@@ -14,6 +14,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from include.atomic_file import write_atomically
 from include.lake.control_tables import ControlTables
 from include.lake.store import Lake
 from include.model.decision import Outcome, Reconfiguration
@@ -21,7 +22,6 @@ from include.model.errors import MillraceError, NotReady
 from include.model.spec import PipelineSpec
 from include.run_folder import driver_records
 from include.run_folder.driver_records import DriverRecord
-from include.run_folder.files import write_atomically
 
 POLL_S = 0.5
 RUNNER_SLACK_S = 30.0
@@ -41,7 +41,7 @@ def write_status(
         running: Whether a driver of the pipeline is alive.
     """
     status = {"version": version, "problem": problem, "running": running}
-    write_atomically(run_dir / pipeline / STATUS_FILE, json.dumps(status))
+    write_atomically(run_dir / pipeline / STATUS_FILE, json.dumps(status), key="run folder", sync_folder=True)
 
 
 def read_status(run_dir: Path, pipeline: str) -> dict[str, Any]:

@@ -8,10 +8,10 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from pathlib import Path
 
+from include.atomic_file import write_atomically
 from include.model.codec import from_json, to_json
 from include.model.deployment import AppDeployment, Deployment
 from include.run_folder.driver_records import KEPT_GENERATIONS
-from include.run_folder.files import write_atomically
 
 FILE = "trouble.json"
 AUTHOR = "reconciler"
@@ -123,4 +123,4 @@ def load(folder: Path) -> FailureHistory:
 
 def save(folder: Path, history: FailureHistory) -> None:
     """Replace an app's history atomically."""
-    write_atomically(folder / FILE, to_json(history))
+    write_atomically(folder / FILE, to_json(history), key="run folder", sync_folder=True)

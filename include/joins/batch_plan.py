@@ -7,11 +7,11 @@ names and fields of its files (``terms-*``, ``handed-*``) are part of that check
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from include.atomic_file import write_atomically
 from include.joins.blocks import Block
 from include.joins.mp2pf.rules import resting_place
 from include.model.codec import from_json, to_json
@@ -142,7 +142,7 @@ class BatchPlans:
 
     def write(self, batch: BatchPlan) -> None:
         """Store the plan of the next batch; a repeated batch may write it again, as the next has not begun."""
-        write_whole(self._file(batch.batch_id), to_json(batch).encode())
+        write_atomically(self._file(batch.batch_id), to_json(batch), mode=None, key="checkpoint")
         for kind in ("terms", "handed"):
             for old in self.folder.glob(f"{kind}-*"):
                 if int(old.name.split("-")[1]) < batch.batch_id - RETAINED:
@@ -155,7 +155,7 @@ class BatchPlans:
 
     def hand(self, batch_id: int, target: int, source: int, tuples: bytes) -> None:
         """Store what a worker receives from another at the start of a batch."""
-        write_whole(self._handed(batch_id, target, source), tuples)
+        write_atomically(self._handed(batch_id, target, source), tuples, mode=None, key="checkpoint")
 
     def handed(self, batch_id: int, target: int, source: int) -> bytes:
         """Return what a worker receives from another at the start of a batch."""
@@ -166,14 +166,3 @@ class BatchPlans:
 
     def _handed(self, batch_id: int, target: int, source: int) -> Path:
         return self.folder / f"handed-{batch_id:09d}-{target}-{source}"
-
-
-def write_whole(file: Path, content: bytes) -> None:
-    """Write a file so that whoever reads it finds all of it, or what was there before."""
-    file.parent.mkdir(parents=True, exist_ok=True)
-    fresh = file.with_name(f".{file.name}.{os.getpid()}")
-    with fresh.open("wb") as output:
-        output.write(content)
-        output.flush()
-        os.fsync(output.fileno())
-    fresh.replace(file)

@@ -11,7 +11,8 @@ from functools import reduce
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from include.joins.batch_plan import BatchPlans, write_whole
+from include.atomic_file import write_atomically
+from include.joins.batch_plan import BatchPlans
 from include.joins.blocks import DDL
 from include.joins.join_plan import TIME, JoinPlan
 from include.joins.matching import condition
@@ -152,7 +153,7 @@ def _plan(spark: SparkSession, definition: JoinDefinition, rows: dict[str, DataF
     plan = JoinPlan(definition, schemas, folder, tuple(keys))
     plan.check_keys()
     if not facts.exists():
-        write_whole(facts, json.dumps({"streams": shapes, "keys": keys}).encode())
+        write_atomically(facts, json.dumps({"streams": shapes, "keys": keys}), mode=None, key="checkpoint")
     return plan
 
 

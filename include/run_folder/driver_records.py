@@ -8,8 +8,8 @@ from datetime import datetime
 from enum import StrEnum
 from pathlib import Path
 
+from include.atomic_file import write_atomically
 from include.model.codec import from_json, to_json
-from include.run_folder.files import write_atomically
 
 KEPT_GENERATIONS = 20
 
@@ -83,7 +83,7 @@ def write(run_dir: Path, record: DriverRecord) -> None:
         MillraceError: If the folder cannot be written.
     """
     folder = app_dir(run_dir, record.pipeline, record.app)
-    write_atomically(folder / _name(record.generation), to_json(record))
+    write_atomically(folder / _name(record.generation), to_json(record), key="run folder", sync_folder=True)
 
 
 def read(run_dir: Path, pipeline: str, app: str, generation: int) -> DriverRecord | None:

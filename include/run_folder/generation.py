@@ -6,8 +6,8 @@ from pathlib import Path
 
 from filelock import FileLock
 
+from include.atomic_file import write_atomically
 from include.model.errors import MillraceError
-from include.run_folder.files import write_atomically
 
 FILE = "generation"
 
@@ -31,7 +31,7 @@ def allot(folder: Path, above: int = 0) -> int:
         folder.mkdir(parents=True, exist_ok=True)
         with FileLock(folder / f"{FILE}.lock"):
             number = max(newest(folder), above) + 1
-            write_atomically(folder / FILE, str(number))
+            write_atomically(folder / FILE, str(number), key="run folder", sync_folder=True)
     except OSError as error:
         raise MillraceError("run folder", str(folder), "a writable folder with free space", str(error)) from error
     return number

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import click
 
-from include.local.stack.home import REPO, write_atomically
+from include.atomic_file import write_atomically
+from include.local.stack.home import REPO
 from include.local.stack.secrets import ADMIN, generate
 from include.model.errors import MillraceError
 

@@ -7,12 +7,12 @@ from pathlib import Path
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
+from include.atomic_file import write_atomically
 from include.local.demo.chart import chart
 from include.local.demo.checks import Check, passed
 from include.local.demo.figures import Figures, cards
 from include.local.demo.labels import clock, slots_text
 from include.local.demo.timeline import Timeline
-from include.local.stack.home import write_atomically
 from include.model.decision import Outcome
 from include.model.spec import PipelineSpec
 

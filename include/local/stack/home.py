@@ -1,9 +1,8 @@
-"""Where Millrace keeps what it makes while it runs, and how small files get there whole."""
+"""Where Millrace keeps what it makes while it runs."""
 
 from __future__ import annotations
 
 import os
-import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -73,24 +72,3 @@ class Home:
         for folder in (self.secrets, self.airflow, self.mlflow):
             folder.mkdir(parents=True, exist_ok=True)
             folder.chmod(0o700)
-
-
-def write_atomically(path: Path, text: str, mode: int = 0o600) -> None:
-    """Write a file beside its place and rename it there.
-
-    Args:
-        path: The file; its folder must exist.
-        text: The content.
-        mode: Permissions, set before the content is written.
-    """
-    descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-    try:
-        os.fchmod(descriptor, mode)
-        with os.fdopen(descriptor, "w", encoding="utf-8") as out:
-            out.write(text)
-            out.flush()
-            os.fsync(out.fileno())
-        Path(name).replace(path)
-    except BaseException:
-        Path(name).unlink(missing_ok=True)
-        raise

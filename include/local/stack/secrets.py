@@ -9,7 +9,8 @@ import secrets
 from dataclasses import dataclass
 from pathlib import Path
 
-from include.local.stack.home import Home, write_atomically
+from include.atomic_file import write_atomically
+from include.local.stack.home import Home
 
 ADMIN = "admin"
 

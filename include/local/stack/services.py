@@ -10,8 +10,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from include.atomic_file import write_atomically
 from include.local.stack import spark_env
-from include.local.stack.home import REPO, Home, write_atomically
+from include.local.stack.home import REPO, Home
 from include.local.stack.loopback import HOST, Health, answers, heartbeat
 from include.local.stack.secrets import ADMIN, Secrets, password_file
 

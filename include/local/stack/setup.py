@@ -18,8 +18,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+from include.atomic_file import write_atomically
 from include.local.stack import java, python_env, spark_env, spark_files
-from include.local.stack.home import REPO, write_atomically
+from include.local.stack.home import REPO
 from include.local.stack.progress import ProgramFailed, run, say, step
 from include.model.errors import MillraceError
 

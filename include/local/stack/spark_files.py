@@ -10,8 +10,9 @@ import shutil
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
+from include.atomic_file import write_atomically
 from include.local.stack import spark_env
-from include.local.stack.home import REPO, write_atomically
+from include.local.stack.home import REPO
 from include.model.errors import MillraceError
 
 Run = Callable[[Sequence[str | Path], Mapping[str, str]], None]

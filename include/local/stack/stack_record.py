@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from include.local.stack.home import write_atomically
+from include.atomic_file import write_atomically
 from include.run_folder.process import ProcessId
 
 STATES = ("waiting", "starting", "healthy", "unhealthy", "done", "backing off", "stopped")

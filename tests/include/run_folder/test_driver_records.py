@@ -12,10 +12,10 @@ from pathlib import Path
 
 import pytest
 
+from include.atomic_file import write_atomically
 from include.model.errors import MillraceError
 from include.run_folder import driver_records
 from include.run_folder.driver_records import DriverRecord, DriverState
-from include.run_folder.files import write_atomically
 
 ROOT = Path(__file__).resolve().parents[3]
 NOW = datetime(2013, 1, 1, tzinfo=UTC)
@@ -27,7 +27,6 @@ from dataclasses import replace
 from pathlib import Path
 from tests.include.run_folder.test_driver_records import RECORD
 from include.run_folder import driver_records
-from include.run_folder.files import write_atomically
 n = 0
 while True:
     n += 1
