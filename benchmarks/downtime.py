@@ -15,6 +15,7 @@ from benchmarks.delays_app import Feed, flight_rows
 from benchmarks.record import Record, at_most
 from include.drivers.app_reconciler import Method
 from include.drivers.reconciler import Reconciler
+from include.lake.control_tables import ControlTables
 from include.lake.deployments import DeploymentStore
 from include.lake.store import Lake
 from include.local.stack.spark_env import submit_options
@@ -96,7 +97,7 @@ class _Pipeline:
 
 
 def _reconciler(spec: PipelineSpec, lake: Lake, root: Path, method: Method) -> Reconciler:
-    return Reconciler(spec, lake, root / "run", root / "logs", submit_options(), method)
+    return Reconciler(spec, ControlTables(lake), root / "run", root / "logs", submit_options(), method)
 
 
 def _record(method: str, figure: str, values: Sequence[float]) -> Record:

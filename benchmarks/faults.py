@@ -18,6 +18,7 @@ from pathlib import Path
 from benchmarks.delays_app import Feed, flight_rows
 from benchmarks.record import Record, median
 from include.drivers.reconciler import Reconciler
+from include.lake.control_tables import ControlTables
 from include.lake.deployments import DeploymentStore
 from include.lake.store import Lake
 from include.local.stack.progress import step
@@ -85,7 +86,9 @@ class Pipeline:
                 continue
 
     def _reconciler(self) -> Reconciler:
-        return Reconciler(self.spec, Lake(self.lake.root), self.run_dir, self.root / "logs", submit_options())
+        return Reconciler(
+            self.spec, ControlTables(Lake(self.lake.root)), self.run_dir, self.root / "logs", submit_options()
+        )
 
 
 def kill_python(pipeline: Pipeline) -> None:

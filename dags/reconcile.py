@@ -42,10 +42,10 @@ with DAG(
     def reconcile(pipeline: str) -> list[str]:
         """Make one pipeline what its newest Deployment says."""
         from include.pipelines.catalog import find
-        from include.wiring import lake, reconciler_for
+        from include.wiring import control_tables, reconciler_for
 
         with as_airflow():
-            reconciler = reconciler_for(find(pipeline), lake())
+            reconciler = reconciler_for(find(pipeline), control_tables())
             # who is at work on this pipeline does what is needed; a start that goes on is seen again in a minute
             changes = reconciler.reconcile(wait_s=0, patience_s=PATIENCE_S)
             return report_changes(changes, reconciler.problem())

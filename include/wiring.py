@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from include.drivers.delegated_reconciler import DelegatedReconciler
     from include.drivers.reconciler import Reconciler
     from include.lake.control_tables import ControlTables
+    from include.lake.deployments import DeploymentStore
     from include.lake.store import Lake
     from include.model.backtest import Backtest
     from include.model.deployment import Deployment
@@ -61,54 +62,58 @@ def control_loop(spec: PipelineSpec) -> ControlLoop:
         spec=spec,
         tables=tables,
         gate=QualityGate(spec, tables, DataDocs(tables.lake.root.parent / "gx" / spec.name)),
-        plant=SparkPlant(spec, tables, reconciler_for(spec, tables.lake), utc_now),
+        plant=SparkPlant(spec, tables, reconciler_for(spec, tables), utc_now),
         optimizers=optimizers,
         tracker=MlflowTracker(os.environ.get("MLFLOW_TRACKING_URI"), fit),
         clock=utc_now,
     )
 
 
-def reconciler_for(spec: PipelineSpec, lake: Lake) -> Reconciler | DelegatedReconciler:
+def reconciler_for(spec: PipelineSpec, tables: ControlTables) -> Reconciler | DelegatedReconciler:
     """Return what makes a pipeline run its latest Deployment: its own reconciler, or word to the runner."""
     if os.environ.get(RUNNER_VARIABLE):
         from include.drivers.delegated_reconciler import DelegatedReconciler
         from include.local.stack.home import Home
 
-        return DelegatedReconciler(spec, lake, Home.from_env().run / "drivers")
-    return own_reconciler(spec, lake)
+        return DelegatedReconciler(spec, tables, Home.from_env().run / "drivers")
+    return own_reconciler(spec, tables)
 
 
-def own_reconciler(spec: PipelineSpec, lake: Lake) -> Reconciler:
+def own_reconciler(spec: PipelineSpec, tables: ControlTables) -> Reconciler:
     """Return the reconciler that starts and stops drivers as processes of this machine."""
     from include.drivers.reconciler import Reconciler
     from include.local.stack.home import Home
     from include.local.stack.spark_env import submit_options
 
     home = Home.from_env()
-    return Reconciler(spec, lake, home.run / "drivers", home.logs / "drivers", submit_options())
+    return Reconciler(spec, tables, home.run / "drivers", home.logs / "drivers", submit_options())
 
 
-def problem(deployment: Deployment, lake: Lake) -> str | None:
+def problem(deployment: Deployment, deployments: DeploymentStore) -> str | None:
     """Say why what a pipeline's newest Deployment wants does not run; None if all is well."""
     from include.drivers.app_drivers import problem
     from include.drivers.delegated_reconciler import read_status
-    from include.lake.deployments import DeploymentStore
     from include.local.stack.home import Home
 
     run_dir = Home.from_env().run / "drivers"
     if os.environ.get(RUNNER_VARIABLE):  # its drivers are in the process table of another container
         return read_status(run_dir, deployment.pipeline).get("problem")
-    return problem(run_dir, deployment, DeploymentStore(lake), utc_now())
+    return problem(run_dir, deployment, deployments, utc_now())
 
 
 def replay(
-    spec: PipelineSpec, lake: Lake, tuner: str, options: Mapping[str, Any], since: datetime | None, until: datetime
+    spec: PipelineSpec,
+    tables: ControlTables,
+    tuner: str,
+    options: Mapping[str, Any],
+    since: datetime | None,
+    until: datetime,
 ) -> Backtest:
     """Take what was recorded of a pipeline through a tuner; nothing is written.
 
     Args:
         spec: The pipeline.
-        lake: The lake.
+        tables: What was recorded.
         tuner: The tuner's registry name.
         options: Its options; those in the spec stay in force where the tuner is the spec's own.
         since: Time of the first evaluation (UTC); None for a day before the last one.
@@ -117,12 +122,11 @@ def replay(
     Raises:
         MillraceError: If the tuner or an option is unknown, or nothing was recorded in that time.
     """
-    from include.lake.control_tables import ControlTables
     from include.reporting import backtest
     from optimizers.registry import create
 
     whole = {**(spec.tuner.options if tuner == spec.tuner.name else {}), **options}
-    return backtest.replay(spec, ControlTables(lake), tuner, create(tuner, whole), whole, since, until)
+    return backtest.replay(spec, tables, tuner, create(tuner, whole), whole, since, until)
 
 
 def utc_now() -> datetime:

@@ -45,7 +45,7 @@ def longest_change(spec: PipelineSpec) -> timedelta:
 
 def apply_decision(spec: PipelineSpec, decision_id: str) -> list[str]:
     """Make a Decision real, and return what was changed; fail where something that is wanted does not run."""
-    from include.wiring import control_loop, lake, reconciler_for
+    from include.wiring import control_loop, control_tables, reconciler_for
 
     with as_airflow():
-        return report_changes(control_loop(spec).apply(decision_id), reconciler_for(spec, lake()).problem())
+        return report_changes(control_loop(spec).apply(decision_id), reconciler_for(spec, control_tables()).problem())

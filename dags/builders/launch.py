@@ -41,15 +41,15 @@ def build(spec: PipelineSpec) -> DAG:
 
             with as_airflow():
                 author, tables = dag_run.triggering_user_name or "person", control_tables()
-                alive = reconciler_for(spec, tables.lake).running()
+                alive = reconciler_for(spec, tables).running()
                 return launch(spec, tables, **params, author=author, alive=alive).version
 
         @task(execution_timeout=longest_change(spec))
         def reconcile(version: int) -> list[str]:
-            from include.wiring import lake, reconciler_for
+            from include.wiring import control_tables, reconciler_for
 
             with as_airflow():
-                reconciler = reconciler_for(spec, lake())
+                reconciler = reconciler_for(spec, control_tables())
                 return report_changes(reconciler.reconcile(), reconciler.problem())
 
         reconcile(deploy())

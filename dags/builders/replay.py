@@ -45,13 +45,13 @@ def build(spec: PipelineSpec) -> DAG:
         @task(retries=0, execution_timeout=timedelta(minutes=20))
         def replay(params: dict[str, Any]) -> dict[str, Any]:
             from include.reporting.replay_report import log_replay, summary
-            from include.wiring import lake, replay, utc_now
+            from include.wiring import control_tables, replay, utc_now
 
             now = utc_now()
             with as_airflow():
                 since = parse_timestamp(params["since"], now, "since") if params["since"] else None
                 until = parse_timestamp(params["until"], now, "until") if params["until"] else now
-                backtest = replay(spec, lake(), params["tuner"], params["options"], since, until)
+                backtest = replay(spec, control_tables(), params["tuner"], params["options"], since, until)
                 run_id = log_replay(os.environ.get("MLFLOW_TRACKING_URI"), backtest)
             log.info("%s", summary(backtest))
             return {"summary": summary(backtest), "figures": dict(backtest.figures), "mlflow_run_id": run_id}

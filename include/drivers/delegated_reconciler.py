@@ -16,7 +16,6 @@ from typing import Any
 
 from include.atomic_file import write_atomically
 from include.lake.control_tables import ControlTables
-from include.lake.store import Lake
 from include.model.decision import Outcome, Reconfiguration
 from include.model.errors import MillraceError, NotReady
 from include.model.spec import PipelineSpec
@@ -57,15 +56,15 @@ class DelegatedReconciler:
 
     Args:
         spec: The pipeline.
-        lake: Where its Deployments and Reconfigurations are.
+        tables: Where its Deployments and Reconfigurations are.
         run_dir: The run folder shared with the runner.
         sleep: Waits between two readings of the runner's status, seconds.
     """
 
     def __init__(
-        self, spec: PipelineSpec, lake: Lake, run_dir: Path, sleep: Callable[[float], None] = time.sleep
+        self, spec: PipelineSpec, tables: ControlTables, run_dir: Path, sleep: Callable[[float], None] = time.sleep
     ) -> None:
-        self._spec, self._tables, self._run_dir, self._sleep = spec, ControlTables(lake), run_dir, sleep
+        self._spec, self._tables, self._run_dir, self._sleep = spec, tables, run_dir, sleep
 
     def reconcile(self, wait_s: float | None = None, patience_s: float | None = None) -> tuple[Reconfiguration, ...]:
         """Wait for the runner and return what it had to change since this call.

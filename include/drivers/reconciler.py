@@ -16,7 +16,6 @@ from include.drivers.launcher import Launcher
 from include.drivers.reconfiguration_log import ReconfigurationLog
 from include.drivers.submit import SubmitOptions
 from include.lake.control_tables import ControlTables
-from include.lake.store import Lake
 from include.model.decision import Reconfiguration
 from include.model.deployment import Deployment
 from include.model.errors import MillraceError, NotReady
@@ -34,7 +33,7 @@ class Reconciler:
 
     Args:
         spec: The pipeline.
-        lake: Where its Deployments are read and its Reconfigurations written.
+        tables: Where its Deployments are read and its Reconfigurations written.
         run_dir: Folder of records, locks and generations.
         log_dir: Folder of the drivers' logs.
         submit: What every driver of this installation is started with.
@@ -45,17 +44,17 @@ class Reconciler:
     def __init__(
         self,
         spec: PipelineSpec,
-        lake: Lake,
+        tables: ControlTables,
         run_dir: Path,
         log_dir: Path,
         submit: SubmitOptions,
         method: Method = "hand-over",
         clock: Callable[[], datetime] = lambda: datetime.now(UTC),
     ) -> None:
-        self._spec, self._tables = spec, ControlTables(lake)
+        self._spec, self._tables = spec, tables
         self._run_dir, self._log_dir = run_dir.resolve(), log_dir.resolve()
         self._method, self._clock = method, clock
-        self._launcher = Launcher(spec, submit, lake.root.resolve(), self._run_dir, self._log_dir)
+        self._launcher = Launcher(spec, submit, tables.lake.root.resolve(), self._run_dir, self._log_dir)
 
     def reconcile(self, wait_s: float | None = None, patience_s: float | None = None) -> tuple[Reconfiguration, ...]:
         """Make the pipeline run its latest Deployment and return what had to be changed.

@@ -130,9 +130,17 @@ class DeltaLog:
         self.folder = path / "_delta_log"
         self._newest = NOTHING
 
+    def file(self, version: int) -> Path:
+        """Return the file of an entry, which need not exist."""
+        return self.folder / f"{version:020d}.json"
+
+    def has(self, version: int) -> bool:
+        """Return whether the log has an entry."""
+        return self.file(version).exists()
+
     def newest(self) -> int:
         """Return the newest version, -1 without a table; the folder is listed only where nothing else leads to it."""
-        known = next((v for v in (self._newest, self._checkpoint(), 0) if v >= 0 and self._exists(v)), None)
+        known = next((v for v in (self._newest, self._checkpoint(), 0) if v >= 0 and self.has(v)), None)
         self._newest = self._last_from(known) if known is not None else max(chain(*self.versions()), default=NOTHING)
         return self._newest
 
@@ -147,7 +155,7 @@ class DeltaLog:
         Raises:
             MillraceError: If it cannot be read.
         """
-        file = self._file(version)
+        file = self.file(version)
         try:
             text = file.read_bytes()
         except FileNotFoundError:
@@ -184,7 +192,7 @@ class DeltaLog:
         Raises:
             MillraceError: If the log cannot be read.
         """
-        first = self._file(0)
+        first = self.file(0)
         try:
             if first.exists():
                 actions = (json.loads(line) for line in first.read_text("utf-8").splitlines() if line)
@@ -201,12 +209,6 @@ class DeltaLog:
                 return str(ids[0].as_py())
         return None
 
-    def _file(self, version: int) -> Path:
-        return self.folder / f"{version:020d}.json"
-
-    def _exists(self, version: int) -> bool:
-        return self._file(version).exists()
-
     def _checkpoint(self) -> int:
         try:
             return int(json.loads((self.folder / "_last_checkpoint").read_bytes())["version"])
@@ -216,11 +218,11 @@ class DeltaLog:
     def _last_from(self, version: int) -> int:
         """Return the last version that there is from one that there is: entries follow each other without a gap."""
         step = 1
-        while self._exists(version + step):
+        while self.has(version + step):
             version, step = version + step, 2 * step
         while step > 1:
             step //= 2
-            if self._exists(version + step):
+            if self.has(version + step):
                 version += step
         return version
 

@@ -11,10 +11,10 @@ import pyarrow as pa
 import pytest
 from deltalake import write_deltalake
 
+from include.lake.commit_follower import CommitFollower
 from include.lake.deployments import DeploymentStore
 from include.lake.store import Lake
 from include.run_folder.discovery import find
-from plugins.delta_commit import CommitLog
 from tests.dags.runs import run
 
 pytestmark = [pytest.mark.airflow, pytest.mark.spark, pytest.mark.slow, pytest.mark.usefixtures("airflow_db")]
@@ -39,7 +39,7 @@ def test_pipeline_launched_resized_stopped_leaves_no_driver(lake: Lake, millrace
     assert run("launch_tiny")[0] == "success"
     assert slots_running(millrace_home) == [2], "a second launch starts nothing"
 
-    commits = CommitLog(lake.path("telemetry/batches") / "_delta_log", "tiny")
+    commits = CommitFollower(lake.log("telemetry/batches"), "tiny")
     deadline = time.monotonic() + PATIENCE_S
     commits.advance()
     while not commits.advance():

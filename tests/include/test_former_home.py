@@ -111,7 +111,7 @@ def test_decisions_are_read_as_they_were_written(home: Path) -> None:
 def test_replay_repeats_every_decision(home: Path) -> None:
     tables = ControlTables(Lake(home / "tuned" / "lake"))
     decisions = sorted(tables.decisions.recent("delays"), key=lambda d: d.time)
-    backtest = wiring.replay(SPEC, tables.lake, "flow", {}, None, decisions[-2].time + timedelta(seconds=1))
+    backtest = wiring.replay(SPEC, tables, "flow", {}, None, decisions[-2].time + timedelta(seconds=1))
     assert [k.replayed.sentence for k in backtest.evaluations] == SENTENCES[:-1]
     assert backtest.agreed == 7 and backtest.modelled == 0
 

@@ -135,5 +135,5 @@ def test_plugin_when_airflow_loads_plugins_then_only_the_console_is_one(api: Tes
     assert ours[0].external_views[0]["href"] == "/millrace/"
     import sys
 
-    imported_by_path = {"approval", "delta_commit", "loop", "outcomes", "reconciliation"} & set(sys.modules)
+    imported_by_path = {"approval", "delta_commit", "outcomes"} & set(sys.modules)
     assert not imported_by_path, "a class would exist twice"

@@ -6,13 +6,14 @@ from pathlib import Path
 
 import pytest
 from airflow.triggers.base import TriggerEvent
-from deltalake import DeltaTable
 
+from include.lake.commit_follower import CommitFollower
 from include.lake.deployments import DeploymentStore
 from include.lake.store import Lake
+from include.lake.table_errors import unreadable
 from include.model.deployment import AppDeployment, Deployment
 from plugins import delta_commit
-from plugins.delta_commit import NOTHING, CommitLog, DeltaCommitTrigger
+from plugins.delta_commit import DeltaCommitTrigger
 
 pytestmark = pytest.mark.airflow
 TABLE = "telemetry/apps"
@@ -49,111 +50,6 @@ def commit(lake: Lake, pipeline: str, number: int) -> int:
 
 def log_folder(lake: Lake) -> Path:
     return lake.path(TABLE) / "_delta_log"
-
-
-def log(lake: Lake, pipeline: str = "tiny") -> CommitLog:
-    return CommitLog(log_folder(lake), pipeline)
-
-
-def test_advance_when_table_is_missing_then_waits_for_its_first_commit(lake: Lake) -> None:
-    followed = log(lake)
-    assert not followed.advance()
-    assert followed.version == NOTHING
-    commit(lake, "tiny", 1)
-    assert followed.advance()
-    assert not followed.advance()
-
-
-def test_advance_when_another_pipeline_commits_then_does_not_count(lake: Lake) -> None:
-    commit(lake, "tiny", 1)
-    followed = log(lake)
-    followed.advance()
-    commit(lake, "tiny2", 1)
-    newest = commit(lake, "other", 1)
-    assert not followed.advance()
-    assert followed.version == newest
-    commit(lake, "tiny", 2)
-    assert followed.advance()
-
-
-def test_advance_when_several_commits_came_then_one_of_ours_counts(lake: Lake) -> None:
-    commit(lake, "tiny", 1)
-    followed = log(lake)
-    followed.advance()
-    commit(lake, "other", 1)
-    commit(lake, "tiny", 2)
-    newest = commit(lake, "other", 2)
-    assert followed.advance()
-    assert followed.version == newest
-    assert not followed.advance()
-
-
-def test_advance_does_not_count_compaction_and_checkpoints(lake: Lake) -> None:
-    for number in range(3):
-        commit(lake, "tiny", number)
-    followed = log(lake)
-    followed.advance()
-    table = DeltaTable(str(lake.path(TABLE)))
-    table.optimize.compact()
-    table.create_checkpoint()
-    assert not followed.advance()
-    assert followed.version == table.version()
-
-
-def test_advance_goes_on_after_a_clean_up_of_the_log(lake: Lake) -> None:
-    for number in range(5):
-        commit(lake, "tiny", number)
-    followed = log(lake)
-    followed.version = 1
-    DeltaTable(str(lake.path(TABLE))).create_checkpoint()
-    files = sorted(log_folder(lake).glob("*.json"))
-    for file in files[:-1]:
-        file.unlink()
-    assert followed.advance()  # what was between 1 and the rest is unknown: it counts
-    newest = int(files[-1].stem)
-    assert followed.version == newest
-    files[-1].unlink()
-    assert not followed.advance(), "the checkpoint still names the version"
-    (log_folder(lake) / f"{newest + 1:020d}.json").write_text('{"txn": {"appId": "tiny/tiny/main/0"}}')
-    assert followed.advance()
-
-
-def test_advance_when_table_is_made_anew_then_starts_over(lake: Lake, tmp_path: Path) -> None:
-    import shutil
-
-    for number in range(3):
-        commit(lake, "tiny", number)
-    followed = log(lake)
-    followed.advance()
-    shutil.rmtree(lake.path(TABLE))
-    assert not followed.advance()
-    commit(Lake(tmp_path), "tiny", 0)
-    assert followed.advance()
-
-
-def test_advance_when_a_commit_is_half_written_then_reads_it_again(lake: Lake) -> None:
-    commit(lake, "tiny", 0)
-    followed = log(lake)
-    followed.advance()
-    file = log_folder(lake) / f"{followed.version + 1:020d}.json"
-    action = json.dumps({"txn": {"appId": "tiny/tiny/main/0", "version": 1}})
-    for half in ("", action[:20]):
-        file.write_text(half)
-        assert not followed.advance()
-    file.write_text(action)
-    assert followed.advance()
-
-
-@pytest.mark.parametrize("content", ["not json", "1", '{"txn": {}}', '{"txn": 3}', "\0" * 8])
-def test_advance_counts_a_corrupt_commit_and_goes_on(lake: Lake, content: str) -> None:
-    commit(lake, "other", 0)
-    followed = log(lake)
-    followed.advance()
-    after = followed.version + 2
-    (log_folder(lake) / f"{after - 1:020d}.json").write_text(content)
-    (log_folder(lake) / f"{after:020d}.json").write_text('{"commitInfo": {}}')
-    assert followed.advance()
-    assert followed.version == after
 
 
 def test_serialize_when_made_again_then_is_the_same_trigger() -> None:
@@ -208,14 +104,14 @@ class Watch:
 @pytest.fixture
 def polls(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     done: list[int] = []
-    advance = CommitLog.advance
+    advance = CommitFollower.advance
 
-    def counted(self: CommitLog) -> bool:
+    def counted(self: CommitFollower) -> bool:
         result = advance(self)
         done.append(self.version)
         return result
 
-    monkeypatch.setattr(CommitLog, "advance", counted)
+    monkeypatch.setattr(CommitFollower, "advance", counted)
     return done
 
 
@@ -287,14 +183,14 @@ def test_run_when_table_has_no_commit_then_does_not_fire_at_start(lake: Lake, cl
 
 def test_run_when_folder_cannot_be_read_then_goes_on(lake: Lake, clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
     commit(lake, "tiny", 0)
-    advance, failures = CommitLog.advance, iter([PermissionError("no"), PermissionError("no")])
+    advance, failures = CommitFollower.advance, iter([PermissionError("no"), unreadable("log", OSError("no"))])
 
-    def sometimes(self: CommitLog) -> bool:
+    def sometimes(self: CommitFollower) -> bool:
         for error in failures:
             raise error
         return advance(self)
 
-    monkeypatch.setattr(CommitLog, "advance", sometimes)
+    monkeypatch.setattr(CommitFollower, "advance", sometimes)
 
     async def story(watched: Watch) -> None:
         await watched.event()

@@ -11,11 +11,10 @@ from rich.table import Table
 from rich.text import Text
 
 from include.local.demo.labels import slots_of, slots_text
-from include.local.stack.home import Home
 from include.model.decision import Action, Decision
 
 if TYPE_CHECKING:
-    from include.lake.store import Lake
+    from include.lake.control_tables import ControlTables
 
 COLOURS = {Action.APPLY: "green", Action.ROLL_BACK: "yellow", Action.AWAIT: "yellow", Action.VETO: "red"}
 
@@ -28,14 +27,13 @@ COLOURS = {Action.APPLY: "green", Action.ROLL_BACK: "yellow", Action.AWAIT: "yel
 @click.option("--json", "as_json", is_flag=True, help="Print everything that was stored, as JSON.")
 def decisions(pipeline: str | None, limit: int, as_json: bool) -> None:
     """Show what was decided for PIPELINE, or for all, and why; the newest last."""
-    from include.lake.decisions import DecisionStore
-    from include.lake.store import Lake
     from include.model.codec import to_plain
+    from include.wiring import control_tables
 
-    lake = Lake(Home.from_env().lake)
-    recent = list(reversed(DecisionStore(lake).recent(pipeline, limit)))
+    tables = control_tables()
+    recent = list(reversed(tables.decisions.recent(pipeline, limit)))
     if not recent and pipeline is not None:
-        _must_be_known(pipeline, lake)
+        _must_be_known(pipeline, tables)
     if as_json:
         click.echo(json.dumps([to_plain(d) for d in recent], indent=2))
     elif not recent:
@@ -73,10 +71,9 @@ def _cells(decision: Decision, several: bool) -> list[Text]:
     ]
 
 
-def _must_be_known(pipeline: str, lake: Lake) -> None:
-    """Tell a name that is wrong from a pipeline that has not been looked at yet; one whose spec is gone counts."""
-    from include.lake.deployments import DeploymentStore
+def _must_be_known(pipeline: str, tables: ControlTables) -> None:
+    """Tell a wrong name from a pipeline that has not been evaluated yet; one whose spec is gone counts."""
     from include.pipelines.catalog import find
 
-    if DeploymentStore(lake).latest(pipeline) is None:
+    if tables.deployments.latest(pipeline) is None:
         find(pipeline)

@@ -58,7 +58,7 @@ def replay(
     if figure is not None:
         check_file(figure)
     spec = find(pipeline)
-    made = wiring.replay(spec, wiring.lake(), tuner or spec.tuner.name, given, begin, end)
+    made = wiring.replay(spec, wiring.control_tables(), tuner or spec.tuner.name, given, begin, end)
     if figure is not None:
         write_figure(made, figure)
     run_id = _log(made)

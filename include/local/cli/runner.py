@@ -17,7 +17,7 @@ from include.model.errors import Conflict, MillraceError, NotReady
 
 if TYPE_CHECKING:
     from include.drivers.reconciler import Reconciler
-    from include.lake.store import Lake
+    from include.lake.control_tables import ControlTables
 
 log = logging.getLogger("millrace.runner")
 
@@ -26,14 +26,14 @@ log = logging.getLogger("millrace.runner")
 @click.option("--every", "every_s", type=click.FloatRange(min=0.1), default=1.0, show_default=True, help="Seconds.")
 def runner(every_s: float) -> None:
     """Make every launched pipeline run its latest Deployment, until asked to end; the drivers run on."""
-    from include.wiring import lake
+    from include.wiring import control_tables
 
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(message)s")
     ended = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: ended.set())
-    tables, rounds = lake(), Rounds(Home.from_env().run / "drivers")
-    log.info("the runner owns the drivers of %s", tables.root)
+    tables, rounds = control_tables(), Rounds(Home.from_env().run / "drivers")
+    log.info("the runner owns the drivers of %s", tables.lake.root)
     with ThreadPoolExecutor(thread_name_prefix="pipeline") as pool:
         while not ended.is_set():
             rounds.start_due(pool, tables)
@@ -52,12 +52,10 @@ class Rounds:
         self._at_work: dict[str, Future[None]] = {}
         self._reconcilers: dict[str, tuple[str, Reconciler]] = {}
 
-    def start_due(self, pool: ThreadPoolExecutor, tables: Lake) -> None:
+    def start_due(self, pool: ThreadPoolExecutor, tables: ControlTables) -> None:
         """Start a round of every pipeline that has none under way."""
-        from include.lake.deployments import DeploymentStore
-
         try:
-            latest = DeploymentStore(tables).all_latest()
+            latest = tables.deployments.all_latest()
         except MillraceError as error:
             log.warning("%s", error)
             return
@@ -90,11 +88,14 @@ class Rounds:
         write_status(self._run_dir, name, version, problem, running=running)
 
     def _reconciler(self, name: str) -> Reconciler:
-        """Return the pipeline's reconciler, kept between rounds: it waits for the processes it started."""
+        """Return the pipeline's reconciler, kept between rounds: it waits for the processes it started.
+
+        Each has tables of its own, as rounds are threads and a lake's handles belong to one.
+        """
         from include.pipelines.catalog import find
-        from include.wiring import lake, own_reconciler
+        from include.wiring import control_tables, own_reconciler
 
         spec = find(name)
         if self._reconcilers.get(name, ("",))[0] != spec.config_hash:
-            self._reconcilers[name] = spec.config_hash, own_reconciler(spec, lake())
+            self._reconcilers[name] = spec.config_hash, own_reconciler(spec, control_tables())
         return self._reconcilers[name][1]

@@ -14,7 +14,7 @@ from rich.console import Console, Group, RenderableType
 from rich.markup import escape
 from rich.table import Table
 
-from include.lake.store import Lake
+from include.lake.control_tables import ControlTables
 from include.local.stack import lifecycle
 from include.local.stack.home import Home
 from include.local.stack.services import addresses
@@ -90,7 +90,9 @@ def _age(since: float) -> str:
 
 def pipelines_status(home: Home) -> Status:
     """Return how every pipeline that was ever launched is, and its drivers."""
-    pipelines = pipeline_statuses(Lake(home.lake), home.run / "drivers")
+    from include.wiring import control_tables
+
+    pipelines = pipeline_statuses(control_tables(), home.run / "drivers")
     if not pipelines:
         return Status({}, "\nNo pipeline was launched yet; ./millrace trigger NAME launches one.")
     table = Table(title="Pipelines", title_justify="left", box=None)
@@ -146,28 +148,24 @@ class PipelineStatus:
         return [self.wanted.pipeline, wanted, drivers, last, self.problem or (self.decision or {}).get("sentence", "")]
 
 
-def pipeline_statuses(lake: Lake, run_dir: Path) -> list[PipelineStatus]:
+def pipeline_statuses(tables: ControlTables, run_dir: Path) -> list[PipelineStatus]:
     """Return every pipeline that was ever launched.
 
     Args:
-        lake: The lake.
+        tables: The control tables.
         run_dir: Folder of the drivers' records.
     """
-    from include.lake.deployments import DeploymentStore
-
-    return [_pipeline_status(lake, run_dir, wanted) for wanted in DeploymentStore(lake).all_latest()]
+    return [_pipeline_status(tables, run_dir, wanted) for wanted in tables.deployments.all_latest()]
 
 
-def _pipeline_status(lake: Lake, run_dir: Path, wanted: Deployment) -> PipelineStatus:
+def _pipeline_status(tables: ControlTables, run_dir: Path, wanted: Deployment) -> PipelineStatus:
     from include import wiring
-    from include.lake.decisions import DecisionStore
-    from include.lake.reconfigurations import ReconfigurationStore
 
-    change = next(iter(ReconfigurationStore(lake).recent(wanted.pipeline, limit=1)), None)
-    last = DecisionStore(lake).last(wanted.pipeline)
+    change = next(iter(tables.reconfigurations.recent(wanted.pipeline, limit=1)), None)
+    last = tables.decisions.last(wanted.pipeline)
     decision = {"time": last.time, "action": last.action.value, "sentence": last.sentence} if last else None
     records = [r for app in wanted.apps for r in driver_records.all_of(run_dir, wanted.pipeline, app)]
-    return PipelineStatus(wanted, _living(records), change, decision, wiring.problem(wanted, lake))
+    return PipelineStatus(wanted, _living(records), change, decision, wiring.problem(wanted, tables.deployments))
 
 
 def _living(records: list[DriverRecord]) -> tuple[DriverRecord, ...]:

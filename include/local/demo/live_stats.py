@@ -10,9 +10,8 @@ from datetime import datetime
 from pathlib import Path
 
 from include.lake.backlog import DeltaSource
-from include.lake.decisions import DecisionStore
-from include.lake.reconfigurations import ReconfigurationStore
-from include.lake.store import Lake, literal
+from include.lake.control_tables import ControlTables
+from include.lake.store import literal
 from include.model.decision import Decision, Outcome, Reconfiguration
 from include.model.spec import PipelineSpec
 from include.run_folder import driver_records
@@ -56,7 +55,7 @@ class LiveStatsReader:
 
     Args:
         spec: The pipeline.
-        lake: Its lake.
+        tables: Its control tables.
         run_dir: Folder of its drivers' records.
         source: Folder of its source table, which exists.
         since: Nothing older is of interest (UTC).
@@ -66,13 +65,13 @@ class LiveStatsReader:
     def __init__(
         self,
         spec: PipelineSpec,
-        lake: Lake,
+        tables: ControlTables,
         run_dir: Path,
         source: Path,
         since: datetime,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._spec, self._lake, self._run_dir, self._since, self._clock = spec, lake, run_dir, since, clock
+        self._spec, self._tables, self._run_dir, self._since, self._clock = spec, tables, run_dir, since, clock
         self._source = DeltaSource(source)
         self._totals: deque[tuple[float, int]] = deque()
         self._seen: set[str] = set()
@@ -83,7 +82,7 @@ class LiveStatsReader:
         self._source.refresh()
         arrived = self._source.total_rows or 0
         serving, starting = self._drivers()
-        last = next(iter(ReconfigurationStore(self._lake).recent(self._spec.name, limit=1, since=self._since)), None)
+        last = next(iter(self._tables.reconfigurations.recent(self._spec.name, limit=1, since=self._since)), None)
         return LiveStats(
             event_rows_per_s=self._rate(arrived),
             arrived=arrived,
@@ -97,7 +96,7 @@ class LiveStatsReader:
 
     def new_decisions(self) -> list[Decision]:
         """Return the Decisions made since the last call, oldest first."""
-        recent = DecisionStore(self._lake).recent(self._spec.name, limit=10)
+        recent = self._tables.decisions.recent(self._spec.name, limit=10)
         new = [d for d in reversed(recent) if d.decision_id not in self._seen and d.time >= self._since]
         self._seen |= {d.decision_id for d in new}
         for decision in new:
@@ -122,7 +121,7 @@ class LiveStatsReader:
                 group by query, epoch, batch_id
             )
         """  # noqa: S608 - values pass through literal()
-        rows = self._lake.rows(sql, "telemetry/batches")
+        rows = self._tables.lake.rows(sql, "telemetry/batches")
         return int(rows[0]["processed"]) if rows else 0
 
     def _drivers(self) -> tuple[int | None, int | None]:

@@ -12,6 +12,7 @@ from types import FrameType
 
 from rich.console import Console
 
+from include.lake.control_tables import ControlTables
 from include.lake.source_tables import SourceTable, is_table
 from include.lake.store import Lake
 from include.local.demo.checks import checks, passed
@@ -56,7 +57,7 @@ class Demo:
         self._env = DemoEnv.inside(home, PIPELINE)
         self._report = home.reports / "demo.html"
         self._clock, self._keep, self._console = clock, keep, console
-        self._lake = Lake(self._env.home.lake)
+        self._tables = ControlTables(Lake(self._env.home.lake))
 
     def run(self) -> bool:
         """Run it; say whether everything that it has to show was shown.
@@ -75,7 +76,7 @@ class Demo:
             # there from the start, because the job reads it from its own
             source = SourceTable(env.source, SCHEMA, self._clock.content)
             self._launch(view, spec, api)
-            reader = LiveStatsReader(spec, self._lake, env.run_dir, env.source, datetime.now(UTC))
+            reader = LiveStatsReader(spec, self._tables, env.run_dir, env.source, datetime.now(UTC))
             problem = self._watch(view, spec, source, reader, cleaning)
             ended = datetime.now(UTC)
             if problem is None and spec.profile is not None:
@@ -163,7 +164,7 @@ class Demo:
         view.still()
         view.step("Comparing the results with a batch computation of the same input")
         source, results = self._env.source, self._env.results
-        timeline = read_timeline(spec, self._lake, source, ended)
+        timeline = read_timeline(spec, self._tables, source, ended)
         outcomes = checks(timeline, compare(source, results) if is_table(results) else None, problem)
         totals = figures(spec, timeline)
         write_report(self._report, spec, timeline, totals, outcomes)

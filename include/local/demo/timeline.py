@@ -10,9 +10,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from include.lake.decisions import DecisionStore
+from include.lake.control_tables import ControlTables
 from include.lake.deployments import DeploymentStore
-from include.lake.reconfigurations import ReconfigurationStore
 from include.lake.source_tables import arrivals
 from include.lake.store import Lake, literal
 from include.local.demo.labels import slots_of
@@ -70,7 +69,7 @@ class Timeline:
 
     Attributes:
         begun: When the first driver was started, or the first row came, whichever was first (UTC).
-        length_s: Until when the run is looked at.
+        length_s: How long the run is.
         arrival_s, arrival_rows: Commits to the source, and the rows ever committed up to each.
         batch_s, batch_rows: Ends of micro-batches, and the rows ever processed up to each.
         capacity_s, capacity_slots, capacity_rows_per_s: Processing ability as evaluations measured it.
@@ -121,12 +120,12 @@ class Timeline:
         return served
 
 
-def read_timeline(spec: PipelineSpec, lake: Lake, source: Path, until: datetime | None = None) -> Timeline:
+def read_timeline(spec: PipelineSpec, tables: ControlTables, source: Path, until: datetime | None = None) -> Timeline:
     """Read a pipeline's whole run.
 
     Args:
         spec: The pipeline.
-        lake: Its lake.
+        tables: Its control tables.
         source: Folder of its source table.
         until: Where the run ends (UTC), now by default; decisions and changes after it are listed, not counted.
 
@@ -135,9 +134,9 @@ def read_timeline(spec: PipelineSpec, lake: Lake, source: Path, until: datetime 
     """
     until = until or datetime.now(UTC)
     came = arrivals(source)
-    changes = tuple(reversed(ReconfigurationStore(lake).recent(spec.name, limit=ALL)))
-    decisions = list(reversed(DecisionStore(lake).recent(spec.name, limit=ALL)))
-    batches = _batches(spec, lake)
+    changes = tuple(reversed(tables.reconfigurations.recent(spec.name, limit=ALL)))
+    decisions = list(reversed(tables.decisions.recent(spec.name, limit=ALL)))
+    batches = _batches(spec, tables.lake)
     firsts = [*came["time"].to_pylist()[:1], *(c.started for c in changes[:1]), *(d.time for d in decisions[:1])]
     begun = min(firsts, default=until)
 
@@ -161,7 +160,7 @@ def read_timeline(spec: PipelineSpec, lake: Lake, source: Path, until: datetime 
         capacity_s=seconds([t for t, _ in measured]),
         capacity_slots=np.array([float(c.parallelism) for _, c in measured]),
         capacity_rows_per_s=np.array([c.rows_per_s for _, c in measured]),
-        spans=_spans(spec, lake, changes, begun, until),
+        spans=_spans(spec, tables.deployments, changes, begun, until),
         evaluations=tuple(_evaluation(spec.app, d, begun) for d in decisions),
         changes=changes,
     )
@@ -178,10 +177,14 @@ def _batches(spec: PipelineSpec, lake: Lake) -> list[dict[str, Any]]:
 
 
 def _spans(
-    spec: PipelineSpec, lake: Lake, changes: tuple[Reconfiguration, ...], begun: datetime, until: datetime
+    spec: PipelineSpec,
+    deployments: DeploymentStore,
+    changes: tuple[Reconfiguration, ...],
+    begun: datetime,
+    until: datetime,
 ) -> tuple[Span, ...]:
     """Return each driver's time on its cores; while one hands over to the next, both count."""
-    deployments, spans = DeploymentStore(lake), []
+    spans = []
     for index, change in enumerate(changes):
         if change.generation is None or change.to_version is None:
             continue

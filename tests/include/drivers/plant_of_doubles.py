@@ -14,6 +14,7 @@ from pathlib import Path
 from include.drivers.app_reconciler import Method
 from include.drivers.reconciler import Reconciler
 from include.drivers.submit import SubmitOptions
+from include.lake.control_tables import ControlTables
 from include.lake.deployments import DeploymentStore
 from include.lake.reconfigurations import ReconfigurationStore
 from include.lake.store import Lake
@@ -51,7 +52,13 @@ class DoublesPlant:
         options = SubmitOptions(DOUBLE, env=env)
         now = clock or (lambda: datetime.now(UTC))
         return Reconciler(
-            self.spec, Lake(self.root / "lake"), self.root / "run", self.root / "log", options, method, now
+            self.spec,
+            ControlTables(Lake(self.root / "lake")),
+            self.root / "run",
+            self.root / "log",
+            options,
+            method,
+            now,
         )
 
     def live(self) -> tuple[LiveDriver, ...]:

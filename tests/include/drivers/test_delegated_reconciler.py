@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from include.drivers.delegated_reconciler import DelegatedReconciler, write_status
+from include.lake.control_tables import ControlTables
 from include.lake.deployments import DeploymentStore
 from include.lake.reconfigurations import ReconfigurationStore
 from include.lake.store import Lake
@@ -45,7 +46,7 @@ def test_delegate_waits_for_the_runner_and_returns_its_changes(lake: Lake, tmp_p
 
     runner = threading.Thread(target=run)
     runner.start()
-    changes = DelegatedReconciler(SPEC, lake, tmp_path, sleep).reconcile()
+    changes = DelegatedReconciler(SPEC, ControlTables(lake), tmp_path, sleep).reconcile()
     assert [c.to_version for c in changes] == [1]
 
 
@@ -53,9 +54,9 @@ def test_delegate_is_not_ready_while_the_runner_has_an_older_version(lake: Lake,
     write_status(tmp_path, "orders", 1)
     DeploymentStore(lake).commit(SPEC.first_deployment(), 1)
     with pytest.raises(NotReady):
-        DelegatedReconciler(SPEC, lake, tmp_path).reconcile(wait_s=0)
+        DelegatedReconciler(SPEC, ControlTables(lake), tmp_path).reconcile(wait_s=0)
     write_status(tmp_path, "orders", 2)
-    assert DelegatedReconciler(SPEC, lake, tmp_path).reconcile(wait_s=0) == ()
+    assert DelegatedReconciler(SPEC, ControlTables(lake), tmp_path).reconcile(wait_s=0) == ()
 
 
 def test_delegate_when_no_runner_is_up_then_says_so(
@@ -63,14 +64,14 @@ def test_delegate_when_no_runner_is_up_then_says_so(
 ) -> None:
     monkeypatch.setattr("include.drivers.delegated_reconciler.RUNNER_SLACK_S", 0.0)
     with pytest.raises(MillraceError, match="millrace runner"):
-        DelegatedReconciler(SPEC, lake, tmp_path, lambda _: None).reconcile()
+        DelegatedReconciler(SPEC, ControlTables(lake), tmp_path, lambda _: None).reconcile()
 
 
 def test_delegate_when_the_runner_could_not_then_passes_its_words_on(lake: Lake, tmp_path: Path) -> None:
     write_status(tmp_path, "orders", 1, "script: got 'x.py'; allowed: an existing file.")
     with pytest.raises(MillraceError, match="an existing file"):
-        DelegatedReconciler(SPEC, lake, tmp_path).reconcile(wait_s=0)
+        DelegatedReconciler(SPEC, ControlTables(lake), tmp_path).reconcile(wait_s=0)
 
 
 def test_delegate_when_never_launched_then_has_nothing_to_do(tmp_path: Path) -> None:
-    assert DelegatedReconciler(SPEC, Lake(tmp_path), tmp_path).reconcile() == ()
+    assert DelegatedReconciler(SPEC, ControlTables(Lake(tmp_path)), tmp_path).reconcile() == ()

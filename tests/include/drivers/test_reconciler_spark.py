@@ -17,6 +17,7 @@ import pyarrow as pa
 import pytest
 
 from include.drivers.reconciler import Reconciler
+from include.lake.control_tables import ControlTables
 from include.lake.deployments import DeploymentStore
 from include.lake.reconfigurations import ReconfigurationStore
 from include.lake.source_tables import SourceTable, query
@@ -83,7 +84,9 @@ class Plant:
         self.deployments = DeploymentStore(Lake(root / "lake"))
 
     def reconciler(self) -> Reconciler:
-        return Reconciler(self.spec, Lake(self.root / "lake"), self.root / "run", self.root / "log", submit_options())
+        return Reconciler(
+            self.spec, ControlTables(Lake(self.root / "lake")), self.root / "run", self.root / "log", submit_options()
+        )
 
     def deploy(self, slots: int = 1, running: bool = True) -> Deployment:
         content, latest = self.spec.first_deployment(), self.deployments.latest(NAME)

@@ -87,7 +87,7 @@ def test_replay_of_any_registered_tuner_repeats_the_live_loop(
 ) -> None:
     run = launched(tmp_path, create(name, {}), spec_of(name), DAY[:8])
     recorded = run.day()
-    made = wiring.replay(run.spec, run.lake, name, {}, None, LATER)
+    made = wiring.replay(run.spec, run.tables, name, {}, None, LATER)
     assert would(made) == told(recorded)
     assert made.modelled == 0 and made.agreed == len(recorded)
 
@@ -242,7 +242,7 @@ def test_replay_keeps_the_options_of_the_specs_own_tuner(day: Run, monkeypatch: 
 
     monkeypatch.setattr(registry, "create", make)
     for name in ("steady", "other"):
-        wiring.replay(spec, day.lake, name, {"room": 0.9}, None, LATER)
+        wiring.replay(spec, day.tables, name, {"room": 0.9}, None, LATER)
     assert asked == [("steady", {"room": 0.9, "calm": True}), ("other", {"room": 0.9})]
 
 

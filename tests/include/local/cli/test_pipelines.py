@@ -16,6 +16,7 @@ from click.testing import CliRunner, Result
 
 from include.drivers import failure_history
 from include.drivers.failure_history import FailureHistory, fingerprint
+from include.lake.control_tables import ControlTables
 from include.lake.deployments import DeploymentStore
 from include.lake.store import Lake
 from include.local.cli.__main__ import millrace
@@ -157,7 +158,7 @@ def _record(home: Path, pid: int, state: DriverState, error: str | None = None) 
 def test_status_of_a_running_driver_needs_no_attention(run: Run, home: Path, driver: subprocess.Popen[bytes]) -> None:
     run.launch(0, 4, 1)
     _record(home, driver.pid, DriverState.RUNNING)
-    (status,) = pipeline_statuses(run.lake, home / "run" / "drivers")
+    (status,) = pipeline_statuses(ControlTables(run.lake), home / "run" / "drivers")
     assert status.problem is None
     assert status.cells(at(40))[1:4] == ["1 slots, version 1", "running on 1", "10 s ago"]
 
@@ -167,7 +168,7 @@ def test_status_when_the_pipeline_is_a_join_then_shows_its_workers(run: Run, hom
     made = DeploymentStore(run.lake).latest("delays")
     assert made is not None
     DeploymentStore(run.lake).commit(replace(made, join=JoinSettings(3, 50, 0.25)), made.version)
-    (status,) = pipeline_statuses(run.lake, home / "run" / "drivers")
+    (status,) = pipeline_statuses(ControlTables(run.lake), home / "run" / "drivers")
     assert status.cells(at(40))[1] == "1 slots, 3 join workers, version 2"
     assert status.as_plain()["join"] == {"workers": 3, "block": 50, "shed": 0.25}
 
@@ -179,7 +180,7 @@ def test_status_of_a_gone_process_says_so_despite_its_record(
     _record(home, driver.pid, DriverState.RUNNING)
     driver.kill()
     driver.wait()
-    (status,) = pipeline_statuses(run.lake, home / "run" / "drivers")
+    (status,) = pipeline_statuses(ControlTables(run.lake), home / "run" / "drivers")
     assert status.problem == (
         "delays does not run: its driver is gone, or was not started yet; the next reconcile starts it."
     )

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
+from include.lake.control_tables import ControlTables
 from include.lake.reconfigurations import ReconfigurationStore
 from include.local.demo.live_stats import LiveStats, LiveStatsReader
 from include.local.demo.terminal import View, line
@@ -21,7 +22,7 @@ STATS = LiveStats(183.4, 5000, 3760, 4, None, 200.0, None)
 
 
 def _reader(run: Run, run_dir: Path, seconds: list[float]) -> LiveStatsReader:
-    return LiveStatsReader(run.spec, run.lake, run_dir, run.source, at(0), clock=lambda: seconds.pop(0))
+    return LiveStatsReader(run.spec, ControlTables(run.lake), run_dir, run.source, at(0), clock=lambda: seconds.pop(0))
 
 
 def _driver(generation: int, slots: int, state: DriverState) -> DriverRecord:

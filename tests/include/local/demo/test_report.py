@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from include.lake.control_tables import ControlTables
 from include.local.demo.checks import checks, passed, steps
 from include.local.demo.comparison import Comparison
 from include.local.demo.figures import figures, slots_for
@@ -16,7 +17,7 @@ EQUAL = Comparison(rows=11, closed_rows=10, groups=5, lost=0, doubled=0, foreign
 
 
 def _timeline(run: Run, end_s: float) -> Timeline:
-    return read_timeline(run.spec, run.lake, run.source, at(end_s))
+    return read_timeline(run.spec, ControlTables(run.lake), run.source, at(end_s))
 
 
 def _day() -> list[float]:
