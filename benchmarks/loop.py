@@ -81,8 +81,8 @@ def _pss(home: Path) -> int:
 def _decided_in(lake: Lake) -> list[Record]:
     """Time from the newest commit of telemetry before a decision is begun to the commit of the decision itself."""
     commits, recorded = _commits(lake, "telemetry/batches"), _commits(lake, "control/decisions")
-    looks = sorted(d.time.timestamp() for d in DecisionStore(lake).recent(PIPELINE, 1000))
-    pairs = zip(looks, recorded, strict=True)  # one commit a decision, in their order
+    evaluations = sorted(d.time.timestamp() for d in DecisionStore(lake).recent(PIPELINE, 1000))
+    pairs = zip(evaluations, recorded, strict=True)  # one commit a decision, in their order
     waited = [done - commits[commits <= begun].max() for begun, done in pairs if commits[0] <= begun]
     records = []
     for name, q, limit in (("p50", 0.5, P50_LIMIT_S), ("p95", 0.95, P95_LIMIT_S)):

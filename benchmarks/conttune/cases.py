@@ -19,9 +19,9 @@ RECORDED = ("etl", "monitoring")
 WARM_OF = {"paper": "paper_warm", "paper_mb": "paper_warm_mb"}
 """Scenarios whose runs are also scored as another one's: the same runs, from a later tuning on."""
 SHIFTED = "_shifted"
-"""A scenario of which the changes fall within looks, as real ones do: a look then measures a mean of two rates."""
+"""A scenario whose changes fall within periods, as real ones do: an evaluation then measures a mean of two rates."""
 SHIFTS = 7
-"""Runs take this many moments within a look by turns, evenly spaced."""
+"""Runs take this many moments within an evaluation by turns, evenly spaced."""
 FRONTIER_SCENARIOS = ("paper", "noise3", "dag12", "drift", "etl")
 
 MAIN = ("oracle", "flow", "conttune_strong", "ds2", "ds2_stop")

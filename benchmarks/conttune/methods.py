@@ -72,7 +72,7 @@ def _ds2(plant: SimulatedPlant) -> Optimizer:
 
 
 def _ds2_stop(room: float = 0.0) -> Make:
-    """Return a maker of DS2 with a rule that stops it: as published it acts on the noise of every look."""
+    """Return a maker of DS2 with a rule that stops it: as published it acts on the noise of every evaluation."""
     return lambda plant: Rested(create("ds2", {"factor": _spare(plant, room)}))
 
 

@@ -39,7 +39,7 @@ class Timed:
 
     Attributes:
         inner: The optimizer.
-        decisions_ms: Time of each look that changes something, milliseconds an operator that can be sized.
+        decisions_ms: Time of each evaluation that changes something, milliseconds an operator that can be sized.
     """
 
     inner: Optimizer
@@ -60,7 +60,7 @@ class Timed:
 class Rested:
     """An optimizer with a rule that stops it: a step that was enough is left alone for as long as the load stays.
 
-    Without one a method that acts on every look follows the noise of every look.
+    Without one a method that acts on every evaluation follows the noise of every evaluation.
 
     Attributes:
         inner: The optimizer.

@@ -44,10 +44,10 @@ def run_method(load: StreamLoad, method: Method, cluster: SplitNodes) -> MethodR
     state = forecaster.start()
     outcomes, seconds, optimal = [], [], []
     while not plant.over:
-        look = plant.look()
+        observed = plant.observe()
         begun = time.process_time()
-        state = forecaster.observe(state, look.period - 1, look.streams, look.rate)
-        plan = method.planner(forecaster.pose(state, method.ahead, look.node, look.nodes, look.latency_s))
+        state = forecaster.observe(state, observed.period - 1, observed.streams, observed.rate)
+        plan = method.planner(forecaster.pose(state, method.ahead, observed.node, observed.nodes, observed.latency_s))
         seconds.append(time.process_time() - begun)
         optimal.append(plan.optimal)
         outcomes.append(plant.apply(plan.node))

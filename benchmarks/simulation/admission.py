@@ -2,12 +2,12 @@
 
 Units:
     rates, capacity    tuples a second
-    period             the time between two looks, ``period_s`` seconds
+    period             the time between two evaluations, ``period_s`` seconds
 
-In a look all streams are listed that are connected in the period that begins; those that connect and leave between two
-looks are never seen, their feed keeps their tuples. A node that gets more than it can take queues the rest. Streams of
-one node are redirected one after another, those of different nodes at once: the j-th of a node waits for j hand-overs,
-and for the queue before it, as tuples must not overtake each other. What its feed keeps meanwhile is buffered.
+An evaluation lists all streams that are connected in the period that begins; those that connect and leave between two
+of them are never seen, their feed keeps their tuples. A node that gets more than it can take queues the rest. Streams
+of one node are redirected one after another, those of different nodes at once: the j-th of a node waits for j hand-
+overs, and for the queue before it, as tuples must not overtake each other. What its feed keeps meanwhile is buffered.
 
 Reference: Balkesen, Tatbul, Ozsu, "Adaptive Input Admission and Management for Parallel Stream Processing", DEBS 2013,
 Section 6.1. The optimum is a lower bound of the nodes that any assignment needs: the paper uses the bound of Korf
@@ -62,7 +62,7 @@ class SplitNodes:
 
 
 @dataclass(frozen=True)
-class Look:
+class ObservedStreams:
     """What a period begins with.
 
     Attributes:
@@ -129,7 +129,7 @@ class Score:
 
 
 class AdmissionPlant:
-    """Streams on split nodes: :meth:`look`, then :meth:`apply` an assignment, which ends the period.
+    """Streams on split nodes: :meth:`observe`, then :meth:`apply` an assignment, which ends the period.
 
     Args:
         streams: Ids, one for each column of ``rates``.
@@ -156,13 +156,13 @@ class AdmissionPlant:
         """The workload has ended."""
         return self.period >= len(self._rates)
 
-    def look(self) -> Look:
+    def observe(self) -> ObservedStreams:
         """Return what the period begins with."""
         here = self._here
         before = self._rates[self.period - 1] if self.period else np.full(len(here), np.nan)
         rate = np.where(self._node >= 0, before, np.nan)
         ids = tuple(self._streams[here])
-        return Look(self.period, ids, rate[here], self._node[here], len(self._queue), self._latency.copy())
+        return ObservedStreams(self.period, ids, rate[here], self._node[here], len(self._queue), self._latency.copy())
 
     @property
     def _here(self) -> NDArray[np.bool_]:

@@ -1,4 +1,4 @@
-"""The luck of a run: noise of every look, drawn ahead and by look, so that it is the same for every tuner."""
+"""Noise of every evaluation of a run, drawn ahead and by evaluation, so that it is the same for every tuner."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from benchmarks.simulation.noise import Noise, Window
 from benchmarks.simulation.truth import NOISE, WINDOWS, stream
 
 BLOCK = 256
-"""Looks drawn at once."""
+"""Evaluations drawn at once."""
 
 
 class Draws:
@@ -17,7 +17,7 @@ class Draws:
     Args:
         seed: Of the run.
         noise: Of processing ability.
-        units: How many abilities are measured in a look.
+        units: How many abilities are measured in an evaluation.
         windows: The window operators.
     """
 
@@ -26,11 +26,11 @@ class Draws:
         self._rngs = stream(seed, NOISE), stream(seed, WINDOWS)
         self._rows: list[tuple[list[float], list[float]]] = []
 
-    def at(self, look: int) -> tuple[list[float], list[float]]:
-        """Return measured over true ability of each unit, and counted over mean output of each window, in a look."""
-        while look >= len(self._rows):
+    def at(self, evaluation: int) -> tuple[list[float], list[float]]:
+        """Return an evaluation's measured over true ability per unit, and counted over mean output per window."""
+        while evaluation >= len(self._rows):
             abilities = self._noise.factors(self._rngs[0], (BLOCK, self._units)).tolist()
             columns = [window.factors(self._rngs[1], BLOCK) for window in self._windows]
             counted = np.stack(columns, axis=1).tolist() if columns else [[] for _ in range(BLOCK)]
             self._rows += zip(abilities, counted, strict=True)
-        return self._rows[look]
+        return self._rows[evaluation]

@@ -37,7 +37,7 @@ class JoinCluster:
     Attributes:
         capacity: W, tuples that a worker is to keep at most, >= 2.
         window_s: phi, whole seconds, >= 1.
-        period_s: From one look to the next, whole seconds, >= 1.
+        period_s: From one evaluation to the next, whole seconds, >= 1.
         delay_s: How long added workers take to come, whole seconds, >= 0.
         pair_s: Cost of comparing a new tuple with one of the window, seconds of a worker, >= 0.
         tuple_s: Cost of a new tuple beside that, >= 0.

@@ -16,7 +16,7 @@ from benchmarks.simulation.truth import Factors, Levels, Rates
 
 @dataclass
 class Batches:
-    """What happened since the last look that had a batch to tell of.
+    """What happened since the last evaluation that had a batch to tell of.
 
     Attributes:
         since: When it began, seconds.

@@ -38,11 +38,11 @@ class MicroBatchSignals:
         self._batches: dict[int, int] = {}
         self._fitted: dict[int, Capacity] = {}
 
-    def measure(self, look: int, until: datetime) -> tuple[AppSignals, list[Observation]]:
+    def measure(self, evaluation: int, until: datetime) -> tuple[AppSignals, list[Observation]]:
         """Return the signals of the period that just ended, and its point of processing ability if there is one.
 
         Args:
-            look: Number of the look, which the noise depends on.
+            evaluation: Number of the evaluation, which the noise depends on.
             until: End of the period (UTC).
 
         Raises:
@@ -53,7 +53,7 @@ class MicroBatchSignals:
             raise NotReady(f"{self._name}: no batch has ended")
         slots, period = app.levels[0], app.now - seen.since
         ran = self._truth.ran(slots)
-        noise, _ = self._draws.at(look)
+        noise, _ = self._draws.at(evaluation)
         fitted = self._fit(ran, seen, noise[0])
         capacity = self._fitted.get(ran)
         signals = AppSignals(

@@ -1,6 +1,6 @@
 """What a measurement gets wrong: noise of processing ability, and windows that emit unevenly.
 
-Noise is drawn by look and not by what was decided, so that all tuners see the same luck on the same run.
+Noise is drawn by evaluation and not by what was decided, so that all tuners see the same luck on the same run.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The most recent observations of every (operator, level), kept so that a look gets them without a search."""
+"""The most recent observations of every (operator, level), kept so that an evaluation gets them without a search."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from include.model.signals import Observation
 
 PER_LEVEL = 10
-"""Most recent points of each (operator, p) that a look carries."""
+"""Most recent points of each (operator, p) that an evaluation carries."""
 
 
 class Observed:
@@ -20,7 +20,7 @@ class Observed:
         self._next = 0
 
     def add(self, points: Iterable[Observation]) -> None:
-        """Add a look's points."""
+        """Add an evaluation's points."""
         for point in points:
             numbers = self._numbers.setdefault((point.operator, point.parallelism), deque())
             if len(numbers) == PER_LEVEL:

@@ -1,7 +1,7 @@
 """The reactive oracle: an optimizer that knows the true processing abilities, and the present rate, but no future.
 
 What it spends at any moment is the least that suffices, so it is what core-seconds are compared with; and it still pays
-for every change of the rate with a look's delay and a downtime.
+for every change of the rate with an evaluation's delay and a downtime.
 """
 
 from __future__ import annotations

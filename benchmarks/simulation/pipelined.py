@@ -1,7 +1,7 @@
 """A pipelined job as a fluid: rows flow continuously, and what an operator cannot process waits at the sources.
 
 Between two events (a change of the rate, the end of a downtime, a source's backlog running dry) all rates are constant,
-so the course of time is exact and costs a few additions a look, however many rows pass.
+so the course of time is exact and costs a few additions an evaluation, however many rows pass.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class Flow:
 
 
 class Tally:
-    """What happened since the last look: row counts and seconds, by source or by operator."""
+    """What happened since the last evaluation: row counts and seconds, by source or by operator."""
 
     def __init__(self, since: float, sources: int, operators: int, backlog: Sequence[float]) -> None:
         self.since = since

@@ -36,16 +36,16 @@ class PipelinedSignals:
             for window in [windows.get(link.producer, -1)]
         )
 
-    def measure(self, look: int, until: datetime) -> tuple[AppSignals, list[Observation]]:
+    def measure(self, evaluation: int, until: datetime) -> tuple[AppSignals, list[Observation]]:
         """Return the signals of the period that just ended, and its points of processing ability.
 
         Args:
-            look: Number of the look, which the noise depends on.
+            evaluation: Number of the evaluation, which the noise depends on.
             until: End of the period (UTC).
         """
         job, tally = self._job, self._job.tally
         period = job.now - tally.since
-        noise, windows = self._draws.at(look)
+        noise, windows = self._draws.at(evaluation)
         rates, edges = self._rates(period, windows)
         out = [0.0] * len(rates)
         for (_, _, producer, _, _, _), edge in zip(self._links, edges, strict=True):

@@ -17,7 +17,7 @@ from include.model.signals import Signals
 
 @dataclass(frozen=True)
 class Step:
-    """A look that was decided on.
+    """An evaluation that was decided on.
 
     Attributes:
         at_s: When, seconds.
@@ -53,7 +53,7 @@ class Run:
 
     Attributes:
         scenario: The case.
-        steps: Its looks.
+        steps: Its evaluations.
         segments: What really happened.
     """
 
@@ -63,7 +63,7 @@ class Run:
 
 
 def drive(plant: SimulatedPlant, optimizer: Optimizer, *, keep_signals: bool = False) -> Run:
-    """Let an optimizer decide at every look until the workload ends.
+    """Let an optimizer decide at every evaluation until the workload ends.
 
     Changes beyond the bounds, or of a value that is not set, are refused, as the loop's guards would; the others of the
     same proposal are made.

@@ -62,7 +62,7 @@ class Scenario:
         families: How the operators' curves are drawn.
         curves: Curves that are not drawn, by operator; the level at which they meet the peak rate is, as ever.
         reach: Share of the peak rate that an operator meets at that level, by operator; 1 where it is not named.
-        period_s: Between two looks, > 0.
+        period_s: Between two evaluations, > 0.
         downtime_s: What a reconfiguration costs, >= 0.
         bounds: Allowed p, of each operator or of the app.
         objective: What tuners are told to aim at.

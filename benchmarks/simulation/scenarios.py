@@ -59,7 +59,7 @@ def scenario(name: str, run_index: int = 0, values: Values | None = None, phase_
         run_index: Number of the run, >= 0: which query, permutation or kind of drift. The plant's seed draws the rest;
             a run's number is a good seed.
         values: The recorded series, one value a minute; for ``etl`` and ``monitoring`` only.
-        phase_s: How far into a look changes of the workload fall, >= 0.
+        phase_s: How far into an evaluation changes of the workload fall, >= 0.
 
     Raises:
         MillraceError: If the name is unknown, or recorded values are missing.

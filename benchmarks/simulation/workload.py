@@ -71,7 +71,7 @@ class Workload:
         return tuple(max(rates[s] for rates in self.rates) for s in range(len(self.rates[0])))
 
     def delayed(self, phase_s: float) -> Workload:
-        """Return it with all changes but the first later by ``phase_s`` >= 0, so that they fall within looks."""
+        """Return it with all changes but the first later by ``phase_s`` >= 0, so that they fall within evaluations."""
         return replace(
             self,
             times=(0.0, *(t + phase_s for t in self.times[1:])),

@@ -121,7 +121,7 @@ def test_against_oracle_when_both_ran_then_is_the_ratio_of_means() -> None:
 
 @pytest.mark.parametrize("name", [m for m in METHODS if not m.startswith("flink")])
 @pytest.mark.parametrize("scenario", ["paper", "paper_mb"])
-def test_methods_when_made_then_can_look_once(name: str, scenario: str) -> None:
+def test_methods_when_made_then_can_evaluate_once(name: str, scenario: str) -> None:
     from include.model.protocols import Cursor
 
     plant = SimulatedPlant(made(scenario, 1), 1)

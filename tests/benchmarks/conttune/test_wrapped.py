@@ -15,7 +15,7 @@ from include.model.signals import Signals
 
 
 class Always:
-    """Wants a change in every look and keeps what it was told."""
+    """Wants a change in every evaluation and keeps what it was told."""
 
     def __init__(self, *changes: Change) -> None:
         self.told: list[Signals] = []
@@ -27,7 +27,7 @@ class Always:
 
 
 @pytest.fixture
-def look() -> tuple[Signals, Deployment]:
+def period() -> tuple[Signals, Deployment]:
     plant = SimulatedPlant(made("paper_mb", 0), 0)
     return plant.observe(Cursor()), plant.deployment
 
@@ -37,8 +37,8 @@ def at(signals: Signals, rate: float, pressed: float = 0.0) -> Signals:
     return replace(signals, apps=(replace(app, arrival_rows_per_s=rate, backpressured_ratio=pressed),))
 
 
-def test_planned_when_it_plans_then_is_told_a_lower_target_and_nothing_else(look: tuple[Signals, Deployment]) -> None:
-    signals, current = look
+def test_planned_when_it_plans_then_is_told_a_lower_target_and_nothing_else(period: tuple[Signals, Deployment]) -> None:
+    signals, current = period
     inner = Always()
     Planned(inner, 0.9).propose(signals, current, {})
     (told,) = inner.told
@@ -46,8 +46,10 @@ def test_planned_when_it_plans_then_is_told_a_lower_target_and_nothing_else(look
     assert replace(told, objective=signals.objective) == signals
 
 
-def test_timed_when_a_look_changes_nothing_then_its_time_does_not_count(look: tuple[Signals, Deployment]) -> None:
-    signals, current = look
+def test_timed_when_an_evaluation_changes_nothing_then_its_time_does_not_count(
+    period: tuple[Signals, Deployment],
+) -> None:
+    signals, current = period
     deciding, holding = Timed(Always()), Timed(Always())
     holding.inner.changes = ()  # type: ignore[attr-defined]
     for timed in (deciding, holding):
@@ -61,9 +63,9 @@ def test_timed_when_a_look_changes_nothing_then_its_time_does_not_count(look: tu
     [(100.0, 0.0, False), (104.0, 0.0, False), (100.0, 0.2, True), (120.0, 0.0, True), (80.0, 0.0, True)],
 )
 def test_rested_when_a_step_was_made_then_asks_again_only_if_it_fails_or_the_load_moves(
-    look: tuple[Signals, Deployment], rate: float, pressed: float, asked: bool
+    period: tuple[Signals, Deployment], rate: float, pressed: float, asked: bool
 ) -> None:
-    signals, current = look
+    signals, current = period
     inner = Always()
     rested = Rested(inner)
     _, memory = rested.propose(at(signals, 100.0), current, {})

@@ -68,15 +68,15 @@ def aims(**changes: float) -> Objective:
     return replace(PLANNED, **changes)  # type: ignore[arg-type]
 
 
-def look(plant: SimulatedPlant) -> Signals:
+def observe(plant: SimulatedPlant) -> Signals:
     return plant.observe(Cursor())
 
 
-def looks(plant: SimulatedPlant) -> Iterator[Signals]:
-    """All looks that have something to tell."""
+def observe_all(plant: SimulatedPlant) -> Iterator[Signals]:
+    """All evaluations that have something to tell."""
     while not plant.finished:
         try:
-            yield look(plant)
+            yield observe(plant)
         except NotReady:
             continue
 
@@ -102,16 +102,16 @@ def set_p(plant: SimulatedPlant, *levels: int) -> None:
 
 
 class Scripted:
-    """An optimizer that sets what a script says, by number of the look."""
+    """An optimizer that sets what a script says, by number of the evaluation."""
 
     def __init__(self, script: Mapping[int, tuple[int, ...]], plant: SimulatedPlant) -> None:
-        self.script, self.plant, self.look = script, plant, 0
+        self.script, self.plant, self.evaluation = script, plant, 0
 
     def propose(self, signals: Signals, current: Deployment, memory: Memory) -> tuple[Proposal, Memory]:
-        self.look += 1
+        self.evaluation += 1
         scenario = self.plant.scenario
         whole = scenario.execution == MICRO_BATCH
-        wanted = self.script.get(self.look, self.plant.levels)
+        wanted = self.script.get(self.evaluation, self.plant.levels)
         changes = tuple(
             Change(scenario.shape.name, scenario.sizes_by, before, p, None if whole else unit)
             for unit, before, p in zip(scenario.units, self.plant.levels, wanted, strict=True)

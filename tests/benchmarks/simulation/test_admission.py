@@ -17,34 +17,34 @@ def plant(*rates):
     return AdmissionPlant([f"s{i}" for i in range(rates.shape[1])], rates, NODES)
 
 
-def test_look_when_a_run_begins_then_all_streams_are_new_and_nothing_was_seen():
-    look = plant([4.0, 5.0]).look()
+def test_evaluation_when_a_run_begins_then_all_streams_are_new_and_nothing_was_seen():
+    observed = plant([4.0, 5.0]).observe()
 
-    assert look.streams == ("s0", "s1")
-    assert np.isnan(look.rate).all()
-    assert look.node.tolist() == [-1, -1]
-    assert look.nodes == 0
+    assert observed.streams == ("s0", "s1")
+    assert np.isnan(observed.rate).all()
+    assert observed.node.tolist() == [-1, -1]
+    assert observed.nodes == 0
 
 
-def test_look_when_a_period_has_passed_then_tells_its_rates_not_those_to_come():
+def test_evaluation_when_a_period_has_passed_then_tells_its_rates_not_those_to_come():
     there = plant([4.0, 5.0], [7.0, 8.0])
     there.apply(np.array([0, 0]))
 
-    assert there.look().rate.tolist() == [4.0, 5.0]
+    assert there.observe().rate.tolist() == [4.0, 5.0]
 
 
-def test_look_when_streams_join_and_leave_then_lists_those_that_are_connected():
+def test_evaluation_when_streams_join_and_leave_then_lists_those_that_are_connected():
     there = plant([4.0, 5.0, NAN], [NAN, 5.0, 6.0], [4.0, 5.0, NAN])
     there.apply(np.array([3, 8]))
-    look = there.look()
+    observed = there.observe()
 
-    assert look.streams == ("s1", "s2")
-    assert look.node.tolist() == [1, -1]
-    assert look.rate[0] == 5.0
-    assert np.isnan(look.rate[1])
+    assert observed.streams == ("s1", "s2")
+    assert observed.node.tolist() == [1, -1]
+    assert observed.rate[0] == 5.0
+    assert np.isnan(observed.rate[1])
 
     there.apply(np.array([1, 1]))
-    assert there.look().node.tolist() == [-1, 0], "one that comes back is new"
+    assert there.observe().node.tolist() == [-1, 0], "one that comes back is new"
 
 
 def test_apply_when_nodes_get_too_much_then_counts_them_and_queues_the_rest():
@@ -53,7 +53,7 @@ def test_apply_when_nodes_get_too_much_then_counts_them_and_queues_the_rest():
     first = there.apply(np.array([0, 0, 1]))
     assert (first.nodes, first.overloaded) == (2, 1)
     assert first.latency_s == pytest.approx(2.0 * (12 - 10) / 10)
-    assert there.look().latency_s.tolist() == pytest.approx([0.2, 0.0])
+    assert there.observe().latency_s.tolist() == pytest.approx([0.2, 0.0])
 
     second = there.apply(np.array([0, 0, 1]))
     assert second.overloaded == 0
@@ -90,7 +90,7 @@ def test_apply_when_no_stream_is_connected_then_needs_no_node():
     there = plant([NAN], [4.0])
 
     assert there.apply(np.zeros(0, dtype=int)) == Outcome(0, 0.0, 0, 0, 0, 0.0, 0.0)
-    assert there.look().streams == ("s0",)
+    assert there.observe().streams == ("s0",)
 
 
 @pytest.mark.parametrize("node", [[0], [0, -1], [0, 0, 0]])

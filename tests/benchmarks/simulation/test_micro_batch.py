@@ -12,7 +12,7 @@ from benchmarks.simulation.plant import SimulatedPlant
 from benchmarks.simulation.scenario import Scenario
 from benchmarks.simulation.scenarios import scenario
 from include.model.errors import NotReady
-from tests.benchmarks.simulation.cases import aims, app, look, looks, micro_batch, set_p
+from tests.benchmarks.simulation.cases import aims, app, micro_batch, observe, observe_all, set_p
 
 
 def at(made: Scenario, slots: int) -> SimulatedPlant:
@@ -33,7 +33,7 @@ def test_truth_when_scaled_then_the_app_takes_its_slots_at_the_peak_and_the_targ
 def test_batch_when_the_app_keeps_up_then_lasts_fixed_cost_over_what_utilisation_leaves() -> None:
     plant = at(micro_batch([8.0] * 2), 10)  # rho = 0.8, o = 2 s
     for _ in range(10):
-        seen = look(plant)
+        seen = observe(plant)
     running = plant.segments[-1]
     assert running.batch_s == pytest.approx(2 / (1 - 0.8), rel=0.01)
     assert app(seen).arrival_rows_per_s == pytest.approx(800)
@@ -46,7 +46,7 @@ def test_batch_when_the_app_keeps_up_then_lasts_fixed_cost_over_what_utilisation
 def test_capacity_when_fitted_with_noise_then_gives_the_measured_duration_at_the_measured_rows() -> None:
     plant = at(replace(micro_batch([5.0] * 2), noise=Noise(scale=3.0)), 10)
     for _ in range(10):
-        seen = app(look(plant))
+        seen = app(observe(plant))
         if seen.capacity is None:
             continue
         rows = (seen.processed_rows_per_s or 0) * 30 / seen.batches
@@ -59,21 +59,21 @@ def test_capacity_when_fitted_with_noise_then_gives_the_measured_duration_at_the
 
 def test_capacity_when_few_batches_have_run_at_a_level_then_is_unknown() -> None:
     plant = at(micro_batch([5.0] * 2), 10)
-    first = app(look(plant))
+    first = app(observe(plant))
     assert first.healthy_batches == first.batches - 1
     set_p(plant, 12)
-    seen = app(look(plant))
+    seen = app(observe(plant))
     assert seen.parallelism == 12 and (seen.capacity is None) == (seen.healthy_batches < 3)
 
 
-def test_look_when_no_batch_has_ended_then_is_not_ready_and_the_next_one_covers_both_periods() -> None:
+def test_evaluation_when_no_batch_has_ended_then_is_not_ready_and_the_next_one_covers_both_periods() -> None:
     plant = at(micro_batch([9.0] * 2), 1)
-    told = look(plant)
+    told = observe(plant)
     with pytest.raises(NotReady):
         for _ in range(10):
-            told = look(plant)
+            told = observe(plant)
     since = told.until
-    seen = next(looks(plant))
+    seen = next(observe_all(plant))
     assert seen.since == since and (seen.until - seen.since).total_seconds() >= 60
     assert app(seen).arrival_rows_per_s == pytest.approx(900)
 
@@ -81,19 +81,19 @@ def test_look_when_no_batch_has_ended_then_is_not_ready_and_the_next_one_covers_
 def test_backlog_when_a_restart_left_one_then_drains_in_later_longer_batches() -> None:
     plant = at(micro_batch([6.0] * 3), 8)
     for _ in range(8):
-        seen = look(plant)
+        seen = observe(plant)
     usual = app(seen).backlog_rows or 0
     set_p(plant, 10)
-    lags = [app(s).restart_lag_rows or 0 for s in (look(plant) for _ in range(6))]
+    lags = [app(s).restart_lag_rows or 0 for s in (observe(plant) for _ in range(6))]
     assert max(s.batch_s for s in plant.segments if s.since > 240) > 1.5 * 5.0
-    assert lags[-1] == 0 and (app(look(plant)).backlog_rows or 0) <= usual
+    assert lags[-1] == 0 and (app(observe(plant)).backlog_rows or 0) <= usual
 
 
 def test_restart_when_the_running_batch_is_short_then_waits_for_it() -> None:
     plant = at(micro_batch([5.0] * 2), 10)
-    look(plant)
+    observe(plant)
     set_p(plant, 12)
-    look(plant)
+    observe(plant)
     down = [s for s in plant.segments if s.down]
     assert sum(s.until - s.since for s in down) == pytest.approx(10.0) and down[0].since > 30.0
     running = next(s for s in plant.segments if s.until == down[0].since)
@@ -102,11 +102,11 @@ def test_restart_when_the_running_batch_is_short_then_waits_for_it() -> None:
 
 def test_restart_when_the_running_batch_is_long_then_its_rows_are_processed_again() -> None:
     plant = at(micro_batch([9.0] * 2), 1)
-    look(plant)
+    observe(plant)
     running = plant.segments[-1]
     assert running.batch_s > 30
     set_p(plant, 20)
-    look(plant)
+    observe(plant)
     down = next(s for s in plant.segments if s.down)
     assert down.since == 30.0 and down.until == 40.0 and down.batch_rows == 0
     assert down.before[0] == pytest.approx(running.after[0])
@@ -114,10 +114,10 @@ def test_restart_when_the_running_batch_is_long_then_its_rows_are_processed_agai
 
 def test_settling_when_a_restart_was_made_then_lasts_until_three_batches_have_ended() -> None:
     plant = at(micro_batch([9.0] * 2, batch_rows_limit=9000), 10)
-    assert not look(plant).settling
+    assert not observe(plant).settling
     set_p(plant, 12)
     seen, ended = [], 0
-    for signals in looks(plant):
+    for signals in observe_all(plant):
         ended += app(signals).batches
         seen.append((signals.settling, ended))
         if not signals.settling:
@@ -127,7 +127,7 @@ def test_settling_when_a_restart_was_made_then_lasts_until_three_batches_have_en
 
 def test_batches_when_limited_then_hold_no_more_and_say_so() -> None:
     plant = at(micro_batch([9.0] * 2, batch_rows_limit=3000), 6)
-    told = [app(s) for s in looks(plant)]
+    told = [app(s) for s in observe_all(plant)]
     assert max(s.batch_rows for s in plant.segments) <= 3000 * (1 + 1e-9)
     assert told[-1].batch_rows_limit == 3000
     # 3000 rows every 2 + 3000 / 600 s
@@ -137,7 +137,7 @@ def test_batches_when_limited_then_hold_no_more_and_say_so() -> None:
 
 def test_splits_when_fewer_than_slots_then_more_slots_change_nothing() -> None:
     made = micro_batch([5.0] * 2, source_splits=6)
-    few, many = (list(looks(at(made, slots)))[-1] for slots in (6, 20))
+    few, many = (list(observe_all(at(made, slots)))[-1] for slots in (6, 20))
     assert app(many).parallelism == 6 and app(many).source_splits and not app(few).source_splits
     assert app(many).processed_rows_per_s == pytest.approx(app(few).processed_rows_per_s)
     assert (app(many).slot_busy_ratio or 0) == pytest.approx((app(few).slot_busy_ratio or 0) * 6 / 20)
@@ -181,7 +181,7 @@ def test_rows_when_anything_happens_then_arrived_is_processed_plus_what_waits_or
         if i in changes:
             set_p(plant, changes[i])
         try:
-            seen = look(plant)
+            seen = observe(plant)
         except NotReady:
             continue
         processed += (app(seen).processed_rows_per_s or 0) * (plant.now - last)

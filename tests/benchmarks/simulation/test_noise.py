@@ -53,7 +53,7 @@ def test_window_when_counted_for_long_then_has_mean_1_and_its_share_of_near_zero
     assert (drawn <= 0.05).mean() == pytest.approx(window.near_zero, abs=0.01)
 
 
-def test_draws_when_looks_are_asked_for_in_any_order_then_are_the_same() -> None:
+def test_draws_when_evaluations_are_asked_for_in_any_order_then_are_the_same() -> None:
     first, second = (Draws(3, Noise(), 4, (Window(),)) for _ in range(2))
     late = first.at(700)
     assert [second.at(i) for i in (1, 300, 700)][-1] == late

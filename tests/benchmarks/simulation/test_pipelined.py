@@ -11,7 +11,7 @@ from benchmarks.simulation.scenario import Scenario
 from benchmarks.simulation.scenarios import scenario
 from benchmarks.simulation.shape import Link, Shape, Vertex
 from benchmarks.simulation.workload import Workload
-from tests.benchmarks.simulation.cases import TEN, app, case, chain, joined, look, operator, set_p
+from tests.benchmarks.simulation.cases import TEN, app, case, chain, joined, observe, operator, set_p
 
 MULTIPLES = st.lists(st.just(0.0) | st.floats(0.001, 12.0), min_size=1, max_size=4)
 
@@ -23,7 +23,7 @@ def at(scenario: Scenario, *levels: int) -> SimulatedPlant:
 
 
 def test_rates_when_everything_keeps_up_then_all_that_arrives_passes_and_nothing_waits() -> None:
-    seen = look(at(case(chain("map", "sink", ratio=0.5), [4.0]), 5, 5))
+    seen = observe(at(case(chain("map", "sink", ratio=0.5), [4.0]), 5, 5))
     first = operator(seen, "map")
     assert (app(seen).arrival_rows_per_s, app(seen).processed_rows_per_s, app(seen).backlog_rows) == (400, 400, 0)
     assert (first.rows_in_per_s, first.rows_out_per_s) == (400, 200)
@@ -34,7 +34,7 @@ def test_rates_when_everything_keeps_up_then_all_that_arrives_passes_and_nothing
 
 
 def test_backlog_when_an_operator_is_too_small_then_grows_at_the_source_and_downstream_sees_what_passes() -> None:
-    seen = look(at(case(chain("map", "slow", "sink"), [8.0]), 10, 4, 10))
+    seen = observe(at(case(chain("map", "slow", "sink"), [8.0]), 10, 4, 10))
     source = operator(seen, "source")
     assert app(seen).backlog_rows == source.backlog_rows == (800 - 400) * 30
     assert app(seen).backlog_growth_rows_per_s == pytest.approx(400)
@@ -48,7 +48,7 @@ def test_backlog_when_an_operator_is_too_small_then_grows_at_the_source_and_down
 
 def test_sources_when_one_operator_is_too_small_then_only_those_that_feed_it_are_throttled() -> None:
     # the join takes 1000 of 2 x 800
-    seen = look(at(case(joined(), [8.0]), 10, 10, 5))  # units: map_a, other, join
+    seen = observe(at(case(joined(), [8.0]), 10, 10, 5))  # units: map_a, other, join
     rates = {name: operator(seen, name).rows_in_per_s for name in ("a", "b", "c", "map_a", "join", "other")}
     assert rates == pytest.approx({"a": 500, "b": 500, "c": 800, "map_a": 500, "join": 1000, "other": 800})
     assert [operator(seen, s).backpressured_ratio for s in "abc"] == pytest.approx([0.375, 0.375, 0])
@@ -57,11 +57,11 @@ def test_sources_when_one_operator_is_too_small_then_only_those_that_feed_it_are
 def test_downtime_when_p_is_set_then_nothing_is_processed_and_all_that_comes_waits() -> None:
     plant = at(case(chain("map"), [4.0]), 5)
     set_p(plant, 5 + 3)
-    seen = look(plant)
+    seen = observe(plant)
     # 10 s of downtime leave 4000 rows, and 800 - 400 rows a second drain them within the period
     assert app(seen).backlog_rows == 0 and app(seen).processed_rows_per_s == pytest.approx(400)
     assert seen.settling and app(seen).busy_ratio == pytest.approx(20 / 30)
-    assert not look(plant).settling
+    assert not observe(plant).settling
     down = [s for s in plant.segments if s.down]
     assert [(s.since, s.until, s.after) for s in down] == [(0.0, 10.0, (4000.0,))]
     drains = plant.segments[1]
@@ -70,30 +70,30 @@ def test_downtime_when_p_is_set_then_nothing_is_processed_and_all_that_comes_wai
 
 def test_restart_lag_when_it_drains_then_is_the_part_that_the_restart_caused() -> None:
     plant = at(case(chain("map"), [5.0]), 4)
-    look(plant)  # 30 s at 100 rows a second too few
-    assert (app(look(plant)).backlog_rows, app(look(plant)).restart_lag_rows) == (6000, 0)
+    observe(plant)  # 30 s at 100 rows a second too few
+    assert (app(observe(plant)).backlog_rows, app(observe(plant)).restart_lag_rows) == (6000, 0)
     set_p(plant, 6)
-    seen = look(plant)  # 10 s of downtime: 5000 rows; 20 s at 600
+    seen = observe(plant)  # 10 s of downtime: 5000 rows; 20 s at 600
     assert app(seen).backlog_rows == 9000 + 5000 - 2000 and app(seen).restart_lag_rows == 5000 - 2000
-    assert app(look(plant)).restart_lag_rows == 0
-    assert app(look(plant)).backlog_rows == 9000 - 3000
+    assert app(observe(plant)).restart_lag_rows == 0
+    assert app(observe(plant)).backlog_rows == 9000 - 3000
 
 
 def test_drain_when_all_that_arrives_passes_then_is_backpressure_only_where_the_case_says_so() -> None:
     for counts, expected in ((False, 0.0), (True, 1.0)):
         plant = at(case(chain("map", "slow"), [10.0], drain_is_backpressure=counts), 20, 10)
         set_p(plant, 20, 11)
-        look(plant)
-        seen = look(plant)
+        observe(plant)
+        seen = observe(plant)
         assert app(seen).backlog_rows and app(seen).slot_busy_ratio == 1.0
         assert app(seen).backpressured_ratio == expected
         assert operator(seen, "map").backpressured_ratio == pytest.approx(expected * (1 - 11 / 20))
 
 
-def test_rate_when_it_changes_within_a_look_then_the_mean_is_told_and_what_waits_is_exact() -> None:
+def test_rate_when_it_changes_within_an_evaluation_then_the_mean_is_told_and_what_waits_is_exact() -> None:
     plant = at(case(chain("map"), Workload((0.0, 40.0), ((400.0,), (1000.0,)), (0.0,), 90.0)), 8)
-    look(plant)
-    seen = look(plant)
+    observe(plant)
+    seen = observe(plant)
     assert app(seen).arrival_rows_per_s == pytest.approx((10 * 400 + 20 * 1000) / 30)
     assert app(seen).backlog_rows == 20 * 200
 
@@ -106,12 +106,12 @@ def test_window_when_it_emits_unevenly_then_its_mean_output_is_preserved_and_its
         {"source": 100.0},
     )
     plant = at(case(shape, [4.0] * 100), 10, 10)
-    edges = [[e.rows_per_s for e in app(look(plant)).edges] for _ in range(1500)]
+    edges = [[e.rows_per_s for e in app(observe(plant)).edges] for _ in range(1500)]
     assert {e[0] for e in edges} == {400.0}
     counted = [e[1] or 0.0 for e in edges]
     assert sum(counted) / len(counted) == pytest.approx(200, rel=0.03)
     assert sum(c < 10 for c in counted) > 200 and max(counted) > 300
-    assert app(look(plant)).backlog_rows == 0
+    assert app(observe(plant)).backlog_rows == 0
 
 
 @given(multiples=MULTIPLES, p=st.tuples(*[st.integers(1, 14)] * 3), again=st.tuples(*[st.integers(1, 14)] * 3))
@@ -131,7 +131,7 @@ def test_rows_when_anything_happens_then_arrived_is_processed_plus_waiting_and_r
         if i == 2:
             set_p(plant, *again)
         before = plant.now
-        seen = app(look(plant))
+        seen = app(observe(plant))
         arrived += (seen.arrival_rows_per_s or 0) * (plant.now - before)
         processed += (seen.processed_rows_per_s or 0) * (plant.now - before)
         assert arrived == pytest.approx(processed + (seen.backlog_rows or 0), abs=1.0)
@@ -159,7 +159,7 @@ def test_backlog_when_compared_with_small_steps_then_is_the_same(multiples: list
             down = plant.now + 10
         capacity = truth.capacities(plant.levels, (1.0,))[0]
         start = plant.now
-        told = app(look(plant)).backlog_rows or 0
+        told = app(observe(plant)).backlog_rows or 0
         for k in range(int(30 / dt)):
             t = start + (k + 0.5) * dt
             passes = 0.0 if t < down else capacity
@@ -171,7 +171,7 @@ def test_backlog_when_compared_with_small_steps_then_is_the_same(multiples: list
 @settings(deadline=None, max_examples=30)
 def test_throttle_when_p_falls_then_only_reduces_what_passes(p: int, less: int) -> None:
     made = case(joined(), [9.0])
-    high, low = look(at(made, 12, p, 12)), look(at(made, 12, max(1, p - less), 12))
+    high, low = observe(at(made, 12, p, 12)), observe(at(made, 12, max(1, p - less), 12))
     for name in made.shape.order:
         assert (operator(low, name).rows_in_per_s or 0) <= (operator(high, name).rows_in_per_s or 0) * (1 + 1e-9)
 
@@ -180,10 +180,10 @@ def test_drift_when_ability_falls_then_the_same_p_processes_less() -> None:
     made = scenario("drift", 1)
     event = made.drift.events[0]
     plant = SimulatedPlant(Scenario(**{**vars(made), "start_p": 90, "noise": made.noise}), 1)
-    before = look(plant)
+    before = observe(plant)
     while plant.now <= event.at_s:
-        after = look(plant)
-    after = look(plant)
+        after = observe(plant)
+    after = observe(plant)
     name = made.shape.sizable[0]
     fallen = (operator(after, name).processing_ability or 0) / (operator(before, name).processing_ability or 1)
     assert fallen == pytest.approx(0.75, abs=0.1)

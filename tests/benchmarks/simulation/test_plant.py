@@ -13,7 +13,7 @@ from include.model.codec import to_json
 from include.model.errors import MillraceError, NotReady
 from include.model.protocols import Cursor, Plant
 from include.model.signals import Observation
-from tests.benchmarks.simulation.cases import app, case, chain, look, looks, micro_batch, set_p
+from tests.benchmarks.simulation.cases import app, case, chain, micro_batch, observe, observe_all, set_p
 
 
 def test_plant_when_made_then_keeps_to_the_protocol_and_names_what_can_be_sized() -> None:
@@ -25,9 +25,9 @@ def test_plant_when_made_then_keeps_to_the_protocol_and_names_what_can_be_sized(
     assert whole.parallelism == {} and whole.slots == 1
 
 
-def test_look_when_told_then_covers_a_period_and_every_operator_and_edge() -> None:
+def test_evaluation_when_told_then_covers_a_period_and_every_operator_and_edge() -> None:
     plant = SimulatedPlant(scenario("dag12", 0), 0)
-    first, second = look(plant), look(plant)
+    first, second = observe(plant), observe(plant)
     assert (first.since, first.until) == (BEGIN, second.since)
     assert (second.until - second.since).total_seconds() == 30 and second.telemetry_version == 2
     seen = app(second)
@@ -39,9 +39,9 @@ def test_look_when_told_then_covers_a_period_and_every_operator_and_edge() -> No
     )
 
 
-def test_observations_when_looks_go_on_then_are_the_last_ten_of_each_level_oldest_first_without_the_present() -> None:
+def test_observations_are_the_last_ten_of_each_level_oldest_first() -> None:
     plant = SimulatedPlant(scenario("dag12", 0), 0)
-    for i, seen in enumerate(looks(plant)):
+    for i, seen in enumerate(observe_all(plant)):
         counts = Counter((o.operator, o.parallelism) for o in seen.observations)
         assert all(n <= PER_LEVEL for n in counts.values())
         assert all(a.time <= b.time for a, b in pairwise(seen.observations))
@@ -64,11 +64,11 @@ def test_observed_when_a_level_is_full_then_forgets_its_oldest_and_no_other() ->
 
 def test_observations_when_a_period_holds_a_downtime_then_none_is_taken_from_it() -> None:
     plant = SimulatedPlant(case(chain("map"), [5.0]), 0)
-    look(plant)
+    observe(plant)
     set_p(plant, 7)
-    assert look(plant).settling
-    assert {o.parallelism for o in look(plant).observations} == {1}
-    assert {o.parallelism for o in look(plant).observations} == {1, 7}
+    assert observe(plant).settling
+    assert {o.parallelism for o in observe(plant).observations} == {1}
+    assert {o.parallelism for o in observe(plant).observations} == {1, 7}
 
 
 @pytest.mark.parametrize("name", ["paper", "dag12", "window_noise", "paper_mb"])
@@ -76,20 +76,20 @@ def test_run_when_repeated_then_tells_exactly_the_same(name: str) -> None:
     told = []
     for _ in range(2):
         plant = SimulatedPlant(scenario(name, 1), 4)
-        told.append([to_json(s) for s, _ in zip(looks(plant), range(12), strict=False)])
+        told.append([to_json(s) for s, _ in zip(observe_all(plant), range(12), strict=False)])
     assert told[0] == told[1]
     other = SimulatedPlant(scenario(name, 1), 5)
-    assert to_json(next(looks(other))) != told[0][0]
+    assert to_json(next(observe_all(other))) != told[0][0]
 
 
 def test_noise_when_other_levels_are_set_then_is_the_same_luck() -> None:
     ratios = []
     for levels in ((3, 3), (9, 20)):
         plant = SimulatedPlant(scenario("paper", 1), 0)
-        look(plant)
+        observe(plant)
         set_p(plant, *levels)
         for _ in range(5):
-            seen = app(look(plant))
+            seen = app(observe(plant))
         measured = [o.processing_ability or 0.0 for o in seen.operators if o.processing_ability]
         true = [plant.truth.ability(u)[p - 1] for u, p in zip(plant.scenario.units, levels, strict=True)]
         ratios.append([m / t for m, t in zip(measured, true, strict=True)])
@@ -98,20 +98,20 @@ def test_noise_when_other_levels_are_set_then_is_the_same_luck() -> None:
 
 def test_apply_when_p_changes_then_says_what_it_cost_and_deploys_it() -> None:
     plant = SimulatedPlant(case(chain("map"), [5.0]), 0)
-    look(plant)
+    observe(plant)
     target = replace(plant.deployment, version=2, decision_id="d")
     (done,) = plant.apply(
         replace(target, apps={"chain": replace(target.apps["chain"], parallelism={"map": 4}, slots=99)})
     )
     assert (done.from_version, done.to_version, done.downtime_s, done.decision_id) == (1, 2, 10.0, "d")
     assert plant.deployment.version == 2 and plant.deployment.apps["chain"].slots == 4 and plant.levels == (4,)
-    assert look(plant).deployment_version == 2
+    assert observe(plant).deployment_version == 2
 
 
 def test_apply_when_nothing_differs_then_costs_nothing() -> None:
     plant = SimulatedPlant(case(chain("map"), [5.0]), 0)
     assert plant.apply(replace(plant.deployment, version=2)) == ()
-    assert not look(plant).settling
+    assert not observe(plant).settling
 
 
 @pytest.mark.parametrize("p", [0, 91])
@@ -127,9 +127,9 @@ def test_apply_when_the_app_is_missing_then_is_refused() -> None:
         plant.apply(replace(plant.deployment, apps={}))
 
 
-def test_look_when_the_workload_has_ended_then_is_not_ready() -> None:
+def test_evaluation_when_the_workload_has_ended_then_is_not_ready() -> None:
     plant = SimulatedPlant(micro_batch([5.0]), 0)
-    list(looks(plant))
+    list(observe_all(plant))
     assert plant.now == 600
     with pytest.raises(NotReady):
         plant.observe(Cursor())

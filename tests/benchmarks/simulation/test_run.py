@@ -44,7 +44,7 @@ def test_oracle_when_rates_are_a_permutation_then_reconfigures_once_a_change(nam
     assert figures["reconfigurations_up"] + figures["reconfigurations_down"] == 1.0
 
 
-def test_oracle_when_changes_fall_within_a_look_then_is_still_never_bad() -> None:
+def test_oracle_when_changes_fall_within_an_evaluation_then_is_still_never_bad() -> None:
     figures = score(oracles("paper", 1, phase_s=13.0))
     assert figures["bad_per_tuning"] == 0 and figures["non_converged"] == 0
     assert figures["reconfigurations_per_tuning"] == 1.0
@@ -113,7 +113,7 @@ def test_signals_when_kept_then_are_those_of_each_look() -> None:
     assert len(driven.steps) == 20 and all(s.signals and s.signals.apps for s in driven.steps)
 
 
-def test_last_look_when_the_workload_has_ended_then_changes_nothing_any_more() -> None:
+def test_last_evaluation_when_the_workload_has_ended_then_changes_nothing_any_more() -> None:
     plant = SimulatedPlant(case(chain("map"), [5.0]), 0)
     driven = drive(plant, Scripted({20: (9,)}, plant))
     assert driven.steps[-1].at_s == 600 and not driven.steps[-1].reconfigures

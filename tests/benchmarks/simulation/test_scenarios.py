@@ -8,7 +8,7 @@ from benchmarks.simulation.scenarios import names, scenario
 from benchmarks.simulation.shapes import q1
 from benchmarks.simulation.workload import stepwise
 from include.model.errors import MillraceError
-from tests.benchmarks.simulation.cases import app, looks
+from tests.benchmarks.simulation.cases import app, observe_all
 
 RECORDED = [float(30 + i % 7) for i in range(120)]
 
@@ -18,7 +18,7 @@ def test_scenario_when_named_then_runs_and_is_of_its_execution(name: str) -> Non
     made = scenario(name, 1, RECORDED)
     assert made.name == name and made.execution == (MICRO_BATCH if name.endswith("_mb") else PIPELINED)
     plant = SimulatedPlant(made, 1)
-    assert len([app(s) for s, _ in zip(looks(plant), range(3), strict=False)]) == 3
+    assert len([app(s) for s, _ in zip(observe_all(plant), range(3), strict=False)]) == 3
     assert made.workload.until % made.period_s == 0
 
 

@@ -1,4 +1,4 @@
-"""Hand-made runs with known figures: one operator of 100 rows a second and slot, downtime 10 s, looks every 30 s."""
+"""Hand-made runs with known figures: one operator of 100 rows/s per slot, downtime 10 s, evaluations every 30 s."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def test_figures_when_nothing_ever_happens_then_are_those_of_rest() -> None:
 
 
 def test_counts_when_two_tunings_take_three_changes_then_are_means_over_tunings() -> None:
-    # 5 units, then 8: 4 slots (bad) and 6 in the first, 9 in the second; looks 21 and later belong to the second
+    # 5 units, then 8: 4 slots (bad) and 6 in the first, 9 in the second; evaluations 21 and later belong to the second
     run = driven([5.0, 8.0], {2: (4,), 4: (6,), 22: (9,)}, start_p=5)
     figures = score(run)
     assert figures["reconfigurations_per_tuning"] == 1.5
