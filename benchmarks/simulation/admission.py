@@ -6,8 +6,9 @@ Units:
 
 An evaluation lists all streams that are connected in the period that begins; those that connect and leave between two
 of them are never seen, their feed keeps their tuples. A node that gets more than it can take queues the rest. Streams
-of one node are redirected one after another, those of different nodes at once: the j-th of a node waits for j hand-
-overs, and for the queue before it, as tuples must not overtake each other. What its feed keeps meanwhile is buffered.
+of one node are redirected one after another, those of different nodes at once: the j-th of a node waits for j
+hand-overs, and for the queue before it, as tuples must not overtake each other. What its feed keeps meanwhile is
+buffered.
 
 Reference: Balkesen, Tatbul, Ozsu, "Adaptive Input Admission and Management for Parallel Stream Processing", DEBS 2013,
 Section 6.1. The optimum is a lower bound of the nodes that any assignment needs: the paper uses the bound of Korf
