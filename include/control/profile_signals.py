@@ -116,15 +116,15 @@ def stream_counts(
     if begin >= end:
         return None
     since, until = (datetime.fromtimestamp(number * period_s, UTC) for number in (begin, end))
-    found = lake.query(
+    counts = lake.query(
         "select stream, time, sum(rows) as rows, count(*) - count(rows) as lost from streams "  # noqa: S608 - literals
         f"where {of} and time >= {literal(since)} and time < {literal(until)} "
         "group by stream, time order by time, stream",
         STREAMS,
     )
-    begun = found["time"].cast(pa.timestamp("s", "UTC"), safe=False).cast(pa.int64()).to_numpy()
-    names, index = np.unique(found["stream"].to_numpy().astype(str), return_inverse=True)
-    rows = pc.if_else(pc.equal(found["lost"], 0), found["rows"], None)  # a count that is not there is not 0
+    begun = counts["time"].cast(pa.timestamp("s", "UTC"), safe=False).cast(pa.int64()).to_numpy()
+    names, index = np.unique(counts["stream"].to_numpy().astype(str), return_inverse=True)
+    rows = pc.if_else(pc.equal(counts["lost"], 0), counts["rows"], None)  # a count that is not there is not 0
     return StreamCounts(
         version=version,
         since=since,

@@ -208,10 +208,10 @@ def read_batches(lake: Lake, pipeline: str, app: str, now: datetime) -> tuple[Ba
     evaluation until they are old.
     """
     oldest = now - HISTORY
-    found = read_recent(lake, RowQuery(TABLE, pipeline, MAX_ROWS, not_before=oldest)).rows
-    if not {"app", "time", *REQUIRED} <= set(found.column_names):
+    newest = read_recent(lake, RowQuery(TABLE, pipeline, MAX_ROWS, not_before=oldest)).rows
+    if not {"app", "time", *REQUIRED} <= set(newest.column_names):
         return ()
-    rows = (row for row in found.to_pylist() if row["app"] == app and row["time"] and oldest <= row["time"] <= now)
+    rows = (row for row in newest.to_pylist() if row["app"] == app and row["time"] and oldest <= row["time"] <= now)
     return tuple(batch_from_row(row) for row in rows if all(row[column] is not None for column in REQUIRED))
 
 

@@ -25,8 +25,8 @@ def compose_env(replace: bool, folder: Path) -> None:
     env = folder / ".env"
     if env.exists() and not replace:
         raise MillraceError(".env", str(env), "no file yet", "Use it as it is, or give --replace.")
-    made, postgres = generate(), secrets.token_urlsafe(24)
-    password = made["admin_password"]
+    generated, postgres = generate(), secrets.token_urlsafe(24)
+    password = generated["admin_password"]
     own = folder / "var" / "compose"
     own.mkdir(parents=True, exist_ok=True, mode=0o700)
     write_atomically(own / "airflow_passwords.json", json.dumps({ADMIN: password}))
@@ -36,10 +36,10 @@ def compose_env(replace: bool, folder: Path) -> None:
     values = {
         "MILLRACE_ADMIN_PASSWORD": password,
         "POSTGRES_PASSWORD": postgres,
-        "AIRFLOW_FERNET_KEY": made["fernet_key"],
-        "AIRFLOW_JWT_SECRET": made["jwt_secret"],
-        "AIRFLOW_API_SECRET": made["api_secret_key"],
-        "MLFLOW_SECRET_KEY": made["mlflow_secret_key"],
+        "AIRFLOW_FERNET_KEY": generated["fernet_key"],
+        "AIRFLOW_JWT_SECRET": generated["jwt_secret"],
+        "AIRFLOW_API_SECRET": generated["api_secret_key"],
+        "MLFLOW_SECRET_KEY": generated["mlflow_secret_key"],
     }
     write_atomically(env, "".join(f"{name}={value}\n" for name, value in values.items()))
     click.echo(f"Secrets are in {env} and {own}; user {ADMIN}, password MILLRACE_ADMIN_PASSWORD.")

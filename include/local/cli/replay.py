@@ -58,14 +58,14 @@ def replay(
     if figure is not None:
         check_file(figure)
     spec = find(pipeline)
-    made = wiring.replay(spec, wiring.control_tables(), tuner or spec.tuner.name, given, begin, end)
+    backtest = wiring.replay(spec, wiring.control_tables(), tuner or spec.tuner.name, given, begin, end)
     if figure is not None:
-        write_figure(made, figure)
-    run_id = _log(made)
+        write_figure(backtest, figure)
+    run_id = _log(backtest)
     if as_json:
-        click.echo(json.dumps({**plain(made), "mlflow_run_id": run_id}, indent=2))
+        click.echo(json.dumps({**plain(backtest), "mlflow_run_id": run_id}, indent=2))
     else:
-        _show(made, every, figure, run_id)
+        _show(backtest, every, figure, run_id)
 
 
 def parsed(options: Sequence[str]) -> dict[str, Any]:
@@ -74,29 +74,29 @@ def parsed(options: Sequence[str]) -> dict[str, Any]:
     Raises:
         MillraceError: If one is not of that form.
     """
-    found = {}
+    values = {}
     for text in options:
         key, equals, value = text.partition("=")
         if not equals or not key.strip():
             raise MillraceError("--option", text, "KEY=VALUE", "Write it like alpha=3.")
         try:
-            found[key.strip()] = yaml.safe_load(value)
+            values[key.strip()] = yaml.safe_load(value)
         except yaml.YAMLError:
             raise MillraceError(f"--option {key}", value, "a value as in a YAML file", "Quote it.") from None
-    return found
+    return values
 
 
 def table(evaluations: Sequence[ReplayedEvaluation]) -> Table:
     """Return evaluations as a table that stays readable at 100 columns."""
-    made = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False)
-    made.add_column("time (UTC)", no_wrap=True)
-    made.add_column("rows/s", no_wrap=True, justify="right")
+    rows = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False)
+    rows.add_column("time (UTC)", no_wrap=True)
+    rows.add_column("rows/s", no_wrap=True, justify="right")
     for name in ("was done", "would be"):
-        made.add_column(name, no_wrap=True, justify="right")
-    made.add_column("why it would be", overflow="fold", ratio=1)
+        rows.add_column(name, no_wrap=True, justify="right")
+    rows.add_column("why it would be", overflow="fold", ratio=1)
     for evaluation in evaluations:
         arrival = evaluation.arrival_rows_per_s
-        made.add_row(
+        rows.add_row(
             Text(f"{evaluation.time:%m-%d %H:%M:%S}"),
             Text("" if arrival is None else f"{arrival:,.0f}"),
             Text(_slots(evaluation.recorded)),
@@ -106,7 +106,7 @@ def table(evaluations: Sequence[ReplayedEvaluation]) -> Table:
             ),
             Text(evaluation.replayed.sentence, style="dim" if evaluation.replayed.action is Action.HOLD else ""),
         )
-    return made
+    return rows
 
 
 def changed(evaluations: Sequence[ReplayedEvaluation]) -> list[ReplayedEvaluation]:
@@ -120,53 +120,57 @@ def changed(evaluations: Sequence[ReplayedEvaluation]) -> list[ReplayedEvaluatio
     ]
 
 
-def figures(made: Backtest) -> Table:
+def figures(backtest: Backtest) -> Table:
     """Return the totals as a table."""
     from include.reporting.replay_report import totals
 
-    found = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False)
-    found.add_column("")
-    found.add_column("was done", justify="right")
-    found.add_column("would be", justify="right")
-    for row in totals(made):
-        found.add_row(*row)
-    return found
+    rows = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False)
+    rows.add_column("")
+    rows.add_column("was done", justify="right")
+    rows.add_column("would be", justify="right")
+    for row in totals(backtest):
+        rows.add_row(*row)
+    return rows
 
 
 def _slots(result: EvaluationResult) -> str:
     return slots_text(result.slots, result.decided)
 
 
-def _show(made: Backtest, every: bool, figure: Path | None, run_id: str | None) -> None:
+def _show(backtest: Backtest, every: bool, figure: Path | None, run_id: str | None) -> None:
     from include.reporting.replay_report import summary
 
-    console, shown = Console(), made.evaluations if every else changed(made.evaluations)
-    console.print(f"Replay of {made.pipeline} with {made.tuner}{_told(made.options)}", highlight=False, markup=False)
+    console, shown = Console(), backtest.evaluations if every else changed(backtest.evaluations)
+    console.print(
+        f"Replay of {backtest.pipeline} with {backtest.tuner}{_options_text(backtest.options)}",
+        highlight=False,
+        markup=False,
+    )
     if shown:
         console.print(table(shown), highlight=False)
     else:
         console.print("Slots were never changed, and would never have been.")
-    if made.modelled:
+    if backtest.modelled:
         console.print("~ other slots ran than recorded: load as recorded, ability and backlog modelled", style="dim")
-    if not every and len(shown) < len(made.evaluations):
+    if not every and len(shown) < len(backtest.evaluations):
         console.print(
-            f"{len(made.evaluations) - len(shown)} evaluations without a change are left out; --all shows them."
+            f"{len(backtest.evaluations) - len(shown)} evaluations without a change are left out; --all shows them."
         )
     console.print()
-    console.print(figures(made), highlight=False)
+    console.print(figures(backtest), highlight=False)
     console.print()
-    console.print(summary(made), highlight=False, markup=False)
+    console.print(summary(backtest), highlight=False, markup=False)
     if figure is not None:
         console.print(f"The picture is in {figure}.", highlight=False, markup=False, soft_wrap=True)
     if run_id is not None:
-        console.print(f"Logged to MLflow as run {run_id} of the experiment {made.pipeline}.", highlight=False)
+        console.print(f"Logged to MLflow as run {run_id} of the experiment {backtest.pipeline}.", highlight=False)
 
 
-def _told(options: Mapping[str, Any]) -> str:
+def _options_text(options: Mapping[str, Any]) -> str:
     return f" ({', '.join(f'{key}={value}' for key, value in options.items())})" if options else ""
 
 
-def _log(made: Backtest) -> str | None:
+def _log(backtest: Backtest) -> str | None:
     """Log to the MLflow that the environment names, or else to that of the stack, where it is up."""
     from include.local.stack import lifecycle, secrets
     from include.local.stack.services import client_env
@@ -178,4 +182,4 @@ def _log(made: Backtest) -> str | None:
         if record is None or not record.running:
             return None
         os.environ.update(client_env(home, secrets.load(home), record.ports))
-    return log_replay(os.environ[PLACE], made)
+    return log_replay(os.environ[PLACE], backtest)

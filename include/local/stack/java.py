@@ -48,8 +48,8 @@ def candidates() -> Iterator[Path]:
     """Yield the java programs to try: JAVA_HOME's, then the one on PATH, then what the system's packages installed."""
     if home := os.environ.get("JAVA_HOME"):
         yield Path(home) / "bin" / "java"
-    if found := shutil.which("java"):
-        yield Path(found)
+    if program := shutil.which("java"):
+        yield Path(program)
     yield from sorted(Path("/usr/lib/jvm").glob("*/bin/java"))
 
 
