@@ -10,7 +10,7 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 
 HOST = "127.0.0.1"
-USUAL = {"airflow": 8080, "execution": 8081, "mlflow": 5000}
+USUAL = {"airflow": 8080, "execution": 8081, "mlflow": 5000, "spark": 7077, "spark_master": 8082, "spark_worker": 8083}
 
 
 def is_free(port: int) -> bool:
@@ -63,23 +63,24 @@ Health = Callable[[float], bool]
 _direct = urllib.request.build_opener(urllib.request.ProxyHandler({}))
 
 
-def get(url: str) -> bytes | None:
-    """Fetch a page of this machine.
+def get(url: str, token: str | None = None) -> bytes | None:
+    """Fetch a page of this machine, with a bearer token where it asks for one.
 
     Returns:
         The body of a 200 answer, None for anything else.
     """
     try:
-        with _direct.open(url, timeout=TIMEOUT_S) as answer:
+        request = urllib.request.Request(url, headers={"Authorization": f"Bearer {token}"} if token else {})  # noqa: S310 - loopback
+        with _direct.open(request, timeout=TIMEOUT_S) as answer:
             body: bytes = answer.read()
             return body if answer.status == 200 else None
     except (OSError, urllib.error.HTTPError, ValueError):
         return None
 
 
-def answers(url: str) -> Health:
+def answers(url: str, token: str | None = None) -> Health:
     """Make a check that a page answers with 200."""
-    return lambda _started: get(url) is not None
+    return lambda _started: get(url, token) is not None
 
 
 def heartbeat(url: str, component: str) -> Health:

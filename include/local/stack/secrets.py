@@ -25,6 +25,7 @@ class Secrets:
         fernet_key: Encrypts Airflow's connections; 32 bytes, URL-safe base64.
         api_secret_key: Signs Airflow's sessions.
         mlflow_secret_key: Signs MLflow's sessions.
+        spark_secret: Shared by all parts of the embedded cluster, and signs tokens for its pages; at least 64 bytes.
     """
 
     admin_password: str
@@ -32,6 +33,7 @@ class Secrets:
     fernet_key: str
     api_secret_key: str
     mlflow_secret_key: str
+    spark_secret: str
 
 
 def generate() -> dict[str, str]:
@@ -42,6 +44,7 @@ def generate() -> dict[str, str]:
         "fernet_key": base64.urlsafe_b64encode(os.urandom(32)).decode(),
         "api_secret_key": secrets.token_urlsafe(48),
         "mlflow_secret_key": secrets.token_urlsafe(48),
+        "spark_secret": secrets.token_urlsafe(64),
     }
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import psutil
 
-from include.local.stack.services import Service
+from include.local.stack.service import Service
 from include.run_folder.process import ProcessId
 
 MARK = "MILLRACE_STACK"

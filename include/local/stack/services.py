@@ -7,36 +7,17 @@ import json
 import sqlite3
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
 
 from include.atomic_file import write_atomically
-from include.local.stack import spark_env
+from include.local.stack import spark_cluster, spark_env
 from include.local.stack.home import REPO, Home
-from include.local.stack.loopback import HOST, Health, answers, heartbeat
+from include.local.stack.loopback import HOST, answers, heartbeat
 from include.local.stack.secrets import ADMIN, Secrets, password_file
+from include.local.stack.service import Service
 
 DATABASE_PATIENCE_S = 60
 LOCAL_SETTINGS = Path(__file__).with_name("airflow")
-
-
-@dataclass(frozen=True)
-class Service:
-    """One process group of the stack.
-
-    Args:
-        name: Its name in status and logs.
-        argv: Program and arguments.
-        env: Variables on top of the environment.
-        health: Its check; None for a service that does its work and ends.
-        after: Names that must be healthy, or done, before it starts.
-    """
-
-    name: str
-    argv: tuple[str, ...]
-    env: Mapping[str, str] = field(default_factory=dict, repr=False)
-    health: Health | None = None
-    after: tuple[str, ...] = ()
 
 
 def airflow_url(ports: Mapping[str, int]) -> str:
@@ -62,6 +43,7 @@ def client_env(home: Home, secrets: Secrets, ports: Mapping[str, int]) -> dict[s
         "MLFLOW_TRACKING_USERNAME": ADMIN,
         "MLFLOW_TRACKING_PASSWORD": secrets.admin_password,
         "MLFLOW_DISABLE_TELEMETRY": "true",
+        spark_env.MASTER_VARIABLE: spark_cluster.master_url(ports),
     }
 
 
@@ -131,7 +113,8 @@ def _airflow_database(home: Home) -> Path:
 
 
 def write_config(home: Home, secrets: Secrets) -> None:
-    """Write the two files that Airflow and MLflow read their users from, and prepare Airflow's database."""
+    """Write the files that Airflow, MLflow and Spark read their users from, and prepare Airflow's database."""
+    spark_cluster.write_config(home, secrets)
     write_atomically(home.secrets / "airflow_passwords.json", json.dumps({ADMIN: secrets.admin_password}))
     users = f"sqlite:///{home.mlflow / 'users.db'}".replace("%", "%%")
     # the password is hashed with PBKDF2 at every request otherwise; only this server can change it
@@ -162,6 +145,7 @@ def stack_services(home: Home, secrets: Secrets, ports: Mapping[str, int]) -> tu
     execution = (*server, "--apps=execution", f"--port={ports['execution']}")
     scheduler, triggerer = ((*airflow, name, "--skip-serve-logs") for name in ("scheduler", "triggerer"))
     return (
+        *spark_cluster.cluster_services(home, secrets, ports),
         Service("migrate", (*airflow, "db", "migrate"), env),
         Service("mlflow", mlflow, mlflow_env(home, secrets), answers(f"{mlflow_url(ports)}/health")),
         Service("api-server", api, env, answers(monitor), migrated),

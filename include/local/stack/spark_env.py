@@ -10,9 +10,12 @@ import hashlib
 import os
 from pathlib import Path
 
-from include.local.stack.home import REPO
+from include.local.stack.home import REPO, Home
 from include.model.errors import MillraceError
-from include.model.submit_options import SubmitOptions
+from include.model.submit_options import EmbeddedCluster, SubmitOptions
+
+MASTER_VARIABLE = "MILLRACE_SPARK_MASTER"
+"""Names the embedded cluster's address to whoever starts drivers."""
 
 VENV = REPO / ".venv"
 SHARE = VENV / "share" / "millrace"
@@ -81,6 +84,11 @@ def environment() -> dict[str, str]:
     }
 
 
+def driver_properties(home: Home) -> Path:
+    """Name the file that logs a driver in to the embedded cluster."""
+    return home.secrets / "spark_driver.conf"
+
+
 def class_path() -> str:
     """Join the Delta jars for ``--driver-class-path``."""
     return os.pathsep.join(map(str, delta_jars()))
@@ -111,4 +119,7 @@ def submit_options() -> SubmitOptions:
     """
     # a driver finds this repository by itself: on its path it would hide a user's own modules
     env = {name: value for name, value in environment().items() if name != "PYTHONPATH"}
-    return SubmitOptions(spark_submit(), tuple(delta_jars()), driver_submit_conf(), python(), env)
+    address = os.environ.get(MASTER_VARIABLE)
+    login = driver_properties(Home.from_env())
+    cluster = EmbeddedCluster(address, login if login.is_file() else None) if address else None
+    return SubmitOptions(spark_submit(), tuple(delta_jars()), driver_submit_conf(), python(), env, cluster)

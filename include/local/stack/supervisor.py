@@ -7,20 +7,24 @@ from __future__ import annotations
 
 import argparse
 import fcntl
+import json
 import os
 import signal
 import subprocess
 import sys
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from types import FrameType
 from typing import IO
 
+from include.atomic_file import write_atomically
 from include.local.stack import secrets, service_processes
 from include.local.stack.home import Home
-from include.local.stack.loopback import choose
-from include.local.stack.services import Service, stack_services, write_config
+from include.local.stack.loopback import USUAL, choose
+from include.local.stack.service import Service
+from include.local.stack.services import stack_services, write_config
 from include.local.stack.stack_record import ServiceRecord, StackRecord
 from include.run_folder.process import ProcessId
 
@@ -181,6 +185,16 @@ def stop_orphans(home: Home, grace_s: float = service_processes.GRACE_S) -> int:
     return stopped
 
 
+def _ports_path(home: Home) -> Path:
+    return home.run / "ports.json"
+
+
+def _last_ports(home: Home) -> dict[str, int]:
+    with suppress(OSError, ValueError):
+        return {name: port for name, port in json.loads(_ports_path(home).read_bytes()).items() if name in USUAL}
+    return {}
+
+
 def _locked(lock: IO[str]) -> bool:
     # whoever only looks whether the stack is up holds the lock for a moment
     for _ in range(10):
@@ -208,7 +222,8 @@ def main(args: Sequence[str]) -> int:
             return ALREADY_SUPERVISED
         stop_orphans(home)
         write_config(home, values)
-        ports = choose()
+        ports = choose({**USUAL, **_last_ports(home)})  # jobs that run on look for the cluster where it was
+        write_atomically(_ports_path(home), json.dumps(ports), 0o644)
         until = ProcessId.of(options.until) if options.until else None
         Supervisor(stack_services(home, values, ports), home, ports, until).run()
     return 0

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from include.local.stack.home import Home
 from include.local.stack.loopback import HOST, answers, any_free
-from include.local.stack.services import Service
+from include.local.stack.service import Service
 from include.local.stack.supervisor import Supervisor, record_path, stop_orphans
 from include.run_folder.process import ProcessId
 

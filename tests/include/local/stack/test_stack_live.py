@@ -85,7 +85,8 @@ def test_status_when_up_then_every_service_is_healthy(home: Home) -> None:
     assert told["healthy"] is True
     states = {name: s["state"] for name, s in told["services"].items()}
     assert states.pop("migrate") == "done"
-    assert set(states) == {"mlflow", "api-server", "execution-api", "scheduler", "dag-processor", "triggerer"}
+    airflow = {"api-server", "execution-api", "scheduler", "dag-processor", "triggerer"}
+    assert set(states) == {"mlflow", "spark-master", "spark-worker", *airflow}
     assert set(states.values()) == {"healthy"}
 
 
@@ -101,6 +102,8 @@ def test_pages_when_not_logged_in_then_are_refused(home: Home, record: StackReco
     assert _status(f"{mlflow_url(record.ports)}/") == 401
     assert _status(f"{mlflow_url(record.ports)}/", "wrong") == 401
     assert _status(f"{mlflow_url(record.ports)}/", password) == 200
+    for name in ("spark_master", "spark_worker"):
+        assert _status(f"http://127.0.0.1:{record.ports[name]}/") == 403
 
 
 def test_client_when_logged_in_then_reads_health_and_errors_name_the_dag(home: Home) -> None:

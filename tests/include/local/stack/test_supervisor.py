@@ -15,7 +15,7 @@ import pytest
 
 from include.local.stack import lifecycle, service_processes
 from include.local.stack.home import REPO, Home
-from include.local.stack.services import Service
+from include.local.stack.service import Service
 from include.local.stack.stack_record import StackRecord
 from include.local.stack.supervisor import record_path
 from include.run_folder.process import ProcessId
