@@ -52,7 +52,11 @@ class GuardContext:
     join: Join | None = None
 
     def restarts(self, target: Deployment) -> bool:
-        """Say whether a change starts a driver anew; what is obeyed without that needs no rest, nor a share of them."""
+        """Say whether a change starts a driver anew; what is obeyed without that needs no rest."""
+        return self.current.restarts(target)
+
+    def resizes(self, target: Deployment) -> bool:
+        """Say whether a change starts a driver anew, or changes its executors."""
         return target.apps != self.current.apps
 
 

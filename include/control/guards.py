@@ -67,9 +67,8 @@ def _ask(name: str, guard: Guard, context: GuardContext, target: Deployment) -> 
 def bounds(context: GuardContext, target: Deployment) -> str | None:
     """Hold slots and a join's settings within the spec's bounds, and memory above Spark's least."""
     for name, app in sorted(target.apps.items()):
-        low, high = context.bounds.min_slots, context.bounds.max_slots
-        if not low <= app.slots <= high:
-            return f"{name}: {app.slots} slots; allowed: {low} to {high}"
+        if app.slots not in context.bounds:
+            return f"{name}: {app.slots} slots; allowed: {context.bounds}"
         if app.memory_mb < MIN_MEMORY_MB:
             return f"{name}: {app.memory_mb} MB of memory; allowed: {MIN_MEMORY_MB} or more"
     return _join_out_of_bounds(context, target)
@@ -94,10 +93,10 @@ def cool_down(context: GuardContext, target: Deployment) -> str | None:
     for change in context.history:
         if change.ended is None and change.outcome is Outcome.OPEN and change.started > oldest:
             return f"{change.app}: the reconfiguration of {_clock(change.started)} is still under way"
+    if context.resizes(target) and (why := _backing_off(context, target)) is not None:
+        return why
     if not context.restarts(target):
         return None
-    if (why := _backing_off(context, target)) is not None:
-        return why
     ended = max((change.ended for change in context.history if change.ended), default=None)
     if ended is None:
         return None
@@ -123,7 +122,7 @@ def _backing_off(context: GuardContext, target: Deployment) -> str | None:
 
 def changes_per_hour(context: GuardContext, target: Deployment) -> str | None:
     """Hold the number of decided changes in the last hour; launches and healing do not count."""
-    if not context.restarts(target):
+    if not context.resizes(target):
         return None
     recent = [c for c in context.history if c.decision_id and c.started > context.now - timedelta(hours=1)]
     changes = len({c.decision_id for c in recent})

@@ -110,8 +110,8 @@ def _record(tables: ControlTables, version: Deployment, now: datetime) -> None:
 
 
 def _check(spec: PipelineSpec, slots: int | None, roll_back_to: int | None) -> None:
-    if slots is not None and not spec.slots.min <= slots <= spec.slots.max:
-        allowed = f"{spec.slots.min} to {spec.slots.max}"
+    if slots is not None and slots not in spec.bounds_contract():
+        allowed = str(spec.bounds_contract())
         raise MillraceError("slots", slots, allowed, f"Choose within the bounds, or widen them in {spec.name}'s spec.")
     if slots is not None and roll_back_to is not None:
         raise MillraceError("roll_back_to", roll_back_to, "given without slots", "A roll-back restores the slots too.")

@@ -70,8 +70,8 @@ def healthy(
 ) -> list[BatchMetrics]:
     """Return the batches that count for capacity, in the order they ran.
 
-    Dropped are the first batch of each generation (Python workers and code are cold), those that overlap a
-    reconfiguration or a batch of another generation, and those with much foreign CPU.
+    Dropped are the first batch of each generation and on each number of slots (Python workers and code are cold, state
+    is loaded), those that overlap a reconfiguration or a batch of another generation, and those with much foreign CPU.
 
     Args:
         batches: One app's rows of ``telemetry/batches``.
@@ -79,18 +79,29 @@ def healthy(
         open_at_most_s: An open Reconfiguration older than this is dead, not running, seconds.
     """
     rows = sound(batches)
-    first = {(b.query, b.generation): b.batch_id for b in reversed(rows)}
+    cold = _cold(rows)
     spans = disturbances(rows, changes, open_at_most_s)
     others = _other_generations(rows)
     limit = foreign_cpu_limit(rows)
     return [
         b
         for b in rows
-        if b.batch_id != first[(b.query, b.generation)]
+        if id(b) not in cold
         and not any(overlap(span(b), s) for s in spans)
         and not any(g != b.generation and overlap(span(b), s) for g, s in others)
         and (b.host_cpu_other is None or not b.host_cpu_other > limit)
     ]
+
+
+def _cold(rows: Sequence[BatchMetrics]) -> set[int]:
+    """Return the ids of the objects whose batch ran first on its slots."""
+    ran_on: dict[str, tuple[int, int]] = {}
+    cold = set()
+    for row in rows:
+        if ran_on.get(row.query) != (row.generation, row.slots):
+            cold.add(id(row))
+        ran_on[row.query] = (row.generation, row.slots)
+    return cold
 
 
 def foreign_cpu_limit(batches: Sequence[BatchMetrics]) -> float:

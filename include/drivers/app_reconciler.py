@@ -14,7 +14,7 @@ from include.drivers.handover import HandOver, downtime_s, is_ready
 from include.drivers.launcher import Launcher
 from include.drivers.quota import restore
 from include.drivers.reconfiguration_log import ReconfigurationLog
-from include.model.decision import Outcome, Reconfiguration
+from include.model.decision import LIVE, Outcome, Reconfiguration
 from include.model.deployment import AppDeployment, Deployment
 from include.model.errors import Conflict, MillraceError
 from include.run_folder import driver_records, generation
@@ -114,7 +114,40 @@ class AppReconciler:
         if was_steady(record, self.clock()):
             self.drivers.save(self.drivers.history().steady(content))
         self._end(rest)
-        return DONE if entry is None else StepResult((self._ready(entry),))
+        if entry is not None and entry.tier != LIVE:
+            return StepResult((self._ready(entry),), again=True)
+        return self._resize(deployment, current, record, entry)
+
+    def _resize(
+        self, deployment: Deployment, current: LiveDriver, record: DriverRecord, entry: Reconfiguration | None
+    ) -> StepResult:
+        """Wait until a driver has carried out the executors that a Deployment wants."""
+        wanted = deployment.apps[self.drivers.app]
+        if entry is not None and entry.to_version != deployment.version:
+            self.ledger.end(entry, Outcome.FAILED, f"version {deployment.version} came first")
+            entry = None
+        if entry is None:
+            if not self._to_be_resized(deployment, wanted, current):
+                return DONE
+            entry = self.ledger.begin(deployment, current.generation, self.ledger.served_version(), LIVE)
+        wait = self.hand_over.await_slots(current, wanted.slots, entry.started)
+        if wait.pending:
+            return StepResult((entry,))
+        if wait.error is not None:
+            return StepResult((self.ledger.end(entry, Outcome.FAILED, wait.error),))
+        done = self.drivers.record(current.generation) or record
+        return StepResult((self.ledger.end_resize(entry, done.resize_ended),))
+
+    def _to_be_resized(self, deployment: Deployment, wanted: AppDeployment, current: LiveDriver) -> bool:
+        """Return whether a version's executors are not on record yet; the driver may have got them long ago."""
+        served = self.ledger.served_version()
+        if wanted.executor is None or served is None or served == deployment.version:
+            return False
+        before = self.drivers.deployments.get(deployment.pipeline, served)
+        app = None if before is None else before.apps.get(self.drivers.app)
+        if app is None or app.slots == wanted.slots:
+            return False
+        return not self.ledger.gave_up(deployment.version, current.generation)
 
     def _end_hung(self, driver: LiveDriver, record: DriverRecord) -> StepResult:
         """Kill a driver whose work stands still, as its death from outside; a restart is due at once."""

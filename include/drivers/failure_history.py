@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import hashlib
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from pathlib import Path
 
 from include.atomic_file import write_atomically
-from include.model.codec import from_json, to_json
+from include.model.codec import from_json, to_json, to_plain
 from include.model.deployment import AppDeployment, Deployment
 from include.run_folder.driver_records import KEPT_GENERATIONS
 
@@ -109,8 +110,11 @@ class FailureHistory:
 
 
 def fingerprint(app: AppDeployment) -> str:
-    """Return what two equal contents share, whatever version they are part of."""
-    return hashlib.sha256(to_json(app).encode()).hexdigest()[:16]
+    """Return what two contents share that one driver can run, whatever version they are part of."""
+    content = to_plain(app.restart_content)
+    if app.executor is None:
+        del content["executor"]  # as releases before it wrote these contents
+    return hashlib.sha256(json.dumps(content, sort_keys=True, separators=(",", ":")).encode()).hexdigest()[:16]
 
 
 def load(folder: Path) -> FailureHistory:

@@ -7,7 +7,7 @@ import signal
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime
 from pathlib import Path
 
 from include.run_folder import driver_records
@@ -64,6 +64,22 @@ class HandOver:
     def await_ready(self, driver: LiveDriver) -> Wait:
         """Wait for a driver's first commit, or its first idle trigger."""
         return self._await(driver, "ready", is_ready)
+
+    def await_slots(self, driver: LiveDriver, slots: int, since: datetime) -> Wait:
+        """Wait until a driver says that it has so many slots; all executors must come within the deadline."""
+        while True:
+            gone = not driver.alive()
+            record = self._record(driver)
+            if record is not None and record.slots == slots:
+                return Wait()
+            if gone or record is None or record.state in ENDED:
+                return Wait(error="the driver ended meanwhile")
+            if (datetime.now(UTC) - since).total_seconds() > self.ready_deadline_s:
+                late = f"not all executors came within {self.ready_deadline_s:g} s: look for free cores in the cluster"
+                return Wait(error=late)
+            if time.monotonic() > self.leave_at_s:
+                return Wait(pending=True)
+            time.sleep(POLL_S)
 
     def end(self, drivers: Sequence[LiveDriver]) -> None:
         """Stop drivers at a batch boundary, by force after the deadline; return when none of them is left."""

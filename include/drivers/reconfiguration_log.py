@@ -8,11 +8,10 @@ from datetime import datetime
 
 from include.drivers.app_drivers import DriverFailure
 from include.lake.control_tables import ControlTables
-from include.model.decision import Outcome, Reconfiguration
+from include.model.decision import LIVE, RESTART, Outcome, Reconfiguration
 from include.model.deployment import Deployment
 from include.run_folder import generation
 
-TIER = "T2"
 TELEMETRY = "telemetry/batches"
 
 
@@ -32,17 +31,20 @@ class ReconfigurationLog:
     tables: ControlTables
     clock: Callable[[], datetime]
 
-    def begin(self, deployment: Deployment, number: int | None, before: int | None) -> Reconfiguration:
-        """Record that a driver is about to be started (or, without a generation, stopped).
+    def begin(
+        self, deployment: Deployment, number: int | None, before: int | None, tier: str = RESTART
+    ) -> Reconfiguration:
+        """Record that a driver is about to be started, changed or (without a generation) stopped.
 
         Args:
             deployment: What it is done for.
-            number: Generation of the driver to be started.
+            number: Generation of the driver.
             before: The version that served until now; None without one.
+            tier: Whether it is started anew, or goes on.
         """
         version = None if number is None else deployment.version
         decision_id = None if before == version else deployment.decision_id  # the same version again is healing
-        return self._record(self._entry(decision_id, before, version, number))
+        return self._record(replace(self._entry(decision_id, before, version, number), tier=tier))
 
     def end(
         self, entry: Reconfiguration, outcome: Outcome, error: str | None = None, downtime_s: float | None = None
@@ -50,10 +52,20 @@ class ReconfigurationLog:
         """Record how an entry ended and return it."""
         return self._record(replace(entry, ended=self.clock(), outcome=outcome, error=error, downtime_s=downtime_s))
 
+    def end_resize(self, entry: Reconfiguration, ended: datetime | None) -> Reconfiguration:
+        """Record when a driver had its executors, and return the entry; its query never stopped."""
+        ended = max(entry.started, ended or self.clock())
+        return self._record(replace(entry, ended=ended, outcome=Outcome.READY, downtime_s=0.0))
+
     def record_failure(self, failure: DriverFailure, outcome: Outcome) -> Reconfiguration:
         """Record that a driver which ran failed by itself, or was ended because it hung, and return the entry."""
         entry = self._entry(None, failure.version, failure.version, failure.generation)
         return self._record(replace(entry, ended=entry.started, outcome=outcome, error=failure.error))
+
+    def gave_up(self, version: int, number: int) -> bool:
+        """Return whether a driver did not bring a version about while it ran: it is not waited for again."""
+        tried = (e for e in self._entries() if (e.tier, e.to_version, e.generation) == (LIVE, version, number))
+        return any(entry.outcome is Outcome.FAILED for entry in tried)
 
     def newest_generation(self) -> int:
         """Return the highest generation that the lake has seen, recorded or at work, 0 before the first."""
@@ -82,7 +94,7 @@ class ReconfigurationLog:
             pipeline=self.pipeline,
             app=self.app,
             decision_id=decision_id,
-            tier=TIER,
+            tier=RESTART,
             from_version=before,
             to_version=version,
             generation=number,

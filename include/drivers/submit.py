@@ -7,15 +7,18 @@ import subprocess
 from collections.abc import Mapping
 from pathlib import Path
 
+from include.drivers.executors import CLUSTER, executor_conf, login, master_address
 from include.model.deployment import AppDeployment
 from include.model.errors import MillraceError
-from include.model.spec import Submit, resolve_script
+from include.model.spec import EMBEDDED, LOCAL, Submit, resolve_script
 from include.model.submit_options import SubmitOptions as SubmitOptions
 from include.model.submit_options import conf_words
 from include.run_folder.arguments import DriverArguments
 
 REPO = Path(__file__).resolve().parents[2]
 RUN_SCRIPT = REPO / "jobs" / "run_script.py"
+
+PYTHON_DAEMON = "include.runtime.executors.python_daemon"
 
 DEFAULTS = {
     "spark.ui.enabled": "false",
@@ -28,7 +31,13 @@ DEFAULTS = {
 }
 """What suits small micro-batches on Delta; a pipeline's own ``submit.conf`` wins, its script does not."""
 
-JOINED = {"spark.driver.extraJavaOptions": " ", "spark.driver.extraClassPath": os.pathsep, "spark.jars": ","}
+JOINED = {
+    "spark.driver.extraJavaOptions": " ",
+    "spark.driver.extraClassPath": os.pathsep,
+    "spark.executor.extraJavaOptions": " ",
+    "spark.executor.extraClassPath": os.pathsep,
+    "spark.jars": ",",
+}
 """Settings that a pipeline's own value is added to instead of replacing ours."""
 
 LOOPBACK_CONF = frozenset({"spark.driver.host", "spark.driver.bindAddress"})
@@ -50,10 +59,11 @@ def command(options: SubmitOptions, app: AppDeployment, arguments: DriverArgumen
     """
     submit = _submit(app)
     argv = [str(options.spark_submit), "--name", f"{arguments.pipeline}/{arguments.app}"]
-    argv += ["--master", f"local[{app.slots}]" if submit.master == "local" else submit.master]
+    master = master_address(submit.master, options.cluster)
+    argv += ["--master", f"local[{app.slots}]" if master == LOCAL else master, *login(options, submit.master)]
     argv += ["--driver-memory", f"{app.memory_mb}m"]
     argv += conf_words(conf(options, app))
-    jars = [*submit.jars, *(map(str, options.jars) if submit.master != "local" else ())]
+    jars = [*submit.jars, *(map(str, options.jars) if submit.master not in (LOCAL, EMBEDDED) else ())]
     for option, values in (("--packages", submit.packages), ("--jars", jars), ("--py-files", submit.py_files)):
         if values:
             argv += [option, ",".join(values)]
@@ -69,15 +79,21 @@ def conf(options: SubmitOptions, app: AppDeployment) -> dict[str, str]:
     """Return the Spark settings of a driver: Millrace's, the pipeline's over them, and what a Deployment fixes."""
     submit = _submit(app)
     merged = {**DEFAULTS, **options.conf}
+    if app.executor is not None:
+        same_paths = submit.master == EMBEDDED or _on_this_machine(submit, options)
+        merged |= {**CLUSTER, **executor_conf(app, app.executor, options.conf if same_paths else {})}
+        if same_paths:
+            merged["spark.executorEnv.PYTHONPATH"] = f"{script_path(app).parent}{os.pathsep}{REPO}"
+            merged["spark.python.daemon.module"] = PYTHON_DAEMON
+    elif submit.master != LOCAL:  # deployed by a release up to 0.1
+        merged["spark.cores.max"] = str(app.slots)
     for key, value in submit.conf.items():
         merged[key] = f"{merged[key]}{JOINED[key]}{value}" if key in JOINED and key in merged else value
-    if not _on_this_machine(submit):
+    if not _on_this_machine(submit, options):
         # executors elsewhere must reach the driver, so it cannot stay on the loopback address
         for key in LOOPBACK_CONF - set(submit.conf):
             merged.pop(key, None)
     merged["spark.sql.shuffle.partitions"] = str(app.max_parallelism)
-    if submit.master != "local":
-        merged["spark.cores.max"] = str(app.slots)
     return merged
 
 
@@ -91,7 +107,7 @@ def environment(options: SubmitOptions, app: AppDeployment, inherited: Mapping[s
     """
     submit = _submit(app)
     env = {k: v for k, v in inherited.items() if not k.startswith(NOT_INHERITED)}
-    env.update({k: v for k, v in options.env.items() if k != LOOPBACK_VARIABLE or _on_this_machine(submit)})
+    env.update({k: v for k, v in options.env.items() if k != LOOPBACK_VARIABLE or _on_this_machine(submit, options)})
     interpreter = submit.python or (str(options.python) if options.python else None)
     if interpreter:
         env["PYSPARK_PYTHON"] = env["PYSPARK_DRIVER_PYTHON"] = interpreter
@@ -138,9 +154,10 @@ def script_path(app: AppDeployment) -> Path:
     return resolve_script(app.script, REPO)
 
 
-def _on_this_machine(submit: Submit) -> bool:
-    host = submit.master.removeprefix("spark://").rsplit(":", 1)[0]
-    return host in ("local", "localhost") or host.startswith("127.")
+def _on_this_machine(submit: Submit, options: SubmitOptions) -> bool:
+    address = master_address(submit.master, options.cluster)
+    host = address.removeprefix("spark://").rsplit(":", 1)[0]
+    return host in (LOCAL, "localhost") or host.startswith("127.")
 
 
 def _submit(app: AppDeployment) -> Submit:

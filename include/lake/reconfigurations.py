@@ -7,7 +7,7 @@ from datetime import datetime
 
 from include.lake.row_codec import reconfiguration_from_row, reconfiguration_row
 from include.lake.store import Lake, literal
-from include.model.decision import Outcome, Reconfiguration
+from include.model.decision import RESTART, Outcome, Reconfiguration
 from include.model.deployment import Deployment
 
 TABLE = "control/reconfigurations"
@@ -52,5 +52,10 @@ class ReconfigurationStore:
     def given_up(self, deployment: Deployment) -> Reconfiguration | None:
         """Return the Reconfiguration that left a pipeline's newest Deployment without a driver; None if none did."""
         last = next(iter(self.recent(deployment.pipeline, 1)), None)
-        broken = last is not None and last.outcome in BROKEN and (last.to_version or 0) >= deployment.version
+        broken = (
+            last is not None
+            and last.tier == RESTART
+            and last.outcome in BROKEN
+            and (last.to_version or 0) >= deployment.version
+        )
         return last if broken else None

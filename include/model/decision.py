@@ -135,6 +135,10 @@ class Decision:
     cursor_table: str | None = None
 
 
+RESTART, LIVE = "T2", "T1"
+"""Tiers of a Reconfiguration: a driver is started anew, or gets other executors while its queries run."""
+
+
 @dataclass(frozen=True)
 class Reconfiguration:
     """A start, stop or change that actually happened (a row of ``control/reconfigurations``).

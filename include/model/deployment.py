@@ -43,18 +43,32 @@ class Change:
 
 
 @dataclass(frozen=True)
+class ExecutorSize:
+    """One executor of an app that runs on a cluster.
+
+    Attributes:
+        cores: Its cores, >= 1; slots move in steps of them.
+        memory_mb: Its heap, MiB.
+    """
+
+    cores: int
+    memory_mb: int
+
+
+@dataclass(frozen=True)
 class AppDeployment:
     """One app of a Deployment.
 
     Attributes:
         script: The user's script, relative to the spec's working folder or absolute.
         args: The script's arguments.
-        slots: Cores of the driver, >= 1.
+        slots: Tasks that run at once, >= 1: cores of all executors, or of the driver where it has none.
         memory_mb: Driver memory, MiB.
         max_parallelism: Shuffle partitions, fixed for stateful operators at first start.
         submit: The spec's ``submit`` section (master, packages, jars, py_files, conf, env, cwd, python).
         parallelism: p of each operator that is set by itself (L1), by operator id; empty where the stages of the app
             take turns on its slots.
+        executor: What its slots are made of on a cluster; None where the driver runs everything itself.
     """
 
     script: str
@@ -64,6 +78,17 @@ class AppDeployment:
     max_parallelism: int
     submit: Mapping[str, object] = field(default_factory=dict)
     parallelism: Mapping[str, int] = field(default_factory=dict)
+    executor: ExecutorSize | None = None
+
+    @property
+    def executors(self) -> int:
+        """Executors that its slots need, rounded up; 0 without a cluster."""
+        return 0 if self.executor is None else -(-self.slots // self.executor.cores)
+
+    @property
+    def restart_content(self) -> AppDeployment:
+        """The app without what its driver changes while it runs (tier T1): executors come and go."""
+        return self if self.executor is None else replace(self, slots=0)
 
     def value(self, change: Change) -> int | None:
         """Return what the field that a change names is set to; None if there is no such operator."""
@@ -110,6 +135,11 @@ class Deployment:
     def slots(self) -> int:
         """Slots that it holds: none where it is stopped."""
         return sum(app.slots for app in self.apps.values()) if self.running else 0
+
+    def restarts(self, other: Deployment) -> bool:
+        """Return whether the way to another content starts a driver anew (tier T2)."""
+        before, after = ({name: app.restart_content for name, app in d.apps.items()} for d in (self, other))
+        return before != after
 
     @property
     def content(self) -> tuple[object, ...]:

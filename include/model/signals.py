@@ -175,10 +175,30 @@ class Objective:
 
 @dataclass(frozen=True)
 class Bounds:
-    """Allowed slots of an app, and p of each operator that has its own: 1 <= min_slots <= max_slots."""
+    """Allowed slots of an app, and p of each operator that has its own.
+
+    Attributes:
+        min_slots: Fewest, >= 1, a multiple of ``step``.
+        max_slots: Most, >= ``min_slots``, a multiple of ``step``.
+        step: Cores of an executor, >= 1: slots are multiples of it.
+    """
 
     min_slots: int = 1
     max_slots: int = 8
+    step: int = 1
+
+    def __contains__(self, slots: object) -> bool:
+        """Return whether an app may have so many slots."""
+        return isinstance(slots, int) and self.min_slots <= slots <= self.max_slots and slots % self.step == 0
+
+    def __str__(self) -> str:
+        """Return what is allowed, for people."""
+        multiples = f"multiples of {self.step} from " if self.step > 1 else ""
+        return f"{multiples}{self.min_slots} to {self.max_slots}"
+
+    def level(self, slots: int) -> int:
+        """Return the least allowed number of slots that is not below ``slots``, or the most that are allowed."""
+        return min(max(-(-slots // self.step) * self.step, self.min_slots), self.max_slots)
 
 
 @dataclass(frozen=True)

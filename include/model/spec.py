@@ -20,6 +20,7 @@ from include.model.deployment import (
     SLOTS,
     AppDeployment,
     Deployment,
+    ExecutorSize,
 )
 from include.model.join import JOIN_OPTIMIZER, JoinDefinition
 from include.model.join_spec import Join
@@ -27,6 +28,8 @@ from include.model.profile_spec import Placement, Profile
 from include.model.signals import Bounds, Objective
 from include.model.spec_base import NAME, Adapted, Strict
 
+LOCAL, EMBEDDED = "local", "embedded"
+"""Masters: the driver itself, and the cluster of the local stack."""
 CLOCK = r"(([01]\d|2[0-3]):[0-5]\d|24:00)"
 STREAM_JOIN = Path(__file__).resolve().parents[2] / "jobs" / "stream_join.py"
 """The script of a pipeline that is a join."""
@@ -44,9 +47,10 @@ class Submit(Strict):
     """How the app is submitted; keys are named as spark-submit's options."""
 
     master: str = Field(
-        "local",
-        pattern=r"^(local|spark://[\w.\-]+:\d+)$",
-        description="'local' (slots become local[slots]) or a spark://host:port address",
+        LOCAL,
+        pattern=rf"^({LOCAL}|{EMBEDDED}|yarn|spark://[\w.\-]+:\d+(,[\w.\-]+:\d+)*|k8s://\S+)$",
+        description="'local' (slots are the driver's own threads, a change restarts it), 'embedded' (executors of the "
+        "cluster that ./millrace up starts), or the address of yours: spark://host:port, yarn, k8s://host:port",
     )
     packages: tuple[str, ...] = Field((), description="Maven coordinates")
     jars: tuple[str, ...] = Field((), description="Jars beside the five of Delta")
@@ -55,6 +59,13 @@ class Submit(Strict):
     env: dict[str, str] = Field(default_factory=dict, description="Environment of the driver; never a secret")
     cwd: str | None = Field(None, description="Working folder of the driver; the script's folder by default")
     python: str | None = Field(None, description="Python interpreter of driver and workers")
+
+
+class Executor(Strict):
+    """One executor of an app on a cluster; slots move in steps of its cores, while the query runs."""
+
+    cores: Annotated[int, Field(ge=1)] = 1
+    memory_mb: Annotated[int, Field(ge=512)] = 1024
 
 
 class Slots(Adapted):
@@ -113,6 +124,7 @@ class PipelineSpec(Strict):
     level: Literal[0, 1, 2] = Field(0, description="What Millrace can change; with a join at least 1, the default then")
     submit: Submit = Submit()
     slots: Slots = Slots()
+    executor: Executor = Executor()
     memory_mb: Annotated[int, Field(ge=512)] = 1024
     max_parallelism: Annotated[int, Field(ge=1, le=32768)] = 8
     objective: ObjectiveSpec = ObjectiveSpec()
@@ -155,6 +167,13 @@ class PipelineSpec(Strict):
         unknown = sorted(set(self.owners) - set(CHANGEABLE))
         if unknown:
             raise ValueError(f"owners: {', '.join(unknown)} cannot be owned; allowed: {', '.join(CHANGEABLE)}")
+        return self
+
+    @model_validator(mode="after")
+    def _slots_are_whole_executors(self) -> Self:
+        cores = self.executor.cores
+        if self.submit.master != LOCAL and any(n % cores for n in (self.slots.min, self.slots.max, self.slots.start)):
+            raise ValueError(f"slots: min, max and start are multiples of executor.cores, {cores}")
         return self
 
     @model_validator(mode="after")
@@ -265,6 +284,7 @@ class PipelineSpec(Strict):
             memory_mb=self.memory_mb,
             max_parallelism=self.max_parallelism,
             submit=self.submit.model_dump(mode="json"),
+            executor=None if self.submit.master == LOCAL else ExecutorSize(**self.executor.model_dump()),
         )
         return Deployment(
             pipeline=self.name,
@@ -281,7 +301,8 @@ class PipelineSpec(Strict):
 
     def bounds_contract(self) -> Bounds:
         """Return the bounds as the optimizers see them."""
-        return Bounds(self.slots.min, self.slots.max)
+        step = 1 if self.submit.master == LOCAL else self.executor.cores
+        return Bounds(self.slots.min, self.slots.max, step)
 
 
 def resolve_script(script: str, folder: Path) -> Path:

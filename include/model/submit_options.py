@@ -8,6 +8,19 @@ from pathlib import Path
 
 
 @dataclass(frozen=True)
+class EmbeddedCluster:
+    """The standalone cluster of this installation; paths mean the same to its executors as to its drivers.
+
+    Attributes:
+        master: Its address, ``spark://host:port``.
+        properties: File of Spark settings that log a driver in, readable by its owner only; None without a login.
+    """
+
+    master: str
+    properties: Path | None = None
+
+
+@dataclass(frozen=True)
 class SubmitOptions:
     """What every driver of this installation is started with.
 
@@ -17,6 +30,7 @@ class SubmitOptions:
         conf: Spark settings: class path, class archive, addresses.
         python: Interpreter of driver and workers, unless the pipeline names one.
         env: Environment variables on top of the caller's.
+        cluster: The cluster that pipelines with the master ``embedded`` run on; None where there is none.
     """
 
     spark_submit: Path
@@ -24,6 +38,7 @@ class SubmitOptions:
     conf: Mapping[str, str] = field(default_factory=dict)
     python: Path | None = None
     env: Mapping[str, str] = field(default_factory=dict)
+    cluster: EmbeddedCluster | None = None
 
 
 def conf_words(conf: Mapping[str, str]) -> list[str]:

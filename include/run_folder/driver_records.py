@@ -37,8 +37,8 @@ class DriverRecord:
         pipeline: Name of the pipeline.
         app: Name of the app.
         generation: Start number, >= 1.
-        version: The Deployment version it runs.
-        slots: Its cores.
+        version: The Deployment version it runs: that of its start, or a later one that changed its executors only.
+        slots: Its cores, or those of its executors.
         pid: Process id of the *Python* driver: a signal to the JVM, its parent, would cut a batch.
         process_started: The process's start, seconds since 1970.
         state: Where it is in its life; ``completed`` is a script that ended by itself without being asked.
@@ -50,6 +50,8 @@ class DriverRecord:
         error: The exception's type and last line; None unless failed.
         boot_id: Id of the boot that the process runs in; None in records of releases up to 0.1, as what follows.
         start_ticks: The process's start in clock ticks since that boot.
+        resize_started: When it heard of the executors that it has now (UTC); None before the first change of them.
+        resize_ended: When it had them (UTC).
         advanced_s: When its work last went on, seconds of the boot's monotonic clock, which nobody sets.
     """
 
@@ -69,6 +71,8 @@ class DriverRecord:
     boot_id: str | None = None
     start_ticks: int | None = None
     advanced_s: float | None = None
+    resize_started: datetime | None = None
+    resize_ended: datetime | None = None
 
 
 def app_dir(run_dir: Path, pipeline: str, app: str) -> Path:

@@ -11,6 +11,7 @@ import threading
 import time
 import traceback
 from collections.abc import Iterator
+from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from include.run_folder.arguments import DriverArguments
@@ -81,6 +82,7 @@ class Driver:
         self._telemetry = Telemetry(spark, identity, a.lake, a.period_s)
         host = self._telemetry.host
         AdvanceWatch(spark, self._gate.queries, self.journal, host, a.batch_deadline_s).start()
+        self._follow_executors(spark, self._telemetry)
         context: Any = spark.sparkContext
         stop = context.stop
 
@@ -90,6 +92,28 @@ class Driver:
             stop()
 
         context.stop = stop_after_last_events
+
+    def _follow_executors(self, spark: SparkSession, telemetry: Telemetry) -> None:
+        """Have the agent change executors as Deployments say, where the app has any."""
+        from include.lake.deployments import DeploymentFollower, DeploymentStore
+        from include.lake.store import Lake
+        from include.runtime.executors.agent import ExecutorAgent
+        from include.runtime.executors.allocation import Allocation
+        from include.runtime.executors.placement import StatePlacement
+
+        a, lake = self.arguments, Lake(self.arguments.lake)
+        deployed = DeploymentStore(lake).get(a.pipeline, a.version)
+        content = deployed.apps.get(a.app) if deployed else None
+        if content is None or content.executor is None:
+            return
+
+        def report(version: int, slots: int, started: datetime) -> None:
+            telemetry.resized(version, slots)
+            self.journal.resized(version, slots, started)
+
+        read = DeploymentFollower(lake, a.pipeline).read
+        allocation, placement = Allocation(spark), StatePlacement(spark)
+        ExecutorAgent(a.app, a.version, content, read, allocation, placement, self._gate.queries, report).start()
 
     def _listen(self, spark: SparkSession) -> None:
         from include.runtime.journal_listener import JournalListener

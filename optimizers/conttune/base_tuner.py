@@ -16,7 +16,7 @@ from include.model.signals import AppSignals, Signals
 from optimizers.api import Options
 from optimizers.conttune.job_graph import Job, build_job, whole_app
 from optimizers.conttune.messages import Reason, message
-from optimizers.conttune.sizing import Sizing, clamp, proposal, size_operator
+from optimizers.conttune.sizing import Sizing, proposal, size_operator
 from optimizers.memory import mapping, numbers, whole
 
 AppMemory = Mapping[str, Any]
@@ -86,9 +86,9 @@ class BaseTuner(Generic[OptionsT]):
                 sizings.append(Sizing(whole_app(app), app.slots, reason.value, sentence))
                 continue
             job, bounds = build_job(app, current), signals.bounds
-            outside = [o for o in job.sizable if clamp(o.now or 0, bounds) != o.now]
+            outside = [o for o in job.sizable if bounds.level(o.now or 0) != o.now]
             if outside:
-                sizings += [size_operator(o, clamp(o.now or 0, bounds), Reason.OUT_OF_BOUNDS, bounds) for o in outside]
+                sizings += [size_operator(o, bounds.level(o.now or 0), Reason.OUT_OF_BOUNDS, bounds) for o in outside]
             else:
                 of_job, apps[app.app] = self.tune(signals, job, before)
                 sizings += of_job

@@ -164,7 +164,7 @@ class OperatorContext:
         if self.ceiling is not None:
             reachable = min(reachable, max(self.ceiling, low))
         least = self.curve.least(self.demand.required(self.curve.parallelism))
-        return min(max(high if least is None else least, low), max(reachable, low))
+        return self.bounds.level(min(max(high if least is None else least, low), max(reachable, low)))
 
     @property
     def _reach(self) -> int:

@@ -98,7 +98,7 @@ MESSAGES: Mapping[Reason, str] = {
     "allowed: slots cannot help.",
     Reason.NO_APP: "{app} is not an app of the deployment: nothing to decide.",
     Reason.STOPPED: "{app} is not meant to run: nothing to decide.",
-    Reason.SETTLING: "{app} has not settled since its last start: its figures would mislead.",
+    Reason.SETTLING: "{app} has not settled since its last change: its figures would mislead.",
     Reason.BAD_SIGNALS: "{app}: {name} is {value}, allowed is {allowed}: no decision on such figures.",
     Reason.RATE_UNKNOWN: "{app}: it is not known how many rows arrive: no decision.",
     Reason.BACKLOG_UNKNOWN: "{app}: it is not known how many rows wait: no decision.",

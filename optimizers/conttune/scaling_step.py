@@ -115,11 +115,11 @@ def _higher_level(context: OperatorContext, source_splits: bool) -> tuple[Reason
         return Reason.SOURCE_SPLITS if of_source else Reason.TOO_FEW_TASKS, context.now
     if context.ceiling is not None and context.now >= context.ceiling:
         # what is beyond it is as well given back
-        return Reason.INEFFECTIVE_SCALING, max(context.ceiling, context.bounds.min_slots)
+        return Reason.INEFFECTIVE_SCALING, context.bounds.level(context.ceiling)
     reason = why_too_small(context)
     if context.now >= context.bounds.max_slots:
         return AT_MAXIMUM.get(reason, Reason.AT_MAXIMUM), context.now
-    return reason, max(context.wanted, context.now + 1)
+    return reason, context.bounds.level(max(context.wanted, context.now + 1))
 
 
 def _step_down(job: JobContext, contexts: Sequence[OperatorContext]) -> ScalingStep:

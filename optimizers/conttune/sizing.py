@@ -74,11 +74,6 @@ class Choice:
         return self.operator.now or 0
 
 
-def clamp(p: int, bounds: Bounds) -> int:
-    """Return the allowed level that is nearest to p."""
-    return min(max(p, bounds.min_slots), bounds.max_slots)
-
-
 def is_worthwhile(p_now: Mapping[str, int], p_new: Mapping[str, int], decision_thr: float) -> bool:
     """Say whether a job is to be reconfigured: one operator that changes enough, either way, takes all along.
 
@@ -105,7 +100,7 @@ def size_job(
         decision_thr: Least relative change of one operator, >= 0.
         otherwise: Why it stays if no operator has a reason of its own.
     """
-    targets = {c.operator.name: clamp(c.target, bounds) for c in choices}
+    targets = {c.operator.name: bounds.level(c.target) for c in choices}
     changing = [c for c in choices if targets[c.operator.name] != c.now]
     if changing:
         if is_worthwhile({c.operator.name: c.now for c in choices}, targets, decision_thr):

@@ -138,6 +138,6 @@ def choose_slots(
         raised: What was remembered; it is forgotten if somebody else has set the slots since.
     """
     least = raised.least if raised is not None and raised.least <= slots <= raised.most else slots
-    wanted = max(least, min(workers, bounds.max_slots))
+    wanted = max(least, bounds.level(workers))
     most = max(wanted, slots)
     return wanted, RaisedSlots(least, most) if most > least else None

@@ -5,12 +5,15 @@ from __future__ import annotations
 import subprocess
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 from include.drivers import submit
 from include.drivers.submit import SubmitOptions
+from include.lake.deployments import DeploymentStore
+from include.lake.store import Lake
 from include.local.stack.spark_env import submit_options
-from include.model.deployment import AppDeployment
+from include.model.deployment import AppDeployment, Deployment, ExecutorSize
 from include.run_folder import driver_records
 from include.run_folder.arguments import DriverArguments
 from include.run_folder.driver_records import DriverRecord, app_dir
@@ -29,19 +32,34 @@ def until(condition: Callable[[], object], why: str) -> None:
 
 
 class Driving:
-    """One driver of pipeline ``p``, app ``a``; ``how`` is the spec's ``submit``."""
+    """One driver of pipeline ``p``, app ``a``; ``how`` is the spec's ``submit``.
 
-    def __init__(self, root: Path, script: str, *args: str, **how: object) -> None:
+    With an executor its Deployment is in the lake, where the driver follows it.
+    """
+
+    def __init__(
+        self, root: Path, script: str, *args: str, executor: ExecutorSize | None = None, **how: object
+    ) -> None:
         self.root, self.log = root, root / "driver.log"
         folder = app_dir(root / "run", "p", "a")
         self.generation = allot(folder)
         path = SCRIPTS / script
-        app = AppDeployment(str(path), args, 2, 1024, 2, how)
+        app = AppDeployment(str(path), args, 2, 1024, 8 if executor else 2, how, executor=executor)
+        if executor:
+            DeploymentStore(Lake(root / "lake")).commit(Deployment("p", 1, True, {"a": app}), None)
         arguments = DriverArguments(
             "p", "a", self.generation, 1, 2, 0, root / "run", root / "lake", 60.0, 120.0, 30.0, path, args
         )
         options: SubmitOptions = submit_options()
         self.process: subprocess.Popen[bytes] = submit.start(options, app, arguments, self.log)
+
+    def deploy(self, slots: int) -> None:
+        """Commit a version with other slots."""
+        deployments = DeploymentStore(Lake(self.root / "lake"))
+        latest = deployments.latest("p")
+        assert latest is not None
+        app = replace(latest.apps["a"], slots=slots)
+        deployments.commit(replace(latest, apps={"a": app}), latest.version)
 
     def record(self) -> DriverRecord | None:
         return driver_records.read(self.root / "run", "p", "a", self.generation)

@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import os
 import re
+import signal
 import subprocess
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
+import psutil
 import pytest
+from deltalake import DeltaTable
 
 from include.local.stack import spark_env
+from include.model.deployment import ExecutorSize
 from include.run_folder.driver_records import DriverState
 from tests.jobs.driving import Driving, until
 
@@ -34,7 +39,7 @@ def master(tmp_path: Path) -> Iterator[str]:
         until(lambda: re.search(r"Starting Spark master at (spark://\S+)", log.read_text()), "a master")
         address = re.search(r"Starting Spark master at (spark://\S+)", log.read_text())[1]
         folder = str(tmp_path / "work")
-        log = start("worker.Worker", "--cores", "3", "--memory", "2g", "--work-dir", folder, address)
+        log = start("worker.Worker", "--cores", "4", "--memory", "4g", "--work-dir", folder, address)
         until(lambda: "Successfully registered with master" in log.read_text(), "a worker")
         yield address
     finally:
@@ -55,3 +60,61 @@ def test_script_on_a_cluster_runs_on_its_slots(master: str, tmp_path: Path) -> N
     assert re.search(
         r"with 2 core\(s\)|--cores 2|\"--cores\" \"2\"", (tmp_path / "worker.Worker.log").read_text()
     ) or any('--cores" "2"' in (e / "stderr").read_text() for e in executors)
+
+
+def _batches(folder: Path) -> list[int]:
+    return sorted(int(file.name) for file in folder.iterdir() if file.name.isdigit())
+
+
+def _executors() -> list[psutil.Process]:
+    """Return the executors' JVMs."""
+    found = []
+    for process in psutil.process_iter():
+        with suppress(psutil.Error):
+            if any("CoarseGrainedExecutorBackend" in word for word in process.cmdline()) and "java" in process.name():
+                found.append(process)
+    return found
+
+
+def test_executors_come_and_go_and_die_and_no_row_is_lost(master: str, tmp_path: Path) -> None:
+    folder = tmp_path / "counts"
+    folder.mkdir()
+    driver = Driving(tmp_path, "counts.py", str(folder), executor=ExecutorSize(1, 512), master=master)
+    before = {process.pid for process in _executors()}
+
+    def own() -> list[psutil.Process]:
+        return [p for p in _executors() if p.pid not in before and str(tmp_path) in p.cwd()]
+
+    def resized(slots: int) -> None:
+        driver.deploy(slots)
+        driver.until(lambda record: record.slots == slots and record.version > 1, f"{slots} slots")
+        last = max(_batches(folder))
+        until(lambda: max(_batches(folder)) > last + 2, "batches on them")
+
+    try:
+        driver.until(lambda record: record.ready_at, "a first batch")
+        pid = driver.record().pid
+        assert len(own()) == 2
+        resized(3)
+        assert len(own()) == 3
+        victim = own()[0]
+        victim.kill()
+        until(lambda: len(own()) == 3 and victim.pid not in {p.pid for p in own()}, "another executor in its place")
+        last = max(_batches(folder))
+        until(lambda: max(_batches(folder)) > last + 2, "batches after it")
+        resized(1)
+        until(lambda: len(own()) == 1, "executors that were let go")
+        record = driver.record()
+        assert (record.pid, record.generation, record.version) == (pid, 1, 3)  # one driver all the time
+        os.kill(pid, signal.SIGTERM)
+        assert driver.process.wait() == 0, driver.log.read_text()[-3000:]
+    finally:
+        driver.process.kill()
+    numbers = _batches(folder)
+    assert numbers == list(range(len(numbers)))
+    for number in (numbers[0], numbers[len(numbers) // 2], numbers[-1]):
+        values = range(400 * (number + 1))
+        expected = [(key, len(values) // 50, sum(2 * v for v in values if v % 50 == key)) for key in range(50)]
+        assert (folder / str(number)).read_text() == repr(expected)
+    rows = DeltaTable(str(tmp_path / "lake" / "telemetry" / "batches")).to_pyarrow_dataset().to_table().to_pylist()
+    assert {row["slots"] for row in rows} >= {2, 3, 1}

@@ -1,4 +1,4 @@
-"""Processor time of the host, split into the driver's own process tree and everybody else."""
+"""Processor time of the host, split into that of the driver and its executors, and everybody else's."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ import os
 import threading
 import time
 from collections import deque
+from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 
 import psutil
@@ -30,9 +32,11 @@ class HostCpu:
     Args:
         root: Pid at the top of the driver's process tree; by default this process, or the JVM that
             spark-submit started it from.
+        application: Spark's id of the app: executors of it on this host count as the driver's own.
     """
 
-    def __init__(self, root: int | None = None) -> None:
+    def __init__(self, root: int | None = None, application: str | None = None) -> None:
+        self._application = application
         self._root = psutil.Process(_root() if root is None else root)
         self._members: dict[int, psutil.Process] = {}
         self._spent: dict[int, float] = {}
@@ -107,7 +111,8 @@ class HostCpu:
         first = not self._members
         self._searched = time.monotonic()
         try:
-            tree = [self._root, *self._root.children(recursive=True)]
+            roots = [self._root, *_executors(self._application)]
+            tree = [member for root in roots for member in (root, *root.children(recursive=True))]
         except psutil.Error:
             return
         for member in tree:
@@ -126,6 +131,14 @@ class HostCpu:
                 return sample if later is None else _between(sample, later, time_s)
             later = sample
         return self._samples[0]
+
+
+def _executors(application: str | None) -> Iterator[psutil.Process]:
+    """Yield the JVMs of an app's executors on this host."""
+    for process in psutil.process_iter() if application else ():
+        with suppress(psutil.Error):
+            if JVM in process.name() and application in process.cmdline():
+                yield process
 
 
 def _between(a: _Sample, b: _Sample, time_s: float) -> _Sample:

@@ -53,6 +53,9 @@ class TelemetryListener(StreamingQueryListener):  # type: ignore[misc]
 
     Nothing here may raise into Spark: what cannot be measured is null, and said once.
 
+    Attributes:
+        identity: The app, as the next batches are measured.
+
     Args:
         spark: The session.
         identity: The app.
@@ -61,7 +64,7 @@ class TelemetryListener(StreamingQueryListener):  # type: ignore[misc]
     """
 
     def __init__(self, spark: SparkSession, identity: AppIdentity, writer: Writer, host: HostCpu) -> None:
-        self._spark, self._identity, self._writer, self._host = spark, identity, writer, host
+        self._spark, self.identity, self._writer, self._host = spark, identity, writer, host
         self._runs: dict[str, _Run] = {}
         self._reported: set[str] = set()
 
@@ -94,9 +97,9 @@ class TelemetryListener(StreamingQueryListener):  # type: ignore[misc]
         repeats = batches.repeats(facts, position)
         ran = self._guarded(
             "operators",
-            lambda: operators(plan, stages, self._identity.slots, repeats, batches.has_foreach_batch(facts)),
+            lambda: operators(plan, stages, self.identity.slots, repeats, batches.has_foreach_batch(facts)),
         )
-        row = batches.batch_metrics(facts, self._identity, position, ran or (), self._host.other_ratio(started, end))
+        row = batches.batch_metrics(facts, self.identity, position, ran or (), self._host.other_ratio(started, end))
         run.last, run.sources, run.marked_at = row, tuple(facts["sources"]), time.monotonic()
         self._writer.add(Entry(row, str(progress.id), batch_id))
 
@@ -135,7 +138,7 @@ class TelemetryListener(StreamingQueryListener):  # type: ignore[misc]
         named = zip(source_names(query.streamingQuery()), ends, strict=True)
         run.sources = tuple({"description": source, "endOffset": end} for source, end in named)
         facts = {"id": query_id, "name": query.name(), "batchId": number, "timestamp": datetime.now(UTC).isoformat()}
-        run.last = batches.batch_metrics(facts, self._identity, run.positions.of(run.sources), (), None)
+        run.last = batches.batch_metrics(facts, self.identity, run.positions.of(run.sources), (), None)
 
     def _run(self, query_id: str, run_id: str) -> _Run:
         if run_id not in self._runs:
@@ -175,11 +178,16 @@ class Telemetry:
     """
 
     def __init__(self, spark: SparkSession, identity: AppIdentity, lake_root: Path, period_s: float) -> None:
-        self.host = host = HostCpu()
+        local = spark.sparkContext.master.startswith("local")
+        self.host = host = HostCpu(application=None if local else spark.sparkContext.applicationId)
         self._spark = spark
         self._writer = Writer(Lake(lake_root), identity, period_s, host)
         self._listener = TelemetryListener(spark, identity, self._writer, host)
         spark.streams.addListener(self._listener)
+
+    def resized(self, version: int, slots: int) -> None:
+        """Note that batches run on other slots from now on."""
+        self._listener.identity = replace(self._listener.identity, version=version, slots=slots)
 
     def flush(self) -> bool:
         """Commit all batches that ended before this call; False if the lake could not be written."""

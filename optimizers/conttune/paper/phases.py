@@ -19,7 +19,7 @@ from optimizers.conttune.paper.algorithms import cei, d_nearest, lift, linear, s
 from optimizers.conttune.paper.evaluation import JobEvaluation
 from optimizers.conttune.paper.state import JobState
 from optimizers.conttune.paper.surrogate import PaperCurve, fit_curve
-from optimizers.conttune.sizing import Choice, clamp, utilisation
+from optimizers.conttune.sizing import Choice, utilisation
 
 
 def run_big(evaluation: JobEvaluation) -> tuple[Mapping[str, int], int]:
@@ -96,7 +96,7 @@ def _choose(evaluation: JobEvaluation, operator: Operator) -> Choice:
         target,
         evaluation.rates[operator.id],
         expected_ability(levels, None, now, options.alpha),
-        expected_ability(levels, model, clamp(target, evaluation.bounds), options.alpha),
+        expected_ability(levels, model, evaluation.bounds.level(target), options.alpha),
         curve=model.columns() if model else {},
         training=training if model else {},
     )

@@ -20,7 +20,7 @@ from optimizers.conttune.paper.options import ContTuneOptions
 from optimizers.conttune.paper.phases import is_too_little, run_big, run_small, why_rest
 from optimizers.conttune.paper.state import BIG, IDLE, JobMemory, JobState, is_backpressured, update_ratios
 from optimizers.conttune.paper.surrogate import fit
-from optimizers.conttune.sizing import Sizing, clamp, hold_job, size_job, size_operator
+from optimizers.conttune.sizing import Sizing, hold_job, size_job, size_operator
 
 
 class ContTune(BaseTuner[ContTuneOptions]):
@@ -77,7 +77,7 @@ def _small(evaluation: JobEvaluation) -> tuple[Sequence[Sizing], JobMemory]:
         return [hold_job(job, reason, bounds, choices, slack=slack)], memory
     sizings = size_job(job, choices, bounds, options.decision_thr, _why_stay(evaluation))
     if any(sizing.changes for sizing in sizings):
-        levels = {c.operator.name: clamp(c.target, bounds) for c in choices}
+        levels = {c.operator.name: bounds.level(c.target) for c in choices}
         memory = replace(memory, step=LastStep(levels, evaluation.required_by_name))
     return sizings, memory
 

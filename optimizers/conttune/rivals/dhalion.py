@@ -35,7 +35,7 @@ from optimizers.api import Options
 from optimizers.conttune.base_tuner import AppMemory, BaseTuner, Sizings
 from optimizers.conttune.job_graph import Job, Operator
 from optimizers.conttune.messages import Reason, percent
-from optimizers.conttune.sizing import Choice, clamp, size_job
+from optimizers.conttune.sizing import Choice, size_job
 from optimizers.memory import mapping, number, whole
 
 LEAST_SHARE = 1e-9
@@ -78,7 +78,7 @@ class Dhalion(BaseTuner[DhalionOptions]):
         choices = [self._choose(o, pressed.get(o.name), calm, failed.get(o.name)) for o in job.sizable]
         choices = [_with_expected(choice, signals.bounds) for choice in choices]
         for choice in choices:
-            target = clamp(choice.target, signals.bounds)
+            target = signals.bounds.level(choice.target)
             if target != choice.now:
                 steps[choice.operator.name] = Attempt(choice.now, target, choice.operator.rate)
         return size_job(job, choices, signals.bounds), {"made": _to_json(steps), "failed": _to_json(failed)}
@@ -125,7 +125,7 @@ def _with_expected(choice: Choice, bounds: Bounds) -> Choice:
     """Return the choice with what its level would process by linear scaling."""
     if choice.ability is None:
         return choice
-    return replace(choice, expected=choice.ability * clamp(choice.target, bounds) / (choice.now or 1))
+    return replace(choice, expected=choice.ability * bounds.level(choice.target) / (choice.now or 1))
 
 
 def held_up(job: Job, threshold: float) -> Mapping[str, float]:

@@ -33,7 +33,7 @@ from optimizers.conttune.base_tuner import AppMemory, BaseTuner, LastStep, Sizin
 from optimizers.conttune.job_graph import Job, Operator, Rates
 from optimizers.conttune.messages import Reason
 from optimizers.conttune.paper.algorithms import linear
-from optimizers.conttune.sizing import Choice, clamp, hold_job, size_job
+from optimizers.conttune.sizing import Choice, hold_job, size_job
 
 
 class Ds2Options(Options):
@@ -79,7 +79,7 @@ class Ds2(BaseTuner[Ds2Options]):
         sizings = size_job(job, choices, signals.bounds, self.options.decision_thr)
         if not self.options.stop_rule or not any(sizing.changes for sizing in sizings):
             return sizings, memory
-        levels = {c.operator.name: clamp(c.target, signals.bounds) for c in choices}
+        levels = {c.operator.name: signals.bounds.level(c.target) for c in choices}
         return sizings, {"step": LastStep(levels, rates).to_json()}
 
     def _suffices(self, job: Job, step: LastStep, rates: Mapping[str, float]) -> bool:
@@ -94,7 +94,7 @@ class Ds2(BaseTuner[Ds2Options]):
         if ability is None or at is None:
             return Choice(operator, now, rate, None, reason=Reason.CAPACITY_UNKNOWN)
         target = linear(at, ability, rate * (1 + self.options.factor))
-        return Choice(operator, target, rate, ability * now / at, ability * clamp(target, bounds) / at)
+        return Choice(operator, target, rate, ability * now / at, ability * bounds.level(target) / at)
 
 
 def rates_by_consumer(job: Job, options: Ds2Options) -> Rates:

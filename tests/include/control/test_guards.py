@@ -13,7 +13,7 @@ from include.control.evaluation import GateResult
 from include.control.guard_context import GuardContext
 from include.control.guards import CHAIN, first_veto, judge, quality_outcome
 from include.model.decision import GuardOutcome, Outcome, Reconfiguration
-from include.model.deployment import AppDeployment, Deployment
+from include.model.deployment import AppDeployment, Deployment, ExecutorSize
 from include.model.signals import Bounds
 from include.model.spec import GuardsSpec
 
@@ -81,6 +81,23 @@ def test_cool_down_when_the_last_change_ended_lately_then_vetoes(ago_s: float, c
     elapsed_s = (NOW - last.ended).total_seconds()  # type: ignore[operator]
     found = vetoes(history=[last], limits=GuardsSpec(cool_down_s=cool_down_s))
     assert ("cool-down" in found) == (elapsed_s < cool_down_s)
+
+
+def test_executors_need_no_cool_down_but_count_and_back_off() -> None:
+    def elastic(slots: int) -> Deployment:
+        app = AppDeployment("x.py", (), slots, 1024, 8, executor=ExecutorSize(1, 512))
+        return Deployment("delays", 3, True, {"delays": app})
+
+    def found(**changes: Any) -> list[str]:
+        context = GuardContext(NOW, elastic(2), Bounds(1, 8), GuardsSpec(cool_down_s=60), 1, **changes)
+        return [outcome.guard for outcome in judge(context, elastic(4)) if not outcome.passed]
+
+    assert found(history=[change(1, decision=None)]) == []
+    assert found(history=[change(1)]) == ["changes per hour"]
+    under_way = replace(change(1, decision=None), ended=None, outcome=Outcome.OPEN)
+    assert found(history=[under_way]) == ["cool-down"]
+    failed = replace(change(1, decision=None), outcome=Outcome.FAILED, error="not all executors came")
+    assert found(history=[failed], failures=[(failed, elastic(4))]) == ["cool-down"]
 
 
 def test_cool_down_vetoes_while_a_reconfiguration_is_open() -> None:

@@ -30,6 +30,12 @@ def test_healthy_when_steady_then_only_the_first_batch_is_dropped(steady: list[B
     assert ids(healthy(steady)) == ids(steady)[1:]
 
 
+def test_first_batch_on_other_slots_is_dropped(steady: list[BatchMetrics]) -> None:
+    seventh = ids(steady)[7]
+    resized = [replace(batch, slots=batch.slots + 1) if batch.batch_id >= seventh else batch for batch in steady]
+    assert ids(healthy(resized)) == [number for number in ids(steady)[1:] if number != seventh]
+
+
 def test_healthy_ignores_order_and_doubled_rows(steady: list[BatchMetrics]) -> None:
     assert healthy([*reversed(steady), *steady]) == healthy(steady)
 

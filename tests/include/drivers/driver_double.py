@@ -15,6 +15,8 @@ import time
 from datetime import UTC, datetime
 from pathlib import Path
 
+from include.lake.deployments import DeploymentFollower
+from include.lake.store import Lake
 from include.run_folder.arguments import recognise
 from include.run_folder.driver_records import DriverState, app_dir
 from include.run_folder.generation import newest
@@ -55,12 +57,15 @@ def main() -> None:
         journal.move(DriverState.COMPLETED)
         os._exit(0)
     done = 0
+    followed = DeploymentFollower(Lake(arguments.lake), arguments.pipeline) if "elastic" in behaviour else None
     while not stop:
         if "throws" in behaviour and done >= int(behaviour[-1]):
             journal.move(DriverState.FAILED, "ValueError: poison")
             os._exit(1)
         commit(rows)
         done += 1
+        if followed is not None and (deployed := followed.read()) is not None:
+            journal.resized(deployed.version, deployed.apps[arguments.app].slots, datetime.now(UTC))
         journal.committed(datetime.now(UTC))
         time.sleep(TICK_S)
     journal.move(DriverState.STOPPING)

@@ -18,7 +18,7 @@ from include.lake.control_tables import ControlTables
 from include.lake.deployments import DeploymentStore
 from include.lake.reconfigurations import ReconfigurationStore
 from include.lake.store import Lake
-from include.model.deployment import Deployment
+from include.model.deployment import Deployment, ExecutorSize
 from include.model.spec import PipelineSpec
 from include.run_folder.discovery import LiveDriver, find
 
@@ -38,11 +38,18 @@ class DoublesPlant:
         self.lake = Lake(root / "lake")
         self.deployments = DeploymentStore(self.lake)
 
-    def deploy(self, *behaviour: str, running: bool = True, author: str = "person", slots: int = 1) -> Deployment:
+    def deploy(
+        self,
+        *behaviour: str,
+        running: bool = True,
+        author: str = "person",
+        slots: int = 1,
+        executor: ExecutorSize | None = None,
+    ) -> Deployment:
         """Commit the next version: drivers that behave so."""
         latest = self.deployments.latest(NAME)
         first = self.spec.first_deployment()
-        app = replace(first.apps[NAME], args=(str(self.rows), *behaviour), slots=slots)
+        app = replace(first.apps[NAME], args=(str(self.rows), *behaviour), slots=slots, executor=executor)
         content = replace(first, apps={NAME: app}, running=running, author=author)
         return self.deployments.commit(content, None if latest is None else latest.version)
 

@@ -15,9 +15,10 @@ from hypothesis import strategies as st
 
 from include.drivers import submit
 from include.drivers.submit import RUN_SCRIPT, SubmitOptions
-from include.model.deployment import AppDeployment
+from include.model.deployment import AppDeployment, ExecutorSize
 from include.model.errors import MillraceError
 from include.model.spec import Submit
+from include.model.submit_options import EmbeddedCluster
 from include.run_folder.arguments import DriverArguments, recognise
 
 JARS = (Path("/jars/a.jar"), Path("/jars/b.jar"))
@@ -66,6 +67,37 @@ def test_command_on_a_cluster_bounds_cores_and_ships_jars() -> None:
     assert _value(argv, "--master") == "spark://host:7077"
     assert _conf(argv)["spark.cores.max"] == "4"
     assert _value(argv, "--jars") == "/mine.jar,/jars/a.jar,/jars/b.jar"
+
+
+def test_command_on_executors_starts_with_those_of_the_deployment() -> None:
+    app = replace(_app(master="spark://host:7077"), executor=ExecutorSize(2, 700), slots=5)
+    conf = _conf(submit.command(OPTIONS, app, ARGUMENTS))
+    bounds = {conf[f"spark.dynamicAllocation.{name}Executors"] for name in ("min", "initial", "max")}
+    assert bounds == {"3"}
+    assert (conf["spark.executor.cores"], conf["spark.executor.memory"]) == ("2", "700m")
+    assert conf["spark.default.parallelism"] == conf["spark.sql.shuffle.partitions"] == "16"
+    assert "spark.cores.max" not in conf and "spark.executorEnv.PYTHONPATH" not in conf
+    wait = {"spark.locality.wait.process": "10s"}
+    changed = replace(app, submit=Submit(master="spark://host:7077", conf=wait).model_dump(mode="json"))
+    assert submit.conf(OPTIONS, changed)["spark.locality.wait.process"] == "10s"
+
+
+def test_command_on_the_embedded_cluster_logs_in_by_a_file() -> None:
+    options = replace(OPTIONS, cluster=EmbeddedCluster("spark://127.0.0.1:7077", Path("/home/secrets/spark.conf")))
+    app = replace(_app(master="embedded"), executor=ExecutorSize(1, 512))
+    argv = submit.command(options, app, ARGUMENTS)
+    assert _value(argv, "--master") == "spark://127.0.0.1:7077"
+    assert _value(argv, "--properties-file") == "/home/secrets/spark.conf"
+    assert "--jars" not in argv
+    # executors share the driver's class archive, and a script's own modules come before Millrace's
+    assert _conf(argv)["spark.executor.extraJavaOptions"].startswith("-Xshare:auto ")
+    assert _conf(argv)["spark.executorEnv.PYTHONPATH"].split(os.pathsep) == ["/", str(submit.REPO)]
+
+
+def test_embedded_cluster_that_does_not_run_is_named_with_its_remedy() -> None:
+    app = replace(_app(master="embedded"), executor=ExecutorSize(1, 512))
+    with pytest.raises(MillraceError, match=r"submit\.master.*\./millrace up"):
+        submit.command(OPTIONS, app, ARGUMENTS)
 
 
 def test_driver_of_a_cluster_elsewhere_leaves_the_loopback_address() -> None:

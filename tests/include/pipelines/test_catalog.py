@@ -93,7 +93,7 @@ def test_load_when_home_is_named_then_it_is_replaced_everywhere(folder: Path) ->
         ({"owners": {"cores": "flow"}}, "spec"),
         ({"guards": {"quiet_hours": ["late"]}}, "guards.quiet_hours.0"),
         ({"guards": {"quiet_hours": ["25:00-26:99"]}}, "guards.quiet_hours.0"),
-        ({"submit": {"master": "yarn"}}, "submit.master"),
+        ({"submit": {"master": "mesos"}}, "submit.master"),
         ({"submit": {"master": "local; rm -rf /"}}, "submit.master"),
         ({"profile": {"source": "x"}}, "profile.time_column"),
         ({"profile": {"source": "x", "time_column": "t", "schedule": "every 10 minutes"}}, "profile.schedule"),

@@ -1,0 +1,1 @@
+"""The driver as its own allocation manager: executors come and go while its queries run."""

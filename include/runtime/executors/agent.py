@@ -1,0 +1,192 @@
+"""Carries out what Deployments say of an app's executors, while its queries run; it never decides.
+
+A change of slots is heard within a second. New executors get their share of the state partitions with the next batch.
+Those that are to go first lose theirs, so that no task waits for them, and then give away what else they hold. A lost
+executor is replaced by the cluster manager, and found again here. Nothing of this keeps a query waiting: it happens in
+a thread of its own, and what fails is tried again.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+from include.model.deployment import AppDeployment, Deployment
+from include.model.errors import MillraceError
+from include.runtime.executors.allocation import Allocation, Executor
+from include.runtime.executors.placement import Partition, StatePlacement, spread
+
+LOG = logging.getLogger(__name__)
+POLL_S = 0.3
+REMIND_S = 10.0
+"""A master that was started again has forgotten how many executors the app wants."""
+DRAIN_S = 15.0
+"""Longest time that executors which are to go may keep state: a batch may be long, or the query idle."""
+
+END_S = 30.0
+"""Time for an executor that was let go to hand over its blocks; then it is killed."""
+
+Batches = tuple[tuple[str, int], ...]
+Read = Callable[[], Deployment | None]
+Report = Callable[[int, int, datetime], None]
+"""Takes the Deployment's version, the slots that the app has now, and when the version was heard of (UTC)."""
+
+
+@dataclass(frozen=True)
+class _Drain:
+    """Since when executors lose their state: until when at most, and the last batches before."""
+
+    until_s: float
+    batches: Mapping[str, int]
+
+
+class ExecutorAgent:
+    """Keeps the app's executors at what the newest Deployment says.
+
+    Args:
+        app: Name of the app.
+        version: The Deployment version that the driver was started for.
+        content: The app in that version.
+        read: Reads the pipeline's newest Deployment.
+        allocation: The app's executors.
+        placement: Its state partitions.
+        queries: The script's queries, as they are started.
+        report: Told what has been carried out.
+    """
+
+    def __init__(
+        self,
+        app: str,
+        version: int,
+        content: AppDeployment,
+        read: Read,
+        allocation: Allocation,
+        placement: StatePlacement,
+        queries: Sequence[Any],
+        report: Report,
+    ) -> None:
+        self._app, self._read = app, read
+        self._allocation, self._placement, self._queries, self._report = allocation, placement, queries, report
+        self._version, self._content, self._heard = version, content, datetime.now(UTC)
+        self._reported = (version, content.slots)
+        self._requested, self._requested_s = content.executors, time.monotonic()
+        self._gone: dict[str, float] = {}
+        self._placed: tuple[object, ...] = ()
+        self._drain: _Drain | None = None
+        self._said = ""
+
+    def start(self) -> None:
+        """Take over allocation, and work from now on in a thread of its own."""
+        self._allocation.take_over()
+        threading.Thread(target=self._run, name="millrace-executors", daemon=True).start()
+
+    def step(self) -> None:
+        """Do what is due."""
+        self._follow()
+        registered = self._allocation.registered()
+        executors = [executor for executor in registered if executor.id not in self._gone]
+        self._end_gone([executor for executor in registered if executor.id in self._gone])
+        wanted = self._content.executors
+        staying, leaving = executors[:wanted], executors[wanted:]
+        self._request(wanted + len(leaving))
+        queries = [query for query in list(self._queries) if query.isActive]
+        batches = self._placement.batches(queries)
+        if staying and self._placed != (staying, batches):
+            self._spread(staying, queries)
+            self._placed = (staying, batches)
+        if leaving:
+            self._let_go(leaving, queries, batches)
+        if len(executors) == wanted:
+            self._drain = None
+            self._carried_out()
+
+    def _run(self) -> None:
+        while True:
+            try:
+                self.step()
+                self._say("")
+            except Exception as error:  # a session that ends, a master that is away: the query must not notice
+                self._say(f"{type(error).__name__}: {error}".splitlines()[0])
+            time.sleep(POLL_S)
+
+    def _say(self, problem: str) -> None:
+        if problem and problem != self._said:
+            LOG.warning("Executors stay as they are for now: %s", problem)
+        self._said = problem
+
+    def _follow(self) -> None:
+        try:
+            newest = self._read()
+        except MillraceError as error:
+            LOG.debug("The lake cannot be read: %s", error)
+            return
+        app = None if newest is None or not newest.running else newest.apps.get(self._app)
+        # another content is the reconciler's: it starts a driver for it
+        if newest is not None and app is not None and app.restart_content == self._content.restart_content:
+            if newest.version != self._version:
+                self._heard = datetime.now(UTC)
+            self._version, self._content = newest.version, app
+
+    def _request(self, total: int) -> None:
+        """Tell the cluster manager how many executors are wanted, now and then again."""
+        now = time.monotonic()
+        if total != self._requested or now - self._requested_s > REMIND_S:
+            self._requested_s = now
+            if self._allocation.request(total):
+                self._requested = total
+
+    def _spread(self, executors: Sequence[Executor], queries: Sequence[Any]) -> None:
+        """Name an even placement of every operator's partitions."""
+        by_id = {executor.id: executor for executor in executors}
+        for partitions in self._operators(queries):
+            located = {p.number: self._placement.executor_of(p) for p in partitions}
+            plan = spread(located, list(by_id))
+            for partition in partitions:
+                if located[partition.number] != plan[partition.number]:
+                    self._placement.name(partition, by_id[plan[partition.number]])
+
+    def _let_go(self, leaving: Sequence[Executor], queries: Sequence[Any], batches: Batches) -> None:
+        """Let executors go once a whole batch has run without state on them, or after a time."""
+        now = time.monotonic()
+        self._drain = self._drain or _Drain(now + DRAIN_S, dict(batches))
+        if now < self._drain.until_s and not self._drained({e.id for e in leaving}, queries, dict(batches)):
+            return
+        for executor in leaving:
+            self._allocation.let_go(executor)
+            self._gone[executor.id] = now
+        self._requested = self._content.executors
+
+    def _end_gone(self, gone: Sequence[Executor]) -> None:
+        """Kill executors that were let go and do not end."""
+        now = time.monotonic()
+        self._gone = {executor.id: self._gone[executor.id] for executor in gone}
+        for executor in gone:
+            if now - self._gone[executor.id] > END_S:
+                self._gone[executor.id] = now
+                self._allocation.kill(executor)
+
+    def _drained(self, leaving: set[str], queries: Sequence[Any], batches: Mapping[str, int]) -> bool:
+        before = self._drain.batches if self._drain else {}
+        for query in queries:
+            run = str(query.runId)
+            # two batches: the one that ran when partitions were named, and one that went by the names
+            if query._jsq.status().isTriggerActive() and batches.get(run, -1) < before.get(run, -1) + 2:
+                return False
+        return not any(self._placement.executor_of(p) in leaving for ps in self._operators(queries) for p in ps)
+
+    def _operators(self, queries: Sequence[Any]) -> list[list[Partition]]:
+        operators: dict[tuple[str, int], list[Partition]] = {}
+        for partition in (p for query in queries for p in self._placement.partitions(query)):
+            operators.setdefault((partition.run, partition.operator), []).append(partition)
+        return list(operators.values())
+
+    def _carried_out(self) -> None:
+        now = (self._version, self._content.slots)
+        if now != self._reported:
+            self._report(*now, self._heard)
+            self._reported = now

@@ -1,0 +1,96 @@
+"""A change of executors: the driver makes it while it runs, and the reconciler waits for its word."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from include.model.decision import Outcome
+from include.model.deployment import ExecutorSize
+from tests.include.drivers.plant_of_doubles import DoublesPlant
+
+SIZE = ExecutorSize(1, 512)
+
+
+@pytest.fixture
+def plant(tmp_path: Path) -> Iterator[DoublesPlant]:
+    plant = DoublesPlant(tmp_path, ready_s=5.0)
+    yield plant
+    plant.close()
+
+
+def test_change_of_executors_leaves_the_driver_running(plant: DoublesPlant) -> None:
+    plant.deploy("elastic", executor=SIZE)
+    plant.reconciler().reconcile()
+    plant.deploy("elastic", slots=3, executor=SIZE)
+    (change,) = plant.reconciler().reconcile()
+    assert (change.tier, change.outcome, change.from_version, change.to_version) == ("T1", Outcome.READY, 1, 2)
+    assert (change.generation, change.downtime_s) == (1, 0.0)
+    assert plant.versions() == [(1, 1)]
+    (record,) = plant.reconciler().status()
+    assert (record.version, record.slots) == (2, 3)
+    assert plant.reconciler().reconcile() == ()
+    assert plant.reconciler().problem() is None
+
+
+def test_change_of_executors_and_script_arguments_starts_a_driver(plant: DoublesPlant) -> None:
+    plant.deploy("elastic", executor=SIZE)
+    plant.reconciler().reconcile()
+    plant.deploy("elastic", "other", slots=3, executor=SIZE)
+    (change,) = plant.reconciler().reconcile()
+    assert (change.tier, change.outcome, change.generation) == ("T2", Outcome.READY, 2)
+    assert plant.versions() == [(2, 2)]
+
+
+def test_change_without_executors_starts_a_driver(plant: DoublesPlant) -> None:
+    plant.deploy()
+    plant.reconciler().reconcile()
+    plant.deploy(slots=3)
+    (change,) = plant.reconciler().reconcile()
+    assert (change.tier, change.generation) == ("T2", 2)
+
+
+def test_executors_that_do_not_come_fail_once_and_the_query_goes_on(plant: DoublesPlant) -> None:
+    plant.deploy(executor=SIZE)  # a driver that does not follow
+    plant.reconciler().reconcile()
+    plant.deploy(slots=8, executor=SIZE)
+    changes = plant.reconciler().reconcile()
+    assert [(c.tier, c.outcome) for c in changes] == [("T1", Outcome.FAILED)]
+    assert changes[0].error is not None and "free cores" in changes[0].error
+    assert plant.reconciler().reconcile() == ()
+    assert plant.versions() == [(1, 1)]
+
+
+def test_wait_for_executors_ends_with_the_caller_and_goes_on_later(plant: DoublesPlant) -> None:
+    plant.deploy(executor=SIZE)
+    plant.reconciler().reconcile()
+    plant.deploy(slots=2, executor=SIZE)
+    (change,) = plant.reconciler().reconcile(patience_s=0.0)
+    assert (change.tier, change.outcome) == ("T1", Outcome.OPEN)
+    plant.deploy("elastic", executor=SIZE)  # the content of a driver anew
+    outcomes = [(c.tier, c.outcome) for c in plant.reconciler().reconcile()]
+    assert outcomes[-1] == ("T2", Outcome.READY)
+    assert not [e for e in plant.history() if e.outcome is Outcome.OPEN]
+
+
+def test_newer_version_replaces_one_that_waits_for_executors(plant: DoublesPlant) -> None:
+    plant.deploy("elastic", executor=SIZE)
+    plant.reconciler().reconcile()
+    plant.deploy("elastic", slots=2, executor=SIZE)
+    plant.deploy("elastic", slots=5, executor=SIZE)
+    (change,) = plant.reconciler().reconcile()
+    assert (change.to_version, change.outcome) == (3, Outcome.READY)
+
+
+def test_killed_elastic_driver_starts_with_the_newest_executors(plant: DoublesPlant) -> None:
+    plant.deploy("elastic", executor=SIZE)
+    plant.reconciler().reconcile()
+    plant.deploy("elastic", slots=3, executor=SIZE)
+    plant.reconciler().reconcile()
+    plant.kill(plant.live()[0])
+    changes = plant.reconciler().reconcile()
+    assert [(c.tier, c.outcome) for c in changes] == [("T2", Outcome.READY)]
+    (driver,) = plant.live()
+    assert (driver.generation, driver.arguments.version, driver.arguments.slots) == (2, 2, 3)

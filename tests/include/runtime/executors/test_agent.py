@@ -1,0 +1,249 @@
+"""What the agent asks for, names and lets go, step by step, on a cluster that only counts."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from typing import Any
+
+import pytest
+
+from include.model.deployment import AppDeployment, Deployment, ExecutorSize
+from include.model.errors import MillraceError
+from include.runtime.executors import agent as agents
+from include.runtime.executors.agent import ExecutorAgent
+from include.runtime.executors.allocation import Executor
+from include.runtime.executors.placement import Partition
+
+APP = AppDeployment("s.py", (), 2, 1024, 8, executor=ExecutorSize(1, 512))
+PARTITIONS = tuple(Partition("file:/state", "run", 0, number, ("default",)) for number in range(8))
+
+
+@dataclass
+class Cluster:
+    """Executors that come as they are asked for, and leave when they are let go."""
+
+    alive: list[str]
+    total: int
+    free: int = 99
+    deaf: bool = False
+    asked: list[int] = field(default_factory=list)
+
+    def request(self, total: int) -> bool:
+        self.asked.append(total)
+        self.total = total
+        return True
+
+    def come(self) -> None:
+        while len(self.alive) < min(self.total, self.free):
+            self.alive.append(str(max(map(int, self.alive), default=-1) + 1))
+
+    def registered(self) -> tuple[Executor, ...]:
+        return tuple(Executor(id, "host") for id in self.alive)
+
+    def let_go(self, executor: Executor) -> None:
+        self.total -= 1
+        if not self.deaf:
+            self.alive.remove(executor.id)
+
+    def kill(self, executor: Executor) -> None:
+        self.alive.remove(executor.id)
+
+
+@dataclass
+class State:
+    """Where partitions are, and the batch that runs."""
+
+    on: dict[int, str | None] = field(default_factory=lambda: dict.fromkeys(range(8)))
+    batch: int = 0
+
+    def partitions(self, query: Any) -> tuple[Partition, ...]:
+        return PARTITIONS
+
+    def batches(self, queries: Any) -> tuple[tuple[str, int], ...]:
+        return tuple((query.runId, self.batch) for query in queries)
+
+    def executor_of(self, partition: Partition) -> str | None:
+        return self.on[partition.number]
+
+    def name(self, partition: Partition, executor: Executor) -> None:
+        self.on[partition.number] = executor.id
+
+
+class Query:
+    """A query in the middle of a batch, or idle."""
+
+    isActive, runId, busy = True, "run", True  # noqa: N815 - Spark's names
+
+    @property
+    def _jsq(self) -> Any:
+        return self
+
+    def status(self) -> Any:
+        return self
+
+    def isTriggerActive(self) -> bool:  # noqa: N802
+        return self.busy
+
+
+@dataclass
+class World:
+    cluster: Cluster = field(default_factory=lambda: Cluster(["0", "1"], 2))
+    state: State = field(default_factory=State)
+    query: Query = field(default_factory=Query)
+    newest: Deployment | None = field(default_factory=lambda: Deployment("p", 1, True, {"a": APP}))
+    reports: list[tuple[int, int]] = field(default_factory=list)
+    broken: bool = False
+
+    def __post_init__(self) -> None:
+        def report(version: int, slots: int, started: datetime) -> None:
+            self.reports.append((version, slots))
+
+        parts: tuple[Any, Any] = (self.cluster, self.state)
+        self.agent = ExecutorAgent("a", 1, APP, self.read, *parts, [self.query], report)
+
+    def read(self) -> Deployment | None:
+        if self.broken:
+            raise MillraceError("lake", "gone", "a folder", "Mount it.")
+        return self.newest
+
+    def deploy(self, slots: int, **changes: Any) -> None:
+        assert self.newest is not None
+        app = replace(APP, slots=slots, **changes)
+        self.newest = replace(self.newest, version=self.newest.version + 1, apps={"a": app})
+
+    def loads(self) -> list[int]:
+        on = list(self.state.on.values())
+        return [on.count(id) for id in self.cluster.alive]
+
+
+def test_more_slots_are_asked_for_once_and_reported_when_all_are_there() -> None:
+    world = World()
+    world.deploy(4)
+    world.agent.step()
+    world.agent.step()
+    assert world.cluster.asked == [4] and world.reports == []
+    world.cluster.come()
+    world.agent.step()
+    assert world.reports == [(2, 4)]
+    world.agent.step()
+    assert world.reports == [(2, 4)]
+
+
+def test_new_executors_get_their_share_of_the_state() -> None:
+    world = World()
+    world.agent.step()
+    assert world.loads() == [4, 4]
+    world.deploy(4)
+    world.agent.step()
+    world.cluster.come()
+    world.agent.step()
+    assert world.loads() == [2, 2, 2, 2]
+
+
+def test_task_that_reports_itself_meanwhile_is_overruled_after_its_batch() -> None:
+    world = World()
+    world.agent.step()
+    world.state.on[0] = world.state.on[1] = world.state.on[2] = world.state.on[3] = "1"
+    world.agent.step()
+    assert world.loads() == [0, 8]  # nothing is asked of Spark while a batch runs
+    world.state.batch += 1
+    world.agent.step()
+    assert world.loads() == [4, 4]
+
+
+def test_executors_leave_only_after_a_batch_without_state_on_them() -> None:
+    world = World(cluster=Cluster(["0", "1", "2"], 3))
+    world.deploy(1)
+    world.agent.step()
+    assert world.loads() == [8, 0, 0] and world.cluster.alive == ["0", "1", "2"]
+    world.state.batch += 1
+    world.agent.step()
+    assert world.cluster.alive == ["0", "1", "2"]
+    world.state.batch += 1
+    world.agent.step()
+    assert world.cluster.alive == ["0"] and world.cluster.total == 1
+    world.agent.step()
+    assert world.reports == [(2, 1)]
+
+
+def test_executors_leave_an_idle_query_at_once() -> None:
+    world = World()
+    world.query.busy = False
+    world.deploy(1)
+    world.agent.step()
+    assert world.cluster.alive == ["0"]
+
+
+def test_executors_leave_a_long_batch_after_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(agents, "DRAIN_S", 0.0)
+    world = World()
+    world.deploy(1)
+    world.agent.step()
+    assert world.cluster.alive == ["0"]
+
+
+def test_executor_that_does_not_end_is_killed_after_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    world = World(cluster=Cluster(["0", "1"], 2, deaf=True))
+    world.query.busy = False
+    world.deploy(1)
+    world.agent.step()
+    world.agent.step()
+    assert world.cluster.alive == ["0", "1"] and world.reports == [(2, 1)] and world.loads() == [8, 0]
+    monkeypatch.setattr(agents, "END_S", 0.0)
+    world.agent.step()
+    assert world.cluster.alive == ["0"]
+
+
+def test_request_that_was_taken_back_brings_no_executors() -> None:
+    world = World()
+    world.deploy(4)
+    world.agent.step()
+    world.deploy(2)
+    world.agent.step()
+    assert world.cluster.asked == [4, 2]
+
+
+def test_lost_executor_is_not_given_up_and_its_successor_gets_its_share() -> None:
+    world = World()
+    world.agent.step()
+    world.cluster.alive.remove("1")
+    world.agent.step()
+    assert world.loads() == [8]
+    world.cluster.come()
+    world.agent.step()
+    assert world.cluster.alive == ["0", "1"] and world.loads() == [4, 4]
+    assert world.cluster.asked == []
+
+
+def test_request_is_repeated_for_a_master_that_has_forgotten_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(agents, "REMIND_S", 0.0)
+    world = World()
+    world.agent.step()
+    assert world.cluster.asked == [2]
+
+
+def test_executors_that_do_not_come_are_neither_reported_nor_asked_for_again() -> None:
+    world = World(cluster=Cluster(["0", "1"], 2, free=3))
+    world.deploy(8)
+    for _ in range(3):
+        world.agent.step()
+        world.cluster.come()
+    assert world.cluster.asked == [8] and world.cluster.alive == ["0", "1", "2"] and world.reports == []
+    world.deploy(3)
+    world.agent.step()
+    assert world.reports == [(3, 3)]
+
+
+@pytest.mark.parametrize("content", [{"script": "t.py"}, {"memory_mb": 2048}, {"executor": ExecutorSize(2, 512)}])
+def test_other_content_is_left_to_the_reconciler(content: dict[str, Any]) -> None:
+    world = World()
+    world.deploy(4, **content)
+    world.agent.step()
+    assert world.cluster.asked == [] and world.reports == []
+
+
+def test_executors_stay_while_the_lake_cannot_be_read() -> None:
+    world = World(broken=True)
+    world.agent.step()
+    assert world.cluster.alive == ["0", "1"] and world.loads() == [4, 4]

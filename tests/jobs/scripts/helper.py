@@ -1,0 +1,5 @@
+"""A module beside a user's script: executors must find it too."""
+
+
+def twice(value):
+    return 2 * value
