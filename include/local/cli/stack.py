@@ -28,7 +28,7 @@ def setup() -> None:
     "--wait", "wait_s", type=click.FloatRange(min=1), default=300.0, show_default=True, help="Seconds to wait."
 )
 def up(wait_s: float) -> None:
-    """Start Airflow and MLflow on this machine and wait until every part is healthy."""
+    """Start Airflow, MLflow and a Spark cluster on this machine and wait until every part is healthy."""
     home = Home.from_env()
     record = start_with_progress(home, wait_s)
     console = Console()
@@ -65,7 +65,8 @@ def down() -> None:
     click.echo("The stack is down." if stopped else "The stack was not up.")
     for name in jobs_left(home):
         click.echo(
-            f"{name} keeps running. To stop it at a batch boundary: ./millrace up, ./millrace trigger {name} --stop"
+            f"{name} keeps running; on the embedded cluster it waits for the next ./millrace up. To stop it at a batch "
+            f"boundary: ./millrace up, ./millrace trigger {name} --stop"
         )
 
 

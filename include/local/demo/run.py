@@ -91,7 +91,7 @@ class Demo:
             return held
 
     def _start_stack(self, view: View) -> AirflowApi:
-        view.step("Starting Airflow and MLflow on 127.0.0.1")
+        view.step("Starting Airflow, MLflow and a Spark cluster on 127.0.0.1")
         announced: set[str] = set()
 
         def watch(record: StackRecord) -> None:

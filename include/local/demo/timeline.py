@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -15,7 +15,7 @@ from include.lake.deployments import DeploymentStore
 from include.lake.source_tables import arrivals
 from include.lake.store import Lake, literal
 from include.local.demo.labels import slots_of
-from include.model.decision import Decision, Outcome, Reconfiguration
+from include.model.decision import LIVE, Decision, Outcome, Reconfiguration
 from include.model.spec import PipelineSpec
 
 PLANS = ("placement", "admission")
@@ -183,25 +183,35 @@ def _spans(
     begun: datetime,
     until: datetime,
 ) -> tuple[Span, ...]:
-    """Return each driver's time on its cores; while one hands over to the next, both count."""
-    spans = []
+    """Return each driver's time on its cores, a new span with each change of its executors.
+
+    While one driver hands over to the next, or executors are being added, both count: that is an upper bound.
+    Executors that go count until they are gone.
+    """
+    spans: list[Span] = []
     for index, change in enumerate(changes):
         if change.generation is None or change.to_version is None:
             continue
         deployment = deployments.get(spec.name, change.to_version)
-        if deployment is None or spec.app not in deployment.apps:
+        if deployment is None or spec.app not in deployment.apps or change.started >= until:
             continue
-        if change.started >= until:
-            continue
+        slots = deployment.apps[spec.app].slots
         started = change.outcome in (Outcome.READY, Outcome.OPEN)
+        if change.tier == LIVE and not (started and spans):
+            continue
         later = (c.ended for c in changes[index + 1 :] if c.outcome in (Outcome.READY, Outcome.STOPPED))
-        end = (next((e for e in later if e), None) if started else change.ended) or until
+        end = min((next((e for e in later if e), None) if started else change.ended) or until, until)
+        begin = change.started
+        if change.tier == LIVE:
+            changed = min(change.ended or until, until)
+            spans[-1] = replace(spans[-1], end_s=(changed - begun).total_seconds())
+            begin = change.started if slots > spans[-1].slots else changed
         spans.append(
             Span(
-                start_s=(change.started - begun).total_seconds(),
+                start_s=(begin - begun).total_seconds(),
                 ready_s=(change.ended - begun).total_seconds() if started and change.ended else None,
-                end_s=(min(end, until) - begun).total_seconds(),
-                slots=deployment.apps[spec.app].slots,
+                end_s=(end - begun).total_seconds(),
+                slots=slots,
                 version=change.to_version,
             )
         )

@@ -67,14 +67,20 @@ class Run:
         self.lake.append("telemetry/batches", [batch_row(metrics)])
         self.batches += 1
 
-    def launch(self, start_s: float, ready_s: float, slots: int, evaluation: Decision | None = None) -> None:
+    def launch(
+        self, start_s: float, ready_s: float, slots: int, evaluation: Decision | None = None, tier: str = "T2"
+    ) -> None:
         store = DeploymentStore(self.lake)
         content = self.spec.first_deployment()
         app = replace(content.apps["delays"], slots=slots)
         before = self.version or None
         made = store.commit(replace(content, apps=MappingProxyType({"delays": app})), before)
         self.version, self.slots, self.generation = made.version, slots, self.generation + 1
-        self._changed(before, made.version, self.generation, start_s, ready_s, Outcome.READY, evaluation)
+        self._changed(before, made.version, self.generation, start_s, ready_s, Outcome.READY, evaluation, tier)
+
+    def resize(self, start_s: float, ready_s: float, slots: int, evaluation: Decision | None = None) -> None:
+        self.generation -= 1  # the same driver
+        self.launch(start_s, ready_s, slots, evaluation, "T1")
 
     def stop(self, start_s: float, end_s: float) -> None:
         self._changed(self.version, None, None, start_s, end_s, Outcome.STOPPED, None)
@@ -103,7 +109,7 @@ class Run:
 
     def _changed(
         self, before: int | None, after: int | None, generation: int | None,
-        start_s: float, end_s: float, outcome: Outcome, evaluation: Decision | None,
+        start_s: float, end_s: float, outcome: Outcome, evaluation: Decision | None, tier: str = "T2",
     ) -> None:  # fmt: skip
         downtime = 5.0 if before and after else None
         ReconfigurationStore(self.lake).record(
@@ -111,7 +117,7 @@ class Run:
                 "delays",
                 "delays",
                 evaluation.decision_id if evaluation else None,
-                "T2",
+                tier,
                 before,
                 after,
                 generation,

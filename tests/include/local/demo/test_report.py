@@ -35,6 +35,17 @@ def test_timeline_slots_change_when_the_successor_is_ready(run: Run) -> None:
     assert [(s.start_s, s.end_s, s.slots) for s in line.spans] == [(0, 30, 1), (21, 52, 3)]
 
 
+def test_timeline_counts_executors_until_they_are_gone(run: Run) -> None:
+    run.launch(0, 5, 1)
+    run.resize(20, 24, 3, run.evaluate(20, 100, 3, "more"))
+    run.resize(40, 46, 2, run.evaluate(40, 10, 2, "less"))
+    line = _timeline(run, 60)
+    assert [(s.start_s, s.end_s, s.slots) for s in line.spans] == [(0, 24, 1), (20, 46, 3), (46, 60, 2)]
+    assert line.slots(np.array([19.0, 23.0, 25.0, 45.0, 47.0])).tolist() == [1, 1, 3, 3, 2]
+    assert figures(run.spec, line).core_s == pytest.approx(24 + 3 * 26 + 2 * 14)
+    assert [(a.slots, b.slots) for a, b in steps(line)] == [(1, 3), (3, 2)]
+
+
 def test_timeline_counts_no_core_seconds_after_its_end(run: Run) -> None:
     run.launch(0, 5, 2)
     evaluation = run.evaluate(60, 0, 1, "quiet")
