@@ -8,7 +8,7 @@ and Spark's commit; ``tests/jobs/test_stream_join.py`` goes on with it) and ``mo
 from __future__ import annotations
 
 import json
-import tarfile
+import shutil
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -90,8 +90,7 @@ class Gate:
 
 @pytest.fixture
 def home(tmp_path: Path) -> Path:
-    with tarfile.open(ARCHIVE) as archive:
-        archive.extractall(tmp_path, filter="data")
+    shutil.unpack_archive(ARCHIVE, tmp_path)
     return tmp_path
 
 

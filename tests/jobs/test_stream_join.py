@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import signal
-import tarfile
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -143,8 +143,7 @@ def _relocate(checkpoint: Path) -> None:
 
 
 def test_join_of_a_former_version_when_started_again_then_goes_on_to_exact_matches(drivers, tmp_path: Path) -> None:
-    with tarfile.open(FORMER_HOME) as archive:
-        archive.extractall(tmp_path, filter="data")
+    shutil.unpack_archive(FORMER_HOME, tmp_path)
     root = tmp_path / "join"
     _relocate(root / "checkpoint")
     streams = tuple(JoinStream(s, str(root / "data" / s), "at", {"id": "id", "key": "key"}) for s in "rs")
