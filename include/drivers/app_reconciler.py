@@ -136,12 +136,15 @@ class AppReconciler:
         if wait.error is not None:
             return StepResult((self.ledger.end(entry, Outcome.FAILED, wait.error),))
         done = self.drivers.record(current.generation) or record
-        return StepResult((self.ledger.end_resize(entry, done.resize_ended),))
+        # its query never stopped
+        return StepResult((self.ledger.end(entry, Outcome.READY, downtime_s=0.0, ended=done.resize_ended),))
 
     def _to_be_resized(self, deployment: Deployment, wanted: AppDeployment, current: LiveDriver) -> bool:
         """Return whether a version's executors are not on record yet; the driver may have got them long ago."""
+        if wanted.executor is None:
+            return False
         served = self.ledger.served_version()
-        if wanted.executor is None or served is None or served == deployment.version:
+        if served is None or served == deployment.version:
             return False
         before = self.drivers.deployments.get(deployment.pipeline, served)
         app = None if before is None else before.apps.get(self.drivers.app)

@@ -44,18 +44,19 @@ class ReconfigurationLog:
         """
         version = None if number is None else deployment.version
         decision_id = None if before == version else deployment.decision_id  # the same version again is healing
-        return self._record(replace(self._entry(decision_id, before, version, number), tier=tier))
+        return self._record(self._entry(decision_id, before, version, number, tier))
 
     def end(
-        self, entry: Reconfiguration, outcome: Outcome, error: str | None = None, downtime_s: float | None = None
+        self,
+        entry: Reconfiguration,
+        outcome: Outcome,
+        error: str | None = None,
+        downtime_s: float | None = None,
+        ended: datetime | None = None,
     ) -> Reconfiguration:
-        """Record how an entry ended and return it."""
-        return self._record(replace(entry, ended=self.clock(), outcome=outcome, error=error, downtime_s=downtime_s))
-
-    def end_resize(self, entry: Reconfiguration, ended: datetime | None) -> Reconfiguration:
-        """Record when a driver had its executors, and return the entry; its query never stopped."""
-        ended = max(entry.started, ended or self.clock())
-        return self._record(replace(entry, ended=ended, outcome=Outcome.READY, downtime_s=0.0))
+        """Record how an entry ended, and when (now by default, never before it began), and return it."""
+        ended = self.clock() if ended is None else max(entry.started, ended)
+        return self._record(replace(entry, ended=ended, outcome=outcome, error=error, downtime_s=downtime_s))
 
     def record_failure(self, failure: DriverFailure, outcome: Outcome) -> Reconfiguration:
         """Record that a driver which ran failed by itself, or was ended because it hung, and return the entry."""
@@ -88,13 +89,13 @@ class ReconfigurationLog:
         return None if last is None or last.outcome is Outcome.STOPPED else last.to_version
 
     def _entry(
-        self, decision_id: str | None, before: int | None, version: int | None, number: int | None
+        self, decision_id: str | None, before: int | None, version: int | None, number: int | None, tier: str = RESTART
     ) -> Reconfiguration:
         return Reconfiguration(
             pipeline=self.pipeline,
             app=self.app,
             decision_id=decision_id,
-            tier=RESTART,
+            tier=tier,
             from_version=before,
             to_version=version,
             generation=number,

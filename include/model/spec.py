@@ -171,8 +171,8 @@ class PipelineSpec(Strict):
 
     @model_validator(mode="after")
     def _slots_are_whole_executors(self) -> Self:
-        cores = self.executor.cores
-        if self.submit.master != LOCAL and any(n % cores for n in (self.slots.min, self.slots.max, self.slots.start)):
+        cores = self.bounds_contract().step
+        if any(n % cores for n in (self.slots.min, self.slots.max, self.slots.start)):
             raise ValueError(f"slots: min, max and start are multiples of executor.cores, {cores}")
         return self
 
@@ -212,6 +212,11 @@ class PipelineSpec(Strict):
     def app(self) -> str:
         """Name of the pipeline's one app (L0 and L1 have one)."""
         return self.name
+
+    @property
+    def executor_size(self) -> ExecutorSize | None:
+        """Size of the app's executors; None where the driver runs everything itself."""
+        return None if self.submit.master == LOCAL else ExecutorSize(**self.executor.model_dump())
 
     @property
     def field_owners(self) -> dict[str, str]:
@@ -284,7 +289,7 @@ class PipelineSpec(Strict):
             memory_mb=self.memory_mb,
             max_parallelism=self.max_parallelism,
             submit=self.submit.model_dump(mode="json"),
-            executor=None if self.submit.master == LOCAL else ExecutorSize(**self.executor.model_dump()),
+            executor=self.executor_size,
         )
         return Deployment(
             pipeline=self.name,
@@ -301,8 +306,8 @@ class PipelineSpec(Strict):
 
     def bounds_contract(self) -> Bounds:
         """Return the bounds as the optimizers see them."""
-        step = 1 if self.submit.master == LOCAL else self.executor.cores
-        return Bounds(self.slots.min, self.slots.max, step)
+        size = self.executor_size
+        return Bounds(self.slots.min, self.slots.max, 1 if size is None else size.cores)
 
 
 def resolve_script(script: str, folder: Path) -> Path:

@@ -7,7 +7,7 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 from statistics import median
 
-from include.model.decision import Outcome, Reconfiguration
+from include.model.decision import RESTART, Outcome, Reconfiguration
 from include.model.deployment import Deployment
 
 DOWNTIME_S = 6.0
@@ -15,8 +15,6 @@ DOWNTIME_S = 6.0
 
 TAKES_S = 15.0
 """Time from a restart's start to its end where none was recorded: the successor starts before the predecessor stops."""
-
-TIER = "T2"
 
 
 class RecordedChanges:
@@ -66,7 +64,7 @@ class RecordedChanges:
                 pipeline=after.pipeline,
                 app=name,
                 decision_id=decision_id,
-                tier=TIER,
+                tier=RESTART,
                 from_version=before.version,
                 to_version=after.version,
                 generation=None,

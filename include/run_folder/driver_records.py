@@ -50,8 +50,7 @@ class DriverRecord:
         error: The exception's type and last line; None unless failed.
         boot_id: Id of the boot that the process runs in; None in records of releases up to 0.1, as what follows.
         start_ticks: The process's start in clock ticks since that boot.
-        resize_started: When it heard of the executors that it has now (UTC); None before the first change of them.
-        resize_ended: When it had them (UTC).
+        resize_ended: When it had the executors that it has now (UTC); None before the first change of them.
         advanced_s: When its work last went on, seconds of the boot's monotonic clock, which nobody sets.
     """
 
@@ -71,7 +70,6 @@ class DriverRecord:
     boot_id: str | None = None
     start_ticks: int | None = None
     advanced_s: float | None = None
-    resize_started: datetime | None = None
     resize_ended: datetime | None = None
 
 

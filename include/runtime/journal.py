@@ -76,12 +76,11 @@ class Journal:
             self.triggered_s = time.monotonic()
             self._note(urgent=self.record.ready_at is None, ready_at=self.record.ready_at or at)
 
-    def resized(self, version: int, slots: int, started: datetime) -> None:
-        """Note the version that is carried out now, its slots, and when work on it began (UTC)."""
+    def resized(self, version: int, slots: int) -> None:
+        """Note the version that is carried out now, and its slots."""
         with self._mutex:
             if self.record.state not in ENDED:
-                ended = datetime.now(UTC)
-                self._write(version=version, slots=slots, resize_started=started, resize_ended=ended)
+                self._write(version=version, slots=slots, resize_ended=datetime.now(UTC))
 
     def advanced(self) -> None:
         """Note that the driver's work went on."""

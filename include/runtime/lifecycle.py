@@ -11,7 +11,6 @@ import threading
 import time
 import traceback
 from collections.abc import Iterator
-from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from include.run_folder.arguments import DriverArguments
@@ -95,6 +94,8 @@ class Driver:
 
     def _follow_executors(self, spark: SparkSession, telemetry: Telemetry) -> None:
         """Have the agent change executors as Deployments say, where the app has any."""
+        if spark.sparkContext.master.startswith("local"):
+            return
         from include.lake.deployments import DeploymentFollower, DeploymentStore
         from include.lake.store import Lake
         from include.runtime.executors.agent import ExecutorAgent
@@ -107,9 +108,9 @@ class Driver:
         if content is None or content.executor is None:
             return
 
-        def report(version: int, slots: int, started: datetime) -> None:
+        def report(version: int, slots: int) -> None:
             telemetry.resized(version, slots)
-            self.journal.resized(version, slots, started)
+            self.journal.resized(version, slots)
 
         read = DeploymentFollower(lake, a.pipeline).read
         allocation, placement = Allocation(spark), StatePlacement(spark)

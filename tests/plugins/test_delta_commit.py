@@ -1,7 +1,6 @@
 import asyncio
 import json
 from collections.abc import AsyncIterator, Callable
-from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -14,9 +13,9 @@ from include.lake.table_errors import unreadable
 from include.model.deployment import AppDeployment, Deployment
 from plugins import delta_commit
 from plugins.delta_commit import DeltaCommitTrigger
+from tests.telemetry_commits import TABLE, commit
 
 pytestmark = pytest.mark.airflow
-TABLE = "telemetry/apps"
 
 
 class Clock:
@@ -39,13 +38,6 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
 @pytest.fixture
 def lake(tmp_path: Path) -> Lake:
     return Lake(tmp_path)
-
-
-def commit(lake: Lake, pipeline: str, number: int) -> int:
-    row = {"pipeline": pipeline, "time": datetime.now(UTC), "app": pipeline, "generation": 1, "up_s": 1.0}
-    version = lake.append(TABLE, [row], {f"{pipeline}/{pipeline}/main/0": number})
-    assert version is not None
-    return version
 
 
 def log_folder(lake: Lake) -> Path:

@@ -13,7 +13,6 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from typing import Any
 
 from include.model.deployment import AppDeployment, Deployment
@@ -31,10 +30,9 @@ DRAIN_S = 15.0
 END_S = 30.0
 """Time for an executor that was let go to hand over its blocks; then it is killed."""
 
-Batches = tuple[tuple[str, int], ...]
 Read = Callable[[], Deployment | None]
-Report = Callable[[int, int, datetime], None]
-"""Takes the Deployment's version, the slots that the app has now, and when the version was heard of (UTC)."""
+Report = Callable[[int, int], None]
+"""Takes the Deployment's version, and the slots that the app has now."""
 
 
 @dataclass(frozen=True)
@@ -72,7 +70,7 @@ class ExecutorAgent:
     ) -> None:
         self._app, self._read = app, read
         self._allocation, self._placement, self._queries, self._report = allocation, placement, queries, report
-        self._version, self._content, self._heard = version, content, datetime.now(UTC)
+        self._version, self._content = version, content
         self._reported = (version, content.slots)
         self._requested, self._requested_s = content.executors, time.monotonic()
         self._gone: dict[str, float] = {}
@@ -128,8 +126,6 @@ class ExecutorAgent:
         app = None if newest is None or not newest.running else newest.apps.get(self._app)
         # another content is the reconciler's: it starts a driver for it
         if newest is not None and app is not None and app.restart_content == self._content.restart_content:
-            if newest.version != self._version:
-                self._heard = datetime.now(UTC)
             self._version, self._content = newest.version, app
 
     def _request(self, total: int) -> None:
@@ -150,11 +146,11 @@ class ExecutorAgent:
                 if located[partition.number] != plan[partition.number]:
                     self._placement.name(partition, by_id[plan[partition.number]])
 
-    def _let_go(self, leaving: Sequence[Executor], queries: Sequence[Any], batches: Batches) -> None:
+    def _let_go(self, leaving: Sequence[Executor], queries: Sequence[Any], batches: Mapping[str, int]) -> None:
         """Let executors go once a whole batch has run without state on them, or after a time."""
         now = time.monotonic()
-        self._drain = self._drain or _Drain(now + DRAIN_S, dict(batches))
-        if now < self._drain.until_s and not self._drained({e.id for e in leaving}, queries, dict(batches)):
+        drain = self._drain = self._drain or _Drain(now + DRAIN_S, batches)
+        if now < drain.until_s and not self._drained({e.id for e in leaving}, queries, drain.batches, batches):
             return
         for executor in leaving:
             self._allocation.let_go(executor)
@@ -170,8 +166,9 @@ class ExecutorAgent:
                 self._gone[executor.id] = now
                 self._allocation.kill(executor)
 
-    def _drained(self, leaving: set[str], queries: Sequence[Any], batches: Mapping[str, int]) -> bool:
-        before = self._drain.batches if self._drain else {}
+    def _drained(
+        self, leaving: set[str], queries: Sequence[Any], before: Mapping[str, int], batches: Mapping[str, int]
+    ) -> bool:
         for query in queries:
             run = str(query.runId)
             # two batches: the one that ran when partitions were named, and one that went by the names
@@ -188,5 +185,5 @@ class ExecutorAgent:
     def _carried_out(self) -> None:
         now = (self._version, self._content.slots)
         if now != self._reported:
-            self._report(*now, self._heard)
+            self._report(*now)
             self._reported = now

@@ -62,14 +62,14 @@ class StatePlacement:
             self._partitions[run] = found  # both are fixed as long as the query runs
         return self._partitions[run]
 
-    def batches(self, queries: Iterable[Any]) -> tuple[tuple[str, int], ...]:
+    def batches(self, queries: Iterable[Any]) -> dict[str, int]:
         """Return the last batch that each running query has finished, by run."""
-        found = []
+        found = {}
         for query in queries:
             execution = query._jsq.streamingQuery()
             progress = execution.lastProgress()
-            found.append((str(execution.runId().toString()), -1 if progress is None else int(progress.batchId())))
-        return tuple(found)
+            found[str(execution.runId().toString())] = -1 if progress is None else int(progress.batchId())
+        return found
 
     def executor_of(self, partition: Partition) -> str | None:
         """Return the id of the executor that has a partition's state; None if nobody has it."""

@@ -65,7 +65,7 @@ def main() -> None:
         commit(rows)
         done += 1
         if followed is not None and (deployed := followed.read()) is not None:
-            journal.resized(deployed.version, deployed.apps[arguments.app].slots, datetime.now(UTC))
+            journal.resized(deployed.version, deployed.apps[arguments.app].slots)
         journal.committed(datetime.now(UTC))
         time.sleep(TICK_S)
     journal.move(DriverState.STOPPING)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -12,20 +11,12 @@ from deltalake import DeltaTable
 from include.lake.commit_follower import CommitFollower
 from include.lake.log import NOTHING
 from include.lake.store import Lake
-
-TABLE = "telemetry/apps"
+from tests.telemetry_commits import TABLE, commit
 
 
 @pytest.fixture
 def lake(tmp_path: Path) -> Lake:
     return Lake(tmp_path)
-
-
-def commit(lake: Lake, pipeline: str, number: int) -> int:
-    row = {"pipeline": pipeline, "time": datetime.now(UTC), "app": pipeline, "generation": 1, "up_s": 1.0}
-    version = lake.append(TABLE, [row], {f"{pipeline}/{pipeline}/main/0": number})
-    assert version is not None
-    return version
 
 
 def log_folder(lake: Lake) -> Path:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from datetime import datetime
 from typing import Any
 
 import pytest
@@ -60,8 +59,8 @@ class State:
     def partitions(self, query: Any) -> tuple[Partition, ...]:
         return PARTITIONS
 
-    def batches(self, queries: Any) -> tuple[tuple[str, int], ...]:
-        return tuple((query.runId, self.batch) for query in queries)
+    def batches(self, queries: Any) -> dict[str, int]:
+        return {query.runId: self.batch for query in queries}
 
     def executor_of(self, partition: Partition) -> str | None:
         return self.on[partition.number]
@@ -96,7 +95,7 @@ class World:
     broken: bool = False
 
     def __post_init__(self) -> None:
-        def report(version: int, slots: int, started: datetime) -> None:
+        def report(version: int, slots: int) -> None:
             self.reports.append((version, slots))
 
         parts: tuple[Any, Any] = (self.cluster, self.state)
