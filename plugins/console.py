@@ -64,7 +64,7 @@ def _content(pipeline: str | None) -> dict[str, Any]:
         "spec_problems": [str(problem) for problem in problems],
         "current": launched.get(chosen),
         "not_running": None if chosen not in launched else problem(launched[chosen], tables.deployments),
-        "decisions": tables.decisions.recent(chosen, ROWS),
+        "decisions": tables.decisions.with_runs(tables.decisions.recent(chosen, ROWS)),
         "deployments": _deployments(tables, chosen),
         "reconfigurations": tables.reconfigurations.recent(chosen, ROWS),
         "mlflow_run": _mlflow_run,

@@ -68,7 +68,9 @@ def build(spec: PipelineSpec) -> DAG:
 
             with as_airflow():
                 observation = from_plain(EvaluationInput, observed)
-                decision = control_loop(spec).decide(observation, _request(params, dag_run))
+                loop = control_loop(spec)
+                decision = loop.decide(observation, _request(params, dag_run))
+                loop.commit(decision)  # carried out while Airflow starts the next task
             log.info("%s: %s", decision.action, decision.sentence)
             for name in ("decision_id", "action", "sentence"):
                 ti.xcom_push(key=name, value=to_plain(getattr(decision, name)))

@@ -9,7 +9,7 @@ from datetime import datetime
 
 from include.control.guard_context import read_guard_context
 from include.control.guards import QUALITY, first_veto, judge, reason_code
-from include.control.pending_decision import find_decision, record_veto, veto_of
+from include.control.pending_decision import record_veto, veto_of
 from include.control.proposals import is_forced
 from include.lake.control_tables import ControlTables
 from include.lake.deployments import OUTRUN, SlotsInUse
@@ -39,7 +39,7 @@ REFUSED = Objection("refused", "it was refused before")
 
 
 def apply_decision(
-    spec: PipelineSpec, tables: ControlTables, plant: Plant, decision_id: str, clock: Callable[[], datetime]
+    spec: PipelineSpec, tables: ControlTables, plant: Plant, decision: Decision, clock: Callable[[], datetime]
 ) -> tuple[Reconfiguration, ...]:
     """Commit a Decision's Deployment version and make the plant run it; return what happened.
 
@@ -51,27 +51,33 @@ def apply_decision(
         spec: The pipeline.
         tables: Its control tables.
         plant: What is reconfigured.
-        decision_id: The Decision.
+        decision: The Decision, as recorded.
         clock: The present (UTC), asked again where another commit came first.
 
     Raises:
         Settled: Quietly, if the Decision was vetoed, before or just now.
         Conflict: If other changes kept coming first; try again.
-        MillraceError: If there is no such Decision of this pipeline.
     """
-    decision = find_decision(tables, spec.name, decision_id)
-    if decision.action not in (Action.APPLY, Action.AWAIT) or decision.target is None:
+    version = commit_version(spec, tables, decision, clock)
+    if version is None:
         return ()
-    version = _commit(spec, tables, decision, decision.target, clock)
     latest = tables.deployments.latest(spec.name)
     replaced = latest is None or latest.version != version.version
     return () if replaced else plant.apply(version)
 
 
-def _commit(
-    spec: PipelineSpec, tables: ControlTables, decision: Decision, target: Deployment, clock: Callable[[], datetime]
-) -> Deployment:
-    """Return the version that the Decision became, by this call or an earlier one."""
+def commit_version(
+    spec: PipelineSpec, tables: ControlTables, decision: Decision, clock: Callable[[], datetime]
+) -> Deployment | None:
+    """Return the version that a Decision became, by this call or an earlier one; None if it changes nothing.
+
+    Raises:
+        Settled: Quietly, if the Decision was vetoed, before or just now.
+        Conflict: If other changes kept coming first; try again.
+    """
+    target = decision.target
+    if decision.action not in (Action.APPLY, Action.AWAIT) or target is None:
+        return None
     deployments = tables.deployments
     for in_use in deployments.attempts():
         # asked before the version is looked for, so that one that is made in between is no refusal

@@ -1,26 +1,30 @@
-"""One evaluation: observe, decide, apply. Each ends as a recorded Decision, holds included."""
+"""One evaluation: observe, decide, commit, apply. Each ends as a recorded Decision, holds included.
+
+Nothing stands before a change but what it needs: MLflow gets its run when the change is on its way.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Protocol
 
 from include.control import messages
-from include.control.apply import apply_decision
+from include.control.apply import apply_decision, commit_version
 from include.control.changes import verify
 from include.control.cursor import refused, starting_point, unreported_files
 from include.control.decide import DecisionContext, Question, action_of, decide
 from include.control.evaluation import NO_REQUEST, EvaluationInput, GateResult, Hold, Request
 from include.control.guard_context import read_guard_context
 from include.control.new_observations import new_observations
-from include.control.pending_decision import veto_of
+from include.control.pending_decision import find_decision, veto_of
 from include.lake.control_tables import ControlTables
 from include.lake.decisions import new_decision_id
 from include.model.codec import to_json
 from include.model.decision import Action, Decision, Memory, Reconfiguration
-from include.model.errors import MillraceError, NotReady
+from include.model.errors import Conflict, MillraceError, NotReady, Settled
 from include.model.protocols import Cursor, Optimizer, Plant, Tracker
 from include.model.spec import PipelineSpec
 
@@ -99,17 +103,39 @@ class ControlLoop:
         decision, learned = decide(observation, self._context(decision_id, observation, memories, request))
         if observation.note:
             decision = replace(decision, sentence=f"{decision.sentence} {observation.note}")
-        if decision.action in (Action.APPLY, Action.AWAIT) or any(p.planned for p in decision.proposals):
-            run_id, models = self.tracker.log_change(self.spec, decision)
-            decision = replace(decision, mlflow_run_id=run_id, models=models)
         if not request.dry_run:
             self._remember(decision, learned)
         self.tables.decisions.record(decision)
-        return decision
+        # a change is logged when it is on its way
+        advice = decision.action is not Action.APPLY and any(p.planned for p in decision.proposals)
+        return self._log(decision) if advice or decision.action is Action.AWAIT else decision
+
+    def commit(self, decision: Decision) -> None:
+        """Commit the version of a change that needs no approval; agents carry it out before :meth:`apply` is called.
+
+        What stands against it, :meth:`apply` meets again and says.
+        """
+        if decision.action is Action.APPLY:
+            with suppress(Settled, Conflict):
+                commit_version(self.spec, self.tables, decision, self.clock)
 
     def apply(self, decision_id: str) -> tuple[Reconfiguration, ...]:
-        """Make a Decision real, see :func:`~include.control.apply.apply_decision`."""
-        return apply_decision(self.spec, self.tables, self.plant, decision_id, self.clock)
+        """Make a Decision real, see :func:`~include.control.apply.apply_decision`, and log it to MLflow."""
+        decision = find_decision(self.tables, self.spec.name, decision_id)
+        try:
+            return apply_decision(self.spec, self.tables, self.plant, decision, self.clock)
+        finally:
+            self._log(decision)
+
+    def _log(self, decision: Decision) -> Decision:
+        """Log a Decision to MLflow, once, and return it with its run."""
+        (recorded,) = self.tables.decisions.with_runs([decision])
+        if recorded.mlflow_run_id is not None:
+            return recorded
+        run_id, models = self.tracker.log_change(self.spec, decision)
+        if run_id is not None:
+            self.tables.decisions.record_run(decision, run_id, models)
+        return replace(decision, mlflow_run_id=run_id, models=models)
 
     def _not_running(self) -> Hold | None:
         current = self.tables.deployments.latest(self.spec.name)
@@ -132,7 +158,8 @@ class ControlLoop:
             if result.hold is not None:
                 return result
             for change, decision in verify(self.tables, signals):
-                self.tracker.log_achieved(decision.mlflow_run_id, change.achieved)
+                (logged,) = self.tables.decisions.with_runs([decision])
+                self.tracker.log_achieved(logged.mlflow_run_id, change.achieved)
         except NotReady:
             result = self._name_unreadable(result)
             if result.hold is None:

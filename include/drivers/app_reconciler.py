@@ -42,7 +42,7 @@ class AppReconciler:
 
     Attributes:
         drivers: The app's drivers.
-        ledger: The app's entries in ``control/reconfigurations``.
+        log: The app's entries in ``control/reconfigurations``.
         hand_over: How an app moves between drivers.
         method: ``hand-over`` or ``plain``.
         quota: Slots that all pipelines together may hold; None for any number.
@@ -52,7 +52,7 @@ class AppReconciler:
     """
 
     drivers: AppDrivers
-    ledger: ReconfigurationLog
+    log: ReconfigurationLog
     hand_over: HandOver
     method: Method
     quota: int | None
@@ -87,16 +87,16 @@ class AppReconciler:
         """Record in the lake that a driver failed: not everybody sees the run folder."""
         failures = self.drivers.history().contents.get(self.drivers.content(failure.version))
         is_open = failures is not None and failures.open
-        return self.ledger.record_failure(failure, Outcome.CIRCUIT_OPEN if is_open else Outcome.FAILED)
+        return self.log.record_failure(failure, Outcome.CIRCUIT_OPEN if is_open else Outcome.FAILED)
 
     def _stop(self, deployment: Deployment, live: Sequence[LiveDriver]) -> StepResult:
-        entry = next((e for e in self.ledger.open_entries() if e.generation is None), None)
+        entry = next((e for e in self.log.open_entries() if e.generation is None), None)
         if live and entry is None:
-            entry = self.ledger.begin(deployment, None, live[-1].arguments.version)
+            entry = self.log.begin(deployment, None, live[-1].arguments.version)
         self._end(live)
         if any(driver.alive() for driver in live):
             return StepResult(() if entry is None else (entry,))  # it may still commit: not stopped until seen gone
-        stopped = () if entry is None else (self.ledger.end(entry, Outcome.STOPPED),)
+        stopped = () if entry is None else (self.log.end(entry, Outcome.STOPPED),)
         self._close_interrupted(None)
         return StepResult(stopped)
 
@@ -104,11 +104,11 @@ class AppReconciler:
         self, deployment: Deployment, current: LiveDriver, rest: Sequence[LiveDriver], content: str
     ) -> StepResult:
         """Leave a driver that is ready alone; bring one that is not through the rest of its hand-over."""
-        entry = next((e for e in self.ledger.open_entries() if e.generation == current.generation), None)
+        entry = next((e for e in self.log.open_entries() if e.generation == current.generation), None)
         record = self.drivers.record(current.generation)
         if record is None or not is_ready(record):
-            before = self.ledger.served_version()
-            return self._finish(entry or self.ledger.begin(deployment, current.generation, before), current, rest)
+            before = self.log.served_version()
+            return self._finish(entry or self.log.begin(deployment, current.generation, before), current, rest)
         if record.advanced_s is not None and current.still_s(record) > self.hang_deadline_s:
             return self._end_hung(current, record)
         if was_steady(record, self.clock()):
@@ -124,33 +124,34 @@ class AppReconciler:
         """Wait until a driver has carried out the executors that a Deployment wants."""
         wanted = deployment.apps[self.drivers.app]
         if entry is not None and entry.to_version != deployment.version:
-            self.ledger.end(entry, Outcome.FAILED, f"version {deployment.version} came first")
+            self.log.end(entry, Outcome.FAILED, f"version {deployment.version} came first")
             entry = None
         if entry is None:
             if not self._to_be_resized(deployment, wanted, current):
                 return DONE
-            entry = self.ledger.begin(deployment, current.generation, self.ledger.served_version(), LIVE)
-        wait = self.hand_over.await_slots(current, wanted.slots, entry.started)
+            entry = self.log.begin_live(deployment, current.generation, self.log.served_version())
+        since = max(entry.started, record.ready_at or entry.started)
+        wait = self.hand_over.await_slots(current, wanted.slots, since)
         if wait.pending:
             return StepResult((entry,))
         if wait.error is not None:
-            return StepResult((self.ledger.end(entry, Outcome.FAILED, wait.error),))
+            return StepResult((self.log.end(entry, Outcome.FAILED, wait.error),))
         done = self.drivers.record(current.generation) or record
         # its query never stopped
-        return StepResult((self.ledger.end(entry, Outcome.READY, downtime_s=0.0, ended=done.resize_ended),))
+        return StepResult((self.log.end(entry, Outcome.READY, downtime_s=0.0, ended=done.resize_ended),))
 
     def _to_be_resized(self, deployment: Deployment, wanted: AppDeployment, current: LiveDriver) -> bool:
         """Return whether a version's executors are not on record yet; the driver may have got them long ago."""
         if wanted.executor is None:
             return False
-        served = self.ledger.served_version()
+        served = self.log.served_version()
         if served is None or served == deployment.version:
             return False
         before = self.drivers.deployments.get(deployment.pipeline, served)
         app = None if before is None else before.apps.get(self.drivers.app)
         if app is None or app.slots == wanted.slots:
             return False
-        return not self.ledger.gave_up(deployment.version, current.generation)
+        return not self.log.gave_up(deployment.version, current.generation)
 
     def _end_hung(self, driver: LiveDriver, record: DriverRecord) -> StepResult:
         """Kill a driver whose work stands still, as its death from outside; a restart is due at once."""
@@ -160,14 +161,14 @@ class AppReconciler:
         self.drivers.save(history.settle(driver.generation))
         self.hand_over.kill([driver])
         failure = DriverFailure(driver.generation, version, error)
-        return StepResult((self.ledger.record_failure(failure, Outcome.FAILED),), again=True)
+        return StepResult((self.log.record_failure(failure, Outcome.FAILED),), again=True)
 
     def _start(self, deployment: Deployment, wanted: AppDeployment, live: Sequence[LiveDriver]) -> StepResult:
         self._end([d for d in live if self.drivers.starting(d)])
         serving = [d for d in live if d.alive()]
-        number = generation.allot(self.drivers.folder, above=self.ledger.newest_generation())
-        before = serving[0].arguments.version if serving else self.ledger.served_version()
-        entry = self.ledger.begin(deployment, number, before)
+        number = generation.allot(self.drivers.folder, above=self.log.newest_generation())
+        before = serving[0].arguments.version if serving else self.log.served_version()
+        entry = self.log.begin(deployment, number, before)
         if self.method == "plain" or not self._behind_lock(serving):
             self._end(serving)
             serving = []
@@ -200,7 +201,7 @@ class AppReconciler:
         before = None if entry.from_version is None else self.drivers.predecessor(number)
         gap_s = downtime_s(before, self.drivers.record(number))
         self.drivers.prune()
-        return self.ledger.end(entry, Outcome.READY, downtime_s=gap_s)
+        return self.log.end(entry, Outcome.READY, downtime_s=gap_s)
 
     def _failed(self, entry: Reconfiguration, error: str, driver: LiveDriver | None = None) -> StepResult:
         """Count a failure, then end its driver: killed in between, the next call knows that it is not wanted."""
@@ -217,7 +218,7 @@ class AppReconciler:
             self.hand_over.kill([driver])
         outcome = Outcome.FAILED if self._former_version(content) is None else Outcome.ROLLED_BACK
         outcome = Outcome.CIRCUIT_OPEN if history.contents[content].open else outcome
-        return StepResult((self.ledger.end(entry, outcome, error),), again=True)
+        return StepResult((self.log.end(entry, outcome, error),), again=True)
 
     def _roll_back(self, deployment: Deployment, content: str) -> bool:
         """Commit the last ready content as a new version if this version failed, and return whether it was done."""
@@ -248,7 +249,7 @@ class AppReconciler:
 
         What was ready once and fails now does not fail by the change that led to it.
         """
-        ready = self.ledger.ready_versions()
+        ready = self.log.ready_versions()
         if any(self.drivers.content(version) == content for version in ready):
             return None
         return ready[0] if ready else None
@@ -260,7 +261,7 @@ class AppReconciler:
 
     def _close_interrupted(self, current: LiveDriver | None) -> None:
         """End the entries that a killed reconciler left open, but for the one that goes on."""
-        for entry in self.ledger.open_entries():
+        for entry in self.log.open_entries():
             if entry.generation is None:
                 self._close_stop(entry)
             elif current is None or entry.generation != current.generation:
@@ -269,14 +270,14 @@ class AppReconciler:
                     self._ready(entry)
                 else:
                     error = record.error if record else None
-                    self.ledger.end(entry, Outcome.FAILED, error or "interrupted before it was ready")
+                    self.log.end(entry, Outcome.FAILED, error or "interrupted before it was ready")
 
     def _close_stop(self, entry: Reconfiguration) -> None:
         records = (self.drivers.record(driver.generation) for driver in self.drivers.live())
         if any(r is not None and r.ready_at is not None and r.ready_at < entry.started for r in records):
-            self.ledger.end(entry, Outcome.FAILED, "wanted again before its driver had stopped")
+            self.log.end(entry, Outcome.FAILED, "wanted again before its driver had stopped")
         else:
-            self.ledger.end(entry, Outcome.STOPPED)
+            self.log.end(entry, Outcome.STOPPED)
 
     def _write_failed_record(self, version: int, slots: int, number: int, error: str) -> None:
         """Write the record of a driver that could not even be started, so that ``status`` can show why."""

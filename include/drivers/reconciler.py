@@ -122,7 +122,7 @@ class Reconciler:
         spec = self._spec
         return AppReconciler(
             drivers=self._drivers(app),
-            ledger=ReconfigurationLog(spec.name, app, self._tables, self._clock),
+            log=ReconfigurationLog(spec.name, app, self._tables, self._clock),
             hand_over=HandOver(self._run_dir, spec.name, spec.ready_deadline_s, spec.stop_deadline_s, leave_at_s),
             method=self._method,
             quota=spec.guards.max_total_slots,

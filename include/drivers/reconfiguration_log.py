@@ -31,20 +31,23 @@ class ReconfigurationLog:
     tables: ControlTables
     clock: Callable[[], datetime]
 
-    def begin(
-        self, deployment: Deployment, number: int | None, before: int | None, tier: str = RESTART
-    ) -> Reconfiguration:
-        """Record that a driver is about to be started, changed or (without a generation) stopped.
+    def begin(self, deployment: Deployment, number: int | None, before: int | None) -> Reconfiguration:
+        """Record that a driver is about to be started or (without a generation) stopped.
 
         Args:
             deployment: What it is done for.
             number: Generation of the driver.
             before: The version that served until now; None without one.
-            tier: Whether it is started anew, or goes on.
         """
         version = None if number is None else deployment.version
         decision_id = None if before == version else deployment.decision_id  # the same version again is healing
-        return self._record(self._entry(decision_id, before, version, number, tier))
+        return self._record(self._entry(decision_id, before, version, number))
+
+    def begin_live(self, deployment: Deployment, number: int, before: int | None) -> Reconfiguration:
+        """Record that a running driver gets other executors: it began when it could hear of them."""
+        heard = self.tables.deployments.committed_at(self.pipeline, deployment.version)
+        entry = self._entry(deployment.decision_id, before, deployment.version, number)
+        return self._record(replace(entry, tier=LIVE, started=heard or entry.started))
 
     def end(
         self,
@@ -89,13 +92,13 @@ class ReconfigurationLog:
         return None if last is None or last.outcome is Outcome.STOPPED else last.to_version
 
     def _entry(
-        self, decision_id: str | None, before: int | None, version: int | None, number: int | None, tier: str = RESTART
+        self, decision_id: str | None, before: int | None, version: int | None, number: int | None
     ) -> Reconfiguration:
         return Reconfiguration(
             pipeline=self.pipeline,
             app=self.app,
             decision_id=decision_id,
-            tier=tier,
+            tier=RESTART,
             from_version=before,
             to_version=version,
             generation=number,

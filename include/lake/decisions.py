@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 
 import pyarrow.compute as pc
 
 from include.lake.recent_rows import RowQuery, read_recent
-from include.lake.row_codec import decision_from_row, decision_row
+from include.lake.row_codec import decision_from_row, decision_row, run_row
 from include.lake.store import Lake, literal
 from include.model.decision import Action, Decision
 from include.model.protocols import Cursor
 
 TABLE = "control/decisions"
+RUNS = "control/runs"
 MOST_EVALUATIONS = 100_000
 """More than two months of one a minute."""
 ID_TIME = "%Y%m%dT%H%M%S"
@@ -46,7 +49,7 @@ def veto_id(decision: Decision) -> str:
 
 @dataclass(frozen=True)
 class DecisionStore:
-    """Decisions of all pipelines in ``control/decisions``."""
+    """Decisions of all pipelines in ``control/decisions``, and their MLflow runs in ``control/runs``."""
 
     lake: Lake
 
@@ -54,6 +57,26 @@ class DecisionStore:
         """Store a Decision once; return False if it had been stored before (a retried task)."""
         done = self.lake.append(TABLE, [decision_row(decision)], {_transaction(decision.decision_id): 1})
         return done is not None
+
+    def record_run(self, decision: Decision, run_id: str, models: Mapping[str, str]) -> None:
+        """Store the MLflow run of a Decision, and the registered models that it used, name: version."""
+        row = run_row(decision, run_id, models)
+        self.lake.append(RUNS, [row], {f"run/{decision.decision_id}": 1})
+
+    def with_runs(self, decisions: Sequence[Decision]) -> list[Decision]:
+        """Return Decisions of one pipeline with the MLflow runs that were recorded of them."""
+        missing = [decision for decision in decisions if decision.mlflow_run_id is None]
+        if not missing:
+            return list(decisions)
+        oldest = min(decision.time for decision in missing)
+        query = RowQuery(RUNS, missing[0].pipeline, MOST_EVALUATIONS, not_before=oldest)
+        runs = {row["decision_id"]: row for row in read_recent(self.lake, query).rows.to_pylist()}
+        return [
+            replace(d, mlflow_run_id=runs[d.decision_id]["run_id"], models=json.loads(runs[d.decision_id]["models"]))
+            if d.decision_id in runs
+            else d
+            for d in decisions
+        ]
 
     def get(self, decision_id: str) -> Decision | None:
         """Return one Decision."""

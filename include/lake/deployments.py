@@ -62,6 +62,12 @@ class DeploymentStore:
         """Return one version of a pipeline."""
         return self._one(f"pipeline = {literal(pipeline)} and version = {literal(version)}")
 
+    def committed_at(self, pipeline: str, version: int) -> datetime | None:
+        """Return when a version was made (UTC), None if there is no such version."""
+        where = f"pipeline = {literal(pipeline)} and version = {literal(version)}"
+        rows = self.lake.rows(f"select time from deployments where {where}", TABLE)  # noqa: S608 - literal()
+        return rows[0]["time"] if rows else None
+
     def made_by(self, pipeline: str, decision_id: str) -> Deployment | None:
         """Return the version that a Decision became, None if it never did."""
         return self._one(f"pipeline = {literal(pipeline)} and decision_id = {literal(decision_id)}")

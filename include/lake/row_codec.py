@@ -54,6 +54,12 @@ def decision_from_row(row: Mapping[str, Any]) -> Decision:
     return from_plain(Decision, {**values, **nested})
 
 
+def run_row(decision: Decision, run_id: str, models: Mapping[str, str]) -> dict[str, Any]:
+    """Return a Decision's MLflow run as a row of ``control/runs``."""
+    of_decision = {"pipeline": decision.pipeline, "time": decision.time, "decision_id": decision.decision_id}
+    return {**of_decision, "run_id": run_id, "models": to_json(models)}
+
+
 def reconfiguration_row(change: Reconfiguration) -> dict[str, Any]:
     """Return a Reconfiguration as a row of ``control/reconfigurations``; ``time`` is when the row was known."""
     return {

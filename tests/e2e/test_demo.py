@@ -78,7 +78,7 @@ def test_demo_changes_and_mlflow_runs_name_each_other(home: Path, lake: Lake) ->
     from mlflow import MlflowClient
 
     client = MlflowClient(f"sqlite:///{home / 'demo' / 'mlflow' / 'mlflow.db'}")
-    for decision in changes(lake):
+    for decision in DecisionStore(lake).with_runs(changes(lake)):
         assert decision.mlflow_run_id is not None
         assert client.get_run(decision.mlflow_run_id).data.tags[DECISION_TAG] == decision.decision_id
     assert client.get_model_version_by_alias("millrace-delays-delays", "champion").version
@@ -91,7 +91,7 @@ def test_demo_advice_on_a_profiled_source_is_in_delta_and_mlflow(
     from mlflow import MlflowClient
 
     every = DecisionStore(lake).recent("delays", 500)
-    advised = [d for d in every if any(getattr(p, section) for p in d.proposals)]
+    advised = DecisionStore(lake).with_runs([d for d in every if any(getattr(p, section) for p in d.proposals)])
     assert advised, "no evaluation planned on the profile"
     assert f"Advice by {optimizer}" in advised[-1].sentence
     assert str(escape(advised[-1].sentence)) in (home / "reports" / "demo.html").read_text(encoding="utf-8")

@@ -195,3 +195,22 @@ def test_roll_back_retried_records_its_decision(tmp_path: Path, monkeypatch: pyt
     made = roll_back(w.tables, NAME, 1, "ada", w.clock(), None)
     last = DecisionStore(w.lake).get(made.decision_id or "")
     assert last is not None and (last.action, last.target, last.base_version) == (Action.ROLL_BACK, made, 2)
+
+
+def test_commit_makes_the_version_that_apply_then_carries_out(tmp_path: Path) -> None:
+    w, decision = decided(tmp_path)
+    w.loop.commit(decision)
+    w.loop.commit(decision)  # a retried task
+    version = w.loop.tables.deployments.latest(NAME)
+    assert version is not None and version.decision_id == decision.decision_id and version.version == 2
+    (change,) = w.loop.apply(decision.decision_id)
+    assert change.to_version == 2
+
+
+def test_commit_of_what_a_guard_vetoes_leaves_the_word_to_apply(tmp_path: Path) -> None:
+    w, decision = decided(tmp_path, guards={"quiet_hours": ["12:05-13:00"]})
+    w.clock.wait(360)
+    w.loop.commit(decision)
+    assert w.loop.tables.deployments.made_by(NAME, decision.decision_id) is None
+    with pytest.raises(Settled):
+        w.loop.apply(decision.decision_id)

@@ -6,7 +6,8 @@ import pytest
 
 from include.lake.decisions import DecisionStore
 from include.lake.reconfigurations import ReconfigurationStore
-from include.model.decision import Action
+from include.model.decision import Action, Reconfiguration
+from include.model.deployment import Deployment
 from include.reporting.tracker import MlflowTracker
 from tests.include.control.world import NAME, world
 
@@ -20,12 +21,12 @@ def test_change_and_its_run_name_each_other(
     w = world(tmp_path, MlflowTracker(uri, artifacts=(tmp_path / "artifacts").as_uri()))
     w.run()
     decision = w.loop.decide(w.loop.observe())
-    stored = DecisionStore(w.lake).get(decision.decision_id)
-    assert stored is not None and stored.mlflow_run_id is not None
+    (change,) = w.loop.apply(decision.decision_id)
+    (stored,) = DecisionStore(w.lake).with_runs([decision])
+    assert stored.mlflow_run_id is not None
     run = MlflowClient(uri).get_run(stored.mlflow_run_id)
     assert run.data.tags["millrace.decision_id"] == decision.decision_id
 
-    (change,) = w.loop.apply(decision.decision_id)
     ReconfigurationStore(w.lake).record(change)
     w.clock.wait(60)
     w.report(31, 89)
@@ -34,6 +35,22 @@ def test_change_and_its_run_name_each_other(
     assert verified.achieved == {"processing_ability_rows_per_s": 960.0}
     metrics = MlflowClient(uri).get_run(stored.mlflow_run_id).data.metrics
     assert metrics["achieved_processing_ability_rows_per_s"] == 960.0
+
+
+def test_change_that_fails_has_a_run_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    w = world(tmp_path, MlflowTracker(f"sqlite:///{tmp_path / 'mlflow.db'}", artifacts=tmp_path.as_uri()))
+    w.run()
+    decision = w.loop.decide(w.loop.observe())
+    w.loop.commit(decision)
+
+    def fails(target: Deployment) -> tuple[Reconfiguration, ...]:
+        raise OSError(f"no driver for version {target.version}")
+
+    monkeypatch.setattr(w.plant, "apply", fails)
+    with pytest.raises(OSError, match="no driver for version 2"):
+        w.loop.apply(decision.decision_id)
+    (stored,) = DecisionStore(w.lake).with_runs([decision])
+    assert stored.mlflow_run_id is not None
 
 
 def test_change_is_applied_while_mlflow_is_out_of_reach(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -270,6 +270,7 @@ def test_ready_script_that_throws_is_healed_and_never_rolled_back(
     now[0] += timedelta(minutes=5)
     assert [c.outcome for c in reconciler.reconcile()] == [Outcome.READY]
     assert plant.deployments.latest(NAME).version == 2
+    plant.until(lambda: not plant.live())
     assert reconciler.status()[0].error == "ValueError: poison"
 
 
