@@ -119,7 +119,6 @@ class SimulatedPlant:
             until=until,
             telemetry_version=self._look,
             deployment_version=self.deployment.version,
-            level=0 if self.scenario.execution == MICRO_BATCH else 1,
             apps=(app,),
             observations=self._observed.recent(),
             objective=self.scenario.objective,

@@ -61,7 +61,6 @@ def collect(spec: PipelineSpec, tables: ControlTables, cursor: Cursor, now: date
         until=history.until,
         telemetry_version=version,
         deployment_version=_version_that_ran(history, changes, current.version),
-        level=spec.level,
         apps=(_app(spec, history, counted, changes),),
         observations=known_observations(tables, spec.name),
         objective=spec.objective_contract(),

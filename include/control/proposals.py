@@ -19,10 +19,6 @@ from include.model.signals import Signals
 ORDER = ("drfm", "albic", "esj")
 """Optimizers in the order they are asked; any other is a tuner, sizes what remains and comes last."""
 
-NEEDS_LEVEL = {"slots": 0, "memory_mb": 0, "parallelism": 1, "ingest": 0, **dict.fromkeys(JOIN_FIELDS, 1)}
-"""Least level of a pipeline at which Millrace can change a field."""
-
-OUT_OF_REACH = 3
 FAILED = "optimizer_failed"
 PERSON = "person"
 
@@ -111,7 +107,7 @@ def collect_proposals(
         if after is not before:
             learned[name] = after
         proposals.append(proposal)
-        accepted, advised = arbitrate(proposal, content, owners, signals.level)
+        accepted, advised = arbitrate(proposal, content, owners)
         advice += advised
         if accepted:
             content = content.with_changes(accepted)
@@ -141,7 +137,7 @@ def in_order(optimizers: Iterable[str]) -> list[str]:
 
 
 def arbitrate(
-    proposal: Proposal, current: Deployment, owners: Mapping[str, str], level: int
+    proposal: Proposal, current: Deployment, owners: Mapping[str, str]
 ) -> tuple[tuple[Change, ...], tuple[Advice, ...]]:
     """Return which changes of a proposal are accepted, and which remain advice.
 
@@ -149,12 +145,11 @@ def arbitrate(
         proposal: What one optimizer wants.
         current: The Deployment with all that was accepted before this proposal.
         owners: The spec's owner of each field.
-        level: The pipeline's level, 0..2.
     """
     accepted: dict[tuple[str, str, str | None, str | None], Change] = {}
     advice: list[Advice] = []
     for change in proposal.changes:
-        why = _objection(change, proposal.optimizer, current, owners, level)
+        why = _objection(change, proposal.optimizer, current, owners)
         which = (change.app, change.field, change.operator, change.stream)
         if why is None and which in accepted:
             why = "it proposed this field twice"
@@ -165,14 +160,9 @@ def arbitrate(
     return tuple(accepted.values()), tuple(advice)
 
 
-def _objection(
-    change: Change, optimizer: str, current: Deployment, owners: Mapping[str, str], level: int
-) -> str | None:
-    needed = NEEDS_LEVEL.get(change.field, OUT_OF_REACH)
+def _objection(change: Change, optimizer: str, current: Deployment, owners: Mapping[str, str]) -> str | None:
     if change.app not in current.apps:
         return f"{current.pipeline} has no app {change.app}"
-    if needed > level:
-        return f"{change.field} cannot be changed in a pipeline of level L{level}"
     owner = owners.get(change.field)
     if owner != optimizer:
         return f"{change.field} belongs to {owner}" if owner else f"{change.field} is changed by hand only"

@@ -161,4 +161,4 @@ def _on_this_machine(submit: Submit, options: SubmitOptions) -> bool:
 
 
 def _submit(app: AppDeployment) -> Submit:
-    return Submit.model_validate(dict(app.submit))
+    return Submit.model_validate({"master": LOCAL, **app.submit})

@@ -66,7 +66,7 @@ class AppDeployment:
         memory_mb: Driver memory, MiB.
         max_parallelism: Shuffle partitions, fixed for stateful operators at first start.
         submit: The spec's ``submit`` section (master, packages, jars, py_files, conf, env, cwd, python).
-        parallelism: p of each operator that is set by itself (L1), by operator id; empty where the stages of the app
+        parallelism: p of each operator that is set by itself, by operator id; empty where the stages of the app
             take turns on its slots.
         executor: What its slots are made of on a cluster; None where the driver runs everything itself.
     """

@@ -15,7 +15,7 @@ class Observation:
     """One measured point of processing ability (a row of ``control/observations``; the GP's training data).
 
     Attributes:
-        operator: ``app`` for a whole app (L0), ``app/operator`` for one operator of it.
+        operator: ``app`` for a whole app, ``app/operator`` for one operator of it.
         parallelism: The p that really ran, >= 1.
         processing_ability: Rows a second that p can process, > 0.
         noise: Standard error of the above, >= 0, rows a second.
@@ -211,7 +211,6 @@ class Signals:
         until: End of the period (UTC): the newest telemetry it contains.
         telemetry_version: Version of ``telemetry/batches`` read up to; the next evaluation's cursor.
         deployment_version: The Deployment version that ran, the base of any proposal.
-        level: What the pipeline's script allows to change: 0, 1 or 2 (L0..L2).
         apps: The pipeline's apps.
         observations: The most recent observations of every (operator, level p), oldest first.
         objective: The spec's objective.
@@ -227,7 +226,6 @@ class Signals:
     until: datetime
     telemetry_version: int
     deployment_version: int
-    level: int
     apps: tuple[AppSignals, ...]
     observations: tuple[Observation, ...] = ()
     objective: Objective = Objective()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, Self
 
 from pydantic import ConfigDict, Field, model_validator
 
@@ -47,10 +47,10 @@ class Submit(Strict):
     """How the app is submitted; keys are named as spark-submit's options."""
 
     master: str = Field(
-        LOCAL,
+        EMBEDDED,
         pattern=rf"^({LOCAL}|{EMBEDDED}|yarn|spark://[\w.\-]+:\d+(,[\w.\-]+:\d+)*|k8s://\S+)$",
-        description="'local' (slots are the driver's own threads, a change restarts it), 'embedded' (executors of the "
-        "cluster that ./millrace up starts), or the address of yours: spark://host:port, yarn, k8s://host:port",
+        description="'embedded' (executors of the cluster that ./millrace up starts), the address of yours "
+        "(spark://host:port, yarn, k8s://host:port), or 'local' (the driver's own threads: a change restarts it)",
     )
     packages: tuple[str, ...] = Field((), description="Maven coordinates")
     jars: tuple[str, ...] = Field((), description="Jars beside the five of Delta")
@@ -121,7 +121,6 @@ class PipelineSpec(Strict):
         description="The PySpark script, relative to the spec's folder or absolute; a join has one by default"
     )
     args: tuple[str, ...] = Field((), description="Its arguments; ${MILLRACE_HOME} is replaced")
-    level: Literal[0, 1, 2] = Field(0, description="What Millrace can change; with a join at least 1, the default then")
     submit: Submit = Submit()
     slots: Slots = Slots()
     executor: Executor = Executor()
@@ -157,9 +156,9 @@ class PipelineSpec(Strict):
 
     @model_validator(mode="before")
     @classmethod
-    def _joins_have_a_script_and_level(cls, raw: Any) -> Any:
+    def _joins_have_a_script(cls, raw: Any) -> Any:
         if isinstance(raw, dict) and raw.get("join") is not None:
-            return {"script": str(STREAM_JOIN), "level": 1, **raw}
+            return {"script": str(STREAM_JOIN), **raw}
         return raw
 
     @model_validator(mode="after")
@@ -199,8 +198,6 @@ class PipelineSpec(Strict):
     def _joins_can_run(self) -> Self:
         if self.join is None:
             return self
-        if self.level < 1:
-            raise ValueError("level: with a join 1 or 2, as its job obeys changes between batches")
         if self.join.workers.max > self.max_parallelism:
             most = f"max_parallelism, {self.max_parallelism}"
             raise ValueError(f"join.workers.max: at most {most}, as each worker has its own shuffle partition")
@@ -210,7 +207,7 @@ class PipelineSpec(Strict):
 
     @property
     def app(self) -> str:
-        """Name of the pipeline's one app (L0 and L1 have one)."""
+        """Name of the pipeline's one app."""
         return self.name
 
     @property

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import logging
 import os
 from collections.abc import Mapping
+from functools import cache
 from pathlib import Path
 from string import Template
 from typing import Any
@@ -16,6 +18,7 @@ from include.model.spec import PipelineSpec, resolve_script
 
 BUILT_IN = Path(__file__).parent / "specs"
 FOLDERS_VARIABLE = "MILLRACE_PIPELINES"
+LOG = logging.getLogger(__name__)
 
 
 def spec_folders() -> list[Path]:
@@ -46,6 +49,9 @@ def load(path: Path, variables: Mapping[str, str] | None = None) -> PipelineSpec
         raise MillraceError(path.name, _first_line(error), "a readable YAML file", "Fix the file.") from None
     if not isinstance(raw, dict):
         raise MillraceError(path.name, raw, "a mapping of keys to values", "Start with `name: <pipeline>`.")
+    if "level" in raw:
+        del raw["level"]
+        _warn_of_level(path)
     try:
         spec = PipelineSpec.model_validate(_replaced(raw, variables or _variables()))
     except ValidationError as error:
@@ -91,6 +97,11 @@ def find(name: str) -> PipelineSpec:
             load(path)  # tells what is wrong with it
     names = ", ".join(sorted(specs)) or "none yet"
     raise MillraceError("pipeline", name, names, "Name one of these, or add a spec (see the README).")
+
+
+@cache
+def _warn_of_level(path: Path) -> None:
+    LOG.warning("%s: `level` has no effect any more. Remove it.", path.name)
 
 
 def _declared_name(path: Path) -> object:

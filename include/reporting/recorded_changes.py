@@ -11,7 +11,7 @@ from include.model.decision import RESTART, Outcome, Reconfiguration
 from include.model.deployment import Deployment
 
 DOWNTIME_S = 6.0
-"""Downtime of a restart where none was recorded: the middle of what unchanged scripts take (T2, L0)."""
+"""Downtime of a restart where none was recorded: the middle of what unchanged scripts take (T2)."""
 
 TAKES_S = 15.0
 """Time from a restart's start to its end where none was recorded: the successor starts before the predecessor stops."""

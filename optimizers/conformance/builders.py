@@ -91,7 +91,6 @@ def signals(
         until=until,
         telemetry_version=1,
         deployment_version=1,
-        level=0,
         apps=(app,),
         observations=history,
         objective=objective or Objective(),

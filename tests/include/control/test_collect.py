@@ -44,7 +44,7 @@ def test_collect_when_steady_then_every_figure_is_right(tmp_path: Path) -> None:
     seen = of(signals)
     assert signals.until == rows[-1].time
     assert signals.since == rows[-1].time - timedelta(seconds=20)
-    assert (signals.telemetry_version, signals.deployment_version, signals.level) == (1, 1, 0)
+    assert (signals.telemetry_version, signals.deployment_version) == (1, 1)
     assert (seen.app, seen.slots, seen.parallelism, seen.source_splits) == ("delays", 4, 4, False)
     assert seen.arrival_rows_per_s == pytest.approx(1000, rel=0.02)
     assert seen.processed_rows_per_s == pytest.approx(1000, rel=0.15)

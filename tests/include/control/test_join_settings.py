@@ -96,10 +96,10 @@ def running(home: Path, *wanted: Mapping[str, float], tuner: Scripted | None = N
 
 
 class MeasuringPlant(MemoryPlant):
-    """An app of level 1 that goes on as its first version."""
+    """An app that goes on as its first version."""
 
     def observe(self, since: Cursor) -> Signals:
-        return replace(super().observe(since), level=1, deployment_version=1)
+        return replace(super().observe(since), deployment_version=1)
 
 
 def evaluate(w: World, number: int) -> Any:
@@ -110,17 +110,14 @@ def evaluate(w: World, number: int) -> Any:
     return decision
 
 
-def test_arbitration_of_a_join_checks_owner_level_and_existence() -> None:
+def test_arbitration_of_a_join_checks_owner_and_existence() -> None:
     wanted = (Change(NAME, JOIN_WORKERS, 2, 5), Change(NAME, BLOCK_SIZE, 10, 20), Change(NAME, SHED_RATIO, 0.2, 0.0))
     proposal = Proposal("esj", wanted, "r", "s")
-    assert arbitrate(proposal, CURRENT, OWNERS, 1) == (wanted, ())
-    assert [a.why for a in arbitrate(proposal, CURRENT, OWNERS, 0)[1]] == [
-        f"{field} cannot be changed in a pipeline of level L0" for field in JOIN_FIELDS
-    ]
-    assert {a.why for a in arbitrate(proposal, replace(CURRENT, join=None), OWNERS, 1)[1]} == {f"{NAME} has no join"}
-    _, other = arbitrate(replace(proposal, optimizer="flow"), CURRENT, OWNERS, 1)
+    assert arbitrate(proposal, CURRENT, OWNERS) == (wanted, ())
+    assert {a.why for a in arbitrate(proposal, replace(CURRENT, join=None), OWNERS)[1]} == {f"{NAME} has no join"}
+    _, other = arbitrate(replace(proposal, optimizer="flow"), CURRENT, OWNERS)
     assert [a.why for a in other] == [f"{field} belongs to esj" for field in JOIN_FIELDS]
-    _, stale = arbitrate(Proposal("esj", (Change(NAME, SHED_RATIO, 0.1, 0.0),), "r", "s"), CURRENT, OWNERS, 1)
+    _, stale = arbitrate(Proposal("esj", (Change(NAME, SHED_RATIO, 0.1, 0.0),), "r", "s"), CURRENT, OWNERS)
     assert stale[0].why == "it expected 0.1, but 0.2 is set"
 
 
@@ -251,10 +248,7 @@ def test_reconcile_of_a_join_change_starts_no_driver(
 
 
 class LiveApp(App):
-    """An app of level 1 that goes on where only its join is set anew."""
-
-    def observe(self, since: Cursor) -> Signals:
-        return replace(super().observe(since), level=1)
+    """An app that goes on where only its join is set anew."""
 
     def apply(self, target: Deployment) -> tuple[Reconfiguration, ...]:
         ran = DeploymentStore(self.lake).get(NAME, self.version)

@@ -42,13 +42,12 @@ def proposal(optimizer: str, *wanted: Change) -> Proposal:
 @given(
     names,
     st.lists(plain | of_operators, max_size=6),
-    st.integers(0, 2),
     st.dictionaries(st.sampled_from(["slots", "memory_mb", "parallelism"]), names),
 )
 def test_arbitration_changes_owned_fields_only_and_loses_nothing(
-    optimizer: str, wanted: list[Change], level: int, owners: dict[str, str]
+    optimizer: str, wanted: list[Change], owners: dict[str, str]
 ) -> None:
-    accepted, advice = arbitrate(proposal(optimizer, *wanted), CURRENT, owners, level)
+    accepted, advice = arbitrate(proposal(optimizer, *wanted), CURRENT, owners)
     assert all(owners[c.field] == optimizer for c in accepted)
     after = CURRENT.with_changes(accepted)  # raises for what does not exist
     assert all(after.apps[c.app].value(c) == c.value != c.before for c in accepted)
@@ -58,45 +57,40 @@ def test_arbitration_changes_owned_fields_only_and_loses_nothing(
 
 
 def test_arbitration_advises_and_names_the_owner_of_a_field() -> None:
-    accepted, advice = arbitrate(proposal("ds2", Change("a", "slots", 2, 4)), CURRENT, OWNERS, 0)
+    accepted, advice = arbitrate(proposal("ds2", Change("a", "slots", 2, 4)), CURRENT, OWNERS)
     assert accepted == ()
     assert advice[0].sentence == "ds2 advises a: slots 2 -> 4 (slots belongs to flow)"
 
 
 def test_arbitration_leaves_fields_without_owner_to_a_person() -> None:
-    _, advice = arbitrate(proposal("flow", Change("a", "memory_mb", 1024, 2048)), CURRENT, OWNERS, 0)
+    _, advice = arbitrate(proposal("flow", Change("a", "memory_mb", 1024, 2048)), CURRENT, OWNERS)
     assert "by hand" in advice[0].why
 
 
-def test_arbitration_when_the_level_is_too_low_then_gives_advice() -> None:
-    accepted, advice = arbitrate(proposal("flow", Change("a", "parallelism", 2, 4, "map")), CURRENT, OWNERS, 0)
-    assert accepted == () and "level L0" in advice[0].why
-
-
 def test_arbitration_advises_where_the_value_before_is_stale() -> None:
-    accepted, advice = arbitrate(proposal("flow", Change("a", "slots", 3, 4)), CURRENT, OWNERS, 0)
+    accepted, advice = arbitrate(proposal("flow", Change("a", "slots", 3, 4)), CURRENT, OWNERS)
     assert accepted == () and "expected 3" in advice[0].why
 
 
 def test_arbitration_accepts_the_p_of_several_operators() -> None:
     wanted = (Change("a", "parallelism", 2, 4, "map"), Change("a", "parallelism", 1, 3, "sink"))
-    accepted, advice = arbitrate(proposal("flow", *wanted), CURRENT, OWNERS, 1)
+    accepted, advice = arbitrate(proposal("flow", *wanted), CURRENT, OWNERS)
     assert (accepted, advice) == (wanted, ())
-    accepted, advice = arbitrate(proposal("flow", *wanted, Change("a", "parallelism", 2, 5, "map")), CURRENT, OWNERS, 1)
+    accepted, advice = arbitrate(proposal("flow", *wanted, Change("a", "parallelism", 2, 5, "map")), CURRENT, OWNERS)
     assert accepted == wanted and "twice" in advice[0].why
 
 
 def test_arbitration_advises_on_an_operator_without_p() -> None:
-    _, (nobody,) = arbitrate(proposal("flow", Change("a", "parallelism", 2, 4, "rank")), CURRENT, OWNERS, 1)
+    _, (nobody,) = arbitrate(proposal("flow", Change("a", "parallelism", 2, 4, "rank")), CURRENT, OWNERS)
     assert nobody.why == "a has no operator rank with parallelism of its own"
     assert nobody.sentence.startswith("flow advises a: parallelism of rank 2 -> 4 (")
-    unnamed, _ = arbitrate(proposal("flow", Change("a", "parallelism", 2, 4)), CURRENT, OWNERS, 1)
-    of_an_app_as_a_whole, _ = arbitrate(proposal("flow", Change("b", "parallelism", 4, 5, "map")), CURRENT, OWNERS, 1)
+    unnamed, _ = arbitrate(proposal("flow", Change("a", "parallelism", 2, 4)), CURRENT, OWNERS)
+    of_an_app_as_a_whole, _ = arbitrate(proposal("flow", Change("b", "parallelism", 4, 5, "map")), CURRENT, OWNERS)
     assert unnamed == of_an_app_as_a_whole == ()
 
 
 def test_arbitration_advises_where_an_operators_p_is_stale() -> None:
-    accepted, advice = arbitrate(proposal("flow", Change("a", "parallelism", 1, 4, "map")), CURRENT, OWNERS, 1)
+    accepted, advice = arbitrate(proposal("flow", Change("a", "parallelism", 1, 4, "map")), CURRENT, OWNERS)
     assert accepted == () and "expected 1, but 2 is set" in advice[0].why
 
 

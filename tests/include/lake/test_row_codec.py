@@ -56,7 +56,7 @@ observations = st.builds(
 decisions = st.builds(
     Decision, decision_id=text, pipeline=text, time=moment, action=st.sampled_from(Action), reason_code=text,
     sentence=text, signals=maybe(st.builds(Signals, pipeline=text, since=moment, until=moment, telemetry_version=long,
-    deployment_version=long, level=small, apps=st.just(()), observations=st.lists(observations, max_size=1).map(tuple),
+    deployment_version=long, apps=st.just(()), observations=st.lists(observations, max_size=1).map(tuple),
     )), base_version=maybe(long), predicted=st.dictionaries(text, ratio, max_size=2), proposals=st.just(()),
     guards=st.just(()), target=st.none(), models=st.dictionaries(text, text, max_size=2), config_hash=text,
     mlflow_run_id=maybe(text), cursor_version=maybe(long), cursor_until=maybe(moment),

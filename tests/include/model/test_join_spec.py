@@ -106,16 +106,16 @@ def test_first_deployment_holds_settings_and_the_definition() -> None:
     assert from_json(JoinDefinition, given_join.removeprefix("--join=")) == spec().join_definition
 
 
-def test_spec_when_it_has_a_join_then_script_level_and_owners_are_given() -> None:
+def test_spec_when_it_has_a_join_then_script_and_owners_are_given() -> None:
     made = spec()
-    assert (made.script, made.level) == (str(specs.STREAM_JOIN), 1)
+    assert made.script == str(specs.STREAM_JOIN)
     assert {made.field_owners[name] for name in JOIN_FIELDS} == {"esj"}
     assert made.field_owners["slots"] == "flow"
     assert spec(owners={"slots": "esj"}).field_owners["slots"] == "esj"
-    assert spec(script="mine.py", level=2).script == "mine.py"
+    assert spec(script="mine.py").script == "mine.py"
     plain = PipelineSpec.model_validate({"name": "air", "script": "a.py"})
     assert not set(JOIN_FIELDS) & set(plain.field_owners)
-    assert (plain.level, plain.join_definition, plain.join_options) == (0, None, None)
+    assert (plain.join_definition, plain.join_options) == (None, None)
     assert plain.first_deployment().join is None
 
 
@@ -168,7 +168,6 @@ def test_join_when_something_is_wrong_then_says_where(changes: dict[str, Any], w
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
-        ({"level": 0}, "level: with a join 1 or 2"),
         ({"admission": {"capacity": 1.0, "ingest": ["a"]}}, "leave admission and profile.stream out"),
         ({"profile": {"source": "x", "time_column": "t", "stream": ["a"]}}, "leave admission and profile.stream out"),
         ({"max_parallelism": 5}, "at most max_parallelism, 5"),

@@ -47,7 +47,7 @@ def refused(path: Path) -> MillraceError:
 
 def test_spec_of_required_keys_has_defaults_for_the_rest(folder: Path) -> None:
     spec = load(written(folder, GOOD))
-    assert (spec.name, spec.app, spec.level, spec.slots) == ("orders", "orders", 0, Slots())
+    assert (spec.name, spec.app, spec.submit.master, spec.slots) == ("orders", "orders", "embedded", Slots())
     assert spec.script == str(folder / "orders.py")
     assert (spec.tuner.name, spec.owners) == ("flow", {})
     assert spec.first_deployment().apps["orders"].slots == 1
@@ -89,7 +89,6 @@ def test_load_when_home_is_named_then_it_is_replaced_everywhere(folder: Path) ->
         ({"period_s": 0.5}, "period_s"),
         ({"period_s": float("inf")}, "period_s"),
         ({"mode": "automatic"}, "mode"),
-        ({"level": 3}, "level"),
         ({"owners": {"cores": "flow"}}, "spec"),
         ({"guards": {"quiet_hours": ["late"]}}, "guards.quiet_hours.0"),
         ({"guards": {"quiet_hours": ["25:00-26:99"]}}, "guards.quiet_hours.0"),
@@ -181,8 +180,14 @@ def test_load_when_the_schedule_is_no_cron_expression_then_one_is_shown(folder: 
     assert "*/10 * * * *" in problem.allowed
 
 
+def test_level_of_a_former_release_is_ignored_with_one_warning(folder: Path, caplog: pytest.LogCaptureFixture) -> None:
+    path = written(folder, {**GOOD, "level": 2})
+    assert load(path) == load(path) == load(written(folder, GOOD, "orders2.yaml"))
+    assert [r.getMessage() for r in caplog.records] == ["orders.yaml: `level` has no effect any more. Remove it."]
+
+
 def test_load_when_several_values_are_wrong_then_says_how_many_more(folder: Path) -> None:
-    assert "1 more problem " in str(refused(written(folder, {**GOOD, "level": 9, "mode": "x"})))
+    assert "1 more problem " in str(refused(written(folder, {**GOOD, "period_s": 0, "mode": "x"})))
 
 
 @given(
@@ -227,19 +232,19 @@ def test_find_when_the_name_is_unknown_then_names_those_that_exist(folder: Path)
 
 
 def test_find_says_what_is_wrong_with_the_pipelines_file(folder: Path) -> None:
-    written(folder, {**GOOD, "level": 7})
+    written(folder, {**GOOD, "period_s": 0})
     with pytest.raises(MillraceError) as told:
         find("orders")
-    assert told.value.key == "orders.yaml: level"
+    assert told.value.key == "orders.yaml: period_s"
 
 
 def test_find_says_what_is_wrong_with_a_file_of_another_name(
     folder: Path,
 ) -> None:
-    written(folder, {**GOOD, "level": 7}, "team-a.yaml")
+    written(folder, {**GOOD, "period_s": 0}, "team-a.yaml")
     with pytest.raises(MillraceError) as told:
         find("orders")
-    assert told.value.key == "team-a.yaml: level"
+    assert told.value.key == "team-a.yaml: period_s"
 
 
 def test_load_all_when_a_folder_is_missing_then_the_others_are_read(
