@@ -277,7 +277,7 @@ def _signals(pipeline: str, begin: datetime) -> Signals:
         for m in range(20)
     )
     return Signals(
-        pipeline, _MARKS[SINCE], _MARKS[UNTIL], int(VERSION), 1, 0, (app,), known, Objective(), Bounds(1, 8)
+        pipeline, _MARKS[SINCE], _MARKS[UNTIL], int(VERSION), 1, (app,), known, Objective(), Bounds(1, 8)
     )  # fmt: skip
 
 

@@ -104,7 +104,7 @@ def _signals(fixture: Fixture) -> Signals:
         operators=tuple(_operator(name, found) for name, found in measured.items()),
         edges=tuple(Edge(a, b, measured[a].observed_out) for a, b in pairs),
     )
-    return Signals(APP, BEGIN, BEGIN + PERIOD, 1, 1, 1, (app,), bounds=Bounds(1, 1000))
+    return Signals(APP, BEGIN, BEGIN + PERIOD, 1, 1, (app,), bounds=Bounds(1, 1000))
 
 
 def _operator(name: str, found: Measured) -> OperatorSignals:

@@ -49,4 +49,4 @@ def follow(arrivals: Ints, policy: JoinPolicy, cluster: JoinCluster | None = Non
 
 def _signals(seen: JoinSignals) -> Signals:
     since = seen.until - timedelta(seconds=seen.period_s)
-    return Signals(APP, since, seen.until, 1, 1, 1, (IDLE,), join=seen)
+    return Signals(APP, since, seen.until, 1, 1, (IDLE,), join=seen)

@@ -62,9 +62,7 @@ class FluidJob:
             "job", 1, None, False, self.rate, rows, int(self.backlog), None, 1, 1, None, None, None, None,
             operators=operators, edges=edges,
         )  # fmt: skip
-        return Signals(
-            "test", until - timedelta(seconds=PERIOD_S), until, self.looks, 1, 1, (app,), bounds=Bounds(1, 40)
-        )
+        return Signals("test", until - timedelta(seconds=PERIOD_S), until, self.looks, 1, (app,), bounds=Bounds(1, 40))
 
     def look(self, tuner: Optimizer, memory: Memory) -> tuple[Proposal, Memory]:
         proposal, memory = tuner.propose(self.period(), deployed(self.parallelism), memory)

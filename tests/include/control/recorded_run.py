@@ -111,7 +111,7 @@ class App:
             capacity=Capacity(self.slots, FIXED_S, rate, 0.01 * rate, 18),
         )  # fmt: skip
         return Signals(
-            NAME, now - timedelta(seconds=PERIOD_S), now, self.evaluation, self.version, 0, (app,),
+            NAME, now - timedelta(seconds=PERIOD_S), now, self.evaluation, self.version, (app,),
             known_observations(ControlTables(self.lake), NAME),
             self.spec.objective_contract(), self.spec.bounds_contract(),
         )  # fmt: skip

@@ -24,7 +24,7 @@ CHANGE = Reconfiguration(
     "delays", "delays", "d1", "T2", 1, 2, 2, START, START + timedelta(seconds=8), 6.0, Outcome.READY
 )
 APP = AppSignals("delays", 4, 4, False, 210.0, 210.0, 0, 0.0, 10, 9, 1.0, 0.0, 0.5, Capacity(4, 1.0, 300.0, 9.0, 9))
-SIGNALS = Signals("delays", START, START + timedelta(seconds=60), 7, 2, 0, (APP,))
+SIGNALS = Signals("delays", START, START + timedelta(seconds=60), 7, 2, (APP,))
 
 
 @pytest.fixture

@@ -21,7 +21,7 @@ from tests.include.control.world import NAME, NOON, Proportional, spec
 SOUND, BAD = GateResult(True), GateResult(False, sentence="rows_in is -7")
 APP = AppSignals(NAME, 2, 2, False, 800.0, 400.0, 1200, 20.0, 10, 8, 0.9, 0.5, 0.8, Capacity(2, 0.4, 480.0, 5.0, 20))
 SIGNALS = Signals(
-    NAME, NOON - timedelta(minutes=1), NOON, 7, 1, 0, (APP,), objective=Objective(), bounds=Bounds(1, 8)
+    NAME, NOON - timedelta(minutes=1), NOON, 7, 1, (APP,), objective=Objective(), bounds=Bounds(1, 8)
 )  # fmt: skip
 
 

@@ -25,7 +25,7 @@ def signals_at(number: int, p: int = 4, **changes: object) -> Signals:
     capacity = Capacity(p, 1.0, 100.0 * p + number, 9.0, 9)
     app = replace(APP, slots=p, parallelism=p, capacity=capacity, **changes)  # type: ignore[arg-type]
     now = NOON + timedelta(minutes=number)
-    return Signals("a", now - timedelta(minutes=1), now, number, 1, 0, (app,))
+    return Signals("a", now - timedelta(minutes=1), now, number, 1, (app,))
 
 
 def test_observation_when_an_evaluation_measured_anew_then_is_its_capacity() -> None:

@@ -96,7 +96,7 @@ class MemoryPlant:
         capacity = Capacity(slots, 0.4, self.per_slot * slots, 5.0, 20)
         app = AppSignals(NAME, slots, slots, False, self.arrival, 400.0, 1200, 20.0, 10, 8, 0.9, 0.5, 0.8, capacity)
         return Signals(
-            NAME, since.until or self.clock.now - timedelta(seconds=60), self.clock.now, version, current.version, 0,
+            NAME, since.until or self.clock.now - timedelta(seconds=60), self.clock.now, version, current.version,
             (app,), (), Objective(), Bounds(1, 8),
         )  # fmt: skip
 

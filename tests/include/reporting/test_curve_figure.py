@@ -38,9 +38,7 @@ def app(**known: Any) -> AppSignals:
 
 def decision(proposal: Proposal, app: AppSignals, bounds: Bounds | None = None, target: float = 0.8) -> Decision:
     objective = Objective(target_utilisation=target, catch_up_s=60.0)
-    signals = Signals(
-        "delays", NOON - timedelta(minutes=1), NOON, 7, 1, 0, (app,), (), objective, bounds or Bounds(1, 40)
-    )
+    signals = Signals("delays", NOON - timedelta(minutes=1), NOON, 7, 1, (app,), (), objective, bounds or Bounds(1, 40))
     return Decision("d", "delays", NOON, Action.APPLY, "under_provisioned", "Because.", signals, 1, (proposal,))
 
 

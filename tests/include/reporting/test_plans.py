@@ -25,7 +25,7 @@ APP = AppSignals("air", 2, 2, False, 800.0, 480.0, 0, 0.0, 10, 8, 0.9, 0.5, 0.8,
 
 
 def decision(join: JoinSignals | None, *changes: Change) -> Decision:
-    signals = Signals("air", NOON - timedelta(seconds=60), NOON, 7, 1, 1, (APP,), join=join)
+    signals = Signals("air", NOON - timedelta(seconds=60), NOON, 7, 1, (APP,), join=join)
     proposal = Proposal("esj", changes, "join_overloaded", "it is full", {"offered_ratio": 0.4})
     return Decision("d1", "air", NOON, Action.APPLY, "r", "s", signals, 1, (proposal,), proposal.predicted)
 

@@ -17,7 +17,7 @@ def signals_of(p: int, rate: float | None, fixed_s: float = 1.0, ran: int | None
     capacity = None if rate is None else Capacity(ran or p, fixed_s, rate, 0.02 * rate, 9)
     app = AppSignals("a", p, ran or p, ran is not None, 100.0, 90.0, 5, 0.0, 9, 8, 0.9, 0.0, 0.5, capacity)
     changed = AppSignals(**{**{f: getattr(app, f) for f in app.__dataclass_fields__}, **more})  # type: ignore[arg-type]
-    return Signals("a", NOON - timedelta(seconds=60), NOON, 1, 1, 0, (changed,))
+    return Signals("a", NOON - timedelta(seconds=60), NOON, 1, 1, (changed,))
 
 
 def test_level_that_ran_has_its_mean_ability() -> None:

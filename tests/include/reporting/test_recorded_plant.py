@@ -27,7 +27,7 @@ def decision_at(number: int, slots: int, version: int = 1, backlog: int = 300, *
     capacity = Capacity(slots, 0.5, 250.0 * slots, 5.0, 9)
     app = AppSignals("a", slots, slots, False, 300.0, 300.0, backlog, 0.0, 9, 8, 0.9, 0.0, 0.5, capacity)
     points = tuple(Observation("a", slots, 250.0 * slots, 5.0, 9, NOON) for _ in range(number))
-    signals = Signals("a", now - timedelta(minutes=1), now, number, version, 0, (app,), points)
+    signals = Signals("a", now - timedelta(minutes=1), now, number, version, (app,), points)
     plain = {"action": Action.HOLD, "signals": signals, "base_version": version, **more}
     return Decision(decision_id=f"d{number}", pipeline="a", time=now, reason_code="", sentence="", **plain)  # type: ignore[arg-type]
 

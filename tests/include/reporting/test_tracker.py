@@ -39,7 +39,7 @@ def decision(number: int, at_four: float = 900.0) -> Decision:
     app = AppSignals(
         "delays", 2, 2, False, 800.0, 480.0, 1200, 20.0, 10, 8, 0.9, 0.5, 0.8, Capacity(2, 0.4, 480.0, 5.0, 20)
     )
-    signals = Signals("delays", NOON - timedelta(seconds=60), NOON, 7, 1, 0, (app,))
+    signals = Signals("delays", NOON - timedelta(seconds=60), NOON, 7, 1, (app,))
     proposal = Proposal(
         "flow",
         (Change("delays", "slots", 2, 4),),

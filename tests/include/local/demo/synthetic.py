@@ -92,7 +92,7 @@ class Run:
         app = AppSignals(
             "delays", self.slots, self.slots, False, rate, rate, 0, 0.0, 5, 5, 0.7, 0.0, 0.6, capacity
         )  # fmt: skip
-        signals = Signals("delays", at(time_s - 12), at(time_s), self.ticks, self.version, 0, (app,))
+        signals = Signals("delays", at(time_s - 12), at(time_s), self.ticks, self.version, (app,))
         target, changes = None, ()
         if wanted is not None:
             changes = (Change("delays", "slots", self.slots, wanted),)
