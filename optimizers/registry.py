@@ -2,7 +2,8 @@
 
 How parallel each operator is to be: ``flow`` is the default; ``conttune`` (the paper's, literal and strong), ``ds2``,
 ``dhalion``, ``random`` and ``dragster`` are its rivals, all usable live. Where key groups are to sit: ``albic``. Where
-input streams are to enter: ``drfm``. How a stream join is to be set: ``esj``.
+input streams are to enter: ``drfm``. How a stream join is to be set: ``esj``. How much memory executors get:
+``executor_memory``.
 
 A tuner of your own is an installed package with an entry point of the group ``millrace.optimizers``, named as specs
 name it (``docs/optimizers.md``). Optimizers are imported when they are made: Airflow parses DAG files that import this.
@@ -18,7 +19,7 @@ from typing import Any
 
 from include.model.errors import MillraceError
 from include.model.protocols import Optimizer
-from include.model.spec import PipelineSpec
+from include.model.spec import MEMORY_OPTIMIZER, PipelineSpec
 
 GROUP = "millrace.optimizers"
 """Entry points of this group are tuners."""
@@ -34,6 +35,7 @@ class Role(StrEnum):
     PLACEMENT = "placement"
     ADMISSION = "admission"
     JOIN = "join"
+    MEMORY = "memory"
 
 
 @dataclass(frozen=True)
@@ -75,6 +77,7 @@ BUILT_IN = (
     Registration("albic", Role.PLACEMENT, "optimizers.albic.optimizer:Albic"),
     Registration("drfm", Role.ADMISSION, "optimizers.drfm.optimizer:Drfm"),
     Registration("esj", Role.JOIN, "optimizers.esj.optimizer:Esj"),
+    Registration(MEMORY_OPTIMIZER, Role.MEMORY, "optimizers.executor_memory:ExecutorMemory"),
 )
 
 
@@ -119,6 +122,7 @@ def all_of(spec: PipelineSpec) -> dict[str, Optimizer]:
         ("albic", Role.PLACEMENT): spec.placement_options,
         ("drfm", Role.ADMISSION): spec.admission_options,
         ("esj", Role.JOIN): spec.join_options,
+        (MEMORY_OPTIMIZER, Role.MEMORY): None if spec.executor_size is None else {},
     }
     return {name: create(name, section, role) for (name, role), section in sections.items() if section is not None}
 

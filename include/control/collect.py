@@ -11,9 +11,12 @@ from include.control.join_signals import join_signals
 from include.control.new_observations import known_observations
 from include.control.profile_signals import key_groups, stream_counts
 from include.control.rates import backpressured_ratio, batch_rows_limit, rates, restart_lag_rows
-from include.control.recent_batches import TABLE, History, healthy, is_idle_marker, main_query, read_batches
+from include.control.recent_batches import HISTORY, TABLE, History, healthy, is_idle_marker, main_query, read_batches
 from include.lake.control_tables import ControlTables
+from include.lake.executors import executor_runs
+from include.lake.store import Lake
 from include.model.decision import Reconfiguration
+from include.model.deployment import Deployment
 from include.model.errors import NotReady
 from include.model.protocols import Cursor
 from include.model.signals import AppSignals, OperatorSignals, Signals
@@ -61,7 +64,7 @@ def collect(spec: PipelineSpec, tables: ControlTables, cursor: Cursor, now: date
         until=history.until,
         telemetry_version=version,
         deployment_version=_version_that_ran(history, changes, current.version),
-        apps=(_app(spec, history, counted, changes),),
+        apps=(_app(spec, history, counted, changes, _memory_deaths(spec, lake, current, now)),),
         observations=known_observations(tables, spec.name),
         objective=spec.objective_contract(),
         bounds=spec.bounds_contract(),
@@ -87,7 +90,11 @@ def _history(spec: PipelineSpec, rows: Sequence[BatchMetrics], cursor: Cursor) -
 
 
 def _app(
-    spec: PipelineSpec, history: History, counted: Sequence[BatchMetrics], changes: Sequence[Reconfiguration]
+    spec: PipelineSpec,
+    history: History,
+    counted: Sequence[BatchMetrics],
+    changes: Sequence[Reconfiguration],
+    memory_deaths: int,
 ) -> AppSignals:
     batches = history.in_period(history.batches)
     present = history.present(batches)
@@ -114,8 +121,18 @@ def _app(
         capacity=capacity,
         restart_lag_rows=lag,
         batch_rows_limit=batch_rows_limit(history),
+        memory_deaths=memory_deaths,
         operators=_operators(spec.app, history, present),
     )
+
+
+def _memory_deaths(spec: PipelineSpec, lake: Lake, current: Deployment, now: datetime) -> int:
+    """Return how many executors of the present size died of memory lately."""
+    size = current.apps[spec.app].executor if spec.app in current.apps else None
+    if size is None:
+        return 0
+    runs = executor_runs(lake, spec.name, now - HISTORY)
+    return sum(run.died_of_memory and (run.cores, run.memory_mb) == (size.cores, size.memory_mb) for run in runs)
 
 
 def _source_splits(batches: Sequence[BatchMetrics]) -> bool:

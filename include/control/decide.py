@@ -92,7 +92,10 @@ def decide(observation: EvaluationInput, context: DecisionContext) -> tuple[Deci
         message = f"Nothing is changed: {proposals.failure}"
         return replace(decision, reason_code=FAILED, sentence=message, predicted={}), proposals.memories
     if not proposals.changes:
-        return _unchanged(decision, proposals, context.request), proposals.memories
+        unchanged = _unchanged(decision, proposals, context.request)
+        missing = messages.missing_slots(observation.signals, guards.current)
+        sentence = " ".join(filter(None, (unchanged.sentence, missing)))
+        return replace(unchanged, sentence=sentence), proposals.memories
     quality = quality_outcome(observation.gate, forced=context.forced)
     return _judged(decision, proposals, quality, context, guards), proposals.memories
 

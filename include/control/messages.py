@@ -10,7 +10,7 @@ from include.control.evaluation import GateResult, Hold, Request
 from include.control.proposals import FAILED, Proposals
 from include.lake.reconfigurations import BROKEN
 from include.model.decision import Action, Decision, GuardOutcome, Outcome, Reconfiguration
-from include.model.deployment import INGEST, JOIN_FIELDS, LIVE, Change
+from include.model.deployment import INGEST, JOIN_FIELDS, LIVE, Change, Deployment
 from include.model.signals import AppSignals, Signals
 
 LEAD = {
@@ -110,6 +110,18 @@ def explain_hold(proposals: Proposals, request: Request) -> str:
     sentences = [_sentence(p.sentence) for p in proposals.proposals if not p.advises]
     sentences += [*_advised(proposals), *(_sentence(a.sentence) for a in proposals.advice)]
     return " ".join(filter(None, sentences)) or "No optimizer proposed anything."
+
+
+def missing_slots(signals: Signals | None, current: Deployment) -> str:
+    """Return for a person which apps have fewer slots than they are to have; empty if none has."""
+    settled = signals is not None and not signals.settling and signals.deployment_version == current.version
+    apps = signals.apps if signals and settled else ()
+    short = [(a, current.apps[a.app].slots) for a in apps if a.app in current.apps]
+    return " ".join(
+        f"{app.app} has {app.slots} of its {wanted} slots: the cluster has no room for more executors."
+        for app, wanted in short
+        if app.slots < wanted
+    )
 
 
 def put_off(changes: Iterable[Change], veto: GuardOutcome) -> str:

@@ -15,8 +15,9 @@ from include.model.decision import Memory, Proposal
 from include.model.deployment import JOIN_FIELDS, LIVE, Change, Deployment
 from include.model.protocols import Optimizer
 from include.model.signals import Signals
+from include.model.spec import MEMORY_OPTIMIZER
 
-ORDER = ("drfm", "albic", "esj")
+ORDER = ("drfm", "albic", "esj", MEMORY_OPTIMIZER)
 """Optimizers in the order they are asked; any other is a tuner, sizes what remains and comes last."""
 
 FAILED = "optimizer_failed"

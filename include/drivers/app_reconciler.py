@@ -131,7 +131,7 @@ class AppReconciler:
                 return DONE
             entry = self.log.begin_live(deployment, current.generation, self.log.served_version())
         since = max(entry.started, record.ready_at or entry.started)
-        wait = self.hand_over.await_slots(current, wanted.slots, since)
+        wait = self.hand_over.await_slots(current, deployment.version, wanted.slots, since)
         if wait.pending:
             return StepResult((entry,))
         if wait.error is not None:

@@ -65,17 +65,19 @@ class HandOver:
         """Wait for a driver's first commit, or its first idle trigger."""
         return self._await(driver, "ready", is_ready)
 
-    def await_slots(self, driver: LiveDriver, slots: int, since: datetime) -> Wait:
-        """Wait until a driver says that it has so many slots; all executors must come within the deadline."""
+    def await_slots(self, driver: LiveDriver, version: int, slots: int, since: datetime) -> Wait:
+        """Wait until a driver says that it has so many slots, or how many a version got where the cluster is full."""
         while True:
             gone = not driver.alive()
             record = self._record(driver)
             if record is not None and record.slots == slots:
                 return Wait()
+            if record is not None and record.version == version:
+                return Wait(error=f"{record.slots} of {slots} slots: the cluster has no room for more executors")
             if gone or record is None or record.state in ENDED:
                 return Wait(error="the driver ended meanwhile")
             if (datetime.now(UTC) - since).total_seconds() > self.ready_deadline_s:
-                late = f"not all executors came within {self.ready_deadline_s:g} s: look for free cores in the cluster"
+                late = f"the driver changed no executors within {self.ready_deadline_s:g} s; its log says why"
                 return Wait(error=late)
             if time.monotonic() > self.leave_at_s:
                 return Wait(pending=True)

@@ -10,7 +10,7 @@ from typing import Any
 from include.model.codec import from_plain, to_json
 from include.model.decision import Decision, Reconfiguration
 from include.model.signals import Observation
-from include.model.telemetry import AppMetrics, BatchMetrics, OperatorBatch
+from include.model.telemetry import AppMetrics, BatchMetrics, ExecutorRun, OperatorBatch
 
 _BATCH_COLUMNS = tuple(f.name for f in dataclasses.fields(BatchMetrics))
 _OPERATOR_COLUMNS = tuple(f.name for f in dataclasses.fields(OperatorBatch))
@@ -38,6 +38,16 @@ def batch_from_row(row: Mapping[str, Any]) -> BatchMetrics:
 def app_row(app: AppMetrics) -> dict[str, Any]:
     """Return an app's metrics as a row of ``telemetry/apps``."""
     return _columns(app)
+
+
+def executor_row(run: ExecutorRun) -> dict[str, Any]:
+    """Return an executor as a row of ``telemetry/executors``; ``time`` is when the row was known."""
+    return {**_columns(run), "time": run.ended or run.started}
+
+
+def executor_from_row(row: Mapping[str, Any]) -> ExecutorRun:
+    """Return a row of ``telemetry/executors`` as an executor."""
+    return from_plain(ExecutorRun, row)
 
 
 def decision_row(decision: Decision) -> dict[str, Any]:

@@ -12,12 +12,13 @@ from include.model.join import JoinSettings
 NOWHERE = -1
 """What stands for no table, where a stream leaves."""
 SLOTS, PARALLELISM, INGEST = "slots", "parallelism", "ingest"
+EXECUTOR_MEMORY = "executor_memory_mb"
 JOIN_WORKERS, BLOCK_SIZE, SHED_RATIO = "join_workers", "block_size", "shed_ratio"
 JOIN_FIELDS = {JOIN_WORKERS: "workers", BLOCK_SIZE: "block", SHED_RATIO: "shed"}
 """Fields of a join's settings, by what changes call them."""
 LIVE = (INGEST, *JOIN_FIELDS)
 """Fields whose changes start no driver: a feed or the running job obeys them (tier T0)."""
-CHANGEABLE = (SLOTS, "memory_mb", PARALLELISM, INGEST, *JOIN_FIELDS)
+CHANGEABLE = (SLOTS, "memory_mb", EXECUTOR_MEMORY, PARALLELISM, INGEST, *JOIN_FIELDS)
 """Fields of a Deployment that an optimizer may own."""
 
 
@@ -85,6 +86,10 @@ class AppDeployment:
         """Executors that its slots need, rounded up; 0 without a cluster."""
         return 0 if self.executor is None else -(-self.slots // self.executor.cores)
 
+    def slots_of(self, executors: int) -> int:
+        """Return the slots that so many executors give the app, at most those that it wants."""
+        return self.slots if self.executor is None else min(self.slots, executors * self.executor.cores)
+
     @property
     def restart_content(self) -> AppDeployment:
         """The app without what its driver changes while it runs (tier T1): executors come and go."""
@@ -94,12 +99,16 @@ class AppDeployment:
         """Return what the field that a change names is set to; None if there is no such operator."""
         if change.field == PARALLELISM:
             return self.parallelism.get(change.operator or "")
+        if change.field == EXECUTOR_MEMORY:
+            return None if self.executor is None else self.executor.memory_mb
         return int(getattr(self, change.field))
 
     def changed(self, change: Change) -> AppDeployment:
         """Return the app after a change."""
         if change.field == PARALLELISM:
             return replace(self, parallelism={**self.parallelism, change.operator or "": int(change.value)})
+        if change.field == EXECUTOR_MEMORY and self.executor is not None:
+            return replace(self, executor=replace(self.executor, memory_mb=int(change.value)))
         return replace(self, **{change.field: change.value})  # type: ignore[arg-type]
 
 

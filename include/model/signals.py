@@ -131,6 +131,7 @@ class AppSignals:
             and the like); None if no batch was full.
         restart_lag_rows: Part of the backlog that Millrace's own last restart caused and that has not
             drained yet.
+        memory_deaths: Executors of the present size that died of memory lately.
         operators: The app's operators.
         edges: How rows go between them; empty where the app is measured as a whole only.
     """
@@ -152,6 +153,7 @@ class AppSignals:
     restart_lag_rows: int | None = None
     batch_rows_limit: int | None = None
     arrival_recent_rows_per_s: float | None = None
+    memory_deaths: int = 0
     operators: tuple[OperatorSignals, ...] = ()
     edges: tuple[Edge, ...] = ()
 

@@ -14,6 +14,7 @@ from include.model.admission_spec import Admission
 from include.model.codec import to_json
 from include.model.deployment import (
     CHANGEABLE,
+    EXECUTOR_MEMORY,
     INGEST,
     JOIN_FIELDS,
     PARALLELISM,
@@ -28,6 +29,8 @@ from include.model.profile_spec import Placement, Profile
 from include.model.signals import Bounds, Objective
 from include.model.spec_base import NAME, Adapted, Strict
 
+MEMORY_OPTIMIZER = "executor_memory"
+"""It sizes executors wherever an app has any."""
 LOCAL, EMBEDDED = "local", "embedded"
 """Masters: the driver itself, and the cluster of the local stack."""
 CLOCK = r"(([01]\d|2[0-3]):[0-5]\d|24:00)"
@@ -130,7 +133,7 @@ class PipelineSpec(Strict):
     tuner: Tuner = Tuner()
     owners: dict[str, str] = Field(
         default_factory=dict,
-        description="Which optimizer may change a field; by default the tuner, and memory_mb changes by hand only",
+        description="Which optimizer may change a field; memory_mb changes by hand only by default",
     )
     mode: Mode = Mode.ADVISE
     approval_expires_s: Annotated[float, Field(gt=0)] = 3600.0
@@ -218,7 +221,7 @@ class PipelineSpec(Strict):
     @property
     def field_owners(self) -> dict[str, str]:
         """Owner of each field that an optimizer may change."""
-        owners = {SLOTS: self.tuner.name, PARALLELISM: self.tuner.name}
+        owners = {SLOTS: self.tuner.name, PARALLELISM: self.tuner.name, EXECUTOR_MEMORY: MEMORY_OPTIMIZER}
         if self.admission is not None and self.admission.ingest:
             owners[INGEST] = INGEST_OPTIMIZER
         if self.join is not None:

@@ -104,3 +104,41 @@ class AppMetrics:
     cpu_ratio: float | None
     rss_bytes: int | None
     up_s: float
+
+
+DEATH_OF_MEMORY = re.compile(r"OutOfMemory|\bexited with code:? (?:52|137)\b|(?i:memory limit)")
+"""What cluster managers say of an executor that ran out of memory: 52 is Spark's own exit, 137 the kernel's kill."""
+
+
+@dataclass(frozen=True)
+class ExecutorRun:
+    """One executor of a driver, from its registration to its end (a row of ``telemetry/executors``).
+
+    Attributes:
+        pipeline: Name of the pipeline.
+        app: Name of the app.
+        generation: Start number of the driver.
+        executor: Spark's id.
+        host: Where it runs.
+        cores: Its cores.
+        memory_mb: Its heap, MiB.
+        started: When it registered (UTC).
+        ended: When it was lost or let go (UTC); None while it runs.
+        reason: What the cluster manager said of its end; None while it runs.
+    """
+
+    pipeline: str
+    app: str
+    generation: int
+    executor: str
+    host: str
+    cores: int
+    memory_mb: int
+    started: datetime
+    ended: datetime | None = None
+    reason: str | None = None
+
+    @property
+    def died_of_memory(self) -> bool:
+        """Whether it ran out of memory."""
+        return self.reason is not None and DEATH_OF_MEMORY.search(self.reason) is not None

@@ -98,8 +98,9 @@ class Driver:
             return
         from include.lake.deployments import DeploymentFollower, DeploymentStore
         from include.lake.store import Lake
+        from include.model.telemetry import ExecutorRun
         from include.runtime.executors.agent import ExecutorAgent
-        from include.runtime.executors.allocation import Allocation
+        from include.runtime.executors.allocation import Allocation, Lifetime
         from include.runtime.executors.placement import StatePlacement
 
         a, lake = self.arguments, Lake(self.arguments.lake)
@@ -112,9 +113,27 @@ class Driver:
             telemetry.resized(version, slots)
             self.journal.resized(version, slots)
 
+        memory_mb = content.executor.memory_mb
+
+        def note(lifetime: Lifetime) -> None:
+            telemetry.executor(
+                ExecutorRun(
+                    a.pipeline,
+                    a.app,
+                    a.generation,
+                    executor=lifetime.executor.id,
+                    host=lifetime.executor.host,
+                    cores=lifetime.cores,
+                    memory_mb=memory_mb,
+                    started=lifetime.started,
+                    ended=lifetime.ended,
+                    reason=lifetime.reason,
+                )
+            )
+
         read = DeploymentFollower(lake, a.pipeline).read
-        allocation, placement = Allocation(spark), StatePlacement(spark)
-        ExecutorAgent(a.app, a.version, content, read, allocation, placement, self._gate.queries, report).start()
+        parts = (Allocation(spark), StatePlacement(spark), self._gate.queries)
+        ExecutorAgent(a.app, a.version, content, read, *parts, report, note).start()
 
     def _listen(self, spark: SparkSession) -> None:
         from include.runtime.journal_listener import JournalListener

@@ -17,7 +17,7 @@ from typing import Any
 
 from include.model.deployment import AppDeployment, Deployment
 from include.model.errors import MillraceError
-from include.runtime.executors.allocation import Allocation, Executor
+from include.runtime.executors.allocation import Allocation, Executor, Lifetime
 from include.runtime.executors.placement import Partition, StatePlacement, spread
 
 LOG = logging.getLogger(__name__)
@@ -27,12 +27,18 @@ REMIND_S = 10.0
 DRAIN_S = 15.0
 """Longest time that executors which are to go may keep state: a batch may be long, or the query idle."""
 
+SHORT_S = 15.0
+"""Time in which a cluster that has room gives an executor, or replaces a lost one."""
 END_S = 30.0
 """Time for an executor that was let go to hand over its blocks; then it is killed."""
 
 Read = Callable[[], Deployment | None]
 Report = Callable[[int, int], None]
-"""Takes the Deployment's version, and the slots that the app has now."""
+"""Takes the newest Deployment's version, and the slots that the app has: all of it, or what the cluster gives."""
+
+
+Note = Callable[[Lifetime], None]
+"""Takes an executor that registered or ended."""
 
 
 @dataclass(frozen=True)
@@ -55,6 +61,7 @@ class ExecutorAgent:
         placement: Its state partitions.
         queries: The script's queries, as they are started.
         report: Told what has been carried out.
+        note: Told of executors that come and go.
     """
 
     def __init__(
@@ -67,15 +74,19 @@ class ExecutorAgent:
         placement: StatePlacement,
         queries: Sequence[Any],
         report: Report,
+        note: Note,
     ) -> None:
         self._app, self._read = app, read
-        self._allocation, self._placement, self._queries, self._report = allocation, placement, queries, report
+        self._allocation, self._placement, self._queries = allocation, placement, queries
+        self._report, self._note = report, note
+        self._noted: dict[str, Lifetime] = {}
         self._version, self._content = version, content
         self._reported = (version, content.slots)
         self._requested, self._requested_s = content.executors, time.monotonic()
         self._gone: dict[str, float] = {}
         self._placed: tuple[object, ...] = ()
         self._drain: _Drain | None = None
+        self._counted, self._counted_s = content.executors, time.monotonic()
         self._said = ""
 
     def start(self) -> None:
@@ -87,6 +98,7 @@ class ExecutorAgent:
         """Do what is due."""
         self._follow()
         registered = self._allocation.registered()
+        self._note_lifetimes({executor.id for executor in registered})
         executors = [executor for executor in registered if executor.id not in self._gone]
         self._end_gone([executor for executor in registered if executor.id in self._gone])
         wanted = self._content.executors
@@ -101,7 +113,7 @@ class ExecutorAgent:
             self._let_go(leaving, queries, batches)
         if len(executors) == wanted:
             self._drain = None
-            self._carried_out()
+        self._report_slots(len(executors), wanted)
 
     def _run(self) -> None:
         while True:
@@ -127,6 +139,15 @@ class ExecutorAgent:
         # another content is the reconciler's: it starts a driver for it
         if newest is not None and app is not None and app.restart_content == self._content.restart_content:
             self._version, self._content = newest.version, app
+
+    def _note_lifetimes(self, registered: set[str]) -> None:
+        """Note the executors that came and went since the last step; Spark may say so a moment later."""
+        if registered == {id for id, lifetime in self._noted.items() if lifetime.ended is None}:
+            return
+        for lifetime in self._allocation.lifetimes():
+            if self._noted.get(lifetime.executor.id) != lifetime:
+                self._noted[lifetime.executor.id] = lifetime
+                self._note(lifetime)
 
     def _request(self, total: int) -> None:
         """Tell the cluster manager how many executors are wanted, now and then again."""
@@ -182,8 +203,16 @@ class ExecutorAgent:
             operators.setdefault((partition.run, partition.operator), []).append(partition)
         return list(operators.values())
 
-    def _carried_out(self) -> None:
-        now = (self._version, self._content.slots)
-        if now != self._reported:
-            self._report(*now)
-            self._reported = now
+    def _report_slots(self, executors: int, wanted: int) -> None:
+        """Report a version that is carried out, or that the cluster has no room for more of it."""
+        now = time.monotonic()
+        if executors != self._counted:
+            self._counted, self._counted_s = executors, now
+        slots = self._content.slots_of(executors)
+        waiting = executors < wanted and now - self._counted_s <= SHORT_S
+        if executors == 0 or executors > wanted or waiting or (self._version, slots) == self._reported:
+            return
+        if executors < wanted:
+            LOG.warning("%d of %d executors: the cluster gives no more for now", executors, wanted)
+        self._report(self._version, slots)
+        self._reported = (self._version, slots)

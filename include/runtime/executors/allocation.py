@@ -7,6 +7,7 @@ stream's are idle between two batches. All of this is internal to Spark and held
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import Any
 
 
@@ -16,6 +17,17 @@ class Executor:
 
     id: str
     host: str
+
+
+@dataclass(frozen=True)
+class Lifetime:
+    """When an executor registered and ended (UTC), with how many cores, and what its end is put down to."""
+
+    executor: Executor
+    cores: int
+    started: datetime
+    ended: datetime | None
+    reason: str | None
 
 
 class Allocation:
@@ -49,6 +61,12 @@ class Allocation:
                 self._hosts[info.id()] = info.hostPort().rsplit(":", 1)[0]
         return tuple(Executor(id, self._hosts[id]) for id in ids if id in self._hosts)
 
+    def lifetimes(self) -> tuple[Lifetime, ...]:
+        """Return the executors that the app has and had, as far as Spark remembers them, oldest first."""
+        infos = self._context.statusStore().executorList(False)
+        every = [infos.apply(i) for i in range(infos.size())]
+        return tuple(map(_lifetime, sorted((i for i in every if i.id().isdigit()), key=lambda i: int(i.id()))))
+
     def let_go(self, executor: Executor) -> None:
         """Have an executor finish its tasks, give away its blocks and end; the app wants one less from now on."""
         info = self._jvm.org.apache.spark.scheduler.ExecutorDecommissionInfo(
@@ -60,3 +78,19 @@ class Allocation:
         """End an executor at once, with the tasks that it runs and the shuffle output that it holds."""
         ids = self._jvm.PythonUtils.toSeq([executor.id])
         self._backend.killExecutors(ids, False, False, True)
+
+
+def _lifetime(info: Any) -> Lifetime:
+    executor = Executor(info.id(), info.hostPort().rsplit(":", 1)[0])
+    ended, reason = info.removeTime(), info.removeReason()
+    return Lifetime(
+        executor,
+        int(info.totalCores()),
+        _time(info.addTime()),
+        _time(ended.get()) if ended.isDefined() else None,
+        str(reason.get()) if reason.isDefined() else None,
+    )
+
+
+def _time(date: Any) -> datetime:
+    return datetime.fromtimestamp(date.getTime() / 1000, UTC)

@@ -21,7 +21,7 @@ from pyspark.sql.streaming.listener import (
 )
 
 from include.lake.store import Lake
-from include.model.telemetry import BatchMetrics
+from include.model.telemetry import BatchMetrics, ExecutorRun
 from include.runtime.telemetry import batches
 from include.runtime.telemetry.batches import AppIdentity
 from include.runtime.telemetry.execution import ExecutedPlan, Executions, StageReader
@@ -188,6 +188,10 @@ class Telemetry:
     def resized(self, version: int, slots: int) -> None:
         """Note that batches run on other slots from now on."""
         self._listener.identity = replace(self._listener.identity, version=version, slots=slots)
+
+    def executor(self, run: ExecutorRun) -> None:
+        """Note an executor that registered or ended."""
+        self._writer.add_executor(run)
 
     def flush(self) -> bool:
         """Commit all batches that ended before this call; False if the lake could not be written."""

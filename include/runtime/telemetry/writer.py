@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from include.lake.fenced_table import Fenced, FencedTable
-from include.lake.row_codec import app_row, batch_row
+from include.lake.row_codec import app_row, batch_row, executor_row
 from include.lake.store import Lake
 from include.model.errors import Conflict, MillraceError
-from include.model.telemetry import AppMetrics, BatchMetrics
+from include.model.telemetry import AppMetrics, BatchMetrics, ExecutorRun
 from include.run_folder import generation
 from include.runtime.telemetry.batches import AppIdentity
 from include.runtime.telemetry.host import HostCpu
@@ -61,6 +61,7 @@ class Writer:
         # a waiting successor reports beside its predecessor
         self._apps_id = f"{prefix}/apps/{identity.generation}"
         self._buffer: deque[Entry] = deque(maxlen=BUFFER_BATCHES)
+        self._executors: deque[ExecutorRun] = deque(maxlen=BUFFER_BATCHES)
         self._mutex = threading.Lock()  # the buffer
         self._commit = threading.Lock()  # one commit at a time
         self._stop = threading.Event()
@@ -76,6 +77,10 @@ class Writer:
         with self._mutex:
             self._buffer.append(entry)
 
+    def add_executor(self, run: ExecutorRun) -> None:
+        """Take an executor that registered or ended; returns at once."""
+        self._executors.append(run)
+
     def flush(self) -> bool:
         """Commit what is buffered; False if the lake could not be written and the rows wait for the next try."""
         with self._commit:
@@ -85,6 +90,7 @@ class Writer:
             try:
                 self._write_batches()
                 self._write_app()
+                self._write_executors()
             except Fenced as outcome:
                 self._fenced = True
                 LOG.warning("Telemetry of a stale driver is discarded: %s", outcome)
@@ -146,6 +152,13 @@ class Writer:
                 rows.append(batch_row(entry.metrics))
         if rows:
             self._table.append(rows, {i: reached[i] for i in ids.values() if i in reached})
+
+    def _write_executors(self) -> None:
+        runs = list(self._executors)
+        if runs:
+            self._lake.append("telemetry/executors", [executor_row(run) for run in runs])
+            for _ in runs:
+                self._executors.popleft()
 
     def _write_app(self) -> None:
         now = datetime.now(UTC)

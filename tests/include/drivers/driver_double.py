@@ -65,7 +65,8 @@ def main() -> None:
         commit(rows)
         done += 1
         if followed is not None and (deployed := followed.read()) is not None:
-            journal.resized(deployed.version, deployed.apps[arguments.app].slots)
+            slots = deployed.apps[arguments.app].slots
+            journal.resized(deployed.version, min(slots, int(behaviour[-1])) if "full" in behaviour else slots)
         journal.committed(datetime.now(UTC))
         time.sleep(TICK_S)
     journal.move(DriverState.STOPPING)

@@ -34,7 +34,9 @@ class DoublesPlant:
         self.root, self.rows = root, root / "rows"
         script = root / "script.py"
         script.touch()
-        self.spec = PipelineSpec(name=NAME, script=str(script), ready_deadline_s=ready_s, stop_deadline_s=stop_s)
+        local = {"master": "local"}
+        deadlines = {"ready_deadline_s": ready_s, "stop_deadline_s": stop_s}
+        self.spec = PipelineSpec.model_validate({"name": NAME, "script": str(script), "submit": local, **deadlines})
         self.lake = Lake(root / "lake")
         self.deployments = DeploymentStore(self.lake)
 

@@ -16,6 +16,13 @@ SIZE = ExecutorSize(1, 512)
 
 @pytest.fixture
 def plant(tmp_path: Path) -> Iterator[DoublesPlant]:
+    plant = DoublesPlant(tmp_path, ready_s=30.0)
+    yield plant
+    plant.close()
+
+
+@pytest.fixture
+def impatient_plant(tmp_path: Path) -> Iterator[DoublesPlant]:
     plant = DoublesPlant(tmp_path, ready_s=5.0)
     yield plant
     plant.close()
@@ -52,15 +59,27 @@ def test_change_without_executors_starts_a_driver(plant: DoublesPlant) -> None:
     assert (change.tier, change.generation) == ("T2", 2)
 
 
-def test_executors_that_do_not_come_fail_once_and_the_query_goes_on(plant: DoublesPlant) -> None:
+def test_executors_that_do_not_come_fail_once_and_the_query_goes_on(impatient_plant: DoublesPlant) -> None:
+    plant = impatient_plant
     plant.deploy(executor=SIZE)  # a driver that does not follow
     plant.reconciler().reconcile()
     plant.deploy(slots=8, executor=SIZE)
     changes = plant.reconciler().reconcile()
     assert [(c.tier, c.outcome) for c in changes] == [("T1", Outcome.FAILED)]
-    assert changes[0].error is not None and "free cores" in changes[0].error
+    assert changes[0].error is not None and "changed no executors within 5 s" in changes[0].error
     assert plant.reconciler().reconcile() == ()
     assert plant.versions() == [(1, 1)]
+
+
+def test_cluster_that_is_full_fails_a_change_and_says_how_far_it_got(plant: DoublesPlant) -> None:
+    plant.deploy("elastic", "full", "3", executor=SIZE)
+    plant.reconciler().reconcile()
+    plant.deploy("elastic", "full", "3", slots=8, executor=SIZE)
+    (change,) = plant.reconciler().reconcile()
+    assert (change.tier, change.outcome) == ("T1", Outcome.FAILED)
+    assert change.error == "3 of 8 slots: the cluster has no room for more executors"
+    assert plant.reconciler().reconcile() == ()
+    assert plant.versions() == [(1, 2)]
 
 
 def test_wait_for_executors_ends_with_the_caller_and_goes_on_later(plant: DoublesPlant) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -11,10 +12,11 @@ from include.model.deployment import AppDeployment, Deployment, ExecutorSize
 from include.model.errors import MillraceError
 from include.runtime.executors import agent as agents
 from include.runtime.executors.agent import ExecutorAgent
-from include.runtime.executors.allocation import Executor
+from include.runtime.executors.allocation import Executor, Lifetime
 from include.runtime.executors.placement import Partition
 
 APP = AppDeployment("s.py", (), 2, 1024, 8, executor=ExecutorSize(1, 512))
+NOON = datetime(2013, 1, 1, 12, tzinfo=UTC)
 PARTITIONS = tuple(Partition("file:/state", "run", 0, number, ("default",)) for number in range(8))
 
 
@@ -27,6 +29,7 @@ class Cluster:
     free: int = 99
     deaf: bool = False
     asked: list[int] = field(default_factory=list)
+    known: dict[str, Lifetime] = field(default_factory=dict)
 
     def request(self, total: int) -> bool:
         self.asked.append(total)
@@ -39,6 +42,13 @@ class Cluster:
 
     def registered(self) -> tuple[Executor, ...]:
         return tuple(Executor(id, "host") for id in self.alive)
+
+    def lifetimes(self) -> tuple[Lifetime, ...]:
+        for id in self.alive:
+            self.known.setdefault(id, Lifetime(Executor(id, "host"), 1, NOON, None, None))
+        for id in set(self.known) - set(self.alive):
+            self.known[id] = replace(self.known[id], ended=NOON, reason="exited with code 52")
+        return tuple(self.known.values())
 
     def let_go(self, executor: Executor) -> None:
         self.total -= 1
@@ -92,6 +102,7 @@ class World:
     query: Query = field(default_factory=Query)
     newest: Deployment | None = field(default_factory=lambda: Deployment("p", 1, True, {"a": APP}))
     reports: list[tuple[int, int]] = field(default_factory=list)
+    notes: list[Lifetime] = field(default_factory=list)
     broken: bool = False
 
     def __post_init__(self) -> None:
@@ -99,7 +110,7 @@ class World:
             self.reports.append((version, slots))
 
         parts: tuple[Any, Any] = (self.cluster, self.state)
-        self.agent = ExecutorAgent("a", 1, APP, self.read, *parts, [self.query], report)
+        self.agent = ExecutorAgent("a", 1, APP, self.read, *parts, [self.query], report, self.notes.append)
 
     def read(self) -> Deployment | None:
         if self.broken:
@@ -222,7 +233,7 @@ def test_request_is_repeated_for_a_master_that_has_forgotten_it(monkeypatch: pyt
     assert world.cluster.asked == [2]
 
 
-def test_executors_that_do_not_come_are_neither_reported_nor_asked_for_again() -> None:
+def test_executors_that_do_not_come_are_not_asked_for_again() -> None:
     world = World(cluster=Cluster(["0", "1"], 2, free=3))
     world.deploy(8)
     for _ in range(3):
@@ -234,12 +245,50 @@ def test_executors_that_do_not_come_are_neither_reported_nor_asked_for_again() -
     assert world.reports == [(3, 3)]
 
 
+def test_full_cluster_is_reported_after_a_time_and_so_is_its_recovery(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(agents, "SHORT_S", 0.0)
+    world = World(cluster=Cluster(["0", "1"], 2, free=3))
+    world.deploy(8)
+    world.agent.step()
+    world.cluster.come()
+    world.agent.step()
+    world.agent.step()
+    assert world.reports[-1] == (2, 3)
+    world.cluster.free = 99
+    world.cluster.come()
+    world.agent.step()
+    assert world.reports[-1] == (2, 8)
+
+
+def test_lost_executors_that_do_not_come_back_are_reported(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(agents, "SHORT_S", 0.0)
+    world = World()
+    world.cluster.alive.remove("1")
+    world.agent.step()
+    world.agent.step()
+    assert world.reports == [(1, 1)]
+    world.cluster.alive.clear()
+    world.agent.step()
+    assert world.reports == [(1, 1)]
+
+
 @pytest.mark.parametrize("content", [{"script": "t.py"}, {"memory_mb": 2048}, {"executor": ExecutorSize(2, 512)}])
 def test_other_content_is_left_to_the_reconciler(content: dict[str, Any]) -> None:
     world = World()
     world.deploy(4, **content)
     world.agent.step()
     assert world.cluster.asked == [] and world.reports == []
+
+
+def test_executors_are_noted_once_when_they_come_and_once_when_they_end() -> None:
+    world = World()
+    world.agent.step()
+    world.agent.step()
+    assert [(n.executor.id, n.ended) for n in world.notes] == [("0", None), ("1", None)]
+    world.cluster.alive.remove("1")
+    world.agent.step()
+    world.agent.step()
+    assert [(n.executor.id, n.reason) for n in world.notes[2:]] == [("1", "exited with code 52")]
 
 
 def test_executors_stay_while_the_lake_cannot_be_read() -> None:

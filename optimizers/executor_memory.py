@@ -1,0 +1,53 @@
+"""How much memory an executor gets: more of it, once, where executors die of too little.
+
+Not from a paper. One more restart is worth it where executors keep dying; a second one would hide what a person has to
+look at: a leak, or a partition too large for any executor.
+"""
+
+from __future__ import annotations
+
+from optimizers.api import Change, Deployment, Memory, Options, Proposal, Signals
+from optimizers.memory import mapping, whole
+
+NAME = "executor_memory"
+FIELD = "executor_memory_mb"
+FEWEST_DEATHS = 2
+"""A single death may be somebody's kill -9."""
+FACTOR = 2
+
+
+class NoOptions(Options):
+    """There is nothing to set."""
+
+
+class ExecutorMemory:
+    """Doubles the memory of an app's executors where they die of too little, once from where its spec starts.
+
+    Args:
+        options: None.
+    """
+
+    Options = NoOptions
+
+    def __init__(self, options: NoOptions) -> None:
+        self.options = options
+
+    def propose(self, signals: Signals, current: Deployment, memory: Memory) -> tuple[Proposal, Memory]:
+        """Say how much memory an executor needs, and remember from where it was raised."""
+        raised = {app: whole(value) for app, value in mapping(memory.get("raised_from")).items()}
+        for app in signals.apps:
+            deployed = current.apps.get(app.app)
+            size = deployed.executor if deployed is not None else None
+            if size is None or app.memory_deaths < FEWEST_DEATHS:
+                continue
+            before = size.memory_mb
+            died = f"{app.memory_deaths} executors with {before:,} MB died of memory"
+            start = raised.get(app.app)
+            if start is not None and before in (start, FACTOR * start):
+                remedy = "More was tried once: look for a leak or a large key, or set executor in the spec."
+                return Proposal(NAME, (), "memory_raised_before", f"{died}. {remedy}"), memory
+            change = Change(app.app, FIELD, before, FACTOR * before)
+            sentence = f"{died}; they get {FACTOR * before:,} MB, once"
+            raised[app.app] = before
+            return Proposal(NAME, (change,), "memory_too_small", sentence), {**memory, "raised_from": raised}
+        return Proposal(NAME, (), "memory_suffices", ""), memory

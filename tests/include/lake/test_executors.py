@@ -1,0 +1,46 @@
+"""Executors as the lake knows them, and which of them died of memory."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from include.lake.executors import TABLE, executor_runs
+from include.lake.row_codec import executor_row
+from include.lake.store import Lake
+from include.model.telemetry import ExecutorRun
+
+NOON = datetime(2013, 1, 1, 12, tzinfo=UTC)
+RUN = ExecutorRun("delays", "delays", 1, "0", "host", 1, 512, NOON)
+
+
+def test_executor_is_read_in_its_last_known_state(tmp_path: Path) -> None:
+    lake = Lake(tmp_path)
+    ended = replace(RUN, ended=NOON + timedelta(seconds=30), reason="Command exited with code 52")
+    lake.append(TABLE, [executor_row(RUN), executor_row(replace(RUN, executor="1"))])
+    lake.append(TABLE, [executor_row(ended), executor_row(replace(RUN, pipeline="other"))])
+    assert set(executor_runs(lake, "delays", NOON)) == {ended, replace(RUN, executor="1")}
+    assert executor_runs(lake, "delays", NOON + timedelta(seconds=1)) == (ended,)
+    assert executor_runs(Lake(tmp_path / "none"), "delays", NOON) == ()
+
+
+@pytest.mark.parametrize(
+    ("reason", "of_memory"),
+    [
+        ("Command exited with code 52", True),
+        ("Command exited with code 137", True),
+        ("Executor exited with code: 137", True),
+        ("java.lang.OutOfMemoryError: Java heap space", True),
+        ("Container killed by YARN for exceeding physical memory limits.", True),
+        ("Command exited with code 1", False),
+        ("Executor decommission: no longer needed", False),
+        ("worker lost", False),
+        ("The executor with id 137 was lost", False),
+        (None, False),
+    ],
+)
+def test_death_of_memory_is_told_by_its_reason(reason: str | None, of_memory: bool) -> None:
+    assert replace(RUN, reason=reason).died_of_memory is of_memory
