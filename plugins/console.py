@@ -14,8 +14,7 @@ from fastapi.responses import HTMLResponse
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 if TYPE_CHECKING:
-    from include.lake.control_tables import ControlTables
-    from include.model.deployment import Deployment
+    pass
 
 ROWS = 50
 SECURITY_HEADERS = {
@@ -65,22 +64,11 @@ def _content(pipeline: str | None) -> dict[str, Any]:
         "current": launched.get(chosen),
         "not_running": None if chosen not in launched else problem(launched[chosen], tables.deployments),
         "decisions": tables.decisions.with_runs(tables.decisions.recent(chosen, ROWS)),
-        "deployments": _deployments(tables, chosen),
+        "deployments": [deployment for _, deployment in tables.deployments.versions(chosen, ROWS)],
         "reconfigurations": tables.reconfigurations.recent(chosen, ROWS),
         "mlflow_run": _mlflow_run,
         "problem": None,
     }
-
-
-def _deployments(tables: ControlTables, pipeline: str) -> list[Deployment]:
-    from include.lake.deployments import TABLE
-    from include.lake.store import literal
-    from include.model.codec import from_json
-    from include.model.deployment import Deployment
-
-    where = f"pipeline = {literal(pipeline)} order by version desc limit {ROWS}"
-    sql = f"select content from deployments where {where}"  # noqa: S608 - values pass through literal()
-    return [from_json(Deployment, row["content"]) for row in tables.lake.rows(sql, TABLE)]
 
 
 def _nothing(pipeline: str | None) -> dict[str, Any]:

@@ -50,10 +50,27 @@ class Launcher:
         Raises:
             MillraceError: If the script or spark-submit is not there, or cannot be started.
         """
-        script = submit.script_path(app)
-        if not script.is_file():
+        arguments = self._arguments(app, name, version, number)
+        if not arguments.script.is_file():
             raise MillraceError("script", app.script, "an existing file", "Create it or correct the path.")
-        arguments = DriverArguments(
+        log = driver_log.path(self.log_dir, self.spec.name, name, number)
+        child = submit.start(self.options, app, arguments, log)
+        self._children.append(child)
+        with suppress(psutil.NoSuchProcess):
+            return LiveDriver(arguments, (ProcessId.of(child.pid),))
+        return LiveDriver(arguments, ())  # it has ended already
+
+    def command(self, app: AppDeployment, name: str, version: int, number: int) -> list[str]:
+        """Return the words that start such a driver by hand, its environment in front.
+
+        Raises:
+            MillraceError: If the cluster of the local stack is wanted and does not run.
+        """
+        env = [f"{key}={value}" for key, value in submit.environment(self.options, app, {}).items()]
+        return ["env", *env, *submit.command(self.options, app, self._arguments(app, name, version, number))]
+
+    def _arguments(self, app: AppDeployment, name: str, version: int, number: int) -> DriverArguments:
+        return DriverArguments(
             pipeline=self.spec.name,
             app=name,
             generation=number,
@@ -65,16 +82,10 @@ class Launcher:
             period_s=self.spec.period_s,
             ready_deadline_s=self.spec.ready_deadline_s,
             stop_deadline_s=self.spec.stop_deadline_s,
-            script=script,
+            script=submit.script_path(app),
             args=app.args,
             batch_deadline_s=self.spec.batch_deadline_s,
         )
-        log = driver_log.path(self.log_dir, self.spec.name, name, number)
-        child = submit.start(self.options, app, arguments, log)
-        self._children.append(child)
-        with suppress(psutil.NoSuchProcess):
-            return LiveDriver(arguments, (ProcessId.of(child.pid),))
-        return LiveDriver(arguments, ())  # it has ended already
 
     def reap(self) -> None:
         """Forget the processes that have ended."""

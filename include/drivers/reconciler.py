@@ -22,6 +22,7 @@ from include.model.errors import MillraceError, NotReady
 from include.model.spec import PipelineSpec
 from include.run_folder.discovery import find
 from include.run_folder.driver_records import DriverRecord
+from include.run_folder.generation import newest
 
 LOCK_SLACK_S = 30.0
 MOST_STEPS = 6
@@ -80,6 +81,16 @@ class Reconciler:
             raise NotReady(f"{self._spec.name}: another reconcile is under way") from None
         except OSError as error:
             raise MillraceError("run folder", str(folder), "a writable folder with free space", str(error)) from error
+
+    def commands(self, deployment: Deployment) -> list[list[str]]:
+        """Return the words that start each app of a version by hand, as the app's next driver.
+
+        Raises:
+            MillraceError: If the cluster of the local stack is wanted and does not run.
+        """
+        folder, of = self._run_dir / self._spec.name, deployment.version
+        apps = sorted(deployment.apps.items())
+        return [self._launcher.command(app, name, of, newest(folder / name) + 1) for name, app in apps]
 
     def running(self) -> bool:
         """Return whether a driver of the pipeline is alive."""

@@ -87,6 +87,12 @@ class DeploymentStore:
         rows = self.lake.rows("select time, content from deployments order by time, version", TABLE)
         return [(row["time"], from_json(Deployment, row["content"])) for row in rows]
 
+    def versions(self, pipeline: str, limit: int) -> list[tuple[datetime, Deployment]]:
+        """Return the newest versions of a pipeline with the time at which each was made (UTC), newest first."""
+        where = f"pipeline = {literal(pipeline)} order by version desc limit {int(limit)}"
+        rows = self.lake.rows(f"select time, content from deployments where {where}", TABLE)  # noqa: S608 - literal()
+        return [(row["time"], from_json(Deployment, row["content"])) for row in rows]
+
     def slots_in_use(self) -> SlotsInUse:
         """Return what to judge a commit by that may raise slots."""
         raises = max(

@@ -42,6 +42,7 @@ ENTRIES = {
     "pause": Entry("pipelines", "Stop adapting a pipeline; its job runs on."),
     "resume": Entry("pipelines", "Adapt a pipeline again."),
     "decisions": Entry("decisions", "Show what was decided and why."),
+    "deployments": Entry("deployments", "Show each version of what a pipeline runs, or the spark-submit of one."),
     "replay": Entry("replay", "Show what another tuner would have done."),
     "compose-env": Entry("compose_env", "Write secrets for the shared deployment."),
     "runner": Entry("runner", "Own the drivers of the shared deployment."),

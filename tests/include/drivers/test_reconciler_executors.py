@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shlex
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -79,7 +81,7 @@ def test_cluster_that_is_full_fails_a_change_and_says_how_far_it_got(plant: Doub
     assert (change.tier, change.outcome) == ("T1", Outcome.FAILED)
     assert change.error == "3 of 8 slots: the cluster has no room for more executors"
     assert plant.reconciler().reconcile() == ()
-    assert plant.versions() == [(1, 2)]
+    assert plant.versions() == [(1, 1)]
 
 
 def test_wait_for_executors_ends_with_the_caller_and_goes_on_later(plant: DoublesPlant) -> None:
@@ -113,3 +115,18 @@ def test_killed_elastic_driver_starts_with_the_newest_executors(plant: DoublesPl
     assert [(c.tier, c.outcome) for c in changes] == [("T2", Outcome.READY)]
     (driver,) = plant.live()
     assert (driver.generation, driver.arguments.version, driver.arguments.slots) == (2, 2, 3)
+
+
+def test_printed_command_starts_a_driver_of_that_version(plant: DoublesPlant) -> None:
+    first = plant.deploy("elastic", slots=3, executor=SIZE)
+    plant.deploy("elastic", slots=1, executor=SIZE)
+    (words,) = plant.reconciler().commands(first)
+    assert plant.live() == ()
+    driver = subprocess.Popen(shlex.join(words), shell=True, start_new_session=True)
+    try:
+        plant.until(plant.live)
+        (live,) = plant.live()
+        assert (live.generation, live.arguments.version, live.arguments.slots) == (1, 1, 3)
+    finally:
+        plant.kill(*plant.live())
+        driver.wait()
