@@ -8,12 +8,15 @@ import signal
 import subprocess
 from collections.abc import Iterator
 from contextlib import suppress
+from datetime import UTC, datetime
 from pathlib import Path
 
 import psutil
 import pytest
 from deltalake import DeltaTable
 
+from include.lake.executors import executor_runs
+from include.lake.store import Lake
 from include.local.stack import spark_env
 from include.model.deployment import ExecutorSize
 from include.run_folder.driver_records import DriverState
@@ -118,3 +121,7 @@ def test_executors_come_and_go_and_die_and_no_row_is_lost(master: str, tmp_path:
         assert (folder / str(number)).read_text() == repr(expected)
     rows = DeltaTable(str(tmp_path / "lake" / "telemetry" / "batches")).to_pyarrow_dataset().to_table().to_pylist()
     assert {row["slots"] for row in rows} >= {2, 3, 1}
+    runs = executor_runs(Lake(tmp_path / "lake"), driver.record().pipeline, datetime(2020, 1, 1, tzinfo=UTC))
+    assert len(runs) == 4 and {(run.cores, run.memory_mb) for run in runs} == {(1, 512)}
+    assert [run.died_of_memory for run in runs].count(True) == 1, [run.reason for run in runs]
+    assert len([run for run in runs if run.ended is None]) == 1

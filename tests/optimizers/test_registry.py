@@ -30,7 +30,12 @@ def test_create_when_an_option_is_unknown_then_says_so() -> None:
 
 def wanted(join: dict[str, Any] | None) -> Any:
     return SimpleNamespace(
-        name="p", tuner_options=("flow", {}), placement_options=None, admission_options=None, join_options=join
+        name="p",
+        tuner_options=("flow", {}),
+        placement_options=None,
+        admission_options=None,
+        join_options=join,
+        executor_size=None,
     )
 
 

@@ -37,7 +37,7 @@ def ability(p: int) -> float:
 def spec_of(tuner: str = "steady", **changes: Any) -> PipelineSpec:
     plain: dict[str, Any] = {"name": NAME, "script": "delays.py", "mode": "auto", "period_s": PERIOD_S}
     plain |= {"tuner": {"name": tuner}, "slots": {"min": 1, "max": 8, "start": 2}}
-    return PipelineSpec.model_validate({**plain, **changes})
+    return PipelineSpec.model_validate({**plain, "submit": {"master": "local"}, **changes})
 
 
 class Steady:

@@ -28,7 +28,9 @@ TEXT = st.text(st.characters(exclude_characters="\0\r", exclude_categories=("Cs"
 
 
 def _app(args: tuple[str, ...] = (), **changes: object) -> AppDeployment:
-    return AppDeployment("/s.py", args, 4, 2048, 16, Submit.model_validate(changes).model_dump(mode="json"))
+    return AppDeployment(
+        "/s.py", args, 4, 2048, 16, Submit.model_validate({"master": "local", **changes}).model_dump(mode="json")
+    )
 
 
 def _value(argv: list[str], option: str) -> str:

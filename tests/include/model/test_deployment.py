@@ -59,7 +59,7 @@ def test_changes_redirect_only_the_streams_they_name() -> None:
         (
             Change("a", "script", 1, 2),
             "change.field",
-            "slots, memory_mb, parallelism, ingest, join_workers, block_size, shed_ratio",
+            "slots, memory_mb, executor_memory_mb, parallelism, ingest, join_workers, block_size, shed_ratio",
         ),
         (Change("c", "slots", 1, 2), "change.app", "a, b"),
     ],

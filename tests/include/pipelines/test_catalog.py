@@ -53,10 +53,11 @@ def test_spec_of_required_keys_has_defaults_for_the_rest(folder: Path) -> None:
     assert spec.first_deployment().apps["orders"].slots == 1
 
 
-def test_tuner_owns_slots_and_nobody_memory_by_default(folder: Path) -> None:
-    assert load(written(folder, GOOD)).field_owners == {"slots": "flow", "parallelism": "flow"}
+def test_tuner_owns_slots_and_nobody_the_drivers_memory(folder: Path) -> None:
+    executors = {"executor_memory_mb": "executor_memory"}
+    assert load(written(folder, GOOD)).field_owners == {"slots": "flow", "parallelism": "flow", **executors}
     chosen = load(written(folder, {**GOOD, "tuner": {"name": "ds2"}, "owners": {"memory_mb": "drfm", "slots": "drfm"}}))
-    assert chosen.field_owners == {"slots": "drfm", "parallelism": "ds2", "memory_mb": "drfm"}
+    assert chosen.field_owners == {"slots": "drfm", "parallelism": "ds2", "memory_mb": "drfm", **executors}
 
 
 def test_load_when_home_is_named_then_it_is_replaced_everywhere(folder: Path) -> None:
@@ -281,7 +282,7 @@ def test_option_that_an_optimizer_refuses_is_named(folder: Path) -> None:
     fast = {"capacity": 1.0, "streams": {"a/b": {"minimum": 3.0, "maximum": 2.0}}}
     bad = load(written(folder, {**GOOD, "profile": profile, "admission": fast}))
     good = load(written(folder, {**GOOD, "profile": profile, "admission": {"capacity": 1.0}}))
-    assert set(all_of(good)) == {"flow", "drfm"}
+    assert set(all_of(good)) == {"flow", "drfm", "executor_memory"}
     (found,) = problems([good, bad])
     assert found.key == "orders: admission.streams.a/b.maximum"
     assert found.value == 2.0 and found.allowed and found.remedy
@@ -299,4 +300,4 @@ def test_examples_load_and_drfm_owns_where_streams_enter(monkeypatch: pytest.Mon
     spec = load(folder / "departures.yaml")
     assert Path(spec.script).is_file()
     assert spec.field_owners["ingest"] == "drfm" and spec.stream_period_s == 10
-    assert problems([spec]) == [] and set(all_of(spec)) == {"flow", "drfm"}
+    assert problems([spec]) == [] and set(all_of(spec)) == {"flow", "drfm", "executor_memory"}
