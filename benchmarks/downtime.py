@@ -21,7 +21,7 @@ from include.lake.store import Lake
 from include.local.stack.spark_env import submit_options
 from include.model.decision import Outcome
 from include.model.deployment import Deployment
-from include.model.spec import PipelineSpec
+from include.model.spec import LOCAL, PipelineSpec
 from include.pipelines.catalog import BUILT_IN, load
 
 METHODS: tuple[Method, ...] = ("hand-over", "plain")
@@ -71,7 +71,8 @@ class _Pipeline:
 
     def __init__(self, root: Path) -> None:
         spec = load(BUILT_IN / "delays.yaml", {"MILLRACE_HOME": str(root)})
-        self._root, self._spec = root, spec.model_copy(update={"ready_deadline_s": 300.0})
+        local = spec.submit.model_copy(update={"master": LOCAL})  # a change of slots is to restart the driver
+        self._root, self._spec = root, spec.model_copy(update={"submit": local, "ready_deadline_s": 300.0})
         self._lake = Lake(root / "lake")
         self._store = DeploymentStore(self._lake)
         self._latest: Deployment | None = None

@@ -24,6 +24,7 @@ from include.lake.store import Lake
 from include.local.stack.progress import step
 from include.local.stack.spark_env import submit_options
 from include.model.errors import Conflict, NotReady
+from include.model.spec import LOCAL
 from include.pipelines.catalog import BUILT_IN, load
 from include.run_folder.discovery import find, python_driver
 from include.run_folder.driver_records import DriverRecord
@@ -42,7 +43,8 @@ class Pipeline:
     def __init__(self, root: Path) -> None:
         spec = load(BUILT_IN / "delays.yaml", {"MILLRACE_HOME": str(root)})
         self.root, self.lake = root, Lake(root / "lake")
-        self.spec = spec.model_copy(update={"hang_deadline_s": HANG_DEADLINE_S, "ready_deadline_s": 60.0})
+        local = {"submit": spec.submit.model_copy(update={"master": LOCAL})}
+        self.spec = spec.model_copy(update={**local, "hang_deadline_s": HANG_DEADLINE_S, "ready_deadline_s": 60.0})
         self.source, self.run_dir = root / "data" / "flights", root / "run"
         self._store, self._ended = DeploymentStore(self.lake), threading.Event()
 

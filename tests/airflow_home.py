@@ -60,6 +60,7 @@ name: tiny
 description: a few rows a second
 script: tiny.py
 args: ["${MILLRACE_HOME}/data/tiny", "${MILLRACE_HOME}/data/checkpoints/tiny"]
+submit: {master: local}
 slots: {min: 1, max: 4, start: 2}
 memory_mb: 512
 mode: MODE

@@ -25,7 +25,7 @@ from include.lake.store import Lake
 from include.local.stack.spark_env import submit_options
 from include.model.decision import Outcome
 from include.model.deployment import Deployment
-from include.model.spec import PipelineSpec
+from include.model.spec import LOCAL, PipelineSpec, Submit
 from include.run_folder.discovery import LiveDriver, find, python_driver
 from include.run_folder.driver_records import DriverState
 from tests.jobs.driving import SCRIPTS, until
@@ -77,6 +77,7 @@ class Plant:
             name=NAME,
             script=str(SCRIPTS / "windows.py"),
             args=args,
+            submit=Submit(master=LOCAL),
             max_parallelism=2,
             ready_deadline_s=240.0,
             stop_deadline_s=120.0,
