@@ -6,11 +6,12 @@ import math
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
+from statistics import median
 
 import numpy as np
 
 from include.local.demo.timeline import Timeline
-from include.model.decision import Outcome
+from include.model.decision import LIVE, RESTART, Outcome, Reconfiguration
 from include.model.spec import PipelineSpec
 
 GRID_S = 0.25
@@ -35,6 +36,8 @@ class Figures:
         core_s: Slots of every driver times its time, hand-over counted twice.
         fixed_slots: Slots that the peak needs at the objective's utilisation.
         fixed_core_s: ``fixed_slots`` over the same time.
+        live_s: How long each change without a restart took, from its version to its executors.
+        start_s: How long the driver's first start took, which a restart would take again; None if it never was ready.
     """
 
     rows: int
@@ -50,6 +53,8 @@ class Figures:
     core_s: float
     fixed_slots: int
     fixed_core_s: float
+    live_s: tuple[float, ...] = ()
+    start_s: float | None = None
 
     @property
     def saved_ratio(self) -> float:
@@ -83,6 +88,24 @@ def figures(spec: PipelineSpec, timeline: Timeline) -> Figures:
         core_s=sum(s.slots * (s.end_s - s.start_s) for s in timeline.spans),
         fixed_slots=fixed,
         fixed_core_s=fixed * served_s,
+        live_s=tuple(_took_s(c) for c in changed if c.tier == LIVE),
+        start_s=next((_took_s(c) for c in timeline.changes if c.tier == RESTART and c.outcome is Outcome.READY), None),
+    )
+
+
+def _took_s(change: Reconfiguration) -> float:
+    return (change.ended - change.started).total_seconds() if change.ended else 0.0
+
+
+def restarts_saved(figures: Figures) -> str:
+    """Return for a person what the changes would have cost as restarts; empty if there was none to compare."""
+    if not figures.live_s or figures.start_s is None:
+        return ""
+    n, longest = len(figures.live_s), max(figures.live_s)
+    changes = f"{n} change{'s' * (n != 1)} of slots"
+    return (
+        f"The {changes} stopped nothing and took {median(figures.live_s):.1f} s each (the longest {longest:.1f} s); "
+        f"as restarts each would have taken as long as the driver's first start here, {figures.start_s:.0f} s."
     )
 
 

@@ -10,7 +10,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from include.atomic_file import write_atomically
 from include.local.demo.chart import chart
 from include.local.demo.checks import Check, passed
-from include.local.demo.figures import Figures, cards
+from include.local.demo.figures import Figures, cards, restarts_saved
 from include.local.demo.labels import clock, slots_text
 from include.local.demo.timeline import Timeline
 from include.model.decision import Outcome
@@ -47,6 +47,7 @@ def page(spec: PipelineSpec, timeline: Timeline, figures: Figures, checks: tuple
         verdict="all checks held" if passed(checks) else "not all checks held",
         begun=timeline.begun.astimezone(UTC),
         cards=cards(spec, figures),
+        saved=restarts_saved(figures),
         picture=picture,
         changing=[evaluation for evaluation in timeline.evaluations if evaluation.changes],
         staying=[evaluation for evaluation in timeline.evaluations if not evaluation.changes],

@@ -17,7 +17,7 @@ from rich.table import Table
 from rich.text import Text
 
 from include.local.demo.checks import Check, passed
-from include.local.demo.figures import Figures, cards
+from include.local.demo.figures import Figures, cards, restarts_saved
 from include.local.demo.labels import clock, hour_text, slots_of, slots_text
 from include.local.demo.live_stats import LiveStats
 from include.model.decision import Decision
@@ -179,6 +179,9 @@ def print_summary(
         table.add_row(value, what)
     console.print(table, highlight=False)
     console.print()
+    if saved := restarts_saved(figures):
+        console.print(saved, highlight=False)
+        console.print()
     table = Table.grid(padding=(0, 2))
     for check in checks:
         mark = "[green]held[/green]" if check.held else "[red]failed[/red]"

@@ -56,10 +56,12 @@ class StatePlacement:
         execution = query._jsq.streamingQuery()
         run = str(execution.runId().toString())
         if run not in self._partitions:
-            found = tuple(self._listed(f"{execution.resolvedCheckpointRoot()}/state", run))
-            if not found or execution.lastProgress() is None:
-                return found
-            self._partitions[run] = found  # both are fixed as long as the query runs
+            progress = execution.lastProgress()
+            expected = None if progress is None else sum(o.numShufflePartitions() for o in progress.stateOperators())
+            listed = () if expected == 0 else tuple(self._listed(f"{execution.resolvedCheckpointRoot()}/state", run))
+            if expected is None or len(listed) < expected:
+                return listed
+            self._partitions[run] = listed  # they are fixed as long as the query runs
         return self._partitions[run]
 
     def batches(self, queries: Iterable[Any]) -> dict[str, int]:

@@ -8,7 +8,7 @@ import pytest
 from include.lake.control_tables import ControlTables
 from include.local.demo.checks import checks, passed, steps
 from include.local.demo.comparison import Comparison
-from include.local.demo.figures import figures, slots_for
+from include.local.demo.figures import figures, restarts_saved, slots_for
 from include.local.demo.report import page
 from include.local.demo.timeline import Timeline, read_timeline
 from tests.include.local.demo.synthetic import PER_SLOT, Run, at, simulate
@@ -44,6 +44,16 @@ def test_timeline_counts_executors_until_they_are_gone(run: Run) -> None:
     assert line.slots(np.array([19.0, 23.0, 25.0, 45.0, 47.0])).tolist() == [1, 1, 3, 3, 2]
     assert figures(run.spec, line).core_s == pytest.approx(24 + 3 * 26 + 2 * 14)
     assert [(a.slots, b.slots) for a, b in steps(line)] == [(1, 3), (3, 2)]
+
+
+def test_live_changes_are_compared_with_the_first_start(run: Run) -> None:
+    run.launch(0, 14, 1)
+    assert restarts_saved(figures(run.spec, _timeline(run, 50))) == ""
+    run.resize(20, 23, 3, run.evaluate(19, 20.0, 3, "more"))
+    run.resize(40, 45, 2, run.evaluate(39, 5.0, 2, "less"))
+    sentence = restarts_saved(figures(run.spec, _timeline(run, 60)))
+    assert "2 changes of slots stopped nothing and took 4.0 s each (the longest 5.0 s)" in sentence
+    assert sentence.endswith("first start here, 14 s.")
 
 
 def test_timeline_counts_no_core_seconds_after_its_end(run: Run) -> None:
