@@ -99,7 +99,9 @@ def create(name: str, section: Section, role: Role = Role.TUNER) -> Optimizer:
     """
     registration = next((r for r in _all() if (r.name, r.role) == (name, role)), None)
     if registration is None:
-        raise MillraceError("tuner.name", name, ", ".join(names()), "Name an optimizer of this list in the spec.")
+        known = sorted({r.name for r in _all() if r.role is role})
+        key = "tuner.name" if role is Role.TUNER else role.value
+        raise MillraceError(key, name, ", ".join(known), "Name an optimizer of this list in the spec.")
     return registration.make(section)
 
 

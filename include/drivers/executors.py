@@ -7,7 +7,9 @@ has asked for the first executors, and asks by itself from then on (:mod:`includ
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
 
 from include.model.deployment import AppDeployment, ExecutorSize
 from include.model.errors import MillraceError
@@ -39,6 +41,8 @@ CLUSTER = {
 }
 """Settings of every app on a cluster; a pipeline's own ``submit.conf`` wins."""
 
+PYTHON_DAEMON = "include.runtime.executors.python_daemon"
+
 EXECUTOR_JAVA = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 """Executors that start within seconds: on one core the cheap compiler and collector suit small batches."""
 
@@ -57,16 +61,10 @@ def master_address(master: str, cluster: EmbeddedCluster | None) -> str:
     return cluster.master
 
 
-def executor_conf(app: AppDeployment, size: ExecutorSize, driver: Mapping[str, str]) -> dict[str, str]:
-    """Return the settings of an app on a cluster, but for those of :data:`CLUSTER`.
-
-    Args:
-        app: The app.
-        size: Its executors' size.
-        driver: Its driver's settings, which executors share class path and class archive with.
-    """
+def executor_conf(app: AppDeployment, size: ExecutorSize) -> dict[str, str]:
+    """Return the settings of an app on a cluster, but for those of :data:`CLUSTER`."""
     executors = str(app.executors)
-    conf = {
+    return {
         "spark.executor.cores": str(size.cores),
         "spark.executor.memory": f"{size.memory_mb}m",
         "spark.dynamicAllocation.minExecutors": executors,
@@ -74,6 +72,20 @@ def executor_conf(app: AppDeployment, size: ExecutorSize, driver: Mapping[str, s
         "spark.dynamicAllocation.maxExecutors": executors,
         # a script that asks for it while it builds its plan gets tasks enough for any number of slots
         "spark.default.parallelism": str(app.max_parallelism),
+        "spark.executor.extraJavaOptions": EXECUTOR_JAVA,
+    }
+
+
+def local_executor_conf(driver: Mapping[str, str], modules: Sequence[Path]) -> dict[str, str]:
+    """Return the settings of executors that share this machine's paths: class archive, modules, warm Python workers.
+
+    Args:
+        driver: The driver's settings; a class archive serves a JVM of the same class path only.
+        modules: Folders that Python workers import from.
+    """
+    conf = {
+        "spark.executorEnv.PYTHONPATH": os.pathsep.join(map(str, modules)),
+        "spark.python.daemon.module": PYTHON_DAEMON,
     }
     if class_path := driver.get("spark.driver.extraClassPath"):
         conf["spark.executor.extraClassPath"] = class_path

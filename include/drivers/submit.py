@@ -7,7 +7,7 @@ import subprocess
 from collections.abc import Mapping
 from pathlib import Path
 
-from include.drivers.executors import CLUSTER, executor_conf, login, master_address
+from include.drivers.executors import CLUSTER, executor_conf, local_executor_conf, login, master_address
 from include.model.deployment import AppDeployment
 from include.model.errors import MillraceError
 from include.model.spec import EMBEDDED, LOCAL, Submit, resolve_script
@@ -17,8 +17,6 @@ from include.run_folder.arguments import DriverArguments
 
 REPO = Path(__file__).resolve().parents[2]
 RUN_SCRIPT = REPO / "jobs" / "run_script.py"
-
-PYTHON_DAEMON = "include.runtime.executors.python_daemon"
 
 DEFAULTS = {
     "spark.ui.enabled": "false",
@@ -81,10 +79,9 @@ def conf(options: SubmitOptions, app: AppDeployment) -> dict[str, str]:
     merged = {**DEFAULTS, **options.conf}
     if app.executor is not None:
         same_paths = submit.master == EMBEDDED or _on_this_machine(submit, options)
-        merged |= {**CLUSTER, **executor_conf(app, app.executor, options.conf if same_paths else {})}
+        merged |= {**CLUSTER, **executor_conf(app, app.executor)}
         if same_paths:
-            merged["spark.executorEnv.PYTHONPATH"] = f"{script_path(app).parent}{os.pathsep}{REPO}"
-            merged["spark.python.daemon.module"] = PYTHON_DAEMON
+            merged |= local_executor_conf(options.conf, (script_path(app).parent, REPO))
     elif submit.master != LOCAL:  # deployed by a release up to 0.1
         merged["spark.cores.max"] = str(app.slots)
     for key, value in submit.conf.items():
