@@ -94,10 +94,10 @@ def test_arbitration_advises_where_an_operators_p_is_stale() -> None:
     assert accepted == () and "expected 1, but 2 is set" in advice[0].why
 
 
-@given(st.permutations(["flow", "esj", "albic", "drfm"]))
+@given(st.permutations(["flow", "esj", "executor_memory", "albic", "drfm"]))
 def test_order_when_optimizers_come_in_any_order_then_a_tuner_comes_last(mixed: list[str]) -> None:
     assert in_order(mixed) == [*ORDER, "flow"]
-    assert ORDER == ("drfm", "albic", "esj")
+    assert ORDER == ("drfm", "albic", "esj", "executor_memory")
 
 
 def test_order_of_several_tuners_is_fixed() -> None:

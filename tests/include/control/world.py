@@ -29,7 +29,8 @@ NAME = "delays"
 
 
 def spec(**changes: Any) -> PipelineSpec:
-    return PipelineSpec.model_validate({"name": NAME, "script": "delays.py", "mode": "auto", **changes})
+    local = {"submit": {"master": "local"}}  # where a change of slots is a restart, and guards hold it
+    return PipelineSpec.model_validate({"name": NAME, "script": "delays.py", "mode": "auto", **local, **changes})
 
 
 def batch(number: int, time: datetime, **changes: Any) -> BatchMetrics:
