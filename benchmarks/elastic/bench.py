@@ -6,7 +6,7 @@ tuned timeouts (``spark_dra`` is the better of the two), ``batch_ratio`` (SPARK-
 on the cluster, and ours live. Without Airflow: a controller process does what the DAG does (``controller.py``); what
 Airflow adds, ``bench latency`` measures.
 
-The quick run takes about ten minutes: all methods once on one short stream. The whole takes about five and a half
+The quick run takes about twelve minutes: all methods once on one short stream. The whole takes about five and a half
 hours.
 """
 
@@ -21,9 +21,9 @@ from pathlib import Path
 
 from benchmarks.elastic.attempts import BENCH, Attempts
 from benchmarks.elastic.cluster import Cluster, embedded_cluster
-from benchmarks.elastic.contest import Contest, methods_for
+from benchmarks.elastic.contest import Contest, fixed_for
 from benchmarks.elastic.contest import records as stream_records
-from benchmarks.elastic.methods import LIVE
+from benchmarks.elastic.methods import LIVE, RIVALS, Method
 from benchmarks.elastic.placement import OURS, PLACED, batch_time_s
 from benchmarks.elastic.steady import force_changes, kill_executors
 from benchmarks.elastic.streams import WAIT_MS, Shape, day, sawtooth, silence, step6, stream
@@ -52,6 +52,7 @@ class Size:
     Attributes:
         period_s: Seconds between two evaluations.
         rounds: Runs of each stream by each method.
+        rivals: Those that change their slots.
         streams: Shape and length of each stream of rows that wait, seconds.
         processor_s: Length of the stream of rows that compute, seconds; 0 for none.
         levels: Slots at which batch times are measured.
@@ -62,6 +63,7 @@ class Size:
 
     period_s: float
     rounds: int
+    rivals: tuple[Method, ...]
     streams: Mapping[str, tuple[Shape, int]]
     processor_s: int
     levels: tuple[int, ...]
@@ -73,6 +75,7 @@ class Size:
 WHOLE = Size(
     period_s=6.0,
     rounds=3,
+    rivals=RIVALS,
     streams={"day": (day, 240), "step6": (step6, 120), "sawtooth": (sawtooth, 120), "silence": (silence, 120)},
     processor_s=90,
     levels=(2, 4, 6, 8),
@@ -83,6 +86,7 @@ WHOLE = Size(
 QUICK = Size(
     period_s=4.0,
     rounds=1,
+    rivals=RIVALS[1:],  # dynamic allocation is tuned only
     streams={"step6": (step6, 40)},
     processor_s=0,
     levels=(2, 6, 8),
@@ -122,7 +126,7 @@ def _streams(cluster: Cluster, attempts: Attempts, size: Size) -> tuple[list[Rec
         streams.append((stream("processor", day, size.processor_s, peak, wait_ms=0.0), computing))
     records, waits = list[Record](), list[float]()
     for one, times in streams:
-        rounds = contest.run(one, methods_for(one, times, MAX_LAG_S))
+        rounds = contest.run(one, (*fixed_for(one, times, MAX_LAG_S), *size.rivals, LIVE))
         records += stream_records(one, rounds)
         waits += [wait for runs in rounds if LIVE.name in runs for wait in runs[LIVE.name].decision_waits]
     return records, waits

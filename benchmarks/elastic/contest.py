@@ -14,7 +14,7 @@ from benchmarks.elastic.capacity import BatchTime, measure, needed_slots
 from benchmarks.elastic.cluster import Cluster
 from benchmarks.elastic.judging import better_rivals
 from benchmarks.elastic.measure import downtime_s
-from benchmarks.elastic.methods import LIVE, RIVALS, Method, fixed
+from benchmarks.elastic.methods import LIVE, Method, fixed
 from benchmarks.elastic.runs import FIGURES, Run, make_pipeline, run_stream, source_of
 from benchmarks.elastic.streams import Stream
 from benchmarks.record import Record, at_most, median
@@ -73,13 +73,19 @@ class Contest:
         return run_stream(self.cluster, name, stream, method, self.period_s)
 
 
-def methods_for(stream: Stream, times: Mapping[int, BatchTime], max_lag_s: float) -> tuple[Method, ...]:
-    """Return all methods; those of fixed slots get the fewest that keep the lag goal, if batch times are known."""
+def fixed_for(stream: Stream, times: Mapping[int, BatchTime], max_lag_s: float) -> tuple[Method, ...]:
+    """Return the methods of fixed slots: the fewest that keep the lag goal, for a stream and for its mean rate.
+
+    Args:
+        stream: What comes.
+        times: How long batches take, by slots; empty if that is not known, and nor are the slots.
+        max_lag_s: The lag goal.
+    """
     if not times:
-        return (*RIVALS, LIVE)
+        return ()
     at_mean = [round(stream.mean)] * len(stream.counts)
     peak, mean = (needed_slots(counts, times, max_lag_s) for counts in (stream.counts, at_mean))
-    return (fixed(FIXED_PEAK, peak), fixed(FIXED_MEAN, mean), *RIVALS, LIVE)
+    return fixed(FIXED_PEAK, peak), fixed(FIXED_MEAN, mean)
 
 
 def records(stream: Stream, rounds: Rounds) -> list[Record]:

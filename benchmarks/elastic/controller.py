@@ -8,6 +8,7 @@ Usage: ``python -m benchmarks.elastic.controller SPEC (live | ratio TRIGGER_S | 
 
 from __future__ import annotations
 
+import importlib
 import logging
 import sys
 import time
@@ -26,7 +27,7 @@ from include.model.errors import Conflict, NotReady, Settled
 from include.model.spec import PipelineSpec
 from include.wiring import control_loop, control_tables, reconciler_for
 
-LOG = logging.getLogger(__name__)
+LOG = logging.getLogger("controller")
 TELEMETRY = "telemetry/batches"
 POLL_S = 0.5
 """As the DAG's trigger."""
@@ -90,8 +91,11 @@ def force(spec: PipelineSpec, slots: Sequence[int], rest_s: float) -> None:
 
 def main(path: str, policy: str, *arguments: str) -> None:
     """Run a policy."""
-    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(message)s")
+    logging.basicConfig(format="%(asctime)s %(message)s")
+    LOG.setLevel(logging.INFO)
     spec = PipelineSpec.model_validate_json(Path(path).read_text(encoding="utf-8"))
+    importlib.import_module("include.local.stack.airflow.airflow_local_settings")  # what the scheduler has imported
+    print("ready", flush=True)
     if policy == "live":
         follow(spec, lambda: evaluate(spec))
     elif policy == "ratio":

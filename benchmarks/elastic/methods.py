@@ -26,17 +26,14 @@ SPARK_PLACES = {
     "spark.shuffle.reduceLocality.enabled": "true",
 }
 """Spark's defaults where ours differ."""
-DRA = {
-    f"{DYNAMIC}enabled": "true",
-    f"{DYNAMIC}shuffleTracking.enabled": "false",  # executors that go hand their shuffle output over
-}
+DRA = {f"{DYNAMIC}enabled": "true"}
 DRA_TUNED = {
-    f"{DYNAMIC}executorIdleTimeout": "5s",
-    f"{DYNAMIC}schedulerBacklogTimeout": "1s",
-    f"{DYNAMIC}sustainedSchedulerBacklogTimeout": "1s",
+    f"{DYNAMIC}executorIdleTimeout": "10s",
+    f"{DYNAMIC}shuffleTracking.timeout": "10s",
     "spark.locality.wait": "0",
 }
-"""Leaves an executor that a few batches had no work for, and spreads work over those that are new."""
+"""An executor goes after some batches without work for it, and work spreads over those that are new. With shorter
+timeouts executors go in mid-batch, with shuffle output that is still to be read."""
 
 
 @dataclass(frozen=True)

@@ -92,8 +92,10 @@ class Pipeline:
         env |= {"MILLRACE_HOME": str(self.home.root), MASTER_VARIABLE: self.cluster.address, "PYTHONPATH": str(REPO)}
         argv = [sys.executable, "-m", "benchmarks.elastic.controller", str(path), *policy]
         with (self.home.logs / "controller.log").open("ab") as log:
-            process = subprocess.Popen(argv, cwd=REPO, env=env, stdout=log, stderr=subprocess.STDOUT)
+            process = subprocess.Popen(argv, cwd=REPO, env=env, stdout=subprocess.PIPE, stderr=log)
         try:
+            if process.stdout:
+                process.stdout.readline()  # it has imported everything, as Airflow's scheduler has
             yield process
             if process.poll():
                 raise RuntimeError(f"the controller ended with {process.returncode}: {self.log('controller.log')}")

@@ -85,9 +85,8 @@ def run_stream(cluster: Cluster, name: str, stream: Stream, method: Method, peri
     done_s = float(timeline.batch_s[np.searchsorted(timeline.batch_rows, timeline.arrival_rows[-1])])
     lives = [life for life in cluster.executors.lives() if life.begin >= begun]
     held = _spans(timeline) if method.master == LOCAL else _executors(lives, at)
-    batches: list[Interval] = [
-        (b.time.timestamp() - b.duration_s - at, b.time.timestamp() - at) for b in pipeline.batches()
-    ]
+    ran = [(b.time.timestamp() - b.duration_s - at, b.time.timestamp() - at) for b in pipeline.batches()]
+    batches: list[Interval] = [(begin, end) for begin, end in ran if end > float(timeline.arrival_s[0])]
     figures = {
         "core_seconds": core_seconds(held, float(timeline.arrival_s[0]), done_s),
         "behind_s": behind_s(timeline, done_s, pipeline.spec.objective.max_lag_s),
