@@ -48,7 +48,8 @@ class ExecutorWatch:
     """
 
     def __init__(self, worker: Callable[[], int | None]) -> None:
-        self._worker, self._lives, self._ended = worker, dict[int, ExecutorLife](), threading.Event()
+        self._worker, self._ended = worker, threading.Event()
+        self._lives: dict[psutil.Process, ExecutorLife] = {}  # equal if pid and start are
         self._mutex = threading.Lock()
 
     def lives(self) -> list[ExecutorLife]:
@@ -80,22 +81,22 @@ class ExecutorWatch:
     def _note(self, children: list[psutil.Process]) -> None:
         now, present = time.time(), set()
         for child in children:
-            with suppress(psutil.Error):
+            with suppress(psutil.Error, OSError):
                 if child.status() != psutil.STATUS_ZOMBIE:
-                    present.add(child.pid)
-                    if child.pid not in self._lives:
+                    present.add(child)
+                    if child not in self._lives:
                         self._add(child)
         with self._mutex:
-            for pid, life in self._lives.items():
-                if life.end is None and pid not in present:
-                    self._lives[pid] = replace(life, end=now)
+            for process, life in self._lives.items():
+                if life.end is None and process not in present:
+                    self._lives[process] = replace(life, end=now)
 
     def _add(self, child: psutil.Process) -> None:
         words = child.cmdline()
         if any(EXECUTOR in word for word in words):
             life = ExecutorLife(ProcessId.of(child.pid), int(words[words.index("--cores") + 1]), child.create_time())
             with self._mutex:
-                self._lives[child.pid] = life
+                self._lives[child] = life
 
 
 @dataclass(frozen=True)
