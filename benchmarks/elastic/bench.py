@@ -27,6 +27,7 @@ from benchmarks.elastic.methods import LIVE, RIVALS, Method
 from benchmarks.elastic.placement import OURS, PLACED, batch_time_s
 from benchmarks.elastic.steady import force_changes, kill_executors
 from benchmarks.elastic.streams import WAIT_MS, Shape, day, sawtooth, silence, step6, stream
+from benchmarks.latency.stages import DECISION_LIMITS, REGISTERED_LIMITS
 from benchmarks.record import Record, at_most, percentiles
 from benchmarks.stack import memory_at_rest_mb
 
@@ -37,9 +38,6 @@ PROCESSOR_SHARE = 0.5
 """Peak of the stream that computes, as a share of what the fewest slots reach: more could not make it cheaper."""
 LONGEST_BATCH_RATIO_LIMIT, KILL_BATCH_LIMIT_S = 2.0, 15.0
 PLACED_LIMITS = {"wait_3s": 0.6, "wait_0": 1.0}
-REGISTERED_LIMITS_S = {1: {50: 5.0, 95: 7.0}, 3: {50: 7.0, 95: 9.0}}
-"""From a decision to registered executors, by how many come: percentiles."""
-DECISION_LIMIT_S = 5.0
 MEMORY_LIMIT_MB = 2200.0
 KILLS_A_RUN = 20
 """So that the batches of one run are no older than what telemetry is read back."""
@@ -134,10 +132,8 @@ def _streams(cluster: Cluster, attempts: Attempts, size: Size) -> tuple[list[Rec
 
 def _changes(cluster: Cluster, attempts: Attempts, size: Size, decision_waits: Sequence[float]) -> list[Record]:
     """Return how long Decisions and executors take, and what a change does to the batches around it."""
-    records = []
-    if decision_waits:
-        limits = {50: None, 95: DECISION_LIMIT_S}
-        records += percentiles(BENCH, "latency", LIVE.name, "commit_to_decision_p{}_s", decision_waits, limits)
+    name = "commit_to_decision_p{}_s"
+    records = percentiles(BENCH, "latency", LIVE.name, name, decision_waits, DECISION_LIMITS)
     changes = attempts.attempt(
         "latency", LIVE.name, partial(force_changes, cluster, rounds=size.change_rounds, period_s=size.period_s)
     )
@@ -145,7 +141,7 @@ def _changes(cluster: Cluster, attempts: Attempts, size: Size, decision_waits: S
         return records
     for executors, name in ((1, "decision_to_registered_p{}_s"), (3, "decision_to_registered_3_p{}_s")):
         values = [c.registered - c.decision for c in changes.ups if c.executors == executors]
-        records += percentiles(BENCH, "latency", LIVE.name, name, values, REGISTERED_LIMITS_S[executors])
+        records += percentiles(BENCH, "latency", LIVE.name, name, values, REGISTERED_LIMITS[executors])
     if changes.around:
         ratio = max(longest / before for longest, before in changes.around)
         records.append(_judged("latency", "longest_batch_ratio", ratio, "ratio", LONGEST_BATCH_RATIO_LIMIT))

@@ -29,11 +29,19 @@ from include.run_folder.driver_records import DriverRecord
 LIMIT_S = 180.0
 """Longest wait for anything: what takes longer is given up, and its method reported as failed."""
 POLL_S = 0.1
+READ_S = 1.0
+"""Between two looks into a table: each costs processor time that the app would have."""
 END_S = 10.0
 
 
-def wait_until(condition: Callable[[], object], what: str, limit_s: float = LIMIT_S) -> None:
+def wait_until(condition: Callable[[], object], what: str, limit_s: float = LIMIT_S, every_s: float = POLL_S) -> None:
     """Wait for a condition.
+
+    Args:
+        condition: What is to come true.
+        what: The same in words.
+        limit_s: Longest wait.
+        every_s: Time between two looks.
 
     Raises:
         RuntimeError: If it does not come true in time.
@@ -42,7 +50,7 @@ def wait_until(condition: Callable[[], object], what: str, limit_s: float = LIMI
     while not condition():
         if time.monotonic() > give_up:
             raise RuntimeError(f"not within {limit_s:g} s: {what}")
-        time.sleep(POLL_S)
+        time.sleep(every_s)
 
 
 @dataclass(frozen=True)
@@ -137,7 +145,7 @@ class Pipeline:
             chosen[:] = [b for b in self.batches() if b.time.timestamp() - b.duration_s > since.timestamp()]
             return len(chosen) >= least
 
-        wait_until(enough, f"{least} batches")
+        wait_until(enough, f"{least} batches", every_s=READ_S)
         return chosen
 
     def log(self, name: str = "drivers/*/*/*") -> str:

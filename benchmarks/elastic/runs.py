@@ -15,7 +15,7 @@ from benchmarks.elastic.cluster import Cluster, ExecutorLife
 from benchmarks.elastic.judging import Cost
 from benchmarks.elastic.measure import Cores, Interval, behind_s, core_seconds, gaps_s, latency_s, longest_lag_s
 from benchmarks.elastic.methods import Method, first_deployment, spec_for
-from benchmarks.elastic.pipeline import Pipeline, wait_until
+from benchmarks.elastic.pipeline import READ_S, Pipeline, wait_until
 from benchmarks.elastic.streams import Stream
 from benchmarks.latency.stages import waits_for_decisions
 from include.local.demo.comparison import compare, settled
@@ -78,7 +78,7 @@ def run_stream(cluster: Cluster, name: str, stream: Stream, method: Method, peri
         with feed.at(stream.rate):
             time.sleep(len(stream.counts))
         feed.finish()
-        wait_until(lambda: settled(source, results), "all rows processed")
+        wait_until(lambda: settled(source, results), "all rows processed", every_s=READ_S)
     timeline = read_timeline(pipeline.spec, pipeline.tables, source)
     found = compare(source, results)
     at = timeline.begun.timestamp()

@@ -11,7 +11,7 @@ from benchmarks.delays_app import Feed, flight_rows
 from benchmarks.elastic.cluster import Cluster
 from benchmarks.elastic.measure import Interval, around
 from benchmarks.elastic.methods import LIVE
-from benchmarks.elastic.pipeline import Pipeline, wait_until
+from benchmarks.elastic.pipeline import READ_S, Pipeline, wait_until
 from benchmarks.elastic.runs import make_pipeline, results_of, source_of
 from benchmarks.elastic.streams import WAIT_MS
 from benchmarks.latency.stages import Change, changes_up
@@ -111,7 +111,7 @@ def kill_executors(cluster: Cluster, name: str, changes: int, period_s: float, s
                 pipeline.await_version(version)
                 time.sleep(REST_S)
         feed.finish()
-        wait_until(lambda: settled(source, results), "all rows processed")
+        wait_until(lambda: settled(source, results), "all rows processed", every_s=READ_S)
     found, batches = compare(source, results), _intervals(pipeline)
     near = [end - begin for begin, end in batches for kill in kills if end > kill and begin < kill + AFTER_KILL_S]
     return Kills(len(kills), max(near), found.lost, found.doubled)

@@ -10,11 +10,19 @@ from __future__ import annotations
 import signal
 import tempfile
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 from benchmarks.latency.demo_run import PIPELINE, DemoRun, demo
-from benchmarks.latency.stages import STEPS, Change, changes_up, waits_for_decisions
+from benchmarks.latency.stages import (
+    DECISION_LIMITS,
+    NO_LIMITS,
+    REGISTERED_LIMITS,
+    STEPS,
+    Change,
+    changes_up,
+    waits_for_decisions,
+)
 from benchmarks.record import Record, at_most, percentiles
 from include.lake.store import Lake
 from include.local.stack.airflow_api import AirflowApi
@@ -26,12 +34,6 @@ ROUND = (4, 2, 8, 2)
 """Slots asked for: one executor more, back, three more, back."""
 REST_S = 3.0
 MEMORY_LIMIT_GB = 3.0
-DECISION_LIMIT_S = 5.0
-REGISTERED_LIMITS_S: Mapping[str, Mapping[int, float | None]] = {
-    "one more": {50: 5.0, 95: 7.0},
-    "three more": {50: 7.0, 95: 9.0},
-}
-"""From a decision to registered executors, by percentile."""
 EXECUTORS = {1: "one more", 2: "two more", 3: "three more"}
 
 
@@ -52,8 +54,7 @@ def run(quick: bool) -> list[Record]:
             waits = waits_for_decisions(lake, PIPELINE)
     target, holds = at_most(demo_run.memory_gb, MEMORY_LIMIT_GB)
     memory = Record(BENCH, "stack and job", METHOD, "highest pss", demo_run.memory_gb, "GB", target=target, holds=holds)
-    limits = {50: None, 95: DECISION_LIMIT_S}
-    decided = percentiles(BENCH, "evaluation", METHOD, "commit to decision recorded, p{}", waits, limits)
+    decided = percentiles(BENCH, "evaluation", METHOD, "commit to decision recorded, p{}", waits, DECISION_LIMITS)
     return [*decided, *step_records(changes), memory]
 
 
@@ -70,9 +71,9 @@ def step_records(changes: Sequence[Change]) -> list[Record]:
     records = []
     for name in STEPS:
         values = [c.steps[name] for c in changes if name in c.steps]
-        records += percentiles(BENCH, "change", METHOD, f"{name}, p{{}}", values, {50: None, 95: None})
+        records += percentiles(BENCH, "change", METHOD, f"{name}, p{{}}", values, NO_LIMITS)
     for executors, scenario in EXECUTORS.items():
         values = [c.registered - c.decision for c in changes if c.executors == executors]
-        limits = REGISTERED_LIMITS_S.get(scenario, {50: None, 95: None})
+        limits = REGISTERED_LIMITS.get(executors, NO_LIMITS)
         records += percentiles(BENCH, scenario, METHOD, "decision to registered, p{}", values, limits)
     return records

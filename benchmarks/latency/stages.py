@@ -8,7 +8,7 @@ the first of these starts stands for it.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -30,6 +30,14 @@ STEPS = (
     "executors started to registered",
     "registered to first batch",
 )
+
+Limits = Mapping[int, float | None]
+"""The highest seconds that are good, by percentile."""
+NO_LIMITS: Limits = {50: None, 95: None}
+DECISION_LIMITS: Limits = {50: None, 95: 5.0}
+"""From a commit of telemetry to the Decision on it."""
+REGISTERED_LIMITS: Mapping[int, Limits] = {1: {50: 5.0, 95: 7.0}, 3: {50: 7.0, 95: 9.0}}
+"""From a Decision to registered executors, by how many come."""
 
 
 @dataclass(frozen=True)
