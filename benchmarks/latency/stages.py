@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from include.control.proposals import is_forced
 from include.lake.control_tables import ControlTables
-from include.lake.source_tables import arrivals
+from include.lake.source_tables import arrivals, is_table
 from include.lake.store import Lake, literal
 from include.model.decision import LIVE, Outcome
 from include.model.deployment import AppDeployment
@@ -132,4 +132,6 @@ def _app(spec: PipelineSpec, tables: ControlTables, version: int | None) -> AppD
 
 
 def _commits(lake: Lake, table: str) -> NDArray[np.float64]:
-    return np.array([t.timestamp() for t in arrivals(lake.path(table))["time"].to_pylist()])
+    folder = lake.path(table)
+    times = arrivals(folder)["time"].to_pylist() if is_table(folder) else []
+    return np.array([time.timestamp() for time in times])

@@ -84,3 +84,7 @@ def test_wait_for_a_decision_begins_with_the_newest_telemetry(tables: ControlTab
     tables.decisions.record(Decision("a", "delays", committed + timedelta(milliseconds=5), Action.HOLD, "quiet", ""))
     (wait,) = waits_for_decisions(tables.lake, "delays")
     assert 0 < wait < 5
+
+
+def test_pipeline_without_decisions_waits_for_none(tables: ControlTables) -> None:
+    assert waits_for_decisions(tables.lake, "delays") == []
