@@ -6,23 +6,21 @@ tuned timeouts (``spark_dra`` is the better of the two), ``batch_ratio`` (SPARK-
 on the cluster, and ours live. Without Airflow: a controller process does what the DAG does (``controller.py``); what
 Airflow adds, ``bench latency`` measures.
 
-The quick run takes about twelve minutes: all methods once on one short stream. The whole takes about five and a half
-hours.
+The quick run takes about twelve minutes: all methods once on one short stream. The whole takes about six hours.
 """
 
 from __future__ import annotations
 
 import signal
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
 from benchmarks.elastic.attempts import BENCH, Attempts
 from benchmarks.elastic.cluster import Cluster, embedded_cluster
-from benchmarks.elastic.contest import Contest, fixed_for
-from benchmarks.elastic.contest import records as stream_records
+from benchmarks.elastic.contest import Contest, Rounds, fixed_for
 from benchmarks.elastic.methods import LIVE, RIVALS, Method
 from benchmarks.elastic.placement import OURS, PLACED, batch_time_s
 from benchmarks.elastic.steady import force_changes, kill_executors
@@ -30,6 +28,7 @@ from benchmarks.elastic.streams import WAIT_MS, Shape, day, sawtooth, silence, s
 from benchmarks.latency.stages import DECISION_LIMITS, REGISTERED_LIMITS
 from benchmarks.record import Record, at_most, percentiles
 from benchmarks.stack import memory_at_rest_mb
+from include.local.stack.progress import say
 
 PLACEMENT = "placement_even"
 MAX_LAG_S = 20.0
@@ -74,8 +73,8 @@ WHOLE = Size(
     period_s=6.0,
     rounds=3,
     rivals=RIVALS,
-    streams={"day": (day, 240), "step6": (step6, 120), "sawtooth": (sawtooth, 120), "silence": (silence, 120)},
-    processor_s=90,
+    streams={"day": (day, 240), "step6": (step6, 120), "sawtooth": (sawtooth, 120), "silence": (silence, 100)},
+    processor_s=60,
     levels=(2, 4, 6, 8),
     change_rounds=10,
     kills=100,
@@ -85,7 +84,7 @@ QUICK = Size(
     period_s=4.0,
     rounds=1,
     rivals=RIVALS[1:],  # dynamic allocation is tuned only
-    streams={"step6": (step6, 40)},
+    streams={"step6": (step6, 50)},
     processor_s=0,
     levels=(2, 6, 8),
     change_rounds=1,
@@ -95,50 +94,55 @@ QUICK = Size(
 
 
 def run(quick: bool) -> list[Record]:
-    """Measure all methods; what fails is reported, and the rest goes on.
+    """Measure all methods; what fails is reported, and the rest goes on. Interrupted, it returns the figures so far.
 
     Args:
         quick: One short stream, once by each method, and few changes.
     """
-    size, attempts = QUICK if quick else WHOLE, Attempts()
+    size, attempts, records, rounds = QUICK if quick else WHOLE, Attempts(), list[Record](), Rounds()
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # an orderly end, as by Ctrl-C
-    with (
-        tempfile.TemporaryDirectory(prefix="millrace-bench-") as folder,
-        embedded_cluster(Path(folder).resolve()) as cluster,
-    ):
-        records, decision_waits = _streams(cluster, attempts, size)
-        records += _changes(cluster, attempts, size, decision_waits)
-        records += _placement(cluster, attempts, size)
-        records += _kills(cluster, attempts, size)
-    records += [] if quick else attempts.attempt("stack at rest", "live", lambda _: _memory()) or []
-    return [*records, *attempts.failures]
+    try:
+        with (
+            tempfile.TemporaryDirectory(prefix="millrace-bench-") as folder,
+            embedded_cluster(Path(folder).resolve()) as cluster,
+        ):
+            records += _changes(cluster, attempts, size)
+            records += _placement(cluster, attempts, size)
+            records += _kills(cluster, attempts, size)
+            _contest(cluster, attempts, size, rounds)
+        records += [] if quick else attempts.attempt("stack at rest", LIVE.name, lambda _: _memory()) or []
+    except KeyboardInterrupt:
+        say("interrupted: these are the figures so far")
+    return [*records, *rounds.records(), *_decisions(rounds), *attempts.failures]
 
 
-def _streams(cluster: Cluster, attempts: Attempts, size: Size) -> tuple[list[Record], list[float]]:
-    """Return the records of all streams, and how long each Decision of ours came after its telemetry, seconds."""
-    contest = Contest(cluster, attempts, size.period_s, size.rounds, size.levels)
+def _contest(cluster: Cluster, attempts: Attempts, size: Size, rounds: Rounds) -> None:
+    """Run all streams by all methods, round after round."""
+    contest = Contest(cluster, attempts, size.period_s, size.levels)
     waiting = contest.batch_times(WAIT_MS)
     streams = [(stream(name, shape, length_s), waiting) for name, (shape, length_s) in size.streams.items()]
     if size.processor_s and (computing := contest.batch_times(0.0)):
         peak = PROCESSOR_SHARE * computing[min(computing)].rows_per_s
         streams.append((stream("processor", day, size.processor_s, peak, wait_ms=0.0), computing))
-    records, waits = list[Record](), list[float]()
-    for one, times in streams:
-        rounds = contest.run(one, (*fixed_for(one, times, MAX_LAG_S), *size.rivals, LIVE))
-        records += stream_records(one, rounds)
-        waits += [wait for runs in rounds if LIVE.name in runs for wait in runs[LIVE.name].decision_waits]
-    return records, waits
+    for _ in range(size.rounds):
+        for one, times in streams:
+            contest.run(one, (*fixed_for(one, times, MAX_LAG_S), *size.rivals, LIVE), rounds.begin(one))
 
 
-def _changes(cluster: Cluster, attempts: Attempts, size: Size, decision_waits: Sequence[float]) -> list[Record]:
-    """Return how long Decisions and executors take, and what a change does to the batches around it."""
-    name = "commit_to_decision_p{}_s"
-    records = percentiles(BENCH, "latency", LIVE.name, name, decision_waits, DECISION_LIMITS)
+def _decisions(rounds: Rounds) -> list[Record]:
+    """Return how long each of our Decisions came after its telemetry, in all streams."""
+    waits = [wait for runs in rounds.all() if LIVE.name in runs for wait in runs[LIVE.name].decision_waits]
+    return percentiles(BENCH, "latency", LIVE.name, "commit_to_decision_p{}_s", waits, DECISION_LIMITS)
+
+
+def _changes(cluster: Cluster, attempts: Attempts, size: Size) -> list[Record]:
+    """Return how long executors take after a Decision, and what a change does to the batches around it."""
     changes = attempts.attempt(
         "latency", LIVE.name, partial(force_changes, cluster, rounds=size.change_rounds, period_s=size.period_s)
     )
     if changes is None:
-        return records
+        return []
+    records = []
     for executors, name in ((1, "decision_to_registered_p{}_s"), (3, "decision_to_registered_3_p{}_s")):
         values = [c.registered - c.decision for c in changes.ups if c.executors == executors]
         records += percentiles(BENCH, "latency", LIVE.name, name, values, REGISTERED_LIMITS[executors])

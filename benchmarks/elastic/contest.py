@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from statistics import fmean
 
@@ -24,9 +24,6 @@ NEVER = ("rows_lost", "rows_doubled")
 """Figures that are to be 0 in every run of every method."""
 MEASURING_PERIOD_S = 1.0
 
-Rounds = Sequence[Mapping[str, Run]]
-"""The runs of each round by method, without those that failed."""
-
 
 @dataclass(frozen=True)
 class Contest:
@@ -36,14 +33,12 @@ class Contest:
         cluster: Where.
         attempts: Runs the parts.
         period_s: Seconds between two evaluations.
-        rounds: Runs of each stream by each method.
         levels: Slots at which batch times are measured.
     """
 
     cluster: Cluster
     attempts: Attempts
     period_s: float
-    rounds: int
     levels: Sequence[int]
 
     def batch_times(self, wait_ms: float) -> Mapping[int, BatchTime]:
@@ -57,20 +52,35 @@ class Contest:
 
         return self.attempts.attempt("batch times", f"wait {wait_ms:g} ms", work) or {}
 
-    def run(self, stream: Stream, methods: Sequence[Method]) -> Rounds:
-        """Run a stream by methods, round after round, so that what changes on the machine meets all of them."""
-        return [self._round(stream, methods) for _ in range(self.rounds)]
-
-    def _round(self, stream: Stream, methods: Sequence[Method]) -> dict[str, Run]:
-        runs = {}
+    def run(self, stream: Stream, methods: Sequence[Method], runs: dict[str, Run]) -> None:
+        """Run a stream by methods, one after the other, and note the runs that did not fail by method."""
         for method in methods:
             run = self.attempts.attempt(stream.name, method.name, partial(self._run, stream, method))
             if run is not None:
                 runs[method.name] = run
-        return runs
 
     def _run(self, stream: Stream, method: Method, name: str) -> Run:
         return run_stream(self.cluster, name, stream, method, self.period_s)
+
+
+@dataclass(frozen=True)
+class Rounds:
+    """The runs of each stream: by method, round after round, so that what changes on the machine meets all methods."""
+
+    of: dict[Stream, list[dict[str, Run]]] = field(default_factory=lambda: defaultdict(list))
+
+    def begin(self, stream: Stream) -> dict[str, Run]:
+        """Return an empty round of a stream, which is filled by and by."""
+        self.of[stream].append({})
+        return self.of[stream][-1]
+
+    def all(self) -> list[dict[str, Run]]:
+        """Return all rounds of all streams."""
+        return [runs for rounds in self.of.values() for runs in rounds]
+
+    def records(self) -> list[Record]:
+        """Return the figures of all streams."""
+        return [record for stream, rounds in self.of.items() for record in records(stream, rounds)]
 
 
 def fixed_for(stream: Stream, times: Mapping[int, BatchTime], max_lag_s: float) -> tuple[Method, ...]:
@@ -88,7 +98,7 @@ def fixed_for(stream: Stream, times: Mapping[int, BatchTime], max_lag_s: float) 
     return fixed(FIXED_PEAK, peak), fixed(FIXED_MEAN, mean)
 
 
-def records(stream: Stream, rounds: Rounds) -> list[Record]:
+def records(stream: Stream, rounds: Sequence[Mapping[str, Run]]) -> list[Record]:
     """Return a stream's figures by method, and whether ours holds against all others."""
     found = []
     by_method = _by_method(rounds)
@@ -109,7 +119,7 @@ def records(stream: Stream, rounds: Rounds) -> list[Record]:
     return [*found, *(replace(r, method=DRA) for r in found if r.method == better)]
 
 
-def _by_method(rounds: Rounds) -> dict[str, list[Run]]:
+def _by_method(rounds: Sequence[Mapping[str, Run]]) -> dict[str, list[Run]]:
     by_method: dict[str, list[Run]] = defaultdict(list)
     for runs in rounds:
         for name, run in runs.items():
@@ -122,7 +132,7 @@ def _never(record: Record, worst: float) -> Record:
     return replace(record, value=worst, target=target, holds=holds)
 
 
-def _downtime(stream: Stream, method: str, rounds: Rounds) -> Record:
+def _downtime(stream: Stream, method: str, rounds: Sequence[Mapping[str, Run]]) -> Record:
     """Return the downtime beyond that of the fixed slots of the same round, whose driver never changes."""
     values = []
     for runs in rounds:
