@@ -21,7 +21,7 @@ from benchmarks.record import Record, at_most, median
 
 FIXED_PEAK, FIXED_MEAN, DRA = "fixed_peak", "fixed_mean", "spark_dra"
 NEVER = ("rows_lost", "rows_doubled")
-"""Figures that are to be 0 in every run of every method."""
+"""Figures of which the worst run counts; ours are to be 0."""
 MEASURING_PERIOD_S = 1.0
 
 
@@ -105,7 +105,7 @@ def records(stream: Stream, rounds: Sequence[Mapping[str, Run]]) -> list[Record]
     for method, runs in by_method.items():
         for figure, unit in FIGURES.items():
             record = median(BENCH, stream.name, method, figure, [run.figures[figure] for run in runs], unit)
-            found.append(_never(record, max(run.figures[figure] for run in runs)) if figure in NEVER else record)
+            found.append(_worst(record, max(run.figures[figure] for run in runs)) if figure in NEVER else record)
         found.append(_downtime(stream, method, rounds))
     if LIVE.name in by_method:
         costs = [{name: run.cost for name, run in runs.items()} for runs in rounds]
@@ -127,8 +127,8 @@ def _by_method(rounds: Sequence[Mapping[str, Run]]) -> dict[str, list[Run]]:
     return by_method
 
 
-def _never(record: Record, worst: float) -> Record:
-    target, holds = at_most(worst, 0)
+def _worst(record: Record, worst: float) -> Record:
+    target, holds = at_most(worst, 0) if record.method == LIVE.name else (None, None)
     return replace(record, value=worst, target=target, holds=holds)
 
 
