@@ -51,7 +51,7 @@ class Change:
         version: When its Deployment was committed.
         started: When the first of its executors was started.
         registered: When all its executors had registered.
-        batch: End of the first batch on them.
+        batch: End of the first batch that began on them.
     """
 
     executors: int
@@ -118,12 +118,16 @@ def changes_up(spec: PipelineSpec, lake: Lake, executor_starts: Sequence[float] 
 
 
 def _first_batch(spec: PipelineSpec, lake: Lake, slots: int, after: float) -> float | None:
+    """Return the end of the first batch that began on so many slots after a time."""
     sql = f"""
-        select time from batches where pipeline = {literal(spec.name)} and app = {literal(spec.app)}
+        select time, durations_ms from batches where pipeline = {literal(spec.name)} and app = {literal(spec.app)}
         and slots = {int(slots)} and rows_in > 0 order by time
     """  # noqa: S608 - values pass through literal()
-    ends = (row["time"].timestamp() for row in lake.rows(sql, "telemetry/batches"))
-    return next((end for end in ends if end > after), None)
+    for row in lake.rows(sql, "telemetry/batches"):
+        end, took_ms = row["time"].timestamp(), dict(row["durations_ms"] or ()).get("triggerExecution", 0)
+        if end - took_ms / 1000 > after:
+            return float(end)
+    return None
 
 
 def _app(spec: PipelineSpec, tables: ControlTables, version: int | None) -> AppDeployment | None:

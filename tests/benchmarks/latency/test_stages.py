@@ -36,8 +36,9 @@ def _seconds(seconds: float) -> datetime:
 
 
 def _batch(tables: ControlTables, slots: int, ended_s: float) -> None:
+    """Record a batch of two seconds."""
     row = {"pipeline": "delays", "app": "delays", "time": _seconds(ended_s), "slots": slots, "rows_in": 9}
-    tables.lake.append("telemetry/batches", [row])
+    tables.lake.append("telemetry/batches", [{**row, "durations_ms": {"triggerExecution": 2000}}])
 
 
 def _change(tables: ControlTables, base: Deployment, slots: int, begun_s: float) -> Deployment:
@@ -59,7 +60,7 @@ def _change(tables: ControlTables, base: Deployment, slots: int, begun_s: float)
 
 def test_changes_to_more_executors_are_told_by_how_many_came(spec: PipelineSpec, tables: ControlTables) -> None:
     _batch(tables, 2, 5.0)
-    _batch(tables, 4, 12.0)
+    _batch(tables, 4, 15.0)
     _batch(tables, 4, 17.0)
     version = tables.deployments.commit(spec.first_deployment(), None)
     version = _change(tables, version, 4, 10.0)
