@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from statistics import median
@@ -11,15 +10,20 @@ from statistics import median
 from benchmarks.elastic.cluster import Cluster
 from benchmarks.elastic.methods import LIVE, Method, first_deployment, spec_for
 from benchmarks.elastic.pipeline import Pipeline, wait_until
-from include.model.deployment import Deployment
 
 SCRIPT = Path(__file__).with_name("scripts") / "busy_state.py"
 WARM_BATCHES, SKIPPED_BATCHES = 3, 4
 """Those after the growth that are skipped load state and warm new workers up; a move takes one to three."""
+PARTITIONS = 16
 FEW, MANY = 2, 8
 """Slots: one executor, and four."""
-ONE = {f"spark.dynamicAllocation.{bound}Executors": "1" for bound in ("min", "initial", "max")}
-GROWING = {"spark.dynamicAllocation.enabled": "true", "spark.dynamicAllocation.shuffleTracking.enabled": "false", **ONE}
+GROWING = {
+    "spark.cores.max": str(MANY),
+    "spark.dynamicAllocation.enabled": "true",
+    "spark.dynamicAllocation.shuffleTracking.enabled": "false",
+    **{f"spark.dynamicAllocation.{bound}Executors": "1" for bound in ("min", "initial", "max")},
+}
+"""The script asks for executors itself, once it has stopped Spark's own allocation."""
 OURS = "live"
 PLACED: Mapping[str, Method] = {
     OURS: LIVE,
@@ -41,9 +45,8 @@ def batch_time_s(cluster: Cluster, name: str, method: Method, batches: int) -> f
     spec = spec_for(str(home.root), method, 0.0, 2.0)
     wanted = home.root / "executors"
     args = [f"--checkpoint={home.root / 'checkpoint'}", *([] if method.agent else [f"--executors={wanted}"])]
-    spec = spec.model_copy(update={"script": str(SCRIPT), "args": tuple(args)})
-    first = first_deployment(spec, method, cluster.submit_options(home))
-    pipeline = Pipeline(cluster, home, spec, _without_bound(first, spec.app))
+    spec = spec.model_copy(update={"script": str(SCRIPT), "args": tuple(args), "max_parallelism": PARTITIONS})
+    pipeline = Pipeline(cluster, home, spec, first_deployment(spec, method, cluster.submit_options(home)))
     with pipeline.running():
         pipeline.await_batches(WARM_BATCHES, datetime.now(UTC))
         if method.agent:
@@ -53,12 +56,3 @@ def batch_time_s(cluster: Cluster, name: str, method: Method, batches: int) -> f
             wait_until(lambda: len(cluster.executors.alive()) == MANY // FEW, "four executors")
         measured = pipeline.await_batches(SKIPPED_BATCHES + batches, datetime.now(UTC))
     return median(batch.duration_s for batch in measured[SKIPPED_BATCHES:])
-
-
-def _without_bound(first: Deployment, app: str) -> Deployment:
-    """Let an app take more cores than it starts with, if its executors are its own."""
-    deployed = first.apps[app]
-    if deployed.executor is not None:
-        return first
-    conf = {**deployed.submit["conf"], "spark.cores.max": str(MANY)}  # type: ignore[dict-item]
-    return replace(first, apps={app: replace(deployed, submit={**deployed.submit, "conf": conf})})

@@ -40,11 +40,6 @@ class Stream:
     wait_ms: float = WAIT_MS
 
     @property
-    def peak(self) -> float:
-        """Highest rate, rows a second."""
-        return float(max(self.counts))
-
-    @property
     def mean(self) -> float:
         """Mean rate, rows a second."""
         return sum(self.counts) / len(self.counts)

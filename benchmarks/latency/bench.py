@@ -52,10 +52,17 @@ def run(quick: bool) -> list[Record]:
             spec = load(BUILT_IN / "delays.yaml", {"MILLRACE_HOME": str(demo_run.home.root)})
             changes = changes_up(spec, lake, [life.begin for life in demo_run.executors.lives()])
             waits = waits_for_decisions(lake, PIPELINE)
-    target, holds = at_most(demo_run.memory_gb, MEMORY_LIMIT_GB)
-    memory = Record(BENCH, "stack and job", METHOD, "highest pss", demo_run.memory_gb, "GB", target=target, holds=holds)
+    ended = [
+        _judged("demo", "highest pss of stack and job", demo_run.memory_gb, "GB", MEMORY_LIMIT_GB),
+        _judged("demo", "failed", float(not demo_run.held), "runs", 0),
+    ]
     decided = percentiles(BENCH, "evaluation", METHOD, "commit to decision recorded, p{}", waits, DECISION_LIMITS)
-    return [*decided, *step_records(changes), memory]
+    return [*decided, *step_records(changes), *ended]
+
+
+def _judged(scenario: str, figure: str, value: float, unit: str, limit: float) -> Record:
+    target, holds = at_most(value, limit)
+    return Record(BENCH, scenario, METHOD, figure, value, unit, target=target, holds=holds)
 
 
 def _ask(demo_run: DemoRun, rounds: int) -> None:

@@ -17,9 +17,19 @@ import pandas as pd
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as sf
 
-KEYS = 64
+KEYS_A_PARTITION = 8
 ROWS_A_BATCH = 640
 POLL_S = 0.2
+
+
+def even_keys(spark: SparkSession) -> list[int]:
+    """Return keys of which each shuffle partition gets as many as any other."""
+    partitions = int(spark.conf.get("spark.sql.shuffle.partitions"))
+    numbers = spark.range(100 * partitions).withColumn("partition", sf.pmod(sf.hash("id"), sf.lit(partitions)))
+    keys: dict[int, list[int]] = {}
+    for row in numbers.collect():
+        keys.setdefault(row["partition"], []).append(row["id"])
+    return [key for those in keys.values() for key in those[:KEYS_A_PARTITION]]
 
 
 def follow(spark: SparkSession, wanted: Path) -> None:
@@ -39,7 +49,7 @@ def main() -> None:
     """Run until stopped."""
     arguments = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     arguments.add_argument("--checkpoint", required=True)
-    arguments.add_argument("--wait-ms", type=float, default=100.0)
+    arguments.add_argument("--wait-ms", type=float, default=80.0)
     arguments.add_argument("--executors", type=Path)
     given = arguments.parse_args()
 
@@ -53,7 +63,9 @@ def main() -> None:
             yield batch
 
     rows = spark.readStream.format("rate-micro-batch").option("rowsPerBatch", ROWS_A_BATCH).load()
-    counts = rows.groupBy((sf.col("value") % KEYS).alias("key")).count()
+    keys = even_keys(spark)
+    key = sf.get(sf.array(*map(sf.lit, keys)), (sf.col("value") % len(keys)).cast("int")).cast("long")
+    counts = rows.groupBy(key.alias("key")).count()
     query = (
         counts.mapInPandas(wait, counts.schema)
         .writeStream.queryName("busy_state")
