@@ -26,7 +26,7 @@ from include.model.telemetry import BatchMetrics
 from include.run_folder import discovery, driver_records
 from include.run_folder.driver_records import DriverRecord
 
-LIMIT_S = 180.0
+LIMIT_S = 300.0
 """Longest wait for anything: what takes longer is given up, and its method reported as failed."""
 POLL_S = 0.1
 READ_S = 1.0
