@@ -94,9 +94,10 @@ class ExecutorWatch:
     def _add(self, child: psutil.Process) -> None:
         words = child.cmdline()
         if any(EXECUTOR in word for word in words):
-            life = ExecutorLife(ProcessId.of(child.pid), int(words[words.index("--cores") + 1]), child.create_time())
+            process, cores = ProcessId.of(child.pid), int(words[words.index("--cores") + 1])
             with self._mutex:
-                self._lives[child] = life
+                # psutil's own time of a start is off by up to a second: the kernel tells that of the boot in whole ones
+                self._lives[child] = ExecutorLife(process, cores, time.time() - process.age_s())
 
 
 @dataclass(frozen=True)
