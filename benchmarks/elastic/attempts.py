@@ -1,0 +1,43 @@
+"""Parts of the bench that may fail: each failure is a record, and the others go on."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from itertools import count
+from typing import TypeVar
+
+from benchmarks.record import Record, at_most
+from include.local.stack.progress import say, step
+
+BENCH = "elastic"
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Attempts:
+    """Runs parts, each under a name of its own.
+
+    Attributes:
+        failures: What failed.
+    """
+
+    failures: list[Record] = field(default_factory=list)
+    _numbers: count[int] = field(default_factory=count)
+
+    def attempt(self, scenario: str, method: str, work: Callable[[str], T]) -> T | None:
+        """Return what a part measured; None, and a record, if it fails.
+
+        Args:
+            scenario: What is done.
+            method: Whose.
+            work: Does it; takes a name for its folder.
+        """
+        try:
+            with step(f"{scenario}, {method}"):
+                return work(f"{next(self._numbers)}-{scenario}-{method}")
+        except Exception as error:
+            say(f"    {scenario}, {method} failed: {error}")
+            target, holds = at_most(1, 0)
+            self.failures.append(Record(BENCH, scenario, method, "failed", 1, "runs", target=target, holds=holds))
+            return None

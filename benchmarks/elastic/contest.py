@@ -1,0 +1,157 @@
+"""Each stream by each method, round after round, and whether a rival does better than ours."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from statistics import fmean
+
+from benchmarks.delays_app import Feed, flight_rows
+from benchmarks.elastic.attempts import BENCH, Attempts
+from benchmarks.elastic.capacity import BatchTime, measure, needed_slots
+from benchmarks.elastic.cluster import Cluster
+from benchmarks.elastic.judging import better_rivals
+from benchmarks.elastic.measure import downtime_s
+from benchmarks.elastic.methods import LIVE, Method, fixed
+from benchmarks.elastic.runs import FIGURES, Run, make_pipeline, run_stream, source_of
+from benchmarks.elastic.streams import Stream
+from benchmarks.record import Record, at_most, median
+
+FIXED_PEAK, FIXED_MEAN, DRA = "fixed_peak", "fixed_mean", "spark_dra"
+NEVER = ("rows_lost", "rows_doubled")
+"""Figures of which the worst run counts; ours are to be 0."""
+MEASURING_PERIOD_S = 1.0
+
+
+@dataclass(frozen=True)
+class Contest:
+    """Streams by all methods.
+
+    Attributes:
+        cluster: Where.
+        attempts: Runs the parts.
+        period_s: Seconds between two evaluations.
+        levels: Slots at which batch times are measured.
+    """
+
+    cluster: Cluster
+    attempts: Attempts
+    period_s: float
+    levels: Sequence[int]
+
+    def batch_times(self, wait_ms: float) -> Mapping[int, BatchTime]:
+        """Return how long batches take on this machine, by slots; nothing if that cannot be measured."""
+
+        def work(name: str) -> Mapping[int, BatchTime]:
+            pipeline = make_pipeline(self.cluster, name, LIVE, wait_ms, MEASURING_PERIOD_S)
+            feed = Feed(source_of(pipeline.home), flight_rows(1))
+            with pipeline.running():
+                return measure(pipeline, feed, self.levels, wait_ms)
+
+        return self.attempts.attempt("batch times", f"wait {wait_ms:g} ms", work) or {}
+
+    def run(self, stream: Stream, methods: Sequence[Method], runs: dict[str, Run]) -> None:
+        """Run a stream by methods, one after the other, and note the runs that did not fail by method."""
+        for method in methods:
+            run = self.attempts.attempt(stream.name, method.name, partial(self._run, stream, method))
+            if run is not None:
+                runs[method.name] = run
+
+    def _run(self, stream: Stream, method: Method, name: str) -> Run:
+        return run_stream(self.cluster, name, stream, method, self.period_s)
+
+
+@dataclass(frozen=True)
+class Rounds:
+    """The runs of each stream: by method, round after round, so that what changes on the machine meets all methods."""
+
+    of: dict[Stream, list[dict[str, Run]]] = field(default_factory=lambda: defaultdict(list))
+
+    def begin(self, stream: Stream) -> dict[str, Run]:
+        """Return an empty round of a stream, which is filled by and by."""
+        self.of[stream].append({})
+        return self.of[stream][-1]
+
+    def all(self) -> list[dict[str, Run]]:
+        """Return all rounds of all streams."""
+        return [runs for rounds in self.of.values() for runs in rounds]
+
+    def records(self) -> list[Record]:
+        """Return the figures of all streams."""
+        return [record for stream, rounds in self.of.items() for record in records(stream, rounds)]
+
+
+def fixed_for(stream: Stream, times: Mapping[int, BatchTime], max_lag_s: float) -> tuple[Method, ...]:
+    """Return the methods of fixed slots: the fewest that keep the lag goal, for a stream and for its mean rate.
+
+    Args:
+        stream: What comes.
+        times: How long batches take, by slots; empty if that is not known, and nor are the slots.
+        max_lag_s: The lag goal.
+    """
+    if not times:
+        return ()
+    at_mean = [round(stream.mean)] * len(stream.counts)
+    peak, mean = (needed_slots(counts, times, max_lag_s) for counts in (stream.counts, at_mean))
+    return fixed(FIXED_PEAK, peak), fixed(FIXED_MEAN, mean)
+
+
+def records(stream: Stream, rounds: Sequence[Mapping[str, Run]]) -> list[Record]:
+    """Return a stream's figures by method, and whether ours holds against all others."""
+    found = []
+    by_method = _by_method(rounds)
+    for method, runs in by_method.items():
+        for figure, unit in FIGURES.items():
+            record = median(BENCH, stream.name, method, figure, [run.figures[figure] for run in runs], unit)
+            found.append(_worst(record, max(run.figures[figure] for run in runs)) if figure in NEVER else record)
+        found.append(_downtime(stream, method, rounds))
+    if LIVE.name in by_method:
+        costs = [{name: run.cost for name, run in runs.items()} for runs in rounds]
+        beaten = better_rivals(costs, LIVE.name)
+        target, holds = at_most(beaten, 0)
+        n = len(by_method[LIVE.name])
+        found.append(
+            Record(BENCH, stream.name, LIVE.name, "better_rivals", beaten, "runs", n=n, target=target, holds=holds)
+        )
+    better = _better_dra(by_method)
+    return [*found, *(replace(r, method=DRA) for r in found if r.method == better)]
+
+
+def _by_method(rounds: Sequence[Mapping[str, Run]]) -> dict[str, list[Run]]:
+    by_method: dict[str, list[Run]] = defaultdict(list)
+    for runs in rounds:
+        for name, run in runs.items():
+            by_method[name].append(run)
+    return by_method
+
+
+def _worst(record: Record, worst: float) -> Record:
+    target, holds = at_most(worst, 0) if record.method == LIVE.name else (None, None)
+    return replace(record, value=worst, target=target, holds=holds)
+
+
+def _downtime(stream: Stream, method: str, rounds: Sequence[Mapping[str, Run]]) -> Record:
+    """Return the downtime beyond that of the fixed slots of the same round, whose driver never changes."""
+    values = []
+    for runs in rounds:
+        if method in runs:
+            unchanged = [gap for name in (FIXED_PEAK, FIXED_MEAN) if name in runs for gap in runs[name].gaps]
+            values.append(downtime_s(runs[method].gaps, max([runs[method].trigger_s, *unchanged])))
+    record = median(BENCH, stream.name, method, "downtime_s", values, "s")
+    if method != LIVE.name:
+        return record
+    target, holds = at_most(max(values), 0)
+    return replace(record, target=target, holds=holds)
+
+
+def _better_dra(by_method: Mapping[str, Sequence[Run]]) -> str | None:
+    """Return which settings of Spark's dynamic allocation do better: less time behind, then fewer core-seconds."""
+    variants = [name for name in by_method if name.startswith(DRA)]
+
+    def cost(name: str) -> tuple[float, float]:
+        runs = by_method[name]
+        return fmean(run.cost.behind_s for run in runs), fmean(run.cost.core_seconds for run in runs)
+
+    return min(variants, key=cost, default=None)

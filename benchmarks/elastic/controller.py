@@ -1,0 +1,108 @@
+"""A controller in a process of its own: evaluates when telemetry is committed, at most once a period.
+
+That is what the DAG ``adapt_<pipeline>`` does, with the same control loop on the same tables, but without Airflow's
+scheduling, and without MLflow: what these cost, ``bench latency`` measures.
+
+Usage: ``python -m benchmarks.elastic.controller SPEC (live | ratio TRIGGER_S | forced SLOTS,SLOTS,... REST_S)``
+"""
+
+from __future__ import annotations
+
+import importlib
+import logging
+import sys
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+from statistics import fmean
+
+from benchmarks.elastic.ratio import executors_for
+from include.control.evaluation import NO_REQUEST, Request
+from include.control.recent_batches import read_batches, sound
+from include.lake.commit_follower import CommitFollower
+from include.model.decision import Action
+from include.model.errors import Conflict, NotReady, Settled
+from include.model.spec import PipelineSpec
+from include.wiring import control_loop, control_tables, reconciler_for
+
+LOG = logging.getLogger("controller")
+TELEMETRY = "telemetry/batches"
+POLL_S = 0.5
+"""As the DAG's trigger."""
+
+
+def evaluate(spec: PipelineSpec, request: Request = NO_REQUEST) -> None:
+    """Observe, decide and apply, as the DAG's three tasks do, each with a loop of its own."""
+    try:
+        observation = control_loop(spec).observe(request)
+        decision = control_loop(spec).decide(observation, request)
+        LOG.info("%s: %s", decision.action, decision.sentence)
+        if decision.action is Action.APPLY:
+            control_loop(spec).apply(decision.decision_id)
+    except (NotReady, Settled, Conflict) as outcome:
+        LOG.info("%s", outcome)
+
+
+def ratio_policy(spec: PipelineSpec, trigger_s: float) -> Callable[[], None]:
+    """Return an evaluation by batch time over trigger interval; see :mod:`benchmarks.elastic.ratio`."""
+    tables = control_tables()
+    reconciler = reconciler_for(spec, tables)
+    since = datetime.now(UTC)
+
+    def evaluate_ratio() -> None:
+        nonlocal since
+        began, latest = since, tables.deployments.latest(spec.name)
+        since = datetime.now(UTC)
+        if latest is None or not latest.running:
+            return
+        app = latest.apps[spec.app]
+        size = app.executor.cores if app.executor else 1
+        batches = [b for b in sound(read_batches(tables.lake, spec.name, spec.app, since)) if b.time > began]
+        ratio = fmean(b.duration_s for b in batches) / trigger_s if batches else 0.0
+        slots = size * executors_for(ratio, app.executors, spec.slots.min // size, spec.slots.max // size)
+        LOG.info("ratio %.2f: %d to %d slots", ratio, app.slots, slots)
+        if slots != app.slots:
+            target = replace(latest, apps={spec.app: replace(app, slots=slots)}, reason=f"ratio {ratio:.2f}")
+            tables.deployments.commit(target, latest.version)
+            reconciler.reconcile()
+
+    return evaluate_ratio
+
+
+def follow(spec: PipelineSpec, evaluate: Callable[[], None]) -> None:
+    """Evaluate after commits of telemetry, at most once a period, until killed."""
+    log, pending, due = CommitFollower(control_tables().lake.log(TELEMETRY), spec.name), False, time.monotonic()
+    while True:
+        pending |= log.advance()
+        if pending and time.monotonic() >= due:
+            pending, due = False, time.monotonic() + spec.period_s
+            evaluate()
+        time.sleep(POLL_S)
+
+
+def force(spec: PipelineSpec, slots: Sequence[int], rest_s: float) -> None:
+    """Ask for one number of slots after the other, as a person would, and rest after each."""
+    for number in slots:
+        evaluate(spec, Request(forced_slots=number, requested_by="bench"))
+        time.sleep(rest_s)
+
+
+def main(path: str, policy: str, *arguments: str) -> None:
+    """Run a policy."""
+    logging.basicConfig(format="%(asctime)s %(message)s")
+    LOG.setLevel(logging.INFO)
+    spec = PipelineSpec.model_validate_json(Path(path).read_text(encoding="utf-8"))
+    importlib.import_module("include.local.stack.airflow.airflow_local_settings")  # what the scheduler has imported
+    print("ready", flush=True)
+    if policy == "live":
+        follow(spec, lambda: evaluate(spec))
+    elif policy == "ratio":
+        follow(spec, ratio_policy(spec, float(arguments[0])))
+    else:
+        force(spec, [int(number) for number in arguments[0].split(",")], float(arguments[1]))
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

@@ -1,0 +1,129 @@
+"""Who sizes the app: ours live, and each rival with its best honest settings; all run the same script and executors.
+
+A rival without the agent is deployed as an app without ``executor``: Spark's settings are all its own, and a change of
+its slots is a driver restart.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+from include.drivers.executors import CLUSTER, executor_conf
+from include.drivers.submit import PYTHON_DAEMON
+from include.local.stack.home import REPO
+from include.model.deployment import Deployment
+from include.model.spec import EMBEDDED, LOCAL, PipelineSpec, Slots
+from include.model.submit_options import SubmitOptions
+from include.pipelines.catalog import BUILT_IN, load
+
+TRIGGER_S = 3.0
+"""Trigger interval of ``batch_ratio``, which compares batches with it: short against the lag goal of 20 s."""
+DYNAMIC = "spark.dynamicAllocation."
+LOCALITY = "spark.locality."
+SPARK_PLACES = {
+    "spark.locality.wait": "3s",
+    "spark.shuffle.reduceLocality.enabled": "true",
+}
+"""Spark's defaults where ours differ."""
+DRA = {f"{DYNAMIC}enabled": "true"}
+DRA_TUNED = {
+    f"{DYNAMIC}executorIdleTimeout": "10s",
+    f"{DYNAMIC}shuffleTracking.timeout": "10s",
+    "spark.locality.wait": "0",
+}
+"""An executor goes after some batches without work for it, and work spreads over those that are new. With shorter
+timeouts executors go in mid-batch, with shuffle output that is still to be read."""
+
+
+@dataclass(frozen=True)
+class Method:
+    """A way to size the app.
+
+    Attributes:
+        name: The method.
+        policy: Arguments of its controller process; empty without one.
+        agent: Whether executors are ours to change while the query runs.
+        master: Where it runs.
+        conf: Spark settings of its own.
+        trigger_s: Trigger interval, seconds; 0 for as soon as possible.
+        slots: The slots that it starts with; None for the fewest.
+        dynamic: Whether Spark's own dynamic allocation is on, between the spec's bounds.
+    """
+
+    name: str
+    policy: tuple[str, ...] = ()
+    agent: bool = False
+    master: str = EMBEDDED
+    conf: Mapping[str, str] = field(default_factory=dict)
+    trigger_s: float = 0.0
+    slots: int | None = None
+    dynamic: bool = False
+
+
+LIVE = Method("live", ("live",), agent=True)
+RIVALS = (
+    Method("spark_dra_defaults", conf=DRA, dynamic=True),
+    Method("spark_dra_tuned", conf={**DRA, **DRA_TUNED}, dynamic=True),
+    Method("batch_ratio", ("ratio", f"{TRIGGER_S:g}"), agent=True, trigger_s=TRIGGER_S),
+    Method("restart_local", ("live",), master=LOCAL),
+    Method("restart_cluster", ("live",)),
+)
+
+
+def fixed(name: str, slots: int) -> Method:
+    """Return a method that never changes its slots."""
+    return Method(name, slots=slots)
+
+
+def spec_for(home: str, method: Method, wait_ms: float, period_s: float) -> PipelineSpec:
+    """Return the spec of the built-in pipeline as a method runs it.
+
+    Args:
+        home: The home's folder.
+        method: The method.
+        wait_ms: What a row's look-up takes.
+        period_s: Seconds between two evaluations.
+    """
+    spec = load(BUILT_IN / "delays.yaml", {"MILLRACE_HOME": home})
+    kept = (argument for argument in spec.args if not argument.startswith("--wait-ms"))
+    options = (f"--wait-ms={wait_ms:g}", f"--trigger-s={method.trigger_s:g}")
+    slots = Slots(min=spec.slots.min, max=spec.slots.max, start=method.slots or spec.slots.min)
+    changed = {
+        "args": (*kept, *options),
+        "submit": spec.submit.model_copy(update={"master": method.master}),
+        "slots": slots,
+        "period_s": period_s,
+        "profile": None,
+        "placement": None,
+        "admission": None,
+    }
+    return spec.model_copy(update=changed)
+
+
+def first_deployment(spec: PipelineSpec, method: Method, options: SubmitOptions) -> Deployment:
+    """Return what a method starts with."""
+    first = spec.first_deployment()
+    return first if method.agent or method.master == LOCAL else without_agent(spec, first, method, options)
+
+
+def without_agent(spec: PipelineSpec, first: Deployment, method: Method, options: SubmitOptions) -> Deployment:
+    """Return a Deployment whose executors are Spark's: the same size and start as ours, and Spark's own placement."""
+    app = first.apps[spec.app]
+    if app.executor is None:
+        return first
+    same = {**CLUSTER, **executor_conf(app, app.executor, options.conf)}
+    conf = {key: value for key, value in same.items() if not key.startswith((DYNAMIC, LOCALITY))}
+    conf |= SPARK_PLACES | {
+        "spark.executorEnv.PYTHONPATH": str(REPO),
+        "spark.python.daemon.module": PYTHON_DAEMON,
+    }
+    if method.dynamic:
+        conf |= {
+            "spark.cores.max": str(spec.slots.max),
+            f"{DYNAMIC}minExecutors": str(app.executors),
+            f"{DYNAMIC}initialExecutors": str(app.executors),
+            f"{DYNAMIC}maxExecutors": str(spec.slots.max // app.executor.cores),
+        }
+    submit = {**app.submit, "conf": {**conf, **spec.submit.conf, **method.conf}}
+    return replace(first, apps={spec.app: replace(app, executor=None, submit=submit)})

@@ -1,0 +1,170 @@
+"""One pipeline under test, in a home of its own: started, resized, controlled by a process of its own, and ended."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from signal import SIGKILL
+
+from benchmarks.elastic.cluster import Cluster
+from include.control.recent_batches import read_batches, sound
+from include.drivers.reconciler import Reconciler
+from include.lake.control_tables import ControlTables
+from include.lake.store import Lake
+from include.local.stack.home import REPO, Home
+from include.local.stack.spark_env import MASTER_VARIABLE
+from include.model.decision import Outcome
+from include.model.deployment import Deployment
+from include.model.spec import PipelineSpec
+from include.model.telemetry import BatchMetrics
+from include.run_folder import discovery, driver_records
+from include.run_folder.driver_records import DriverRecord
+
+LIMIT_S = 300.0
+"""Longest wait for anything: what takes longer is given up, and its method reported as failed."""
+POLL_S = 0.1
+READ_S = 1.0
+"""Between two looks into a table: each costs processor time that the app would have."""
+END_S = 10.0
+
+
+def wait_until(condition: Callable[[], object], what: str, limit_s: float = LIMIT_S, every_s: float = POLL_S) -> None:
+    """Wait for a condition.
+
+    Args:
+        condition: What is to come true.
+        what: The same in words.
+        limit_s: Longest wait.
+        every_s: Time between two looks.
+
+    Raises:
+        RuntimeError: If it does not come true in time.
+    """
+    give_up = time.monotonic() + limit_s
+    while not condition():
+        if time.monotonic() > give_up:
+            raise RuntimeError(f"not within {limit_s:g} s: {what}")
+        time.sleep(every_s)
+
+
+@dataclass(frozen=True)
+class Pipeline:
+    """A pipeline on the cluster.
+
+    Attributes:
+        cluster: Where it runs.
+        home: Its own home.
+        spec: What the control loop knows of it.
+        first: The content that it starts with.
+    """
+
+    cluster: Cluster
+    home: Home
+    spec: PipelineSpec
+    first: Deployment
+
+    @property
+    def tables(self) -> ControlTables:
+        """Its control tables."""
+        return ControlTables(Lake(self.home.lake))
+
+    @contextmanager
+    def running(self) -> Iterator[None]:
+        """Start it, and leave nothing of it behind.
+
+        Raises:
+            RuntimeError: If it does not become ready.
+        """
+        self.tables.deployments.commit(self.first, None)
+        reconciler = self._reconciler()
+        try:
+            changes = reconciler.reconcile()
+            if not any(change.outcome is Outcome.READY for change in changes):
+                raise RuntimeError(f"it does not start: {[change.error for change in changes]}; {self.log()}")
+            yield
+        finally:
+            self._stop(reconciler)
+
+    @contextmanager
+    def controlled(self, *policy: str) -> Iterator[subprocess.Popen[bytes]]:
+        """Have a controller process decide while the context lasts; see :mod:`benchmarks.elastic.controller`."""
+        path = self.home.root / "spec.json"
+        path.write_text(self.spec.model_dump_json(), encoding="utf-8")
+        env = {name: value for name, value in os.environ.items() if not name.startswith("MLFLOW")}
+        env |= {"MILLRACE_HOME": str(self.home.root), MASTER_VARIABLE: self.cluster.address, "PYTHONPATH": str(REPO)}
+        argv = [sys.executable, "-m", "benchmarks.elastic.controller", str(path), *policy]
+        with (self.home.logs / "controller.log").open("ab") as log:
+            process = subprocess.Popen(argv, cwd=REPO, env=env, stdout=subprocess.PIPE, stderr=log)
+        try:
+            if process.stdout:
+                process.stdout.readline()  # it has imported everything, as Airflow's scheduler has
+            yield process
+            if process.poll():
+                raise RuntimeError(f"the controller ended with {process.returncode}: {self.log('controller.log')}")
+        finally:
+            process.kill()  # what it had under way is the next reconcile's
+            process.wait()
+
+    def resize(self, slots: int) -> Deployment:
+        """Commit a version of other slots, which the driver's agent carries out."""
+        latest = self.latest()
+        app = replace(latest.apps[self.spec.app], slots=slots)
+        return self._commit(replace(latest, apps={self.spec.app: app}))
+
+    def await_version(self, version: int) -> None:
+        """Wait until the driver has carried out a version."""
+        wait_until(lambda: (r := self.record()) is not None and r.version >= version, f"version {version} carried out")
+
+    def latest(self) -> Deployment:
+        """Return its newest version."""
+        latest = self.tables.deployments.latest(self.spec.name)
+        if latest is None:
+            raise RuntimeError("it was never started")
+        return latest
+
+    def record(self) -> DriverRecord | None:
+        """Return the record of its newest driver."""
+        records = driver_records.all_of(self.home.run / "drivers", self.spec.name, self.spec.app)
+        return next(iter(records), None)
+
+    def batches(self) -> list[BatchMetrics]:
+        """Return the batches of the last half hour that telemetry knows, in the order in which they ran."""
+        return sound(read_batches(Lake(self.home.lake), self.spec.name, self.spec.app, datetime.now(UTC)))
+
+    def await_batches(self, least: int, since: datetime) -> Sequence[BatchMetrics]:
+        """Return the batches that began after a time, once there are so many."""
+        chosen: list[BatchMetrics] = []
+
+        def enough() -> bool:
+            chosen[:] = [b for b in self.batches() if b.time.timestamp() - b.duration_s > since.timestamp()]
+            return len(chosen) >= least
+
+        wait_until(enough, f"{least} batches", every_s=READ_S)
+        return chosen
+
+    def log(self, name: str = "drivers/*/*/*") -> str:
+        """Return the end of a log."""
+        files = sorted((f for f in self.home.logs.glob(name) if f.is_file()), key=lambda f: f.stat().st_mtime)
+        return files[-1].read_text(encoding="utf-8", errors="replace")[-1500:] if files else "no log"
+
+    def _stop(self, reconciler: Reconciler) -> None:
+        self._commit(replace(self.latest(), running=False))
+        reconciler.reconcile()
+        for driver in discovery.find(self.home.run / "drivers", self.spec.name):  # a driver that nobody knows of
+            for process in driver.processes:
+                process.signal(SIGKILL)
+        wait_until(lambda: not self.cluster.executors.alive(), "executors that end with their driver", END_S)
+
+    def _commit(self, content: Deployment) -> Deployment:
+        # a Decision becomes one version only
+        return self.tables.deployments.commit(replace(content, decision_id=None), content.version)
+
+    def _reconciler(self) -> Reconciler:
+        options = self.cluster.submit_options(self.home)
+        return Reconciler(self.spec, self.tables, self.home.run / "drivers", self.home.logs / "drivers", options)

@@ -1,0 +1,58 @@
+"""Batch time after 1 -> 4 executors on a stateful query that never stops: placed by ours, and left to Spark."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+from statistics import median
+
+from benchmarks.elastic.cluster import Cluster
+from benchmarks.elastic.methods import LIVE, Method, first_deployment, spec_for
+from benchmarks.elastic.pipeline import Pipeline, wait_until
+
+SCRIPT = Path(__file__).with_name("scripts") / "busy_state.py"
+WARM_BATCHES, SKIPPED_BATCHES = 3, 4
+"""Those after the growth that are skipped load state and warm new workers up; a move takes one to three."""
+PARTITIONS = 16
+FEW, MANY = 2, 8
+"""Slots: one executor, and four."""
+GROWING = {
+    "spark.cores.max": str(MANY),
+    "spark.dynamicAllocation.enabled": "true",
+    "spark.dynamicAllocation.shuffleTracking.enabled": "false",
+    **{f"spark.dynamicAllocation.{bound}Executors": "1" for bound in ("min", "initial", "max")},
+}
+"""The script asks for executors itself, once it has stopped Spark's own allocation."""
+OURS = "live"
+PLACED: Mapping[str, Method] = {
+    OURS: LIVE,
+    "wait_3s": Method("wait_3s", conf={**GROWING, "spark.locality.wait": "3s"}),
+    "wait_0": Method("wait_0", conf={**GROWING, "spark.locality.wait": "0"}),
+}
+
+
+def batch_time_s(cluster: Cluster, name: str, method: Method, batches: int) -> float:
+    """Return the median batch time on four executors, after growth from one.
+
+    Args:
+        cluster: Where.
+        name: Name of the run, a folder.
+        method: Who places.
+        batches: How many batches are measured.
+    """
+    home = cluster.home(name)
+    spec = spec_for(str(home.root), method, 0.0, 2.0)
+    wanted = home.root / "executors"
+    args = [f"--checkpoint={home.root / 'checkpoint'}", *([] if method.agent else [f"--executors={wanted}"])]
+    spec = spec.model_copy(update={"script": str(SCRIPT), "args": tuple(args), "max_parallelism": PARTITIONS})
+    pipeline = Pipeline(cluster, home, spec, first_deployment(spec, method, cluster.submit_options(home)))
+    with pipeline.running():
+        pipeline.await_batches(WARM_BATCHES, datetime.now(UTC))
+        if method.agent:
+            pipeline.await_version(pipeline.resize(MANY).version)
+        else:
+            wanted.write_text(str(MANY // FEW), encoding="utf-8")
+            wait_until(lambda: len(cluster.executors.alive()) == MANY // FEW, "four executors")
+        measured = pipeline.await_batches(SKIPPED_BATCHES + batches, datetime.now(UTC))
+    return median(batch.duration_s for batch in measured[SKIPPED_BATCHES:])

@@ -1,0 +1,81 @@
+"""A query whose work is in its state partitions, always under the same load: counts by key, and a wait a key.
+
+With ``--executors FILE`` it asks for as many executors as the file says, and leaves all else to Spark: what a person
+gets who adds executors to a stream without Millrace.
+"""
+
+from __future__ import annotations
+
+import argparse
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+
+import pandas as pd
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as sf
+
+KEYS_A_PARTITION = 8
+ROWS_A_BATCH = 640
+POLL_S = 0.2
+
+
+def even_keys(spark: SparkSession) -> list[int]:
+    """Return keys of which each shuffle partition gets as many as any other."""
+    partitions = int(spark.conf.get("spark.sql.shuffle.partitions"))
+    numbers = spark.range(100 * partitions).withColumn("partition", sf.pmod(sf.hash("id"), sf.lit(partitions)))
+    keys: dict[int, list[int]] = {}
+    for row in numbers.collect():
+        keys.setdefault(row["partition"], []).append(row["id"])
+    return [key for those in keys.values() for key in those[:KEYS_A_PARTITION]]
+
+
+def follow(spark: SparkSession, wanted: Path) -> None:
+    """Ask for the executors that a file says, whenever it changes (in a thread of its own)."""
+    from include.runtime.executors.allocation import Allocation
+
+    allocation, total = Allocation(spark), 0
+    allocation.take_over()
+    while True:
+        with suppress(OSError, ValueError):
+            if (newest := int(wanted.read_text(encoding="utf-8"))) != total and allocation.request(newest):
+                total = newest
+        time.sleep(POLL_S)
+
+
+def main() -> None:
+    """Run until stopped."""
+    arguments = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    arguments.add_argument("--checkpoint", required=True)
+    arguments.add_argument("--wait-ms", type=float, default=80.0)
+    arguments.add_argument("--executors", type=Path)
+    given = arguments.parse_args()
+
+    spark = SparkSession.builder.getOrCreate()
+    if given.executors:
+        threading.Thread(target=follow, args=(spark, given.executors), daemon=True).start()
+
+    def wait(batches: Iterator[pd.DataFrame]) -> Iterator[pd.DataFrame]:
+        for batch in batches:
+            time.sleep(len(batch) * given.wait_ms / 1000)
+            yield batch
+
+    rows = spark.readStream.format("rate-micro-batch").option("rowsPerBatch", ROWS_A_BATCH).load()
+    keys = even_keys(spark)
+    key = sf.get(sf.array(*map(sf.lit, keys)), (sf.col("value") % len(keys)).cast("int")).cast("long")
+    counts = rows.groupBy(key.alias("key")).count()
+    query = (
+        counts.mapInPandas(wait, counts.schema)
+        .writeStream.queryName("busy_state")
+        .outputMode("update")
+        .format("noop")
+        .option("checkpointLocation", given.checkpoint)
+        .start()
+    )
+    query.awaitTermination()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,106 @@
+"""The streams: how many flights come each second. All bring flights of a whole day, in order of event time.
+
+Rows are bound by waiting (a look-up that leaves the processor free), but for ``processor``, whose look-ups cost nothing
+but processor time: executors beside each other on this machine do not make it faster, and paying for them is a mistake.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache
+
+import numpy as np
+import pyarrow as pa
+
+from include.local.feeds.nycflights import flights
+from include.local.feeds.replay_clock import Clock, Replay
+
+WAIT_MS = 60.0
+PEAK_ROWS_PER_S = 72.0
+"""Needs three of four executors: room above, and a sixth of it fits on one."""
+FOLD_DAYS = 28
+
+Shape = Callable[[float], float]
+"""Rate as a share of the peak, by the share of the stream that has passed, both 0..1."""
+
+
+@dataclass(frozen=True)
+class Stream:
+    """A stream.
+
+    Attributes:
+        name: The scenario.
+        counts: Rows of each second.
+        wait_ms: What a row's look-up takes.
+    """
+
+    name: str
+    counts: tuple[int, ...]
+    wait_ms: float = WAIT_MS
+
+    @property
+    def mean(self) -> float:
+        """Mean rate, rows a second."""
+        return sum(self.counts) / len(self.counts)
+
+    def rate(self, second: float) -> float:
+        """Return the rows that come in the second that ends now."""
+        index = int(second) - 1
+        return float(self.counts[index]) if index < len(self.counts) else 0.0
+
+    def rows(self) -> pa.Table:
+        """Return its rows in their order, and one a day later, which closes every window before it."""
+        total = sum(self.counts)
+        replay = Replay(
+            Clock(fold_days=FOLD_DAYS, day_s=1.0, rate_scale=float(-(-total // _day().num_rows))), flights()
+        )
+        rows = replay.tick(0)
+        chosen = rows.take(np.linspace(0, rows.num_rows - 1, total).astype(np.int64))
+        return pa.concat_tables([chosen, replay.tick(replay.clock.ticks)])
+
+
+def step6(share: float) -> float:
+    """Six times the load at once, and back."""
+    return 1.0 if 0.25 <= share < 0.65 else 1 / 6
+
+
+def sawtooth(share: float) -> float:
+    """Three rises, each of which ends at once."""
+    return 0.1 + 0.9 * (share * 3 % 1)
+
+
+def silence(share: float) -> float:
+    """An evening, a night without a row, and the morning."""
+    return 0.6 if share < 0.25 else 0.0 if share < 0.65 else 1.0
+
+
+def day(share: float) -> float:
+    """The flights' day: nearly nothing by night, two humps by day."""
+    hours = _hours()
+    return float(np.interp(share * 24, np.arange(24) + 0.5, hours, period=24) / hours.max())
+
+
+def stream(name: str, shape: Shape, length_s: int, peak: float = PEAK_ROWS_PER_S, wait_ms: float = WAIT_MS) -> Stream:
+    """Make a stream of a shape.
+
+    Args:
+        name: The scenario.
+        shape: Its rate over time.
+        length_s: Its length, seconds.
+        peak: Its highest rate, rows a second.
+        wait_ms: What a row's look-up takes.
+    """
+    sofar = np.floor(np.cumsum([peak * shape(second / length_s) for second in range(length_s)]) + 1e-9)
+    return Stream(name, tuple(np.diff(sofar, prepend=0.0).astype(int).tolist()), wait_ms)
+
+
+@cache
+def _day() -> pa.Table:
+    return Replay(Clock(fold_days=FOLD_DAYS, day_s=1.0), flights()).tick(0)
+
+
+@cache
+def _hours() -> np.ndarray:
+    hours = np.array([moment.hour for moment in _day()["event_time"].to_pylist()])
+    return np.bincount(hours, minlength=24).astype(float)

@@ -1,0 +1,86 @@
+"""From telemetry to the first batch on other executors, step by step, with the whole stack in the demo's conditions.
+
+The demo decides by itself first; then ``adapt_delays`` is triggered as by a person, who asks for one executor more and
+for three more, again and again, so that there are enough of each. The figures are read from the lake (``stages.py``).
+The whole takes about fifteen minutes, the quick run eight.
+"""
+
+from __future__ import annotations
+
+import signal
+import tempfile
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+from benchmarks.latency.demo_run import PIPELINE, DemoRun, demo
+from benchmarks.latency.stages import (
+    DECISION_LIMITS,
+    NO_LIMITS,
+    REGISTERED_LIMITS,
+    STEPS,
+    Change,
+    changes_up,
+    waits_for_decisions,
+)
+from benchmarks.record import Record, at_most, percentiles
+from include.lake.store import Lake
+from include.local.stack.airflow_api import AirflowApi
+from include.pipelines.catalog import BUILT_IN, load
+
+BENCH, METHOD = "latency", "millrace"
+ADAPT = f"adapt_{PIPELINE}"
+ROUND = (2, 4, 2, 8)
+"""Slots asked for, whatever the demo ended with: back to one executor, one more, back, three more."""
+REST_S = 3.0
+MEMORY_LIMIT_GB = 3.0
+EXECUTORS = {1: "one more", 2: "two more", 3: "three more"}
+
+
+def run(quick: bool) -> list[Record]:
+    """Run the demo, ask for executors, and read what happened when.
+
+    Args:
+        quick: A shorter day, and fewer requests.
+    """
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # an orderly end, as by Ctrl-C
+    with tempfile.TemporaryDirectory(prefix="millrace-bench-") as folder:
+        root = Path(folder).resolve()
+        with demo(root, ["--day-s=240", "--fold-days=10"] if quick else []) as demo_run:
+            _ask(demo_run, 2 if quick else 10)
+            lake = Lake(demo_run.home.lake)
+            spec = load(BUILT_IN / "delays.yaml", {"MILLRACE_HOME": str(demo_run.home.root)})
+            changes = changes_up(spec, lake, [life.begin for life in demo_run.executors.lives()])
+            waits = waits_for_decisions(lake, PIPELINE)
+    ended = [
+        _judged("demo", "highest pss of stack and job", demo_run.memory_gb, "GB", MEMORY_LIMIT_GB),
+        _judged("demo", "failed", float(not demo_run.held), "runs", 0),
+    ]
+    decided = percentiles(BENCH, "evaluation", METHOD, "commit to decision recorded, p{}", waits, DECISION_LIMITS)
+    return [*decided, *step_records(changes), *ended]
+
+
+def _judged(scenario: str, figure: str, value: float, unit: str, limit: float) -> Record:
+    target, holds = at_most(value, limit)
+    return Record(BENCH, scenario, METHOD, figure, value, unit, target=target, holds=holds)
+
+
+def _ask(demo_run: DemoRun, rounds: int) -> None:
+    """Ask for slots as a person does in Airflow, and wait until each request has been carried out."""
+    api = AirflowApi.of(demo_run.home)
+    for slots in ROUND * rounds:
+        api.wait_for_run(ADAPT, api.trigger(ADAPT, {"slots": slots}))
+        time.sleep(REST_S)
+
+
+def step_records(changes: Sequence[Change]) -> list[Record]:
+    """Return median and 95th percentile of each step, and of all from the Decision on, by how many executors came."""
+    records = []
+    for name in STEPS:
+        values = [c.steps[name] for c in changes if name in c.steps]
+        records += percentiles(BENCH, "change", METHOD, f"{name}, p{{}}", values, NO_LIMITS)
+    for executors, scenario in EXECUTORS.items():
+        values = [c.registered - c.decision for c in changes if c.executors == executors]
+        limits = REGISTERED_LIMITS.get(executors, NO_LIMITS)
+        records += percentiles(BENCH, scenario, METHOD, "decision to registered, p{}", values, limits)
+    return records

@@ -1,0 +1,141 @@
+"""When each step of a change happened, read from the lake.
+
+    telemetry committed -> Decision -> version committed -> executors started -> registered -> first batch on them
+
+The agent's request for executors is stored nowhere; the worker starts their processes within milliseconds of it, so
+the first of these starts stands for it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from include.control.proposals import is_forced
+from include.lake.control_tables import ControlTables
+from include.lake.source_tables import arrivals, is_table
+from include.lake.store import Lake, literal
+from include.model.decision import LIVE, Outcome
+from include.model.deployment import AppDeployment
+from include.model.spec import PipelineSpec
+
+ALL = 100_000
+STEPS = (
+    "commit to decision",
+    "decision to version",
+    "version to executors started",
+    "executors started to registered",
+    "registered to first batch",
+)
+
+Limits = Mapping[int, float | None]
+"""The highest seconds that are good, by percentile."""
+NO_LIMITS: Limits = {50: None, 95: None}
+DECISION_LIMITS: Limits = {50: None, 95: 5.0}
+"""From a commit of telemetry to the Decision on it."""
+REGISTERED_LIMITS: Mapping[int, Limits] = {1: {50: 5.0, 95: 7.0}, 3: {50: 7.0, 95: 9.0}}
+"""From a Decision to registered executors, by how many come."""
+
+
+@dataclass(frozen=True)
+class Change:
+    """A change of slots upwards; times are seconds since 1970, None where it never came.
+
+    Attributes:
+        executors: How many executors came.
+        commit: Newest commit of telemetry before it was decided; None for one that a person forced.
+        decision: When it was decided.
+        version: When its Deployment was committed.
+        started: When the first of its executors was started.
+        registered: When all its executors had registered.
+        batch: End of the first batch that began on them.
+    """
+
+    executors: int
+    commit: float | None
+    decision: float
+    version: float | None
+    started: float | None
+    registered: float
+    batch: float | None
+
+    @property
+    def steps(self) -> dict[str, float]:
+        """Seconds of each of :data:`STEPS` whose two ends are known."""
+        moments = (self.commit, self.decision, self.version, self.started, self.registered, self.batch)
+        pairs = zip(STEPS, moments, moments[1:], strict=False)
+        return {name: b - a for name, a, b in pairs if a is not None and b is not None}
+
+
+def waits_for_decisions(lake: Lake, pipeline: str) -> list[float]:
+    """Return the time from the newest commit of telemetry before an evaluation to the commit of its Decision."""
+    commits, recorded = _commits(lake, "telemetry/batches"), _commits(lake, "control/decisions")
+    waits = []
+    for begun in (d.time.timestamp() for d in ControlTables(lake).decisions.recent(pipeline, ALL)):
+        before, after = commits[commits <= begun], recorded[recorded >= begun]
+        if before.size and after.size:
+            waits.append(float(after.min() - before.max()))
+    return waits
+
+
+def changes_up(spec: PipelineSpec, lake: Lake, executor_starts: Sequence[float] = ()) -> list[Change]:
+    """Return the live changes to more executors, oldest first.
+
+    Args:
+        spec: The pipeline.
+        lake: Where it runs.
+        executor_starts: When executors' processes were started, seconds since 1970; empty where nobody watched.
+    """
+    tables, commits = ControlTables(lake), _commits(lake, "telemetry/batches")
+    decisions = {d.decision_id: d for d in tables.decisions.recent(spec.name, ALL)}
+    versions = {d.version: time.timestamp() for time, d in tables.deployments.history() if d.pipeline == spec.name}
+    starts, found = np.sort(np.array(executor_starts)), []
+    for change in reversed(tables.reconfigurations.recent(spec.name, ALL)):
+        decision = decisions.get(change.decision_id or "")
+        if change.tier != LIVE or change.outcome is not Outcome.READY or not change.ended or decision is None:
+            continue
+        old, new = (_app(spec, tables, version) for version in (change.from_version, change.to_version))
+        if old is None or new is None or new.executors <= old.executors:
+            continue
+        decided, registered = decision.time.timestamp(), change.ended.timestamp()
+        earlier = commits[commits <= decided]
+        between = starts[(starts >= decided) & (starts <= registered)]
+        found.append(
+            Change(
+                executors=new.executors - old.executors,
+                commit=None if is_forced(decision.proposals) or not earlier.size else float(earlier.max()),
+                decision=decided,
+                version=versions.get(change.to_version or 0),
+                started=float(between[0]) if between.size else None,
+                registered=registered,
+                batch=_first_batch(spec, lake, new.slots, registered),
+            )
+        )
+    return found
+
+
+def _first_batch(spec: PipelineSpec, lake: Lake, slots: int, after: float) -> float | None:
+    """Return the end of the first batch that began on so many slots after a time."""
+    sql = f"""
+        select time, durations_ms from batches where pipeline = {literal(spec.name)} and app = {literal(spec.app)}
+        and slots = {int(slots)} and rows_in > 0 order by time
+    """  # noqa: S608 - values pass through literal()
+    for row in lake.rows(sql, "telemetry/batches"):
+        end, took_ms = row["time"].timestamp(), dict(row["durations_ms"] or ()).get("triggerExecution", 0)
+        if end - took_ms / 1000 > after:
+            return float(end)
+    return None
+
+
+def _app(spec: PipelineSpec, tables: ControlTables, version: int | None) -> AppDeployment | None:
+    deployment = None if version is None else tables.deployments.get(spec.name, version)
+    return None if deployment is None else deployment.apps.get(spec.app)
+
+
+def _commits(lake: Lake, table: str) -> NDArray[np.float64]:
+    folder = lake.path(table)
+    times = arrivals(folder)["time"].to_pylist() if is_table(folder) else []
+    return np.array([time.timestamp() for time in times])

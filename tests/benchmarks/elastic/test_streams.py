@@ -1,0 +1,41 @@
+"""The streams."""
+
+from __future__ import annotations
+
+import pytest
+
+from benchmarks.elastic.streams import day, sawtooth, silence, step6, stream
+
+
+def test_step_is_six_times_the_load_and_back() -> None:
+    counts = stream("step6", step6, 40, peak=60).counts
+    assert (counts[0], counts[20], counts[39]) == (10, 60, 10)
+    assert max(counts) == 60
+
+
+def test_night_brings_no_row_and_the_morning_all_at_once() -> None:
+    counts = stream("silence", silence, 40, peak=50).counts
+    assert sum(counts[10:26]) == 0
+    assert counts[26] == 50
+
+
+def test_sawtooth_falls_at_once() -> None:
+    counts = stream("sawtooth", sawtooth, 60, peak=50).counts
+    assert counts[19] > 45
+    assert counts[20] <= 6
+
+
+def test_day_has_a_quiet_night_and_reaches_the_peak() -> None:
+    made = stream("day", day, 48, peak=100)
+    assert max(made.counts[:8]) < 10
+    assert 95 <= max(made.counts) <= 100
+
+
+@pytest.mark.parametrize("peak", [20.0, 5000.0])
+def test_rows_are_as_many_as_counted_in_order_each_once(peak: float) -> None:
+    made = stream("step6", step6, 20, peak=peak)
+    rows = made.rows()
+    assert rows.num_rows == sum(made.counts) + 1
+    times = rows["event_time"].to_pylist()
+    assert times == sorted(times)
+    assert len(set(rows["row_id"].to_pylist())) == rows.num_rows

@@ -1,0 +1,37 @@
+"""A run to measure: rows that came and batches that took them, at times that a person can follow."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import UTC, datetime
+
+import numpy as np
+
+from include.local.demo.timeline import Timeline
+
+Points = Sequence[tuple[float, float]]
+
+
+def timeline(arrivals: Points, batches: Points) -> Timeline:
+    """Return a run.
+
+    Args:
+        arrivals: Time and rows of each commit to the source.
+        batches: End and rows of each batch.
+    """
+    none = np.zeros(0)
+    (arrival_s, arrived), (batch_s, taken) = (np.array(points, dtype=float).T for points in (arrivals, batches))
+    return Timeline(
+        begun=datetime(2013, 1, 1, tzinfo=UTC),
+        length_s=float(batch_s[-1]),
+        arrival_s=arrival_s,
+        arrival_rows=np.cumsum(arrived),
+        batch_s=batch_s,
+        batch_rows=np.cumsum(taken),
+        capacity_s=none,
+        capacity_slots=none,
+        capacity_rows_per_s=none,
+        spans=(),
+        evaluations=(),
+        changes=(),
+    )
