@@ -24,8 +24,9 @@ LOG = logging.getLogger(__name__)
 POLL_S = 0.3
 REMIND_S = 10.0
 """A master that was started again has forgotten how many executors the app wants."""
-DRAIN_S = 15.0
-"""Longest time that executors which are to go may keep state: a batch may be long, or the query idle."""
+DRAIN_S = 60.0
+"""Longest time that executors which are to go may keep state. Let go in the middle of a batch, they would take map
+output with them that it still needs: its stages run again."""
 
 SHORT_S = 15.0
 """Time in which a cluster that has room gives an executor, or replaces a lost one."""
