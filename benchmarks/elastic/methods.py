@@ -9,14 +9,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
-from include.drivers.executors import CLUSTER, executor_conf
-from include.drivers.submit import PYTHON_DAEMON
+from include.drivers.executors import CLUSTER, executor_conf, local_executor_conf
 from include.local.stack.home import REPO
 from include.model.deployment import Deployment
 from include.model.spec import EMBEDDED, LOCAL, PipelineSpec, Slots
 from include.model.submit_options import SubmitOptions
 from include.pipelines.catalog import BUILT_IN, load
 
+SCRIPTS = BUILT_IN.with_name("scripts")
 TRIGGER_S = 3.0
 """Trigger interval of ``batch_ratio``, which compares batches with it: short against the lag goal of 20 s."""
 DYNAMIC = "spark.dynamicAllocation."
@@ -112,12 +112,10 @@ def without_agent(spec: PipelineSpec, first: Deployment, method: Method, options
     app = first.apps[spec.app]
     if app.executor is None:
         return first
-    same = {**CLUSTER, **executor_conf(app, app.executor, options.conf)}
+    local = local_executor_conf(options.conf, (SCRIPTS, REPO))
+    same = {**CLUSTER, **executor_conf(app, app.executor), **local}
     conf = {key: value for key, value in same.items() if not key.startswith((DYNAMIC, LOCALITY))}
-    conf |= SPARK_PLACES | {
-        "spark.executorEnv.PYTHONPATH": str(REPO),
-        "spark.python.daemon.module": PYTHON_DAEMON,
-    }
+    conf |= SPARK_PLACES
     if method.dynamic:
         conf |= {
             "spark.cores.max": str(spec.slots.max),
