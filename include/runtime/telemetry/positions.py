@@ -1,7 +1,8 @@
 """Where a query stands in its sources: rows waiting, rows ever committed, rows read, each exact or None.
 
-Delta sources are counted in the table's log. Kafka's progress names the end of every partition. Other sources report no
-rows. Several sources are summed; one that does not report makes the sum None, as half a backlog would mislead.
+Delta sources are counted in the table's log. Kafka's progress names the end of every partition. Of other sources it is
+known whether a batch took all there was: where their read is not limited, or the limit was not reached. Several sources
+are summed; one that does not count its rows makes the sum None, as half a backlog would mislead.
 """
 
 from __future__ import annotations
@@ -10,10 +11,12 @@ import json
 import logging
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from types import MappingProxyType
 from typing import Any
 
 from include.lake.backlog import DeltaOffset, DeltaSource, local_path
+from include.model.arrival import ArrivalBasis
 
 DELTA = re.compile(r"^DeltaSource\[(.*)\]$")
 LOG = logging.getLogger(__name__)
@@ -27,11 +30,13 @@ class Position:
         backlog: Committed and not yet read.
         end: Ever committed.
         read: Read by the batch.
+        basis: How what arrives is known from it; None if it is not.
     """
 
     backlog: int | None = None
     end: int | None = None
     read: int | None = None
+    basis: ArrivalBasis | None = None
 
 
 UNKNOWN = Position()
@@ -41,22 +46,46 @@ class Positions:
     """Follows the sources of one query run.
 
     Args:
+        limits: Rows that a batch takes of each source at most (:func:`~include.runtime.telemetry.read_limits`).
         open_source: Opens a Delta table's log; a double in tests.
     """
 
-    def __init__(self, open_source: Callable[..., DeltaSource] = DeltaSource) -> None:
-        self._open = open_source
+    def __init__(
+        self,
+        limits: Mapping[str, float | None] = MappingProxyType({}),
+        open_source: Callable[..., DeltaSource] = DeltaSource,
+    ) -> None:
+        self._limits, self._open = limits, open_source
         self._tables: dict[tuple[str, str], DeltaSource] = {}
         self._reported: set[str] = set()
 
     def of(self, sources: Sequence[Mapping[str, Any]]) -> Position:
         """Return the place after a batch, from the ``sources`` of its progress event."""
-        each = [self._one(source) for source in sources]
+        each = [self._counted(source) for source in sources]
         if not each:
             return UNKNOWN
-        return Position(*(_sum([getattr(p, name) for p in each]) for name in ("backlog", "end", "read")))
+        if any(position.end is None for position in each):
+            return Position(basis=self._basis(sources))
+        backlog, end, read = (_sum([getattr(p, name) for p in each]) for name in ("backlog", "end", "read"))
+        return Position(backlog, end, read, ArrivalBasis.COUNTED)
 
-    def _one(self, source: Mapping[str, Any]) -> Position:
+    def at_rest(self, sources: Sequence[Mapping[str, Any]]) -> Position:
+        """Return the place of a query that found nothing new after the batch whose ``sources`` are given."""
+        position = self.of([{**s, "startOffset": None, "latestOffset": s.get("endOffset")} for s in sources])
+        if position.basis in (None, ArrivalBasis.COUNTED):
+            return position
+        return replace(position, backlog=0, basis=ArrivalBasis.TAKEN)
+
+    def _basis(self, sources: Sequence[Mapping[str, Any]]) -> ArrivalBasis | None:
+        if not all(str(source.get("description")) in self._limits for source in sources):
+            return None
+        return ArrivalBasis.TAKEN if all(map(self._took_all, sources)) else ArrivalBasis.READ
+
+    def _took_all(self, source: Mapping[str, Any]) -> bool:
+        limit = self._limits[str(source["description"])]
+        return limit is not None and int(source.get("numInputRows", 0)) < limit
+
+    def _counted(self, source: Mapping[str, Any]) -> Position:
         description = str(source.get("description", ""))
         try:
             if table := DELTA.match(description):

@@ -9,6 +9,7 @@ import pyarrow as pa
 import pytest
 from deltalake import DeltaTable, write_deltalake
 
+from include.model.arrival import ArrivalBasis
 from include.runtime.telemetry.positions import UNKNOWN, Position, Positions
 
 # a progress event of Spark's Kafka source, two topics, one partition that grew while the batch was planned
@@ -37,6 +38,10 @@ def delta(path: Path, start: Offset | None, end: Offset, snapshot: bool = False,
     return {"description": f"DeltaSource[file:{path}]", "numInputRows": rows, **ends}
 
 
+def counted(backlog: int, end: int, read: int | None) -> Position:
+    return Position(backlog, end, read, ArrivalBasis.COUNTED)
+
+
 @pytest.fixture
 def table(tmp_path: Path) -> Path:
     for rows in (10, 20, 30):
@@ -45,7 +50,7 @@ def table(tmp_path: Path) -> Path:
 
 
 def test_position_when_source_is_kafka_then_offsets_are_counted() -> None:
-    assert Positions().of([KAFKA]) == Position(backlog=42, end=289, read=90)
+    assert Positions().of([KAFKA]) == counted(backlog=42, end=289, read=90)
 
 
 def test_position_when_kafka_tells_no_latest_offset_then_unknown() -> None:
@@ -53,18 +58,18 @@ def test_position_when_kafka_tells_no_latest_offset_then_unknown() -> None:
 
 
 def test_position_when_source_is_delta_then_the_log_is_counted(table: Path) -> None:
-    assert Positions().of([delta(table, (0, 0), (1, 0))]) == Position(backlog=30, end=60, read=20)
+    assert Positions().of([delta(table, (0, 0), (1, 0))]) == counted(backlog=30, end=60, read=20)
 
 
 def test_position_of_a_query_from_a_snapshot_counts_its_rows(table: Path) -> None:
-    assert Positions().of([delta(table, None, (3, -1), rows=60)]) == Position(backlog=0, end=60, read=60)
+    assert Positions().of([delta(table, None, (3, -1), rows=60)]) == counted(backlog=0, end=60, read=60)
     assert Positions().of([delta(table, None, (3, -1), rows=120)]).read == 60  # computed twice
     assert Positions().of([delta(table, None, (3, -1), rows=30)]).read is None  # began at a version
 
 
 def test_position_when_there_are_several_sources_then_they_are_summed(table: Path) -> None:
     both = Positions().of([delta(table, (0, 0), (1, 0)), KAFKA])
-    assert both == Position(backlog=72, end=349, read=110)
+    assert both == counted(backlog=72, end=349, read=110)
 
 
 def test_position_when_one_source_does_not_tell_then_all_is_unknown(table: Path) -> None:

@@ -1,0 +1,147 @@
+"""The arrival rate that the lake tells of real sources, against what really arrived."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+
+from include.control.arrivals import arrival_basis, with_arrivals
+from include.control.rates import rates
+from include.control.recent_batches import History, main_query
+from include.lake.row_codec import batch_from_row
+from include.lake.store import Lake
+from include.model.arrival import ArrivalBasis
+from include.model.telemetry import BatchMetrics
+from include.runtime.telemetry.batches import AppIdentity
+from tests.include.runtime.telemetry.arriving import CHUNK_S, Write, arriving, files, lines, table
+
+pytestmark = pytest.mark.spark
+
+ROWS_PER_S = 600
+PERIOD_S = 6
+PATIENCE_S = 240
+Frame = Any
+
+
+@pytest.fixture
+def measured(spark: Any, tmp_path: Path) -> Iterator[Callable[[Frame], Callable[[], list[BatchMetrics]]]]:
+    """Start a query and return what reads its telemetry."""
+    from include.runtime.telemetry.listener import Telemetry
+
+    telemetry = Telemetry(spark, AppIdentity("p", "a", 1, 1, 4), tmp_path / "lake", 5)
+
+    def start(frame: Frame, **options: Any) -> Callable[[], list[BatchMetrics]]:
+        writer = frame.writeStream.format("noop").queryName("q").options(**options)
+        query = writer.option("checkpointLocation", str(tmp_path / "checkpoint")).start()
+
+        def read() -> list[BatchMetrics]:
+            assert query.exception() is None
+            telemetry.flush()
+            return [
+                batch_from_row(r) for r in Lake(tmp_path / "lake").rows("select * from batches", "telemetry/batches")
+            ]
+
+        return read
+
+    yield start
+    for query in spark.streams.active:
+        query.stop()
+    telemetry.close()
+
+
+def history(rows: list[BatchMetrics]) -> History:
+    ordered = with_arrivals(main_query(rows, min(r.time for r in rows)))
+    until = ordered[-1].time
+    return History(ordered, until - timedelta(seconds=PERIOD_S), until)
+
+
+def awaited(read: Callable[[], list[BatchMetrics]], enough: Callable[[History], bool]) -> History:
+    """Return the history as soon as there is enough of it."""
+    deadline = time.monotonic() + PATIENCE_S
+    while True:
+        rows = read()
+        if rows and enough(history(rows)):
+            return history(rows)
+        assert time.monotonic() < deadline, rows[-3:]
+        time.sleep(0.3)
+
+
+def is_long(found: History) -> bool:
+    """Say whether the period holds batches only that all began after the first of its checkpoint."""
+    return len(found.batches) > 6 and found.batches[2].time < found.since
+
+
+def slow(seconds_per_row: float) -> Callable[[Iterator[pd.DataFrame]], Iterator[pd.DataFrame]]:
+    def work(parts: Iterator[pd.DataFrame]) -> Iterator[pd.DataFrame]:
+        for part in parts:
+            time.sleep(seconds_per_row * len(part))
+            yield part
+
+    return work
+
+
+def reading(spark: Any, path: Path, kind: str) -> Frame:
+    return spark.readStream.schema("id long").format(kind).load(str(path))
+
+
+@pytest.mark.parametrize("kind", ["json", "csv", "parquet", "delta", "socket", "rate"])
+def test_arrival_rate_in_the_lake_is_what_arrived(
+    spark: Any, tmp_path: Path, measured: Callable[..., Any], kind: str
+) -> None:
+    with ExitStack() as stack:
+        write: Write | None = None
+        if kind == "rate":
+            frame = spark.readStream.format("rate").option("rowsPerSecond", ROWS_PER_S).load().selectExpr("value AS id")
+        elif kind == "socket":
+            port, write = stack.enter_context(lines())
+            frame = spark.readStream.format("socket").options(host="127.0.0.1", port=port).load()
+        else:
+            write = table(tmp_path / "in") if kind == "delta" else files(tmp_path / "in", kind)
+            frame = spark.readStream.format("delta").load(str(tmp_path / "in")) if kind == "delta" else None
+            frame = reading(spark, tmp_path / "in", kind) if frame is None else frame
+        arrivals = stack.enter_context(arriving(write, ROWS_PER_S)) if write else None
+        read = measured(frame.mapInPandas(slow(0.0002), frame.schema))
+        found = awaited(read, is_long)
+    told = rates(found)
+    truth = arrivals.rate(found.since.timestamp(), found.until.timestamp()) if arrivals else ROWS_PER_S
+    chunk = ROWS_PER_S * (CHUNK_S if arrivals else 1.0) / PERIOD_S  # what comes in one piece may lie on either side
+    assert told.arrival_rows_per_s == pytest.approx(truth, rel=0.03, abs=2 * chunk)
+    assert told.backlog_rows is not None and told.backlog_rows < 2 * PERIOD_S * ROWS_PER_S
+    assert arrival_basis(found) is (ArrivalBasis.COUNTED if kind == "delta" else ArrivalBasis.TAKEN)
+
+
+def test_arrival_rate_of_an_overloaded_app_is_not_its_own_pace(
+    spark: Any, tmp_path: Path, measured: Callable[..., Any]
+) -> None:
+    write = files(tmp_path / "in", "json")
+    with arriving(write, ROWS_PER_S) as arrivals:
+        frame = reading(spark, tmp_path / "in", "json").coalesce(1)
+        read = measured(frame.mapInPandas(slow(1.5 / ROWS_PER_S), frame.schema))
+        found = awaited(
+            read, lambda h: len(h.batches) > 4 and h.batches[-1].duration_s > 1.3 * h.batches[-2].duration_s > 5
+        )
+    told = rates(found)
+    truth = arrivals.rate(found.since.timestamp(), found.until.timestamp())
+    assert told.arrival_rows_per_s == pytest.approx(truth, rel=0.05)
+    last = found.batches[-1]
+    assert last.rows_in / last.duration_s < 0.75 * truth
+    waiting = arrivals.rate(last.time.timestamp() - last.duration_s, last.time.timestamp()) * last.duration_s
+    assert told.backlog_rows == pytest.approx(waiting, rel=0.1)
+
+
+def test_silence_of_a_source_that_counts_nothing_is_a_rate_of_zero(
+    spark: Any, tmp_path: Path, measured: Callable[..., Any]
+) -> None:
+    with arriving(files(tmp_path / "in", "json"), ROWS_PER_S):
+        read = measured(reading(spark, tmp_path / "in", "json"))
+        awaited(read, lambda h: len(h.batches) > 2)
+    found = awaited(read, lambda h: len(h.in_period(h.rows)) > 1 and not h.in_period(h.batches))
+    told = rates(found)
+    assert (told.arrival_rows_per_s, told.backlog_rows) == (0.0, 0)
