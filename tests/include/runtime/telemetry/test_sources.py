@@ -25,7 +25,7 @@ from tests.include.runtime.telemetry.arriving import CHUNK_S, Write, arriving, f
 pytestmark = pytest.mark.spark
 
 ROWS_PER_S = 600
-PERIOD_S = 6
+PERIOD_S = 10
 PATIENCE_S = 240
 Frame = Any
 
@@ -44,9 +44,8 @@ def measured(spark: Any, tmp_path: Path) -> Iterator[Callable[[Frame], Callable[
         def read() -> list[BatchMetrics]:
             assert query.exception() is None
             telemetry.flush()
-            return [
-                batch_from_row(r) for r in Lake(tmp_path / "lake").rows("select * from batches", "telemetry/batches")
-            ]
+            rows = Lake(tmp_path / "lake").rows("select * from batches", "telemetry/batches")
+            return [batch_from_row(row) for row in rows]
 
         return read
 
@@ -74,8 +73,8 @@ def awaited(read: Callable[[], list[BatchMetrics]], enough: Callable[[History], 
 
 
 def is_long(found: History) -> bool:
-    """Say whether the period holds batches only that all began after the first of its checkpoint."""
-    return len(found.batches) > 6 and found.batches[2].time < found.since
+    """Say whether the period begins after the checkpoint's first batches, which waited for cold workers."""
+    return len(found.batches) > 4 and found.batches[2].time < found.since
 
 
 def slow(seconds_per_row: float) -> Callable[[Iterator[pd.DataFrame]], Iterator[pd.DataFrame]]:
@@ -111,8 +110,9 @@ def test_arrival_rate_in_the_lake_is_what_arrived(
         found = awaited(read, is_long)
     told = rates(found)
     truth = arrivals.rate(found.since.timestamp(), found.until.timestamp()) if arrivals else ROWS_PER_S
-    chunk = ROWS_PER_S * (CHUNK_S if arrivals else 1.0) / PERIOD_S  # what comes in one piece may lie on either side
-    assert told.arrival_rows_per_s == pytest.approx(truth, rel=0.03, abs=2 * chunk)
+    # the rate source brings whole seconds, and Delta's log is read a moment after a batch's end
+    piece_s = {"rate": 1.0, "delta": 0.5}.get(kind, CHUNK_S)
+    assert told.arrival_rows_per_s == pytest.approx(truth, rel=0.02, abs=piece_s / PERIOD_S * ROWS_PER_S)
     assert told.backlog_rows is not None and told.backlog_rows < 2 * PERIOD_S * ROWS_PER_S
     assert arrival_basis(found) is (ArrivalBasis.COUNTED if kind == "delta" else ArrivalBasis.TAKEN)
 
@@ -124,9 +124,7 @@ def test_arrival_rate_of_an_overloaded_app_is_not_its_own_pace(
     with arriving(write, ROWS_PER_S) as arrivals:
         frame = reading(spark, tmp_path / "in", "json").coalesce(1)
         read = measured(frame.mapInPandas(slow(1.5 / ROWS_PER_S), frame.schema))
-        found = awaited(
-            read, lambda h: len(h.batches) > 4 and h.batches[-1].duration_s > 1.3 * h.batches[-2].duration_s > 5
-        )
+        found = awaited(read, lambda h: len(h.batches) > 3 and h.batches[-1].duration_s > PERIOD_S)
     told = rates(found)
     truth = arrivals.rate(found.since.timestamp(), found.until.timestamp())
     assert told.arrival_rows_per_s == pytest.approx(truth, rel=0.05)
