@@ -29,6 +29,7 @@ from include.runtime.telemetry.host import HostCpu
 from include.runtime.telemetry.operators import operators
 from include.runtime.telemetry.positions import UNKNOWN, Positions, newest_batch, source_names
 from include.runtime.telemetry.read_limits import read_limits
+from include.runtime.telemetry.unread_files import follow_files
 from include.runtime.telemetry.writer import Entry, Writer
 
 LOG = logging.getLogger(__name__)
@@ -157,9 +158,11 @@ class TelemetryListener(StreamingQueryListener):  # type: ignore[misc]
     def _positions(self, run: _Run) -> Positions:
         """Return what follows a run's sources, which are there once it has planned a batch or found none to plan."""
         if run.positions is None:
-            gateway = self._spark.sparkContext._gateway
-            limits = self._guarded("read limits", lambda: read_limits(run.query, gateway)) if run.query else None
-            run.positions = Positions(limits or {})
+            query, gateway, every_s = run.query, self._spark.sparkContext._gateway, self._writer.interval_s
+            known = query is not None
+            limits = self._guarded("read limits", lambda: read_limits(query, gateway)) if known else None
+            files = self._guarded("files", lambda: follow_files(query, gateway, every_s)) if known else None
+            run.positions = Positions(limits or {}, files or {})
         return run.positions
 
     def _plan(self, run: _Run, batch_id: int) -> ExecutedPlan | None:

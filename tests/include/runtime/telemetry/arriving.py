@@ -24,8 +24,9 @@ Write = Callable[[pa.Table, int], None]
 
 @dataclass
 class Arrivals:
-    """What has arrived: times and the rows by then."""
+    """What has arrived: times and the rows by then; the rate may be changed meanwhile."""
 
+    rows_per_s: float
     times: list[float] = field(default_factory=lambda: [time.time()])
     rows: list[int] = field(default_factory=lambda: [0])
 
@@ -38,17 +39,15 @@ class Arrivals:
 @contextmanager
 def arriving(write: Write, rows_per_s: float) -> Iterator[Arrivals]:
     """Let rows arrive until the block ends."""
-    arrivals, ended = Arrivals(), threading.Event()
-    begin = arrivals.times[0]
+    arrivals, ended = Arrivals(rows_per_s), threading.Event()
 
     def run() -> None:
-        for number in iter(lambda: len(arrivals.rows) - 1, -1):
-            if ended.wait(max(0.0, begin + (number + 1) * CHUNK_S - time.time())):
-                return
-            due = round((time.time() - begin) * rows_per_s)
-            write(pa.table({"id": range(arrivals.rows[-1], due)}, SCHEMA), number)
+        due = 0.0
+        while not ended.wait(CHUNK_S):
+            due += (time.time() - arrivals.times[-1]) * arrivals.rows_per_s
+            write(pa.table({"id": range(arrivals.rows[-1], int(due))}, SCHEMA), len(arrivals.rows))
             arrivals.times.append(time.time())
-            arrivals.rows.append(due)
+            arrivals.rows.append(int(due))
 
     thread = threading.Thread(target=run)
     thread.start()

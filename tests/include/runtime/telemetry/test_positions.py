@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from pathlib import Path
 
 import pyarrow as pa
@@ -76,6 +77,37 @@ def test_position_when_one_source_does_not_tell_then_all_is_unknown(table: Path)
     rate = {"description": "RateStreamV2[rowsPerSecond=1]", "startOffset": 1, "endOffset": 2}
     assert Positions().of([delta(table, (0, 0), (1, 0)), rate]) == UNKNOWN
     assert Positions().of([]) == UNKNOWN
+
+
+RATE = {"description": "RateStreamV2[rowsPerSecond=1]", "startOffset": 1, "endOffset": 2, "numInputRows": 100}
+LIMITS = {"RateStreamV2[rowsPerSecond=1]": math.inf, KAFKA["description"]: None}
+
+
+def test_source_that_is_read_to_its_end_tells_that_a_batch_took_all() -> None:
+    assert Positions(LIMITS).of([RATE]) == Position(basis=ArrivalBasis.TAKEN)
+    assert Positions(LIMITS).at_rest([RATE]) == Position(backlog=0, basis=ArrivalBasis.TAKEN)
+
+
+@pytest.mark.parametrize(
+    ("limit", "basis"), [(101.0, ArrivalBasis.TAKEN), (100.0, ArrivalBasis.READ), (None, ArrivalBasis.READ)]
+)
+def test_limited_source_took_all_only_below_its_limit(limit: float | None, basis: ArrivalBasis) -> None:
+    positions = Positions({RATE["description"]: limit})
+    assert positions.of([RATE]) == Position(basis=basis)
+    assert positions.at_rest([RATE]) == Position(backlog=0, basis=ArrivalBasis.TAKEN)
+
+
+def test_one_source_that_may_be_full_makes_the_batch_so() -> None:
+    assert Positions(LIMITS).of([RATE, KAFKA]) == Position(basis=ArrivalBasis.READ)
+
+
+def test_source_without_a_known_limit_tells_nothing() -> None:
+    assert Positions().of([RATE]) == Positions().at_rest([RATE]) == Positions(LIMITS).of([]) == UNKNOWN
+
+
+def test_silent_topics_are_at_their_end() -> None:
+    resumed = {"description": KAFKA["description"], "endOffset": KAFKA["endOffset"]}  # as the query's log has it
+    assert Positions().at_rest([resumed]) == counted(backlog=0, end=247, read=None)
 
 
 def test_position_when_table_is_gone_then_unknown_and_said_once(table: Path, caplog: pytest.LogCaptureFixture) -> None:

@@ -13,7 +13,7 @@ import pandas as pd
 import pytest
 
 from include.control.arrivals import arrival_basis, with_arrivals
-from include.control.rates import rates
+from include.control.rates import batch_rows_limit, rates
 from include.control.recent_batches import History, main_query
 from include.lake.row_codec import batch_from_row
 from include.lake.store import Lake
@@ -123,7 +123,7 @@ def test_arrival_rate_of_an_overloaded_app_is_not_its_own_pace(
     write = files(tmp_path / "in", "json")
     with arriving(write, ROWS_PER_S) as arrivals:
         frame = reading(spark, tmp_path / "in", "json").coalesce(1)
-        read = measured(frame.mapInPandas(slow(1.5 / ROWS_PER_S), frame.schema))
+        read = measured(frame.mapInPandas(slow(2.0 / ROWS_PER_S), frame.schema))
         found = awaited(read, lambda h: len(h.batches) > 3 and h.batches[-1].duration_s > PERIOD_S)
     told = rates(found)
     truth = arrivals.rate(found.since.timestamp(), found.until.timestamp())
@@ -143,3 +143,31 @@ def test_silence_of_a_source_that_counts_nothing_is_a_rate_of_zero(
     found = awaited(read, lambda h: len(h.in_period(h.rows)) > 1 and not h.in_period(h.batches))
     told = rates(found)
     assert (told.arrival_rows_per_s, told.backlog_rows) == (0.0, 0)
+
+
+def test_arrival_rate_of_a_limited_file_source_is_seen_in_its_unread_files(
+    spark: Any, tmp_path: Path, measured: Callable[..., Any]
+) -> None:
+    with arriving(files(tmp_path / "in", "json"), ROWS_PER_S) as arrivals:
+        frame = spark.readStream.schema("id long").option("maxFilesPerTrigger", 2).json(str(tmp_path / "in"))
+        read = measured(frame.coalesce(1).mapInPandas(slow(1.5 / ROWS_PER_S), frame.schema))
+        found = awaited(read, lambda h: is_long(h) and (h.newest.backlog_rows or 0) > 5 * ROWS_PER_S)
+    told, newest = rates(found), found.newest
+    truth = arrivals.rate(found.since.timestamp(), found.until.timestamp())
+    assert arrival_basis(found) is ArrivalBasis.LISTED
+    assert told.arrival_rows_per_s == pytest.approx(truth, rel=0.1)
+    arrived = arrivals.rate(arrivals.times[0], newest.time.timestamp()) * (newest.time.timestamp() - arrivals.times[0])
+    assert told.backlog_rows == pytest.approx(arrived - sum(b.rows_in for b in found.batches), rel=0.1)
+    assert newest.rows_in / newest.duration_s < 0.75 * truth
+    assert batch_rows_limit(found) == pytest.approx(newest.rows_in, rel=0.3)
+
+
+def test_limited_source_that_tells_nothing_gives_a_lower_bound(
+    spark: Any, tmp_path: Path, measured: Callable[..., Any]
+) -> None:
+    rows = spark.readStream.format("rate-micro-batch").option("rowsPerBatch", 100).load().selectExpr("value AS id")
+    found = awaited(measured(rows.mapInPandas(slow(0.005), rows.schema)), is_long)
+    assert arrival_basis(found) is ArrivalBasis.AT_LEAST
+    last = found.in_period(found.batches)
+    paced = sum(b.rows_in for b in last) / sum(b.duration_s for b in last)
+    assert rates(found).arrival_rows_per_s == pytest.approx(paced, rel=0.15)
