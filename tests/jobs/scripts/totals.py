@@ -6,6 +6,7 @@ import time
 from pathlib import Path
 
 from pyspark.sql import SparkSession
+from pyspark.sql import functions as sf
 
 source, results, checkpoint, wait_s = sys.argv[1:]
 spark = SparkSession.builder.getOrCreate()
@@ -25,6 +26,6 @@ def keep(frame, _):
 
 
 answered = rows.repartition(spark.sparkContext.defaultParallelism).mapInPandas(ask, "id long, key long")
-counted = answered.groupBy("key").agg({"id": "sum", "*": "count"}).toDF("key", "total", "rows")
+counted = answered.groupBy("key").agg(sf.count("*").alias("rows"), sf.sum("id").alias("total"))
 writer = counted.writeStream.outputMode("complete").foreachBatch(keep)
 writer.option("checkpointLocation", checkpoint).start().awaitTermination()
