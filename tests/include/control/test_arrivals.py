@@ -69,6 +69,16 @@ def test_rate_of_an_overloaded_app_is_what_arrives_and_not_its_pace(times: float
     assert told.backlog_rows == pytest.approx(rows[-1].backlog_rows, rel=0.02)
 
 
+def test_rate_of_batches_with_rests_between_them_is_what_arrives() -> None:
+    app, rows = App(fixed_s=0.2), []
+    for _ in range(20):
+        app.arrive(5.0, 300)  # a trigger's interval
+        rows.append(app.batch(300))
+    told = rates(history(untold(rows)))
+    assert told.arrival_rows_per_s == pytest.approx(300, rel=0.02)
+    assert told.backlog_rows == pytest.approx(rows[-1].backlog_rows, rel=0.05)
+
+
 def test_batches_that_take_all_have_no_limit() -> None:
     assert batch_rows_limit(history(untold(ran(3000.0, seconds=200)))) is None
 
