@@ -123,7 +123,7 @@ def test_script_on_json_files_grows_and_shrinks_with_its_load(home: Home, spec: 
         adapting = Adapting(wiring.control_loop(spec))
         adapting.until(adapting.knows_its_ability)
         arrivals.rows_per_s = HIGH
-        adapting.until(lambda: adapting.slots() >= 6)
+        adapting.until(lambda: adapting.slots() > 2)
         arrivals.rows_per_s = LOW
         adapting.until(lambda: adapting.slots() == 2)
     rows = arrivals.rows[-1]
