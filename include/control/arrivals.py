@@ -5,8 +5,8 @@ Symbols:
 
 A batch that takes all there is (``taken``) has read whatever arrived before it started: by t_i, R_i rows have arrived,
 exactly. An idle marker says the same of its own time. So (t_i, R_i) are points of the curve of arrivals; between them
-rows are taken to arrive evenly, and after the last one as they did over a span of the same length before it. Where the
-curve lies above R_i at the end of batch i, that many rows wait.
+rows are taken to arrive evenly, and after the last one as they did lately. Where the curve lies above R_i at the end of
+batch i, that many rows wait.
 The ends of batches would not do: over its own end the curve of an overloaded app shows its own pace, as its batches
 grow with what waits. Rows that a checkpoint's first batch found waiting are no arrivals: the curve begins after it.
 
@@ -41,6 +41,9 @@ IDLE_RATIO = 0.1
 FULL_RATIO = 0.8
 """Share of the largest batch's rows from which a batch counts as full."""
 
+LATELY = 3.0
+"""Length of the span before the last point that tells what has arrived since, over the time since: rows come in files."""
+
 Points = list[tuple[float, float]]
 """Times, seconds, and rows that have arrived by then."""
 
@@ -73,7 +76,7 @@ def arrival_basis(history: History) -> ArrivalBasis:
         return newest or ArrivalBasis.COUNTED
     batches = history.in_period(history.batches)
     limited = [b for b in history.batches if b.arrival_basis is ArrivalBasis.READ]
-    if not any(b.arrival_basis is ArrivalBasis.READ for b in batches):
+    if not limited:
         return ArrivalBasis.TAKEN
     largest = max(b.rows_in for b in limited)
     full = [b for b in batches if b.arrival_basis is ArrivalBasis.READ and b.rows_in >= FULL_RATIO * largest]
@@ -143,6 +146,6 @@ def _arrived_by(points: Points, time: float) -> float:
     times, arrived = np.array(points).T
     if time <= times[-1]:
         return float(np.interp(time, times, arrived))
-    begin = max(times[0], 2 * times[-1] - time)  # a span as long as the one to bridge
+    begin = max(times[0], times[-1] - LATELY * (time - times[-1]))
     rate = (arrived[-1] - np.interp(begin, times, arrived)) / (times[-1] - begin)
     return float(arrived[-1] + rate * (time - times[-1]))

@@ -89,7 +89,7 @@ class Positions:
         untold = [name for name, position in zip(names, each, strict=True) if position.end is None]
         if names and not untold:
             return ArrivalBasis.COUNTED
-        if names and all(name in self._files and self._files[name].possible for name in untold):
+        if names and all(name in self._files and self._files[name].active for name in untold):
             return ArrivalBasis.LISTED
         if not names or not self._limits.keys() >= set(names):
             return None

@@ -48,13 +48,13 @@ class UnreadFiles:
         self._bytes: dict[str, int] = {}
         self._rows = 0
         self._weighed_rows = self._weighed_bytes = 0.0
-        # where paths differ and names decide, what Spark has seen is not in its log
-        self._possible = not _private(source, "fileNameOnly", gateway)
+        # where names decide, a path that is not in the log may be of a file that Spark leaves out
+        self._active = not _private(source, "fileNameOnly", gateway)
 
     @property
-    def possible(self) -> bool:
-        """False once there are too many files."""
-        return self._possible
+    def active(self) -> bool:
+        """False where files cannot be followed, or no more, as they are too many."""
+        return self._active
 
     def rows_waiting(self, progress: Mapping[str, Any]) -> int | None:
         """Return the rows that wait after a batch; None if the files were not listed then, or nothing is known of them.
@@ -64,11 +64,11 @@ class UnreadFiles:
         """
         self._rows += int(progress.get("numInputRows", 0))
         begin = self._clock()
-        if not self._possible or begin < self._due_s:
+        if not self._active or begin < self._due_s:
             return None
         self._follow(_log_offset(progress.get("startOffset")), _log_offset(progress.get("endOffset")))
         self._due_s = begin + max(self._interval_s, (self._clock() - begin) / LISTING_RATIO)
-        if not self._possible or not self._weighed_bytes:
+        if not self._active or not self._weighed_bytes:
             return None
         unread = sum(size for path, size in self._bytes.items() if path not in self._read)
         return round(unread * self._weighed_rows / self._weighed_bytes)
@@ -76,7 +76,7 @@ class UnreadFiles:
     def _follow(self, start: int, end: int) -> None:
         taken, listed = self._taken(end), self._listed()
         if taken is None or listed is None:
-            self._possible, self._read, self._bytes = False, set(), {}
+            self._active, self._read, self._bytes = False, set(), {}
             return
         known = {**self._bytes, **listed}
         since = self._through if self._through >= 0 else start

@@ -17,7 +17,7 @@ from pyarrow import csv, parquet
 from include.lake.source_tables import SourceTable
 
 SCHEMA = pa.schema([("id", pa.int64())])
-CHUNK_S = 0.25
+CHUNK_S = 0.1
 Write = Callable[[pa.Table, int], None]
 """Takes rows and the number of the chunk."""
 

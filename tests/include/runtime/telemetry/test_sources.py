@@ -110,8 +110,8 @@ def test_arrival_rate_in_the_lake_is_what_arrived(
         found = awaited(read, is_long)
     told = rates(found)
     truth = arrivals.rate(found.since.timestamp(), found.until.timestamp()) if arrivals else ROWS_PER_S
-    # the rate source brings whole seconds, and Delta's log is read a moment after a batch's end
-    piece_s = {"rate": 1.0, "delta": 0.5}.get(kind, CHUNK_S)
+    # a chunk may lie on either side of both ends: the rate source's are seconds, Delta's log is read a moment later
+    piece_s = {"rate": 1.0, "delta": 0.5}.get(kind, 2 * CHUNK_S)
     assert told.arrival_rows_per_s == pytest.approx(truth, rel=0.02, abs=piece_s / PERIOD_S * ROWS_PER_S)
     assert told.backlog_rows is not None and told.backlog_rows < 2 * PERIOD_S * ROWS_PER_S
     assert arrival_basis(found) is (ArrivalBasis.COUNTED if kind == "delta" else ArrivalBasis.TAKEN)
@@ -160,6 +160,23 @@ def test_arrival_rate_of_a_limited_file_source_is_seen_in_its_unread_files(
     assert told.backlog_rows == pytest.approx(arrived - sum(b.rows_in for b in found.batches), rel=0.1)
     assert newest.rows_in / newest.duration_s < 0.75 * truth
     assert batch_rows_limit(found) == pytest.approx(newest.rows_in, rel=0.3)
+    silent = rates(awaited(read, lambda h: len(h.in_period(h.rows)) > 1 and not h.in_period(h.batches)))
+    assert (silent.arrival_rows_per_s, silent.backlog_rows) == (0.0, 0)
+
+
+def test_successor_on_silent_files_marks_them_without_a_batch(
+    spark: Any, tmp_path: Path, measured: Callable[..., Any]
+) -> None:
+    with arriving(files(tmp_path / "in", "json"), ROWS_PER_S) as arrivals:
+        while len(arrivals.rows) < 4:
+            time.sleep(CHUNK_S)
+    frame = reading(spark, tmp_path / "in", "json")
+    before = frame.writeStream.format("noop").queryName("q").option("checkpointLocation", str(tmp_path / "checkpoint"))
+    assert before.trigger(availableNow=True).start().awaitTermination(PATIENCE_S)
+    found = awaited(measured(frame), lambda h: len(h.rows) > len(h.batches) + 1)
+    assert len(found.batches) == 1  # before
+    assert {(row.backlog_rows, row.arrival_basis) for row in found.rows[1:]} == {(0, ArrivalBasis.TAKEN)}
+    assert rates(found).arrival_rows_per_s == 0.0
 
 
 def test_limited_source_that_tells_nothing_gives_a_lower_bound(
