@@ -42,7 +42,7 @@ FULL_RATIO = 0.8
 """Share of the largest batch's rows from which a batch counts as full."""
 
 LATELY = 3.0
-"""Length of the span before the last point that tells what has arrived since, over the time since: rows come in files."""
+"""Length of the span before the last point that tells what arrives, over the time since: rows come in whole files."""
 
 Points = list[tuple[float, float]]
 """Times, seconds, and rows that have arrived by then."""

@@ -19,6 +19,7 @@ from include.lake.row_codec import batch_from_row
 from include.lake.store import Lake
 from include.model.arrival import ArrivalBasis
 from include.model.telemetry import BatchMetrics
+from include.runtime.telemetry import unread_files
 from include.runtime.telemetry.batches import AppIdentity
 from tests.include.runtime.telemetry.arriving import CHUNK_S, Write, arriving, files, lines, table
 
@@ -177,6 +178,18 @@ def test_successor_on_silent_files_marks_them_without_a_batch(
     assert len(found.batches) == 1  # before
     assert {(row.backlog_rows, row.arrival_basis) for row in found.rows[1:]} == {(0, ArrivalBasis.TAKEN)}
     assert rates(found).arrival_rows_per_s == 0.0
+
+
+def test_limited_source_of_too_many_files_is_not_listed(
+    spark: Any, tmp_path: Path, measured: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(unread_files, "MOST_FILES", 5)
+    with arriving(files(tmp_path / "in", "json"), ROWS_PER_S) as arrivals:
+        while len(arrivals.rows) < 8:
+            time.sleep(CHUNK_S)
+        frame = spark.readStream.schema("id long").option("maxFilesPerTrigger", 1).json(str(tmp_path / "in"))
+        found = awaited(measured(frame), lambda h: len(h.batches) > 2)
+    assert {b.arrival_basis for b in found.batches[1:]} == {ArrivalBasis.READ}
 
 
 def test_limited_source_that_tells_nothing_gives_a_lower_bound(
