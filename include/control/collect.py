@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from datetime import datetime, timedelta
 from statistics import median_low
 
+from include.control.arrivals import arrival_basis, with_arrivals
 from include.control.capacity import fit, heaviest, ran_at, typical_parallelism
 from include.control.join_signals import join_signals
 from include.control.new_observations import known_observations
@@ -80,7 +81,7 @@ def _history(spec: PipelineSpec, rows: Sequence[BatchMetrics], cursor: Cursor) -
         raise NotReady(f"{spec.name}: no telemetry yet")
     newest = max(rows, key=lambda r: (r.generation, r.time))
     period = timedelta(seconds=spec.period_s)
-    ordered = main_query(rows, newest.time - period)
+    ordered = with_arrivals(main_query(rows, newest.time - period))
     until = ordered[-1].time
     # not "<": where the clock went back, the newest row is older than the cursor and new all the same
     if cursor.until is not None and until == cursor.until:
@@ -123,6 +124,7 @@ def _app(
         batch_rows_limit=batch_rows_limit(history),
         memory_deaths=memory_deaths,
         operators=_operators(spec.app, history, present),
+        arrival_basis=arrival_basis(history),
     )
 
 

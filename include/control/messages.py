@@ -9,6 +9,7 @@ from include.control.changes import ABILITY
 from include.control.evaluation import GateResult, Hold, Request
 from include.control.proposals import FAILED, Proposals
 from include.lake.reconfigurations import BROKEN
+from include.model.arrival import arrival_phrase
 from include.model.decision import Action, Decision, GuardOutcome, Outcome, Reconfiguration
 from include.model.deployment import INGEST, JOIN_FIELDS, LIVE, Change, Deployment
 from include.model.signals import AppSignals, Signals
@@ -167,7 +168,7 @@ def _measured(app: AppSignals, proposals: Proposals) -> str:
     parts = []
     if app.arrival_rows_per_s is not None:
         waiting = f" and {app.backlog_rows:,} wait" if app.backlog_rows else ""
-        parts.append(f"{app.arrival_rows_per_s:,.0f} rows/s arrive{waiting}")
+        parts.append(f"{arrival_phrase(app.arrival_basis, f'{app.arrival_rows_per_s:,.0f}')}{waiting}")
     if app.capacity is not None:
         can = f"{app.slots} slot{'s' * (app.slots != 1)} can process {app.capacity.rows_per_s:,.0f} rows/s"
         if ABILITY in proposals.predicted:

@@ -12,6 +12,7 @@ from datetime import datetime, timedelta
 from itertools import pairwise
 
 from include.control.recent_batches import History, span
+from include.model.arrival import ArrivalBasis
 from include.model.decision import Reconfiguration
 from include.model.signals import Objective
 from include.model.telemetry import BatchMetrics
@@ -47,12 +48,16 @@ class Rates:
 
 
 def rates(history: History) -> Rates:
-    """Return the period's rates; they reach over restarts, for the source knows nothing of them."""
+    """Return the period's rates; they reach over restarts, for the source knows nothing of them.
+
+    Where the source's end is estimated it may fall a little: such a fall counts, or the rises would add up to more.
+    """
     points = _points(history)
     backlog = history.newest.backlog_rows
+    estimated = history.newest.arrival_basis is ArrivalBasis.LISTED
     return Rates(
-        arrival_rows_per_s=_slope(points, "source_end", falls=False),
-        arrival_recent_rows_per_s=_slope(_recent(points, history.period_s), "source_end", falls=False),
+        arrival_rows_per_s=_rate(points, estimated),
+        arrival_recent_rows_per_s=_rate(_recent(points, history.period_s), estimated),
         processed_rows_per_s=_processed(points),
         backlog_rows=backlog if backlog is None or backlog >= 0 else None,
         backlog_growth_rows_per_s=_slope(points, "backlog_rows", falls=True),
@@ -153,6 +158,11 @@ def _recent(points: Sequence[BatchMetrics], period_s: float) -> list[BatchMetric
     begin = points[-1].time - timedelta(seconds=RECENT_RATIO * period_s) if points else None
     later = [p for p in points if begin is not None and p.time > begin]
     return [*points[: len(points) - len(later)][-1:], *later] if len(later) < len(points) else []
+
+
+def _rate(points: Sequence[BatchMetrics], estimated: bool) -> float | None:
+    slope = _slope(points, "source_end", falls=estimated)
+    return None if slope is None else max(0.0, slope)
 
 
 def _slope(points: Sequence[BatchMetrics], name: str, *, falls: bool) -> float | None:

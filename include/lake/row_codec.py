@@ -7,6 +7,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
+from include.model.arrival import ArrivalBasis
 from include.model.codec import from_plain, to_json
 from include.model.decision import Decision, Reconfiguration
 from include.model.signals import Observation
@@ -32,6 +33,8 @@ def batch_from_row(row: Mapping[str, Any]) -> BatchMetrics:
     operators = ({name: operator.get(name) for name in _OPERATOR_COLUMNS} for operator in row.get("operators") or ())
     values["operators"] = tuple(OperatorBatch(**operator) for operator in operators)
     values["durations_ms"] = dict(row.get("durations_ms") or {})
+    basis = row.get("arrival_basis")
+    values["arrival_basis"] = None if basis is None else ArrivalBasis(basis)
     return BatchMetrics(**values)
 
 

@@ -129,6 +129,13 @@ TABLES: dict[str, TableSchema] = {
             "of each operator: `id`, `name` of the plan node, `tasks` of its stage, `p` tasks that ran at once, "
             "`rows_in`, `rows_out`, and `useful_s`, seconds of all its tasks together, waits included",
         ),
+        (
+            "arrival_basis",
+            TEXT,
+            "",
+            "how arrival is known: `counted` by the source, `taken` (the batch took all there was when it started), "
+            "`listed` (`backlog_rows` is estimated from unread files), `read` (the batch was limited); null if unknown",
+        ),
     ),
     "telemetry/apps": _table(
         "one app between two flushes of its telemetry",

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from include.model.admission import StreamCounts
+from include.model.arrival import ArrivalBasis
 from include.model.join import JoinSignals
 from include.model.placement import KeyGroups
 
@@ -112,7 +113,8 @@ class AppSignals:
         slots: Its cores.
         parallelism: The p that really ran: the median over batches of min(tasks, slots).
         source_splits: True if fewer tasks than slots ran because the source offered too few splits.
-        arrival_rows_per_s: True arrival rate (change of the source's end a second), not what was processed.
+        arrival_rows_per_s: True arrival rate (change of the source's end a second), not what was processed; how it is
+            known, and whether it is only a lower bound, ``arrival_basis`` says.
         arrival_recent_rows_per_s: The same over the newest part of the period, about a third: where it is far from the
             mean, the rate changed within the period. None if too little of it is known.
         processed_rows_per_s: What was processed.
@@ -134,6 +136,7 @@ class AppSignals:
         memory_deaths: Executors of the present size that died of memory lately.
         operators: The app's operators.
         edges: How rows go between them; empty where the app is measured as a whole only.
+        arrival_basis: How the arrival rate and the backlog are known.
     """
 
     app: str
@@ -156,6 +159,7 @@ class AppSignals:
     memory_deaths: int = 0
     operators: tuple[OperatorSignals, ...] = ()
     edges: tuple[Edge, ...] = ()
+    arrival_basis: ArrivalBasis = ArrivalBasis.COUNTED
 
 
 @dataclass(frozen=True)

@@ -7,6 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 
+from include.model.arrival import ArrivalBasis
+
 STATEFUL = re.compile(r"StateStoreSave|SymmetricHashJoin|Deduplicate|GroupsWithState|TransformWithState|GlobalLimit")
 """What Spark calls plan nodes that keep state."""
 
@@ -42,6 +44,8 @@ class BatchMetrics:
     batch's id, ``source_end`` and ``backlog_rows`` as they are, and no ``triggerExecution`` (or 0). Only so is an
     arrival rate of 0 known and not just missing.
 
+    A source that does not count its rows gives no ``source_end``; ``arrival_basis`` says what else is known of it.
+
     Attributes:
         pipeline: Name of the pipeline.
         app: Name of the app inside the pipeline.
@@ -61,6 +65,9 @@ class BatchMetrics:
         state_bytes: Bytes held in state.
         host_cpu_other: Share of the host's processors used by others during the batch, 0..1; null if unknown.
         operators: The batch's operators.
+        arrival_basis: What the row says of arrival: counted (``backlog_rows`` and ``source_end``), taken (the batch
+            took all there was when it started), listed (``backlog_rows`` is an estimate, where there is one) or read
+            (the batch was limited, and perhaps full). Null in rows of earlier versions, and where nothing is known.
     """
 
     pipeline: str
@@ -80,6 +87,7 @@ class BatchMetrics:
     state_bytes: int | None = None
     host_cpu_other: float | None = None
     operators: tuple[OperatorBatch, ...] = ()
+    arrival_basis: ArrivalBasis | None = None
 
     @property
     def duration_s(self) -> float:

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+from include.model.arrival import ArrivalBasis
 from include.model.signals import AppSignals, Capacity, Objective
 from include.reporting.recorded_abilities import RecordedAbilities
 
@@ -100,7 +101,15 @@ def modelled(
     p, arrival = abilities.ran(slots), recorded.arrival_rows_per_s
     capacity = abilities.capacity(p, 1)
     begin = recorded.backlog_rows if waiting.rows is None else waiting.rows
-    blank = replace(recorded, slots=slots, parallelism=p, source_splits=p < slots, operators=(), edges=())
+    blank = replace(
+        recorded,
+        slots=slots,
+        parallelism=p,
+        source_splits=p < slots,
+        operators=(),
+        edges=(),
+        arrival_basis=_basis(recorded.arrival_basis),
+    )
     if capacity is None or arrival is None or begin is None:
         return _unknown(blank), waiting
     if span.down_s > 0:
@@ -159,6 +168,11 @@ class Load:
         taken = min(rows, limit) if limit else rows
         duration_s = max(LEAST_BATCH_S, self.capacity.fixed_s + taken / self.capacity.rows_per_s)
         return max(1, int(self.serving_s / duration_s))
+
+
+def _basis(recorded: ArrivalBasis) -> ArrivalBasis:
+    """Return how the load is known: that of a replay is the recorded one, even where more may have arrived."""
+    return ArrivalBasis.READ if recorded is ArrivalBasis.AT_LEAST else recorded
 
 
 def _unknown(blank: AppSignals) -> AppSignals:

@@ -13,6 +13,7 @@ from typing import Any
 from hypothesis import strategies as st
 
 from include.model.admission import StreamCounts
+from include.model.arrival import ArrivalBasis
 from include.model.deployment import Deployment
 from include.model.join import JoinSettings, JoinSignals
 from include.model.placement import KeyGroups
@@ -79,6 +80,7 @@ def apps(draw: st.DrawFn) -> Situation:
         backpressured_ratio=draw(RATIOS),
         slot_busy_ratio=draw(RATIOS),
         batches=draw(st.integers(0, 9)),
+        arrival_basis=draw(st.sampled_from(ArrivalBasis)),
     )
     objective = Objective(draw(st.floats(0.3, 1)), draw(st.floats(1, 60)), draw(st.floats(10, 300)))
     seen = signals(app, observed(history), bounds, objective, settling=draw(st.booleans()))

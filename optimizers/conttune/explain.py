@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from include.model.arrival import arrival_phrase
 from optimizers.conttune.context import OperatorContext
 from optimizers.conttune.messages import Reason, count, message, number, percent
 from optimizers.conttune.sizing import Sizing
@@ -63,6 +64,7 @@ def _level_details(context: OperatorContext, target: int) -> Mapping[str, str]:
         "low": str(context.bounds.min_slots),
         "high": str(context.bounds.max_slots),
         "ran": str(context.effective),
+        "arrives": arrival_phrase(context.operator.arrival_basis, number(context.rate)),
     }
 
 
@@ -70,7 +72,6 @@ def _load_details(context: OperatorContext, effect: Mapping[str, float]) -> Mapp
     load = context.demand
     return {
         "app": context.operator.name,
-        "rate": number(context.rate),
         "ability_now": number(context.ability_now),
         "utilisation_now": percent(context.rate / context.ability_now),
         "ability": number(effect["processing_ability_rows_per_s"]),

@@ -6,9 +6,9 @@ be worth a reconfiguration? Otherwise nothing is touched. Sizes are the least le
 (:mod:`.context`), so that little knowledge means more room and not more steps.
 
 Reference:
-    Grown from [ContTune] Lian et al., PVLDB 2023. Deviations: the arrival rate is known without its Big phase; the
-    surrogate is a power law with a Gaussian process, taken at its lower bound instead of its mean; a step that is
-    healthy is left alone.
+    Grown from [ContTune] Lian et al., PVLDB 2023. Deviations: its Big phase is only for sources that do not show how
+    much arrives; the surrogate is a power law with a Gaussian process, taken at its lower bound instead of its mean; a
+    step that is healthy is left alone.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
+from include.model.arrival import ArrivalBasis
 from include.model.signals import Observation, Signals
 from optimizers.conttune.arrival import ahead, at_rate, fluctuation, rate_at_end
 from optimizers.conttune.base_tuner import LARGEST, AppMemory, BaseTuner, Sizings, is_possible
@@ -65,7 +66,8 @@ class Flow(BaseTuner[FlowOptions]):
         rate_now = self._rate_now(signals, job, state)
         if rate_now is not None:
             job = at_rate(job, rate_now)
-            state = replace(state, history=state.history.with_rate(rate_now))
+            if app.arrival_basis is not ArrivalBasis.AT_LEAST:
+                state = replace(state, history=state.history.with_rate(rate_now))
         rate = app.arrival_rows_per_s if rate_now is None else rate_now
         state = replace(state, ratios=learn_ratios(job, state.ratios))
         growth = 0.0 if job.operators[0].id is None else (app.backlog_growth_rows_per_s or 0.0)
@@ -80,6 +82,8 @@ class Flow(BaseTuner[FlowOptions]):
         """Return what arrives now, rows a second; None if that is worth waiting for."""
         waited = state.unsettled is not None and signals.since >= state.unsettled
         mean = job.app.arrival_rows_per_s
+        if job.app.arrival_basis is ArrivalBasis.AT_LEAST:
+            return mean  # an app's own pace does not jump
         rate = rate_at_end(job, state.rate) if self.options.whole_windows else mean
         return mean if rate is None and waited else rate
 
@@ -154,13 +158,16 @@ def _carry_out(job: JobContext, step: ScalingStep, until: datetime) -> Sizings:
         explain(by_name[name], step.targets.get(name, by_name[name].now), reason)
         for name, reason in step.reasons.items()
     ]
+    state = replace(state, operators=operators)
+    if job.is_lower_bound:  # a step for a rate that nobody knows has neither sufficed nor failed at it
+        stepped = None if step.targets else state.stepped
+        return sizings, replace(state, unsettled=None, stepped=stepped, stepped_up=False).to_json()
     state = replace(
         state,
         rate=state.rate if job.half_old else job.rate,
         unsettled=(state.unsettled or until) if job.half_old else None,
         stepped=job.rate if step.targets else state.stepped,
         stepped_up=any(target > by_name[name].now for name, target in step.targets.items()),
-        operators=operators,
     )
     return sizings, state.to_json()
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from graphlib import CycleError, TopologicalSorter
 
+from include.model.arrival import ArrivalBasis
 from include.model.deployment import PARALLELISM, SLOTS, Change, Deployment
 from include.model.signals import AppSignals, Edge, OperatorSignals
 
@@ -40,6 +41,7 @@ class Operator:
         backpressured_ratio: Share of time in which it could not work, or could not keep up, 0..1.
         samples: Batches or periods behind the ability.
         recent_arrival: ``arrival`` over the newest third of the period; None if too little of it is known.
+        arrival_basis: How what it has to process is known, where it is the whole app.
     """
 
     app: str
@@ -56,6 +58,7 @@ class Operator:
     backpressured_ratio: float | None
     samples: int = 1
     recent_arrival: float | None = None
+    arrival_basis: ArrivalBasis = ArrivalBasis.COUNTED
 
     @property
     def name(self) -> str:
@@ -150,6 +153,7 @@ def whole_app(app: AppSignals) -> Operator:
         backpressured_ratio=app.backpressured_ratio,
         samples=capacity.batches if capacity else 0,
         recent_arrival=app.arrival_recent_rows_per_s,
+        arrival_basis=app.arrival_basis,
     )
 
 

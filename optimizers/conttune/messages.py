@@ -16,6 +16,7 @@ class Reason(StrEnum):
     UTILISATION_ABOVE_TARGET = "utilisation_above_target"
     LATENCY_GOAL = "latency_goal"
     BATCH_LIMIT = "batch_limit"
+    BATCHES_FULL = "batches_full"
     BACKLOG_TO_DRAIN = "backlog_to_drain"
     # steps down
     OVER_PROVISIONED = "over_provisioned"
@@ -38,6 +39,7 @@ class Reason(StrEnum):
     # holds: more would be needed, but
     AT_MAXIMUM = "at_maximum"
     BATCH_LIMIT_AT_MAXIMUM = "batch_limit_at_maximum"
+    BATCHES_FULL_AT_MAXIMUM = "batches_full_at_maximum"
     LIFTING_EXHAUSTED = "lifting_exhausted"
     NO_HIGHER_LEVEL = "no_higher_level"
     SOURCE_SPLITS = "source_splits"
@@ -57,7 +59,7 @@ class Reason(StrEnum):
     OPERATOR_VANISHED = "operator_vanished"
 
 
-_ARRIVES = "{rate} rows/s arrive and {now} can process {ability_now} rows/s"
+_ARRIVES = "{arrives} and {now} can process {ability_now} rows/s"
 _THEN = "{then} can process {ability} rows/s at {utilisation} % utilisation."
 
 MESSAGES: Mapping[Reason, str] = {
@@ -66,8 +68,9 @@ MESSAGES: Mapping[Reason, str] = {
     Reason.UNDER_PROVISIONED: f"{_ARRIVES}: {_THEN}",
     Reason.UTILISATION_ABOVE_TARGET: f"{_ARRIVES}, which is above the planned {{target}} % utilisation: {_THEN}",
     Reason.LATENCY_GOAL: f"{_ARRIVES}, too busy to end a batch within {{max_lag}} s: {_THEN}",
-    Reason.BATCH_LIMIT: "{rate} rows/s arrive, and with at most {batch_rows} rows a batch {now} can sustain only "
+    Reason.BATCH_LIMIT: "{arrives}, and with at most {batch_rows} rows a batch {now} can sustain only "
     f"{{sustained}} rows/s: {_THEN}",
+    Reason.BATCHES_FULL: "{arrives}, and {now} are never idle: {then}, until it shows how many do.",
     Reason.BACKLOG_TO_DRAIN: f"{_ARRIVES}, but {{excess}} rows wait and should be done within {{catch_up}} s: {_THEN}",
     Reason.OVER_PROVISIONED: f"Only {_ARRIVES}: {_THEN}",
     Reason.OUT_OF_BOUNDS: "{now}, but {low} to {high} are allowed: {then}, whatever arrives.",
@@ -85,8 +88,9 @@ MESSAGES: Mapping[Reason, str] = {
     Reason.STEP_SUFFICED: f"{_ARRIVES}: the last step was enough, and the load is still what it was made for.",
     Reason.STEP_FAILED_BEFORE: f"{_ARRIVES}: another step failed at this load before.",
     Reason.AT_MAXIMUM: f"{_ARRIVES}: more are not allowed.",
-    Reason.BATCH_LIMIT_AT_MAXIMUM: "{rate} rows/s arrive, and with at most {batch_rows} rows a batch {now} can sustain "
+    Reason.BATCH_LIMIT_AT_MAXIMUM: "{arrives}, and with at most {batch_rows} rows a batch {now} can sustain "
     "only {sustained} rows/s; more are not allowed, but larger batches would help.",
+    Reason.BATCHES_FULL_AT_MAXIMUM: "{arrives}, and {now} are never idle: more are not allowed.",
     Reason.NO_HIGHER_LEVEL: f"{_ARRIVES}: they are busy, but the model suggests no higher level.",
     Reason.LIFTING_EXHAUSTED: "{now} cannot keep up, and more are not allowed.",
     Reason.SOURCE_SPLITS: "Only {ran} of {now} have work, because the source offers too few splits a batch: more slots "

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from include.model.arrival import ArrivalBasis
 from include.model.signals import AppSignals
 from optimizers.conttune.context import OperatorContext
 from optimizers.conttune.explain import why_too_small
@@ -18,6 +19,8 @@ SAME_RATE = 0.05
 """A rate that differs by less from the one that the last step was made for is the same."""
 AT_MAXIMUM = {Reason.BACKLOG_TO_DRAIN: Reason.DRAINING, Reason.BATCH_LIMIT: Reason.BATCH_LIMIT_AT_MAXIMUM}
 """Reason of the hold where more would help but is not allowed, by what makes the present level too small."""
+LIFT = 2
+"""Factor of a step up while it does not show how much arrives ([ContTune]'s Big phase)."""
 STEEPEST, USUAL = 2.0, 1.25
 """Levels are freed at most with this power of the load where PA grows with the square root of p, and usually."""
 
@@ -58,6 +61,20 @@ class JobContext:
         before = self.state.rate
         return before is None or abs(self.rate - before) > NEWS * max(self.rate, before)
 
+    @property
+    def is_lower_bound(self) -> bool:
+        """True if more may arrive than was read."""
+        return self.app.arrival_basis is ArrivalBasis.AT_LEAST
+
+    def is_seen(self, context: OperatorContext) -> bool:
+        """Say whether a lower bound is what arrives: no more did when it was known, and the level has room for it.
+
+        Where a source never rests, batches follow each other at any load, and all look full while they are alike.
+        """
+        before, ability = self.state.rate, context.ability_now
+        target = context.demand.objective.target_utilisation
+        return before is not None and self.rate <= (1 + SAME_RATE) * before and self.rate <= target * ability
+
 
 @dataclass(frozen=True)
 class ScalingStep:
@@ -77,12 +94,35 @@ class ScalingStep:
 def choose_step(job: JobContext) -> ScalingStep:
     """Return what is to be done about a job."""
     known = [c for c in job.operators if c.is_known]
+    if job.is_lower_bound:
+        return _lift(job)
     if not known:
         return ScalingStep({c.operator.name: Reason.CAPACITY_UNKNOWN for c in job.operators})
     small = [c for c in known if c.is_too_small(job.growth > 0)]
     if job.behind and not small:  # what was measured of one of them is too good to be true
         small = [max(known, key=lambda c: c.load_ratio)]
     return _step_up(job, known, small) if small else _step_down(job, known)
+
+
+def _lift(job: JobContext) -> ScalingStep:
+    """Return a step towards a level at which it shows how much arrives; never one down."""
+    reasons: dict[str, Reason] = {}
+    targets: dict[str, int] = {}
+    for context in job.operators:
+        name, now = context.operator.name, context.now
+        if context.is_known and job.is_seen(context):
+            reasons[name] = Reason.WELL_PROVISIONED
+            continue
+        reasons[name] = Reason.BATCHES_FULL
+        if context.is_starved:
+            reasons[name] = Reason.SOURCE_SPLITS if job.app.source_splits else Reason.TOO_FEW_TASKS
+        elif context.is_known and context.ceiling is not None and now >= context.ceiling:
+            reasons[name] = Reason.INEFFECTIVE_SCALING
+        elif now >= context.bounds.max_slots:
+            reasons[name] = Reason.BATCHES_FULL_AT_MAXIMUM
+        else:
+            targets[name] = context.bounds.level(LIFT * now)
+    return ScalingStep(reasons, targets)
 
 
 def _step_up(job: JobContext, contexts: Sequence[OperatorContext], small: Sequence[OperatorContext]) -> ScalingStep:

@@ -6,6 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from include.model.arrival import arrival_phrase
 from include.model.decision import Proposal
 from include.model.signals import Bounds
 from optimizers.conttune.job_graph import Job, Operator
@@ -187,7 +188,7 @@ def _sizing(choice: Choice, target: int, bounds: Bounds) -> Sizing:
         "then": count(target, "slot"),
         "low": str(bounds.min_slots),
         "high": str(bounds.max_slots),
-        "rate": number(choice.rate),
+        "arrives": arrival_phrase(choice.operator.arrival_basis, number(choice.rate)),
         "ability_now": number(choice.ability),
         "utilisation_now": percent(utilisation(choice.rate, choice.ability)),
         "ability": number(expected),

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from include.lake.new_rows import NewRows, expected_types
+from include.model.arrival import ArrivalBasis
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -19,6 +20,9 @@ BATCH_KEY = ["app", "query", "epoch", "batch_id", "generation", "marker_at"]
 CLOCK_TOLERANCE = timedelta(seconds=5)
 """How far a row's time may lie ahead of this clock."""
 
+LATER_COLUMNS = frozenset({"arrival_basis"})
+"""Columns that a driver of an earlier version, which may run on for long, does not write."""
+
 OPERATOR_MEASURES = ("tasks", "p", "rows_in", "rows_out", "useful_s")
 
 
@@ -26,7 +30,7 @@ def columns_frame(table: str, since: NewRows) -> pd.DataFrame:
     """Return one row a column of ``table``: its name, the type expected and the type found (null: missing)."""
     import pandas as pd
 
-    expected = expected_types(table)
+    expected = {c: t for c, t in expected_types(table).items() if c in since.types or c not in LATER_COLUMNS}
     return pd.DataFrame(
         {
             "column": [f"{table}.{column}" for column in expected],
@@ -119,10 +123,16 @@ def apps_frame(since: NewRows, now: datetime) -> pd.DataFrame:
 
 
 def _unread(frame: pd.DataFrame, backlog_before: pd.Series[float]) -> pd.Series[float]:
-    """Return rows that waited before and after a batch, or that came and neither wait nor were read."""
+    """Return rows that waited before and after a batch, or that came and neither wait nor were read.
+
+    What is only estimated to wait may be none: it makes no batch suspicious.
+    """
     import numpy as np
 
-    waited = np.minimum(backlog_before.fillna(0), frame["backlog_rows"].fillna(0)).where(~frame["idle"], 0)
+    counted = ~frame["idle"]
+    if "arrival_basis" in frame:
+        counted &= frame["arrival_basis"] != ArrivalBasis.LISTED
+    waited = np.minimum(backlog_before.fillna(0), frame["backlog_rows"].fillna(0)).where(counted, 0)
     growth = (frame["backlog_rows"] - backlog_before).fillna(0)
     vanished = (frame["source_step_rows"] - growth).fillna(0)
     return np.maximum(waited, vanished).clip(lower=0)

@@ -86,4 +86,5 @@ def batch_metrics(
         state_bytes=sum(int(s.get("memoryUsedBytes", 0)) for s in state),
         host_cpu_other=host_cpu_other,
         operators=operators,
+        arrival_basis=position.basis,
     )

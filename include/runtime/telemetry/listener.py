@@ -6,7 +6,7 @@ import json
 import logging
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, TypeVar
@@ -27,7 +27,9 @@ from include.runtime.telemetry.batches import AppIdentity
 from include.runtime.telemetry.execution import ExecutedPlan, Executions, StageReader
 from include.runtime.telemetry.host import HostCpu
 from include.runtime.telemetry.operators import operators
-from include.runtime.telemetry.positions import Positions, newest_batch, source_names
+from include.runtime.telemetry.positions import UNKNOWN, Positions, newest_batch, source_names
+from include.runtime.telemetry.read_limits import read_limits
+from include.runtime.telemetry.unread_files import follow_files
 from include.runtime.telemetry.writer import Entry, Writer
 
 LOG = logging.getLogger(__name__)
@@ -41,7 +43,8 @@ class _Run:
     """What is kept of one run of a query."""
 
     stages: StageReader
-    positions: Positions = field(default_factory=Positions)
+    query: Any = None
+    positions: Positions | None = None
     executions: Executions | None = None
     last: BatchMetrics | None = None
     sources: tuple[Mapping[str, Any], ...] = ()
@@ -89,7 +92,7 @@ class TelemetryListener(StreamingQueryListener):  # type: ignore[misc]
         batch_id = int(progress.batchId)
         plan = self._plan(run, batch_id)  # first: the next batch replaces it
         facts: dict[str, Any] = json.loads(progress.json)
-        position = run.positions.of(facts["sources"])
+        position = self._positions(run).of(facts["sources"])
         stages = self._guarded("stages", lambda: run.stages.read(batch_id)) or ()
         self._host.sample(SAMPLE_AGE_S)
         end = batches.ended(facts).timestamp()
@@ -109,8 +112,8 @@ class TelemetryListener(StreamingQueryListener):  # type: ignore[misc]
             self._resume(run, query_id)
         if run.last is None or time.monotonic() - run.marked_at < self._writer.interval_s:
             return
-        position = run.positions.of([{**s, "startOffset": None} for s in run.sources])
-        if position.end is None:
+        position = self._positions(run).at_rest(run.sources)
+        if position.basis is None:
             return
         now = datetime.now(UTC)
         marker = replace(
@@ -123,22 +126,23 @@ class TelemetryListener(StreamingQueryListener):  # type: ignore[misc]
             source_end=position.end,
             host_cpu_other=None,
             operators=(),
+            arrival_basis=position.basis,
         )
         run.marked_at = time.monotonic()
         self._writer.add(Entry(marker, f"{query_id}/idle", int(now.timestamp() * 1000)))
 
     def _resume(self, run: _Run, query_id: str) -> None:
         """Take a query's place from its log: one that starts on a silent source has no batch to read it from."""
-        query = self._spark._jsparkSession.streams().get(query_id)
-        if query is None:
+        if run.query is None:
             return
-        number, ends = newest_batch(query.streamingQuery())
+        number, ends = newest_batch(run.query)
         if number < 0:
             return
-        named = zip(source_names(query.streamingQuery()), ends, strict=True)
+        named = zip(source_names(run.query), ends, strict=True)
         run.sources = tuple({"description": source, "endOffset": end} for source, end in named)
-        facts = {"id": query_id, "name": query.name(), "batchId": number, "timestamp": datetime.now(UTC).isoformat()}
-        run.last = batches.batch_metrics(facts, self.identity, run.positions.of(run.sources), (), None)
+        name = run.query.name()
+        facts = {"id": query_id, "name": name, "batchId": number, "timestamp": datetime.now(UTC).isoformat()}
+        run.last = batches.batch_metrics(facts, self.identity, UNKNOWN, (), None)
 
     def _run(self, query_id: str, run_id: str) -> _Run:
         if run_id not in self._runs:
@@ -147,8 +151,19 @@ class TelemetryListener(StreamingQueryListener):  # type: ignore[misc]
         if run.executions is None:
             query = self._spark._jsparkSession.streams().get(query_id)
             if query is not None and str(query.runId().toString()) == run_id:
-                run.executions = Executions(query.streamingQuery())
+                run.query = query.streamingQuery()
+                run.executions = Executions(run.query)
         return run
+
+    def _positions(self, run: _Run) -> Positions:
+        """Return what follows a run's sources, which are there once it has planned a batch or found none to plan."""
+        if run.positions is None:
+            query, gateway, every_s = run.query, self._spark.sparkContext._gateway, self._writer.interval_s
+            known = query is not None
+            limits = self._guarded("read limits", lambda: read_limits(query, gateway)) if known else None
+            files = self._guarded("files", lambda: follow_files(query, gateway, every_s)) if known else None
+            run.positions = Positions(limits or {}, files or {})
+        return run.positions
 
     def _plan(self, run: _Run, batch_id: int) -> ExecutedPlan | None:
         executions = run.executions

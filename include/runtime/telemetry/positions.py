@@ -1,7 +1,9 @@
 """Where a query stands in its sources: rows waiting, rows ever committed, rows read, each exact or None.
 
-Delta sources are counted in the table's log. Kafka's progress names the end of every partition. Other sources report no
-rows. Several sources are summed; one that does not report makes the sum None, as half a backlog would mislead.
+Delta sources are counted in the table's log. Kafka's progress names the end of every partition. Of other sources it is
+known whether a batch took all there was: where their read is not limited, or the limit was not reached. Unread files of
+limited file sources are listed. Several sources are summed; one that does not tell its rows makes the sum None, as half
+a backlog would mislead.
 """
 
 from __future__ import annotations
@@ -11,9 +13,12 @@ import logging
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any
 
 from include.lake.backlog import DeltaOffset, DeltaSource, local_path
+from include.model.arrival import ArrivalBasis
+from include.runtime.telemetry.unread_files import UnreadFiles
 
 DELTA = re.compile(r"^DeltaSource\[(.*)\]$")
 LOG = logging.getLogger(__name__)
@@ -27,11 +32,13 @@ class Position:
         backlog: Committed and not yet read.
         end: Ever committed.
         read: Read by the batch.
+        basis: How what arrives is known from it; None if it is not.
     """
 
     backlog: int | None = None
     end: int | None = None
     read: int | None = None
+    basis: ArrivalBasis | None = None
 
 
 UNKNOWN = Position()
@@ -41,22 +48,67 @@ class Positions:
     """Follows the sources of one query run.
 
     Args:
+        limits: Rows that a batch takes of each source at most (:func:`~include.runtime.telemetry.read_limits`).
+        files: What follows limited file sources, by description.
         open_source: Opens a Delta table's log; a double in tests.
     """
 
-    def __init__(self, open_source: Callable[..., DeltaSource] = DeltaSource) -> None:
-        self._open = open_source
+    def __init__(
+        self,
+        limits: Mapping[str, float | None] = MappingProxyType({}),
+        files: Mapping[str, UnreadFiles] = MappingProxyType({}),
+        open_source: Callable[..., DeltaSource] = DeltaSource,
+    ) -> None:
+        self._limits, self._files, self._open = limits, dict(files), open_source
         self._tables: dict[tuple[str, str], DeltaSource] = {}
         self._reported: set[str] = set()
 
     def of(self, sources: Sequence[Mapping[str, Any]]) -> Position:
         """Return the place after a batch, from the ``sources`` of its progress event."""
-        each = [self._one(source) for source in sources]
-        if not each:
-            return UNKNOWN
-        return Position(*(_sum([getattr(p, name) for p in each]) for name in ("backlog", "end", "read")))
+        each = [self._counted(source) for source in sources]
+        basis = self._basis(sources, each)
+        if basis is ArrivalBasis.COUNTED:
+            return _total(each)
+        if basis is not ArrivalBasis.LISTED:
+            return Position(basis=basis)
+        waiting = [self._estimated(s) if p.end is None else p.backlog for s, p in zip(sources, each, strict=True)]
+        return Position(backlog=_sum(waiting), basis=basis)
 
-    def _one(self, source: Mapping[str, Any]) -> Position:
+    def at_rest(self, sources: Sequence[Mapping[str, Any]]) -> Position:
+        """Return the place of a query that found nothing new after the batch whose ``sources`` are given."""
+        each = [self._counted({**s, "startOffset": None, "latestOffset": s.get("endOffset")}) for s in sources]
+        basis = self._basis(sources, each)
+        if basis is ArrivalBasis.COUNTED:
+            return _total(each)
+        if basis is None:
+            return UNKNOWN
+        return Position(backlog=0, basis=basis if basis is ArrivalBasis.LISTED else ArrivalBasis.TAKEN)
+
+    def _basis(self, sources: Sequence[Mapping[str, Any]], each: Sequence[Position]) -> ArrivalBasis | None:
+        names = [str(source.get("description")) for source in sources]
+        untold = [name for name, position in zip(names, each, strict=True) if position.end is None]
+        if names and not untold:
+            return ArrivalBasis.COUNTED
+        if names and all(name in self._files and self._files[name].active for name in untold):
+            return ArrivalBasis.LISTED
+        if not names or not self._limits.keys() >= set(names):
+            return None
+        return ArrivalBasis.TAKEN if all(map(self._took_all, sources)) else ArrivalBasis.READ
+
+    def _estimated(self, source: Mapping[str, Any]) -> int | None:
+        description = str(source["description"])
+        try:
+            return self._files[description].rows_waiting(source)
+        except Exception as error:
+            del self._files[description]
+            self._report(description, error)
+            return None
+
+    def _took_all(self, source: Mapping[str, Any]) -> bool:
+        limit = self._limits[str(source["description"])]
+        return limit is not None and int(source.get("numInputRows", 0)) < limit
+
+    def _counted(self, source: Mapping[str, Any]) -> Position:
         description = str(source.get("description", ""))
         try:
             if table := DELTA.match(description):
@@ -64,10 +116,13 @@ class Positions:
             if description.startswith("Kafka"):
                 return kafka(source)
         except Exception as error:
-            if description not in self._reported:  # a source that cannot be counted is no reason to stop
-                self._reported.add(description)
-                LOG.warning("No backlog of %s: %s", description, error)
+            self._report(description, error)
         return UNKNOWN
+
+    def _report(self, description: str, error: Exception) -> None:
+        if description not in self._reported:  # a source that cannot be counted is no reason to stop
+            self._reported.add(description)
+            LOG.warning("No backlog of %s: %s", description, error)
 
     def _delta(self, uri: str, source: Mapping[str, Any]) -> Position:
         end = source.get("endOffset")
@@ -117,6 +172,11 @@ def _offsets(value: object) -> dict[tuple[str, str], int] | None:
     if not isinstance(value, Mapping):
         return None
     return {(topic, part): int(n) for topic, parts in value.items() for part, n in parts.items()}
+
+
+def _total(each: Sequence[Position]) -> Position:
+    backlog, end, read = (_sum([getattr(p, name) for p in each]) for name in ("backlog", "end", "read"))
+    return Position(backlog, end, read, ArrivalBasis.COUNTED)
 
 
 def _sum(rows: Sequence[int | None]) -> int | None:

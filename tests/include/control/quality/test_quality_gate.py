@@ -18,6 +18,8 @@ from include.control.quality.docs import EVERY_S, DataDocs
 from include.lake.deployments import DeploymentStore
 from include.lake.reconfigurations import ReconfigurationStore
 from include.lake.row_codec import batch_row
+from include.lake.schemas import TABLES
+from include.lake.store import to_arrow
 from include.model.decision import Action, Outcome, Reconfiguration
 from include.model.protocols import Cursor
 from tests.include.control.world import NAME, NOON, World, batch, good_rows, world, write, write_app
@@ -193,6 +195,21 @@ def test_gate_when_a_column_is_missing_or_of_another_type_then_names_it(tmp_path
     told = {r.row for f in result.failures for r in f.rows}
     assert "telemetry/batches.app" in told or "telemetry/batches.rows_in" in told
     assert any("telemetry/batches.rows_in has another type" in f.sentence for f in result.failures)
+
+
+def test_gate_when_a_driver_of_an_earlier_version_writes_then_passes(tmp_path: Path) -> None:
+    w = world(tmp_path)
+    DeploymentStore(w.lake).commit(w.loop.spec.first_deployment(), None)
+    former = to_arrow(good_rows(1, 30, NOON), TABLES["telemetry/batches"]).drop_columns(["arrival_basis"])
+    write_deltalake(str(w.lake.path("telemetry/batches")), former, partition_by=["pipeline", "date"])
+    write_app(w.lake, NOON)
+    assert gate(w).passed
+
+
+def test_gate_when_waiting_rows_are_only_estimated_then_empty_batches_pass(w: World) -> None:
+    rows = [row | {"source_end": None, "arrival_basis": "listed"} for row in unread(new_rows())]
+    assert later(w, rows).passed
+    assert not later(w, [row | {"arrival_basis": "counted"} for row in unread(good_rows(51, 70, w.clock()))]).passed
 
 
 def test_gate_when_the_log_is_broken_then_refuses_with_the_table(w: World) -> None:

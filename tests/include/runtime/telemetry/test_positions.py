@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import math
 from pathlib import Path
 
 import pyarrow as pa
 import pytest
 from deltalake import DeltaTable, write_deltalake
 
+from include.model.arrival import ArrivalBasis
 from include.runtime.telemetry.positions import UNKNOWN, Position, Positions
 
 # a progress event of Spark's Kafka source, two topics, one partition that grew while the batch was planned
@@ -37,6 +39,10 @@ def delta(path: Path, start: Offset | None, end: Offset, snapshot: bool = False,
     return {"description": f"DeltaSource[file:{path}]", "numInputRows": rows, **ends}
 
 
+def counted(backlog: int, end: int, read: int | None) -> Position:
+    return Position(backlog, end, read, ArrivalBasis.COUNTED)
+
+
 @pytest.fixture
 def table(tmp_path: Path) -> Path:
     for rows in (10, 20, 30):
@@ -45,7 +51,7 @@ def table(tmp_path: Path) -> Path:
 
 
 def test_position_when_source_is_kafka_then_offsets_are_counted() -> None:
-    assert Positions().of([KAFKA]) == Position(backlog=42, end=289, read=90)
+    assert Positions().of([KAFKA]) == counted(backlog=42, end=289, read=90)
 
 
 def test_position_when_kafka_tells_no_latest_offset_then_unknown() -> None:
@@ -53,24 +59,55 @@ def test_position_when_kafka_tells_no_latest_offset_then_unknown() -> None:
 
 
 def test_position_when_source_is_delta_then_the_log_is_counted(table: Path) -> None:
-    assert Positions().of([delta(table, (0, 0), (1, 0))]) == Position(backlog=30, end=60, read=20)
+    assert Positions().of([delta(table, (0, 0), (1, 0))]) == counted(backlog=30, end=60, read=20)
 
 
 def test_position_of_a_query_from_a_snapshot_counts_its_rows(table: Path) -> None:
-    assert Positions().of([delta(table, None, (3, -1), rows=60)]) == Position(backlog=0, end=60, read=60)
+    assert Positions().of([delta(table, None, (3, -1), rows=60)]) == counted(backlog=0, end=60, read=60)
     assert Positions().of([delta(table, None, (3, -1), rows=120)]).read == 60  # computed twice
     assert Positions().of([delta(table, None, (3, -1), rows=30)]).read is None  # began at a version
 
 
 def test_position_when_there_are_several_sources_then_they_are_summed(table: Path) -> None:
     both = Positions().of([delta(table, (0, 0), (1, 0)), KAFKA])
-    assert both == Position(backlog=72, end=349, read=110)
+    assert both == counted(backlog=72, end=349, read=110)
 
 
 def test_position_when_one_source_does_not_tell_then_all_is_unknown(table: Path) -> None:
     rate = {"description": "RateStreamV2[rowsPerSecond=1]", "startOffset": 1, "endOffset": 2}
     assert Positions().of([delta(table, (0, 0), (1, 0)), rate]) == UNKNOWN
     assert Positions().of([]) == UNKNOWN
+
+
+RATE = {"description": "RateStreamV2[rowsPerSecond=1]", "startOffset": 1, "endOffset": 2, "numInputRows": 100}
+LIMITS = {"RateStreamV2[rowsPerSecond=1]": math.inf, KAFKA["description"]: None}
+
+
+def test_source_that_is_read_to_its_end_tells_that_a_batch_took_all() -> None:
+    assert Positions(LIMITS).of([RATE]) == Position(basis=ArrivalBasis.TAKEN)
+    assert Positions(LIMITS).at_rest([RATE]) == Position(backlog=0, basis=ArrivalBasis.TAKEN)
+
+
+@pytest.mark.parametrize(
+    ("limit", "basis"), [(101.0, ArrivalBasis.TAKEN), (100.0, ArrivalBasis.READ), (None, ArrivalBasis.READ)]
+)
+def test_limited_source_took_all_only_below_its_limit(limit: float | None, basis: ArrivalBasis) -> None:
+    positions = Positions({RATE["description"]: limit})
+    assert positions.of([RATE]) == Position(basis=basis)
+    assert positions.at_rest([RATE]) == Position(backlog=0, basis=ArrivalBasis.TAKEN)
+
+
+def test_one_source_that_may_be_full_makes_the_batch_so() -> None:
+    assert Positions(LIMITS).of([RATE, KAFKA]) == Position(basis=ArrivalBasis.READ)
+
+
+def test_source_without_a_known_limit_tells_nothing() -> None:
+    assert Positions().of([RATE]) == Positions().at_rest([RATE]) == Positions(LIMITS).of([]) == UNKNOWN
+
+
+def test_silent_topics_are_at_their_end() -> None:
+    resumed = {"description": KAFKA["description"], "endOffset": KAFKA["endOffset"]}  # as the query's log has it
+    assert Positions().at_rest([resumed]) == counted(backlog=0, end=247, read=None)
 
 
 def test_position_when_table_is_gone_then_unknown_and_said_once(table: Path, caplog: pytest.LogCaptureFixture) -> None:

@@ -1,0 +1,144 @@
+"""Rows that wait in files which a limited source has not read yet, estimated from their bytes.
+
+Spark keeps listing a source's files, and in the source's log, part of the checkpoint, which of them each batch read.
+Both are asked of the source's own object, so that globs, filters, partitions and any file system are as Spark sees
+them. That is internal to Spark: pinned with its version, held by tests.
+"""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+MOST_FILES = 20_000
+"""Files that are followed at most: with more in the folder, what waits stays unknown."""
+
+LISTING_RATIO = 0.05
+"""Share of the time that listing may take."""
+
+REMEMBERED = 0.7
+"""Weight that what was read up to a listing keeps in the next one: rows a byte change with what the files hold."""
+
+FILE = re.compile(r"^NewFileEntry\((.*),(\d+),(\d+)\)$")
+"""Path, bytes and time of change (ms)."""
+TAKEN = re.compile(r"^FileEntry\((.*),\d+,(\d+)\)$")
+"""Path, and the number of the log's entry that took it."""
+
+
+class UnreadFiles:
+    """Follows one limited file source of one run.
+
+    Args:
+        source: Spark's own source, ``FileStreamSource``.
+        gateway: Py4J's gateway of the session.
+        interval_s: Least time between two listings, seconds.
+        clock: A monotonic clock, seconds.
+    """
+
+    def __init__(
+        self, source: Any, gateway: Any, interval_s: float, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._source, self._gateway, self._interval_s, self._clock = source, gateway, interval_s, clock
+        self._log = _private(source, "metadataLog", gateway)
+        self._due_s = float("-inf")
+        self._through = -1
+        self._read: set[str] = set()
+        self._bytes: dict[str, int] = {}
+        self._rows = 0
+        self._weighed_rows = self._weighed_bytes = 0.0
+        # where names decide, a path that is not in the log may be of a file that Spark leaves out
+        self._active = not _private(source, "fileNameOnly", gateway)
+
+    @property
+    def active(self) -> bool:
+        """False where files cannot be followed, or no more, as they are too many."""
+        return self._active
+
+    def rows_waiting(self, progress: Mapping[str, Any]) -> int | None:
+        """Return the rows that wait after a batch; None if the files were not listed then, or nothing is known of them.
+
+        Args:
+            progress: The source's part of the batch's progress event.
+        """
+        self._rows += int(progress.get("numInputRows", 0))
+        begin = self._clock()
+        if not self._active or begin < self._due_s:
+            return None
+        self._follow(_log_offset(progress.get("startOffset")), _log_offset(progress.get("endOffset")))
+        self._due_s = begin + max(self._interval_s, (self._clock() - begin) / LISTING_RATIO)
+        if not self._active or not self._weighed_bytes:
+            return None
+        unread = sum(size for path, size in self._bytes.items() if path not in self._read)
+        return round(unread * self._weighed_rows / self._weighed_bytes)
+
+    def _follow(self, start: int, end: int) -> None:
+        taken, listed = self._taken(end), self._listed()
+        if taken is None or listed is None:
+            self._active, self._read, self._bytes = False, set(), {}
+            return
+        known = {**self._bytes, **listed}
+        since = self._through if self._through >= 0 else start
+        self._weigh([known.get(path) for path, number in taken.items() if number > since])
+        self._through, self._bytes = end, listed
+        self._read = (self._read | taken.keys()) & listed.keys()
+
+    def _weigh(self, taken: Sequence[int | None]) -> None:
+        """Learn how many rows a byte holds, from files of which none was moved away before it was ever listed."""
+        sizes = [size for size in taken if size is not None]
+        if sum(sizes) and self._rows and len(sizes) == len(taken):
+            self._weighed_rows = REMEMBERED * self._weighed_rows + self._rows
+            self._weighed_bytes = REMEMBERED * self._weighed_bytes + sum(sizes)
+        self._rows = 0
+
+    def _listed(self) -> dict[str, int] | None:
+        """Return the bytes of each file that Spark has read or will read, by path; None if they are too many."""
+        files = _private(self._source, "fetchAllFiles", self._gateway)
+        if files.size() > MOST_FILES:
+            return None
+        oldest = int(_private(self._source.seenFiles(), "lastPurgeTimestamp", self._gateway))
+        lines = (FILE.match(line) for line in str(files.mkString("\n")).splitlines())
+        return {match[1]: int(match[2]) for match in lines if match and int(match[3]) >= oldest}
+
+    def _taken(self, end: int) -> dict[str, int] | None:
+        """Return the files read since the last call by path, with the log's number; None if they are too many."""
+        if self._through < 0:
+            entries = [self._log.allFiles()]
+        else:
+            got = [self._log.get(number) for number in range(self._through + 1, end + 1)]
+            entries = [entry.get() for entry in got if entry.isDefined()]
+        wrap = self._gateway.jvm.scala.collection.immutable.ArraySeq.unsafeWrapArray
+        taken: dict[str, int] = {}
+        for files in map(wrap, entries):
+            if files.size() > MOST_FILES:
+                return None
+            lines = (TAKEN.match(line) for line in str(files.mkString("\n")).splitlines())
+            taken |= {m[1]: int(m[2]) for m in lines if m and self._through < int(m[2]) <= end}
+        return taken
+
+
+def follow_files(query: Any, gateway: Any, interval_s: float) -> Mapping[str, UnreadFiles]:
+    """Return what follows the limited file sources of a query, by their description.
+
+    Args:
+        query: Spark's own query, ``StreamExecution``, that has planned a batch.
+        gateway: Py4J's gateway of the session.
+        interval_s: Least time between two listings, seconds.
+    """
+    sources = query.sources()
+    each = [sources.apply(n) for n in range(sources.size())]
+    files = [source for source in each if str(source.getClass().getSimpleName()) == "FileStreamSource"]
+    limited = [s for s in files if str(s.getDefaultReadLimit().getClass().getSimpleName()) != "ReadAllAvailable"]
+    return {str(source.toString()): UnreadFiles(source, gateway, interval_s) for source in limited}
+
+
+def _log_offset(offset: object) -> int:
+    return int(offset["logOffset"]) if isinstance(offset, Mapping) else -1
+
+
+def _private(target: Any, name: str, gateway: Any) -> Any:
+    jvm = gateway.jvm
+    method = target.getClass().getDeclaredMethod(name, gateway.new_array(jvm.java.lang.Class, 0))
+    method.setAccessible(True)
+    return method.invoke(target, gateway.new_array(jvm.java.lang.Object, 0))

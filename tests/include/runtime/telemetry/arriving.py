@@ -1,0 +1,104 @@
+"""Rows that arrive at a known rate, in files, a table or a socket, and when they did."""
+
+from __future__ import annotations
+
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+from pyarrow import csv, parquet
+
+from include.lake.source_tables import SourceTable
+
+SCHEMA = pa.schema([("id", pa.int64())])
+CHUNK_S = 0.1
+Write = Callable[[pa.Table, int], None]
+"""Takes rows and the number of the chunk."""
+
+
+@dataclass
+class Arrivals:
+    """What has arrived: times and the rows by then; the rate may be changed meanwhile."""
+
+    rows_per_s: float
+    times: list[float] = field(default_factory=lambda: [time.time()])
+    rows: list[int] = field(default_factory=lambda: [0])
+
+    def rate(self, since: float, until: float) -> float:
+        """Return the rows a second between two times."""
+        begin, end = np.interp([since, until], self.times, self.rows)
+        return float(end - begin) / (until - since)
+
+
+@contextmanager
+def arriving(write: Write, rows_per_s: float) -> Iterator[Arrivals]:
+    """Let rows arrive until the block ends."""
+    arrivals, ended = Arrivals(rows_per_s), threading.Event()
+
+    def run() -> None:
+        due = 0.0
+        while not ended.wait(CHUNK_S):
+            due += (time.time() - arrivals.times[-1]) * arrivals.rows_per_s
+            write(pa.table({"id": range(arrivals.rows[-1], int(due))}, SCHEMA), len(arrivals.rows))
+            arrivals.times.append(time.time())
+            arrivals.rows.append(int(due))
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    try:
+        yield arrivals
+    finally:
+        ended.set()
+        thread.join()
+
+
+def files(folder: Path, kind: str) -> Write:
+    """Return what writes each chunk as a file that appears whole."""
+    folder.mkdir()
+
+    def write(rows: pa.Table, number: int) -> None:
+        hidden = folder / f".{number}"
+        if kind == "json":
+            hidden.write_text("".join(f'{{"id": {n}}}\n' for n in rows["id"].to_pylist()))
+        elif kind == "csv":
+            csv.write_csv(rows, hidden, csv.WriteOptions(include_header=False))
+        else:
+            parquet.write_table(rows, hidden)
+        hidden.rename(folder / f"{number}.{kind}")
+
+    return write
+
+
+def table(folder: Path) -> Write:
+    """Return what commits each chunk to a Delta table."""
+    target = SourceTable(folder, SCHEMA, "test")
+    return lambda rows, number: target.append(rows, 1, "arriving", number)
+
+
+@contextmanager
+def lines() -> Iterator[tuple[int, Write]]:
+    """Listen on a port, and write rows as lines to whoever connects."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        connected: list[socket.socket] = []
+
+        def accept() -> None:
+            connected.append(server.accept()[0])
+
+        thread = threading.Thread(target=accept, daemon=True)
+        thread.start()
+
+        def write(rows: pa.Table, _: int) -> None:
+            thread.join()
+            connected[0].sendall("".join(f"{n}\n" for n in rows["id"].to_pylist()).encode())
+
+        try:
+            yield server.getsockname()[1], write
+        finally:
+            for connection in connected:
+                connection.close()

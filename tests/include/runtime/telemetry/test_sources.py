@@ -1,0 +1,203 @@
+"""The arrival rate that the lake tells of real sources, against what really arrived."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+
+from include.control.arrivals import arrival_basis, with_arrivals
+from include.control.rates import batch_rows_limit, rates
+from include.control.recent_batches import History, main_query
+from include.lake.row_codec import batch_from_row
+from include.lake.store import Lake
+from include.model.arrival import ArrivalBasis
+from include.model.telemetry import BatchMetrics
+from include.runtime.telemetry import unread_files
+from include.runtime.telemetry.batches import AppIdentity
+from tests.include.runtime.telemetry.arriving import CHUNK_S, Write, arriving, files, lines, table
+
+pytestmark = pytest.mark.spark
+
+ROWS_PER_S = 600
+PERIOD_S = 10
+PATIENCE_S = 240
+Frame = Any
+
+
+@pytest.fixture
+def measured(spark: Any, tmp_path: Path) -> Iterator[Callable[[Frame], Callable[[], list[BatchMetrics]]]]:
+    """Start a query and return what reads its telemetry."""
+    from include.runtime.telemetry.listener import Telemetry
+
+    telemetry = Telemetry(spark, AppIdentity("p", "a", 1, 1, 4), tmp_path / "lake", 5)
+
+    def start(frame: Frame, **options: Any) -> Callable[[], list[BatchMetrics]]:
+        writer = frame.writeStream.format("noop").queryName("q").options(**options)
+        query = writer.option("checkpointLocation", str(tmp_path / "checkpoint")).start()
+
+        def read() -> list[BatchMetrics]:
+            assert query.exception() is None
+            telemetry.flush()
+            rows = Lake(tmp_path / "lake").rows("select * from batches", "telemetry/batches")
+            return [batch_from_row(row) for row in rows]
+
+        return read
+
+    yield start
+    for query in spark.streams.active:
+        query.stop()
+    telemetry.close()
+
+
+def history(rows: list[BatchMetrics]) -> History:
+    ordered = with_arrivals(main_query(rows, min(r.time for r in rows)))
+    until = ordered[-1].time
+    return History(ordered, until - timedelta(seconds=PERIOD_S), until)
+
+
+def awaited(read: Callable[[], list[BatchMetrics]], enough: Callable[[History], bool]) -> History:
+    """Return the history as soon as there is enough of it."""
+    deadline = time.monotonic() + PATIENCE_S
+    while True:
+        rows = read()
+        if rows and enough(history(rows)):
+            return history(rows)
+        assert time.monotonic() < deadline, rows[-3:]
+        time.sleep(0.3)
+
+
+def is_long(found: History) -> bool:
+    """Say whether the period begins after the checkpoint's first batches, which waited for cold workers."""
+    return len(found.batches) > 4 and found.batches[2].time < found.since
+
+
+def slow(seconds_per_row: float) -> Callable[[Iterator[pd.DataFrame]], Iterator[pd.DataFrame]]:
+    def work(parts: Iterator[pd.DataFrame]) -> Iterator[pd.DataFrame]:
+        for part in parts:
+            time.sleep(seconds_per_row * len(part))
+            yield part
+
+    return work
+
+
+def reading(spark: Any, path: Path, kind: str) -> Frame:
+    return spark.readStream.schema("id long").format(kind).load(str(path))
+
+
+@pytest.mark.parametrize("kind", ["json", "csv", "parquet", "delta", "socket", "rate"])
+def test_arrival_rate_in_the_lake_is_what_arrived(
+    spark: Any, tmp_path: Path, measured: Callable[..., Any], kind: str
+) -> None:
+    with ExitStack() as stack:
+        write: Write | None = None
+        if kind == "rate":
+            frame = spark.readStream.format("rate").option("rowsPerSecond", ROWS_PER_S).load().selectExpr("value AS id")
+        elif kind == "socket":
+            port, write = stack.enter_context(lines())
+            frame = spark.readStream.format("socket").options(host="127.0.0.1", port=port).load()
+        else:
+            write = table(tmp_path / "in") if kind == "delta" else files(tmp_path / "in", kind)
+            frame = spark.readStream.format("delta").load(str(tmp_path / "in")) if kind == "delta" else None
+            frame = reading(spark, tmp_path / "in", kind) if frame is None else frame
+        arrivals = stack.enter_context(arriving(write, ROWS_PER_S)) if write else None
+        read = measured(frame.mapInPandas(slow(0.0002), frame.schema))
+        found = awaited(read, is_long)
+    told = rates(found)
+    truth = arrivals.rate(found.since.timestamp(), found.until.timestamp()) if arrivals else ROWS_PER_S
+    # a chunk may lie on either side of both ends: the rate source's are seconds, Delta's log is read a moment later
+    piece_s = {"rate": 1.0, "delta": 0.5}.get(kind, 2 * CHUNK_S)
+    assert told.arrival_rows_per_s == pytest.approx(truth, rel=0.02, abs=piece_s / PERIOD_S * ROWS_PER_S)
+    assert told.backlog_rows is not None and told.backlog_rows < 2 * PERIOD_S * ROWS_PER_S
+    assert arrival_basis(found) is (ArrivalBasis.COUNTED if kind == "delta" else ArrivalBasis.TAKEN)
+
+
+def test_arrival_rate_of_an_overloaded_app_is_not_its_own_pace(
+    spark: Any, tmp_path: Path, measured: Callable[..., Any]
+) -> None:
+    write = files(tmp_path / "in", "json")
+    with arriving(write, ROWS_PER_S) as arrivals:
+        frame = reading(spark, tmp_path / "in", "json").coalesce(1)
+        read = measured(frame.mapInPandas(slow(2.0 / ROWS_PER_S), frame.schema))
+        found = awaited(read, lambda h: len(h.batches) > 3 and h.batches[-1].duration_s > PERIOD_S)
+    told = rates(found)
+    truth = arrivals.rate(found.since.timestamp(), found.until.timestamp())
+    assert told.arrival_rows_per_s == pytest.approx(truth, rel=0.05)
+    last = found.batches[-1]
+    assert last.rows_in / last.duration_s < 0.75 * truth
+    waiting = arrivals.rate(last.time.timestamp() - last.duration_s, last.time.timestamp()) * last.duration_s
+    assert told.backlog_rows == pytest.approx(waiting, rel=0.1)
+
+
+def test_silence_of_a_source_that_counts_nothing_is_a_rate_of_zero(
+    spark: Any, tmp_path: Path, measured: Callable[..., Any]
+) -> None:
+    with arriving(files(tmp_path / "in", "json"), ROWS_PER_S):
+        read = measured(reading(spark, tmp_path / "in", "json"))
+        awaited(read, lambda h: len(h.batches) > 2)
+    found = awaited(read, lambda h: len(h.in_period(h.rows)) > 1 and not h.in_period(h.batches))
+    told = rates(found)
+    assert (told.arrival_rows_per_s, told.backlog_rows) == (0.0, 0)
+
+
+def test_arrival_rate_of_a_limited_file_source_is_seen_in_its_unread_files(
+    spark: Any, tmp_path: Path, measured: Callable[..., Any]
+) -> None:
+    with arriving(files(tmp_path / "in", "json"), ROWS_PER_S) as arrivals:
+        frame = spark.readStream.schema("id long").option("maxFilesPerTrigger", 2).json(str(tmp_path / "in"))
+        read = measured(frame.coalesce(1).mapInPandas(slow(1.5 / ROWS_PER_S), frame.schema))
+        found = awaited(read, lambda h: is_long(h) and (h.newest.backlog_rows or 0) > 5 * ROWS_PER_S)
+    told, newest = rates(found), found.newest
+    truth = arrivals.rate(found.since.timestamp(), found.until.timestamp())
+    assert arrival_basis(found) is ArrivalBasis.LISTED
+    assert told.arrival_rows_per_s == pytest.approx(truth, rel=0.1)
+    arrived = arrivals.rate(arrivals.times[0], newest.time.timestamp()) * (newest.time.timestamp() - arrivals.times[0])
+    assert told.backlog_rows == pytest.approx(arrived - sum(b.rows_in for b in found.batches), rel=0.1)
+    assert newest.rows_in / newest.duration_s < 0.75 * truth
+    assert batch_rows_limit(found) == pytest.approx(newest.rows_in, rel=0.3)
+    silent = rates(awaited(read, lambda h: len(h.in_period(h.rows)) > 1 and not h.in_period(h.batches)))
+    assert (silent.arrival_rows_per_s, silent.backlog_rows) == (0.0, 0)
+
+
+def test_successor_on_silent_files_marks_them_without_a_batch(
+    spark: Any, tmp_path: Path, measured: Callable[..., Any]
+) -> None:
+    with arriving(files(tmp_path / "in", "json"), ROWS_PER_S) as arrivals:
+        while len(arrivals.rows) < 4:
+            time.sleep(CHUNK_S)
+    frame = reading(spark, tmp_path / "in", "json")
+    before = frame.writeStream.format("noop").queryName("q").option("checkpointLocation", str(tmp_path / "checkpoint"))
+    assert before.trigger(availableNow=True).start().awaitTermination(PATIENCE_S)
+    found = awaited(measured(frame), lambda h: len(h.rows) > len(h.batches) + 1)
+    assert len(found.batches) == 1  # before
+    assert {(row.backlog_rows, row.arrival_basis) for row in found.rows[1:]} == {(0, ArrivalBasis.TAKEN)}
+    assert rates(found).arrival_rows_per_s == 0.0
+
+
+def test_limited_source_of_too_many_files_is_not_listed(
+    spark: Any, tmp_path: Path, measured: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(unread_files, "MOST_FILES", 5)
+    with arriving(files(tmp_path / "in", "json"), ROWS_PER_S) as arrivals:
+        while len(arrivals.rows) < 8:
+            time.sleep(CHUNK_S)
+        frame = spark.readStream.schema("id long").option("maxFilesPerTrigger", 1).json(str(tmp_path / "in"))
+        found = awaited(measured(frame), lambda h: len(h.batches) > 2)
+    assert {b.arrival_basis for b in found.batches[1:]} == {ArrivalBasis.READ}
+
+
+def test_limited_source_that_tells_nothing_gives_a_lower_bound(
+    spark: Any, tmp_path: Path, measured: Callable[..., Any]
+) -> None:
+    rows = spark.readStream.format("rate-micro-batch").option("rowsPerBatch", 100).load().selectExpr("value AS id")
+    found = awaited(measured(rows.mapInPandas(slow(0.005), rows.schema)), is_long)
+    assert arrival_basis(found) is ArrivalBasis.AT_LEAST
+    last = found.in_period(found.batches)
+    paced = sum(b.rows_in for b in last) / sum(b.duration_s for b in last)
+    assert rates(found).arrival_rows_per_s == pytest.approx(paced, rel=0.15)

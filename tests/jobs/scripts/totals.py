@@ -1,0 +1,31 @@
+"""A user's script: reads JSON files, asks a slow service for each row, and keeps count and sum by key."""
+
+import json
+import sys
+import time
+from pathlib import Path
+
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as sf
+
+source, results, checkpoint, wait_s = sys.argv[1:]
+spark = SparkSession.builder.getOrCreate()
+rows = spark.readStream.schema("id long").json(source)
+
+
+def ask(parts):
+    for part in parts:
+        time.sleep(float(wait_s) * len(part))
+        yield part.assign(key=part["id"] % 7)
+
+
+def keep(frame, _):
+    totals = {row["key"]: [row["rows"], row["total"]] for row in frame.collect()}
+    Path(f"{results}.new").write_text(json.dumps(totals))
+    Path(f"{results}.new").rename(results)
+
+
+answered = rows.repartition(spark.sparkContext.defaultParallelism).mapInPandas(ask, "id long, key long")
+counted = answered.groupBy("key").agg(sf.count("*").alias("rows"), sf.sum("id").alias("total"))
+writer = counted.writeStream.outputMode("complete").foreachBatch(keep)
+writer.option("checkpointLocation", checkpoint).start().awaitTermination()
