@@ -87,7 +87,7 @@ class ExecutorAgent:
         self._gone: dict[str, float] = {}
         self._placed: tuple[object, ...] = ()
         self._drain: _Drain | None = None
-        self._counted, self._counted_s = content.executors, time.monotonic()
+        self._counted, self._counted_s = (content.executors, content.executors), time.monotonic()
         self._said = ""
 
     def start(self) -> None:
@@ -207,8 +207,8 @@ class ExecutorAgent:
     def _report_slots(self, executors: int, wanted: int) -> None:
         """Report a version that is carried out, or that the cluster has no room for more of it."""
         now = time.monotonic()
-        if executors != self._counted:
-            self._counted, self._counted_s = executors, now
+        if (executors, wanted) != self._counted:
+            self._counted, self._counted_s = (executors, wanted), now
         slots = self._content.slots_of(executors)
         waiting = executors < wanted and now - self._counted_s <= SHORT_S
         if executors == 0 or executors > wanted or waiting or (self._version, slots) == self._reported:

@@ -260,6 +260,22 @@ def test_full_cluster_is_reported_after_a_time_and_so_is_its_recovery(monkeypatc
     assert world.reports[-1] == (2, 8)
 
 
+def test_executors_that_were_there_for_long_do_not_shorten_the_wait_for_new_ones(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    seconds = 0.0
+    monkeypatch.setattr(agents.time, "monotonic", lambda: seconds)
+    world = World()
+    world.agent.step()
+    seconds = 1000.0
+    world.deploy(4)
+    world.agent.step()
+    assert world.reports == []
+    seconds += agents.SHORT_S + 1
+    world.agent.step()
+    assert world.reports == [(2, 2)]
+
+
 def test_lost_executors_that_do_not_come_back_are_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(agents, "SHORT_S", 0.0)
     world = World()
