@@ -99,7 +99,7 @@ def batches_frame(since: NewRows, now: datetime) -> pd.DataFrame:
     frame["marker_at"] = frame["time"].where(idle).astype(str)
     frame = frame.assign(idle=idle).sort_values(["batch_id", "generation", "idle", "time"], kind="stable")
     before = frame.groupby(QUERY, dropna=False, sort=False)[
-        ["time", "generation", "batch_id", "source_end", "backlog_rows"]
+        ["time", "generation", "batch_id", "source_end", "backlog_rows", "rows_in"]
     ].shift()
     step_s = (frame["time"] - before["time"]).dt.total_seconds()
     same_driver = frame["generation"] == before["generation"]
@@ -108,7 +108,7 @@ def batches_frame(since: NewRows, now: datetime) -> pd.DataFrame:
     missing = frame["batch_id"] - before["batch_id"] > 1
     traffic = (before["backlog_rows"] > 0) | missing | (frame["source_step_rows"] > frame["rows_in"])
     frame["silent_s"] = (step_s - frame["duration_s"].fillna(0).clip(lower=0)).where(same_driver & traffic)
-    frame["unread_rows"] = _unread(frame, before["backlog_rows"]).where(same_driver & (frame["rows_in"] == 0), 0)
+    frame["unread_rows"] = _unread(frame, before).where(same_driver & (frame["rows_in"] == 0), 0)
     # the twin of a new row is kept even if it was read before, or the new one would look unique
     twins = frame.groupby(BATCH_KEY, dropna=False, sort=False)["new"].transform("any")
     return frame[twins].drop(columns=["new", "idle"])
@@ -122,14 +122,16 @@ def apps_frame(since: NewRows, now: datetime) -> pd.DataFrame:
     return frame
 
 
-def _unread(frame: pd.DataFrame, backlog_before: pd.Series[float]) -> pd.Series[float]:
+def _unread(frame: pd.DataFrame, before: pd.DataFrame) -> pd.Series[float]:
     """Return rows that waited before and after a batch, or that came and neither wait nor were read.
 
-    What is only estimated to wait may be none: it makes no batch suspicious.
+    What is only estimated to wait may be none: it makes no batch suspicious. Nor does a batch without rows that follows
+    one with rows: Spark starts it at once to move the watermark, before the rows came that waited when it was counted.
     """
     import numpy as np
 
-    counted = ~frame["idle"]
+    backlog_before = before["backlog_rows"]
+    counted = ~frame["idle"] & ~(before["rows_in"] > 0)
     if "arrival_basis" in frame:
         counted &= frame["arrival_basis"] != ArrivalBasis.LISTED
     waited = np.minimum(backlog_before.fillna(0), frame["backlog_rows"].fillna(0)).where(counted, 0)

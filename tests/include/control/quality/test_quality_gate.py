@@ -206,6 +206,15 @@ def test_gate_when_a_driver_of_an_earlier_version_writes_then_passes(tmp_path: P
     assert gate(w).passed
 
 
+@pytest.mark.parametrize(("empty", "sound"), [((40,), True), ((40, 41), False)])
+def test_batch_without_rows_is_sound_if_it_only_moves_the_watermark(
+    w: World, empty: tuple[int, ...], sound: bool
+) -> None:
+    one_waits = {"backlog_rows": 1, "source_end": 4001}
+    rows = [row | (one_waits if row["batch_id"] in (39, *empty) else {}) for row in new_rows()]
+    assert later(w, [row | ({"rows_in": 0} if row["batch_id"] in empty else {}) for row in rows]).passed is sound
+
+
 def test_gate_when_waiting_rows_are_only_estimated_then_empty_batches_pass(w: World) -> None:
     rows = [row | {"source_end": None, "arrival_basis": "listed"} for row in unread(new_rows())]
     assert later(w, rows).passed
