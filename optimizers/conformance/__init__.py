@@ -67,7 +67,7 @@ class OptimizerConformance:
 
     def make(self, **options: Any) -> Optimizer:
         """Return a new one, with further options."""
-        if self.role in (Role.TUNER, Role.PLACEMENT):
+        if self.role in (Role.TUNER, Role.PLACEMENT, Role.MEMORY):
             section = {**self.section, **options}
         else:
             section = {**self.section, "options": {**self.section.get("options", {}), **options}}

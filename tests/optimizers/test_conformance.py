@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import ClassVar
 
+from hypothesis import strategies as st
+
+from include.model.deployment import ExecutorSize
 from optimizers.conformance import DagConformance, OptimizerConformance
-from optimizers.conformance.situations import joins, key_groups, streams
+from optimizers.conformance.builders import APP, app_signals, deployment, signals
+from optimizers.conformance.situations import Situation, joins, key_groups, streams
 from optimizers.drfm.options import HorizonMethodOptions, PaperMethodOptions
 from optimizers.esj.options import EsjOptions
 from optimizers.registry import BUILT_IN, Role
@@ -130,6 +135,22 @@ class TestEsjLiteral(TestEsj):
         "window_s": 60.0,
         "options": {"trigger": "window", "block_size": "literal", "shedding": "quadratic", "lasts_s": 0, "cool_s": 0},
     }
+
+
+@st.composite
+def dying_executors(draw: st.DrawFn) -> Situation:
+    """An app whose executors may have died of memory."""
+    size = draw(st.sampled_from([None, ExecutorSize(1, 512), ExecutorSize(2, 1024)]))
+    plain = deployment(4)
+    seen = signals(app_signals(4, 1.0, None, memory_deaths=draw(st.integers(0, 5))))
+    return seen, replace(plain, apps={APP: replace(plain.apps[APP], executor=size)})
+
+
+class TestExecutorMemory(OptimizerConformance):
+    name = "executor_memory"
+    role = Role.MEMORY
+    fields = frozenset({"executor_memory_mb"})
+    situations = dying_executors()
 
 
 def test_registry_holds_no_optimizer_that_the_suite_does_not_test() -> None:
