@@ -36,7 +36,7 @@ class Figures:
         core_s: Slots of every driver times its time, hand-over counted twice.
         fixed_slots: Slots that the peak needs at the objective's utilisation.
         fixed_core_s: ``fixed_slots`` over the same time.
-        live_s: How long each change without a restart took, from its version to its executors.
+        grown_s: How long each growth without a restart took, from its version to its executors.
         start_s: How long the driver's first start took, which a restart would take again; None if it never was ready.
     """
 
@@ -53,7 +53,7 @@ class Figures:
     core_s: float
     fixed_slots: int
     fixed_core_s: float
-    live_s: tuple[float, ...] = ()
+    grown_s: tuple[float, ...] = ()
     start_s: float | None = None
 
     @property
@@ -88,9 +88,14 @@ def figures(spec: PipelineSpec, timeline: Timeline) -> Figures:
         core_s=sum(s.slots * (s.end_s - s.start_s) for s in timeline.spans),
         fixed_slots=fixed,
         fixed_core_s=fixed * served_s,
-        live_s=tuple(_took_s(c) for c in changed if c.tier == LIVE),
+        grown_s=tuple(_took_s(c) for c in changed if c.tier == LIVE and c.decision_id in _growths(timeline)),
         start_s=next((_took_s(c) for c in timeline.changes if c.tier == RESTART and c.outcome is Outcome.READY), None),
     )
+
+
+def _growths(timeline: Timeline) -> set[str]:
+    sized = ((e.decision.decision_id, e.before, e.after) for e in timeline.evaluations)
+    return {decision_id for decision_id, before, after in sized if before and after and after > before}
 
 
 def _took_s(change: Reconfiguration) -> float:
@@ -98,14 +103,13 @@ def _took_s(change: Reconfiguration) -> float:
 
 
 def restarts_saved(figures: Figures) -> str:
-    """Return for a person what the changes would have cost as restarts; empty if there was none to compare."""
-    if not figures.live_s or figures.start_s is None:
+    """Return for a person what growing would have cost as restarts; empty if there is nothing to compare."""
+    if not figures.grown_s or figures.start_s is None:
         return ""
-    n, longest = len(figures.live_s), max(figures.live_s)
-    changes = f"{n} change{'s' * (n != 1)} of slots"
+    usual, longest = median(figures.grown_s), max(figures.grown_s)
     return (
-        f"The {changes} stopped nothing and took {median(figures.live_s):.1f} s each (the longest {longest:.1f} s); "
-        f"as restarts each would have taken as long as the driver's first start here, {figures.start_s:.0f} s."
+        f"Changes of slots stopped nothing, and more executors came after {usual:.1f} s (at most {longest:.1f} s); "
+        f"a restart takes as long as the driver's first start here, {figures.start_s:.0f} s."
     )
 
 

@@ -46,13 +46,13 @@ def test_timeline_counts_executors_until_they_are_gone(run: Run) -> None:
     assert [(a.slots, b.slots) for a, b in steps(line)] == [(1, 3), (3, 2)]
 
 
-def test_live_changes_are_compared_with_the_first_start(run: Run) -> None:
+def test_growth_is_compared_with_the_first_start(run: Run) -> None:
     run.launch(0, 14, 1)
     assert restarts_saved(figures(run.spec, _timeline(run, 50))) == ""
     run.resize(20, 23, 3, run.evaluate(19, 20.0, 3, "more"))
     run.resize(40, 45, 2, run.evaluate(39, 5.0, 2, "less"))
     sentence = restarts_saved(figures(run.spec, _timeline(run, 60)))
-    assert "2 changes of slots stopped nothing and took 4.0 s each (the longest 5.0 s)" in sentence
+    assert "more executors came after 3.0 s (at most 3.0 s)" in sentence
     assert sentence.endswith("first start here, 14 s.")
 
 
