@@ -16,8 +16,7 @@ video            A generated trace (the paper's third is not published) on a job
 ===============  ======================================================================================================
 
 A name with the suffix ``_mb`` is the same case on a micro-batch app, whose source is read in limited batches. There a
-plateau concerns all operators, and uneven windows show in no signal of the app. With ``_live`` instead, its slots are
-executors that come and go without a restart.
+plateau concerns all operators, and uneven windows show in no signal of the app.
 """
 
 from __future__ import annotations
@@ -46,9 +45,7 @@ from benchmarks.simulation.workload import (
 from include.model.errors import MillraceError
 from include.model.signals import Bounds
 
-SUFFIX, LIVE = "_mb", "_live"
-LIVE_S = 6.0
-"""From a decision to three more executors, as ``./millrace bench latency`` finds it on two cores."""
+SUFFIX = "_mb"
 PERMUTATIONS = 6
 WARM = 10
 Values = Sequence[float]
@@ -67,7 +64,7 @@ def scenario(name: str, run_index: int = 0, values: Values | None = None, phase_
     Raises:
         MillraceError: If the name is unknown, or recorded values are missing.
     """
-    base = base_name(name)
+    base = name.removesuffix(SUFFIX)
     if base not in _MAKERS:
         raise MillraceError("scenario", name, ", ".join(names()), "Name one of them.")
     made = _MAKERS[base](run_index, values)
@@ -75,19 +72,12 @@ def scenario(name: str, run_index: int = 0, values: Values | None = None, phase_
         made = replace(made, workload=made.workload.delayed(phase_s))
     if base != name:
         made = _as_micro_batch(made)
-    if name.endswith(LIVE):
-        made = replace(made, micro_batch=replace(made.micro_batch, live_s=LIVE_S))
     return replace(made, name=name)
-
-
-def base_name(name: str) -> str:
-    """Return a case's name without what says how it is executed."""
-    return name.removesuffix(SUFFIX).removesuffix(LIVE)
 
 
 def names() -> tuple[str, ...]:
     """Return all names."""
-    return tuple(name + suffix for suffix in ("", SUFFIX, LIVE) for name in _MAKERS)
+    return (*_MAKERS, *(name + SUFFIX for name in _MAKERS))
 
 
 def _units(shape: Shape) -> tuple[float, ...]:
