@@ -142,16 +142,12 @@ class AppReconciler:
 
     def _to_be_resized(self, deployment: Deployment, wanted: AppDeployment, current: LiveDriver) -> bool:
         """Return whether a version's executors are not on record yet; the driver may have got them long ago."""
-        if wanted.executor is None:
+        tried = self.log.newest_version(current.generation)
+        if wanted.executor is None or tried is None or tried == deployment.version:
             return False
-        served = self.log.served_version()
-        if served is None or served == deployment.version:
-            return False
-        before = self.drivers.deployments.get(deployment.pipeline, served)
+        before = self.drivers.deployments.get(deployment.pipeline, tried)
         app = None if before is None else before.apps.get(self.drivers.app)
-        if app is None or app.slots == wanted.slots:
-            return False
-        return not self.log.gave_up(deployment.version, current.generation)
+        return app is not None and app.slots != wanted.slots
 
     def _end_hung(self, driver: LiveDriver, record: DriverRecord) -> StepResult:
         """Kill a driver whose work stands still, as its death from outside; a restart is due at once."""

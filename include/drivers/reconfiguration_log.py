@@ -66,10 +66,9 @@ class ReconfigurationLog:
         entry = self._entry(None, failure.version, failure.version, failure.generation)
         return self._record(replace(entry, ended=entry.started, outcome=outcome, error=failure.error))
 
-    def gave_up(self, version: int, number: int) -> bool:
-        """Return whether a driver did not bring a version about while it ran: it is not waited for again."""
-        tried = (e for e in self._entries() if (e.tier, e.to_version, e.generation) == (LIVE, version, number))
-        return any(entry.outcome is Outcome.FAILED for entry in tried)
+    def newest_version(self, number: int) -> int | None:
+        """Return the version that a driver was last brought to, or did not get to; None if nothing is on record."""
+        return next((entry.to_version for entry in self._entries() if entry.generation == number), None)
 
     def newest_generation(self) -> int:
         """Return the highest generation that the lake has seen, recorded or at work, 0 before the first."""

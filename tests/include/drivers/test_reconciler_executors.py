@@ -82,6 +82,9 @@ def test_cluster_that_is_full_fails_a_change_and_says_how_far_it_got(plant: Doub
     assert change.error == "3 of 8 slots: the cluster has no room for more executors"
     assert plant.reconciler().reconcile() == ()
     assert plant.versions() == [(1, 1)]
+    plant.deploy("elastic", "full", "3", executor=SIZE)  # back to the slots of the last version that was reached
+    (change,) = plant.reconciler().reconcile()
+    assert (change.tier, change.outcome, change.to_version) == ("T1", Outcome.READY, 3)
 
 
 def test_wait_for_executors_ends_with_the_caller_and_goes_on_later(plant: DoublesPlant) -> None:
