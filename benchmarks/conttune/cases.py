@@ -12,7 +12,7 @@ from benchmarks.conttune import published
 from benchmarks.conttune.methods import DS2_FRONTIER, FLINK, FLOW_FRONTIER, FRONTIERS, METHODS
 from benchmarks.data import folder
 from benchmarks.simulation.scenario import Scenario
-from benchmarks.simulation.scenarios import SUFFIX, scenario
+from benchmarks.simulation.scenarios import LIVE, SUFFIX, base_name, scenario
 
 RECORDED = ("etl", "monitoring")
 """Scenarios that replay published rates."""
@@ -80,6 +80,8 @@ def _full() -> Iterator[Case]:
         "window_noise",
     ):
         yield Case(name + SUFFIX, _names(CHEAP, ("conttune_strong",)), OTHER_RUNS)
+    for name in ("paper", "diurnal", "drift"):
+        yield Case(name + LIVE, _names(CHEAP, ("conttune_strong",)), OTHER_RUNS)
 
 
 def _quick() -> Iterator[Case]:
@@ -99,6 +101,7 @@ def _quick() -> Iterator[Case]:
     for name in ("paper" + SHIFTED, "noise3", "dag12", "drift", "etl", "monitoring", "plateau", "window_noise"):
         yield Case(name + SUFFIX, ("oracle", "flow", "ds2_stop"), 2)
     yield Case("diurnal" + SUFFIX, ("oracle", "flow_proactive", "ds2_stop"), 1)
+    yield Case("paper" + LIVE, ("oracle", "flow", "ds2_stop"), 2)
 
 
 def _names(*groups: Sequence[str]) -> tuple[str, ...]:
@@ -110,7 +113,7 @@ def left_out(found: Sequence[Case]) -> tuple[Sequence[Case], Sequence[str]]:
     """Return the cases that can be measured here, and why the others cannot, a line each."""
     kept, reasons = [], []
     for case in found:
-        base = case.scenario.removesuffix(SUFFIX)
+        base = base_name(case.scenario)
         if base in RECORDED and published.workload(base) is None:
             reasons.append(f"{case.scenario}: no {published.WORKLOADS} in {folder()} (MILLRACE_DATA)")
         else:
@@ -120,7 +123,7 @@ def left_out(found: Sequence[Case]) -> tuple[Sequence[Case], Sequence[str]]:
 
 def made(name: str, run: int) -> Scenario:
     """Return the scenario of a run."""
-    base = name.removesuffix(SUFFIX)
+    base = base_name(name)
     found = scenario(name.replace(SHIFTED, ""), run, published.workload(base) if base in RECORDED else None)
     if SHIFTED not in name:
         return found

@@ -1,7 +1,8 @@
 """A micro-batch app over time: batches run back to back, each takes the rows that wait when it begins.
 
-A backlog drains in later, longer batches. A reconfiguration lets the running batch end, as long as that takes no longer
-than ``stop_s``; else it is cut off, and its rows are processed again. Nothing runs for the downtime after that.
+A backlog drains in later, longer batches. A restart lets the running batch end, as long as that takes no longer than
+``stop_s``; else it is cut off, and its rows are processed again. Nothing runs for the downtime after that. Executors
+that come and go (``live_s``) stop nothing: the first batch that begins once they are there has them.
 """
 
 from __future__ import annotations
@@ -70,6 +71,7 @@ class MicroBatches:
         self._work_ratio = 0.0
         self._full = self._runs = False
         self._resumes = 0.0
+        self._coming: tuple[Levels, float] | None = None
         self._index = 0
         self._judged: dict[tuple[Levels, Rates, Factors], Judgement] = {}
         self.period = Batches(0.0, 0.0, rows=[0.0] * sources)
@@ -88,6 +90,10 @@ class MicroBatches:
     def unprocessed(self) -> float:
         """Rows that wait or are in the running batch."""
         return sum(self.waiting) + sum(self.batch)
+
+    def resize(self, levels: Levels, live_s: float) -> None:
+        """Set the slots of the batches that begin after a time, seconds."""
+        self._coming = levels, self.now + live_s
 
     def restart(self, levels: Levels) -> float:
         """Set the slots; return the seconds until the next batch begins."""
@@ -128,10 +134,12 @@ class MicroBatches:
         share = 1.0 if limit is None or waits <= limit else limit / waits
         self.batch = [w * share for w in self.waiting]
         self.waiting = [w - b for w, b in zip(self.waiting, self.batch, strict=True)]
-        slots = self.levels[0]
-        cost = self.s_per_row
-        work = sum(b * c for b, c in zip(self.batch, cost, strict=True))
-        self._batch_began, self._batch_ends = self.now, self.now + self._truth.fixed_s(slots) + work
+        if self._coming is not None and self.now >= self._coming[1]:
+            self.levels, self.since_start, self._coming = self._coming[0], 0, None
+        live = self._scenario.micro_batch.live_s is not None
+        cold = self._scenario.micro_batch.cold_ratio if live and self.since_start == 0 else 1.0
+        work = cold * sum(b * c for b, c in zip(self.batch, self.s_per_row, strict=True))
+        self._batch_began, self._batch_ends = self.now, self.now + self._truth.fixed_s(self.levels[0]) + work
         self._work_ratio = work / (self._batch_ends - self._batch_began)
         self._full = share < 1
         self._runs = True

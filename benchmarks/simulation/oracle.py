@@ -32,10 +32,10 @@ class Oracle:
         whole = scenario.execution == MICRO_BATCH
         changes = tuple(
             Change(name, scenario.sizes_by, p, target, None if whole else unit)
-            for unit, p, target in zip(scenario.units, plant.levels, wanted, strict=True)
+            for unit, p, target in zip(scenario.units, plant.wanted, wanted, strict=True)
             if p != target
         )
         if not changes:
             return Proposal("oracle", (), "sufficient", "What is deployed is the least that suffices."), memory
-        sentence = f"The least that suffices is {sum(wanted)} instead of {sum(plant.levels)} slots."
+        sentence = f"The least that suffices is {sum(wanted)} instead of {sum(plant.wanted)} slots."
         return Proposal("oracle", changes, "least_sufficient", sentence), memory

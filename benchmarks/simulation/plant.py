@@ -18,7 +18,7 @@ from benchmarks.simulation.pipelined_truth import PipelinedTruth
 from benchmarks.simulation.scenario import MICRO_BATCH, Scenario
 from benchmarks.simulation.segment import Segment
 from benchmarks.simulation.truth import Factors, Levels, Rates, Truth
-from include.model.decision import Outcome, Reconfiguration
+from include.model.decision import LIVE, RESTART, Outcome, Reconfiguration
 from include.model.deployment import AppDeployment, Deployment
 from include.model.errors import MillraceError, NotReady
 from include.model.protocols import Cursor
@@ -65,7 +65,10 @@ class SimulatedPlant:
             job = Pipelined(scenario, of_job)
             self._measure = PipelinedSignals(scenario, job, Draws(seed, scenario.noise, operators, windows)).measure
             self.truth, self._job = of_job, job
-        self.deployment = Deployment(scenario.shape.name, 1, True, MappingProxyType({scenario.shape.name: self._app()}))
+        self._wanted = scenario.start
+        self.deployment = Deployment(
+            scenario.shape.name, 1, True, MappingProxyType({scenario.shape.name: self._app(self._wanted)})
+        )
 
     @property
     def now(self) -> float:
@@ -79,8 +82,13 @@ class SimulatedPlant:
 
     @property
     def levels(self) -> Levels:
-        """Level p of each unit."""
+        """Level p at which each unit runs."""
         return self._job.levels
+
+    @property
+    def wanted(self) -> Levels:
+        """Level p that each unit was set to: what runs, but for a live change that is still on its way."""
+        return self._wanted
 
     @property
     def present(self) -> tuple[Rates, Factors]:
@@ -131,7 +139,7 @@ class SimulatedPlant:
         return told
 
     def apply(self, target: Deployment) -> tuple[Reconfiguration, ...]:
-        """Run ``target`` from now on; nothing is processed for the downtime.
+        """Run ``target`` from now on; where that is a restart, nothing is processed for the downtime.
 
         Raises:
             MillraceError: If it sets a p out of bounds or lacks the app.
@@ -143,23 +151,29 @@ class SimulatedPlant:
         low, high = self.scenario.bounds.min_slots, self.scenario.bounds.max_slots
         if not all(low <= p <= high for p in levels):
             raise MillraceError("deployment.parallelism", levels, f"{low} to {high}", "Keep to the bounds.")
-        before, unchanged = self.deployment.version, levels == self.levels
-        started, downtime_s = self._job.now, 0.0 if unchanged else self._job.restart(levels)
-        self.deployment = replace(target, apps=MappingProxyType({**target.apps, name: self._app()}))
+        before, unchanged = self.deployment.version, levels == self._wanted
+        self.deployment = replace(target, apps=MappingProxyType({**target.apps, name: self._app(levels)}))
         if unchanged:
             return ()
-        self._restarted = True
+        self._wanted, self._restarted = levels, True
+        started, live_s = self._job.now, self.scenario.micro_batch.live_s
+        if isinstance(self._job, MicroBatches) and live_s is not None:
+            self._job.resize(levels, live_s)
+            tier, took_s, downtime_s = LIVE, live_s, 0.0
+        else:
+            tier, took_s = RESTART, self._job.restart(levels)
+            downtime_s = took_s
         return (
             Reconfiguration(
                 pipeline=name,
                 app=name,
                 decision_id=target.decision_id,
-                tier="T2",
+                tier=tier,
                 from_version=before,
                 to_version=target.version,
                 generation=target.version,
                 started=BEGIN + timedelta(seconds=started),
-                ended=BEGIN + timedelta(seconds=started + downtime_s),
+                ended=BEGIN + timedelta(seconds=started + took_s),
                 downtime_s=downtime_s,
                 outcome=Outcome.READY,
             ),
@@ -168,7 +182,7 @@ class SimulatedPlant:
     def _settling(self) -> bool:
         """Say whether the last reconfiguration is too recent for figures that can be trusted."""
         if isinstance(self._job, MicroBatches):
-            return self._restarted and self._job.since_start < SETTLED_BATCHES
+            return self._restarted and (self.levels != self._wanted or self._job.since_start < SETTLED_BATCHES)
         return self._job.tally.down_s > 0
 
     def _levels(self, app: AppDeployment) -> Levels:
@@ -176,8 +190,8 @@ class SimulatedPlant:
             return (app.slots,)
         return tuple(app.parallelism.get(unit, p) for unit, p in zip(self.scenario.units, self.levels, strict=True))
 
-    def _app(self) -> AppDeployment:
-        levels, whole = self._job.levels, self.scenario.execution == MICRO_BATCH
+    def _app(self, levels: Levels) -> AppDeployment:
+        whole = self.scenario.execution == MICRO_BATCH
         return AppDeployment(
             script="simulated",
             args=(),

@@ -25,7 +25,7 @@ class Step:
         before: p of each unit.
         after: What was set; equal to ``before`` where nothing was changed.
         adequate: Whether the true abilities of ``after`` are enough for the rates.
-        ended_s: When the reconfiguration had ended; ``at_s`` without one.
+        ended_s: When what was set ran; ``at_s`` where nothing was changed.
         proposal: What the optimizer said.
         refused: Changes that broke the bounds or counted on another value, and were not made.
         signals: What it saw; None unless kept.
@@ -87,7 +87,7 @@ def drive(plant: SimulatedPlant, optimizer: Optimizer, *, keep_signals: bool = F
 
 
 def _step(plant: SimulatedPlant, proposal: Proposal, signals: Signals, keep: bool) -> Step:
-    at_s, before, (rates, factors) = plant.now, plant.levels, plant.present
+    at_s, before, (rates, factors) = plant.now, plant.wanted, plant.present
     made: list[Change] = []
     refused: list[Change] = []
     ended_s = at_s
@@ -96,13 +96,13 @@ def _step(plant: SimulatedPlant, proposal: Proposal, signals: Signals, keep: boo
     if made and not plant.finished:
         target = plant.deployment.with_changes(tuple(made))
         done = plant.apply(replace(target, version=target.version + 1, author="decision"))
-        ended_s += sum(r.downtime_s or 0.0 for r in done)
+        ended_s += sum((r.ended - r.started).total_seconds() for r in done if r.ended is not None)
     return Step(
         at_s=at_s,
         rates=rates,
         before=before,
-        after=plant.levels,
-        adequate=plant.truth.adequate(plant.levels, rates, factors),
+        after=plant.wanted,
+        adequate=plant.truth.adequate(plant.wanted, rates, factors),
         ended_s=ended_s,
         proposal=proposal,
         refused=tuple(refused),

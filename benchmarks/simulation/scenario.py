@@ -36,7 +36,9 @@ class MicroBatch:
         slots: Range of the slots that the app takes at the peak rate and the target utilisation; a run draws from it.
         batch_rows_limit: Most rows of a batch; None if it takes all that wait.
         source_splits: Most tasks of a batch; None if there are always as many as slots.
-        stop_s: How long a reconfiguration waits for the running batch; a longer one is cut off and done again.
+        stop_s: How long a restart waits for the running batch; a longer one is cut off and done again.
+        live_s: From a change of slots to the executors that make it, while batches go on; None where it is a restart.
+        cold_ratio: Length of the first batch on new executors, in times of what it would take on warm ones, >= 1.
     """
 
     fixed_s: tuple[float, float] = (0.4, 1.2)
@@ -45,6 +47,8 @@ class MicroBatch:
     batch_rows_limit: int | None = None
     source_splits: int | None = None
     stop_s: float = 10.0
+    live_s: float | None = None
+    cold_ratio: float = 1.4
 
 
 @dataclass(frozen=True)
@@ -63,7 +67,7 @@ class Scenario:
         curves: Curves that are not drawn, by operator; the level at which they meet the peak rate is, as ever.
         reach: Share of the peak rate that an operator meets at that level, by operator; 1 where it is not named.
         period_s: Between two evaluations, > 0.
-        downtime_s: What a reconfiguration costs, >= 0.
+        downtime_s: What a restart costs, >= 0.
         bounds: Allowed p, of each operator or of the app.
         objective: What tuners are told to aim at.
         reference: What the least sufficient p, which they are compared with, has to meet; None for the objective.

@@ -16,7 +16,8 @@ video            A generated trace (the paper's third is not published) on a job
 ===============  ======================================================================================================
 
 A name with the suffix ``_mb`` is the same case on a micro-batch app, whose source is read in limited batches. There a
-plateau concerns all operators, and uneven windows show in no signal of the app.
+plateau concerns all operators, and uneven windows show in no signal of the app. With ``_live`` instead, its slots are
+executors that come and go without a restart.
 """
 
 from __future__ import annotations
@@ -45,7 +46,9 @@ from benchmarks.simulation.workload import (
 from include.model.errors import MillraceError
 from include.model.signals import Bounds
 
-SUFFIX = "_mb"
+SUFFIX, LIVE = "_mb", "_live"
+LIVE_S = 6.0
+"""From a decision to three more executors, as ``./millrace bench latency`` finds it on two cores."""
 PERMUTATIONS = 6
 WARM = 10
 Values = Sequence[float]
@@ -64,7 +67,7 @@ def scenario(name: str, run_index: int = 0, values: Values | None = None, phase_
     Raises:
         MillraceError: If the name is unknown, or recorded values are missing.
     """
-    base = name.removesuffix(SUFFIX)
+    base = base_name(name)
     if base not in _MAKERS:
         raise MillraceError("scenario", name, ", ".join(names()), "Name one of them.")
     made = _MAKERS[base](run_index, values)
@@ -72,12 +75,19 @@ def scenario(name: str, run_index: int = 0, values: Values | None = None, phase_
         made = replace(made, workload=made.workload.delayed(phase_s))
     if base != name:
         made = _as_micro_batch(made)
+    if name.endswith(LIVE):
+        made = replace(made, micro_batch=replace(made.micro_batch, live_s=LIVE_S))
     return replace(made, name=name)
+
+
+def base_name(name: str) -> str:
+    """Return a case's name without what says how it is executed."""
+    return name.removesuffix(SUFFIX).removesuffix(LIVE)
 
 
 def names() -> tuple[str, ...]:
     """Return all names."""
-    return (*_MAKERS, *(name + SUFFIX for name in _MAKERS))
+    return tuple(name + suffix for suffix in ("", SUFFIX, LIVE) for name in _MAKERS)
 
 
 def _units(shape: Shape) -> tuple[float, ...]:

@@ -95,7 +95,7 @@ def set_p(plant: SimulatedPlant, *levels: int) -> None:
     whole = scenario.execution == MICRO_BATCH
     changes = tuple(
         Change(name, scenario.sizes_by, before, p, None if whole else unit)
-        for unit, before, p in zip(scenario.units, plant.levels, levels, strict=True)
+        for unit, before, p in zip(scenario.units, plant.wanted, levels, strict=True)
     )
     target = plant.deployment.with_changes(changes)
     plant.apply(replace(target, version=target.version + 1))
@@ -111,10 +111,10 @@ class Scripted:
         self.evaluation += 1
         scenario = self.plant.scenario
         whole = scenario.execution == MICRO_BATCH
-        wanted = self.script.get(self.evaluation, self.plant.levels)
+        wanted = self.script.get(self.evaluation, self.plant.wanted)
         changes = tuple(
             Change(scenario.shape.name, scenario.sizes_by, before, p, None if whole else unit)
-            for unit, before, p in zip(scenario.units, self.plant.levels, wanted, strict=True)
+            for unit, before, p in zip(scenario.units, self.plant.wanted, wanted, strict=True)
             if p != before
         )
         return Proposal("scripted", changes, "scripted", "As the script says."), memory

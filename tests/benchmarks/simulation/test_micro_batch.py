@@ -112,6 +112,23 @@ def test_restart_when_the_running_batch_is_long_then_its_rows_are_processed_agai
     assert down.before[0] == pytest.approx(running.after[0])
 
 
+def test_live_change_when_made_then_stops_nothing_and_holds_from_a_later_batch() -> None:
+    plant = at(micro_batch([5.0] * 4, live_s=6.0), 10)
+    observe(plant)
+    set_p(plant, 12)
+    assert plant.levels == (10,)
+    assert any(not signals.settling for signals in observe_all(plant))
+    for _ in observe_all(plant):
+        pass
+    assert plant.levels == (12,)
+    assert not [s for s in plant.segments if s.down]
+    assert all(s.batch_rows > 0 for s in plant.segments[2:])
+    first = next(s for s in plant.segments if s.parallelism == (12,))
+    assert first.since >= 36.0
+    later = next(s for s in plant.segments if s.since > first.since + 30)
+    assert first.batch_s / first.batch_rows > 1.05 * later.batch_s / later.batch_rows
+
+
 def test_settling_when_a_restart_was_made_then_lasts_until_three_batches_have_ended() -> None:
     plant = at(micro_batch([9.0] * 2, batch_rows_limit=9000), 10)
     assert not observe(plant).settling

@@ -9,7 +9,7 @@ import pytest
 from benchmarks.simulation.oracle import Oracle
 from benchmarks.simulation.plant import SimulatedPlant
 from benchmarks.simulation.run import Run, drive
-from benchmarks.simulation.scenarios import names, scenario
+from benchmarks.simulation.scenarios import LIVE, names, scenario
 from benchmarks.simulation.score import recoveries, score
 from include.model.decision import Memory, Proposal
 from include.model.deployment import Change, Deployment
@@ -31,7 +31,9 @@ def test_oracle_when_it_drives_then_is_never_bad_and_spends_the_least(name: str)
         driven = oracles(name, run)
         figures = score(driven)
         assert figures["bad_per_tuning"] == 0 and figures["non_converged"] == 0
-        assert figures["core_seconds_vs_oracle"] == pytest.approx(1.0, abs=0.05)
+        # executors that are still to come are not paid for
+        late = 0.1 if name.endswith(LIVE) else 0.05
+        assert figures["core_seconds_vs_oracle"] == pytest.approx(1.0, abs=late)
         assert figures["peak_vs_oracle"] <= 1.0
         for step in driven.steps:
             assert not step.refused and step.adequate

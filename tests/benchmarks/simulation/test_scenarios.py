@@ -16,7 +16,7 @@ RECORDED = [float(30 + i % 7) for i in range(120)]
 @pytest.mark.parametrize("name", names())
 def test_scenario_when_named_then_runs_and_is_of_its_execution(name: str) -> None:
     made = scenario(name, 1, RECORDED)
-    assert made.name == name and made.execution == (MICRO_BATCH if name.endswith("_mb") else PIPELINED)
+    assert made.name == name and made.execution == (MICRO_BATCH if name.endswith(("_mb", "_live")) else PIPELINED)
     plant = SimulatedPlant(made, 1)
     assert len([app(s) for s, _ in zip(observe_all(plant), range(3), strict=False)]) == 3
     assert made.workload.until % made.period_s == 0
