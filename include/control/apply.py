@@ -9,7 +9,7 @@ from datetime import datetime
 
 from include.control.guard_context import read_guard_context
 from include.control.guards import QUALITY, first_veto, judge, reason_code
-from include.control.pending_decision import record_veto, veto_of
+from include.control.pending_decision import on_newest, record_veto, veto_of
 from include.control.proposals import is_forced
 from include.lake.control_tables import ControlTables
 from include.lake.deployments import OUTRUN, SlotsInUse
@@ -75,8 +75,7 @@ def commit_version(
         Settled: Quietly, if the Decision was vetoed, before or just now.
         Conflict: If other changes kept coming first; try again.
     """
-    target = decision.target
-    if decision.action not in (Action.APPLY, Action.AWAIT) or target is None:
+    if decision.action not in (Action.APPLY, Action.AWAIT) or decision.target is None:
         return None
     deployments = tables.deployments
     for in_use in deployments.attempts():
@@ -86,36 +85,35 @@ def commit_version(
         if version is not None:
             return version
         now = clock()
-        objection = REFUSED if settled else _objection(spec, tables, decision, target, in_use, now)
-        if objection is not None:
-            message = f"Decision {decision.decision_id} is not applied: {objection.why}."
-            veto = record_veto(tables, decision, objection.reason, message, now, objection.guards)
+        content = REFUSED if settled else _content(spec, tables, decision, in_use, now)
+        if isinstance(content, Objection):
+            message = f"Decision {decision.decision_id} is not applied: {content.why}."
+            veto = record_veto(tables, decision, content.reason, message, now, content.guards)
             raise Settled(veto.sentence)
         with suppress(Conflict):
-            return deployments.commit(target, decision.base_version, in_use)
+            newest = in_use.latest(spec.name)
+            return deployments.commit(content, newest.version if newest else None, in_use)
     raise Conflict(OUTRUN)
 
 
-def _objection(
-    spec: PipelineSpec,
-    tables: ControlTables,
-    decision: Decision,
-    target: Deployment,
-    in_use: SlotsInUse,
-    now: datetime,
-) -> Objection | None:
+def _content(
+    spec: PipelineSpec, tables: ControlTables, decision: Decision, in_use: SlotsInUse, now: datetime
+) -> Deployment | Objection:
+    """Return the content to commit, or why there is none."""
     late_s = (now - decision.time).total_seconds() - spec.approval_expires_s
     if decision.action is Action.AWAIT and late_s > 0:
         return Objection("approval_expired", f"its approval came {late_s:.0f} s too late")
-    current = in_use.latest(spec.name)
-    if current is None or current.version != decision.base_version:
-        newest = current.version if current else "none"
-        why = f"it was made on version {decision.base_version}, and the newest is {newest}"
+    newest = in_use.latest(spec.name)
+    content = None if newest is None else on_newest(decision, newest)
+    if newest is None or content is None:
+        why = (
+            f"it was made on version {decision.base_version}, and the newest is {newest.version if newest else 'none'}"
+        )
         return Objection("base_version_moved", why)
     forced, others = is_forced(decision.proposals), in_use.others(spec.name)
-    trace = judge(read_guard_context(spec, tables, current, now, others, forced=forced), target)
+    trace = judge(read_guard_context(spec, tables, newest, now, others, forced=forced), content)
     veto = first_veto(trace)
     if veto is None:
-        return None
+        return content
     quality = tuple(outcome for outcome in decision.guards if outcome.guard == QUALITY)  # judged when it was decided
     return Objection(reason_code(veto), f"{veto.guard}: {veto.reason}", (*quality, *trace))

@@ -13,6 +13,7 @@ from include.control import messages
 from include.control.evaluation import NO_REQUEST, EvaluationInput, GateResult, Hold, Request
 from include.control.guard_context import GuardContext
 from include.control.guards import first_veto, judge, quality_outcome, reason_code
+from include.control.pending_decision import on_newest
 from include.control.proposals import FAILED, Proposals, collect_proposals, forced_proposals
 from include.model.decision import Action, Decision, GuardOutcome, Memory
 from include.model.deployment import Deployment
@@ -178,7 +179,7 @@ def _judged(
     action = Action.VETO if veto else context.action
     decision = replace(decision, guards=(quality, *trace))
     if action is Action.AWAIT:
-        hold = _asked_before(context.questions, guards.current.version, accepted.content)
+        hold = _asked_before(context.questions, guards.current, accepted.content)
         if hold is not None:
             return replace(decision, reason_code=hold.reason, sentence=hold.message)
     message = messages.explain_change(action, accepted, decision.signals, veto)
@@ -216,14 +217,14 @@ def _passing(proposals: Proposals, guards: GuardContext) -> tuple[Proposals, tup
     return live, live_trace, messages.put_off(left_out, veto)
 
 
-def _asked_before(questions: Sequence[Question], base_version: int, content: Deployment) -> Hold | None:
+def _asked_before(questions: Sequence[Question], newest: Deployment, content: Deployment) -> Hold | None:
     """Return why a person is not asked again: a question still waits, or this very content was refused."""
     for question in questions:
-        asked = question.decision
-        if asked.base_version != base_version or asked.target is None:
+        asked = on_newest(question.decision, newest)
+        if asked is None:
             continue
         if question.veto is None:
-            return messages.still_waiting(asked)
-        if question.veto.reason_code == "rejected" and asked.target.content == content.content:
+            return messages.still_waiting(question.decision)
+        if question.veto.reason_code == "rejected" and asked.content == content.content:
             return messages.refused_before(question.veto)
     return None

@@ -10,6 +10,7 @@ from datetime import datetime
 from include.lake.control_tables import ControlTables
 from include.lake.decisions import veto_id
 from include.model.decision import Action, Decision, GuardOutcome
+from include.model.deployment import Deployment
 from include.model.errors import Conflict, MillraceError, Settled
 
 
@@ -37,6 +38,32 @@ def awaiting(tables: ControlTables, pipeline: str, decision_id: str) -> Decision
         remedy = f"Its action is `{decision.action}`; only a Decision made in mode approve waits."
         raise MillraceError("decision_id", decision_id, "a Decision that waits for a person", remedy)
     return decision
+
+
+def on_newest(decision: Decision, newest: Deployment) -> Deployment | None:
+    """Return the content that a Decision makes of the newest version.
+
+    While it waits, another Decision may change other fields, which no driver is restarted for: shed ratio, executors.
+    Both changes stand then. A launch or a roll-back between them voids it.
+
+    Args:
+        decision: The Decision, with a target.
+        newest: The newest version.
+
+    Returns:
+        Its target where that version is its base; None where the pipeline has moved on.
+    """
+    target = decision.target
+    if target is None or newest.version == decision.base_version:
+        return target
+    changes = tuple(c for p in decision.proposals for c in p.changes if target.value(c) == c.value)
+    unchanged = all(newest.value(c) == c.before for c in changes)
+    if not changes or not unchanged or newest.decision_id is None or newest.running != target.running:
+        return None
+    content = newest.with_changes(changes)
+    if content.restarts(target):
+        return None
+    return replace(content, author=target.author, decision_id=target.decision_id, reason=target.reason)
 
 
 def question(tables: ControlTables, pipeline: str, decision_id: str) -> str:
