@@ -69,7 +69,6 @@ approval_expires_s: 60
 profile:
   source: ${MILLRACE_HOME}/data/source
   time_column: time
-  operators: [{name: by_plane, key: [plane], key_groups: 8}]
   stream: [origin]
 """
 

@@ -1,7 +1,7 @@
 """The traffic of Real Jobs 1 to 4 on the flights of 2013: what key groups handle, and who passes rows to whom.
 
 Loads and flows are those of a window of days that slides over the year, so that a period has enough rows for its groups
-to differ by their keys and not by chance. What each day brings is measured by the batch job ``profile``.
+to differ by their keys and not by chance. What each day brings is counted in ``flight_groups.py``.
 
 Operators, each of :data:`GROUPS` groups, and what they are keyed by ([ALBIC], Sections 5.2 and 5.4):
     job 1   geohash (even, by the row itself)  ->  top by airplane  ->  top over all (by flight number)
@@ -26,7 +26,7 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from benchmarks.albic.profiled import GROUPS, measured
+from benchmarks.albic.flight_groups import GROUPS, measured
 from benchmarks.albic.shapes import MEAN
 from benchmarks.simulation.placement import Floats, Ints, PeriodTraffic
 from include.local.feeds.nycflights import DAYS

@@ -1,8 +1,7 @@
-"""``profile_<pipeline>``: a scheduled Spark batch job measures key groups, flows and streams on the source table."""
+"""``profile_<pipeline>``: a scheduled Spark batch job counts input streams on the source table."""
 
 from __future__ import annotations
 
-import json
 from datetime import timedelta
 from typing import Any
 
@@ -15,8 +14,8 @@ from include.model.profile_spec import Profile
 from include.model.spec import PipelineSpec
 
 DOC = """
-Reads the rows added to the source table of `{name}`, and counts its keys, flows and streams per period.
-The placement and admission optimizers read `telemetry/key_groups`, `telemetry/flows` and `telemetry/streams`.
+Reads the rows added to the source table of `{name}`, and counts what each input stream brought by period.
+The admission optimizer reads the counts in `telemetry/streams`.
 """
 
 
@@ -45,14 +44,12 @@ def build(spec: PipelineSpec, profile: Profile) -> DAG:
 
 
 def _arguments(spec: PipelineSpec, profile: Profile) -> list[str]:
-    operators = [operator.model_dump(mode="json") for operator in profile.flowing]
     return [
         *("--pipeline", spec.name),
         *("--lake", str(Home.from_env().lake)),
         *("--source", profile.source),
         *("--time-column", profile.time_column),
         *("--period-s", str(profile.period_s)),
-        *("--operators", json.dumps(operators)),
         *("--stream", ",".join(profile.stream)),
     ]
 

@@ -25,7 +25,8 @@ from include.model.deployment import (
 )
 from include.model.join import JOIN_OPTIMIZER, JoinDefinition
 from include.model.join_spec import Join
-from include.model.profile_spec import Placement, Profile
+from include.model.placement_spec import Placement
+from include.model.profile_spec import Profile
 from include.model.signals import Bounds, Objective
 from include.model.spec_base import NAME, Adapted, Strict
 
@@ -179,19 +180,19 @@ class PipelineSpec(Strict):
         return self
 
     @model_validator(mode="after")
-    def _placed_groups_are_measured(self) -> Self:
-        if self.placement is not None and (self.profile is None or not self.profile.operators):
-            raise ValueError("placement: needs profile.operators, which say what the key groups are")
+    def _placement_has_executors(self) -> Self:
+        if self.placement is not None and self.submit.master == LOCAL:
+            remedy = f"set submit.master to {EMBEDDED} or to your cluster, or leave placement out"
+            raise ValueError(f"placement: needs executors, and submit.master is {LOCAL}; {remedy}")
         return self
 
     @model_validator(mode="after")
     def _admitted_streams_are_measured(self) -> Self:
         if self.admission is None:
             return self
-        profiled = self.profile is not None and bool(self.profile.stream)
-        if self.admission.ingest and profiled:
-            raise ValueError("admission: with ingest the feed reports its streams; leave profile.stream out")
-        if not self.admission.ingest and not profiled:
+        if self.admission.ingest and self.profile is not None:
+            raise ValueError("admission: with ingest the feed reports its streams; leave profile out")
+        if not self.admission.ingest and self.profile is None:
             raise ValueError("admission: needs profile.stream, which says what the input streams are, or ingest")
         if len(set(self.admission.ingest)) < len(self.admission.ingest):
             raise ValueError("admission: ingest names a table twice")
@@ -204,8 +205,8 @@ class PipelineSpec(Strict):
         if self.join.workers.max > self.max_parallelism:
             most = f"max_parallelism, {self.max_parallelism}"
             raise ValueError(f"join.workers.max: at most {most}, as each worker has its own shuffle partition")
-        if self.admission is not None or (self.profile is not None and self.profile.stream):
-            raise ValueError("join: its job counts the streams itself; leave admission and profile.stream out")
+        if self.admission is not None or self.profile is not None:
+            raise ValueError("join: its job counts the streams itself; leave admission and profile out")
         return self
 
     @property
@@ -240,8 +241,8 @@ class PipelineSpec(Strict):
 
     @property
     def placement_options(self) -> dict[str, Any] | None:
-        """Options of the optimizer that places key groups; None without the section."""
-        return None if self.placement is None else {"workers": self.placement.workers, **self.placement.options}
+        """Options of the optimizer that places state partitions; None without the section."""
+        return None if self.placement is None else dict(self.placement.options)
 
     @property
     def admission_options(self) -> dict[str, Any] | None:
@@ -277,7 +278,7 @@ class PipelineSpec(Strict):
         """Length of the periods that input streams are counted in, seconds; None where nobody counts them."""
         if self.admission is not None and self.admission.ingest:
             return self.admission.report_s
-        return self.profile.period_s if self.profile is not None and self.profile.stream else None
+        return None if self.profile is None else self.profile.period_s
 
     def first_deployment(self) -> Deployment:
         """Return the content of the pipeline's first version; that of a join holds its definition as an argument."""

@@ -18,6 +18,13 @@ from include.model.spec import PipelineSpec, resolve_script
 
 BUILT_IN = Path(__file__).parent / "specs"
 FOLDERS_VARIABLE = "MILLRACE_PIPELINES"
+REMOVED = {
+    "level": "has no effect any more",
+    "profile.operators": "is ignored: state partitions are measured live",
+    "placement.workers": "is ignored: state partitions are placed on the app's executors",
+    "placement.periods": "is ignored: state partitions are measured live",
+}
+"""Keys of former releases, and why they are not needed any more."""
 LOG = logging.getLogger(__name__)
 
 
@@ -49,11 +56,9 @@ def load(path: Path, variables: Mapping[str, str] | None = None) -> PipelineSpec
         raise MillraceError(path.name, _first_line(error), "a readable YAML file", "Fix the file.") from None
     if not isinstance(raw, dict):
         raise MillraceError(path.name, raw, "a mapping of keys to values", "Start with `name: <pipeline>`.")
-    if "level" in raw:
-        del raw["level"]
-        _warn_of_level(path)
+    kept = _without_removed(path, raw)
     try:
-        spec = PipelineSpec.model_validate(_replaced(raw, variables or _variables()))
+        spec = PipelineSpec.model_validate(_replaced(kept, variables or _variables()))
     except ValidationError as error:
         raise _explained(path, error) from None
     script = resolve_script(spec.script, path.parent)
@@ -99,9 +104,24 @@ def find(name: str) -> PipelineSpec:
     raise MillraceError("pipeline", name, names, "Name one of these, or add a spec (see the README).")
 
 
+def _without_removed(path: Path, raw: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a spec's content without keys of former releases; each of them is told of once."""
+    kept = {key: dict(value) if isinstance(value, dict) else value for key, value in raw.items()}
+    for name, why in REMOVED.items():
+        *section, key = name.split(".")
+        holder = kept.get(section[0]) if section else kept
+        if isinstance(holder, dict) and key in holder:
+            del holder[key]
+            _warn_of_removed(path, name, why)
+    profile = raw.get("profile")
+    if isinstance(profile, dict) and "operators" in profile and not profile.get("stream"):
+        del kept["profile"]  # it measured nothing else
+    return kept
+
+
 @cache
-def _warn_of_level(path: Path) -> None:
-    LOG.warning("%s: `level` has no effect any more. Remove it.", path.name)
+def _warn_of_removed(path: Path, name: str, why: str) -> None:
+    LOG.warning("%s: `%s` %s. Remove it.", path.name, name, why)
 
 
 def _declared_name(path: Path) -> object:

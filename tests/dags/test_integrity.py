@@ -72,8 +72,9 @@ def test_profile_when_spec_has_none_then_has_no_dag(millrace_home: Path, tmp_pat
 def test_profile_arguments_name_no_shell_and_no_secret(bag: DagBag, millrace_home: Path) -> None:
     task = bag.dags["profile_tiny"].get_task("profile")
     arguments = dict(zip(task.application_args[::2], task.application_args[1::2], strict=True))
-    operator = {"name": "by_plane", "key": ["plane"], "key_groups": 8, "after": []}
-    assert json.loads(arguments["--operators"]) == [operator]
+    source = str(millrace_home / "data" / "source")
+    asked = {"--pipeline": "tiny", "--lake": str(millrace_home / "lake"), "--source": source, "--time-column": "time"}
+    assert arguments == asked | {"--period-s": "60", "--stream": "origin"}
     assert bag.dags["profile_tiny"].timetable.expression == "*/10 * * * *"
 
 

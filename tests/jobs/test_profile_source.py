@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import subprocess
 from datetime import UTC, datetime, timedelta
@@ -18,24 +17,17 @@ from include.model.submit_options import conf_words
 from jobs.profile_source import main
 
 JOB = Path(__file__).resolve().parents[2] / "jobs" / "profile_source.py"
-OPERATORS = json.dumps([{"name": "plane", "key": ["plane"], "key_groups": 8}])
 
 
 def arguments(tmp_path: Path, **changes: str) -> list[str]:
     given = {"pipeline": "p", "lake": str(tmp_path / "lake"), "source": str(tmp_path / "source"), "time-column": "at"}
-    given |= {"period-s": "600", "operators": OPERATORS, "stream": "plane"} | changes
+    given |= {"period-s": "600", "stream": "plane"} | changes
     return [word for key, value in given.items() for word in (f"--{key}", value)]
 
 
 @pytest.mark.parametrize(
     ("changes", "key"),
-    [
-        ({"operators": "no JSON"}, "--operators"),
-        ({"operators": '[{"name": "o", "key": [], "key_groups": 4}]'}, "--operators"),
-        ({"operators": '[{"name": "o", "key": ["a"], "key_groups": 0}]'}, "--operators"),
-        ({"operators": '[{"name": "o", "key": ["a"], "key_groups": 4, "after": ["p"]}]'}, "--operators"),
-        ({"period-s": "0"}, "--period-s"),
-    ],
+    [({"stream": " ,"}, "--stream"), ({"period-s": "0"}, "--period-s")],
 )
 def test_main_when_an_argument_is_malformed_then_says_which(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], changes: dict[str, str], key: str
@@ -54,7 +46,7 @@ def test_main_when_another_job_of_the_pipeline_runs_then_waits_for_no_one(
 
 
 @pytest.mark.spark
-def test_job_when_submitted_then_tables_are_written(tmp_path: Path) -> None:
+def test_job_when_submitted_then_its_table_is_written(tmp_path: Path) -> None:
     from include.local.stack.spark_env import driver_submit_conf, environment, spark_submit
 
     start = datetime(2013, 1, 1, tzinfo=UTC)
@@ -67,6 +59,7 @@ def test_job_when_submitted_then_tables_are_written(tmp_path: Path) -> None:
     ended = subprocess.run(command, env={**os.environ, **environment()}, capture_output=True, text=True, check=False)
     assert ended.returncode == 0, ended.stderr
     assert "through version 0" in ended.stdout
-    groups = Lake(tmp_path / "lake").rows("select time, rows_in from key_groups", "telemetry/key_groups")
-    assert sum(r["rows_in"] for r in groups) == 40
-    assert {r["time"] for r in groups} == {start + timedelta(minutes=10 * n) for n in range(4)}
+    counted = Lake(tmp_path / "lake").rows("select time, stream, rows from streams", "telemetry/streams")
+    assert sum(r["rows"] for r in counted) == 40
+    assert {r["time"] for r in counted} == {start + timedelta(minutes=10 * n) for n in range(4)}
+    assert {r["stream"] for r in counted} == {f"N{n}" for n in range(5)}

@@ -44,7 +44,7 @@ def pipelines() -> int:
 def trigger(
     pipeline: str, what: str, slots: int | None, dry_run: bool, stop: bool, roll_back_to: int | None, no_wait: bool
 ) -> int:
-    """Launch PIPELINE, evaluate it (adapt), or measure its keys (profile), through its DAG in Airflow."""
+    """Launch PIPELINE, evaluate it (adapt), or count its streams (profile), through its DAG in Airflow."""
     from include.pipelines.catalog import find
 
     spec = find(pipeline)

@@ -22,7 +22,7 @@ from include.local.demo.figures import figures
 from include.local.demo.live_stats import LiveStats, LiveStatsReader
 from include.local.demo.report import write_report
 from include.local.demo.terminal import View, print_summary
-from include.local.demo.timeline import PLANS, planned, read_timeline
+from include.local.demo.timeline import read_timeline
 from include.local.feeds.feed import TRANSACTION
 from include.local.feeds.replay_clock import SCHEMA, Clock
 from include.local.stack import lifecycle
@@ -39,7 +39,7 @@ POLL_S = 1.0
 GRACE_S = 90.0
 """Time after the end of the replay to process what is left and to come down again."""
 PROFILE_S, PROFILE_POLL_S = 180.0, 0.5
-"""Time for the profile and the evaluations that plan on it."""
+"""Time for the profile and the evaluation that plans on it."""
 
 
 class Demo:
@@ -205,7 +205,7 @@ def _interruptible() -> Iterator[None]:
 
 
 def _profile(view: View, api: AirflowApi, reader: LiveStatsReader, spec: PipelineSpec) -> str | None:
-    """Profile the source, now that the processors are free, and show the evaluations that plan on it.
+    """Profile the source, now that the processors are free, and show the evaluation that plans on it.
 
     Returns:
         What went wrong; None if nothing did.
@@ -215,18 +215,18 @@ def _profile(view: View, api: AirflowApi, reader: LiveStatsReader, spec: Pipelin
     """
     dag_id = f"profile_{spec.name}"
     view.still()
-    view.step(f"Triggering the DAG {dag_id}: a Spark batch job counts what each key and stream brought")
-    view.step("and the evaluation after it advises where they would go; it changes nothing")
+    view.step(f"Triggering the DAG {dag_id}: a Spark batch job counts what each stream brought")
+    view.step("and the evaluation after it advises where streams would enter; it changes nothing")
     api.set_paused(dag_id, False)
     run = api.trigger(dag_id)
-    missing = {name for name in PLANS if getattr(spec, name) is not None}
+    advised = spec.admission is None  # without the section nobody plans
     deadline = time.monotonic() + PROFILE_S
-    while missing and time.monotonic() < deadline:
+    while not advised and time.monotonic() < deadline:
         for decision in reader.new_decisions():
             view.decision(decision)
-            missing -= planned(decision)
+            advised = advised or any(proposal.admission is not None for proposal in decision.proposals)
         # a run of the schedule may have come first, and have counted everything
         if api.run(dag_id, run)["state"] == "failed":
             return f"{dag_id} failed: its log is in Airflow"
         time.sleep(PROFILE_POLL_S)
-    return f"no {' and no '.join(sorted(missing))} was advised within {PROFILE_S:g} s" if missing else None
+    return None if advised else f"no admission was advised within {PROFILE_S:g} s"

@@ -18,8 +18,6 @@ from include.local.demo.labels import slots_of
 from include.model.decision import LIVE, Decision, Outcome, Reconfiguration
 from include.model.spec import PipelineSpec
 
-PLANS = ("placement", "admission")
-"""What is planned on a profile: sections of a spec, and what proposals bring."""
 Numbers = npt.NDArray[np.float64]
 ALL = 100_000
 """More evaluations, or changes, than any demo has."""
@@ -53,9 +51,9 @@ class Evaluation:
     after: int | None
 
     @property
-    def planned(self) -> set[str]:
-        """What of :data:`PLANS` its proposals bring."""
-        return planned(self.decision)
+    def planned(self) -> bool:
+        """Say whether one of its proposals brings a plan: of state partitions or of streams."""
+        return any(p.placement is not None or p.admission is not None for p in self.decision.proposals)
 
     @property
     def changes(self) -> bool:
@@ -216,11 +214,6 @@ def _spans(
             )
         )
     return tuple(spans)
-
-
-def planned(decision: Decision) -> set[str]:
-    """Return what of :data:`PLANS` a Decision's proposals bring."""
-    return {name for name in PLANS for proposal in decision.proposals if getattr(proposal, name) is not None}
 
 
 def _evaluation(app: str, decision: Decision, begun: datetime) -> Evaluation:

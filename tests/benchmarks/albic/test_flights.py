@@ -3,8 +3,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from benchmarks.albic.flight_groups import GROUPS
 from benchmarks.albic.flights import JOBS, NODES, PERIODS, operators, traffic
-from benchmarks.albic.profiled import GROUPS
 from benchmarks.albic.shapes import MEAN
 from benchmarks.simulation.placement import PeriodTraffic
 

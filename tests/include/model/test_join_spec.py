@@ -168,8 +168,8 @@ def test_join_when_something_is_wrong_then_says_where(changes: dict[str, Any], w
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
-        ({"admission": {"capacity": 1.0, "ingest": ["a"]}}, "leave admission and profile.stream out"),
-        ({"profile": {"source": "x", "time_column": "t", "stream": ["a"]}}, "leave admission and profile.stream out"),
+        ({"admission": {"capacity": 1.0, "ingest": ["a"]}}, "leave admission and profile out"),
+        ({"profile": {"source": "x", "time_column": "t", "stream": ["a"]}}, "leave admission and profile out"),
         ({"max_parallelism": 5}, "at most max_parallelism, 5"),
     ],
     ids=str,

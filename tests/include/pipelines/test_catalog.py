@@ -18,8 +18,8 @@ from optimizers.drfm.options import AdmissionPolicy
 from optimizers.registry import all_of, problems
 
 GOOD: dict[str, Any] = {"name": "orders", "script": "orders.py"}
-SOURCE = {"source": "x", "time_column": "t"}
-PLANE, ROUTE = {"name": "plane", "key": ["tailnum"]}, {"name": "route", "key": ["origin", "dest"]}
+PROFILE = {"source": "x", "time_column": "t", "stream": ["origin"]}
+OPERATORS = {"operators": [{"name": "plane", "key": ["tailnum"]}]}
 
 
 @pytest.fixture
@@ -95,14 +95,15 @@ def test_load_when_home_is_named_then_it_is_replaced_everywhere(folder: Path) ->
         ({"guards": {"quiet_hours": ["25:00-26:99"]}}, "guards.quiet_hours.0"),
         ({"submit": {"master": "mesos"}}, "submit.master"),
         ({"submit": {"master": "local; rm -rf /"}}, "submit.master"),
-        ({"profile": {"source": "x"}}, "profile.time_column"),
-        ({"profile": {"source": "x", "time_column": "t", "schedule": "every 10 minutes"}}, "profile.schedule"),
-        ({"profile": {"source": "x", "time_column": "t", "schedule": "61 * * * *"}}, "profile.schedule"),
-        ({"profile": {"source": "x", "time_column": "t", "schedule": "* * * *"}}, "profile.schedule"),
-        ({"profile": {"source": "x", "time_column": "t", "schedule": ""}}, "profile.schedule"),
-        ({"profile": {**SOURCE, "operators": [PLANE, PLANE]}}, "profile"),
-        ({"profile": {**SOURCE, "operators": [{**PLANE, "after": ["route"]}, ROUTE]}}, "profile"),
-        ({"placement": {"options": {"workers": [1, 1]}}}, "placement"),
+        ({"profile": {"source": "x", "stream": ["origin"]}}, "profile.time_column"),
+        ({"profile": {"source": "x", "time_column": "t"}}, "profile.stream"),
+        ({"profile": {**PROFILE, "stream": []}}, "profile.stream"),
+        ({"profile": {**PROFILE, "schedule": "every 10 minutes"}}, "profile.schedule"),
+        ({"profile": {**PROFILE, "schedule": "61 * * * *"}}, "profile.schedule"),
+        ({"profile": {**PROFILE, "schedule": "* * * *"}}, "profile.schedule"),
+        ({"profile": {**PROFILE, "schedule": ""}}, "profile.schedule"),
+        ({"placement": {"budget": 8}}, "placement.budget"),
+        ({"placement": {}, "submit": {"master": "local"}}, "spec"),
         ({"admission": {"capacity": 1.0}}, "spec"),
         ({"admission": {"capacity": 1.0, "ingest": ["a", "a"]}}, "spec"),
         ({"admission": {"capacity": 1.0, "ingest": ["a"], "report_s": 0}}, "admission.report_s"),
@@ -157,26 +158,12 @@ def test_missing_script_is_named_with_its_path(folder: Path) -> None:
 
 @pytest.mark.parametrize("schedule", ["*/10 * * * *", "@hourly", "15 3 * * mon-fri", "0 0 1 jan *"])
 def test_schedule_is_taken_as_it_is(folder: Path, schedule: str) -> None:
-    profile = {"source": "x", "time_column": "t", "schedule": schedule}
-    spec = load(written(folder, {**GOOD, "profile": profile}))
+    spec = load(written(folder, {**GOOD, "profile": {**PROFILE, "schedule": schedule}}))
     assert spec.profile is not None and spec.profile.schedule == schedule
 
 
-def test_load_when_an_operator_says_nothing_then_it_follows_the_one_above(folder: Path) -> None:
-    operators = [
-        PLANE,
-        ROUTE,
-        {**PLANE, "name": "day", "after": ["plane", "route"]},
-        {**PLANE, "name": "z", "after": []},
-    ]
-    spec = load(written(folder, {**GOOD, "profile": {**SOURCE, "operators": operators}}))
-    assert spec.profile is not None
-    assert [o.after for o in spec.profile.flowing] == [(), ("plane",), ("plane", "route"), ()]
-
-
 def test_load_when_the_schedule_is_no_cron_expression_then_one_is_shown(folder: Path) -> None:
-    profile = {"source": "x", "time_column": "t", "schedule": "61 * * * *"}
-    problem = refused(written(folder, {**GOOD, "profile": profile}))
+    problem = refused(written(folder, {**GOOD, "profile": {**PROFILE, "schedule": "61 * * * *"}}))
     assert (problem.value, problem.remedy) == ("61 * * * *", "Fix `profile.schedule`.")
     assert "*/10 * * * *" in problem.allowed
 
@@ -185,6 +172,29 @@ def test_level_of_a_former_release_is_ignored_with_one_warning(folder: Path, cap
     path = written(folder, {**GOOD, "level": 2})
     assert load(path) == load(path) == load(written(folder, GOOD, "orders2.yaml"))
     assert [r.getMessage() for r in caplog.records] == ["orders.yaml: `level` has no effect any more. Remove it."]
+
+
+def test_measuring_key_groups_is_ignored_with_a_warning_each(folder: Path, caplog: pytest.LogCaptureFixture) -> None:
+    now = {**GOOD, "profile": PROFILE, "placement": {"options": {"budget": 3}}}
+    placement = {"options": {"budget": 3}, "workers": [1], "periods": 9}
+    path = written(folder, {**GOOD, "profile": {**PROFILE, **OPERATORS}, "placement": placement})
+    assert load(path) == load(path) == load(written(folder, now, "orders2.yaml"))
+    assert load(path).placement_options == {"budget": 3}
+    assert [r.getMessage() for r in caplog.records] == [
+        "orders.yaml: `profile.operators` is ignored: state partitions are measured live. Remove it.",
+        "orders.yaml: `placement.workers` is ignored: state partitions are placed on the app's executors. Remove it.",
+        "orders.yaml: `placement.periods` is ignored: state partitions are measured live. Remove it.",
+    ]
+
+
+def test_profile_of_operators_only_is_left_out(folder: Path) -> None:
+    operators_only = {"source": "x", "time_column": "t", **OPERATORS}
+    assert load(written(folder, {**GOOD, "profile": operators_only})).profile is None
+
+
+def test_placement_without_executors_is_refused_with_what_to_do(folder: Path) -> None:
+    problem = refused(written(folder, {**GOOD, "placement": {}, "submit": {"master": "local"}}))
+    assert "placement: needs executors" in problem.allowed and "embedded" in problem.allowed
 
 
 def test_load_when_several_values_are_wrong_then_says_how_many_more(folder: Path) -> None:
@@ -267,8 +277,7 @@ def test_admission_when_told_then_is_what_its_optimizer_takes(folder: Path) -> N
     whole = {name: 4.0 for name in StreamMetadata.model_fields} | rates | {"transition": "trend", "period": 8.0}
     stream = {name: whole[name] for name in whole if name not in ("slope", "slope_duration")}
     wanted = {"capacity": 2.0, "streams": {"a/b": stream, "c": {}}, "sizing": {"query_s": 1.5}}
-    profile = {**SOURCE, "stream": ["origin"]}
-    spec = load(written(folder, {**GOOD, "profile": profile, "admission": wanted, "objective": {"max_lag_s": 7}}))
+    spec = load(written(folder, {**GOOD, "profile": PROFILE, "admission": wanted, "objective": {"max_lag_s": 7}}))
     assert spec.admission_options is not None and spec.admission_options["sizing"]["latency_s"] == 7
     made = AdmissionPolicy.read(spec.admission_options)
     assert made.capacity == 2.0 and made.sizing is not None and made.sizing.latency_s == 7
@@ -278,10 +287,9 @@ def test_admission_when_told_then_is_what_its_optimizer_takes(folder: Path) -> N
 
 
 def test_option_that_an_optimizer_refuses_is_named(folder: Path) -> None:
-    profile = {**SOURCE, "stream": ["origin"]}
     fast = {"capacity": 1.0, "streams": {"a/b": {"minimum": 3.0, "maximum": 2.0}}}
-    bad = load(written(folder, {**GOOD, "profile": profile, "admission": fast}))
-    good = load(written(folder, {**GOOD, "profile": profile, "admission": {"capacity": 1.0}}))
+    bad = load(written(folder, {**GOOD, "profile": PROFILE, "admission": fast}))
+    good = load(written(folder, {**GOOD, "profile": PROFILE, "admission": {"capacity": 1.0}}))
     assert set(all_of(good)) == {"flow", "drfm", "executor_memory"}
     (found,) = problems([good, bad])
     assert found.key == "orders: admission.streams.a/b.maximum"
