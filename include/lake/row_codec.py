@@ -11,10 +11,19 @@ from include.model.arrival import ArrivalBasis
 from include.model.codec import from_plain, to_json
 from include.model.decision import Decision, Reconfiguration
 from include.model.signals import Observation
-from include.model.telemetry import AppMetrics, BatchMetrics, ExecutorRun, OperatorBatch
+from include.model.telemetry import AppMetrics, BatchMetrics, ExecutorRun, OperatorBatch, PartitionFlow, PartitionRun
 
 _BATCH_COLUMNS = tuple(f.name for f in dataclasses.fields(BatchMetrics))
 _OPERATOR_COLUMNS = tuple(f.name for f in dataclasses.fields(OperatorBatch))
+_PARTITION_RUN_COLUMNS = tuple(f.name for f in dataclasses.fields(PartitionRun))
+_FLOW_COLUMNS = {
+    "from_operator": "from_operator",
+    "from_partition": "from_group",
+    "to_operator": "to_operator",
+    "to_partition": "to_group",
+}
+"""Columns of ``telemetry/flows`` where fields of a PartitionFlow are under another name or type."""
+_FLOW_SAME = tuple(f.name for f in dataclasses.fields(PartitionFlow) if f.name not in _FLOW_COLUMNS)
 _DECISION_JSON = ("signals", "proposals", "predicted", "guards", "target", "models")
 
 
@@ -51,6 +60,36 @@ def executor_row(run: ExecutorRun) -> dict[str, Any]:
 def executor_from_row(row: Mapping[str, Any]) -> ExecutorRun:
     """Return a row of ``telemetry/executors`` as an executor."""
     return from_plain(ExecutorRun, row)
+
+
+def partition_run_row(run: PartitionRun) -> dict[str, Any]:
+    """Return a state partition of a batch as a row of ``telemetry/partitions``."""
+    return {**_columns(run), "operators": list(run.operators)}
+
+
+def partition_run_from_row(row: Mapping[str, Any]) -> PartitionRun:
+    """Return a row of ``telemetry/partitions`` as a state partition of a batch.
+
+    It is built without validation, as thousands are read.
+    """
+    values = {name: row[name] for name in _PARTITION_RUN_COLUMNS}
+    return PartitionRun(**{**values, "operators": tuple(row["operators"])})
+
+
+def partition_flow_row(flow: PartitionFlow) -> dict[str, Any]:
+    """Return what passed between two state partitions as a row of ``telemetry/flows``."""
+    ends = {"from_operator": str(flow.from_operator), "to_operator": str(flow.to_operator)}
+    groups = {"from_group": flow.from_partition, "to_group": flow.to_partition}
+    return {**{name: getattr(flow, name) for name in _FLOW_SAME}, **ends, **groups}
+
+
+def partition_flow_from_row(row: Mapping[str, Any]) -> PartitionFlow:
+    """Return a row of ``telemetry/flows`` that a driver wrote as what passed between two state partitions.
+
+    It is built without validation, as thousands are read.
+    """
+    ends = {field: int(row[column]) for field, column in _FLOW_COLUMNS.items()}
+    return PartitionFlow(**{**{name: row[name] for name in _FLOW_SAME}, **ends})
 
 
 def decision_row(decision: Decision) -> dict[str, Any]:

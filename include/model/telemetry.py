@@ -150,3 +150,79 @@ class ExecutorRun:
     def died_of_memory(self) -> bool:
         """Whether it ran out of memory."""
         return self.reason is not None and DEATH_OF_MEMORY.search(self.reason) is not None
+
+
+@dataclass(frozen=True)
+class PartitionRun:
+    """One state partition of a stage in one micro-batch (a row of ``telemetry/partitions``).
+
+    All stateful operators of a stage are executed by the same tasks, so their partitions of one number move together
+    and are measured as one.
+
+    Attributes:
+        pipeline: Name of the pipeline.
+        app: Name of the app.
+        generation: Start number of the driver, >= 1.
+        version: The Deployment version that the driver had carried out, >= 1.
+        query: Name or id of the streaming query.
+        operator: Lowest id of the stage's stateful operators: with the partition it names the row within the batch.
+        operators: Ids of all of them, ascending.
+        partition: Number of the partition, >= 0.
+        time: When the batch ended (UTC).
+        batch_id: Spark's batch id, >= 0.
+        executor: Spark's id of the executor that ran it.
+        rows_in: Rows that its task read.
+        run_s: Time that its task ran, in seconds; Python workers and waits included.
+        local_bytes: Bytes that it read from its own executor.
+        remote_bytes: Bytes that it read from others.
+        state_bytes: Bytes that an executor would load if the partition moved there: of each operator the newest
+            snapshot in the checkpoint and what changed since; null in samples that did not measure it.
+    """
+
+    pipeline: str
+    app: str
+    generation: int
+    version: int
+    query: str
+    operator: int
+    operators: tuple[int, ...]
+    partition: int
+    time: datetime
+    batch_id: int
+    executor: str
+    rows_in: int
+    run_s: float
+    local_bytes: int
+    remote_bytes: int
+    state_bytes: int | None = None
+
+
+@dataclass(frozen=True)
+class PartitionFlow:
+    """What one state partition passed to one of the next stage in one micro-batch (a row of ``telemetry/flows``).
+
+    Attributes:
+        pipeline: Name of the pipeline.
+        app: Name of the app.
+        generation: Start number of the driver, >= 1.
+        query: Name or id of the streaming query.
+        from_operator: Lowest id of the stateful operators of the stage that emits, as ``PartitionRun.operator``.
+        from_partition: Its partition, >= 0.
+        to_operator: Lowest id of the stateful operators of the stage that receives.
+        to_partition: Its partition, >= 0.
+        time: When the batch ended (UTC).
+        batch_id: Spark's batch id, >= 0.
+        bytes: Passed on, as they were written for the shuffle; right to 10 %, > 0.
+    """
+
+    pipeline: str
+    app: str
+    generation: int
+    query: str
+    from_operator: int
+    from_partition: int
+    to_operator: int
+    to_partition: int
+    time: datetime
+    batch_id: int
+    bytes: int

@@ -6,6 +6,7 @@ import os
 import re
 import signal
 import subprocess
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import suppress
 from datetime import UTC, datetime
@@ -16,6 +17,7 @@ import pytest
 from deltalake import DeltaTable
 
 from include.lake.executors import executor_runs
+from include.lake.partitions import partition_runs
 from include.lake.store import Lake
 from include.local.stack import spark_env
 from include.model.deployment import ExecutorSize
@@ -125,3 +127,8 @@ def test_executors_come_and_go_and_die_and_no_row_is_lost(master: str, tmp_path:
     assert len(runs) == 4 and {(run.cores, run.memory_mb) for run in runs} == {(1, 512)}
     assert [run.died_of_memory for run in runs].count(True) == 1, [run.reason for run in runs]
     assert len([run for run in runs if run.ended is None]) == 1
+    partitions = partition_runs(Lake(tmp_path / "lake"), driver.record().pipeline, datetime(2020, 1, 1, tzinfo=UTC))
+    assert Counter(run.batch_id for run in partitions) == dict.fromkeys({run.batch_id for run in partitions}, 8)
+    assert len({run.executor for run in partitions}) > 1
+    assert {run.executor for run in partitions} <= {run.executor for run in runs}
+    assert {run.version for run in partitions} <= {1, 2, 3} and any(run.state_bytes for run in partitions)

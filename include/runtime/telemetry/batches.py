@@ -34,6 +34,11 @@ class AppIdentity:
     epoch: int = 0
 
 
+def query_name(progress: Mapping[str, Any]) -> str:
+    """Return the query's name, its id if it has none."""
+    return str(progress.get("name") or progress["id"])
+
+
 def ended(progress: Mapping[str, Any]) -> datetime:
     """Return when the batch ended (UTC): its trigger's start and duration."""
     started = datetime.fromisoformat(progress["timestamp"])
@@ -71,7 +76,7 @@ def batch_metrics(
     return BatchMetrics(
         pipeline=identity.pipeline,
         app=identity.app,
-        query=str(progress.get("name") or progress["id"]),
+        query=query_name(progress),
         time=ended(progress),
         generation=identity.generation,
         epoch=identity.epoch,

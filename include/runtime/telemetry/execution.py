@@ -13,11 +13,15 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from py4j.protocol import Py4JError  # type: ignore[import-untyped]
+
 from include.model.telemetry import STATEFUL
 
 PYTHON = re.compile(r"InPandas|InArrow|InPySpark|EvalPython|ArrowAggregate|ArrowWindow|PythonUDTF|PythonMapIn")
 WRITES = re.compile(r"^(WriteToDataSourceV2|WriteToContinuous|AppendData|OverwriteBy|ReplaceData|WriteDelta)")
 STAGE_OF_ADAPTIVE = re.compile(r"QueryStage$")
+NAMES_STATE = re.compile(r"StateStore(Save|Restore)|SymmetricHashJoin|Deduplicate|WithState|StreamingGlobalLimit")
+"""Names of the nodes that tell which state they use; those that only read it are among them."""
 
 
 @dataclass(frozen=True)
@@ -27,10 +31,25 @@ class Boundary:
     Attributes:
         rdd: Id of the last RDD of the stage; None if the plan does not say.
         tasks: Number of its tasks; None if the plan does not say.
+        shuffle: Id of the shuffle that its tasks write; None if they write none, or the plan does not say.
     """
 
     rdd: int | None
     tasks: int | None
+    shuffle: int | None = None
+
+
+@dataclass(frozen=True)
+class StateOperator:
+    """The state that a node uses.
+
+    Attributes:
+        id: The operator's id: the name of its folder in the checkpoint's ``state``.
+        partitions: Number of its partitions, >= 1.
+    """
+
+    id: int
+    partitions: int
 
 
 @dataclass(frozen=True)
@@ -45,6 +64,7 @@ class Node:
         python_total_ms: The same with the start of the workers.
         below: The stage that ends at this node; None inside a stage.
         children: The nodes it reads from.
+        state: The state it uses; None if it uses none.
     """
 
     name: str
@@ -53,6 +73,7 @@ class Node:
     python_total_ms: int | None
     below: Boundary | None
     children: tuple[Node, ...]
+    state: StateOperator | None = None
 
     @property
     def stateful(self) -> bool:
@@ -115,6 +136,7 @@ def _node(plan: Any) -> Node:
         python_total_ms=_metric(metrics, "pythonTotalTime") if python else None,
         below=_boundary(plan, name),
         children=below,
+        state=_state(plan, name),
     )
 
 
@@ -135,9 +157,20 @@ def _metric(metrics: Any, *names: str) -> int | None:
     return None
 
 
+def _state(plan: Any, name: str) -> StateOperator | None:
+    if not NAMES_STATE.search(name):
+        return None
+    try:
+        info = plan.stateInfo()
+    except Py4JError:  # another library's node of such a name
+        return None
+    return StateOperator(int(info.get().operatorId()), int(info.get().numPartitions())) if info.isDefined() else None
+
+
 def _boundary(plan: Any, name: str) -> Boundary | None:
     if name == "Exchange":
-        return Boundary(int(plan.shuffleDependency().rdd().id()), int(plan.numMappers()))
+        shuffle = plan.shuffleDependency()
+        return Boundary(int(shuffle.rdd().id()), int(plan.numMappers()), int(shuffle.shuffleId()))
     if name == "BroadcastExchange":  # runs under a job group of its own
         return Boundary(None, None)
     return None
@@ -151,12 +184,16 @@ class Stage:
     """A completed stage.
 
     Attributes:
+        id: Spark's id.
+        attempt: Its attempt that completed, >= 0.
         job: Id of the job that ran it.
         tasks: Number of its tasks, >= 1.
         run_ms: Time of all its tasks together, Python workers and waits included.
         rdds: Ids of the RDDs computed in it: what ties it to a node of the plan.
     """
 
+    id: int
+    attempt: int
     job: int
     tasks: int
     run_ms: int
@@ -200,7 +237,8 @@ class StageReader:
             stage = self._store.lastStageAttempt(int(stage_id))
             if stage.status().toString() == "COMPLETE":
                 rdds = frozenset(int(i) for i in stage.rddIds().mkString(",").split(",") if i)
-                yield Stage(job.jobId(), stage.numTasks(), stage.executorRunTime(), rdds)
+                ran = (int(stage_id), stage.attemptId(), job.jobId(), stage.numTasks())
+                yield Stage(*ran, stage.executorRunTime(), rdds)
 
 
 def _description(job: Any) -> str:

@@ -27,6 +27,7 @@ from include.runtime.telemetry.batches import AppIdentity
 from include.runtime.telemetry.execution import ExecutedPlan, Executions, StageReader
 from include.runtime.telemetry.host import HostCpu
 from include.runtime.telemetry.operators import operators
+from include.runtime.telemetry.partitions import PartitionSampler
 from include.runtime.telemetry.positions import UNKNOWN, Positions, newest_batch, source_names
 from include.runtime.telemetry.read_limits import read_limits
 from include.runtime.telemetry.unread_files import follow_files
@@ -36,6 +37,7 @@ LOG = logging.getLogger(__name__)
 T = TypeVar("T")
 SAMPLE_AGE_S = 0.2
 EVENTS_TIMEOUT_MS = 5000
+SAMPLES_TIMEOUT_S = 5.0
 
 
 @dataclass
@@ -64,10 +66,19 @@ class TelemetryListener(StreamingQueryListener):  # type: ignore[misc]
         identity: The app.
         writer: Takes the rows.
         host: Processor time of the host.
+        sampler: Measures state partitions; None for an app without executors, which has nowhere to move them.
     """
 
-    def __init__(self, spark: SparkSession, identity: AppIdentity, writer: Writer, host: HostCpu) -> None:
+    def __init__(
+        self,
+        spark: SparkSession,
+        identity: AppIdentity,
+        writer: Writer,
+        host: HostCpu,
+        sampler: PartitionSampler | None = None,
+    ) -> None:
         self._spark, self.identity, self._writer, self._host = spark, identity, writer, host
+        self._sampler = sampler
         self._runs: dict[str, _Run] = {}
         self._reported: set[str] = set()
 
@@ -86,6 +97,8 @@ class TelemetryListener(StreamingQueryListener):  # type: ignore[misc]
     def onQueryTerminated(self, event: QueryTerminatedEvent) -> None:  # noqa: N802
         """Forget the run."""
         self._runs.pop(str(event.runId), None)
+        if self._sampler is not None:
+            self._sampler.forget(str(event.runId))
 
     def _measure(self, progress: Any) -> None:
         run = self._run(str(progress.id), str(progress.runId))
@@ -105,6 +118,9 @@ class TelemetryListener(StreamingQueryListener):  # type: ignore[misc]
         row = batches.batch_metrics(facts, self.identity, position, ran or (), self._host.other_ratio(started, end))
         run.last, run.sources, run.marked_at = row, tuple(facts["sources"]), time.monotonic()
         self._writer.add(Entry(row, str(progress.id), batch_id))
+        sampler = self._sampler
+        if sampler is not None and run.query is not None:
+            self._guarded("partitions", lambda: sampler.offer(run.query, facts, self.identity, plan, stages))
 
     def _idle(self, query_id: str, run_id: str) -> None:
         run = self._run(query_id, run_id)
@@ -197,7 +213,8 @@ class Telemetry:
         self.host = host = HostCpu(application=None if local else spark.sparkContext.applicationId)
         self._spark = spark
         self._writer = Writer(Lake(lake_root), identity, period_s, host)
-        self._listener = TelemetryListener(spark, identity, self._writer, host)
+        self._sampler = None if local else PartitionSampler(spark, self._writer, self._writer.interval_s)
+        self._listener = TelemetryListener(spark, identity, self._writer, host, self._sampler)
         spark.streams.addListener(self._listener)
 
     def resized(self, version: int, slots: int) -> None:
@@ -220,6 +237,8 @@ class Telemetry:
             self._spark.streams.removeListener(self._listener)
         except Exception as error:
             LOG.debug("The session is gone: %s", error)
+        if self._sampler is not None:
+            self._sampler.close()
         self._writer.close()
 
     def _await_events(self) -> None:
@@ -228,3 +247,5 @@ class Telemetry:
             self._spark.sparkContext._jsc.sc().listenerBus().waitUntilEmpty(EVENTS_TIMEOUT_MS)
         except Exception as error:
             LOG.debug("Events may be missing: %s", error)
+        if self._sampler is not None:
+            self._sampler.flush(SAMPLES_TIMEOUT_S)

@@ -14,20 +14,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
 
 from include.model.telemetry import OperatorBatch
-from include.runtime.telemetry.execution import Boundary, ExecutedPlan, Node, Stage
+from include.runtime.telemetry.execution import ExecutedPlan, Node, Stage
+from include.runtime.telemetry.fragments import Fragment, fragments
 
 WRAPPERS = frozenset({"InputAdapter", "ColumnarToRow", "RowToColumnar", "Project", "Exchange", "BroadcastExchange"})
-
-
-@dataclass
-class _Fragment:
-    """The nodes that ran in one stage, sources first."""
-
-    end: Boundary
-    nodes: list[Node] = field(default_factory=list)
 
 
 def operators(
@@ -49,8 +41,8 @@ def operators(
         return tuple(_operator(f"{i}.stage", "stage", s.tasks, slots, useful_ms=s.run_ms) for i, s in ran)
     result: list[OperatorBatch] = []
     used: set[Stage] = set()
-    for fragment in _fragments(plan):
-        own = [s for s in stages if fragment.end.rdd is not None and fragment.end.rdd in s.rdds]
+    for fragment in fragments(plan):
+        own = fragment.ran_in(stages)
         used |= set(own)
         tasks = max((s.tasks for s in own), default=fragment.end.tasks)
         run_ms = sum(s.run_ms for s in own) if own else None
@@ -82,7 +74,7 @@ def _once(rows: int | None, repeats: int) -> int | None:
     return None if rows is None else rows // repeats
 
 
-def _split(fragment: _Fragment, run_ms: int | None) -> Iterator[tuple[Node, int | None, int | None]]:
+def _split(fragment: Fragment, run_ms: int | None) -> Iterator[tuple[Node, int | None, int | None]]:
     """Yield a stage's operators with their rows in and useful time, sources first."""
     python = {id(n): _exclusive_ms(n) for n in fragment.nodes if n.python_ms is not None}
     main = _main(fragment)
@@ -114,7 +106,7 @@ def _python_below(node: Node) -> Iterator[Node]:
             yield from _python_below(child)
 
 
-def _main(fragment: _Fragment) -> Node | None:
+def _main(fragment: Fragment) -> Node | None:
     """Return the node that names the JVM's part of a stage: its state, else its source, else what it computes."""
     candidates = [n for n in fragment.nodes if n.python_ms is None and n.below is None]
     named = [n for n in candidates if n.name not in WRAPPERS and not n.name.startswith("WholeStageCodegen")]
@@ -124,7 +116,7 @@ def _main(fragment: _Fragment) -> Node | None:
     return best[0] if best else None
 
 
-def _entries(fragment: _Fragment) -> list[Node]:
+def _entries(fragment: Fragment) -> list[Node]:
     """Return the nodes whose rows enter the stage: leaves of the plan, and exchanges that end an earlier stage.
 
     What is broadcast is looked up, it does not flow; it has a job group of its own, so its stage is unknown.
@@ -132,27 +124,8 @@ def _entries(fragment: _Fragment) -> list[Node]:
     return [n for n in fragment.nodes if not n.children or (n.below is not None and n.below.rdd is not None)]
 
 
-def _rows_out(fragment: _Fragment, node: Node) -> int | None:
+def _rows_out(fragment: Fragment, node: Node) -> int | None:
     return node.rows if node.python_ms is not None else fragment.nodes[-1].rows
-
-
-def _fragments(plan: ExecutedPlan) -> list[_Fragment]:
-    done: list[_Fragment] = []
-
-    def visit(node: Node, into: _Fragment) -> None:
-        if node.below is not None:
-            earlier = _Fragment(node.below)
-            for child in node.children:
-                visit(child, earlier)
-            done.append(earlier)
-        else:
-            for child in node.children:
-                visit(child, into)
-        into.nodes.append(node)
-
-    last = _Fragment(plan.end)
-    visit(plan.root, last)
-    return [*done, last]
 
 
 def _main_job(stages: Sequence[Stage]) -> list[Stage]:

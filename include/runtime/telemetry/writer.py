@@ -6,22 +6,26 @@ import logging
 import threading
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from typing import Any, TypeVar
 
 from include.lake.fenced_table import Fenced, FencedTable
-from include.lake.row_codec import app_row, batch_row, executor_row
+from include.lake.row_codec import app_row, batch_row, executor_row, partition_flow_row, partition_run_row
 from include.lake.store import Lake
 from include.model.errors import Conflict, MillraceError
-from include.model.telemetry import AppMetrics, BatchMetrics, ExecutorRun
+from include.model.telemetry import AppMetrics, BatchMetrics, ExecutorRun, PartitionFlow, PartitionRun
 from include.run_folder import generation
 from include.runtime.telemetry.batches import AppIdentity
 from include.runtime.telemetry.host import HostCpu
 
 LOG = logging.getLogger(__name__)
+T = TypeVar("T")
 BUFFER_BATCHES = 10_000
 """Batches kept while the lake cannot be written; then the oldest go."""
+BUFFER_SAMPLES = 100
+"""Samples of state partitions kept while the lake cannot be written."""
 SHORTEST_INTERVAL_S = 5.0
 TICK_S = 1.0
 
@@ -62,6 +66,8 @@ class Writer:
         self._apps_id = f"{prefix}/apps/{identity.generation}"
         self._buffer: deque[Entry] = deque(maxlen=BUFFER_BATCHES)
         self._executors: deque[ExecutorRun] = deque(maxlen=BUFFER_BATCHES)
+        self._partitions: deque[tuple[PartitionRun, ...]] = deque(maxlen=BUFFER_SAMPLES)
+        self._flows: deque[tuple[PartitionFlow, ...]] = deque(maxlen=BUFFER_SAMPLES)
         self._mutex = threading.Lock()  # the buffer
         self._commit = threading.Lock()  # one commit at a time
         self._stop = threading.Event()
@@ -81,6 +87,16 @@ class Writer:
         """Take an executor that registered or ended; returns at once."""
         self._executors.append(run)
 
+    def add_partitions(self, runs: tuple[PartitionRun, ...]) -> None:
+        """Take the state partitions of a sampled batch; returns at once."""
+        if runs:
+            self._partitions.append(runs)
+
+    def add_flows(self, flows: tuple[PartitionFlow, ...]) -> None:
+        """Take what passed between the state partitions of a sampled batch; returns at once."""
+        if flows:
+            self._flows.append(flows)
+
     def flush(self) -> bool:
         """Commit what is buffered; False if the lake could not be written and the rows wait for the next try."""
         with self._commit:
@@ -91,6 +107,8 @@ class Writer:
                 self._write_batches()
                 self._write_app()
                 self._write_executors()
+                self._write_samples("telemetry/partitions", self._partitions, partition_run_row)
+                self._write_samples("telemetry/flows", self._flows, partition_flow_row)
             except Fenced as outcome:
                 self._fenced = True
                 LOG.warning("Telemetry of a stale driver is discarded: %s", outcome)
@@ -159,6 +177,14 @@ class Writer:
             self._lake.append("telemetry/executors", [executor_row(run) for run in runs])
             for _ in runs:
                 self._executors.popleft()
+
+    def _write_samples(self, table: str, waiting: deque[tuple[T, ...]], row: Callable[[T], Mapping[str, Any]]) -> None:
+        samples = list(waiting)
+        if samples:
+            self._lake.append(table, [row(of_one) for sample in samples for of_one in sample])
+            for sample in samples:
+                if waiting and waiting[0] is sample:  # else newer ones have pushed it out meanwhile
+                    waiting.popleft()
 
     def _write_app(self) -> None:
         now = datetime.now(UTC)

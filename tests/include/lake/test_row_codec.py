@@ -16,13 +16,17 @@ from include.lake.row_codec import (
     decision_row,
     observation_from_row,
     observation_row,
+    partition_flow_from_row,
+    partition_flow_row,
+    partition_run_from_row,
+    partition_run_row,
     reconfiguration_from_row,
     reconfiguration_row,
 )
 from include.lake.store import Lake
 from include.model.decision import Action, Decision, Outcome, Reconfiguration
 from include.model.signals import Observation, Signals
-from include.model.telemetry import AppMetrics, BatchMetrics, OperatorBatch
+from include.model.telemetry import AppMetrics, BatchMetrics, OperatorBatch, PartitionFlow, PartitionRun
 
 small = st.integers(0, 2**31 - 1)
 long = st.integers(0, 2**60)
@@ -45,6 +49,15 @@ batches = st.builds(
     backlog_rows=maybe(long), source_end=maybe(long), state_rows=maybe(long), state_bytes=maybe(long),
     host_cpu_other=maybe(ratio), operators=st.lists(operators, max_size=2).map(tuple),
 )  # fmt: skip
+partition_runs = st.builds(
+    PartitionRun, pipeline=text, app=text, generation=long, version=long, query=text, operator=small,
+    operators=st.lists(small, min_size=1, max_size=3).map(tuple), partition=small, time=moment, batch_id=long,
+    executor=text, rows_in=long, run_s=ratio, local_bytes=long, remote_bytes=long, state_bytes=maybe(long),
+)  # fmt: skip
+partition_flows = st.builds(
+    PartitionFlow, pipeline=text, app=text, generation=long, query=text, from_operator=small, from_partition=small,
+    to_operator=small, to_partition=small, time=moment, batch_id=long, bytes=long,
+)  # fmt: skip
 reconfigurations = st.builds(
     Reconfiguration, pipeline=text, app=text, decision_id=maybe(text), tier=text, from_version=maybe(long),
     to_version=maybe(long), generation=maybe(long), started=moment, ended=maybe(moment), downtime_s=maybe(ratio),
@@ -65,6 +78,8 @@ decisions = st.builds(
 
 CASES = {
     "telemetry/batches": (batches, batch_row, batch_from_row),
+    "telemetry/partitions": (partition_runs, partition_run_row, partition_run_from_row),
+    "telemetry/flows": (partition_flows, partition_flow_row, partition_flow_from_row),
     "control/reconfigurations": (reconfigurations, reconfiguration_row, reconfiguration_from_row),
     "control/observations": (observations, lambda o: observation_row("delays", o), observation_from_row),
     "control/decisions": (decisions, decision_row, decision_from_row),

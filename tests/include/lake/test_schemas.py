@@ -9,11 +9,13 @@ import pytest
 from include.lake.schemas import DOCUMENT, TABLES, document
 from include.model.decision import Decision, Reconfiguration
 from include.model.signals import Observation
-from include.model.telemetry import AppMetrics, BatchMetrics
+from include.model.telemetry import AppMetrics, BatchMetrics, ExecutorRun, PartitionRun
 
 CONTRACTS = {
     "telemetry/batches": BatchMetrics,
     "telemetry/apps": AppMetrics,
+    "telemetry/executors": ExecutorRun,
+    "telemetry/partitions": PartitionRun,
     "control/decisions": Decision,
     "control/reconfigurations": Reconfiguration,
     "control/observations": Observation,

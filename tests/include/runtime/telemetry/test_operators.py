@@ -24,9 +24,9 @@ def stateful_plan() -> ExecutedPlan:
 
 
 STAGES = (
-    Stage(job=1, tasks=1, run_ms=99, rdds=frozenset({1, 2})),  # planning of the source
-    Stage(job=2, tasks=3, run_ms=1500, rdds=frozenset({9, 10, 11})),
-    Stage(job=2, tasks=8, run_ms=400, rdds=frozenset({20, 21, 22})),
+    Stage(id=0, attempt=0, job=1, tasks=1, run_ms=99, rdds=frozenset({1, 2})),  # planning of the source
+    Stage(id=1, attempt=0, job=2, tasks=3, run_ms=1500, rdds=frozenset({9, 10, 11})),
+    Stage(id=2, attempt=0, job=2, tasks=8, run_ms=400, rdds=frozenset({20, 21, 22})),
 )
 
 
@@ -48,13 +48,13 @@ def test_operators_when_times_are_summed_then_equal_the_stages() -> None:
 
 
 def test_operators_when_batch_was_computed_twice_then_rows_count_once() -> None:
-    again = (*STAGES, Stage(job=3, tasks=3, run_ms=1500, rdds=frozenset({11, 12})))
+    again = (*STAGES, Stage(id=3, attempt=0, job=3, tasks=3, run_ms=1500, rdds=frozenset({11, 12})))
     found = operators(stateful_plan(), again, slots=4, repeats=2)
     assert found[1].rows_in == 50 and found[0].useful_s == 2.0
 
 
 def test_operators_include_the_stages_of_a_function_as_sink() -> None:
-    own = Stage(job=4, tasks=2, run_ms=300, rdds=frozenset({40}))
+    own = Stage(id=4, attempt=0, job=4, tasks=2, run_ms=300, rdds=frozenset({40}))
     sink = operators(stateful_plan(), (*STAGES, own), slots=4, foreach_batch=True)[-1]
     assert (sink.id, sink.tasks, sink.useful_s, sink.rows_in) == ("sink.foreachBatch", 2, 0.3, None)
 
@@ -81,6 +81,6 @@ def test_operators_when_a_table_is_broadcast_then_its_rows_do_not_flow() -> None
 
 
 def test_operators_of_a_stage_without_tasks_did_not_run() -> None:
-    empty = Stage(job=2, tasks=0, run_ms=0, rdds=frozenset({9, 10, 11}))
+    empty = Stage(id=5, attempt=0, job=2, tasks=0, run_ms=0, rdds=frozenset({9, 10, 11}))
     found = operators(stateful_plan(), (empty, STAGES[2]), slots=4)
     assert [o.id for o in found] == ["3.StateStoreSave"], "and the others keep their ids"

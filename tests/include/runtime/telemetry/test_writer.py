@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 
+from include.lake.partitions import partition_flows, partition_runs
 from include.lake.store import Lake
-from include.model.telemetry import BatchMetrics
+from include.model.telemetry import BatchMetrics, PartitionFlow, PartitionRun
 from include.runtime.telemetry import writer as module
 from include.runtime.telemetry.batches import AppIdentity
 from include.runtime.telemetry.host import HostCpu
@@ -109,3 +111,23 @@ def test_buffer_when_lake_stays_away_then_keeps_the_newest(
     lake.unlink()
     assert one.flush()
     assert ids(lake) == [4, 5, 6, 7, 8]
+
+
+def test_samples_of_partitions_when_lake_stays_away_then_wait_and_are_written_once(
+    tmp_path: Path, opened: list[Writer], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "BUFFER_SAMPLES", 2)
+    now, lake = datetime.now(UTC), tmp_path / "lake"
+    lake.write_text("no folder")
+    one = writer(opened, lake)
+    for n in range(3):
+        runs = [PartitionRun("p", "a", 1, 1, "q", 0, (0,), p, now, n, "0", 1, 0.1, 2, 3) for p in range(4)]
+        one.add_partitions(tuple(runs))
+        one.add_flows((PartitionFlow("p", "a", 1, "q", 0, 1, 1, 2, now, n, 7),))
+    assert not one.flush()
+    lake.unlink()
+    assert one.flush() and one.flush()
+    found = partition_runs(Lake(lake), "p", now)
+    assert Counter(run.batch_id for run in found) == {1: 4, 2: 4}
+    assert [flow.batch_id for flow in partition_flows(Lake(lake), "p", now)] == [1, 2]
+    assert Lake(lake).version("telemetry/partitions") == 1
