@@ -84,7 +84,9 @@ def _executors() -> list[psutil.Process]:
 def test_executors_come_and_go_and_die_and_no_row_is_lost(master: str, tmp_path: Path) -> None:
     folder = tmp_path / "counts"
     folder.mkdir()
-    driver = Driving(tmp_path, "counts.py", str(folder), executor=ExecutorSize(1, 512), master=master)
+    # executors of one host read each other's files, unless they are told to behave as hosts do
+    conf = {"spark.shuffle.readHostLocalDisk": "false"}
+    driver = Driving(tmp_path, "counts.py", str(folder), executor=ExecutorSize(1, 512), master=master, conf=conf)
     before = {process.pid for process in _executors()}
 
     def own() -> list[psutil.Process]:
@@ -131,4 +133,5 @@ def test_executors_come_and_go_and_die_and_no_row_is_lost(master: str, tmp_path:
     assert Counter(run.batch_id for run in partitions) == dict.fromkeys({run.batch_id for run in partitions}, 8)
     assert len({run.executor for run in partitions}) > 1
     assert {run.executor for run in partitions} <= {run.executor for run in runs}
+    assert any(run.local_bytes for run in partitions) and any(run.remote_bytes for run in partitions)
     assert {run.version for run in partitions} <= {1, 2, 3} and any(run.state_bytes for run in partitions)

@@ -10,6 +10,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -215,6 +216,24 @@ def test_operators_without_an_exchange_between_them_are_measured_as_one(
     for run in runs:
         assert run.state_bytes == sum(deltas(tmp_path / "q", operator, run.partition) for operator in (0, 1))
     assert sampled.flows() == []
+
+
+def counting(key: tuple[int], parts: Iterator[pd.DataFrame], state: Any) -> Iterator[pd.DataFrame]:
+    rows = sum(len(part) for part in parts) + (state.get[0] if state.exists else 0)
+    state.update((rows,))
+    yield pd.DataFrame({"key": [key[0]], "rows": [rows]})
+
+
+def test_state_of_a_users_function_is_measured(
+    measured: Callable[..., Sampled], source: Source, tmp_path: Path
+) -> None:
+    sampled = measured()
+    source.append(300)
+    rows = sampled.stream(source).groupBy("key")
+    sampled.run(rows.applyInPandasWithState(counting, "key long, rows long", "rows long", "update", "NoTimeout"))
+    assert [(run.operators, run.partition) for run in sampled.runs()] == [((0,), p) for p in range(PARTITIONS)]
+    assert sum(run.rows_in for run in sampled.runs()) == 300
+    assert all(run.state_bytes == deltas(tmp_path / "q", 0, run.partition) > 0 for run in sampled.runs())
 
 
 def test_query_without_state_has_no_partitions(measured: Callable[..., Sampled], source: Source) -> None:

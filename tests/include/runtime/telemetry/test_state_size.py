@@ -23,7 +23,7 @@ from include.runtime.telemetry.state_size import LocalStorage, StateSizes, liste
         ({"3.zip": 100, "4.zip": 200}, "4.zip", 200),
         ({"3.zip": 100, "3.changelog": 7, "4.changelog": 8, "5.changelog": 9}, "3.zip", 117),
         ({"1.changelog": 7, "2.changelog": 8}, None, 15),
-        ({"3_aa-01.zip": 100, "4_bb-02.changelog": 8}, "3_aa-01.zip", 108),
+        ({"3_aa-01.zip": 100, "3_aa-01.zip.crc": 5, "4_bb-02.changelog": 8}, "3_aa-01.zip", 108),
         ({"3_aa.zip": 90, "3_bb.zip": 100, "4_cc.changelog": 8, "4_dd.changelog": 6}, "3_bb.zip", 108),
     ],
 )
