@@ -9,6 +9,7 @@ from datetime import datetime
 from include.lake.control_tables import ControlTables
 from include.lake.reconfigurations import BROKEN
 from include.model.decision import Decision, Outcome, Reconfiguration
+from include.model.placement import STATEFUL_BATCH
 from include.model.signals import Signals
 
 ABILITY = "processing_ability_rows_per_s"
@@ -87,7 +88,8 @@ def achieved_by(change: Reconfiguration, decision: Decision, signals: Signals) -
     capacity = app.capacity if app else None
     if app is None or capacity is None or capacity.parallelism != app.parallelism:
         return {}
-    arrival, rate = app.arrival_rows_per_s, capacity.rows_per_s
+    arrival, rate, groups = app.arrival_rows_per_s, capacity.rows_per_s, signals.key_groups
+    size = decision.target.apps[change.app].executor if decision.target else None
     measured: dict[str, float | None] = {
         ABILITY: rate,
         "fixed_s": capacity.fixed_s,
@@ -95,6 +97,7 @@ def achieved_by(change: Reconfiguration, decision: Decision, signals: Signals) -
         "slots": float(app.slots),
         "arrival_rows_per_s": arrival,
         "utilisation_ratio": None if arrival is None else arrival / rate,
+        STATEFUL_BATCH: None if groups is None or size is None else groups.batch_s(size.cores),
     }
     return {key: value for key in decision.predicted if (value := measured.get(key)) is not None}
 

@@ -9,6 +9,7 @@ from statistics import median_low
 from include.control.arrivals import arrival_basis, with_arrivals
 from include.control.capacity import fit, heaviest, ran_at, typical_parallelism
 from include.control.join_signals import join_signals
+from include.control.key_groups import key_groups
 from include.control.new_observations import known_observations
 from include.control.profile_signals import stream_counts
 from include.control.rates import backpressured_ratio, batch_rows_limit, rates, restart_lag_rows
@@ -70,6 +71,7 @@ def collect(spec: PipelineSpec, tables: ControlTables, cursor: Cursor, now: date
         objective=spec.objective_contract(),
         bounds=spec.bounds_contract(),
         settling=_settling(history, counted, changes, now - timedelta(seconds=open_at_most_s)),
+        key_groups=None if spec.placement is None else key_groups(spec, lake, now),
         streams=stream_counts(spec, tables, cursor.until, now),
         join=join_signals(spec, lake, history.since, history.until),
     )

@@ -14,7 +14,7 @@ from include.control.evaluation import NO_REQUEST, EvaluationInput, GateResult, 
 from include.control.guard_context import GuardContext
 from include.control.guards import first_veto, judge, quality_outcome, reason_code
 from include.control.pending_decision import on_newest
-from include.control.proposals import FAILED, Proposals, collect_proposals, forced_proposals
+from include.control.proposals import FAILED, LAST, Proposals, collect_proposals, forced_proposals
 from include.model.decision import Action, Decision, GuardOutcome, Memory
 from include.model.deployment import Deployment
 from include.model.protocols import Optimizer
@@ -161,8 +161,9 @@ def _proposals(signals: Signals | None, context: DecisionContext, current: Deplo
 def _unchanged(decision: Decision, proposals: Proposals, request: Request) -> Decision:
     proposed = next((p.reason_code for p in proposals.proposals if p.changes), None)
     advised = next((p.reason_code for p in proposals.proposals if p.advises), None)
-    # who sizes comes last, and says something in every evaluation
-    last = next((p.reason_code for p in reversed(proposals.proposals)), "nothing_proposed")
+    # who sizes comes last but for who places, and says something in every evaluation
+    sized = (p.reason_code for p in reversed(proposals.proposals) if p.optimizer not in LAST)
+    last = next(sized, "nothing_proposed")
     return replace(
         decision,
         action=Action.ADVISE if proposals.advice or advised else Action.HOLD,

@@ -11,7 +11,7 @@ from include.control.proposals import FAILED, Proposals
 from include.lake.reconfigurations import BROKEN
 from include.model.arrival import arrival_phrase
 from include.model.decision import Action, Decision, GuardOutcome, Outcome, Reconfiguration
-from include.model.deployment import INGEST, JOIN_FIELDS, LIVE, Change, Deployment
+from include.model.deployment import INGEST, JOIN_FIELDS, LIVE, PLACEMENT, Change, Deployment
 from include.model.signals import AppSignals, Signals
 
 LEAD = {
@@ -135,7 +135,7 @@ def _objection(veto: GuardOutcome) -> str:
 
 
 def _steps(changes: Iterable[Change]) -> list[str]:
-    """Return each change in short, those of a join as one; streams are only counted, as there may be many."""
+    """Return each change in short, those of a join as one; streams and partitions are only counted."""
     changes = list(changes)
     steps = [f"{c.app}: {_step(c)}" for c in changes if c.field not in LIVE]
     for app, of_join in groupby((c for c in changes if c.field in JOIN_FIELDS), key=lambda c: c.app):
@@ -143,6 +143,8 @@ def _steps(changes: Iterable[Change]) -> list[str]:
     streams = [c for c in changes if c.field == INGEST]
     if streams:
         steps.append(f"{streams[0].app}: {len(streams)} stream{'s' * (len(streams) != 1)} to other ingest tables")
+    for app, of_app in groupby((c for c in changes if c.field == PLACEMENT), key=lambda c: c.app):
+        steps.append(f"{app}: {PLACEMENT} of {len(list(of_app))} partitions")
     return steps
 
 

@@ -1,7 +1,7 @@
 """Asks the optimizers, each on what was accepted before it, and divides what they propose into changes and advice.
 
 Each field of a Deployment has one owner; what another optimizer proposes for it is recorded as advice. Order within
-an evaluation: admission and placement, then join workers, then slots.
+an evaluation: admission, then join workers, then slots, then placement on the executors that these make.
 """
 
 from __future__ import annotations
@@ -15,10 +15,11 @@ from include.model.decision import Memory, Proposal
 from include.model.deployment import JOIN_FIELDS, LIVE, Change, Deployment
 from include.model.protocols import Optimizer
 from include.model.signals import Signals
-from include.model.spec import MEMORY_OPTIMIZER
+from include.model.spec import MEMORY_OPTIMIZER, PLACEMENT_OPTIMIZER
 
-ORDER = ("drfm", "albic", "esj", MEMORY_OPTIMIZER)
-"""Optimizers in the order they are asked; any other is a tuner, sizes what remains and comes last."""
+FIRST, LAST = ("drfm", "esj", MEMORY_OPTIMIZER), (PLACEMENT_OPTIMIZER,)
+"""Optimizers in the order they are asked; any other is a tuner and comes in between: who places has to know how many
+executors there are to be."""
 
 FAILED = "optimizer_failed"
 PERSON = "person"
@@ -80,7 +81,7 @@ def collect_proposals(
     memories: Mapping[str, Memory],
     owners: Mapping[str, str],
 ) -> Proposals:
-    """Return what the optimizers propose, asked in :data:`ORDER`.
+    """Return what the optimizers propose, asked in the order of :func:`in_order`.
 
     Args:
         optimizers: By registry name.
@@ -134,7 +135,9 @@ def is_forced(proposals: Iterable[Proposal]) -> bool:
 
 def in_order(optimizers: Iterable[str]) -> list[str]:
     """Return registry names in the order they are asked."""
-    return sorted(optimizers, key=lambda name: (ORDER.index(name) if name in ORDER else len(ORDER), name))
+    known = set(optimizers)
+    tuners = sorted(known - {*FIRST, *LAST})
+    return [name for name in (*FIRST, *tuners, *LAST) if name in known]
 
 
 def arbitrate(
@@ -147,11 +150,11 @@ def arbitrate(
         current: The Deployment with all that was accepted before this proposal.
         owners: The spec's owner of each field.
     """
-    accepted: dict[tuple[str, str, str | None, str | None], Change] = {}
+    accepted: dict[tuple[object, ...], Change] = {}
     advice: list[Advice] = []
     for change in proposal.changes:
         why = _objection(change, proposal.optimizer, current, owners)
-        which = (change.app, change.field, change.operator, change.stream)
+        which = (change.app, change.field, change.operator, change.stream, change.partition)
         if why is None and which in accepted:
             why = "it proposed this field twice"
         if why is not None:

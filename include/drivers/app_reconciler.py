@@ -147,7 +147,7 @@ class AppReconciler:
             return False
         before = self.drivers.deployments.get(deployment.pipeline, tried)
         app = None if before is None else before.apps.get(self.drivers.app)
-        return app is not None and app.slots != wanted.slots
+        return app is not None and app.live_content != wanted.live_content
 
     def _end_hung(self, driver: LiveDriver, record: DriverRecord) -> StepResult:
         """Kill a driver whose work stands still, as its death from outside; a restart is due at once."""

@@ -114,6 +114,7 @@ def fingerprint(app: AppDeployment) -> str:
     content = to_plain(app.restart_content)
     if app.executor is None:
         del content["executor"]  # as releases before it wrote these contents
+    del content["placement"]  # empty, and as releases before it wrote them
     return hashlib.sha256(json.dumps(content, sort_keys=True, separators=(",", ":")).encode()).hexdigest()[:16]
 
 

@@ -66,14 +66,13 @@ class HandOver:
         return self._await(driver, "ready", is_ready)
 
     def await_slots(self, driver: LiveDriver, version: int, slots: int, since: datetime) -> Wait:
-        """Wait until a driver says that it has so many slots, or how many a version got where the cluster is full."""
+        """Wait until a driver says that it has carried a version out, or how many slots a full cluster gave it."""
         while True:
             gone = not driver.alive()
             record = self._record(driver)
-            if record is not None and record.slots == slots:
-                return Wait()
-            if record is not None and record.version == version:
-                return Wait(error=f"{record.slots} of {slots} slots: the cluster has no room for more executors")
+            if record is not None and record.version >= version:
+                short = f"{record.slots} of {slots} slots: the cluster has no room for more executors"
+                return Wait(error=None if record.slots == slots else short)
             if gone or record is None or record.state in ENDED:
                 return Wait(error="the driver ended meanwhile")
             if (datetime.now(UTC) - since).total_seconds() > self.ready_deadline_s:

@@ -42,5 +42,5 @@ def partition_flows(lake: Lake, pipeline: str, since: datetime) -> list[Partitio
         MillraceError: If the table's log cannot be read.
     """
     rows = read_recent(lake, RowQuery(FLOWS, pipeline, MOST_ROWS, not_before=since)).rows.to_pylist()
-    # those of the profile job are of no query
+    # former versions had a job that wrote rows of no query
     return [partition_flow_from_row(row) for row in rows if row.get("query") is not None and row["time"] >= since]

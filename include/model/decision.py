@@ -53,7 +53,7 @@ class Proposal:
         curve: The model's curve for pictures and replay: columns of equal length by name, for example
             ``parallelism``, ``mean``, ``low``, ``high`` (rows a second); empty without a model.
         training: Points the model was fitted on: columns ``parallelism``, ``processing_ability``.
-        placement: Where the key groups are to sit; None for "as they do", and from optimizers that place none.
+        placement: Where state partitions are to run; None for "as they do", and from optimizers that place none.
         admission: Where the input streams are to enter; None without news of them, and from optimizers that admit none.
     """
 
@@ -77,7 +77,7 @@ class Proposal:
     def advises(self) -> bool:
         """Whether a person could change something by following its plan."""
         plan = self.admission
-        return self.placement is not None or (plan is not None and plan.changes and not plan.acts)
+        return plan is not None and plan.changes and not plan.acts
 
 
 @dataclass(frozen=True)

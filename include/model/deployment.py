@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 
@@ -10,15 +10,15 @@ from include.model.errors import MillraceError
 from include.model.join import JoinSettings
 
 NOWHERE = -1
-"""What stands for no table, where a stream leaves."""
+"""What stands for no table, where a stream leaves, and for no worker, where a partition has none of its own."""
 SLOTS, PARALLELISM, INGEST = "slots", "parallelism", "ingest"
-EXECUTOR_MEMORY = "executor_memory_mb"
+EXECUTOR_MEMORY, PLACEMENT = "executor_memory_mb", "placement"
 JOIN_WORKERS, BLOCK_SIZE, SHED_RATIO = "join_workers", "block_size", "shed_ratio"
 JOIN_FIELDS = {JOIN_WORKERS: "workers", BLOCK_SIZE: "block", SHED_RATIO: "shed"}
 """Fields of a join's settings, by what changes call them."""
-LIVE = (INGEST, *JOIN_FIELDS)
-"""Fields whose changes start no driver: a feed or the running job obeys them (tier T0)."""
-CHANGEABLE = (SLOTS, "memory_mb", EXECUTOR_MEMORY, PARALLELISM, INGEST, *JOIN_FIELDS)
+LIVE = (INGEST, PLACEMENT, *JOIN_FIELDS)
+"""Fields whose changes never start a driver: a feed, the running job or its agent obeys them (tiers T0, T1)."""
+CHANGEABLE = (SLOTS, "memory_mb", EXECUTOR_MEMORY, PARALLELISM, INGEST, PLACEMENT, *JOIN_FIELDS)
 """Fields of a Deployment that an optimizer may own."""
 
 
@@ -31,8 +31,9 @@ class Change:
         field: One of :data:`CHANGEABLE`; it has exactly one owner in the spec.
         before: What it is set to.
         value: What it shall be.
-        operator: Whose p it is, where the field is ``parallelism``; else None.
+        operator: Whose p it is, where the field is ``parallelism``, or whose partition, where it is ``placement``.
         stream: Which input stream, where the field is ``ingest``; else None. -1 is no table.
+        partition: Which state partition, where the field is ``placement``; else None. -1 is no worker.
     """
 
     app: str
@@ -41,6 +42,7 @@ class Change:
     value: int | float
     operator: str | None = None
     stream: str | None = None
+    partition: int | None = None
 
 
 @dataclass(frozen=True)
@@ -70,6 +72,9 @@ class AppDeployment:
         parallelism: p of each operator that is set by itself, by operator id; empty where the stages of the app
             take turns on its slots.
         executor: What its slots are made of on a cluster; None where the driver runs everything itself.
+        placement: Worker that each state partition runs on, -1 for any, by operator as :func:`operator_name` names it.
+            Operators that it does not name are spread evenly. Workers are the app's executors by number: who takes a
+            lost one's place takes its number.
     """
 
     script: str
@@ -80,6 +85,7 @@ class AppDeployment:
     submit: Mapping[str, object] = field(default_factory=dict)
     parallelism: Mapping[str, int] = field(default_factory=dict)
     executor: ExecutorSize | None = None
+    placement: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
 
     @property
     def executors(self) -> int:
@@ -92,8 +98,13 @@ class AppDeployment:
 
     @property
     def restart_content(self) -> AppDeployment:
-        """The app without what its driver changes while it runs (tier T1): executors come and go."""
-        return self if self.executor is None else replace(self, slots=0)
+        """The app without what its driver changes while it runs (tier T1): how many executors, and what runs where."""
+        return self if self.executor is None else replace(self, slots=0, placement={})
+
+    @property
+    def live_content(self) -> tuple[object, ...]:
+        """What its driver changes while it runs."""
+        return () if self.executor is None else (self.slots, self.placement)
 
     def value(self, change: Change) -> int | None:
         """Return what the field that a change names is set to; None if there is no such operator."""
@@ -101,6 +112,8 @@ class AppDeployment:
             return self.parallelism.get(change.operator or "")
         if change.field == EXECUTOR_MEMORY:
             return None if self.executor is None else self.executor.memory_mb
+        if change.field == PLACEMENT:
+            return self._worker_of(change.operator or "", change.partition or 0)
         return int(getattr(self, change.field))
 
     def changed(self, change: Change) -> AppDeployment:
@@ -110,6 +123,32 @@ class AppDeployment:
         if change.field == EXECUTOR_MEMORY and self.executor is not None:
             return replace(self, executor=replace(self.executor, memory_mb=int(change.value)))
         return replace(self, **{change.field: change.value})  # type: ignore[arg-type]
+
+    def _worker_of(self, operator: str, partition: int) -> int | None:
+        if self.executor is None:
+            return None
+        workers = self.placement.get(operator, ())
+        return workers[partition] if partition < len(workers) else NOWHERE
+
+    def placed(self, changes: Iterable[Change]) -> AppDeployment:
+        """Return the app after changes of its placement."""
+        placement = {operator: list(workers) for operator, workers in self.placement.items()}
+        for change in changes:
+            workers, partition = placement.setdefault(change.operator or "", []), change.partition or 0
+            workers += [NOWHERE] * (partition + 1 - len(workers))
+            workers[partition] = int(change.value)
+        named = {operator: tuple(on) for operator, on in placement.items() if set(on) != {NOWHERE}}
+        return replace(self, placement=named)
+
+
+def operator_name(query: str, operators: Sequence[int]) -> str:
+    """Return the name of stateful operators that one stage runs, so that their partitions move together.
+
+    Args:
+        query: Name of the query, or its id where it has none.
+        operators: Spark's numbers of the operators, at least one.
+    """
+    return f"{query}/{'+'.join(map(str, sorted(operators)))}"
 
 
 @dataclass(frozen=True)
@@ -170,24 +209,32 @@ class Deployment:
             MillraceError: If a change names an app, a field or an operator that does not exist.
         """
         apps, ingest, join = dict(self.apps), dict(self.ingest), self.join
+        placed: dict[str, list[Change]] = {}
         for change in changes:
-            if change.app not in apps:
-                raise MillraceError("change.app", change.app, ", ".join(sorted(apps)), "Name an app of the pipeline.")
-            if change.field not in CHANGEABLE:
-                raise MillraceError("change.field", change.field, ", ".join(CHANGEABLE), "Name a changeable field.")
+            self._check(change)
             if change.field == INGEST:
                 ingest[change.stream or ""] = int(change.value)
-                continue
-            if change.field in JOIN_FIELDS:
-                if join is None:
-                    raise MillraceError("change.field", change.field, "a pipeline with a join", "Name another field.")
+            elif change.field == PLACEMENT:
+                placed.setdefault(change.app, []).append(change)
+            elif change.field in JOIN_FIELDS and join is not None:
                 join = replace(join, **{JOIN_FIELDS[change.field]: change.value})  # type: ignore[arg-type]
-                continue
-            if apps[change.app].value(change) is None:
-                allowed = ", ".join(sorted(apps[change.app].parallelism)) or "none"
-                raise MillraceError(
-                    "change.operator", change.operator, allowed, "Name an operator with its own parallelism."
-                )
-            apps[change.app] = apps[change.app].changed(change)
+            else:
+                apps[change.app] = apps[change.app].changed(change)
+        apps |= {name: apps[name].placed(of_app) for name, of_app in placed.items()}
         entered = {stream: table for stream, table in ingest.items() if table != NOWHERE}
         return replace(self, apps=MappingProxyType(apps), ingest=MappingProxyType(entered), join=join)
+
+    def _check(self, change: Change) -> None:
+        """Raise a MillraceError if what a change names does not exist."""
+        if change.app not in self.apps:
+            raise MillraceError("change.app", change.app, ", ".join(sorted(self.apps)), "Name an app of the pipeline.")
+        if change.field not in CHANGEABLE:
+            raise MillraceError("change.field", change.field, ", ".join(CHANGEABLE), "Name a changeable field.")
+        if self.value(change) is not None:
+            return
+        if change.field in JOIN_FIELDS:
+            raise MillraceError("change.field", change.field, "a pipeline with a join", "Name another field.")
+        if change.field in (PLACEMENT, EXECUTOR_MEMORY):
+            raise MillraceError("change.field", change.field, "an app with executors", "Name another field.")
+        allowed = ", ".join(sorted(self.apps[change.app].parallelism)) or "none"
+        raise MillraceError("change.operator", change.operator, allowed, "Name an operator with its own parallelism.")

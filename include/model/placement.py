@@ -1,105 +1,136 @@
-"""Key groups: what each of them brings, and where a plan would have them sit."""
+"""State partitions, ALBIC's key groups: what each of them costs, and on which worker a plan would have it.
+
+A key group is what moves as one: one partition of the stateful operators that a stage runs. A worker is one of the
+app's executors, by number.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime
 
+STATEFUL_BATCH = "stateful_batch_s"
+"""The key under which a Decision predicts, and a Reconfiguration achieves, the time of a batch's stateful stages."""
+
 
 @dataclass(frozen=True)
 class KeyGroups:
-    """What each key group brought in a span, as columns of equal length. Missing is None, never 0.
+    """What each key group cost of late, as columns of equal length. Missing is None, never 0.
 
     Attributes:
-        version: Version of ``telemetry/key_groups`` that was read.
-        since: Begin of the span, in the time of the rows themselves (UTC).
-        until: Its end.
-        operator: The keyed operator of each group.
-        key_group: Its number within the operator.
-        app: Where it sits.
-        rows_per_s: Rows that it received.
-        bytes_per_s: Their size.
-        cpu_ratio: Cores that it kept busy; None where it was not measured.
-        state_bytes: Size of its state at the end; None where it was not measured.
-        producer: Index of the group that emits, of each flow.
-        consumer: Index of the group that receives.
-        flow_rows_per_s: Rows that passed from the one to the other.
+        app: Whose they are.
+        since: Begin of the span (UTC).
+        until: Its end: the newest batch that was measured.
+        batches: Batches that were measured, >= 1.
+        operator: The stateful operators of each group, see :func:`include.model.deployment.operator_name`.
+        partition: Number of the partition.
+        worker: Where it ran last; -1 where that executor is gone.
+        busy_s: Time that a batch keeps a core busy with it, seconds, waits included: the median over batches.
+        busy_error_s: Standard error of that, seconds.
+        rows: Rows that it got in a batch, the median over batches.
+        state_bytes: What an executor would have to load to take it over; None where it was not measured.
+        remote_ratio: Share of all bytes that came from another executor, 0..1; None where nothing was exchanged.
     """
 
-    version: int
+    app: str
     since: datetime
     until: datetime
+    batches: int
     operator: tuple[str, ...]
-    key_group: tuple[int, ...]
-    app: tuple[str, ...]
-    rows_per_s: tuple[float, ...]
-    bytes_per_s: tuple[float, ...]
-    cpu_ratio: tuple[float | None, ...]
+    partition: tuple[int, ...]
+    worker: tuple[int, ...]
+    busy_s: tuple[float, ...]
+    busy_error_s: tuple[float, ...]
+    rows: tuple[float, ...]
     state_bytes: tuple[int | None, ...]
-    producer: tuple[int, ...] = ()
-    consumer: tuple[int, ...] = ()
-    flow_rows_per_s: tuple[float, ...] = ()
+    remote_ratio: float | None = None
+
+    def batch_s(self, cores: int) -> float:
+        """Return how long the stateful stages of a batch take where the groups are, seconds.
+
+        Stages run one after another; each lasts as long as its busiest worker, and as its longest task.
+
+        Args:
+            cores: Cores of a worker, >= 1.
+        """
+        busy: dict[str, dict[int, float]] = {}
+        longest: dict[str, float] = {}
+        for operator, worker, seconds in zip(self.operator, self.worker, self.busy_s, strict=True):
+            workers = busy.setdefault(operator, {})
+            workers[worker] = workers.get(worker, 0.0) + seconds
+            longest[operator] = max(longest.get(operator, 0.0), seconds)
+        return sum(max(max(busy[o].values()) / cores, longest[o]) for o in busy)
 
 
 @dataclass(frozen=True)
 class PlacementPlan:
-    """Where every key group is to sit, what that changes, and the proof of how good it is.
+    """Where every key group is to run, what that changes, and the proof of how good it is.
+
+    A batch runs its stages one after another, and each of them lasts as long as its busiest worker: that is what is
+    brought down.
 
     Attributes:
         method: How it was planned, for example ``joint``.
-        resource: The resource that is balanced: the one that is used most.
-        nodes: Names of the nodes.
-        operator: The keyed operator of each group.
-        key_group: Its number within the operator.
-        load: Load of each group under the plan, points.
-        before: Index of the node that each group sits on; -1 without one.
-        after: Index of the node that each group is to sit on.
-        loads_before: Load of each node before, points.
-        loads_after: The same under the plan.
-        distance_before: Load distance before: the largest deviation of a node from the mean, points.
-        distance_after: The same under the plan.
-        bound: No plan within the same budget has a smaller load distance, points.
-        collocation_before: Share of all rows that stay within a node, before, 0..1.
-        collocation_after: The same under the plan.
-        pairs: Pairs of groups that the plan brings together.
-        spent: What its moves cost, in the unit of ``budget``; first placements cost nothing.
-        budget: What they may cost; None for no limit.
+        workers: Numbers of the workers; those that are to go have no group afterwards.
+        operator: The stateful operators of each group.
+        partition: Its number.
+        busy_s: Time that a batch keeps a core busy with it, seconds.
+        before: Index of the worker that each group is on; -1 without one.
+        after: Index of the worker that it is to run on.
+        cores: Cores of a worker.
+        batch_before_s: Time of the stateful stages of a batch before, seconds.
+        batch_after_s: The same under the plan.
+        bound_s: No placement on these workers, at any price, makes it less.
+        state_bytes: What its moves load, bytes; None where it is not known.
+        budget: Moves, or MB of state, that it could spend; None for no limit.
         stage: How far the search came.
         seed: Seed that gives the same plan again.
     """
 
     method: str
-    resource: str
-    nodes: tuple[str, ...]
+    workers: tuple[int, ...]
     operator: tuple[str, ...]
-    key_group: tuple[int, ...]
-    load: tuple[float, ...]
+    partition: tuple[int, ...]
+    busy_s: tuple[float, ...]
     before: tuple[int, ...]
     after: tuple[int, ...]
-    loads_before: tuple[float, ...]
-    loads_after: tuple[float, ...]
-    distance_before: float
-    distance_after: float
-    bound: float
-    collocation_before: float
-    collocation_after: float
-    pairs: int
-    spent: float
+    cores: int
+    batch_before_s: float
+    batch_after_s: float
+    bound_s: float
+    state_bytes: int | None
     budget: float | None
     stage: str
     seed: int
 
     @property
     def moves(self) -> int:
-        """Groups that move from one node to another."""
+        """Groups that move from one worker to another."""
         return sum(0 <= a != b for a, b in zip(self.before, self.after, strict=True))
 
     @property
     def placed(self) -> int:
-        """Groups that get their first node."""
+        """Groups whose worker is gone."""
         return sum(a < 0 <= b for a, b in zip(self.before, self.after, strict=True))
 
     @property
-    def gap(self) -> float:
-        """Load distance over the proven minimum, points."""
-        return max(0.0, self.distance_after - self.bound)
+    def gap_s(self) -> float:
+        """Time over the proven minimum, seconds."""
+        return max(0.0, self.batch_after_s - self.bound_s)
+
+    @property
+    def busy_before_s(self) -> tuple[float, ...]:
+        """The time that a batch keeps each worker busy before, seconds."""
+        return self._busy_s(self.before)
+
+    @property
+    def busy_after_s(self) -> tuple[float, ...]:
+        """The same under the plan."""
+        return self._busy_s(self.after)
+
+    def _busy_s(self, worker: tuple[int, ...]) -> tuple[float, ...]:
+        busy = [0.0] * len(self.workers)
+        for at, seconds in zip(worker, self.busy_s, strict=True):
+            if at >= 0:
+                busy[at] += seconds
+        return tuple(busy)

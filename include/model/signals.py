@@ -222,7 +222,7 @@ class Signals:
         objective: The spec's objective.
         bounds: The spec's bounds.
         settling: True while the last reconfiguration has not been verified yet.
-        key_groups: What the key groups brought, if they were measured since the last evaluation; else None.
+        key_groups: What its state partitions cost of late; None where nobody places them, or none was sampled.
         streams: What the input streams brought that no optimizer has taken in yet, if they were measured; else None.
         join: What its stream join measured, where it has one; else None.
     """

@@ -18,6 +18,7 @@ from include.model.deployment import (
     INGEST,
     JOIN_FIELDS,
     PARALLELISM,
+    PLACEMENT,
     SLOTS,
     AppDeployment,
     Deployment,
@@ -30,8 +31,8 @@ from include.model.profile_spec import Profile
 from include.model.signals import Bounds, Objective
 from include.model.spec_base import NAME, Adapted, Strict
 
-MEMORY_OPTIMIZER = "executor_memory"
-"""It sizes executors wherever an app has any."""
+MEMORY_OPTIMIZER, PLACEMENT_OPTIMIZER = "executor_memory", "albic"
+"""They size executors wherever an app has any, and place state partitions on them where a spec wants it."""
 LOCAL, EMBEDDED = "local", "embedded"
 """Masters: the driver itself, and the cluster of the local stack."""
 CLOCK = r"(([01]\d|2[0-3]):[0-5]\d|24:00)"
@@ -222,7 +223,8 @@ class PipelineSpec(Strict):
     @property
     def field_owners(self) -> dict[str, str]:
         """Owner of each field that an optimizer may change."""
-        owners = {SLOTS: self.tuner.name, PARALLELISM: self.tuner.name, EXECUTOR_MEMORY: MEMORY_OPTIMIZER}
+        owners = {SLOTS: self.tuner.name, PARALLELISM: self.tuner.name}
+        owners |= {EXECUTOR_MEMORY: MEMORY_OPTIMIZER, PLACEMENT: PLACEMENT_OPTIMIZER}
         if self.admission is not None and self.admission.ingest:
             owners[INGEST] = INGEST_OPTIMIZER
         if self.join is not None:

@@ -133,6 +133,7 @@ class ExecutorRun:
         started: When it registered (UTC).
         ended: When it was lost or let go (UTC); None while it runs.
         reason: What the cluster manager said of its end; None while it runs.
+        worker: Its number among the app's executors, which placements name it by; None where it was not noted.
     """
 
     pipeline: str
@@ -145,6 +146,7 @@ class ExecutorRun:
     started: datetime
     ended: datetime | None = None
     reason: str | None = None
+    worker: int | None = None
 
     @property
     def died_of_memory(self) -> bool:
@@ -177,6 +179,7 @@ class PartitionRun:
         remote_bytes: Bytes that it read from others.
         state_bytes: Bytes that an executor would load if the partition moved there: of each operator the newest
             snapshot in the checkpoint and what changed since; null in samples that did not measure it.
+        worker: The executor's number among the app's, which placements name it by; null where it was not known.
     """
 
     pipeline: str
@@ -195,6 +198,7 @@ class PartitionRun:
     local_bytes: int
     remote_bytes: int
     state_bytes: int | None = None
+    worker: int | None = None
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""Pictures of plans and joins: where key groups sit, what ingest nodes are to get, what join workers keep."""
+"""Pictures of plans and joins: where state partitions run, what ingest nodes are to get, what join workers keep."""
 
 from __future__ import annotations
 
@@ -23,35 +23,34 @@ MOST_LINES = 10
 
 
 def placement_figure(plan: PlacementPlan) -> Figure:
-    """Return two heat maps of nodes x key groups, one colour scale, the node's load beside each row.
+    """Return two heat maps of workers x state partitions, one colour scale, what keeps a worker busy beside each row.
 
-    Groups are in the order of the node they are to sit on, heaviest first, so that the plan shows as blocks.
+    Partitions are in the order of the worker that they are to run on, heaviest first, so that the plan shows as blocks.
     """
     from matplotlib.figure import Figure  # no pyplot: no display, no global state
 
-    load = np.array(plan.load)
-    order = np.lexsort((-load, np.array(plan.after)))
-    figure = Figure(figsize=(10, 1.6 + 0.55 * 2 * max(2, len(plan.nodes))), layout="constrained")
+    busy, workers = np.array(plan.busy_s), len(plan.workers)
+    order = np.lexsort((-busy, np.array(plan.after)))
+    figure = Figure(figsize=(10, 1.6 + 0.55 * 2 * max(2, workers)), layout="constrained")
     above, below = figure.subplots(2, 1, sharex=True)
     parts = (
-        (above, "before", plan.before, plan.loads_before, plan.distance_before, plan.collocation_before),
-        (below, "after", plan.after, plan.loads_after, plan.distance_after, plan.collocation_after),
+        (above, "before", plan.before, plan.busy_before_s, plan.batch_before_s, ""),
+        (below, "after", plan.after, plan.busy_after_s, plan.batch_after_s, f" (at best {plan.bound_s:.1f} s)"),
     )
     image = None
-    for axes, word, node, loads, distance, together in parts:
-        cells = np.full((len(plan.nodes), len(load)), np.nan)
-        placed = np.array(node)[order]
+    for axes, word, worker, loads, batch_s, proven in parts:
+        cells = np.full((workers, len(busy)), np.nan)
+        placed = np.array(worker)[order]
         at = np.flatnonzero(placed >= 0)
-        cells[placed[at], at] = load[order][at]
-        image = axes.imshow(cells, aspect="auto", cmap=COLOURS, vmin=0, vmax=float(load.max()), interpolation="nearest")
-        names = [f"{name}  {of:.0f}" for name, of in zip(plan.nodes, loads, strict=True)]
+        cells[placed[at], at] = busy[order][at]
+        image = axes.imshow(cells, aspect="auto", cmap=COLOURS, vmin=0, vmax=float(busy.max()), interpolation="nearest")
+        names = [f"worker {name}  {of:.1f} s" for name, of in zip(plan.workers, loads, strict=True)]
         axes.set_yticks(range(len(names)), names)
-        proven = f" (proven minimum {plan.bound:.1f})" if word == "after" else ""
-        stay = f"{100 * together:.0f} % of rows stay on their node"
-        axes.set_title(f"{word}: load distance {distance:.1f}{proven}, {stay}", fontsize="medium", loc="left")
-    below.set_xlabel(f"{len(load)} key groups; beside each node its load in points of {plan.resource}")
+        title = f"{word}: the stateful part of a batch takes {batch_s:.1f} s{proven}"
+        axes.set_title(title, fontsize="medium", loc="left")
+    below.set_xlabel(f"{len(busy)} state partitions; beside each worker what a batch keeps its {plan.cores} cores busy")
     if image is not None:
-        figure.colorbar(image, ax=[above, below], label="load of a key group (points)")
+        figure.colorbar(image, ax=[above, below], label="busy time of a partition in a batch (s)")
     return figure
 
 

@@ -36,9 +36,8 @@ class Kind:
 KINDS = (
     Kind(
         "placement",
-        ("method", "resource", "stage", "seed", "budget"),
-        ("moves", "placed", "pairs", "spent", "distance_before", "distance_after", "bound", "gap",
-         "collocation_before", "collocation_after"),
+        ("method", "stage", "seed", "budget", "cores"),
+        ("moves", "placed", "state_bytes", "batch_before_s", "batch_after_s", "bound_s", "gap_s"),
         placement_figure,
     ),
     Kind(

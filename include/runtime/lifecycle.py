@@ -115,13 +115,14 @@ class Driver:
 
         memory_mb = content.executor.memory_mb
 
-        def note(lifetime: Lifetime) -> None:
+        def note(lifetime: Lifetime, worker: int | None) -> None:
             telemetry.executor(
                 ExecutorRun(
                     a.pipeline,
                     a.app,
                     a.generation,
                     executor=lifetime.executor.id,
+                    worker=worker,
                     host=lifetime.executor.host,
                     cores=lifetime.cores,
                     memory_mb=memory_mb,

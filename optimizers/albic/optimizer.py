@@ -1,34 +1,44 @@
-"""albic in the loop: where key groups are to sit, as advice.
+"""albic in the loop: on which of an app's executors its state partitions run.
 
-Key groups cannot be moved between running apps yet, so a plan is made for nodes that the spec names. What was advised
-is remembered and counts as done: the next profile is planned from there, as if the advice had been followed.
+It is asked after the tuner, so that one Decision holds how many executors there are and what runs on each ([ALBIC],
+Section 4, its framework): new ones get their share, those that are to go lose theirs, and the rest is balanced within
+the budget. As long as it has nothing to gain, it places nothing, and the agent spreads partitions evenly.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping
+from dataclasses import replace
+from datetime import datetime, timedelta
 
 import numpy as np
 
 from include.model.decision import Memory, Proposal
-from include.model.deployment import Deployment
+from include.model.deployment import NOWHERE, PLACEMENT, AppDeployment, Change, Deployment
 from include.model.errors import MillraceError
-from include.model.placement import KeyGroups, PlacementPlan
+from include.model.placement import STATEFUL_BATCH, KeyGroups, PlacementPlan
 from include.model.signals import Signals
-from optimizers.albic.measured_problem import MeasuredProblem, group_keys, measured_problem
+from optimizers.albic.cluster import MB, Cluster, cluster, plan_stages
 from optimizers.albic.options import PlacementOptions
-from optimizers.albic.problem import Plan, Problem
+from optimizers.albic.problem import Ints, Plan, Problem
 
 NAME = "albic"
-FIRST, MOVES, BALANCED = "first_placement", "groups_to_move", "placement_stays"
-NO_PROFILE, BAD_SIGNALS = "no_new_profile", "bad_signals"
+NOT_MEASURED, SETTLING, BAD_SIGNALS = "partitions_not_measured", "placement_settles", "bad_signals"
+MOVES, RESIZED, BALANCED, SKEWED = "partitions_to_move", "executors_changed", "placement_stays", "skewed_keys"
+LEAST_BATCHES = 3
+"""Batches that have to be measured before anything is moved for balance."""
+SKEW = 1.3
+"""Time of a partition, in times of what an even share of its stage takes, from which a person is told of it."""
+SURE = 2.0
+"""Standard errors that a gain has to exceed."""
 
 
 class Albic:
-    """Places key groups.
+    """Places state partitions.
 
     Args:
-        options: Nodes, method, budget.
+        options: Method, budget, limits.
     """
 
     Options = PlacementOptions
@@ -37,77 +47,143 @@ class Albic:
         self.options = options
 
     def propose(self, signals: Signals, current: Deployment, memory: Memory) -> tuple[Proposal, Memory]:
-        """Say where the key groups should sit and why, and remember it."""
+        """Say where the state partitions should run and why; remember which were moved, and when."""
         groups = signals.key_groups
-        if groups is None or memory.get("version") == groups.version or not groups.operator:
-            return Proposal(NAME, (), NO_PROFILE, ""), memory
+        app = None if groups is None else current.apps.get(groups.app)
+        if groups is None or not groups.operator or app is None or app.executor is None:
+            return Proposal(NAME, (), NOT_MEASURED, ""), memory
+        workers, must = _workers(groups, app), _must_move(groups, app)
+        unsettled = signals.settling or groups.batches < LEAST_BATCHES or len({*workers} - {NOWHERE}) > app.executors
+        if not must and unsettled:
+            return Proposal(NAME, (), SETTLING, ""), memory
         try:
-            measured = measured_problem(groups, self._advised(memory), self.options)
-            plan = PLANNERS[self.options.method](measured.problem, self.options.seed)
+            options = self.options.model_copy(update={"budget": np.inf}) if must else self.options
+            target = cluster(groups, workers, app.executors, app.executor.cores, options)
+            node, stage = plan_stages(target, self._plan, self._fixed(groups, memory, signals.until, must))
         except MillraceError as error:
-            return Proposal(NAME, (), BAD_SIGNALS, f"Key groups stay: {error}"), memory
-        placement = self._placement(groups, measured, plan)
-        memory = {"version": groups.version, "nodes": dict(zip(group_keys(groups), placement.after, strict=True))}
-        if not placement.moves and not placement.placed:
-            reached = f"load distance {placement.distance_after:.1f}, proven minimum {placement.bound:.1f}"
-            return Proposal(NAME, (), BALANCED, f"Key groups stay: {reached}"), memory
-        code = MOVES if placement.moves else FIRST
-        predicted = {
-            "load_distance_points": placement.distance_after,
-            "collocation_ratio": placement.collocation_after,
-        }
-        return Proposal(NAME, (), code, self._explain(placement), predicted, placement=placement), memory
+            return Proposal(NAME, (), BAD_SIGNALS, f"State partitions stay where they are: {error}"), memory
+        plan = self._describe(groups, target, node, stage)
+        if not must and not self._pays(groups, target, plan):
+            return self._stay(target, plan, groups), memory
+        changes = _changes(groups, app, target, node)
+        if not changes:  # named before, and not carried out yet
+            return Proposal(NAME, (), BALANCED, ""), memory
+        code = RESIZED if must else MOVES
+        proposal = Proposal(NAME, changes, code, _explain(plan), {STATEFUL_BATCH: plan.batch_after_s})
+        return replace(proposal, placement=plan), self._remember(plan, memory, signals.until)
 
-    def _advised(self, memory: Memory) -> Mapping[str, int]:
-        """Return the node of each group as far as one was advised that still exists."""
-        stored = memory.get("nodes")
-        nodes = len(self.options.workers)
-        advised = stored.items() if isinstance(stored, Mapping) else ()
-        return {key: node for key, node in advised if isinstance(node, int) and 0 <= node < nodes}
+    def _plan(self, problem: Problem) -> Plan:
+        return PLANNERS[self.options.method](problem, self.options.seed)
 
-    def _placement(self, groups: KeyGroups, measured: MeasuredProblem, plan: Plan) -> PlacementPlan:
-        problem, options = measured.problem, self.options
-        before, after = problem.node, plan.node
-        pairs = problem.together(after) & ~problem.together(before)
+    def _pays(self, groups: KeyGroups, target: Cluster, plan: PlacementPlan) -> bool:
+        """Say whether a plan saves more than is worth a move, and more than the figures may be off by."""
+        gain_s = plan.batch_before_s - plan.batch_after_s
+        moved = np.array(plan.before) != np.array(plan.after)
+        error_s = float(np.sqrt((np.array(groups.busy_error_s)[moved] ** 2).sum())) / target.cores
+        return plan.moves > 0 and gain_s > self.options.worth * plan.batch_before_s and gain_s > SURE * error_s
+
+    def _fixed(self, groups: KeyGroups, memory: Memory, now: datetime, must: bool) -> Ints:
+        """Return the groups that were moved a moment ago."""
+        moved = {} if must else self._moved(memory, now)
+        keys = _keys(groups.operator, groups.partition)
+        return np.array([i for i, key in enumerate(keys) if key in moved], dtype=np.intp)
+
+    def _remember(self, plan: PlacementPlan, memory: Memory, now: datetime) -> Memory:
+        at = zip(_keys(plan.operator, plan.partition), plan.before, plan.after, strict=True)
+        return {"moved": {**self._moved(memory, now), **{key: now.isoformat() for key, a, b in at if a != b}}}
+
+    def _moved(self, memory: Memory, now: datetime) -> Mapping[str, str]:
+        """Return when each group was moved that is to rest."""
+        stored = memory.get("moved")
+        if not isinstance(stored, Mapping):
+            return {}
+        since = (now - timedelta(seconds=self.options.rest_s)).isoformat()
+        return {key: time for key, time in stored.items() if isinstance(time, str) and time > since}
+
+    def _describe(self, groups: KeyGroups, target: Cluster, node: Ints, stage: str) -> PlacementPlan:
+        problem = target.problem
+        sizes = [groups.state_bytes[k] for k in problem.moved(node)]
         return PlacementPlan(
-            method=options.method,
-            resource=measured.resource,
-            nodes=tuple(f"worker-{i + 1}" for i in range(len(options.workers))),
+            method=self.options.method,
+            workers=target.workers,
             operator=groups.operator,
-            key_group=groups.key_group,
-            load=_floats(problem.own(after)),
-            before=tuple(int(n) for n in before),
-            after=tuple(int(n) for n in after),
-            loads_before=_floats(problem.loads(before)),
-            loads_after=_floats(problem.loads(after)),
-            distance_before=problem.distance(before),
-            distance_after=problem.distance(after),
-            bound=plan.bound,
-            collocation_before=problem.collocation(before),
-            collocation_after=problem.collocation(after),
-            pairs=int(np.count_nonzero(pairs & (problem.flows.saved > 0))),
-            spent=problem.spent(after),
-            budget=options.budget if np.isfinite(options.budget) else None,
-            stage=plan.stage,
-            seed=plan.seed,
+            partition=groups.partition,
+            busy_s=groups.busy_s,
+            before=tuple(int(n) for n in problem.node),
+            after=tuple(int(n) for n in node),
+            cores=target.cores,
+            batch_before_s=target.batch_s(problem.node),
+            batch_after_s=target.batch_s(node),
+            bound_s=target.bound_s(),
+            state_bytes=sum(size or 0 for size in sizes) if None not in sizes else None,
+            budget=problem.budget if np.isfinite(problem.budget) else None,
+            stage=stage,
+            seed=self.options.seed,
         )
 
-    def _explain(self, plan: PlacementPlan) -> str:
-        """Return the plan for a person."""
-        size = f", {plan.spent:,.0f} MB" if self.options.cost == "state" else ""
-        steps = [f"move {plan.moves} key groups{size}"] if plan.moves else []
-        steps += [f"place {plan.placed} key groups on {len(plan.nodes)} workers"] if plan.placed else []
-        reached = f"load distance {plan.distance_after:.1f}"
-        if plan.moves:
-            reached = f"load distance {plan.distance_before:.1f} -> {plan.distance_after:.1f}"
-        kept = (
-            f"{100 * plan.collocation_before:.0f} -> {100 * plan.collocation_after:.0f} % of rows stay on their worker"
-        )
-        return f"{' and '.join(steps)}; {reached}, proven minimum {plan.bound:.1f}; {kept}"
+    def _stay(self, target: Cluster, plan: PlacementPlan, groups: KeyGroups) -> Proposal:
+        """Return the proposal to leave everything as it is, with a word on skew that no placement cures."""
+        for stage in target.stages:
+            load = target.problem.load[stage]
+            heaviest = int(stage[np.argmax(load)])
+            share = float(load.sum()) / (target.cores * len(target.problem.kept))
+            if len(stage) > 1 and share > 0 and float(load.max()) > SKEW * share:
+                return Proposal(NAME, (), SKEWED, _explain_skew(groups, heaviest, float(load.max() / load.sum())))
+        return Proposal(NAME, (), BALANCED, "")
 
 
-def _floats(values: np.ndarray) -> tuple[float, ...]:
-    return tuple(float(v) for v in values)
+def _workers(groups: KeyGroups, app: AppDeployment) -> tuple[int, ...]:
+    """Return the worker of each group: the one that the Deployment names, where it names one."""
+    named = (_named(app, *key) for key in zip(groups.operator, groups.partition, strict=True))
+    return tuple(at if name == NOWHERE else name for name, at in zip(named, groups.worker, strict=True))
+
+
+def _named(app: AppDeployment, operator: str, partition: int) -> int:
+    workers = app.placement.get(operator, ())
+    return workers[partition] if partition < len(workers) else NOWHERE
+
+
+def _must_move(groups: KeyGroups, app: AppDeployment) -> bool:
+    """Say whether a placement in force names more executors than there are to be, or leaves out some that come."""
+    if not app.placement:
+        return False
+    named = {worker for workers in app.placement.values() for worker in workers} - {NOWHERE}
+    useful = max(Counter(groups.operator).values())
+    return len(named) > app.executors or len(named) < min(app.executors, useful)
+
+
+def _changes(groups: KeyGroups, app: AppDeployment, target: Cluster, node: Ints) -> tuple[Change, ...]:
+    every = (
+        Change(groups.app, PLACEMENT, _named(app, operator, partition), target.workers[at], operator, None, partition)
+        for operator, partition, at in zip(groups.operator, groups.partition, node, strict=True)
+    )
+    return tuple(change for change in every if change.before != change.value)
+
+
+def _explain(plan: PlacementPlan) -> str:
+    """Return the plan for a person."""
+    steps = [f"{plan.moves} state partition{'s' * (plan.moves != 1)} move"] if plan.moves else []
+    steps += [f"{plan.placed} of lost executors get another"] if plan.placed else []
+    loaded = f" ({plan.state_bytes / MB:,.0f} MB of state)" if plan.state_bytes and plan.state_bytes >= MB else ""
+    stays = len({*plan.after})
+    return (
+        f"{' and '.join(steps) or 'each partition stays'}{loaded}, so that the stateful part of a batch takes "
+        f"{plan.batch_before_s:.1f} -> {plan.batch_after_s:.1f} s on {stays} executors; "
+        f"no placement makes it less than {plan.bound_s:.1f} s"
+    )
+
+
+def _explain_skew(groups: KeyGroups, heaviest: int, share: float) -> str:
+    """Return for a person what no placement cures."""
+    return (
+        f"partition {groups.partition[heaviest]} of {groups.operator[heaviest]} takes {100 * share:.0f} % of its "
+        f"stage's time, so that no placement makes the stage shorter than {groups.busy_s[heaviest]:.1f} s: "
+        "more partitions (max_parallelism) or salted keys would"
+    )
+
+
+def _keys(operators: tuple[str, ...], partitions: tuple[int, ...]) -> list[str]:
+    return [f"{operator}/{partition}" for operator, partition in zip(operators, partitions, strict=True)]
 
 
 def _joint(problem: Problem, seed: int) -> Plan:

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from include.model.admission import StreamCounts
 from include.model.arrival import ArrivalBasis
-from include.model.deployment import Deployment
+from include.model.deployment import Deployment, ExecutorSize
 from include.model.join import JoinSettings, JoinSignals
 from include.model.placement import KeyGroups
 from include.model.signals import Bounds, Edge, Objective, Signals
@@ -131,26 +131,27 @@ def healthy_dag() -> Situation:
 
 @st.composite
 def key_groups(draw: st.DrawFn) -> Situation:
-    """Draw a profile of up to 12 key groups of two operators, or none."""
-    n = draw(st.integers(0, 12))
-    pairs = [(i, j) for i in range(n // 2) for j in range(n // 2, n) if draw(st.booleans())]
+    """Draw up to 12 state partitions of two operators on some of up to 4 executors, or none."""
+    n, executors = draw(st.integers(0, 12)), draw(st.integers(1, 4))
+    seconds = st.floats(0, 100)
     groups = KeyGroups(
-        version=draw(st.integers(1, 3)),
-        since=NOON - timedelta(hours=1),
+        app=APP,
+        since=NOON - timedelta(minutes=1),
         until=NOON,
-        operator=tuple("plane" if i < n // 2 else "route" for i in range(n)),
-        key_group=tuple(range(n)),
-        app=(APP,) * n,
-        rows_per_s=tuple(draw(st.floats(0, 1000)) for _ in range(n)),
-        bytes_per_s=tuple(draw(st.floats(0, 1e6)) for _ in range(n)),
-        cpu_ratio=tuple(draw(st.none() | st.floats(0, 1)) for _ in range(n)),
+        batches=draw(st.integers(1, 10)),
+        operator=tuple("plane/0" if i < n // 2 else "route/1+2" for i in range(n)),
+        partition=tuple(i if i < n // 2 else i - n // 2 for i in range(n)),
+        worker=tuple(draw(st.integers(-1, 4)) for _ in range(n)),
+        busy_s=tuple(draw(seconds) for _ in range(n)),
+        busy_error_s=tuple(draw(seconds) for _ in range(n)),
+        rows=tuple(draw(st.floats(0, 1e6)) for _ in range(n)),
         state_bytes=tuple(draw(st.none() | st.integers(0, 10**9)) for _ in range(n)),
-        producer=tuple(i for i, _ in pairs),
-        consumer=tuple(j for _, j in pairs),
-        flow_rows_per_s=tuple(draw(st.floats(0, 100)) for _ in pairs),
     )
-    seen, current = signals(app_signals(2, 100.0, None)), deployment(2)
-    return replace(seen, key_groups=draw(st.sampled_from([groups, groups, None]))), current
+    placed = draw(st.sampled_from([{}, {"plane/0": tuple(draw(st.integers(-1, 4)) for _ in range(n))}]))
+    seen, current = signals(app_signals(executors, 100.0, None)), deployment(executors)
+    app = replace(current.apps[APP], executor=draw(st.sampled_from([ExecutorSize(1, 1024), None])), placement=placed)
+    seen = replace(seen, key_groups=draw(st.sampled_from([groups, groups, None])))
+    return seen, replace(current, apps={APP: app})
 
 
 @st.composite

@@ -184,12 +184,12 @@ FORECAST = {
         (
             PlacementOptions,
             {
-                "workers": None,
                 "method": "joint, albic, balancer",
                 "budget": "a number in [0, inf]",
                 "cost": "count, state",
-                "exchange_ratio": NOT_NEGATIVE,
-                "limits": None,
+                "worth": "a number in [0, 1]",
+                "rest_s": NOT_NEGATIVE,
+                "max_state_mb": POSITIVE,
                 "seed": "a whole number >= 0",
             },
         ),

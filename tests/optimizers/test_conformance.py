@@ -98,7 +98,7 @@ class TestDragsterWithOneModel(DagConformance):
 class TestAlbic(OptimizerConformance):
     name = "albic"
     role = Role.PLACEMENT
-    fields = frozenset()
+    fields = frozenset({"placement"})
     situations = key_groups()
 
 

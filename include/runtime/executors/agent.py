@@ -1,6 +1,7 @@
 """Carries out what Deployments say of an app's executors, while its queries run; it never decides.
 
-A change of slots is heard within a second. New executors get their share of the state partitions with the next batch.
+A change is heard within a second. New executors get their share of the state partitions with the next batch: what the
+Deployment's placement gives them, or an even one.
 Those that are to go first lose theirs, so that no task waits for them, and then give away what else they hold. A lost
 executor is replaced by the cluster manager, and found again here. Nothing of this keeps a query waiting: it happens in
 a thread of its own, and what fails is tried again.
@@ -15,10 +16,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from include.model.deployment import AppDeployment, Deployment
+from include.model.deployment import NOWHERE, AppDeployment, Deployment
 from include.model.errors import MillraceError
 from include.runtime.executors.allocation import Allocation, Executor, Lifetime
-from include.runtime.executors.placement import Partition, StatePlacement, spread
+from include.runtime.executors.placement import Partition, StatePlacement, follow
+from include.runtime.executors.workers import Workers, staying
 
 LOG = logging.getLogger(__name__)
 POLL_S = 0.3
@@ -38,8 +40,8 @@ Report = Callable[[int, int], None]
 """Takes the newest Deployment's version, and the slots that the app has: all of it, or what the cluster gives."""
 
 
-Note = Callable[[Lifetime], None]
-"""Takes an executor that registered or ended."""
+Note = Callable[[Lifetime, int | None], None]
+"""Takes an executor that registered or ended, and its number."""
 
 
 @dataclass(frozen=True)
@@ -81,6 +83,7 @@ class ExecutorAgent:
         self._allocation, self._placement, self._queries = allocation, placement, queries
         self._report, self._note = report, note
         self._noted: dict[str, Lifetime] = {}
+        self._workers = Workers()
         self._version, self._content = version, content
         self._reported = (version, content.slots)
         self._requested, self._requested_s = content.executors, time.monotonic()
@@ -98,23 +101,25 @@ class ExecutorAgent:
     def step(self) -> None:
         """Do what is due."""
         self._follow()
-        registered = self._allocation.registered()
-        self._note_lifetimes({executor.id for executor in registered})
-        executors = [executor for executor in registered if executor.id not in self._gone]
+        registered, content = self._allocation.registered(), self._content
         self._end_gone([executor for executor in registered if executor.id in self._gone])
-        wanted = self._content.executors
-        staying, leaving = executors[:wanted], executors[wanted:]
+        workers = self._workers.update([executor for executor in registered if executor.id not in self._gone])
+        self._note_lifetimes({executor.id for executor in registered})
+        wanted = content.executors
+        stay = staying(workers, content.placement, wanted)
+        kept = {number: executor for number, executor in workers.items() if number in stay}
+        leaving = [executor for number, executor in workers.items() if number not in stay]
         self._request(wanted + len(leaving))
         queries = [query for query in list(self._queries) if query.isActive]
         batches = self._placement.batches(queries)
-        if staying and self._placed != (staying, batches):
-            self._spread(staying, queries)
-            self._placed = (staying, batches)
+        if kept and self._placed != (kept, batches, content.placement):
+            self._place(kept, queries)
+            self._placed = (kept, batches, content.placement)
         if leaving:
             self._let_go(leaving, queries, batches)
-        if len(executors) == wanted:
+        if len(workers) == wanted:
             self._drain = None
-        self._report_slots(len(executors), wanted)
+        self._report_slots(len(workers), wanted)
 
     def _run(self) -> None:
         while True:
@@ -148,7 +153,7 @@ class ExecutorAgent:
         for lifetime in self._allocation.lifetimes():
             if self._noted.get(lifetime.executor.id) != lifetime:
                 self._noted[lifetime.executor.id] = lifetime
-                self._note(lifetime)
+                self._note(lifetime, self._workers.number(lifetime.executor.id))
 
     def _request(self, total: int) -> None:
         """Tell the cluster manager how many executors are wanted, now and then again."""
@@ -158,15 +163,25 @@ class ExecutorAgent:
             if self._allocation.request(total):
                 self._requested = total
 
-    def _spread(self, executors: Sequence[Executor], queries: Sequence[Any]) -> None:
-        """Name an even placement of every operator's partitions."""
-        by_id = {executor.id: executor for executor in executors}
+    def _place(self, workers: Mapping[int, Executor], queries: Sequence[Any]) -> None:
+        """Name the executor of every operator's partitions."""
+        by_id = {executor.id: executor for executor in workers.values()}
         for partitions in self._operators(queries):
             located = {p.number: self._placement.executor_of(p) for p in partitions}
-            plan = spread(located, list(by_id))
+            planned = self._planned(partitions[0])
+            ids = {number: workers[worker].id for number, worker in planned.items() if worker in workers}
+            plan = follow(ids, located, list(by_id))
             for partition in partitions:
                 if located[partition.number] != plan[partition.number]:
                     self._placement.name(partition, by_id[plan[partition.number]])
+
+    def _planned(self, partition: Partition) -> Mapping[int, int]:
+        """Return the workers that the Deployment names for the partitions of an operator, by number."""
+        for name, workers in self._content.placement.items():
+            query, _, operators = name.rpartition("/")
+            if query == partition.query and str(partition.operator) in operators.split("+"):
+                return {number: worker for number, worker in enumerate(workers) if worker != NOWHERE}
+        return {}
 
     def _let_go(self, leaving: Sequence[Executor], queries: Sequence[Any], batches: Mapping[str, int]) -> None:
         """Let executors go once a whole batch has run without state on them, or after a time."""

@@ -8,6 +8,7 @@ compare after the next. By itself Spark moves no partition to an executor that i
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -25,8 +26,18 @@ JOIN_STORES = (
 
 @dataclass(frozen=True)
 class Partition:
-    """One partition of a stateful operator: the checkpoint's state folder, the run, the operator's id, its number."""
+    """One partition of a stateful operator.
 
+    Attributes:
+        query: Name of the query, or its id where it has none.
+        root: The checkpoint's state folder.
+        run: Id of the query's run.
+        operator: Spark's number of the operator.
+        number: Of the partition.
+        stores: Its state stores.
+    """
+
+    query: str
     root: str
     run: str
     operator: int
@@ -58,7 +69,11 @@ class StatePlacement:
         if run not in self._partitions:
             progress = execution.lastProgress()
             expected = None if progress is None else sum(o.numShufflePartitions() for o in progress.stateOperators())
-            listed = () if expected == 0 else tuple(self._listed(f"{execution.resolvedCheckpointRoot()}/state", run))
+            root, name = (
+                f"{execution.resolvedCheckpointRoot()}/state",
+                execution.name() or str(execution.id().toString()),
+            )
+            listed = () if expected == 0 else tuple(self._listed(str(name), root, run))
             if expected is None or len(listed) < expected:
                 return listed
             self._partitions[run] = listed  # they are fixed as long as the query runs
@@ -93,12 +108,12 @@ class StatePlacement:
             self._providers[key] = self._state.StateStoreProviderId(store_id, run)
         return self._providers[key]
 
-    def _listed(self, root: str, run: str) -> Iterator[Partition]:
+    def _listed(self, query: str, root: str, run: str) -> Iterator[Partition]:
         for operator in self._folders(root):
             for number in self._folders(f"{root}/{operator}"):
                 stores = set(self._names(f"{root}/{operator}/{number}"))
                 named = tuple(store for store in JOIN_STORES if store in stores)
-                yield Partition(root, run, int(operator), int(number), named or ("default",))
+                yield Partition(query, root, run, int(operator), int(number), named or ("default",))
 
     def _folders(self, path: str) -> list[str]:
         return sorted((name for name in self._names(path) if name.isdigit()), key=int)
@@ -107,6 +122,28 @@ class StatePlacement:
         path = self._jvm.org.apache.hadoop.fs.Path(folder)
         files = path.getFileSystem(self._hadoop)
         return [status.getPath().getName() for status in files.listStatus(path)] if files.exists(path) else []
+
+
+def follow(planned: Mapping[int, str], located: Mapping[int, str | None], executors: Sequence[str]) -> dict[int, str]:
+    """Return the placement that comes nearest to a plan.
+
+    Args:
+        planned: The executor that each partition is to be on, by number.
+        located: The executor that it is on; None for one that is nowhere.
+        executors: Where partitions may be, at least one.
+
+    Returns:
+        The executor of every partition. One that the plan does not name, or whose executor is gone, goes to the one
+        with the fewest. Without a plan, they are spread evenly.
+    """
+    placed = {number: executor for number, executor in planned.items() if executor in executors and number in located}
+    if not placed:
+        return spread(located, executors)
+    held = Counter(placed.values())
+    for number in sorted(located.keys() - placed.keys()):
+        placed[number] = min(executors, key=lambda executor: held[executor])
+        held[placed[number]] += 1
+    return placed
 
 
 def spread(located: Mapping[int, str | None], executors: Sequence[str]) -> dict[int, str]:

@@ -224,6 +224,8 @@ class Telemetry:
     def executor(self, run: ExecutorRun) -> None:
         """Note an executor that registered or ended."""
         self._writer.add_executor(run)
+        if self._sampler is not None and run.worker is not None:
+            self._sampler.number(run.executor, run.worker)
 
     def flush(self) -> bool:
         """Commit all batches that ended before this call; False if the lake could not be written."""

@@ -86,6 +86,7 @@ class PartitionSampler:
     ) -> None:
         self._context, self._writer, self._clock = spark.sparkContext, writer, clock
         self._interval_s = max(SHORTEST_INTERVAL_S, interval_s)
+        self._workers: dict[str, int] = {}
         self._runs: dict[str, _Run] = {}
         self._tasks: TaskReader | None = None
         self._outputs: MapOutput | None = None
@@ -131,6 +132,10 @@ class PartitionSampler:
             self._waiting.put_nowait((run, batch))
             run.sampled_s = now
 
+    def number(self, executor: str, worker: int) -> None:
+        """Note an executor's number among the app's."""
+        self._workers[executor] = worker
+
     def forget(self, run_id: str) -> None:
         """Forget a query run that ended."""
         self._runs.pop(run_id, None)
@@ -172,7 +177,7 @@ class PartitionSampler:
             run.rarely_s = self._clock()
         sizes = self._state_bytes(run, batch) if rarely else {}
         self._writer.add_partitions(
-            tuple(row for stage, tasks in read for row in partition_runs(batch, stage, tasks, sizes))
+            tuple(row for stage, tasks in read for row in partition_runs(batch, stage, tasks, sizes, self._workers))
         )
         if rarely:
             self._writer.add_flows(tuple(self._flows(batch)))
@@ -203,7 +208,11 @@ class PartitionSampler:
 
 
 def partition_runs(
-    batch: SampledBatch, stage: StatefulStage, tasks: Sequence[Task], state_bytes: Mapping[tuple[int, int], int]
+    batch: SampledBatch,
+    stage: StatefulStage,
+    tasks: Sequence[Task],
+    state_bytes: Mapping[tuple[int, int], int],
+    workers: Mapping[str, int],
 ) -> Iterator[PartitionRun]:
     """Yield a stage's partitions; none if a task is not known.
 
@@ -212,6 +221,7 @@ def partition_runs(
         stage: The stage.
         tasks: Its tasks that succeeded.
         state_bytes: Bytes of state by operator and partition; empty if they were not measured.
+        workers: Numbers of the app's executors, as far as they are known.
     """
     if len(tasks) != stage.stage.tasks:
         return
@@ -236,6 +246,7 @@ def partition_runs(
             local_bytes=task.local_bytes,
             remote_bytes=task.remote_bytes,
             state_bytes=sum(known) if len(known) == len(of_operators) else None,
+            worker=workers.get(task.executor),
         )
 
 

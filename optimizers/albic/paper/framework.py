@@ -142,6 +142,13 @@ def adapt(
     )
 
 
+def emptiest(problem: Problem, count: int) -> Ints:
+    """Return the kept nodes with the least to do now, in that order: the least to move, shape (count,)."""
+    kept = problem.kept
+    loads = problem.loads(problem.node)[kept] * problem.capacity[kept]
+    return kept[np.argsort(loads, kind="stable")][: max(0, count)]
+
+
 def _without_empty(problem: Problem) -> tuple[Problem, Ints, Ints]:
     """Return the problem without marked nodes that hold nothing, what its nodes were, and which are gone."""
     used = np.bincount(problem.node[problem.node >= 0], minlength=problem.nodes) > 0
@@ -208,10 +215,9 @@ def _in(problem: Problem, wanted: float, planner: Planner, limits: ScalingLimits
 def _spare(problem: Problem, wanted: float, limits: ScalingLimits) -> Ints:
     """Return the nodes that capacity does not need, the emptiest now first: the least to move, shape (S,)."""
     kept = problem.kept
-    loads = problem.loads(problem.node)[kept] * problem.capacity[kept]
     left = float(problem.capacity[kept].sum())
     spare: list[int] = []
-    for node in kept[np.argsort(loads, kind="stable")]:
+    for node in emptiest(problem, len(kept)):
         if left - problem.capacity[node] < wanted or len(kept) - len(spare) <= limits.least:
             break
         left -= float(problem.capacity[node])

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from include.model.deployment import AppDeployment, Change, Deployment
+from include.model.deployment import AppDeployment, Change, Deployment, ExecutorSize, operator_name
 from include.model.errors import MillraceError
 
 CURRENT = Deployment(
@@ -50,6 +50,23 @@ def test_changes_redirect_only_the_streams_they_name() -> None:
     assert before.content != after.content
 
 
+def test_changes_place_only_the_partitions_they_name() -> None:
+    app = replace(CURRENT.apps["b"], executor=ExecutorSize(1, 1024))
+    before = replace(CURRENT, apps={"b": app})
+    moves = tuple(Change("b", "placement", -1, worker, "q/0", partition=p) for p, worker in ((2, 1), (0, 3)))
+    after = before.with_changes(moves)
+    assert after.apps["b"].placement == {"q/0": (3, -1, 1)} and app.placement == {}
+    assert [after.value(c) for c in moves] == [1, 3] and [before.value(c) for c in moves] == [-1, -1]
+    assert not before.restarts(after) and before.content != after.content
+    assert after.apps["b"].live_content != app.live_content
+    back = after.with_changes(tuple(replace(c, before=c.value, value=-1) for c in moves))
+    assert back.content == before.content
+
+
+def test_operators_of_a_stage_have_one_name() -> None:
+    assert operator_name("q", (2, 0)) == operator_name("q", (0, 2)) == "q/0+2"
+
+
 @pytest.mark.parametrize(
     ("change", "key", "allowed"),
     [
@@ -59,9 +76,12 @@ def test_changes_redirect_only_the_streams_they_name() -> None:
         (
             Change("a", "script", 1, 2),
             "change.field",
-            "slots, memory_mb, executor_memory_mb, parallelism, ingest, join_workers, block_size, shed_ratio",
+            "slots, memory_mb, executor_memory_mb, parallelism, ingest, placement, "
+            "join_workers, block_size, shed_ratio",
         ),
         (Change("c", "slots", 1, 2), "change.app", "a, b"),
+        (Change("a", "placement", -1, 1, "q/0", partition=0), "change.field", "an app with executors"),
+        (Change("a", "executor_memory_mb", 512, 1024), "change.field", "an app with executors"),
     ],
 )
 def test_with_changes_when_something_does_not_exist_then_says_what_does(change: Change, key: str, allowed: str) -> None:

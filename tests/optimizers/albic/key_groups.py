@@ -1,36 +1,45 @@
-"""Measured key groups, as a profile tells them."""
+"""Measured state partitions, and an app that they belong to."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
+from include.model.deployment import Deployment, ExecutorSize
 from include.model.placement import KeyGroups
 from include.model.signals import Signals
-from optimizers.conformance.builders import NOON, app_signals, signals
+from optimizers.conformance.builders import APP, NOON, app_signals, deployment, signals
+
+FIRST, SECOND = "flights/0", "flights/1+2"
 
 
-def groups(rows: Sequence[float], flows: Sequence[tuple[int, int, float]] = (), **changes: Any) -> KeyGroups:
-    n = len(rows)
+def groups(busy_s: Sequence[float], worker: Sequence[int], second: Sequence[float] = (), **changes: Any) -> KeyGroups:
+    """Return partitions of one operator, and of a second one on the same workers in turn."""
+    n = len(busy_s) + len(second)
     told: dict[str, Any] = {
-        "version": 1,
-        "since": NOON - timedelta(hours=1),
+        "app": APP,
+        "since": NOON - timedelta(minutes=1),
         "until": NOON,
-        "operator": tuple("plane" if i < n / 2 else "route" for i in range(n)),
-        "key_group": tuple(range(n)),
-        "app": ("delays",) * n,
-        "rows_per_s": tuple(float(r) for r in rows),
-        "bytes_per_s": tuple(100.0 * r for r in rows),
-        "cpu_ratio": (None,) * n,
+        "batches": 10,
+        "operator": (FIRST,) * len(busy_s) + (SECOND,) * len(second),
+        "partition": (*range(len(busy_s)), *range(len(second))),
+        "worker": tuple(worker),
+        "busy_s": tuple(map(float, (*busy_s, *second))),
+        "busy_error_s": (0.0,) * n,
+        "rows": (100.0,) * n,
         "state_bytes": (None,) * n,
-        "producer": tuple(a for a, _, _ in flows),
-        "consumer": tuple(b for _, b, _ in flows),
-        "flow_rows_per_s": tuple(float(r) for _, _, r in flows),
     }
     return KeyGroups(**(told | changes))
 
 
-def look(measured: KeyGroups | None) -> Signals:
-    return replace(signals(app_signals(2, 100.0, None)), key_groups=measured)
+def look(measured: KeyGroups | None, **changes: Any) -> Signals:
+    return replace(signals(app_signals(2, 100.0, None)), key_groups=measured, **changes)
+
+
+def running(executors: int, placement: Mapping[str, tuple[int, ...]] | None = None, cores: int = 1) -> Deployment:
+    """Return a Deployment of so many executors."""
+    current = deployment(executors * cores)
+    app = replace(current.apps[APP], executor=ExecutorSize(cores, 1024), placement=placement or {})
+    return replace(current, apps={APP: app})

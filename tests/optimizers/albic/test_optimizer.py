@@ -3,110 +3,164 @@ from __future__ import annotations
 import json
 import math
 from dataclasses import replace
+from datetime import timedelta
+from typing import Any
 
-import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from include.model.codec import from_json, to_json
 from include.model.decision import Memory, Proposal
+from include.model.deployment import PLACEMENT, Deployment
 from include.model.errors import MillraceError
-from include.model.placement import KeyGroups
-from optimizers.conformance.builders import deployment
+from include.model.placement import STATEFUL_BATCH, KeyGroups
+from optimizers.conformance.builders import APP, NOON, deployment
 from optimizers.registry import Role, create
-from tests.optimizers.albic.key_groups import groups, look
+from tests.optimizers.albic.key_groups import FIRST, SECOND, groups, look, running
+
+SKEWED = [8.0, 8.0, 8.0, *[1.0] * 13]
+"""Three hot partitions of 16."""
+BY_NUMBER = [n % 4 for n in range(16)]
+TOGETHER = [0, 0, 0, *(1 + n % 3 for n in range(13))]
+"""All hot ones on one worker."""
 
 
-def advised(told: KeyGroups | None, memory: Memory | None = None, **options: object) -> tuple[Proposal, Memory]:
-    return create("albic", options, Role.PLACEMENT).propose(look(told), deployment(2), memory or {})
+def proposed(
+    told: KeyGroups | None, current: Deployment, memory: Memory | None = None, options: dict[str, Any] | None = None
+) -> tuple[Proposal, Memory]:
+    return create("albic", options or {}, Role.PLACEMENT).propose(look(told), current, memory or {})
 
 
-def placed(*nodes: int) -> Memory:
-    """Memory of groups 0.. on these nodes, advised at an earlier version."""
-    half = len(nodes) / 2
-    named = {f"{'plane' if i < half else 'route'}/{i}": node for i, node in enumerate(nodes)}
-    return {"version": 0, "nodes": named}
+def placed(proposal: Proposal, current: Deployment) -> dict[str, tuple[int, ...]]:
+    return dict(current.with_changes(proposal.changes).apps[APP].placement)
 
 
-def test_advice_when_nothing_is_new_then_is_silent_and_keeps_its_memory() -> None:
-    kept = placed(0, 1)
-    for told, memory in ((None, kept), (groups([1, 1], version=0), kept), (groups([]), kept)):
-        proposal, after = advised(told, memory)
-        assert (proposal.reason_code, proposal.sentence, proposal.placement) == ("no_new_profile", "", None)
-        assert after == memory
+def batch_s(told: KeyGroups, placement: dict[str, tuple[int, ...]]) -> float:
+    worker = tuple(placement[o][p] for o, p in zip(told.operator, told.partition, strict=True))
+    return replace(told, worker=worker).batch_s(1)
 
 
-def test_first_advice_places_every_group_and_collocates_partners() -> None:
-    pairs = [(i, i + 8, 5.0) for i in range(8)]
-    proposal, memory = advised(groups([5.0] * 16, pairs), workers=[1.0] * 4)
+def test_hot_partitions_on_one_worker_are_spread_within_the_budget() -> None:
+    told, current = groups(SKEWED, TOGETHER), running(4)
+    proposal, memory = proposed(told, current)
+    assert proposal.reason_code == "partitions_to_move" and {c.field for c in proposal.changes} == {PLACEMENT}
     plan = proposal.placement
-    assert plan is not None and proposal.reason_code == "first_placement"
-    assert plan.placed == 16 and plan.moves == 0 and plan.spent == 0
-    assert plan.collocation_after == 1.0 and plan.pairs == 8
-    assert plan.distance_after == pytest.approx(0, abs=1e-9)
-    assert set(memory["nodes"].values()) == {0, 1, 2, 3}
-    assert proposal.sentence.startswith("place 16 key groups on 4 workers; load distance 0.0")
+    assert plan is not None and 0 < plan.moves <= 8
+    after_s = batch_s(told, placed(proposal, current))
+    assert after_s == plan.batch_after_s == proposal.predicted[STATEFUL_BATCH] < 11 < 24 == plan.batch_before_s
+    assert plan.bound_s == 37 / 4 <= after_s
+    assert "24.0 ->" in proposal.sentence and "less than 9.2 s" in proposal.sentence
+    assert len(memory["moved"]) == plan.moves
+
+
+def test_placement_that_is_in_force_and_good_stays() -> None:
+    told, current = groups(SKEWED, TOGETHER), running(4)
+    first, memory = proposed(told, current)
+    current = current.with_changes(first.changes)
+    proposal, after = proposed(told, current, memory)
+    assert (proposal.changes, proposal.placement, after) == ((), None, memory)
+
+
+def test_noise_moves_nothing() -> None:
+    told = groups([1.0, 1.05, 0.95, 1.1] * 4, BY_NUMBER)
+    assert proposed(told, running(4))[0].reason_code == "placement_stays"
+    unsure = groups(SKEWED, TOGETHER, busy_error_s=(20.0,) * 16)
+    assert proposed(unsure, running(4))[0].changes == ()
+
+
+@pytest.mark.parametrize("changes", [{"batches": 2}, {"worker": tuple(n % 5 for n in range(16))}])
+def test_nothing_moves_until_enough_was_measured(changes: dict[str, Any]) -> None:
+    told = groups(SKEWED, **({"worker": TOGETHER} | changes))
+    assert proposed(told, running(4))[0].reason_code == "placement_settles"
+
+
+def test_nothing_moves_while_the_last_change_settles() -> None:
+    signals = look(groups(SKEWED, TOGETHER), settling=True)
+    proposal, _ = create("albic", {}, Role.PLACEMENT).propose(signals, running(4), {})
+    assert proposal.reason_code == "placement_settles"
+
+
+def test_partition_that_was_moved_rests() -> None:
+    told = groups(SKEWED, TOGETHER)
+    hot = {f"{FIRST}/{n}": (NOON - timedelta(seconds=59)).isoformat() for n in range(3)}
+    proposal, _ = proposed(told, running(4), {"moved": hot})
+    assert proposal.placement is None or proposal.placement.after[:3] == proposal.placement.before[:3]
+    cold = {key: (NOON - timedelta(seconds=61)).isoformat() for key in hot}
+    assert proposed(told, running(4), {"moved": cold}) == proposed(told, running(4))
+
+
+def test_new_executors_get_their_share_in_the_same_decision() -> None:
+    told = groups([4.0, 4.0, 1.0, 1.0, 1.0, 1.0], [0, 1, 0, 0, 1, 1])
+    current = running(4, {FIRST: told.worker})
+    proposal, _ = proposed(told, current, options={"budget": 0})
+    assert proposal.reason_code == "executors_changed"
+    assert set(placed(proposal, current)[FIRST]) == {0, 1, 2, 3}
+
+
+def test_executors_that_go_lose_what_they_hold_the_emptiest_first() -> None:
+    told = groups([4.0, 3.0, 1.0, 2.0], [0, 1, 2, 3])
+    current = running(2, {FIRST: told.worker})
+    proposal, _ = proposed(told, current, options={"budget": 0})
+    assert proposal.reason_code == "executors_changed"
+    assert placed(proposal, current)[FIRST] == (0, 1, 1, 0) or placed(proposal, current)[FIRST][:2] == (0, 1)
+    assert "on 2 executors" in proposal.sentence
+
+
+def test_growth_is_left_to_the_agent_where_nothing_is_placed() -> None:
+    told = groups([1.0] * 4, [0, 1, 0, 1])
+    proposal, _ = proposed(told, running(2))
+    assert (proposal.changes, proposal.sentence) == ((), "")
+
+
+def test_operators_of_two_stages_are_balanced_each_by_itself() -> None:
+    told = groups([4.0, 4.0, 0.0, 0.0], [0, 0, 1, 1, 0, 0, 1, 1], second=[0.0, 0.0, 4.0, 4.0])
+    current = running(2)
+    proposal, _ = proposed(told, current)
+    after = placed(proposal, current)
+    assert batch_s(told, after) == 8 and set(after) == {FIRST, SECOND}
+
+
+def test_skew_that_no_placement_cures_is_said() -> None:
+    told = groups([10.0, 1.0, 1.0, 1.0], [0, 1, 1, 1])
+    proposal, _ = proposed(told, running(2))
+    assert (proposal.reason_code, proposal.changes) == ("skewed_keys", ())
+    assert proposal.sentence.startswith(f"partition 0 of {FIRST} takes 77 % of its stage's time")
+    assert "max_parallelism" in proposal.sentence
+
+
+@pytest.mark.parametrize(
+    ("told", "current"),
+    [(None, running(2)), (groups([], []), running(2)), (groups([1.0, 9.0], [0, 0]), deployment(2))],
+    ids=["idle", "without state", "without executors"],
+)
+def test_nothing_measured_is_silent(told: KeyGroups | None, current: Deployment) -> None:
+    proposal, memory = proposed(told, current, {"moved": {}})
+    assert (proposal.reason_code, proposal.sentence, memory) == ("partitions_not_measured", "", {"moved": {}})
+
+
+@pytest.mark.parametrize("seconds", [-1.0, math.nan, math.inf])
+def test_impossible_figures_hold_with_the_reason(seconds: float) -> None:
+    proposal, memory = proposed(groups([1.0, seconds], [0, 1]), running(2), {"moved": {}})
+    assert (proposal.reason_code, proposal.changes, memory) == ("bad_signals", (), {"moved": {}})
+    assert "load[1]" in proposal.sentence
 
 
 @pytest.mark.parametrize("method", ["joint", "albic", "balancer"])
-def test_first_advice_keeps_the_limit_of_a_second_resource(method: str) -> None:
-    # partners that belong together by rows are the ones whose bytes do not fit on a node together
-    size = [90.0, 10.0] * 4
-    told = replace(groups([10.0] * 8, [(0, 2, 9.0), (4, 6, 9.0)]), bytes_per_s=tuple(size))
-    limits = {"rows_per_s": 30.0, "bytes_per_s": 160.0}
-    proposal, _ = advised(told, workers=[1.0] * 4, limits=limits, method=method)
-    plan = proposal.placement
-    assert plan is not None and plan.placed == 8 and plan.resource == "rows_per_s"
-    assert np.bincount(plan.after, size, 4).max() <= 160.0
-
-
-def test_advice_when_a_node_is_hot_then_moves_within_the_budget() -> None:
-    proposal, memory = advised(groups([10.0] * 8), placed(0, 0, 0, 0, 0, 0, 1, 1), workers=[1.0, 1.0], budget=1)
-    plan = proposal.placement
-    assert plan is not None and proposal.reason_code == "groups_to_move"
-    assert plan.moves == plan.spent == 1
-    assert plan.bound <= plan.distance_after + 1e-9 < plan.distance_before
-    assert proposal.sentence.startswith("move 1 key groups; load distance 25.0 -> 12.5, proven minimum ")
-    again, _ = advised(groups([10.0] * 8, version=2), memory, workers=[1.0, 1.0], budget=1)
-    assert again.placement is not None and again.placement.distance_before == pytest.approx(12.5)
-    assert again.placement.distance_after == pytest.approx(0)
-
-
-@pytest.mark.parametrize("method", ["joint", "albic", "balancer"])
-def test_advice_when_all_is_well_then_nothing_moves(method: str) -> None:
-    proposal, _ = advised(groups([10.0] * 4), placed(0, 1, 0, 1), workers=[1.0, 1.0], method=method)
-    assert (proposal.reason_code, proposal.placement) == ("placement_stays", None)
-    assert proposal.sentence == "Key groups stay: load distance 0.0, proven minimum 0.0"
-
-
-def test_advice_when_a_worker_is_gone_then_its_groups_are_placed_anew() -> None:
-    proposal, memory = advised(groups([10.0] * 4), placed(0, 1, 2, 2), workers=[1.0, 1.0])
-    assert proposal.placement is not None and proposal.placement.placed == 2
-    assert set(memory["nodes"].values()) <= {0, 1}
-
-
-@pytest.mark.parametrize("rate", [-1.0, math.nan, math.inf])
-def test_advice_when_figures_are_impossible_then_holds_with_the_reason(rate: float) -> None:
-    proposal, memory = advised(groups([1.0, rate]), placed(0, 1))
-    assert proposal.reason_code == "bad_signals" and proposal.placement is None
-    assert "load" in proposal.sentence
-    assert memory == placed(0, 1)
+def test_every_method_brings_the_batch_down(method: str) -> None:
+    plan = proposed(groups(SKEWED, TOGETHER), running(4), options={"method": method})[0].placement
+    assert plan is not None and plan.method == method and plan.batch_after_s < 16 < plan.batch_before_s
 
 
 @pytest.mark.parametrize(
     ("options", "key"),
     [
-        ({"workers": []}, "workers"),
-        ({"workers": [1.0, 0.0]}, r"workers\[1\]"),
-        ({"workers": "4"}, "workers"),
         ({"method": "best"}, "method"),
         ({"budget": -1}, "budget"),
         ({"cost": "money"}, "cost"),
-        ({"exchange_ratio": math.inf}, "exchange_ratio"),
-        ({"limits": {"rows": 5}}, r"limits\.rows"),
-        ({"limits": {"rows_per_s": 0}}, r"limits\.rows_per_s"),
-        ({"limits": 5}, "limits"),
+        ({"worth": 2}, "worth"),
+        ({"rest_s": -1}, "rest_s"),
+        ({"max_state_mb": 0}, "max_state_mb"),
         ({"seed": -1}, "seed"),
         ({"sead": 1}, "sead"),
     ],
@@ -120,15 +174,14 @@ def test_options_when_wrong_then_are_refused_by_name(options: dict[str, object],
 junk = st.none() | st.integers(-5, 5) | st.text(max_size=3)
 
 
-@given(nodes=st.dictionaries(st.sampled_from(["plane/0", "route/3", "x"]), junk) | junk, version=junk)
+@given(moved=st.dictionaries(st.sampled_from([f"{FIRST}/0", f"{FIRST}/3", "x"]), junk) | junk)
 @settings(deadline=None, max_examples=30)
-def test_advice_when_its_memory_is_junk_then_is_given_all_the_same(nodes: object, version: object) -> None:
-    proposal, memory = advised(groups([1.0] * 4, version=9), {"nodes": nodes, "version": version})
-    assert len(memory["nodes"]) == 4
+def test_junk_in_its_memory_is_ignored(moved: object) -> None:
+    proposal, memory = proposed(groups(SKEWED, TOGETHER), running(4), {"moved": moved})
     assert from_json(Proposal, to_json(proposal)) == proposal
     assert json.loads(json.dumps(memory, allow_nan=False)) == memory
 
 
-def test_advice_when_asked_twice_then_is_the_same() -> None:
-    told = groups([float(i) for i in range(20)], [(i, 19 - i, 1.0) for i in range(9)])
-    assert advised(told) == advised(told)
+def test_same_signals_give_the_same_plan() -> None:
+    told = groups([float(i) for i in range(20)], [i % 3 for i in range(20)])
+    assert proposed(told, running(4)) == proposed(told, running(4))

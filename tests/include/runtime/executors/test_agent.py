@@ -17,7 +17,7 @@ from include.runtime.executors.placement import Partition
 
 APP = AppDeployment("s.py", (), 2, 1024, 8, executor=ExecutorSize(1, 512))
 NOON = datetime(2013, 1, 1, 12, tzinfo=UTC)
-PARTITIONS = tuple(Partition("file:/state", "run", 0, number, ("default",)) for number in range(8))
+PARTITIONS = tuple(Partition("q", "file:/state", "run", 0, number, ("default",)) for number in range(8))
 
 
 @dataclass
@@ -102,15 +102,18 @@ class World:
     query: Query = field(default_factory=Query)
     newest: Deployment | None = field(default_factory=lambda: Deployment("p", 1, True, {"a": APP}))
     reports: list[tuple[int, int]] = field(default_factory=list)
-    notes: list[Lifetime] = field(default_factory=list)
+    notes: list[tuple[Lifetime, int | None]] = field(default_factory=list)
     broken: bool = False
 
     def __post_init__(self) -> None:
         def report(version: int, slots: int) -> None:
             self.reports.append((version, slots))
 
+        def note(lifetime: Lifetime, worker: int | None) -> None:
+            self.notes.append((lifetime, worker))
+
         parts: tuple[Any, Any] = (self.cluster, self.state)
-        self.agent = ExecutorAgent("a", 1, APP, self.read, *parts, [self.query], report, self.notes.append)
+        self.agent = ExecutorAgent("a", 1, APP, self.read, *parts, [self.query], report, note)
 
     def read(self) -> Deployment | None:
         if self.broken:
@@ -300,11 +303,82 @@ def test_executors_are_noted_once_when_they_come_and_once_when_they_end() -> Non
     world = World()
     world.agent.step()
     world.agent.step()
-    assert [(n.executor.id, n.ended) for n in world.notes] == [("0", None), ("1", None)]
+    assert [(n.executor.id, n.ended, worker) for n, worker in world.notes] == [("0", None, 0), ("1", None, 1)]
     world.cluster.alive.remove("1")
     world.agent.step()
     world.agent.step()
-    assert [(n.executor.id, n.reason) for n in world.notes[2:]] == [("1", "exited with code 52")]
+    assert [(n.executor.id, n.reason, worker) for n, worker in world.notes[2:]] == [("1", "exited with code 52", 1)]
+
+
+HOT = (0, 1, 1, 1, 1, 1, 1, 1)
+"""A plan that gives the first partition a worker of its own."""
+
+
+def test_planned_partitions_run_where_the_deployment_says() -> None:
+    world = World()
+    world.deploy(2, placement={"q/0": HOT})
+    world.agent.step()
+    assert world.loads() == [1, 7] and world.state.on[0] == "0"
+    assert world.reports == [(2, 2)]
+
+
+@pytest.mark.parametrize("name", ["other/0", "q/1", "q/1+2"])
+def test_plan_of_another_operator_leaves_an_even_spread(name: str) -> None:
+    world = World()
+    world.deploy(2, placement={name: HOT})
+    world.agent.step()
+    assert world.loads() == [4, 4]
+
+
+def test_plan_of_operators_that_share_a_stage_moves_both() -> None:
+    world = World()
+    world.deploy(2, placement={"q/0+3": HOT})
+    world.agent.step()
+    assert world.loads() == [1, 7]
+
+
+def test_plan_that_is_replaced_is_followed_without_a_new_batch() -> None:
+    world = World()
+    world.deploy(2, placement={"q/0": HOT})
+    world.agent.step()
+    world.deploy(2, placement={"q/0": (1, 0, 0, 0, 0, 0, 0, 0)})
+    world.agent.step()
+    assert world.loads() == [7, 1]
+
+
+def test_plan_waits_for_executors_that_are_not_there_yet() -> None:
+    world = World()
+    world.deploy(3, placement={"q/0": (2, 2, 0, 0, 0, 1, 1, 1)})
+    world.agent.step()
+    assert world.loads() == [4, 4]
+    world.cluster.come()
+    world.agent.step()
+    assert world.loads() == [3, 3, 2] and world.reports == [(2, 3)]
+
+
+def test_partitions_of_a_lost_executor_return_with_its_successor() -> None:
+    world = World(cluster=Cluster(["0", "1", "2"], 3))
+    world.deploy(3, placement={"q/0": (0, 1, 2, 2, 2, 2, 2, 2)})
+    world.agent.step()
+    world.cluster.alive.remove("1")
+    world.state.batch += 1
+    world.agent.step()
+    assert world.loads() == [2, 6]
+    world.cluster.come()
+    world.state.batch += 1
+    world.agent.step()
+    assert world.cluster.alive == ["0", "2", "3"] and world.loads() == [1, 6, 1]
+    assert world.state.on[1] == "3" and world.notes[-1][1] == 1
+
+
+def test_executors_that_a_plan_leaves_out_go() -> None:
+    world = World(cluster=Cluster(["0", "1", "2"], 3))
+    world.query.busy = False
+    world.deploy(3)
+    world.agent.step()
+    world.deploy(2, placement={"q/0": (2, 0, 0, 0, 0, 2, 2, 2)})
+    world.agent.step()
+    assert world.cluster.alive == ["0", "2"] and world.loads() == [4, 4]
 
 
 def test_executors_stay_while_the_lake_cannot_be_read() -> None:

@@ -1,4 +1,4 @@
-"""An even placement of state partitions."""
+"""An even placement of state partitions, and one that follows a plan."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections import Counter
 from hypothesis import given
 from hypothesis import strategies as st
 
-from include.runtime.executors.placement import spread
+from include.runtime.executors.placement import follow, spread
 
 IDS = [str(i) for i in range(8)]
 LOCATED = st.lists(st.sampled_from([*IDS, None]), max_size=40).map(lambda on: dict(enumerate(on)))
@@ -39,3 +39,28 @@ def test_no_even_placement_moves_fewer(located: dict[int, str | None], executors
 def test_even_placement_stays_as_it_is(located: dict[int, str | None], executors: list[str]) -> None:
     placed = spread(located, executors)
     assert spread(placed, executors) == placed
+
+
+PLANNED = st.dictionaries(st.integers(0, 45), st.sampled_from(IDS))
+
+
+@given(PLANNED, LOCATED, EXECUTORS)
+def test_plan_is_followed_where_its_executors_are(
+    planned: dict[int, str], located: dict[int, str | None], executors: list[str]
+) -> None:
+    placed = follow(planned, located, executors)
+    assert set(placed) == set(located) and set(placed.values()) <= set(executors)
+    assert all(placed[n] == e for n, e in planned.items() if e in executors and n in located)
+
+
+@given(LOCATED, EXECUTORS)
+def test_no_plan_is_an_even_spread(located: dict[int, str | None], executors: list[str]) -> None:
+    assert follow({}, located, executors) == spread(located, executors)
+
+
+@given(PLANNED, LOCATED, EXECUTORS)
+def test_plan_that_was_followed_moves_nothing_more(
+    planned: dict[int, str], located: dict[int, str | None], executors: list[str]
+) -> None:
+    once = follow(planned, located, executors)
+    assert follow(planned, once, executors) == once  # type: ignore[arg-type]

@@ -1,0 +1,84 @@
+"""What each state partition cost of late, from the batches that drivers sampled (``telemetry/partitions``)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime, timedelta
+from statistics import median
+
+import numpy as np
+
+from include.lake.partitions import partition_runs
+from include.lake.store import Lake
+from include.model.deployment import NOWHERE, operator_name
+from include.model.placement import KeyGroups
+from include.model.spec import PipelineSpec
+from include.model.telemetry import PartitionRun
+
+SPAN_PERIODS = 6
+"""Periods whose batches are looked at: hot keys may be others later."""
+NEWEST_BATCHES = 10
+"""Batches of an operator that count, the newest: of fewer, a batch that loaded state would weigh too much."""
+MAD_TO_SIGMA = 1.4826
+
+
+def key_groups(spec: PipelineSpec, lake: Lake, now: datetime) -> KeyGroups | None:
+    """Return the key groups of the newest driver; None if none was sampled lately.
+
+    Args:
+        spec: The pipeline.
+        lake: Its telemetry.
+        now: The present (UTC).
+    """
+    since = now - timedelta(seconds=SPAN_PERIODS * spec.period_s)
+    runs = [run for run in partition_runs(lake, spec.name, since) if run.app == spec.app]
+    newest = max((run.generation for run in runs), default=None)
+    groups = _of_operators([run for run in runs if run.generation == newest])
+    return _key_groups(spec.app, groups) if groups else None
+
+
+def _of_operators(runs: Sequence[PartitionRun]) -> Mapping[tuple[str, int], list[PartitionRun]]:
+    """Return the newest batches of each key group, oldest first."""
+    batches: dict[str, set[int]] = {}
+    for run in runs:
+        batches.setdefault(_name(run), set()).add(run.batch_id)
+    kept = {name: set(sorted(of_it)[-NEWEST_BATCHES:]) for name, of_it in batches.items()}
+    groups: dict[tuple[str, int], list[PartitionRun]] = {}
+    for run in sorted(runs, key=lambda run: run.batch_id):
+        if run.batch_id in kept[_name(run)]:
+            groups.setdefault((_name(run), run.partition), []).append(run)
+    return dict(sorted(groups.items()))
+
+
+def _name(run: PartitionRun) -> str:
+    return operator_name(run.query, run.operators)
+
+
+def _key_groups(app: str, groups: Mapping[tuple[str, int], Sequence[PartitionRun]]) -> KeyGroups:
+    runs = [run for of_group in groups.values() for run in of_group]
+    busy = [[run.run_s for run in of_group] for of_group in groups.values()]
+    remote, every = sum(run.remote_bytes for run in runs), sum(run.remote_bytes + run.local_bytes for run in runs)
+    return KeyGroups(
+        app=app,
+        since=min(run.time for run in runs),
+        until=max(run.time for run in runs),
+        batches=min(len(of_group) for of_group in groups.values()),
+        operator=tuple(operator for operator, _ in groups),
+        partition=tuple(partition for _, partition in groups),
+        worker=tuple(NOWHERE if of[-1].worker is None else of[-1].worker for of in groups.values()),
+        busy_s=tuple(round(median(seconds), 4) for seconds in busy),
+        busy_error_s=tuple(round(_error(seconds), 4) for seconds in busy),
+        rows=tuple(float(median(run.rows_in for run in of_group)) for of_group in groups.values()),
+        state_bytes=tuple(_state_bytes(of_group) for of_group in groups.values()),
+        remote_ratio=round(remote / every, 4) if every else None,
+    )
+
+
+def _error(values: Sequence[float]) -> float:
+    """Return the standard error of a median, from the median deviation: a batch that loaded state must not widen it."""
+    deviation = float(np.median(np.abs(np.array(values) - np.median(values))))
+    return float(MAD_TO_SIGMA * deviation / len(values) ** 0.5)
+
+
+def _state_bytes(runs: Sequence[PartitionRun]) -> int | None:
+    return next((run.state_bytes for run in reversed(runs) if run.state_bytes is not None), None)

@@ -1,0 +1,108 @@
+"""A pipeline on an embedded cluster of its own, evaluated as Airflow does it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+
+from include import wiring
+from include.control.launch import launch
+from include.control.loop import ControlLoop
+from include.local.stack import loopback, secrets, service_processes, spark_env
+from include.local.stack.home import Home
+from include.local.stack.spark_cluster import cluster_services, master_url, write_config
+from include.model.decision import Decision, Outcome, Reconfiguration
+from include.model.deployment import AppDeployment
+from include.model.errors import NotReady
+from include.model.spec import PipelineSpec
+from include.pipelines import catalog
+from include.run_folder.process import ProcessId
+from tests.jobs.driving import until
+
+PATIENCE_S = 240.0
+
+
+@contextmanager
+def embedded_cluster(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Home]:
+    """Run a cluster in a home."""
+    home, ports = Home(folder), {name: loopback.any_free() for name in ("spark", "spark_master", "spark_worker")}
+    shared = secrets.load(home)
+    write_config(home, shared)
+    monkeypatch.setenv("MILLRACE_HOME", str(folder))
+    monkeypatch.setenv(spark_env.MASTER_VARIABLE, master_url(ports))
+    monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
+    leaders = []
+    try:
+        for service in cluster_services(home, shared, ports):
+            started = time.time()
+            process = service_processes.start(service, home.root, home.logs / f"{service.name}.log")
+            leaders.append(ProcessId.of(process.pid))
+            health = service.health
+            assert health is not None
+            until(lambda health=health, started=started: health(started), service.name)
+        yield home
+    finally:
+        service_processes.stop(leaders, home.root)
+
+
+@dataclass
+class Adapting:
+    """A launched pipeline: evaluations and changes, as Airflow makes them with the commits of telemetry."""
+
+    spec: PipelineSpec
+    loop: ControlLoop
+    decisions: list[Decision] = field(default_factory=list)
+    changes: list[Reconfiguration] = field(default_factory=list)
+
+    def evaluate(self) -> None:
+        """Evaluate once something new was committed."""
+        while True:
+            try:
+                self.decisions.append(self.loop.decide(self.loop.observe()))
+                break
+            except NotReady:
+                time.sleep(1.0)
+        self.changes += self.loop.apply(self.decisions[-1].decision_id)
+
+    def until(self, reached: Callable[[], bool]) -> None:
+        """Evaluate until the app is as wanted."""
+        deadline = time.monotonic() + PATIENCE_S
+        while not reached():
+            assert time.monotonic() < deadline, "\n".join(d.sentence for d in self.decisions)
+            self.evaluate()
+
+    def knows_its_ability(self) -> bool:
+        signals = self.decisions[-1].signals if self.decisions else None
+        return signals is not None and not signals.settling and signals.apps[0].capacity is not None
+
+    def achieved(self, decision: Decision) -> Mapping[str, float]:
+        """Return what later evaluations found that a change brought; empty until they know."""
+        recent = self.loop.tables.reconfigurations.recent(self.spec.name)
+        return next((c.achieved for c in recent if c.decision_id == decision.decision_id), {})
+
+    def app(self) -> AppDeployment:
+        """Return the app's newest content."""
+        latest = self.loop.tables.deployments.latest(self.spec.name)
+        assert latest is not None
+        return latest.apps[self.spec.app]
+
+
+@contextmanager
+def adapting(path: Path, text: str) -> Iterator[Adapting]:
+    """Attach a pipeline by its YAML, and launch it; it is stopped in the end."""
+    path.write_text(text)
+    spec = catalog.load(path)
+    tables = wiring.control_tables()
+    launch(spec, tables)
+    try:
+        (start,) = wiring.own_reconciler(spec, tables).reconcile()
+        assert start.outcome is Outcome.READY, start
+        yield Adapting(spec, wiring.control_loop(spec))
+    finally:
+        launch(spec, tables, running=False)
+        wiring.own_reconciler(spec, tables).reconcile()

@@ -1,0 +1,62 @@
+"""A plain script with hot keys, run in auto: its state partitions move between running executors, and results stay."""
+
+from __future__ import annotations
+
+import json
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+
+from include.model.decision import Action, Outcome
+from include.model.placement import STATEFUL_BATCH
+from tests.include.runtime.telemetry.arriving import arriving, files
+from tests.jobs.adapting import adapting, embedded_cluster
+from tests.jobs.driving import SCRIPTS, until
+
+pytestmark = [pytest.mark.spark, pytest.mark.slow]
+
+ASKS_S = 0.2
+"""What the script waits a key: three of eight partitions have six keys each, the others one."""
+RATE = 100.0
+YAML = """\
+name: hot
+script: {script}
+args: [{folder}/in, {folder}/counts.json, {folder}/checkpoint, "{asks_s}"]
+submit: {{master: embedded}}
+slots: {{min: 2, max: 2, start: 2}}
+executor: {{cores: 1, memory_mb: 512}}
+mode: auto
+period_s: 10
+guards: {{cool_down_s: 0}}
+placement: {{options: {{rest_s: 0}}}}
+"""
+
+
+def total(results: Path) -> int:
+    return sum(json.loads(results.read_text()).values()) if results.exists() else 0
+
+
+def test_hot_partitions_move_apart_and_nothing_is_lost(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    text = YAML.format(script=SCRIPTS / "hot_keys.py", folder=tmp_path, asks_s=ASKS_S)
+    results = tmp_path / "counts.json"
+    with embedded_cluster(tmp_path, monkeypatch), ExitStack() as feed:
+        arrivals = feed.enter_context(arriving(files(tmp_path / "in", "json"), RATE))
+        with adapting(tmp_path / "hot.yaml", text) as pipeline:
+            pipeline.until(lambda: bool(pipeline.app().placement))
+            moved = pipeline.decisions[-1]
+            pipeline.until(lambda: bool(pipeline.achieved(moved)))
+            feed.close()
+            until(lambda: total(results) == arrivals.rows[-1], f"{arrivals.rows[-1]} rows in the results")
+
+    assert (moved.action, moved.reason_code) == (Action.APPLY, "partitions_to_move")
+    plan = next(p.placement for p in moved.proposals if p.placement)
+    assert plan.batch_after_s < 0.9 * plan.batch_before_s
+    # at most a fifth off what was planned
+    assert pipeline.achieved(moved)[STATEFUL_BATCH] == pytest.approx(plan.batch_after_s, rel=0.2)
+    assert {(c.tier, c.outcome, c.generation, c.downtime_s) for c in pipeline.changes} == {
+        ("T1", Outcome.READY, 1, 0.0)
+    }
+    counts = sorted(json.loads(results.read_text()).values())
+    keys = len(counts)
+    assert counts == sorted(len(range(key, arrivals.rows[-1], keys)) for key in range(keys))

@@ -1,0 +1,95 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from include.model.errors import MillraceError
+from include.model.placement import KeyGroups
+from optimizers.albic.balancer import balance
+from optimizers.albic.cluster import Cluster, cluster, plan_stages
+from optimizers.albic.options import PlacementOptions
+from tests.optimizers.albic.key_groups import groups
+
+NOTHING = np.zeros(0, dtype=np.intp)
+
+
+def made(measured: KeyGroups, workers: int, cores: int = 1, **options: object) -> Cluster:
+    return cluster(measured, measured.worker, workers, cores, PlacementOptions.read(options))
+
+
+def planned(of: Cluster, fixed: object = NOTHING) -> np.ndarray:
+    return plan_stages(of, balance, np.array(fixed, dtype=np.intp))[0]
+
+
+def test_batch_lasts_as_long_as_the_busiest_worker_of_each_stage() -> None:
+    # evenly loaded in sum, and idle half of each stage
+    measured = groups([3, 1, 1, 1], [0, 0, 1, 1, 0, 0, 1, 1], second=[0, 1, 1, 3])
+    of = made(measured, 2)
+    assert of.batch_s(of.problem.node) == 4 + 4 == measured.batch_s(1)
+    assert of.bound_s() == 3 + 3
+    assert of.batch_s(planned(of)) == 6
+
+
+def test_batch_on_several_cores_lasts_as_long_as_its_longest_task() -> None:
+    of = made(groups([3, 1, 1, 1], [0, 0, 1, 1]), 2, cores=4)
+    assert of.batch_s(of.problem.node) == 3 == of.bound_s()
+
+
+def test_new_workers_take_the_lowest_free_numbers() -> None:
+    of = made(groups([1, 1, 1, 1], [1, 1, 3, -1]), 4)
+    assert sorted(of.workers) == [0, 1, 2, 3]
+    assert [of.workers[i] if i >= 0 else -1 for i in of.problem.node] == [1, 1, 3, -1]
+
+
+def test_workers_with_the_least_to_do_are_emptied() -> None:
+    of = made(groups([5, 1, 2, 9], [0, 1, 2, 3]), 2, budget=float("inf"))
+    assert {of.workers[i] for i in np.flatnonzero(of.problem.removed)} == {1, 2}
+    assert {of.workers[i] for i in planned(of)} == {0, 3}
+
+
+def test_budget_is_that_of_all_stages_together() -> None:
+    of = made(groups([4, 1, 1, 1], [0] * 8, second=[1, 1, 1, 1]), 2, budget=2)
+    node = planned(of)
+    assert of.problem.spent(node) <= 2
+    # the stage that loses more comes first
+    assert of.stage_s(of.stages[0], node) == 4
+
+
+def test_group_that_rests_stays() -> None:
+    of = made(groups([4, 4, 1, 1], [0, 0, 0, 0]), 2)
+    node = planned(of, fixed=[0, 1])
+    assert (node[:2] == of.problem.node[:2]).all() and (node[2:] != of.problem.node[2:]).all()
+
+
+def test_state_of_all_stages_stays_below_its_limit() -> None:
+    sizes = (60_000_000, 10_000_000, 10_000_000, 10_000_000) * 2
+    measured = groups([1, 1, 1, 1], [0, 0, 0, 0, 0, 0, 0, 0], second=[1, 1, 1, 1], state_bytes=sizes)
+    of = made(measured, 2, budget=float("inf"), max_state_mb=100.0)
+    held = np.bincount(planned(of), np.array(sizes) / 1e6, 2)
+    assert held.max() <= 100.0
+
+
+@pytest.mark.parametrize("options", [{"cost": "state"}, {"max_state_mb": 5.0}])
+def test_state_that_costs_and_was_not_measured_is_named(options: dict[str, object]) -> None:
+    with pytest.raises(MillraceError, match="state_bytes"):
+        made(groups([1, 1], [0, 1]), 2, **options)
+
+
+@given(
+    busy=st.lists(st.floats(0, 100), min_size=1, max_size=20),
+    executors=st.integers(1, 5),
+    cores=st.integers(1, 3),
+    seed=st.randoms(use_true_random=False),
+)
+@settings(deadline=None, max_examples=60)
+def test_plan_uses_no_marked_worker_and_never_undercuts_the_bound(
+    busy: list[float], executors: int, cores: int, seed: object
+) -> None:
+    worker = [seed.randint(-1, 5) for _ in busy]  # type: ignore[attr-defined]
+    of = made(groups(busy, worker), executors, cores, budget=float("inf"))
+    node = planned(of)
+    assert (node >= 0).all() and not of.problem.removed[node].any()
+    assert of.batch_s(node) >= of.bound_s() * (1 - 1e-9)
+    assert len(of.problem.kept) == executors
