@@ -14,7 +14,9 @@ from fastapi.responses import HTMLResponse
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 if TYPE_CHECKING:
-    pass
+    from include.lake.control_tables import ControlTables
+    from include.model.deployment import Deployment
+    from include.model.spec import PipelineSpec
 
 ROWS = 50
 SECURITY_HEADERS = {
@@ -66,15 +68,29 @@ def _content(pipeline: str | None) -> dict[str, Any]:
         "decisions": tables.decisions.with_runs(tables.decisions.recent(chosen, ROWS)),
         "deployments": [deployment for _, deployment in tables.deployments.versions(chosen, ROWS)],
         "reconfigurations": tables.reconfigurations.recent(chosen, ROWS),
+        **_placement(specs.get(chosen), launched.get(chosen), tables),
         "mlflow_run": _mlflow_run,
         "problem": None,
     }
 
 
+def _placement(spec: PipelineSpec | None, current: Deployment | None, tables: ControlTables) -> dict[str, Any]:
+    """Return what state partitions cost on the workers where they run, as far as they were measured lately."""
+    from include.control.key_groups import key_groups
+    from include.reporting.heat_map import heat_maps
+    from include.wiring import utc_now
+
+    size = current.apps[spec.app].executor if spec and current and spec.app in current.apps else None
+    groups = key_groups(spec, tables.lake, utc_now()) if spec and size else None
+    if groups is None or size is None:
+        return {"heat_maps": [], "stateful_batch_s": None}
+    return {"heat_maps": heat_maps(groups), "stateful_batch_s": groups.batch_s(size.cores)}
+
+
 def _nothing(pipeline: str | None) -> dict[str, Any]:
-    empty: dict[str, Any] = dict.fromkeys(("spec", "current", "not_running"))
+    empty: dict[str, Any] = dict.fromkeys(("spec", "current", "not_running", "stateful_batch_s"))
     lists: dict[str, Any] = {
-        name: [] for name in ("names", "spec_problems", "decisions", "deployments", "reconfigurations")
+        name: [] for name in ("names", "spec_problems", "decisions", "deployments", "reconfigurations", "heat_maps")
     }
     return {**empty, **lists, "chosen": pipeline, "mlflow_run": _mlflow_run}
 

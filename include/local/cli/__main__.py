@@ -43,6 +43,7 @@ ENTRIES = {
     "resume": Entry("pipelines", "Adapt a pipeline again."),
     "decisions": Entry("decisions", "Show what was decided and why."),
     "deployments": Entry("deployments", "Show each version of what a pipeline runs, or the spark-submit of one."),
+    "placement": Entry("placement", "Show which executor runs which state partitions, and what would be better."),
     "replay": Entry("replay", "Show what another tuner would have done."),
     "compose-env": Entry("compose_env", "Write secrets for the shared deployment."),
     "runner": Entry("runner", "Own the drivers of the shared deployment."),

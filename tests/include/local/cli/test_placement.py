@@ -1,0 +1,74 @@
+"""The command placement: what runs where, and what would be better."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from include.lake.control_tables import ControlTables
+from include.lake.row_codec import partition_run_row
+from include.lake.store import Lake
+from include.local.cli import __main__ as cli
+from include.model.decision import Action, Decision, Proposal
+from include.pipelines.catalog import find
+from tests.include.control.test_key_groups import run
+
+NOW = datetime.now(UTC)
+
+
+@pytest.fixture(autouse=True)
+def tables(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ControlTables:
+    monkeypatch.setenv("MILLRACE_HOME", str(tmp_path / "home"))
+    monkeypatch.setenv("MILLRACE_PIPELINES", str(tmp_path))
+    (tmp_path / "orders.py").touch()
+    attach(tmp_path, "placement: {}")
+    return ControlTables(Lake(tmp_path / "home" / "lake"))
+
+
+def attach(folder: Path, section: str) -> None:
+    (folder / "orders.yaml").write_text(f"{{name: orders, script: orders.py, {section}}}")
+
+
+def shown(capsys: pytest.CaptureFixture[str]) -> str:
+    assert cli.main(["placement", "orders"]) == 0
+    return capsys.readouterr().out
+
+
+def test_partitions_are_shown_by_worker_with_the_last_word(
+    tables: ControlTables, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert "never launched" in shown(capsys)
+    tables.deployments.commit(find("orders").first_deployment(), None)
+    assert "No state partition of orders was measured lately" in shown(capsys)
+    where = [0, 1, 1, None]
+    runs = [
+        run(b, p, pipeline="orders", app="orders", time=NOW - timedelta(seconds=b), worker=at, state_bytes=1_500_000)
+        for b in range(3)
+        for p, at in enumerate(where)
+    ]
+    tables.lake.append("telemetry/partitions", [partition_run_row(r) for r in runs])
+    text = shown(capsys)
+    lines = [line.split() for line in text.splitlines()]
+    assert lines[1] == ["q/0", "lost", "4.00", "40", "%", "1.5", "3"]
+    assert lines[2] == ["q/0", "0", "1.00", "10", "%", "1.5", "0"]
+    assert lines[3] == ["q/0", "1", "5.00", "50", "%", "3.0", "1", "2"]
+    assert "the stateful part of a batch takes 5.0 s (3 sampled batches); 25 % of its bytes come from others" in text
+    assert text.splitlines()[-1] == "albic: nothing to gain."
+    proposal = Proposal("albic", (), "skewed_keys", "partition 3 is hot")
+    decision = Decision("d1", "orders", NOW, Action.HOLD, "fits", "all is well", proposals=(proposal,))
+    tables.decisions.record(decision)
+    assert shown(capsys).splitlines()[-1] == f"albic, {NOW:%H:%M:%S} UTC: partition 3 is hot."
+    attach(tmp_path, "mode: auto")
+    assert "spread evenly by number" in shown(capsys)
+
+
+def test_app_without_executors_is_said_so(
+    tables: ControlTables, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    attach(tmp_path, "submit: {master: local}")
+    first = find("orders").first_deployment()
+    tables.deployments.commit(replace(first, reason="first"), None)
+    assert "its state is all in the driver" in shown(capsys)
