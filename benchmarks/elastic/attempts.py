@@ -10,7 +10,6 @@ from typing import TypeVar
 from benchmarks.record import Record, at_most
 from include.local.stack.progress import say, step
 
-BENCH = "elastic"
 T = TypeVar("T")
 
 
@@ -19,9 +18,11 @@ class Attempts:
     """Runs parts, each under a name of its own.
 
     Attributes:
+        bench: The benchmark's name.
         failures: What failed.
     """
 
+    bench: str
     failures: list[Record] = field(default_factory=list)
     _numbers: count[int] = field(default_factory=count)
 
@@ -39,5 +40,5 @@ class Attempts:
         except Exception as error:
             say(f"    {scenario}, {method} failed: {error}")
             target, holds = at_most(1, 0)
-            self.failures.append(Record(BENCH, scenario, method, "failed", 1, "runs", target=target, holds=holds))
+            self.failures.append(Record(self.bench, scenario, method, "failed", 1, "runs", target=target, holds=holds))
             return None

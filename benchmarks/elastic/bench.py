@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from benchmarks.elastic.attempts import BENCH, Attempts
+from benchmarks.elastic.attempts import Attempts
 from benchmarks.elastic.cluster import Cluster, embedded_cluster
 from benchmarks.elastic.contest import Contest, Rounds, fixed_for
 from benchmarks.elastic.methods import LIVE, RIVALS, Method
@@ -30,7 +30,7 @@ from benchmarks.record import Record, at_most, percentiles
 from benchmarks.stack import memory_at_rest_mb
 from include.local.stack.progress import say
 
-PLACEMENT = "placement_even"
+BENCH, PLACEMENT = "elastic", "placement_even"
 MAX_LAG_S = 20.0
 """The lag goal of the built-in pipeline."""
 PROCESSOR_SHARE = 0.5
@@ -99,7 +99,7 @@ def run(quick: bool) -> list[Record]:
     Args:
         quick: One short stream, once by each method, and few changes.
     """
-    size, attempts, records, rounds = QUICK if quick else WHOLE, Attempts(), list[Record](), Rounds()
+    size, attempts, records, rounds = QUICK if quick else WHOLE, Attempts(BENCH), list[Record](), Rounds()
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # an orderly end, as by Ctrl-C
     try:
         with (

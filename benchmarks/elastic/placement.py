@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from statistics import median
@@ -41,10 +42,26 @@ def batch_time_s(cluster: Cluster, name: str, method: Method, batches: int) -> f
         method: Who places.
         batches: How many batches are measured.
     """
+    with grown(cluster, name, method) as pipeline:
+        measured = pipeline.await_batches(SKIPPED_BATCHES + batches, datetime.now(UTC))
+    return median(batch.duration_s for batch in measured[SKIPPED_BATCHES:])
+
+
+@contextmanager
+def grown(cluster: Cluster, name: str, method: Method, *options: str) -> Iterator[Pipeline]:
+    """Run the query, and yield it once it has grown from one executor to four.
+
+    Args:
+        cluster: Where.
+        name: Name of the run, a folder.
+        method: Who places.
+        options: Options of the script.
+    """
     home = cluster.home(name)
     spec = spec_for(str(home.root), method, 0.0, 2.0)
     wanted = home.root / "executors"
-    args = [f"--checkpoint={home.root / 'checkpoint'}", *([] if method.agent else [f"--executors={wanted}"])]
+    args = [f"--checkpoint={home.root / 'checkpoint'}", *options]
+    args += [] if method.agent else [f"--executors={wanted}"]
     spec = spec.model_copy(update={"script": str(SCRIPT), "args": tuple(args), "max_parallelism": PARTITIONS})
     pipeline = Pipeline(cluster, home, spec, first_deployment(spec, method, cluster.submit_options(home)))
     with pipeline.running():
@@ -54,5 +71,4 @@ def batch_time_s(cluster: Cluster, name: str, method: Method, batches: int) -> f
         else:
             wanted.write_text(str(MANY // FEW), encoding="utf-8")
             wait_until(lambda: len(cluster.executors.alive()) == MANY // FEW, "four executors")
-        measured = pipeline.await_batches(SKIPPED_BATCHES + batches, datetime.now(UTC))
-    return median(batch.duration_s for batch in measured[SKIPPED_BATCHES:])
+        yield pipeline

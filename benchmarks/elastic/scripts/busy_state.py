@@ -1,5 +1,8 @@
 """A query whose work is in its state partitions, always under the same load: counts by key, and a wait a key.
 
+With ``--hot`` a third of the keys are in three of the partitions, and duplicates are dropped first: two stages keep
+state.
+
 With ``--executors FILE`` it asks for as many executors as the file says, and leaves all else to Spark: what a person
 gets who adds executors to a stream without Millrace.
 """
@@ -18,18 +21,20 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as sf
 
 KEYS_A_PARTITION = 8
+HOT, HOT_KEYS, COLD_KEYS = 3, 15, 7
 ROWS_A_BATCH = 640
 POLL_S = 0.2
 
 
-def even_keys(spark: SparkSession) -> list[int]:
-    """Return keys of which each shuffle partition gets as many as any other."""
+def keys_by_partition(spark: SparkSession, hot: bool) -> list[int]:
+    """Return keys of which each shuffle partition gets as many as any other, or the first ones more."""
     partitions = int(spark.conf.get("spark.sql.shuffle.partitions"))
     numbers = spark.range(100 * partitions).withColumn("partition", sf.pmod(sf.hash("id"), sf.lit(partitions)))
     keys: dict[int, list[int]] = {}
     for row in numbers.collect():
         keys.setdefault(row["partition"], []).append(row["id"])
-    return [key for those in keys.values() for key in those[:KEYS_A_PARTITION]]
+    counts = {p: (HOT_KEYS if p < HOT else COLD_KEYS) if hot else KEYS_A_PARTITION for p in keys}
+    return [key for partition, those in keys.items() for key in those[: counts[partition]]]
 
 
 def follow(spark: SparkSession, wanted: Path) -> None:
@@ -51,6 +56,7 @@ def main() -> None:
     arguments.add_argument("--checkpoint", required=True)
     arguments.add_argument("--wait-ms", type=float, default=80.0)
     arguments.add_argument("--executors", type=Path)
+    arguments.add_argument("--hot", action="store_true")
     given = arguments.parse_args()
 
     spark = SparkSession.builder.getOrCreate()
@@ -63,7 +69,8 @@ def main() -> None:
             yield batch
 
     rows = spark.readStream.format("rate-micro-batch").option("rowsPerBatch", ROWS_A_BATCH).load()
-    keys = even_keys(spark)
+    rows = rows.dropDuplicates(["value"]) if given.hot else rows
+    keys = keys_by_partition(spark, given.hot)
     key = sf.get(sf.array(*map(sf.lit, keys)), (sf.col("value") % len(keys)).cast("int")).cast("long")
     counts = rows.groupBy(key.alias("key")).count()
     query = (

@@ -1,0 +1,116 @@
+"""A third of the keys in 3 of 16 partitions, two stages with state, four executors, a load that never changes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from itertools import pairwise
+from statistics import mean, median
+
+from include.lake.partitions import partition_runs
+from include.model.placement_spec import Placement
+
+from benchmarks.elastic.cluster import Cluster
+from benchmarks.elastic.methods import LIVE, Method
+from benchmarks.elastic.pipeline import READ_S, Pipeline, wait_until
+from benchmarks.elastic.placement import MANY, OURS, PLACED, SKIPPED_BATCHES, grown
+from include.model.decision import Action, Decision
+from include.model.placement import STATEFUL_BATCH, PlacementPlan
+from include.model.spec import PipelineSpec, Slots
+
+ALBIC = "albic"
+METHODS: Mapping[str, Method] = {
+    ALBIC: replace(LIVE, name=ALBIC),
+    "even": replace(PLACED[OURS], name="even"),
+    **{f"spark_{name}": replace(method, name=f"spark_{name}") for name, method in PLACED.items() if name != OURS},
+}
+"""By load, by number, and Spark's own placement with its default locality wait and with none."""
+EVALUATIONS = 6
+"""Evaluations in which a placement has to be found."""
+
+
+@dataclass(frozen=True)
+class Steady:
+    """What a method came to.
+
+    Attributes:
+        batch_s: Median batch time, seconds.
+        moves: Partitions that ran elsewhere than in the sampled batch before, a sample.
+        plan: What was planned; None where nothing was.
+        achieved_s: Time of the stateful stages that was found afterwards, seconds; None where it was not.
+        evaluations: Evaluations until the plan was made; None where none was.
+    """
+
+    batch_s: float
+    moves: float
+    plan: PlacementPlan | None = None
+    achieved_s: float | None = None
+    evaluations: int | None = None
+
+
+def steady(cluster: Cluster, name: str, method: Method, batches: int, period_s: float) -> Steady:
+    """Return what a method comes to after the growth from one executor to four.
+
+    Args:
+        cluster: Where.
+        name: Name of the run, a folder.
+        method: Who places.
+        batches: How many batches are measured.
+        period_s: Seconds between two evaluations.
+    """
+    with grown(cluster, name, method, "--hot") as pipeline:
+        if method.name != ALBIC:
+            pipeline.await_batches(SKIPPED_BATCHES, datetime.now(UTC))
+            return _measured(pipeline, batches)
+        placing = replace(pipeline, spec=_placing(pipeline.spec, period_s))
+        with placing.controlled("live"):
+            wait_until(lambda: _settled(placing), "a placement, or none worth while", every_s=READ_S)
+            found = _measured(placing, batches)
+        return _with_plan(placing, found)
+
+
+def _placing(spec: PipelineSpec, period_s: float) -> PipelineSpec:
+    fixed = Slots(min=MANY, max=MANY, start=MANY)
+    return spec.model_copy(update={"slots": fixed, "placement": Placement(), "period_s": period_s})
+
+
+def _settled(pipeline: Pipeline) -> bool:
+    """Say whether a plan was carried out and verified, or enough evaluations found nothing to gain."""
+    decisions = _judged(pipeline)
+    if not any(decision.action is Action.APPLY for decision in decisions):
+        return len(decisions) >= EVALUATIONS
+    return any(change.achieved for change in pipeline.tables.reconfigurations.recent(pipeline.spec.name))
+
+
+def _judged(pipeline: Pipeline) -> Sequence[Decision]:
+    """Return the decisions on telemetry that was settled, oldest first."""
+    recent = pipeline.tables.decisions.recent(pipeline.spec.name, limit=100)
+    return [d for d in reversed(recent) if d.signals is not None and not d.signals.settling]
+
+
+def _measured(pipeline: Pipeline, batches: int) -> Steady:
+    since = datetime.now(UTC)
+    measured = pipeline.await_batches(batches, since)
+    return Steady(median(batch.duration_s for batch in measured), _moves(pipeline, since))
+
+
+def _moves(pipeline: Pipeline, since: datetime) -> float:
+    batches: dict[int, dict[tuple[int, int], str]] = {}
+    for run in partition_runs(pipeline.tables.lake, pipeline.spec.name, since):
+        batches.setdefault(run.batch_id, {})[run.operator, run.partition] = run.executor
+    found = [on for _, on in sorted(batches.items())]
+    moved = [sum(before.get(key) != executor for key, executor in after.items()) for before, after in pairwise(found)]
+    return mean(moved) if moved else 0.0
+
+
+def _with_plan(pipeline: Pipeline, found: Steady) -> Steady:
+    decisions = _judged(pipeline)
+    for number, decision in enumerate(decisions, 1):
+        plan = next((p.placement for p in decision.proposals if p.placement), None)
+        if decision.action is Action.APPLY and plan is not None:
+            changes = pipeline.tables.reconfigurations.recent(pipeline.spec.name)
+            achieved = next((c.achieved for c in changes if c.decision_id == decision.decision_id), {})
+            achieved_s = achieved.get(STATEFUL_BATCH)
+            return replace(found, plan=plan, achieved_s=achieved_s, evaluations=number)
+    return found
