@@ -8,15 +8,14 @@ from datetime import UTC, datetime
 from itertools import pairwise
 from statistics import mean, median
 
-from include.lake.partitions import partition_runs
-from include.model.placement_spec import Placement
-
 from benchmarks.elastic.cluster import Cluster
 from benchmarks.elastic.methods import LIVE, Method
 from benchmarks.elastic.pipeline import READ_S, Pipeline, wait_until
 from benchmarks.elastic.placement import MANY, OURS, PLACED, SKIPPED_BATCHES, grown
+from include.lake.partitions import partition_runs
 from include.model.decision import Action, Decision
 from include.model.placement import STATEFUL_BATCH, PlacementPlan
+from include.model.placement_spec import Placement
 from include.model.spec import PipelineSpec, Slots
 
 ALBIC = "albic"

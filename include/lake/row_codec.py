@@ -103,7 +103,18 @@ def decision_from_row(row: Mapping[str, Any]) -> Decision:
     """Return a row of ``control/decisions`` as a Decision."""
     values = {name: value for name, value in row.items() if value is not None}
     nested = {name: json.loads(values[name]) for name in _DECISION_JSON if name in values}
+    _leave_out_former_plans(nested)
     return from_plain(Decision, {**values, **nested})
+
+
+def _leave_out_former_plans(nested: Mapping[str, Any]) -> None:
+    """Take out what releases before planned for workers that a spec made up, and measured for it."""
+    signals = nested.get("signals") or {}
+    if "partition" not in (signals.get("key_groups") or {"partition": ()}):
+        signals["key_groups"] = None
+    for proposal in nested.get("proposals") or ():
+        if "workers" not in (proposal.get("placement") or {"workers": ()}):
+            proposal["placement"] = None
 
 
 def run_row(decision: Decision, run_id: str, models: Mapping[str, str]) -> dict[str, Any]:

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -24,7 +25,8 @@ from include.lake.row_codec import (
     reconfiguration_row,
 )
 from include.lake.store import Lake
-from include.model.decision import Action, Decision, Outcome, Reconfiguration
+from include.model.codec import to_plain
+from include.model.decision import Action, Decision, Outcome, Proposal, Reconfiguration
 from include.model.signals import Observation, Signals
 from include.model.telemetry import AppMetrics, BatchMetrics, OperatorBatch, PartitionFlow, PartitionRun
 
@@ -112,3 +114,15 @@ def test_app_row_when_written_then_every_column_is_there(tmp_path: Path) -> None
         "pipeline": "delays", "app": "delays", "time": time, "generation": 3, "cpu_ratio": None,
         "rss_bytes": 10**9, "up_s": 1.5, "date": time.date(),
     }  # fmt: skip
+
+
+def test_decision_with_a_former_plan_is_read_without_it() -> None:
+    told = Decision("d", "p", datetime(2026, 1, 1, tzinfo=UTC), Action.ADVISE, "groups_to_move", "move 7 key groups")
+    row = decision_row(told)
+    plan = {"method": "joint", "resource": "rows_per_s", "nodes": ["worker-1"], "operator": ["plane"], "load": [1.0]}
+    advice = {"optimizer": "albic", "changes": [], "reason_code": "groups_to_move", "sentence": "", "placement": plan}
+    seen = to_plain(Signals("p", told.time, told.time, 1, 1, ()))
+    seen["key_groups"] = {"version": 1, "operator": ["plane"], "key_group": [0], "app": ["p"]}
+    found = decision_from_row({**row, "proposals": json.dumps([advice]), "signals": json.dumps(seen)})
+    assert found.proposals == (Proposal("albic", (), "groups_to_move", ""),)
+    assert found.signals is not None and found.signals.key_groups is None
