@@ -28,7 +28,7 @@ NOT_MEASURED, SETTLING, BAD_SIGNALS = "partitions_not_measured", "placement_sett
 MOVES, RESIZED, BALANCED, SKEWED = "partitions_to_move", "executors_changed", "placement_stays", "skewed_keys"
 LEAST_BATCHES = 3
 """Batches that have to be measured before anything is moved for balance."""
-SKEW = 1.3
+SKEW = 2.0
 """Time of a partition, in times of what an even share of its stage takes, from which a person is told of it."""
 SURE = 2.0
 """Standard errors that a gain has to exceed."""
@@ -64,7 +64,7 @@ class Albic:
             return Proposal(NAME, (), BAD_SIGNALS, f"State partitions stay where they are: {error}"), memory
         plan = self._describe(groups, target, node, stage)
         if not must and not self._pays(groups, target, plan):
-            return self._stay(target, plan, groups), memory
+            return _stay(groups, target), memory
         changes = _changes(groups, app, target, node)
         if not changes:  # named before, and not carried out yet
             return Proposal(NAME, (), BALANCED, ""), memory
@@ -121,15 +121,16 @@ class Albic:
             seed=self.options.seed,
         )
 
-    def _stay(self, target: Cluster, plan: PlacementPlan, groups: KeyGroups) -> Proposal:
-        """Return the proposal to leave everything as it is, with a word on skew that no placement cures."""
-        for stage in target.stages:
-            load = target.problem.load[stage]
-            heaviest = int(stage[np.argmax(load)])
-            share = float(load.sum()) / (target.cores * len(target.problem.kept))
-            if len(stage) > 1 and share > 0 and float(load.max()) > SKEW * share:
-                return Proposal(NAME, (), SKEWED, _explain_skew(groups, heaviest, float(load.max() / load.sum())))
-        return Proposal(NAME, (), BALANCED, "")
+
+def _stay(groups: KeyGroups, target: Cluster) -> Proposal:
+    """Return the proposal to leave everything as it is, with a word on skew that no placement cures."""
+    for stage in target.stages:
+        load = target.problem.load[stage]
+        heaviest = int(stage[np.argmax(load)])
+        share = float(load.sum()) / (target.cores * len(target.problem.kept))
+        if share > 0 and float(load.max()) > SKEW * share:
+            return Proposal(NAME, (), SKEWED, _explain_skew(groups, heaviest, float(load.max() / load.sum())))
+    return Proposal(NAME, (), BALANCED, "")
 
 
 def _workers(groups: KeyGroups, app: AppDeployment) -> tuple[int, ...]:
@@ -145,9 +146,9 @@ def _named(app: AppDeployment, operator: str, partition: int) -> int:
 
 def _must_move(groups: KeyGroups, app: AppDeployment) -> bool:
     """Say whether a placement in force names more executors than there are to be, or leaves out some that come."""
-    if not app.placement:
+    named = {worker for operator in groups.operator for worker in app.placement.get(operator, ())} - {NOWHERE}
+    if not named:  # what a former query was given says nothing
         return False
-    named = {worker for workers in app.placement.values() for worker in workers} - {NOWHERE}
     useful = max(Counter(groups.operator).values())
     return len(named) > app.executors or len(named) < min(app.executors, useful)
 
@@ -176,7 +177,7 @@ def _explain(plan: PlacementPlan) -> str:
 def _explain_skew(groups: KeyGroups, heaviest: int, share: float) -> str:
     """Return for a person what no placement cures."""
     return (
-        f"partition {groups.partition[heaviest]} of {groups.operator[heaviest]} takes {100 * share:.0f} % of its "
+        f"Partition {groups.partition[heaviest]} of {groups.operator[heaviest]} takes {100 * share:.0f} % of its "
         f"stage's time, so that no placement makes the stage shorter than {groups.busy_s[heaviest]:.1f} s: "
         "more partitions (max_parallelism) or salted keys would"
     )

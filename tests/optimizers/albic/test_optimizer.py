@@ -98,6 +98,11 @@ def test_new_executors_get_their_share_in_the_same_decision() -> None:
     assert set(placed(proposal, current)[FIRST]) == {0, 1, 2, 3}
 
 
+def test_placement_of_a_former_query_forces_nothing() -> None:
+    told = groups([1.0] * 4, [0, 1, 0, 1])
+    assert proposed(told, running(2, {"former/0": (0, 1, 2, 3)}))[0].reason_code == "placement_stays"
+
+
 def test_executors_that_go_lose_what_they_hold_the_emptiest_first() -> None:
     told = groups([4.0, 3.0, 1.0, 2.0], [0, 1, 2, 3])
     current = running(2, {FIRST: told.worker})
@@ -122,10 +127,10 @@ def test_operators_of_two_stages_are_balanced_each_by_itself() -> None:
 
 
 def test_skew_that_no_placement_cures_is_said() -> None:
-    told = groups([10.0, 1.0, 1.0, 1.0], [0, 1, 1, 1])
-    proposal, _ = proposed(told, running(2))
+    told = groups([10.0, 1.0, 1.0, 1.0], [0, 1, 2, 3])
+    proposal, _ = proposed(told, running(4))
     assert (proposal.reason_code, proposal.changes) == ("skewed_keys", ())
-    assert proposal.sentence.startswith(f"partition 0 of {FIRST} takes 77 % of its stage's time")
+    assert proposal.sentence.startswith(f"Partition 0 of {FIRST} takes 77 % of its stage's time")
     assert "max_parallelism" in proposal.sentence
 
 
