@@ -10,10 +10,13 @@ from fastapi.testclient import TestClient
 from include.lake.decisions import DecisionStore
 from include.lake.deployments import DeploymentStore
 from include.lake.reconfigurations import ReconfigurationStore
+from include.lake.row_codec import partition_run_row
 from include.lake.store import Lake
 from include.model.decision import Action, Decision, Outcome, Reconfiguration
+from include.model.deployment import ExecutorSize
 from include.model.join import JoinSettings
 from include.pipelines.catalog import find
+from tests.include.control.test_key_groups import run
 
 pytestmark = pytest.mark.airflow
 EVIL = "<script>alert('x')</script>"
@@ -108,6 +111,18 @@ def test_page_when_the_pipeline_is_a_join_then_shows_its_settings(
     words = re.sub(r"<[^>]+>", " ", api.get("/millrace/", params={"pipeline": "tiny"}, headers=login).text)
     assert words.count("4 join workers, blocks of 50, 0 % shed") == 2, "wanted, and the newest version"
     assert words.count("3 join workers, blocks of 50, 25 % shed") == 1
+
+
+def test_page_shows_where_state_partitions_run(api: TestClient, lake: Lake, login: dict[str, str]) -> None:
+    first, now = find("tiny").first_deployment(), datetime.now(UTC)
+    app = replace(first.apps["tiny"], executor=ExecutorSize(cores=1, memory_mb=512))
+    DeploymentStore(lake).commit(replace(first, apps={"tiny": app}), None)
+    runs = [run(0, p, pipeline="tiny", app="tiny", time=now, worker=w) for p, w in enumerate((0, 1, 1))]
+    lake.append("telemetry/partitions", [partition_run_row(r) for r in runs])
+    text = api.get("/millrace/", params={"pipeline": "tiny"}, headers=login).text
+    words = re.sub(r"<[^>]+>", " ", text).split("State partitions")[1].split("Reconfigurations")[0].split()
+    assert " ".join(words).endswith("Operators q/0 Worker Busy 0 1 2 0 1.0 s 1.00 1 5.0 s 2.00 3.00")
+    assert "takes 5.0 s" in " ".join(words) and "var(--hot) 67%" in text
 
 
 def test_page_shows_a_pipeline_without_records(api: TestClient, lake: Lake, login: dict[str, str]) -> None:
