@@ -20,7 +20,7 @@ from pathlib import Path
 
 from benchmarks.elastic.attempts import Attempts
 from benchmarks.elastic.cluster import Cluster, embedded_cluster
-from benchmarks.elastic.contest import Contest, Rounds, fixed_for
+from benchmarks.elastic.contest import BENCH, Contest, Rounds, fixed_for
 from benchmarks.elastic.methods import LIVE, RIVALS, Method
 from benchmarks.elastic.placement import OURS, PLACED, batch_time_s
 from benchmarks.elastic.steady import force_changes, kill_executors
@@ -30,7 +30,7 @@ from benchmarks.record import Record, at_most, percentiles
 from benchmarks.stack import memory_at_rest_mb
 from include.local.stack.progress import say
 
-BENCH, PLACEMENT = "elastic", "placement_even"
+PLACEMENT = "placement_even"
 MAX_LAG_S = 20.0
 """The lag goal of the built-in pipeline."""
 PROCESSOR_SHARE = 0.5

@@ -28,11 +28,24 @@ def spark() -> Iterator[Any]:
     session.stop()
 
 
-def test_every_partition_has_as_many_keys(spark: Any) -> None:
+def keys_a_partition(spark: Any, hot: bool) -> Counter[int]:
     from pyspark.sql import functions as sf
 
-    from benchmarks.elastic.scripts.busy_state import KEYS_A_PARTITION, even_keys
+    from benchmarks.elastic.scripts.busy_state import keys_by_partition
 
-    frame = spark.createDataFrame([(key,) for key in even_keys(spark)], "key bigint")
+    frame = spark.createDataFrame([(key,) for key in keys_by_partition(spark, hot)], "key bigint")
     counted = frame.groupBy("key").count().withColumn("partition", sf.spark_partition_id()).collect()
-    assert Counter(row["partition"] for row in counted) == dict.fromkeys(range(PARTITIONS), KEYS_A_PARTITION)
+    return Counter(row["partition"] for row in counted)
+
+
+def test_every_partition_has_as_many_keys(spark: Any) -> None:
+    from benchmarks.elastic.scripts.busy_state import KEYS_A_PARTITION
+
+    assert keys_a_partition(spark, hot=False) == dict.fromkeys(range(PARTITIONS), KEYS_A_PARTITION)
+
+
+def test_hot_partitions_have_more_keys_than_the_others(spark: Any) -> None:
+    from benchmarks.elastic.scripts.busy_state import COLD_KEYS, HOT, HOT_KEYS
+
+    wanted = {partition: HOT_KEYS if partition < HOT else COLD_KEYS for partition in range(PARTITIONS)}
+    assert keys_a_partition(spark, hot=True) == wanted
