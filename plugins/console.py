@@ -84,7 +84,7 @@ def _placement(spec: PipelineSpec | None, current: Deployment | None, tables: Co
     groups = key_groups(spec, tables.lake, utc_now()) if spec and size else None
     if groups is None or size is None:
         return {"heat_maps": [], "stateful_batch_s": None}
-    return {"heat_maps": heat_maps(groups), "stateful_batch_s": groups.batch_s(size.cores)}
+    return {"heat_maps": heat_maps(groups), "stateful_batch_s": groups.stateful_batch_s(size.cores)}
 
 
 def _nothing(pipeline: str | None) -> dict[str, Any]:

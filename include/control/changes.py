@@ -97,7 +97,7 @@ def achieved_by(change: Reconfiguration, decision: Decision, signals: Signals) -
         "slots": float(app.slots),
         "arrival_rows_per_s": arrival,
         "utilisation_ratio": None if arrival is None else arrival / rate,
-        STATEFUL_BATCH: None if groups is None or size is None else groups.batch_s(size.cores),
+        STATEFUL_BATCH: None if groups is None or size is None else groups.stateful_batch_s(size.cores),
     }
     return {key: value for key in decision.predicted if (value := measured.get(key)) is not None}
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import datetime, timedelta
-from statistics import median_low
+from statistics import median, median_low
 
 from include.control.arrivals import arrival_basis, with_arrivals
 from include.control.capacity import fit, heaviest, ran_at, typical_parallelism
@@ -71,7 +71,7 @@ def collect(spec: PipelineSpec, tables: ControlTables, cursor: Cursor, now: date
         objective=spec.objective_contract(),
         bounds=spec.bounds_contract(),
         settling=_settling(history, counted, changes, now - timedelta(seconds=open_at_most_s)),
-        key_groups=None if spec.placement is None else key_groups(spec, lake, now),
+        key_groups=None if spec.placement is None else key_groups(spec, lake, now, _batch_s(history)),
         streams=stream_counts(spec, tables, cursor.until, now),
         join=join_signals(spec, lake, history.since, history.until),
     )
@@ -136,6 +136,12 @@ def _memory_deaths(spec: PipelineSpec, lake: Lake, current: Deployment, now: dat
         return 0
     runs = executor_runs(lake, spec.name, now - HISTORY)
     return sum(run.died_of_memory and (run.cores, run.memory_mb) == (size.cores, size.memory_mb) for run in runs)
+
+
+def _batch_s(history: History) -> float | None:
+    """Return the time of a batch with rows, seconds: the median of the period; None without one."""
+    durations = [batch.duration_s for batch in history.in_period(history.batches) if batch.rows_in > 0]
+    return median(durations) if durations else None
 
 
 def _source_splits(batches: Sequence[BatchMetrics]) -> bool:

@@ -22,19 +22,20 @@ NEWEST_BATCHES = 10
 MAD_TO_SIGMA = 1.4826
 
 
-def key_groups(spec: PipelineSpec, lake: Lake, now: datetime) -> KeyGroups | None:
+def key_groups(spec: PipelineSpec, lake: Lake, now: datetime, batch_s: float | None = None) -> KeyGroups | None:
     """Return the key groups of the newest driver; None if none was sampled lately.
 
     Args:
         spec: The pipeline.
         lake: Its telemetry.
         now: The present (UTC).
+        batch_s: Time of a whole batch, seconds; None where it is not known.
     """
     since = now - timedelta(seconds=SPAN_PERIODS * spec.period_s)
     runs = [run for run in partition_runs(lake, spec.name, since) if run.app == spec.app]
     newest = max((run.generation for run in runs), default=None)
     groups = _of_operators([run for run in runs if run.generation == newest])
-    return _key_groups(spec.app, groups) if groups else None
+    return _key_groups(spec.app, groups, batch_s) if groups else None
 
 
 def _of_operators(runs: Sequence[PartitionRun]) -> Mapping[tuple[str, int], list[PartitionRun]]:
@@ -54,7 +55,7 @@ def _name(run: PartitionRun) -> str:
     return operator_name(run.query, run.operators)
 
 
-def _key_groups(app: str, groups: Mapping[tuple[str, int], Sequence[PartitionRun]]) -> KeyGroups:
+def _key_groups(app: str, groups: Mapping[tuple[str, int], Sequence[PartitionRun]], batch_s: float | None) -> KeyGroups:
     runs = [run for of_group in groups.values() for run in of_group]
     busy = [[run.run_s for run in of_group] for of_group in groups.values()]
     remote, every = sum(run.remote_bytes for run in runs), sum(run.remote_bytes + run.local_bytes for run in runs)
@@ -71,6 +72,7 @@ def _key_groups(app: str, groups: Mapping[tuple[str, int], Sequence[PartitionRun
         rows=tuple(float(median(run.rows_in for run in of_group)) for of_group in groups.values()),
         state_bytes=tuple(_state_bytes(of_group) for of_group in groups.values()),
         remote_ratio=round(remote / every, 4) if every else None,
+        batch_s=batch_s,
     )
 
 

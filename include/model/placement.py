@@ -30,6 +30,7 @@ class KeyGroups:
         rows: Rows that it got in a batch, the median over batches.
         state_bytes: What an executor would have to load to take it over; None where it was not measured.
         remote_ratio: Share of all bytes that came from another executor, 0..1; None where nothing was exchanged.
+        batch_s: Time of a whole batch, what keeps no state included, seconds: the median; None where it is not known.
     """
 
     app: str
@@ -44,8 +45,9 @@ class KeyGroups:
     rows: tuple[float, ...]
     state_bytes: tuple[int | None, ...]
     remote_ratio: float | None = None
+    batch_s: float | None = None
 
-    def batch_s(self, cores: int) -> float:
+    def stateful_batch_s(self, cores: int) -> float:
         """Return how long the stateful stages of a batch take where the groups are, seconds.
 
         Stages run one after another; each lasts as long as its busiest worker, and as its longest task.

@@ -77,10 +77,10 @@ class Albic:
 
     def _pays(self, groups: KeyGroups, target: Cluster, plan: PlacementPlan) -> bool:
         """Say whether a plan saves more than is worth a move, and more than the figures may be off by."""
-        gain_s = plan.batch_before_s - plan.batch_after_s
+        gain_s, whole_s = plan.batch_before_s - plan.batch_after_s, max(plan.batch_before_s, groups.batch_s or 0.0)
         moved = np.array(plan.before) != np.array(plan.after)
         error_s = float(np.sqrt((np.array(groups.busy_error_s)[moved] ** 2).sum())) / target.cores
-        return plan.moves > 0 and gain_s > self.options.worth * plan.batch_before_s and gain_s > SURE * error_s
+        return plan.moves > 0 and gain_s > self.options.worth * whole_s and gain_s > SURE * error_s
 
     def _fixed(self, groups: KeyGroups, memory: Memory, now: datetime, must: bool) -> Ints:
         """Return the groups that were moved a moment ago."""

@@ -17,7 +17,8 @@ class PlacementOptions(Options):
         budget: What the moves of one plan may cost while the executors stay, >= 0: their number, or MB of state.
             Infinite for no limit. Where executors come or go, what has to move does.
         cost: What a move costs: ``count`` one each, ``state`` what it loads, in MB.
-        worth: Least share of the stateful stages' time that a plan has to save, 0..1; less is not worth a move.
+        worth: Least share of a whole batch's time that a plan has to save, 0..1: after each change, the tuner waits for
+            telemetry that has settled.
         rest_s: Time that a partition stays where it was moved to, seconds, >= 0: Spark unloads its former copy once a
             minute.
         max_state_mb: State that a worker may hold, MB, > 0; None for any.
@@ -29,7 +30,7 @@ class PlacementOptions(Options):
     method: Literal["joint", "albic", "balancer"] = "joint"
     budget: float = Field(8.0, ge=0, allow_inf_nan=True)
     cost: Literal["count", "state"] = "count"
-    worth: float = Field(0.1, ge=0, le=1)
+    worth: float = Field(0.05, ge=0, le=1)
     rest_s: float = Field(60.0, ge=0)
     max_state_mb: float | None = Field(None, gt=0)
     seed: int = Field(0, ge=0)

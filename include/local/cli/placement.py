@@ -84,4 +84,5 @@ def _summary(groups: KeyGroups, app: AppDeployment, cores: int) -> str:
     executors = f"{app.executors} executor{'s' * (app.executors != 1)} of {cores} core{'s' * (cores != 1)}"
     remote = "" if groups.remote_ratio is None else f"; {100 * groups.remote_ratio:.0f} % of its bytes come from others"
     batches = f"{groups.batches} sampled batch{'es' * (groups.batches != 1)}"
-    return f"On {executors}, the stateful part of a batch takes {groups.batch_s(cores):.1f} s ({batches}){remote}."
+    seconds = groups.stateful_batch_s(cores)
+    return f"On {executors}, the stateful part of a batch takes {seconds:.1f} s ({batches}){remote}."

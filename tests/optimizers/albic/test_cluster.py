@@ -27,7 +27,7 @@ def test_batch_lasts_as_long_as_the_busiest_worker_of_each_stage() -> None:
     # evenly loaded in sum, and idle half of each stage
     measured = groups([3, 1, 1, 1], [0, 0, 1, 1, 0, 0, 1, 1], second=[0, 1, 1, 3])
     of = made(measured, 2)
-    assert of.batch_s(of.problem.node) == 4 + 4 == measured.batch_s(1)
+    assert of.batch_s(of.problem.node) == 4 + 4 == measured.stateful_batch_s(1)
     assert of.bound_s() == 3 + 3
     assert of.batch_s(planned(of)) == 6
 

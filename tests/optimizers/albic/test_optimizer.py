@@ -38,7 +38,7 @@ def placed(proposal: Proposal, current: Deployment) -> dict[str, tuple[int, ...]
 
 def batch_s(told: KeyGroups, placement: dict[str, tuple[int, ...]]) -> float:
     worker = tuple(placement[o][p] for o, p in zip(told.operator, told.partition, strict=True))
-    return replace(told, worker=worker).batch_s(1)
+    return replace(told, worker=worker).stateful_batch_s(1)
 
 
 def test_hot_partitions_on_one_worker_are_spread_within_the_budget() -> None:
@@ -63,10 +63,16 @@ def test_placement_that_is_in_force_and_good_stays() -> None:
 
 
 def test_noise_moves_nothing() -> None:
-    told = groups([1.0, 1.05, 0.95, 1.1] * 4, BY_NUMBER)
+    told = groups([1.0, 1.02, 0.98, 1.03] * 4, BY_NUMBER)
     assert proposed(told, running(4))[0].reason_code == "placement_stays"
     unsure = groups(SKEWED, TOGETHER, busy_error_s=(20.0,) * 16)
     assert proposed(unsure, running(4))[0].changes == ()
+
+
+def test_gain_that_hardly_shortens_the_batch_moves_nothing() -> None:
+    told = groups(SKEWED, TOGETHER, batch_s=300.0)
+    assert proposed(told, running(4))[0].reason_code == "placement_stays"
+    assert proposed(told, running(4), options={"worth": 0.01})[0].changes
 
 
 @pytest.mark.parametrize("changes", [{"batches": 2}, {"worker": tuple(n % 5 for n in range(16))}])
