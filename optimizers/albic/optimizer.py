@@ -166,10 +166,10 @@ def _explain(plan: PlacementPlan) -> str:
     steps = [f"{plan.moves} state partition{'s' * (plan.moves != 1)} move"] if plan.moves else []
     steps += [f"{plan.placed} of lost executors get another"] if plan.placed else []
     loaded = f" ({plan.state_bytes / MB:,.0f} MB of state)" if plan.state_bytes and plan.state_bytes >= MB else ""
-    stays = len({*plan.after})
+    stay = len({*plan.after})
     return (
         f"{' and '.join(steps) or 'each partition stays'}{loaded}, so that the stateful part of a batch takes "
-        f"{plan.batch_before_s:.1f} -> {plan.batch_after_s:.1f} s on {stays} executors; "
+        f"{plan.batch_before_s:.1f} -> {plan.batch_after_s:.1f} s on {stay} executor{'s' * (stay != 1)}; "
         f"no placement makes it less than {plan.bound_s:.1f} s"
     )
 
