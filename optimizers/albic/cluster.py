@@ -139,7 +139,7 @@ def _stage_problem(problem: Problem, stage: Ints, node: Ints, budget: float, mov
     if not movable[stage].all() and np.isfinite(budget):
         price = np.where(movable[stage], price, budget + 1.0 + float(price.max()))
     return Problem(
-        load=load * (HALF * len(problem.kept) / whole) if whole > 0 else load,
+        load=load / whole * (HALF * len(problem.kept)) if whole > 0 else load,
         node=problem.node[stage],
         capacity=problem.capacity,
         removed=problem.removed,

@@ -1,8 +1,10 @@
 from __future__ import annotations
 
+from random import Random
+
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from include.model.errors import MillraceError
@@ -83,6 +85,7 @@ def test_state_that_costs_and_was_not_measured_is_named(options: dict[str, objec
     cores=st.integers(1, 3),
     seed=st.randoms(use_true_random=False),
 )
+@example(busy=[5e-324], executors=1, cores=1, seed=Random(0))
 @settings(deadline=None, max_examples=60)
 def test_plan_uses_no_marked_worker_and_never_undercuts_the_bound(
     busy: list[float], executors: int, cores: int, seed: object

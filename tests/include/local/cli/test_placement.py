@@ -16,8 +16,6 @@ from include.model.decision import Action, Decision, Proposal
 from include.pipelines.catalog import find
 from tests.include.control.test_key_groups import run
 
-NOW = datetime.now(UTC)
-
 
 @pytest.fixture(autouse=True)
 def tables(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ControlTables:
@@ -43,9 +41,9 @@ def test_partitions_are_shown_by_worker_with_the_last_word(
     assert "never launched" in shown(capsys)
     tables.deployments.commit(find("orders").first_deployment(), None)
     assert "No state partition of orders was measured lately" in shown(capsys)
-    where = [0, 1, 1, None]
+    where, now = [0, 1, 1, None], datetime.now(UTC)
     runs = [
-        run(b, p, pipeline="orders", app="orders", time=NOW - timedelta(seconds=b), worker=at, state_bytes=1_500_000)
+        run(b, p, pipeline="orders", app="orders", time=now - timedelta(seconds=b), worker=at, state_bytes=1_500_000)
         for b in range(3)
         for p, at in enumerate(where)
     ]
@@ -58,9 +56,9 @@ def test_partitions_are_shown_by_worker_with_the_last_word(
     assert "the stateful part of a batch takes 5.0 s (3 sampled batches); 25 % of its bytes come from others" in text
     assert text.splitlines()[-1] == "albic: nothing to gain."
     proposal = Proposal("albic", (), "skewed_keys", "partition 3 is hot")
-    decision = Decision("d1", "orders", NOW, Action.HOLD, "fits", "all is well", proposals=(proposal,))
+    decision = Decision("d1", "orders", now, Action.HOLD, "fits", "all is well", proposals=(proposal,))
     tables.decisions.record(decision)
-    assert shown(capsys).splitlines()[-1] == f"albic, {NOW:%H:%M:%S} UTC: partition 3 is hot."
+    assert shown(capsys).splitlines()[-1] == f"albic, {now:%H:%M:%S} UTC: partition 3 is hot."
     attach(tmp_path, "mode: auto")
     assert "spread evenly by number" in shown(capsys)
 
