@@ -64,6 +64,7 @@ class MicroBatches:
         self.lag = 0.0
         self.left = 0.0  # rows that waited when the last batch ended
         self.since_start = 0  # batches that have ended since the last start
+        self.healthy_s = 0.0  # time of those that were not cold
         self.segments: list[Segment] = []
         self.factors: Factors = (1.0,) * len(truth.operators)
         self._lag_above = 0.0
@@ -107,7 +108,7 @@ class MicroBatches:
         self.levels = levels
         self._resumes = stops + self._scenario.downtime_s
         self.lag, self._lag_above = 0.0, self.unprocessed
-        self.since_start = 0
+        self.since_start, self.healthy_s = 0, 0.0
         return self._resumes - self.now
 
     def advance(self, until: float) -> None:
@@ -135,7 +136,7 @@ class MicroBatches:
         self.batch = [w * share for w in self.waiting]
         self.waiting = [w - b for w, b in zip(self.waiting, self.batch, strict=True)]
         if self._coming is not None and self.now >= self._coming[1]:
-            self.levels, self.since_start, self._coming = self._coming[0], 0, None
+            self.levels, self.since_start, self.healthy_s, self._coming = self._coming[0], 0, 0.0, None
         live = self._scenario.micro_batch.live_s is not None
         cold = self._scenario.micro_batch.cold_ratio if live and self.since_start == 0 else 1.0
         work = cold * sum(b * c for b, c in zip(self.batch, self.s_per_row, strict=True))
@@ -148,7 +149,9 @@ class MicroBatches:
         period, rows = self.period, sum(self.batch)
         self.since_start += 1
         period.ended += 1
-        period.healthy += self.since_start > 1
+        if self.since_start > 1:
+            period.healthy += 1
+            self.healthy_s += self._batch_ends - self._batch_began
         period.processed += rows
         period.full += self._full
         for s, b in enumerate(self.batch):
@@ -158,7 +161,7 @@ class MicroBatches:
         self._runs = False
         self.left = sum(self.waiting)
         if self._resumes > self.now:  # the batch that a reconfiguration waited for
-            self.since_start, self._lag_above = 0, self.left
+            self.since_start, self.healthy_s, self._lag_above = 0, 0.0, self.left
         elif self.lag:
             self.lag = min(self.lag, max(0.0, self.left - self._lag_above))
 

@@ -19,7 +19,7 @@ from benchmarks.simulation.scenario import MICRO_BATCH, Scenario
 from benchmarks.simulation.segment import Segment
 from benchmarks.simulation.truth import Factors, Levels, Rates, Truth
 from include.model.decision import LIVE, RESTART, Outcome, Reconfiguration
-from include.model.deployment import AppDeployment, Deployment
+from include.model.deployment import AppDeployment, Deployment, ExecutorSize
 from include.model.errors import MillraceError, NotReady
 from include.model.protocols import Cursor
 from include.model.signals import AppSignals, Observation, Signals
@@ -27,7 +27,8 @@ from include.model.signals import AppSignals, Observation, Signals
 BEGIN = datetime(2013, 1, 1, tzinfo=UTC)
 """When every run begins: simulated time needs a date, any date."""
 SETTLED_BATCHES = 3
-"""Batches after a reconfiguration, the cold first one included, before a micro-batch app's figures are trusted."""
+"""Batches after a reconfiguration, the cold first one included, before a micro-batch app's figures are trusted,
+unless fewer fill a period."""
 
 
 class SimulatedPlant:
@@ -182,7 +183,9 @@ class SimulatedPlant:
     def _settling(self) -> bool:
         """Say whether the last reconfiguration is too recent for figures that can be trusted."""
         if isinstance(self._job, MicroBatches):
-            return self._restarted and (self.levels != self._wanted or self._job.since_start < SETTLED_BATCHES)
+            filled = self._job.healthy_s >= self.scenario.period_s
+            new = not filled and self._job.since_start < SETTLED_BATCHES
+            return self._restarted and (self.levels != self._wanted or new)
         return self._job.tally.down_s > 0
 
     def _levels(self, app: AppDeployment) -> Levels:
@@ -199,4 +202,5 @@ class SimulatedPlant:
             memory_mb=1024,
             max_parallelism=self.scenario.bounds.max_slots,
             parallelism={} if whole else dict(zip(self.scenario.units, levels, strict=True)),
+            executor=None if self.scenario.micro_batch.live_s is None else ExecutorSize(1, 1024),
         )

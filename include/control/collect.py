@@ -26,8 +26,9 @@ from include.model.spec import PipelineSpec
 from include.model.telemetry import BatchMetrics, OperatorBatch
 
 SETTLED_BATCHES = 2
-"""Healthy batches after a reconfiguration, its cold first one not counted, before figures are trusted: with fewer
-the period would still be the predecessor's, with more an app too small by far would wait for its own long batches."""
+"""Healthy batches after a reconfiguration, its cold first one not counted, before figures are trusted, unless fewer
+fill a period: with less the period would still be the predecessor's, with more an app too small by far would wait for
+its own long batches."""
 
 MAX_PERIODS = 3
 """Longest period in spec periods: after a pause of the loop the average over the whole pause would say nothing."""
@@ -70,7 +71,7 @@ def collect(spec: PipelineSpec, tables: ControlTables, cursor: Cursor, now: date
         observations=known_observations(tables, spec.name),
         objective=spec.objective_contract(),
         bounds=spec.bounds_contract(),
-        settling=_settling(history, counted, changes, now - timedelta(seconds=open_at_most_s)),
+        settling=_settling(history, counted, changes, now - timedelta(seconds=open_at_most_s), spec.period_s),
         key_groups=None if spec.placement is None else key_groups(spec, lake, now, _batch_s(history)),
         streams=stream_counts(spec, tables, cursor.until, now),
         join=join_signals(spec, lake, history.since, history.until),
@@ -196,7 +197,11 @@ def _version_that_ran(history: History, changes: Sequence[Reconfiguration], late
 
 
 def _settling(
-    history: History, counted: Sequence[BatchMetrics], changes: Sequence[Reconfiguration], oldest_open: datetime
+    history: History,
+    counted: Sequence[BatchMetrics],
+    changes: Sequence[Reconfiguration],
+    oldest_open: datetime,
+    period_s: float,
 ) -> bool:
     """Say whether the last reconfiguration is still open, or too few healthy batches have followed it.
 
@@ -211,4 +216,5 @@ def _settling(
     end = last.ended or last.started
     following = [r for r in counted if r.generation >= (last.generation or 0) and r.time > end]
     idle = [r for r in begun if is_idle_marker(r) and r.backlog_rows == 0 and r.time > end]
-    return len(following) + len(idle) < SETTLED_BATCHES
+    filled = sum(r.duration_s for r in following) >= period_s
+    return not filled and len(following) + len(idle) < SETTLED_BATCHES

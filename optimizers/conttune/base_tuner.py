@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Generic, Self, TypeVar
 
 from include.model.decision import Memory, Proposal
@@ -73,6 +73,16 @@ class BaseTuner(Generic[OptionsT]):
         """Return the levels for a job that can be decided on, and what to remember of it."""
         raise NotImplementedError
 
+    def tune_early(self, signals: Signals, job: Job, memory: AppMemory) -> Sizings:
+        """Return higher levels for a job that has not settled; none where it can wait.
+
+        Args:
+            signals: The period's.
+            job: The job at the levels that are set. What was measured of it is left out: only what arrives is known.
+            memory: What is remembered of it.
+        """
+        return (), memory
+
     def propose(self, signals: Signals, current: Deployment, memory: Memory) -> tuple[Proposal, Memory]:
         """Say which p each operator should have and why; an app that was not measured stays remembered."""
         apps = {app: mapping(of_app) for app, of_app in mapping(memory.get("apps")).items()}
@@ -82,6 +92,11 @@ class BaseTuner(Generic[OptionsT]):
             problem = _problem(signals, app, current)
             if problem is not None:
                 reason, details = problem
+                if reason is Reason.SETTLING and _is_live(app, current):
+                    early, apps[app.app] = self.tune_early(signals, _unmeasured(app, current), before)
+                    sizings += early
+                    if early:
+                        continue
                 sentence = message(reason, {"app": app.app, **details})
                 sizings.append(Sizing(whole_app(app), app.slots, reason.value, sentence))
                 continue
@@ -151,6 +166,30 @@ def _problem(signals: Signals, app: AppSignals, current: Deployment) -> tuple[Re
         return Reason.SETTLING, {}
     vanished = sorted(set(sized) - {o.operator for o in app.operators})
     return (Reason.OPERATOR_VANISHED, {"name": ", ".join(vanished)}) if vanished else None
+
+
+def _is_live(app: AppSignals, current: Deployment) -> bool:
+    """Say whether slots change without a restart, so that a step that was not needed costs no downtime."""
+    deployed = current.apps[app.app]
+    return deployed.executor is not None and not deployed.parallelism
+
+
+def _unmeasured(app: AppSignals, current: Deployment) -> Job:
+    """Return an app that has not settled as a job: at its new level, with nothing measured but what arrives."""
+    arriving = replace(
+        app,
+        slots=current.apps[app.app].slots,
+        parallelism=None,
+        source_splits=False,
+        processed_rows_per_s=None,
+        backlog_rows=0,
+        backlog_growth_rows_per_s=None,
+        restart_lag_rows=None,
+        capacity=None,
+        slot_busy_ratio=None,
+        backpressured_ratio=None,
+    )
+    return Job(arriving, (whole_app(arriving),), ())
 
 
 def _impossible_figure(app: AppSignals, *, with_operators: bool) -> Mapping[str, str] | None:

@@ -28,11 +28,11 @@ from optimizers.conttune.demand import build_demand
 from optimizers.conttune.drift import rescale, update_drift
 from optimizers.conttune.explain import explain
 from optimizers.conttune.job_graph import Job, Operator
-from optimizers.conttune.messages import Reason
+from optimizers.conttune.messages import Reason, count
 from optimizers.conttune.options import FlowOptions
 from optimizers.conttune.ratios import find_needs, learn_ratios
 from optimizers.conttune.scaling_step import JobContext, ScalingStep, choose_step
-from optimizers.conttune.sizing import hold_job
+from optimizers.conttune.sizing import Sizing, hold_job
 from optimizers.conttune.state import AppState, OperatorState
 from optimizers.conttune.surrogate import estimator
 
@@ -77,6 +77,20 @@ class Flow(BaseTuner[FlowOptions]):
             return [hold_job(job, Reason.RATE_UNKNOWN, signals.bounds)], state.to_json()
         in_job = JobContext(job.app, contexts, state, rate, rate_now is None, growth, behind, self.options)
         return _carry_out(in_job, choose_step(in_job), signals.until)
+
+    def tune_early(self, signals: Signals, job: Job, memory: AppMemory) -> Sizings:
+        """Step up where more arrives than a level that is new can process, by its model: it need not be seen to fail.
+
+        Of an evaluation that does not, the rates are remembered.
+        """
+        if job.app.arrival_basis is ArrivalBasis.AT_LEAST or job.app.arrival_rows_per_s is None:
+            return (), memory
+        sizings, then = self.tune(signals, job, memory)
+        if any(s.changes for s in sizings) and all(s.target >= (s.operator.now or 0) for s in sizings):
+            return [replace(s, sentence=f"{s.sentence} {_early(s)}") for s in sizings], then
+        before, seen = AppState.read(memory), AppState.read(then)
+        kept = replace(before, rate=seen.rate, unsettled=seen.unsettled, history=seen.history)
+        return (), kept.to_json()
 
     def _rate_now(self, signals: Signals, job: Job, state: AppState) -> float | None:
         """Return what arrives now, rows a second; None if that is worth waiting for."""
@@ -144,6 +158,11 @@ class Flow(BaseTuner[FlowOptions]):
                 points = rescale(stored, drift.shifts)
             state = replace(state, drift=drift)
         return state, [*points, measured]
+
+
+def _early(sizing: Sizing) -> str:
+    slots = count(sizing.operator.now or 0, "slot")
+    return f"What {slots} can process is an estimate: they have not settled yet."
 
 
 def _carry_out(job: JobContext, step: ScalingStep, until: datetime) -> Sizings:

@@ -30,7 +30,7 @@ class LiveStats:
         processed: Rows processed, as far as telemetry has been committed.
         slots: Slots of the driver that serves; None without one.
         starting: Slots of a driver that is being started; None without one.
-        ability_rows_per_s: Processing ability as the newest evaluation fitted it; None before.
+        ability_rows_per_s: Processing ability at these slots, as the newest evaluation fitted it; None before.
         circuit_open: Why the pipeline does not start any more; None while it does.
         changing: The last reconfiguration has not ended yet.
     """
@@ -75,7 +75,7 @@ class LiveStatsReader:
         self._source = DeltaSource(source)
         self._totals: deque[tuple[float, int]] = deque()
         self._seen: set[str] = set()
-        self._ability: float | None = None
+        self._ability: dict[int, float] = {}
 
     def read(self) -> LiveStats:
         """Return the figures of now."""
@@ -89,7 +89,7 @@ class LiveStatsReader:
             processed=self._processed(),
             slots=serving,
             starting=starting,
-            ability_rows_per_s=self._ability,
+            ability_rows_per_s=self._ability.get(serving or 0),
             circuit_open=_given_up(last),
             changing=last is not None and last.outcome is Outcome.OPEN,
         )
@@ -102,7 +102,7 @@ class LiveStatsReader:
         for decision in new:
             for app in decision.signals.apps if decision.signals else ():
                 if app.app == self._spec.app and app.capacity:
-                    self._ability = app.capacity.rows_per_s
+                    self._ability[app.capacity.parallelism] = app.capacity.rows_per_s
         return new
 
     def _rate(self, arrived: int) -> float:

@@ -132,6 +132,19 @@ def test_collect_rates_reach_over_a_restart(tmp_path: Path) -> None:
     assert capacity.rows_per_s == pytest.approx(2200, rel=0.1)
 
 
+@pytest.mark.parametrize(("fixed_s", "settling"), [(8.0, True), (24.0, False)])
+def test_one_healthy_batch_settles_a_change_where_it_fills_a_period(
+    tmp_path: Path, fixed_s: float, settling: bool
+) -> None:
+    app = App(fixed_s=fixed_s)
+    before = app.run(100, 600)
+    app.slots = 8
+    cold, healthy = app.batch(600), app.batch(600)
+    store = ReconfigurationStore(lake_of(tmp_path, [*before, cold, healthy]))
+    store.record(reconfiguration(before[-1].time - timedelta(seconds=4), before[-1].time, 1, 2))
+    assert collect_from(store.lake).settling is settling
+
+
 def test_collect_does_not_blame_a_restart_for_later_backlog(tmp_path: Path) -> None:
     app = App(slots=2, rows_per_s=1200)
     rows = app.run(60, 300)

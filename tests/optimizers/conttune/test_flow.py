@@ -13,9 +13,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from include.model.arrival import ArrivalBasis
 from include.model.codec import to_json
-from include.model.decision import Memory
-from include.model.signals import Bounds, Objective, Signals
+from include.model.decision import Memory, Proposal
+from include.model.deployment import ExecutorSize
+from include.model.signals import AppSignals, Bounds, Objective, Signals
 from optimizers.conformance.builders import APP, NOON, app_signals, capacity, deployment, observed, signals, target
 from optimizers.conformance.situations import histories
 from optimizers.conttune.messages import MESSAGES, Reason
@@ -225,6 +227,55 @@ def test_slots_when_outside_new_bounds_then_are_brought_inside() -> None:
 def test_slots_measured_at_another_version_count_as_settling() -> None:
     seen = signals(app_signals(2, 900.0, measured(2)))
     assert create("flow", {}).propose(seen, deployment(4), {})[0].reason_code == "settling"
+
+
+# ---- before it has settled
+
+
+def early(app: AppSignals, slots: int, *, live: bool = True, memory: Memory | None = None) -> tuple[Proposal, Memory]:
+    """What flow says while ``slots`` are new, and ``app`` was measured at others."""
+    current, seen = deployment(slots), signals(app, observed(POWER))
+    if live:
+        size = replace(current.apps[APP], executor=ExecutorSize(1, 1024))
+        current = replace(current, apps={APP: size})
+    return create("flow", {}).propose(replace(seen, settling=True), current, memory or {})
+
+
+def test_more_slots_before_it_has_settled_where_more_arrives_than_they_can_take() -> None:
+    proposal, memory = early(app_signals(4, 600.0, measured(4)), 4)
+    wanted, reason = outcome(proposal, 4)
+    assert wanted > 6 and reason == "under_provisioned"
+    assert proposal.sentence.endswith("What 4 slots can process is an estimate: they have not settled yet.")
+    assert memory["apps"][APP]["stepped_up"]
+
+
+def test_step_down_that_proves_too_deep_is_reversed_before_it_is_carried_out() -> None:
+    proposal, _ = early(app_signals(6, 600.0, measured(6)), 2)
+    assert target(proposal, 2) > 6
+
+
+@pytest.mark.parametrize(
+    ("arrives", "changes", "live"),
+    [
+        (10.0, {}, True),  # far too many slots
+        (200.0, {"backlog_rows": 100_000}, True),  # a backlog is not what arrives
+        (200.0, {"capacity": capacity(4, 10.0)}, True),  # a cold batch tells nothing of the level
+        (600.0, {"arrival_basis": ArrivalBasis.AT_LEAST}, True),  # not known to arrive
+        (None, {}, True),
+        (600.0, {}, False),  # a restart would have to be paid for
+    ],
+)
+def test_slots_otherwise_wait_until_it_has_settled(arrives: float | None, changes: dict[str, Any], live: bool) -> None:
+    proposal, _ = early(replace(app_signals(4, arrives, measured(4)), **changes), 4, live=live)
+    assert (proposal.changes, proposal.reason_code) == ((), "settling")
+
+
+def test_rate_is_known_before_it_has_settled_and_the_step_stays_remembered() -> None:
+    _, stepped = early(app_signals(4, 600.0, measured(4)), 4)
+    calmer = app_signals(8, 500.0, measured(8), arrival_recent_rows_per_s=500.0)
+    _, memory = early(calmer, 8, memory=stepped)
+    of_app = memory["apps"][APP]
+    assert (of_app["rate"], of_app["stepped"], of_app["stepped_up"]) == (500.0, 600.0, True)
 
 
 # ---- whole windows

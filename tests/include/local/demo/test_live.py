@@ -80,7 +80,17 @@ def test_new_decisions_come_once_and_in_order(run: Run, tmp_path: Path) -> None:
     assert [d.sentence for d in reader.new_decisions()] == ["first", "second"]
     run.evaluate(30, 1, None, "third")
     assert [d.sentence for d in reader.new_decisions()] == ["third"]
-    assert reader.read().ability_rows_per_s == 100
+
+
+def test_ability_is_that_of_the_slots_that_serve(run: Run, tmp_path: Path) -> None:
+    reader = _reader(run, tmp_path, [0.0, 1.0, 2.0])
+    run.launch(0, 4, 1)
+    driver_records.write(tmp_path, _driver(1, 1, DriverState.RUNNING))
+    run.evaluate(10, 1, None, "measured at one slot")
+    reader.new_decisions()
+    assert reader.read().ability_rows_per_s == 50
+    driver_records.write(tmp_path, _driver(1, 4, DriverState.RUNNING))
+    assert reader.read().ability_rows_per_s is None
 
 
 def _console(*, terminal: bool, width: int = 100) -> Console:
