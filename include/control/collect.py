@@ -127,6 +127,7 @@ def _app(
         memory_deaths=memory_deaths,
         operators=_operators(spec.app, history, present),
         arrival_basis=arrival_basis(history),
+        tasks=_tasks(present or history.present(history.batches)),
     )
 
 
@@ -143,6 +144,12 @@ def _batch_s(history: History) -> float | None:
     """Return the time of a batch with rows, seconds: the median of the period; None without one."""
     durations = [batch.duration_s for batch in history.in_period(history.batches) if batch.rows_in > 0]
     return median(durations) if durations else None
+
+
+def _tasks(batches: Sequence[BatchMetrics]) -> int | None:
+    """Return the tasks of the heaviest operator; None if unknown, or not the same in all batches."""
+    found = {o.tasks for b in batches if b.rows_in > 0 and (o := heaviest(b)) is not None}
+    return next(iter(found)) if len(found) == 1 else None
 
 
 def _source_splits(batches: Sequence[BatchMetrics]) -> bool:

@@ -137,6 +137,7 @@ class AppSignals:
         operators: The app's operators.
         edges: How rows go between them; empty where the app is measured as a whole only.
         arrival_basis: How the arrival rate and the backlog are known.
+        tasks: Tasks of the stage that takes most of a batch; None where batches differ.
     """
 
     app: str
@@ -160,6 +161,7 @@ class AppSignals:
     operators: tuple[OperatorSignals, ...] = ()
     edges: tuple[Edge, ...] = ()
     arrival_basis: ArrivalBasis = ArrivalBasis.COUNTED
+    tasks: int | None = None
 
 
 @dataclass(frozen=True)

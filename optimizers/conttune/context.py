@@ -11,6 +11,7 @@ from functools import cached_property
 from scipy.special import stdtrit
 
 from include.model.signals import Bounds, Observation
+from optimizers.conttune import waves
 from optimizers.conttune.demand import Demand
 from optimizers.conttune.job_graph import Operator
 from optimizers.conttune.observed_levels import Level, find_ceiling, nearest, observed_levels, training_columns
@@ -33,7 +34,8 @@ class OperatorContext:
         demand: What it is sized for.
         room: What it is sized for over what it has to process now, >= 1.
         variance: Relative variance of that.
-        observations: Its own, oldest first, this evaluation's included, as they would be measured today.
+        observations: Its own, oldest first, this evaluation's included, as they would be measured today. Each counts
+            for what its p is worth (:mod:`optimizers.conttune.waves`).
         state: What is remembered of it, the present fixed cost included.
         time: Time of the evaluation (UTC).
         options: Flow's.
@@ -57,10 +59,15 @@ class OperatorContext:
         return self.operator.now or 1
 
     @property
-    def effective(self) -> int:
+    def ran(self) -> int:
         """The p that really runs: fewer tasks than slots leave slots idle."""
         ran = self.operator.ran
         return min(ran, self.now) if self.options.source_splits and ran is not None else self.now
+
+    @property
+    def effective(self) -> int:
+        """What that is worth: the fewest slots that do the same."""
+        return waves.worth(self.ran, self.operator.tasks)
 
     @cached_property
     def here(self) -> Level | None:
@@ -164,7 +171,11 @@ class OperatorContext:
         if self.ceiling is not None:
             reachable = min(reachable, max(self.ceiling, low))
         least = self.curve.least(self.demand.required(self.curve.parallelism))
-        return self.bounds.level(min(max(high if least is None else least, low), max(reachable, low)))
+        return self.level(min(max(high if least is None else least, low), max(reachable, low)))
+
+    def level(self, parallelism: int) -> int:
+        """Return the least allowed level that does what p does, or the most that any may."""
+        return waves.level(parallelism, self.operator.tasks, self.bounds)
 
     @property
     def _reach(self) -> int:
@@ -177,4 +188,4 @@ class OperatorContext:
     @property
     def is_starved(self) -> bool:
         """True if fewer tasks than slots ran: more slots would find no work."""
-        return self.options.source_splits and self.effective < self.now
+        return self.options.source_splits and self.ran < self.now

@@ -63,7 +63,7 @@ def _level_details(context: OperatorContext, target: int) -> Mapping[str, str]:
         "ceiling": count(context.ceiling or context.now, noun),
         "low": str(context.bounds.min_slots),
         "high": str(context.bounds.max_slots),
-        "ran": str(context.effective),
+        "ran": str(context.ran),
         "arrives": arrival_phrase(context.operator.arrival_basis, number(context.rate)),
     }
 

@@ -35,6 +35,7 @@ from optimizers.conttune.scaling_step import JobContext, ScalingStep, choose_ste
 from optimizers.conttune.sizing import Sizing, hold_job
 from optimizers.conttune.state import AppState, OperatorState
 from optimizers.conttune.surrogate import estimator
+from optimizers.conttune.waves import worth
 
 BEHIND = 0.002
 """Share of the arrival rate by which a backlog has to grow before a job is said to fall behind."""
@@ -133,7 +134,7 @@ class Flow(BaseTuner[FlowOptions]):
                     ),
                     room=room,
                     variance=need.variance,
-                    observations=points,
+                    observations=[replace(o, parallelism=worth(o.parallelism, operator.tasks)) for o in points],
                     state=of_operator,
                     time=signals.until,
                     options=self.options,

@@ -42,6 +42,7 @@ class Operator:
         samples: Batches or periods behind the ability.
         recent_arrival: ``arrival`` over the newest third of the period; None if too little of it is known.
         arrival_basis: How what it has to process is known, where it is the whole app.
+        tasks: Tasks that take turns on its slots; None where it is not known, or does not matter.
     """
 
     app: str
@@ -59,6 +60,7 @@ class Operator:
     samples: int = 1
     recent_arrival: float | None = None
     arrival_basis: ArrivalBasis = ArrivalBasis.COUNTED
+    tasks: int | None = None
 
     @property
     def name(self) -> str:
@@ -154,6 +156,7 @@ def whole_app(app: AppSignals) -> Operator:
         samples=capacity.batches if capacity else 0,
         recent_arrival=app.arrival_recent_rows_per_s,
         arrival_basis=app.arrival_basis,
+        tasks=app.tasks,
     )
 
 

@@ -118,10 +118,10 @@ def _lift(job: JobContext) -> ScalingStep:
             reasons[name] = Reason.SOURCE_SPLITS if job.app.source_splits else Reason.TOO_FEW_TASKS
         elif context.is_known and context.ceiling is not None and now >= context.ceiling:
             reasons[name] = Reason.INEFFECTIVE_SCALING
-        elif now >= context.bounds.max_slots:
+        elif (higher := context.level(LIFT * now)) <= now:
             reasons[name] = Reason.BATCHES_FULL_AT_MAXIMUM
         else:
-            targets[name] = context.bounds.level(LIFT * now)
+            targets[name] = higher
     return ScalingStep(reasons, targets)
 
 
@@ -155,11 +155,12 @@ def _higher_level(context: OperatorContext, source_splits: bool) -> tuple[Reason
         return Reason.SOURCE_SPLITS if of_source else Reason.TOO_FEW_TASKS, context.now
     if context.ceiling is not None and context.now >= context.ceiling:
         # what is beyond it is as well given back
-        return Reason.INEFFECTIVE_SCALING, context.bounds.level(context.ceiling)
+        return Reason.INEFFECTIVE_SCALING, context.level(context.ceiling)
     reason = why_too_small(context)
-    if context.now >= context.bounds.max_slots:
+    higher = context.level(max(context.wanted, context.now + 1))
+    if higher <= context.now:
         return AT_MAXIMUM.get(reason, Reason.AT_MAXIMUM), context.now
-    return reason, context.bounds.level(max(context.wanted, context.now + 1))
+    return reason, higher
 
 
 def _step_down(job: JobContext, contexts: Sequence[OperatorContext]) -> ScalingStep:

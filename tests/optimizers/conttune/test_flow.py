@@ -229,6 +229,31 @@ def test_slots_measured_at_another_version_count_as_settling() -> None:
     assert create("flow", {}).propose(seen, deployment(4), {})[0].reason_code == "settling"
 
 
+# ---- tasks that take turns
+
+
+def test_level_that_takes_as_many_turns_as_a_lower_one_is_passed_over() -> None:
+    app, known = app_signals(4, 0.9 * POWER[4], measured(4), tasks=8), {p: POWER[p] for p in (2, 4, 8)}
+    assert target(ask(app, known), 4) == 8  # 5 to 7 slots need two turns for 8 tasks, as 4 do
+    assert target(ask(replace(app, tasks=None), known), 4) == 5
+
+
+def test_slots_that_bring_nothing_are_given_back() -> None:
+    app = app_signals(7, 0.7 * POWER[4], capacity(7, POWER[4]), tasks=8)
+    assert outcome(ask(app, {2: POWER[2]}), 7) == (4, "over_provisioned")
+
+
+def test_maximum_below_the_next_level_that_does_more_is_said_so() -> None:
+    app = app_signals(4, 2 * POWER[4], measured(4), tasks=8)
+    assert outcome(ask(app, POWER, bounds=Bounds(1, 7)), 4) == (4, "at_maximum")
+
+
+def test_levels_of_equal_worth_are_no_sign_that_more_slots_bring_nothing() -> None:
+    """6 slots do what 4 do; 8 were never tried."""
+    app = app_signals(6, 0.95 * POWER[4], capacity(6, POWER[4]), tasks=8)
+    assert target(ask(app, {2: POWER[2], 4: [POWER[4]] * 3}), 6) == 8
+
+
 # ---- before it has settled
 
 

@@ -1,0 +1,40 @@
+"""Tasks take turns on slots: of p levels that need as many turns, the lowest does what all of them do.
+
+Symbols:
+    T   tasks of the stage that takes most of a batch
+    p   slots
+
+T tasks of about equal length need ceil(T / p) turns on p slots. 8 tasks take two on 4 slots as well as on 7, so that 5,
+6 and 7 slots are worth no more than 4. What a level is worth is that of the lowest with as many turns.
+"""
+
+from __future__ import annotations
+
+from include.model.signals import Bounds
+
+
+def worth(slots: int, tasks: int | None) -> int:
+    """Return the fewest slots on which a stage takes no more turns than on these.
+
+    Args:
+        slots: p, >= 1.
+        tasks: T, >= 1; None where it is not known, or not the same in all batches.
+    """
+    return slots if tasks is None else _turns(tasks, _turns(tasks, slots))
+
+
+def level(slots: int, tasks: int | None, bounds: Bounds) -> int:
+    """Return the fewest allowed slots that are worth as many as these, or as the most that are allowed.
+
+    Args:
+        slots: What is wanted, >= 1.
+        tasks: T, >= 1; None where it is not known.
+        bounds: What is allowed.
+    """
+    wanted = min(slots, worth(bounds.max_slots, tasks))
+    allowed = range(bounds.level(wanted), bounds.max_slots + 1, bounds.step)
+    return next((p for p in allowed if worth(p, tasks) >= wanted), bounds.max_slots)
+
+
+def _turns(tasks: int, slots: int) -> int:
+    return -(-tasks // slots)
