@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 
 from include.control.changes import Scaling, failed_changes, last_decided, scaling
 from include.lake.control_tables import ControlTables
-from include.model.decision import Decision, Reconfiguration
+from include.model.decision import Action, Decision, Reconfiguration
 from include.model.deployment import Deployment
 from include.model.join_spec import Join
 from include.model.signals import Bounds
@@ -17,6 +17,8 @@ from include.model.spec import GuardsSpec, PipelineSpec
 JUDGED_BY = timedelta(hours=2)
 """How far back the guards look: longer than any of them needs."""
 MOST_CHANGES = 500
+UNDONE_FOR = timedelta(hours=1)
+"""How long a person's roll-back stands."""
 
 
 @dataclass(frozen=True)
@@ -36,6 +38,7 @@ class GuardContext:
         forced: True if a person demands the change.
         open_at_most_s: An open Reconfiguration older than this was left behind by a killed reconciler, seconds.
         join: The spec's join; None without one.
+        undone: What a person lately rolled back from to the current Deployment; None if nobody did.
     """
 
     now: datetime
@@ -50,6 +53,7 @@ class GuardContext:
     forced: bool = False
     open_at_most_s: float = 600.0
     join: Join | None = None
+    undone: Deployment | None = None
 
     def restarts(self, target: Deployment) -> bool:
         """Say whether a change starts a driver anew; what is obeyed without that needs no rest."""
@@ -70,6 +74,7 @@ def guard_context(
     others: Sequence[Deployment],
     *,
     forced: bool = False,
+    undone: Deployment | None = None,
 ) -> GuardContext:
     """Return what a change of a pipeline is judged by.
 
@@ -82,6 +87,7 @@ def guard_context(
         deployments: By version, at least those of :func:`~include.control.changes.failed_changes`.
         others: Newest Deployments of the other pipelines.
         forced: True if a person demands the change.
+        undone: What a person lately rolled back from to the current Deployment.
     """
     decided = ((change, decisions.get(change.decision_id or "")) for change in last_decided(history))
     failed = ((change, deployments.get(change.to_version or 0)) for change in failed_changes(history))
@@ -98,6 +104,7 @@ def guard_context(
         forced=forced,
         open_at_most_s=spec.ready_deadline_s + spec.stop_deadline_s,
         join=spec.join,
+        undone=undone,
     )
 
 
@@ -125,4 +132,12 @@ def read_guard_context(
     versions = {change.to_version or 0 for change in failed_changes(history)}
     decisions = {key: decision for key in ids if (decision := tables.decisions.get(key)) is not None}
     deployments = {v: content for v in versions if (content := tables.deployments.get(spec.name, v)) is not None}
-    return guard_context(spec, current, now, history, decisions, deployments, others, forced=forced)
+    undone = _undone(tables, current, now)
+    return guard_context(spec, current, now, history, decisions, deployments, others, forced=forced, undone=undone)
+
+
+def _undone(tables: ControlTables, current: Deployment, now: datetime) -> Deployment | None:
+    made_by = tables.decisions.get(current.decision_id) if current.decision_id else None
+    if made_by is None or made_by.action is not Action.ROLL_BACK or now - made_by.time >= UNDONE_FOR:
+        return None
+    return tables.deployments.get(current.pipeline, made_by.base_version or 0)

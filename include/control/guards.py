@@ -159,6 +159,20 @@ def ineffective_scaling(context: GuardContext, target: Deployment) -> str | None
     return None
 
 
+def roll_back(context: GuardContext, target: Deployment) -> str | None:
+    """Leave for an hour what a person has undone, unless something else was changed since."""
+    for name, app in sorted(target.apps.items()):
+        undone = context.undone.apps.get(name) if context.undone else None
+        current = context.current.apps.get(name)
+        if undone is None or current is None:
+            continue
+        if current.slots != undone.slots == app.slots:
+            return f"{name}: a person rolled {undone.slots} slots back to {current.slots} less than an hour ago"
+        if current.placement != undone.placement and current.placement != app.placement and app.slots == current.slots:
+            return f"{name}: a person rolled a placement back less than an hour ago"
+    return None
+
+
 def quota(context: GuardContext, target: Deployment) -> str | None:
     """Hold the slots of all running pipelines together; giving slots back is always allowed."""
     allowed, wanted = context.limits.max_total_slots, target.slots
@@ -174,6 +188,7 @@ CHAIN: tuple[tuple[str, Guard], ...] = (
     ("changes per hour", changes_per_hour),
     ("quiet hours", quiet_hours),
     ("ineffective scaling", ineffective_scaling),
+    ("roll-back", roll_back),
     ("quota", quota),
 )
 """Asked in this order."""

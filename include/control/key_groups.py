@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime, timedelta
 from statistics import median
 
 import numpy as np
 
+from include.control.flows import flows
 from include.lake.partitions import partition_runs
 from include.lake.store import Lake
 from include.model.deployment import NOWHERE, operator_name
@@ -35,7 +37,9 @@ def key_groups(spec: PipelineSpec, lake: Lake, now: datetime, batch_s: float | N
     runs = [run for run in partition_runs(lake, spec.name, since) if run.app == spec.app]
     newest = max((run.generation for run in runs), default=None)
     groups = _of_operators([run for run in runs if run.generation == newest])
-    return _key_groups(spec.app, groups, batch_s) if groups else None
+    if not groups:
+        return None
+    return replace(_key_groups(spec.app, groups, batch_s), flows=flows(lake, spec.name, groups, now))
 
 
 def _of_operators(runs: Sequence[PartitionRun]) -> Mapping[tuple[str, int], list[PartitionRun]]:

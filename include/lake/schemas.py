@@ -196,7 +196,7 @@ TABLES: dict[str, TableSchema] = {
     "telemetry/flows": _table(
         "what one state partition passed to another in one sampled micro-batch, at most one a minute",
         "the driver, where it has executors",
-        "nobody yet",
+        "evaluation (placement)",
         "end of the batch",
         APP,
         GENERATION,

@@ -6,11 +6,31 @@ app's executors, by number.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 
 STATEFUL_BATCH = "stateful_batch_s"
 """The key under which a Decision predicts, and a Reconfiguration achieves, the time of a batch's stateful stages."""
+
+
+@dataclass(frozen=True)
+class Flows:
+    """Pairs of key groups of which the second gets much of its input from the first, as columns of equal length.
+
+    A group that gets as much from everybody is in no pair: it is nowhere nearer to its input than elsewhere.
+
+    Attributes:
+        producer: Index of the group that emits.
+        consumer: Index of the group that receives.
+        bytes: What goes from one to the other in a batch, > 0.
+        s_per_mb: What a MB costs the receiver more if it comes from another executor, seconds; None if the figures do
+            not tell.
+    """
+
+    producer: tuple[int, ...] = ()
+    consumer: tuple[int, ...] = ()
+    bytes: tuple[int, ...] = ()
+    s_per_mb: float | None = None
 
 
 @dataclass(frozen=True)
@@ -31,6 +51,7 @@ class KeyGroups:
         state_bytes: What an executor would have to load to take it over; None where it was not measured.
         remote_ratio: Share of all bytes that came from another executor, 0..1; None where nothing was exchanged.
         batch_s: Time of a whole batch, what keeps no state included, seconds: the median; None where it is not known.
+        flows: What groups pass on to each other.
     """
 
     app: str
@@ -46,6 +67,7 @@ class KeyGroups:
     state_bytes: tuple[int | None, ...]
     remote_ratio: float | None = None
     batch_s: float | None = None
+    flows: Flows = field(default_factory=Flows)
 
     def stateful_batch_s(self, cores: int) -> float:
         """Return how long the stateful stages of a batch take where the groups are, seconds.
@@ -87,6 +109,8 @@ class PlacementPlan:
         budget: Moves, or MB of state, that it could spend; None for no limit.
         stage: How far the search came.
         seed: Seed that gives the same plan again.
+        near_before: Share of what paired groups pass on that stays within a worker before, 0..1; None without pairs.
+        near_after: The same under the plan.
     """
 
     method: str
@@ -104,6 +128,8 @@ class PlacementPlan:
     budget: float | None
     stage: str
     seed: int
+    near_before: float | None = None
+    near_after: float | None = None
 
     @property
     def moves(self) -> int:

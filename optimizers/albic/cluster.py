@@ -2,11 +2,13 @@
 
 Symbols:
     b_k    time that a batch keeps a core busy with group k, seconds
+    a_ij   what group j saves of it while group i, which it gets much of its input from, is on its worker, seconds
     c      cores of a worker
     T      time of the stateful stages of a batch: the sum over stages of max over workers of max(sum b_k / c, max b_k)
 
 [ALBIC] balances what operators that run at the same time put on a node. Spark runs the stages of a micro-batch one
 after another, so workers that are evenly loaded in sum may still idle in every stage: each stage is balanced by itself.
+Where groups are fed by few others, a placement beside those is a second start, and the better of both is taken.
 """
 
 from __future__ import annotations
@@ -31,23 +33,56 @@ LEAST_MB = 1e-6
 
 
 @dataclass(frozen=True)
+class Pairs:
+    """Groups that are fed by few others.
+
+    Attributes:
+        producer: Index of the group that emits, shape (E,).
+        consumer: Index of the group that receives, shape (E,).
+        bytes: What passes in a batch, shape (E,), > 0.
+        saved_s: a_ij, shape (E,), >= 0.
+    """
+
+    producer: Ints
+    consumer: Ints
+    bytes: Floats
+    saved_s: Floats
+
+    def near(self, node: Ints) -> Bools:
+        """Say which pairs are on one node, shape (E,)."""
+        ends = node[self.producer]
+        return np.asarray((ends == node[self.consumer]) & (ends >= 0))
+
+    def near_share(self, node: Ints) -> float | None:
+        """Return the share of their bytes that stays within a node, 0..1; None without pairs."""
+        every = float(self.bytes.sum())
+        return float(self.bytes[self.near(node)].sum()) / every if every > 0 else None
+
+
+@dataclass(frozen=True)
 class Cluster:
     """An app's key groups and workers.
 
     Attributes:
-        problem: All groups, their load in seconds a batch; workers that are to go are marked.
+        problem: All groups, their load in seconds a batch where no input is near; workers that are to go are marked.
         workers: Number of each node.
         cores: Cores of a worker.
+        pairs: Groups that are fed by few others.
     """
 
     problem: Problem
     workers: tuple[int, ...]
     cores: int
+    pairs: Pairs
 
     @property
     def stages(self) -> list[Ints]:
         """Groups of each stage, by index."""
         return [np.flatnonzero(self.problem.operator == stage) for stage in np.unique(self.problem.operator)]
+
+    def load(self, node: Ints) -> Floats:
+        """Return b of every group under a placement, seconds, shape (K,)."""
+        return self._without(self.pairs.near(node))
 
     def batch_s(self, node: Ints) -> float:
         """Return T under a placement, seconds; groups without a node cost nothing."""
@@ -55,7 +90,7 @@ class Cluster:
 
     def stage_s(self, stage: Ints, node: Ints) -> float:
         """Return the time of one stage under a placement, seconds."""
-        load, at = self.problem.load[stage], node[stage]
+        load, at = self.load(node)[stage], node[stage]
         placed = at >= 0
         if not placed.any():
             return 0.0
@@ -66,8 +101,14 @@ class Cluster:
     def bound_s(self) -> float:
         """Return the least T of any placement on the workers that stay, seconds."""
         cores = self.cores * len(self.problem.kept)
-        loads = (self.problem.load[stage] for stage in self.stages)
+        least = self._without(np.ones(len(self.pairs.bytes), dtype=bool))
+        loads = (least[stage] for stage in self.stages)
         return sum(max(float(load.sum()) / cores, float(load.max())) for load in loads)
+
+    def _without(self, pairs: Bools) -> Floats:
+        """Return the load of every group, with what these pairs save taken off."""
+        saved = np.bincount(self.pairs.consumer[pairs], self.pairs.saved_s[pairs], self.problem.groups)
+        return np.maximum(self.problem.load - saved, 0.0)
 
 
 def cluster(groups: KeyGroups, located: Sequence[int], workers: int, cores: int, options: PlacementOptions) -> Cluster:
@@ -90,9 +131,12 @@ def cluster(groups: KeyGroups, located: Sequence[int], workers: int, cores: int,
     free = (number for number in range(len(present) + workers) if number not in present)
     numbers = (*present, *(next(free) for _ in range(workers - len(present))))
     index = {number: i for i, number in enumerate(numbers)}
+    node = np.array([index.get(worker, UNPLACED) for worker in located], dtype=np.intp)
+    pairs = _pairs(groups, options)
+    near = pairs.near(node)
     problem = Problem(
-        load=np.array(groups.busy_s, dtype=float),
-        node=np.array([index.get(worker, UNPLACED) for worker in located], dtype=np.intp),
+        load=np.array(groups.busy_s, dtype=float) + np.bincount(pairs.consumer[near], pairs.saved_s[near], len(node)),
+        node=node,
         capacity=np.ones(len(numbers)),
         removed=np.zeros(len(numbers), dtype=bool),
         cost=_state_mb(groups) + LEAST_MB if options.cost == "state" else np.ones(len(groups.busy_s)),
@@ -101,39 +145,95 @@ def cluster(groups: KeyGroups, located: Sequence[int], workers: int, cores: int,
         caps=_caps(groups, len(numbers), options),
     )
     removed = np.isin(np.arange(len(numbers)), emptiest(problem, len(numbers) - workers))
-    return Cluster(replace(problem, removed=removed), numbers, cores)
+    return Cluster(replace(problem, removed=removed), numbers, cores, pairs)
 
 
 def plan_stages(cluster: Cluster, planner: Callable[[Problem], Plan], fixed: Ints) -> tuple[Ints, str]:
     """Return the worker of every group by index, shape (K,), and how far the search came.
 
-    The stage that loses most by its placement is planned first; what it leaves of the budget is the next one's.
+    The stage that loses most by its placement is planned first; what it leaves of the budget is the next one's. Where
+    groups are fed by few others, the same is done from a placement beside those. Whichever makes the batch shorter is
+    taken, of two alike the one that moves less.
 
     Args:
         cluster: The cluster.
         planner: Places the groups of one stage.
         fixed: Groups that stay where they are, by index.
     """
-    problem, node = cluster.problem, cluster.problem.node.copy()
+    problem = cluster.problem
     movable = np.ones(problem.groups, dtype=bool)
     movable[fixed] = False
-    left, steps = problem.budget, []
-    for stage in sorted(cluster.stages, key=lambda stage: -_lost_s(cluster, stage)):
-        plan = planner(part := _stage_problem(problem, stage, node, left, movable))
+    found = [_balanced(cluster, planner, problem.node, movable)]
+    if len(beside := _beside(cluster, movable)):
+        found.append(_balanced(cluster, planner, beside, movable))
+        if _is_allowed(problem, beside):
+            found.append((beside, "collocated"))
+    return min(found, key=lambda plan: (round(cluster.batch_s(plan[0]), 9), problem.spent(plan[0])))
+
+
+def _balanced(cluster: Cluster, planner: Callable[[Problem], Plan], start: Ints, movable: Bools) -> tuple[Ints, str]:
+    """Return a placement on which each stage is balanced, from a start that was paid for already."""
+    problem, node = cluster.problem, start.copy()
+    left, steps = problem.budget - problem.spent(start), []
+    for stage in sorted(cluster.stages, key=lambda stage: -_lost_s(cluster, stage, start)):
+        plan = planner(part := _stage_problem(cluster, stage, node, left, movable))
         node[stage] = plan.node
         left -= part.spent(plan.node) if np.isfinite(left) else 0.0
         steps.append(plan.stage)
     return node, ", ".join(dict.fromkeys(steps))
 
 
-def _lost_s(cluster: Cluster, stage: Ints) -> float:
-    load = cluster.problem.load[stage]
-    even = float(load.sum()) / cluster.cores / len(cluster.problem.kept)
-    return cluster.stage_s(stage, cluster.problem.node) - even
+def _beside(cluster: Cluster, movable: Bools) -> Ints:
+    """Return the placement with as many groups beside their input as the budget allows; empty if none gains by it.
+
+    What saves most for its price comes first, and workers take turns: where half of them go, none gets too many.
+    """
+    problem, pairs = cluster.problem, cluster.pairs
+    node, kept = problem.node.copy(), ~problem.removed[problem.node] & (problem.node >= 0)
+    fed = kept[pairs.producer] & movable[pairs.consumer] & (pairs.saved_s > 0)
+    saved = np.zeros((problem.groups, problem.nodes))
+    np.add.at(saved, (pairs.consumer[fed], node[pairs.producer[fed]]), pairs.saved_s[fed])
+    best = saved.argmax(axis=1)
+    here = np.where(node >= 0, saved[np.arange(problem.groups), node], 0.0)
+    gain = saved.max(axis=1) - here
+    order = np.flatnonzero(gain > 0)
+    order = order[np.argsort(-gain[order] / problem.cost[order], kind="stable")]
+    turn = np.zeros(len(order), dtype=np.intp)
+    for worker in np.unique(best[order]):
+        turn[best[order] == worker] = np.arange(np.count_nonzero(best[order] == worker))
+    order = order[np.argsort(turn, kind="stable")]
+    price = np.where(node[order] >= 0, problem.cost[order], 0.0).cumsum()
+    chosen = order[price <= problem.budget]
+    node[chosen] = best[chosen]
+    return node if len(chosen) else np.zeros(0, dtype=np.intp)
 
 
-def _stage_problem(problem: Problem, stage: Ints, node: Ints, budget: float, movable: Bools) -> Problem:
-    load = problem.load[stage]
+def _is_allowed(problem: Problem, node: Ints) -> bool:
+    """Say whether every group has a worker that stays, and no worker holds more than it may."""
+    if (node < 0).any() or problem.removed[node].any():
+        return False
+    caps = problem.caps
+    held = [] if caps is None else [total(node, load, problem.nodes) for load in caps.load]
+    return caps is None or bool((np.array(held) <= caps.limit).all())
+
+
+def _pairs(groups: KeyGroups, options: PlacementOptions) -> Pairs:
+    flows = groups.flows
+    measured = flows.s_per_mb or 0.0
+    s_per_mb = measured if options.remote_s_per_mb is None else options.remote_s_per_mb
+    size = np.array(flows.bytes, dtype=float)
+    producer, consumer = (np.array(ends, dtype=np.intp) for ends in (flows.producer, flows.consumer))
+    return Pairs(producer, consumer, size, s_per_mb * size / MB)
+
+
+def _lost_s(cluster: Cluster, stage: Ints, node: Ints) -> float:
+    even = float(cluster.load(node)[stage].sum()) / cluster.cores / len(cluster.problem.kept)
+    return cluster.stage_s(stage, node) - even
+
+
+def _stage_problem(cluster: Cluster, stage: Ints, node: Ints, budget: float, movable: Bools) -> Problem:
+    problem = cluster.problem
+    load = cluster.load(node)[stage]
     whole = float(load.sum())
     price = problem.cost[stage]
     if not movable[stage].all() and np.isfinite(budget):

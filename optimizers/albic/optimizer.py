@@ -119,6 +119,8 @@ class Albic:
             budget=problem.budget if np.isfinite(problem.budget) else None,
             stage=stage,
             seed=self.options.seed,
+            near_before=target.pairs.near_share(problem.node),
+            near_after=target.pairs.near_share(node),
         )
 
 
@@ -167,10 +169,13 @@ def _explain(plan: PlacementPlan) -> str:
     steps += [f"{plan.placed} of lost executors get another"] if plan.placed else []
     loaded = f" ({plan.state_bytes / MB:,.0f} MB of state)" if plan.state_bytes and plan.state_bytes >= MB else ""
     stay = len({*plan.after})
+    near = ""
+    if plan.near_before is not None and plan.near_after is not None and plan.near_after > plan.near_before:
+        near = f"; {100 * plan.near_before:.0f} -> {100 * plan.near_after:.0f} % of what partitions pass on stays local"
     return (
         f"{' and '.join(steps) or 'each partition stays'}{loaded}, so that the stateful part of a batch takes "
         f"{plan.batch_before_s:.1f} -> {plan.batch_after_s:.1f} s on {stay} executor{'s' * (stay != 1)}; "
-        f"no placement makes it less than {plan.bound_s:.1f} s"
+        f"no placement makes it less than {plan.bound_s:.1f} s{near}"
     )
 
 

@@ -21,6 +21,8 @@ class PlacementOptions(Options):
             telemetry that has settled.
         rest_s: Time that a partition stays where it was moved to, seconds, >= 0: Spark unloads its former copy once a
             minute.
+        remote_s_per_mb: What a MB costs a partition more if it comes from another executor, seconds, >= 0; None for
+            what is measured. Set it where such bytes cost money, as between zones of a cloud.
         max_state_mb: State that a worker may hold, MB, > 0; None for any.
         seed: Same telemetry and seed, same plan; >= 0.
     """
@@ -32,5 +34,6 @@ class PlacementOptions(Options):
     cost: Literal["count", "state"] = "count"
     worth: float = Field(0.05, ge=0, le=1)
     rest_s: float = Field(60.0, ge=0)
+    remote_s_per_mb: float | None = Field(None, ge=0)
     max_state_mb: float | None = Field(None, gt=0)
     seed: int = Field(0, ge=0)

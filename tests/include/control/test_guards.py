@@ -18,7 +18,7 @@ from include.model.signals import Bounds
 from include.model.spec import GuardsSpec
 
 NOW = datetime(2013, 1, 1, 12, tzinfo=UTC)
-ORDER = ["bounds", "cool-down", "changes per hour", "quiet hours", "ineffective scaling", "quota"]
+ORDER = ["bounds", "cool-down", "changes per hour", "quiet hours", "ineffective scaling", "roll-back", "quota"]
 
 
 def deployment(slots: int, name: str = "delays", running: bool = True) -> Deployment:
@@ -49,6 +49,28 @@ def vetoes(before: int = 2, after: int = 4, **changes: Any) -> list[str]:
 def test_chain_when_asked_then_keeps_the_designs_order() -> None:
     assert [o.guard for o in trace()] == ORDER == [name for name, _ in CHAIN]
     assert vetoes() == []
+
+
+def test_slots_that_a_person_rolled_back_from_are_not_set_again() -> None:
+    told = trace(2, 4, undone=deployment(4))
+    assert [(o.guard, o.reason) for o in told if not o.passed] == [
+        ("roll-back", "delays: a person rolled 4 slots back to 2 less than an hour ago")
+    ]
+    assert vetoes(2, 3, undone=deployment(4)) == vetoes(2, 4, undone=deployment(2)) == []
+    assert vetoes(2, 4, undone=deployment(4), forced=True) == []
+
+
+def test_placement_that_a_person_rolled_back_stays_as_long_as_the_slots() -> None:
+    def placed(slots: int, *workers: int) -> Deployment:
+        app = replace(deployment(slots).apps["delays"], placement={"q/0": workers} if workers else {})
+        return replace(deployment(slots), apps={"delays": app})
+
+    def judged(target: Deployment) -> list[str]:
+        context = GuardContext(NOW, placed(2), Bounds(1, 8), GuardsSpec(), 4, undone=placed(2, 0, 1))
+        return [outcome.guard for outcome in judge(context, target) if not outcome.passed]
+
+    assert judged(placed(2, 1, 0)) == ["roll-back"]
+    assert judged(placed(4, 0, 1)) == judged(placed(2)) == []
 
 
 def test_several_vetoes_when_asked_then_the_first_in_the_order_decides() -> None:

@@ -1,11 +1,14 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
 
 from include.control.evaluation import EvaluationInput, Request
+from include.control.guard_context import read_guard_context
+from include.control.guards import judge
 from include.control.launch import roll_back
 from include.lake.decisions import DecisionStore, veto_id
 from include.lake.deployments import DeploymentStore
@@ -46,7 +49,7 @@ def test_evaluation_sizes_up_and_says_why(w: World) -> None:
     assert (decision.action, decision.reason_code, decision.base_version) == (Action.APPLY, "under_provisioned", 1)
     for told in ("delays: slots 2 -> 4", "4 slots are just enough"):
         assert told in decision.sentence
-    assert all(outcome.passed for outcome in decision.guards) and len(decision.guards) == 7
+    assert all(outcome.passed for outcome in decision.guards) and len(decision.guards) == 8
     stored = DecisionStore(w.lake).get(decision.decision_id)
     assert stored == decision
     changes = w.loop.apply(decision.decision_id)
@@ -358,7 +361,9 @@ def test_evaluation_backs_off_from_a_content_that_failed(w: World) -> None:
     w.loop.apply(first.decision_id)
     failed = Reconfiguration(NAME, NAME, first.decision_id, "T2", 1, 2, 2, NOON, NOON, None, Outcome.ROLLED_BACK, "OOM")
     ReconfigurationStore(w.lake).record(failed)
-    roll_back(w.tables, NAME, 1, "reconciler", w.clock(), None)
+    former = w.tables.deployments.get(NAME, 1)
+    assert former is not None
+    w.tables.deployments.commit(replace(former, author="reconciler"), 2)
     w.clock.wait(60)
     w.report(31, 89)
     again = evaluate(w)
@@ -411,3 +416,14 @@ def test_roll_back_is_a_new_version_and_a_decision(w: World) -> None:
     assert last is not None and last.action is Action.ROLL_BACK and last.target == made
     with pytest.raises(MillraceError, match="to_version: got 9; allowed: 1 to 3"):
         roll_back(w.tables, NAME, 9, "alice", w.clock(), None)
+
+
+def test_what_a_person_rolled_back_is_not_decided_again_for_an_hour(w: World) -> None:
+    first = evaluate(w)
+    w.loop.apply(first.decision_id)
+    now = w.clock()
+    made = roll_back(w.tables, NAME, 1, "alice", now, None)
+    assert first.target is not None
+    for later, expected in ((timedelta(minutes=59), ["roll-back"]), (timedelta(hours=1), [])):
+        context = read_guard_context(w.loop.spec, w.tables, made, now + later, ())
+        assert [o.guard for o in judge(context, first.target) if not o.passed] == expected

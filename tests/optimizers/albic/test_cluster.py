@@ -8,7 +8,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from include.model.errors import MillraceError
-from include.model.placement import KeyGroups
+from include.model.placement import Flows, KeyGroups
 from optimizers.albic.balancer import balance
 from optimizers.albic.cluster import Cluster, cluster, plan_stages
 from optimizers.albic.options import PlacementOptions
@@ -96,3 +96,28 @@ def test_plan_uses_no_marked_worker_and_never_undercuts_the_bound(
     assert (node >= 0).all() and not of.problem.removed[node].any()
     assert of.batch_s(node) >= of.bound_s() * (1 - 1e-9)
     assert len(of.problem.kept) == executors
+
+
+def test_groups_that_few_others_feed_go_beside_them_where_that_saves_more() -> None:
+    """Four groups of each stage, one to one, everyone far from its input."""
+    flows = Flows((0, 1, 2, 3), (4, 5, 6, 7), (1_000_000,) * 4, s_per_mb=0.5)
+    measured = groups([1] * 4, [0, 0, 1, 1, 1, 1, 0, 0], second=[1] * 4, flows=flows)
+    of = made(measured, 2)
+    assert (of.batch_s(of.problem.node), of.bound_s()) == (4, 3)
+    node = planned(of)
+    assert of.batch_s(node) == 3 and of.pairs.near_share(of.problem.node) == 0.0 and of.pairs.near_share(node) == 1.0
+    assert of.problem.spent(node) == 4
+    assert of.batch_s(planned(made(measured, 2, budget=2))) == 3.5
+    assert (planned(made(measured, 2, remote_s_per_mb=0.0)) == of.problem.node).all()
+
+
+def test_balance_is_not_given_up_for_what_is_near() -> None:
+    flows = Flows((0, 0, 0, 0), (4, 5, 6, 7), (1_000_000,) * 4, s_per_mb=0.1)
+    of = made(groups([1] * 4, [0, 1, 0, 1, 0, 1, 0, 1], second=[1] * 4, flows=flows), 2)
+    assert of.batch_s(planned(of)) <= of.batch_s(of.problem.node)
+
+
+def test_load_that_is_measured_beside_its_input_is_more_elsewhere() -> None:
+    flows = Flows((0,), (1,), (2_000_000,), s_per_mb=0.25)
+    of = made(groups([1], [0, 0], second=[1], flows=flows), 2)
+    assert of.load(np.array([0, 0])).tolist() == [1, 1] and of.load(np.array([0, 1])).tolist() == [1, 1.5]
