@@ -117,6 +117,11 @@ class Pipeline:
         app = replace(latest.apps[self.spec.app], slots=slots)
         return self._commit(replace(latest, apps={self.spec.app: app}))
 
+    def resize_and_record(self, slots: int) -> None:
+        """Commit a version of other slots, wait until it is carried out, and record the change as `apply` does."""
+        self.await_version(self.resize(slots).version)
+        self._reconciler().reconcile()
+
     def await_version(self, version: int) -> None:
         """Wait until the driver has carried out a version."""
         wait_until(lambda: (r := self.record()) is not None and r.version >= version, f"version {version} carried out")

@@ -67,7 +67,7 @@ def grown(cluster: Cluster, name: str, method: Method, *options: str) -> Iterato
     with pipeline.running():
         pipeline.await_batches(WARM_BATCHES, datetime.now(UTC))
         if method.agent:
-            pipeline.await_version(pipeline.resize(MANY).version)
+            pipeline.resize_and_record(MANY)
         else:
             wanted.write_text(str(MANY // FEW), encoding="utf-8")
             wait_until(lambda: len(cluster.executors.alive()) == MANY // FEW, "four executors")

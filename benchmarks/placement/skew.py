@@ -18,13 +18,15 @@ from include.model.placement import STATEFUL_BATCH, PlacementPlan
 from include.model.placement_spec import Placement
 from include.model.spec import PipelineSpec, Slots
 
-ALBIC = "albic"
+ALBIC, EVEN = "albic", "even"
 METHODS: Mapping[str, Method] = {
     ALBIC: replace(LIVE, name=ALBIC),
-    "even": replace(PLACED[OURS], name="even"),
+    EVEN: replace(PLACED[OURS], name=EVEN),
     **{f"spark_{name}": replace(method, name=f"spark_{name}") for name, method in PLACED.items() if name != OURS},
 }
 """By load, by number, and Spark's own placement with its default locality wait and with none."""
+WAIT_MS = 200.0
+"""What a key costs a core: stages with state take more than half of a batch."""
 EVALUATIONS = 6
 """Evaluations in which a placement has to be found."""
 
@@ -58,34 +60,41 @@ def steady(cluster: Cluster, name: str, method: Method, batches: int, period_s: 
         batches: How many batches are measured.
         period_s: Seconds between two evaluations.
     """
-    with grown(cluster, name, method, "--hot") as pipeline:
+    with grown(cluster, name, method, "--hot", f"--wait-ms={WAIT_MS:g}") as pipeline:
         if method.name != ALBIC:
             pipeline.await_batches(SKIPPED_BATCHES, datetime.now(UTC))
             return _measured(pipeline, batches)
-        placing = replace(pipeline, spec=_placing(pipeline.spec, period_s))
-        with placing.controlled("live"):
-            wait_until(lambda: _settled(placing), "a placement, or none worth while", every_s=READ_S)
-            found = _measured(placing, batches)
-        return _with_plan(placing, found)
+        placed = replace(pipeline, spec=placing(pipeline.spec, period_s))
+        with placed.controlled("live"):
+            wait_until(lambda: _settled(placed), "a placement, or none worth while", every_s=READ_S)
+            found = _measured(placed, batches)
+        return _with_plan(placed, found)
 
 
-def _placing(spec: PipelineSpec, period_s: float) -> PipelineSpec:
+def placing(spec: PipelineSpec, period_s: float) -> PipelineSpec:
+    """Return a spec by which state partitions are placed by load, and slots stay."""
     fixed = Slots(min=MANY, max=MANY, start=MANY)
     return spec.model_copy(update={"slots": fixed, "placement": Placement(), "period_s": period_s})
 
 
 def _settled(pipeline: Pipeline) -> bool:
     """Say whether a plan was carried out and verified, or enough evaluations found nothing to gain."""
-    decisions = _judged(pipeline)
+    decisions = judged(pipeline)
     if not any(decision.action is Action.APPLY for decision in decisions):
         return len(decisions) >= EVALUATIONS
     return any(change.achieved for change in pipeline.tables.reconfigurations.recent(pipeline.spec.name))
 
 
-def _judged(pipeline: Pipeline) -> Sequence[Decision]:
-    """Return the decisions on telemetry that was settled, oldest first."""
+def judged(pipeline: Pipeline, since: datetime | None = None) -> Sequence[Decision]:
+    """Return the decisions on telemetry that was settled, oldest first.
+
+    Args:
+        pipeline: Whose.
+        since: Those of before are left out.
+    """
     recent = pipeline.tables.decisions.recent(pipeline.spec.name, limit=100)
-    return [d for d in reversed(recent) if d.signals is not None and not d.signals.settling]
+    settled = [d for d in reversed(recent) if d.signals is not None and not d.signals.settling]
+    return [d for d in settled if since is None or d.time >= since]
 
 
 def _measured(pipeline: Pipeline, batches: int) -> Steady:
@@ -104,7 +113,7 @@ def _moves(pipeline: Pipeline, since: datetime) -> float:
 
 
 def _with_plan(pipeline: Pipeline, found: Steady) -> Steady:
-    decisions = _judged(pipeline)
+    decisions = judged(pipeline)
     for number, decision in enumerate(decisions, 1):
         plan = next((p.placement for p in decision.proposals if p.placement), None)
         if decision.action is Action.APPLY and plan is not None:

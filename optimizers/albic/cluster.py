@@ -191,21 +191,31 @@ def _beside(cluster: Cluster, movable: Bools) -> Ints:
     problem, pairs = cluster.problem, cluster.pairs
     node, kept = problem.node.copy(), ~problem.removed[problem.node] & (problem.node >= 0)
     fed = kept[pairs.producer] & movable[pairs.consumer] & (pairs.saved_s > 0)
-    saved = np.zeros((problem.groups, problem.nodes))
-    np.add.at(saved, (pairs.consumer[fed], node[pairs.producer[fed]]), pairs.saved_s[fed])
-    best = saved.argmax(axis=1)
-    here = np.where(node >= 0, saved[np.arange(problem.groups), node], 0.0)
-    gain = saved.max(axis=1) - here
-    order = np.flatnonzero(gain > 0)
-    order = order[np.argsort(-gain[order] / problem.cost[order], kind="stable")]
-    turn = np.zeros(len(order), dtype=np.intp)
-    for worker in np.unique(best[order]):
-        turn[best[order] == worker] = np.arange(np.count_nonzero(best[order] == worker))
-    order = order[np.argsort(turn, kind="stable")]
-    price = np.where(node[order] >= 0, problem.cost[order], 0.0).cumsum()
+    places, place = np.unique(pairs.consumer[fed] * problem.nodes + node[pairs.producer[fed]], return_inverse=True)
+    group, worker = np.divmod(places, problem.nodes)
+    saved = np.bincount(place, pairs.saved_s[fed], len(places))
+    here = np.zeros(problem.groups)
+    stays = worker == node[group]
+    here[group[stays]] = saved[stays]
+    gain = saved - here[group]
+    order = np.lexsort((-gain, group))
+    order = order[np.unique(group[order], return_index=True)[1]]  # the best place of each group
+    order = order[gain[order] > 0]
+    order = order[np.argsort(-gain[order] / problem.cost[group[order]], kind="stable")]
+    order = order[np.argsort(_turns(worker[order]), kind="stable")]
+    price = np.where(node[group[order]] >= 0, problem.cost[group[order]], 0.0).cumsum()
     chosen = order[price <= problem.budget]
-    node[chosen] = best[chosen]
+    node[group[chosen]] = worker[chosen]
     return node if len(chosen) else np.zeros(0, dtype=np.intp)
+
+
+def _turns(worker: Ints) -> Ints:
+    """Return how many groups before each one go to the same worker, shape (M,)."""
+    by_worker = np.argsort(worker, kind="stable")
+    _, first, sizes = np.unique(worker[by_worker], return_index=True, return_counts=True)
+    turns = np.zeros(len(worker), dtype=np.intp)
+    turns[by_worker] = np.arange(len(worker)) - np.repeat(first, sizes)
+    return turns
 
 
 def _is_allowed(problem: Problem, node: Ints) -> bool:

@@ -1,7 +1,7 @@
 """A query whose work is in its state partitions, always under the same load: counts by key, and a wait a key.
 
 With ``--hot`` a third of the keys are in three of the partitions, and duplicates are dropped first: two stages keep
-state.
+state. With ``--drift N`` too, it is three others after every N batches.
 
 With ``--executors FILE`` it asks for as many executors as the file says, and leaves all else to Spark: what a person
 gets who adds executors to a stream without Millrace.
@@ -26,14 +26,14 @@ ROWS_A_BATCH = 640
 POLL_S = 0.2
 
 
-def keys_by_partition(spark: SparkSession, hot: bool) -> list[int]:
-    """Return keys of which each shuffle partition gets as many as any other, or the first ones more."""
+def keys_by_partition(spark: SparkSession, hot: range) -> list[int]:
+    """Return keys of which each shuffle partition gets as many as any other, or the hot ones more."""
     partitions = int(spark.conf.get("spark.sql.shuffle.partitions"))
     numbers = spark.range(100 * partitions).withColumn("partition", sf.pmod(sf.hash("id"), sf.lit(partitions)))
     keys: dict[int, list[int]] = {}
     for row in numbers.collect():
         keys.setdefault(row["partition"], []).append(row["id"])
-    counts = {p: (HOT_KEYS if p < HOT else COLD_KEYS) if hot else KEYS_A_PARTITION for p in keys}
+    counts = {p: (HOT_KEYS if p in hot else COLD_KEYS) if hot else KEYS_A_PARTITION for p in keys}
     return [key for partition, those in keys.items() for key in those[: counts[partition]]]
 
 
@@ -57,6 +57,7 @@ def main() -> None:
     arguments.add_argument("--wait-ms", type=float, default=80.0)
     arguments.add_argument("--executors", type=Path)
     arguments.add_argument("--hot", action="store_true")
+    arguments.add_argument("--drift", type=int)
     given = arguments.parse_args()
 
     spark = SparkSession.builder.getOrCreate()
@@ -70,8 +71,13 @@ def main() -> None:
 
     rows = spark.readStream.format("rate-micro-batch").option("rowsPerBatch", ROWS_A_BATCH).load()
     rows = rows.dropDuplicates(["value"]) if given.hot else rows
-    keys = keys_by_partition(spark, given.hot)
-    key = sf.get(sf.array(*map(sf.lit, keys)), (sf.col("value") % len(keys)).cast("int")).cast("long")
+    partitions = int(spark.conf.get("spark.sql.shuffle.partitions"))
+    hot = [range(first, first + HOT) for first in range(0, partitions - HOT + 1, HOT)] if given.hot else [range(0)]
+    phases = [keys_by_partition(spark, those) for those in (hot if given.drift else hot[:1])]
+    values_a_phase = ROWS_A_BATCH * given.drift if given.drift else 1
+    phase = (sf.floor(sf.col("value") / values_a_phase) % len(phases)).cast("int")
+    of_phase = sf.get(sf.array(*(sf.array(*map(sf.lit, keys)) for keys in phases)), phase)
+    key = sf.get(of_phase, (sf.col("value") % len(phases[0])).cast("int")).cast("long")
     counts = rows.groupBy(key.alias("key")).count()
     query = (
         counts.mapInPandas(wait, counts.schema)

@@ -14,7 +14,9 @@ from include.local.demo.figures import Figures, cards, restarts_saved
 from include.local.demo.labels import clock, slots_text
 from include.local.demo.timeline import Timeline
 from include.model.decision import Outcome
+from include.model.deployment import NOWHERE
 from include.model.spec import PipelineSpec
+from include.reporting.heat_map import HeatMap, heat_maps
 
 TEMPLATES = Environment(loader=FileSystemLoader(Path(__file__).parent), autoescape=True, undefined=StrictUndefined)
 TEMPLATES.filters["clock"] = clock
@@ -52,4 +54,17 @@ def page(spec: PipelineSpec, timeline: Timeline, figures: Figures, checks: tuple
         changing=[evaluation for evaluation in timeline.evaluations if evaluation.changes],
         staying=[evaluation for evaluation in timeline.evaluations if not evaluation.changes],
         advice=[evaluation for evaluation in timeline.evaluations if evaluation.planned],
+        partitions=_partitions(timeline),
     )
+
+
+def _partitions(timeline: Timeline) -> list[tuple[float, int, list[HeatMap]]]:
+    """Return when state partitions were first measured, and last on the most executors: time, executors and maps."""
+    measured = [
+        (evaluation.time_s, len({*groups.worker} - {NOWHERE}), heat_maps(groups))
+        for evaluation in timeline.evaluations
+        if evaluation.decision.signals and (groups := evaluation.decision.signals.key_groups)
+    ]
+    most = max((executors for _, executors, _ in measured), default=0)
+    last = [moment for moment in measured if moment[1] == most][-1:]
+    return [*measured[:1], *(moment for moment in last if moment[1] != measured[0][1])]

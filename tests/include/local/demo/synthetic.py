@@ -19,6 +19,7 @@ from include.lake.source_tables import SourceTable
 from include.lake.store import Lake
 from include.model.decision import Action, Decision, Outcome, Proposal, Reconfiguration
 from include.model.deployment import Change
+from include.model.placement import KeyGroups
 from include.model.signals import AppSignals, Capacity, Signals
 from include.model.spec import PipelineSpec
 from include.model.telemetry import BatchMetrics
@@ -86,13 +87,21 @@ class Run:
         self._changed(self.version, None, None, start_s, end_s, Outcome.STOPPED, None)
 
     def evaluate(
-        self, time_s: float, rate: float, wanted: int | None, sentence: str, measured: bool = True
+        self,
+        time_s: float,
+        rate: float,
+        wanted: int | None,
+        sentence: str,
+        measured: bool = True,
+        key_groups: KeyGroups | None = None,
     ) -> Decision:
         capacity = Capacity(self.slots, FIXED_S, PER_SLOT * self.slots, 1.0, 5) if measured else None
         app = AppSignals(
             "delays", self.slots, self.slots, False, rate, rate, 0, 0.0, 5, 5, 0.7, 0.0, 0.6, capacity
         )  # fmt: skip
-        signals = Signals("delays", at(time_s - 12), at(time_s), self.ticks, self.version, (app,))
+        signals = Signals(
+            "delays", at(time_s - 12), at(time_s), self.ticks, self.version, (app,), key_groups=key_groups
+        )
         target, changes = None, ()
         if wanted is not None:
             changes = (Change("delays", "slots", self.slots, wanted),)

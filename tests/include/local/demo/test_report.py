@@ -12,6 +12,7 @@ from include.local.demo.figures import figures, restarts_saved, slots_for
 from include.local.demo.report import page
 from include.local.demo.timeline import Timeline, read_timeline
 from tests.include.local.demo.synthetic import PER_SLOT, Run, at, simulate
+from tests.optimizers.albic.key_groups import groups
 
 EQUAL = Comparison(rows=11, closed_rows=10, groups=5, lost=0, doubled=0, foreign=0, differing=0)
 
@@ -187,3 +188,13 @@ def test_page_escapes_each_sentence_and_needs_no_network(run: Run) -> None:
     assert "&lt;b&gt;150 rows/s&lt;/b&gt; &amp; more" in html
     assert "<script src=" not in html
     assert "<link" not in html
+
+
+def test_page_shows_state_partitions_before_and_on_the_most_executors(run: Run) -> None:
+    run.launch(0, 4, 1)
+    for time_s, workers in ((10, (0, 0, 0)), (20, (0, 1, 0)), (30, (0, 1, 1)), (40, (1, 1, 1))):
+        run.evaluate(time_s, 10, None, "measured", key_groups=groups([1.0, 2.0, 3.0], workers))
+    line = _timeline(run, 50)
+    html = page(run.spec, line, figures(run.spec, line), checks(line, EQUAL))
+    assert html.count('<table class="heat">') == 2
+    assert "0:10, 1 executor<" in html and "0:30, 2 executors<" in html and "5.0 s" in html

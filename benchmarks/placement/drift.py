@@ -1,0 +1,51 @@
+"""Hot partitions that are others after some batches: mean batch time, placed by load and evenly."""
+
+from __future__ import annotations
+
+from contextlib import nullcontext
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from statistics import mean
+
+from benchmarks.elastic.cluster import Cluster
+from benchmarks.elastic.methods import Method
+from benchmarks.elastic.pipeline import Pipeline
+from benchmarks.elastic.placement import grown
+from benchmarks.placement.skew import ALBIC, WAIT_MS, placing
+from include.model.decision import Action
+
+
+@dataclass(frozen=True)
+class Drifted:
+    """What a method came to.
+
+    Attributes:
+        batch_s: Mean batch time, seconds.
+        moves: Most partitions that one plan moved.
+    """
+
+    batch_s: float
+    moves: int
+
+
+def drifting(cluster: Cluster, name: str, method: Method, phases: int, batches: int, period_s: float) -> Drifted:
+    """Return what a method comes to, from the first batch on four executors on.
+
+    Args:
+        cluster: Where.
+        name: Name of the run, a folder.
+        method: Who places.
+        phases: How often hot partitions change.
+        batches: Batches after which they do.
+        period_s: Seconds between two evaluations.
+    """
+    with grown(cluster, name, method, "--hot", f"--wait-ms={WAIT_MS:g}", f"--drift={batches}") as pipeline:
+        pipeline = replace(pipeline, spec=placing(pipeline.spec, period_s)) if method.name == ALBIC else pipeline
+        with pipeline.controlled("live") if method.name == ALBIC else nullcontext():
+            measured = pipeline.await_batches(phases * batches, datetime.now(UTC))
+        return Drifted(mean(batch.duration_s for batch in measured), _most_moves(pipeline))
+
+
+def _most_moves(pipeline: Pipeline) -> int:
+    applied = [d for d in pipeline.tables.decisions.recent(pipeline.spec.name, 500) if d.action is Action.APPLY]
+    return max((p.placement.moves for d in applied for p in d.proposals if p.placement), default=0)

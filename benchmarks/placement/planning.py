@@ -1,0 +1,70 @@
+"""Planning for a large cluster, on paper: how long it takes, and how far from the proven minimum it ends."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from datetime import UTC, datetime
+
+import numpy as np
+
+from benchmarks.record import Record, at_most, percentiles
+from include.model.placement import Flows, KeyGroups
+from optimizers.albic.cluster import cluster, plan_stages
+from optimizers.albic.optimizer import PLANNERS
+from optimizers.albic.options import PlacementOptions
+
+PLANNING = "planning"
+EXECUTORS, PARTITIONS = 1_000, 100_000
+"""Of both stages together."""
+LIMIT_S, GAP_LIMIT = 2.0, 0.15
+METHOD = "joint"
+UNLIMITED = float("inf")
+"""As where executors come or go: with a budget, the gap is the budget's."""
+
+
+def planning_records(bench: str, seeds: int) -> Iterator[Record]:
+    """Yield time and gap of plans, with half of the partitions fed by one of the other half each, and without.
+
+    Args:
+        bench: The benchmark's name.
+        seeds: Clusters, each with loads and places of its own.
+    """
+    times, gaps = list[float](), list[float]()
+    for seed in range(seeds):
+        for paired in (False, True):
+            seconds, gap = _plan(seed, paired)
+            times.append(seconds)
+            gaps.append(gap)
+    yield from percentiles(bench, PLANNING, METHOD, "decision_p{}_s", times, {50: None, 95: LIMIT_S})
+    target, holds = at_most(max(gaps), GAP_LIMIT)
+    yield Record(bench, PLANNING, METHOD, "gap", max(gaps), "ratio", n=len(gaps), target=target, holds=holds)
+
+
+def _plan(seed: int, paired: bool) -> tuple[float, float]:
+    """Return how long a plan takes, and its time over the least that is possible, as a share."""
+    groups, options = _groups(seed, paired), PlacementOptions.read({"budget": UNLIMITED, "method": METHOD})
+    begun = time.perf_counter()
+    target = cluster(groups, groups.worker, EXECUTORS, 1, options)
+    node, _ = plan_stages(target, lambda problem: PLANNERS[METHOD](problem, options.seed), np.zeros(0, dtype=np.intp))
+    seconds = time.perf_counter() - begun
+    return seconds, target.batch_s(node) / target.bound_s() - 1
+
+
+def _groups(seed: int, paired: bool) -> KeyGroups:
+    chance, half, now = np.random.default_rng(seed), PARTITIONS // 2, datetime.now(UTC)
+    flows = Flows(tuple(range(half)), tuple(range(half, PARTITIONS)), (100_000,) * half, 0.02)
+    return KeyGroups(
+        app="large",
+        since=now,
+        until=now,
+        batches=10,
+        operator=("large/0",) * half + ("large/1",) * half,
+        partition=tuple(range(half)) * 2,
+        worker=tuple(chance.integers(0, EXECUTORS, PARTITIONS).tolist()),
+        busy_s=tuple(chance.lognormal(-2, 1, PARTITIONS).tolist()),
+        busy_error_s=(0.0,) * PARTITIONS,
+        rows=(1.0,) * PARTITIONS,
+        state_bytes=(None,) * PARTITIONS,
+        flows=flows if paired else Flows(),
+    )

@@ -1,0 +1,87 @@
+"""Two executors more, and two fewer, under hot partitions: how soon load is even again, and what batches say of it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+
+from benchmarks.elastic.cluster import Cluster
+from benchmarks.elastic.measure import around
+from benchmarks.elastic.methods import LIVE
+from benchmarks.elastic.pipeline import READ_S, Pipeline, wait_until
+from benchmarks.elastic.placement import MANY, WARM_BATCHES, grown
+from benchmarks.placement.skew import ALBIC, WAIT_MS, judged, placing
+from include.model.deployment import PLACEMENT
+from include.model.spec import Slots
+
+HALF = MANY // 2
+"""Slots of two executors."""
+BALANCED = 1.1
+"""Time of the stateful stages over the least that is possible, from which they are even."""
+MOST_EVALUATIONS = 12
+
+
+@dataclass(frozen=True)
+class Resized:
+    """What a change of executors was like.
+
+    Attributes:
+        evaluations: Evaluations of settled telemetry until load was even.
+        longest_ratio: Longest batch around the change over the one before it.
+    """
+
+    evaluations: int
+    longest_ratio: float
+
+
+def resized(cluster: Cluster, name: str, period_s: float) -> tuple[Resized, Resized]:
+    """Return what two executors more, and then two fewer, were like.
+
+    Args:
+        cluster: Where.
+        name: Name of the run, a folder.
+        period_s: Seconds between two evaluations.
+    """
+    with grown(cluster, name, replace(LIVE, name=ALBIC), "--hot", f"--wait-ms={WAIT_MS:g}") as pipeline:
+        pipeline.resize_and_record(HALF)
+        pipeline.await_batches(WARM_BATCHES, datetime.now(UTC))
+        return _changed(pipeline, MANY, period_s), _changed(pipeline, HALF, period_s)
+
+
+def _changed(pipeline: Pipeline, slots: int, period_s: float) -> Resized:
+    fixed = Slots(min=slots, max=slots, start=slots)
+    sized = replace(pipeline, spec=placing(pipeline.spec, period_s).model_copy(update={"slots": fixed}))
+    begun = datetime.now(UTC)
+    found: list[int] = []
+
+    def even() -> bool:
+        found[:] = [number for number, balanced in enumerate(_balanced(sized, begun, slots), 1) if balanced][:1]
+        return bool(found) or len(judged(sized, begun)) >= MOST_EVALUATIONS
+
+    with sized.controlled("live"):
+        wait_until(even, "an even load", every_s=READ_S)
+    batches = [(b.time.timestamp() - b.duration_s, b.time.timestamp()) for b in sized.batches()]
+    longest, before = around(batches, (begun.timestamp(), datetime.now(UTC).timestamp())) or (0.0, 1.0)
+    return Resized(found[0] if found else MOST_EVALUATIONS, longest / before)
+
+
+def _balanced(pipeline: Pipeline, since: datetime, slots: int) -> list[bool]:
+    """Say of each evaluation since a time whether it found load even on all slots, or planned it so."""
+    told = []
+    for decision in judged(pipeline, since):
+        groups, current = decision.signals and decision.signals.key_groups, pipeline.latest().apps[pipeline.spec.app]
+        size = current.executor
+        if groups is None or size is None or current.slots != slots:
+            told.append(False)
+            continue
+        stages = {operator: 0.0 for operator in groups.operator}
+        for operator, busy_s in zip(groups.operator, groups.busy_s, strict=True):
+            stages[operator] += busy_s
+        least_s = sum(max(busy_s / slots, _longest(groups.operator, groups.busy_s, o)) for o, busy_s in stages.items())
+        planned = any(change.field == PLACEMENT for p in decision.proposals for change in p.changes)
+        told.append(not planned and groups.stateful_batch_s(size.cores) <= BALANCED * least_s)
+    return told
+
+
+def _longest(operators: tuple[str, ...], busy_s: tuple[float, ...], operator: str) -> float:
+    return max(seconds for name, seconds in zip(operators, busy_s, strict=True) if name == operator)
