@@ -102,6 +102,10 @@ class AppDrivers:
         """Return the record of the last generation before ``number`` that served."""
         return next((r for r in self.records() if r.generation < number and r.ready_at is not None), None)
 
+    def served(self) -> DriverRecord | None:
+        """Return the record of the last generation that was ready."""
+        return next((r for r in self.records() if r.ready_at is not None), None)
+
     def history(self) -> FailureHistory:
         """Return what has failed so far."""
         return failure_history.load(self.folder)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Literal
@@ -12,28 +11,19 @@ from include.drivers.app_drivers import AppDrivers, DriverFailure, was_steady
 from include.drivers.failure_history import AUTHOR, fingerprint
 from include.drivers.handover import HandOver, downtime_s, is_ready
 from include.drivers.launcher import Launcher
-from include.drivers.quota import restore
+from include.drivers.quota import go_back
 from include.drivers.reconfiguration_log import ReconfigurationLog
+from include.drivers.state_partitions import StatePartitions
+from include.drivers.step_result import DONE, StepResult
 from include.model.decision import LIVE, Outcome, Reconfiguration
 from include.model.deployment import AppDeployment, Deployment
-from include.model.errors import Conflict, MillraceError
+from include.model.errors import MillraceError
 from include.run_folder import driver_records, generation
 from include.run_folder.discovery import LiveDriver
 from include.run_folder.driver_records import DriverRecord, DriverState
 from include.run_folder.lock import holders
 
 Method = Literal["hand-over", "plain"]
-
-
-@dataclass(frozen=True)
-class StepResult:
-    """What one step did, and whether another one is due at once."""
-
-    changes: tuple[Reconfiguration, ...] = ()
-    again: bool = False
-
-
-DONE = StepResult()
 
 
 @dataclass(frozen=True)
@@ -49,6 +39,7 @@ class AppReconciler:
         hang_deadline_s: Longest time in which the work of a ready driver may stand still.
         clock: The time (UTC).
         launcher: Starts drivers.
+        partitions: The number of the app's state partitions.
     """
 
     drivers: AppDrivers
@@ -59,6 +50,7 @@ class AppReconciler:
     hang_deadline_s: float
     clock: Callable[[], datetime]
     launcher: Launcher
+    partitions: StatePartitions
 
     def step(self, deployment: Deployment) -> StepResult:
         """Do what is due first."""
@@ -67,6 +59,9 @@ class AppReconciler:
         return replace(step, changes=(*failures, *step.changes))
 
     def _next(self, deployment: Deployment) -> StepResult:
+        unsettled = self.partitions.settle(deployment)
+        if unsettled is not None:
+            return unsettled
         live = self.drivers.live()
         wanted = deployment.apps.get(self.drivers.app) if deployment.running else None
         if wanted is None:
@@ -165,6 +160,11 @@ class AppReconciler:
         number = generation.allot(self.drivers.folder, above=self.log.newest_generation())
         before = serving[0].arguments.version if serving else self.log.served_version()
         entry = self.log.begin(deployment, number, before)
+        if self.partitions.due(wanted):
+            unfinished = self.partitions.change(deployment, wanted, entry, serving)
+            if unfinished is not None:
+                return unfinished
+            serving = []
         if self.method == "plain" or not self._behind_lock(serving):
             self._end(serving)
             serving = []
@@ -222,18 +222,10 @@ class AppReconciler:
         if failures is None or failures.version != deployment.version or not failures.failures:
             return False
         version = self._former_version(content)
-        former = None if version is None else self.drivers.deployments.get(deployment.pipeline, version)
-        if former is None:
+        if version is None:
             return False
         reason = f"Version {deployment.version} failed ({failures.error}); back to the content of version {version}."
-        # what is obeyed without a restart did not fail
-        join = former.join and (deployment.join or former.join)
-        again = replace(
-            former, running=True, author=AUTHOR, decision_id=None, reason=reason, ingest=deployment.ingest, join=join
-        )
-        with suppress(Conflict):  # somebody else has moved on: their version counts
-            restore(self.drivers.deployments, again, deployment, self.quota)
-        return True
+        return go_back(self.drivers.deployments, deployment, version, reason, self.quota)
 
     def _is_roll_back(self, version: int) -> bool:
         """Return whether a version is a roll-back of ours: where it fails too, it was not the new content's doing."""

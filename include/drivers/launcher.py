@@ -17,6 +17,7 @@ from include.model.spec import PipelineSpec
 from include.run_folder.arguments import DriverArguments
 from include.run_folder.discovery import LiveDriver
 from include.run_folder.process import ProcessId
+from include.run_folder.repartition import Verb
 
 
 @dataclass(frozen=True)
@@ -59,6 +60,22 @@ class Launcher:
         with suppress(psutil.NoSuchProcess):
             return LiveDriver(arguments, (ProcessId.of(child.pid),))
         return LiveDriver(arguments, ())  # it has ended already
+
+    def repartition(self, app: AppDeployment, name: str, number: int, verb: Verb, folder: Path) -> None:
+        """Start the job that gives an app's state another number of partitions.
+
+        Args:
+            app: Whose settings it reads the checkpoints with.
+            name: Name of the app.
+            number: The driver's generation, whose log it writes to.
+            verb: What it is to do.
+            folder: The app's folder under the run folder.
+
+        Raises:
+            MillraceError: If spark-submit is not there, or cannot be started.
+        """
+        log = driver_log.path(self.log_dir, self.spec.name, name, number)
+        self._children.append(submit.start_repartition(self.options, app, verb, folder, log))
 
     def command(self, app: AppDeployment, name: str, version: int, number: int) -> list[str]:
         """Return the words that start such a driver by hand, its environment in front.

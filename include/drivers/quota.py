@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import replace
 
+from include.drivers.failure_history import AUTHOR
 from include.lake.deployments import OUTRUN, DeploymentStore, SlotsInUse
 from include.model.deployment import AppDeployment, Deployment
 from include.model.errors import Conflict, MillraceError
@@ -57,6 +58,31 @@ def restore(store: DeploymentStore, former: Deployment, current: Deployment, quo
             content = _shrunk(former, current, _left(current.pipeline, in_use, quota))
             return store.commit(content, current.version, in_use)
     raise Conflict(OUTRUN)
+
+
+def go_back(store: DeploymentStore, current: Deployment, version: int, reason: str, quota: int | None) -> bool:
+    """Commit the content of a former version again, but for what is obeyed without a restart: that did not fail.
+
+    Args:
+        store: Where it is committed.
+        current: The version that failed.
+        version: The version whose content is wanted.
+        reason: One sentence.
+        quota: The spec's ``guards.max_total_slots``.
+
+    Returns:
+        Whether the former version is there; where somebody else has moved on, their version counts.
+    """
+    former = store.get(current.pipeline, version)
+    if former is None:
+        return False
+    join = former.join and (current.join or former.join)
+    again = replace(
+        former, running=True, author=AUTHOR, decision_id=None, reason=reason, ingest=current.ingest, join=join
+    )
+    with suppress(Conflict):
+        restore(store, again, current, quota)
+    return True
 
 
 def slots_elsewhere(pipeline: str, deployments: Iterable[Deployment]) -> int:

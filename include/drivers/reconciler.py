@@ -14,6 +14,7 @@ from include.drivers.app_reconciler import AppReconciler, Method
 from include.drivers.handover import HandOver
 from include.drivers.launcher import Launcher
 from include.drivers.reconfiguration_log import ReconfigurationLog
+from include.drivers.state_partitions import StatePartitions
 from include.drivers.submit import SubmitOptions
 from include.lake.control_tables import ControlTables
 from include.model.decision import Reconfiguration
@@ -130,14 +131,17 @@ class Reconciler:
         return AppDrivers(self._run_dir, self._spec.name, app, self._tables.deployments, self._log_dir)
 
     def _app(self, app: str, leave_at_s: float) -> AppReconciler:
-        spec = self._spec
+        spec, drivers, quota = self._spec, self._drivers(app), self._spec.guards.max_total_slots
+        log = ReconfigurationLog(spec.name, app, self._tables, self._clock)
+        hand_over = HandOver(self._run_dir, spec.name, spec.ready_deadline_s, spec.stop_deadline_s, leave_at_s)
         return AppReconciler(
-            drivers=self._drivers(app),
-            log=ReconfigurationLog(spec.name, app, self._tables, self._clock),
-            hand_over=HandOver(self._run_dir, spec.name, spec.ready_deadline_s, spec.stop_deadline_s, leave_at_s),
+            drivers=drivers,
+            log=log,
+            hand_over=hand_over,
             method=self._method,
-            quota=spec.guards.max_total_slots,
+            quota=quota,
             hang_deadline_s=spec.hang_deadline_s,
             clock=self._clock,
             launcher=self._launcher,
+            partitions=StatePartitions(drivers, log, self._launcher, hand_over, quota, self._clock),
         )

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import subprocess
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from include.drivers.executors import CLUSTER, executor_conf, local_executor_conf, login, master_address
@@ -14,9 +15,12 @@ from include.model.spec import EMBEDDED, LOCAL, Submit, resolve_script
 from include.model.submit_options import SubmitOptions as SubmitOptions
 from include.model.submit_options import conf_words
 from include.run_folder.arguments import DriverArguments
+from include.run_folder.repartition import ENTRY_POINT, Verb
+from include.run_folder.repartition import arguments as job_arguments
 
 REPO = Path(__file__).resolve().parents[2]
 RUN_SCRIPT = REPO / "jobs" / "run_script.py"
+REPARTITION = REPO / "jobs" / ENTRY_POINT
 
 DEFAULTS = {
     "spark.ui.enabled": "false",
@@ -129,14 +133,43 @@ def start(options: SubmitOptions, app: AppDeployment, arguments: DriverArguments
     folder = Path(submit.cwd).expanduser() if submit.cwd else arguments.script.parent
     if not folder.is_dir():
         raise MillraceError("submit.cwd", str(folder), "an existing folder", "Create it or correct the path.")
-    argv = command(options, app, arguments)
+    return _spawn(command(options, app, arguments), folder, environment(options, app, os.environ), log)
+
+
+def start_repartition(
+    options: SubmitOptions, app: AppDeployment, verb: Verb, folder: Path, log: Path
+) -> subprocess.Popen[bytes]:
+    """Start the job that gives an app's state another number of partitions, beside the caller, as a detached process.
+
+    Args:
+        options: The installation's part.
+        app: The app; its settings reach the checkpoints.
+        verb: What the job is to do.
+        folder: The app's folder under the run folder.
+        log: File for everything it prints, appended.
+
+    Raises:
+        MillraceError: If spark-submit or the log's folder is not there.
+    """
+    submit = _submit(app)
+    local = replace(app, executor=None, submit={**app.submit, "master": LOCAL})
+    argv = [str(options.spark_submit), "--name", f"repartition {folder.name}", "--master", f"local[{os.cpu_count()}]"]
+    argv += ["--driver-memory", f"{app.memory_mb}m", *conf_words(conf(options, local))]
+    for option, values in (("--packages", submit.packages), ("--jars", submit.jars)):
+        if values:
+            argv += [option, ",".join(values)]
+    argv += [str(REPARTITION), *job_arguments(verb, folder)]
+    return _spawn(argv, folder, environment(options, local, os.environ), log)
+
+
+def _spawn(argv: Sequence[str], folder: Path, env: Mapping[str, str], log: Path) -> subprocess.Popen[bytes]:
     try:
         log.parent.mkdir(parents=True, exist_ok=True)
         with log.open("ab") as output:
             return subprocess.Popen(
                 argv,
                 cwd=folder,
-                env=environment(options, app, os.environ),
+                env=env,
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=subprocess.STDOUT,

@@ -30,6 +30,25 @@ ENDED = frozenset({DriverState.STOPPED, DriverState.COMPLETED, DriverState.FAILE
 
 
 @dataclass(frozen=True)
+class QueryCheckpoint:
+    """Where a query keeps how far it has come, and its state.
+
+    Attributes:
+        query: Its name, or its id where it has none.
+        folder: Address of its checkpoint.
+        partitions: Partitions of its state; 0 for a query that keeps none.
+        provider: Class that keeps its state.
+        sink: Spark's description of what it writes to.
+    """
+
+    query: str
+    folder: str
+    partitions: int
+    provider: str
+    sink: str
+
+
+@dataclass(frozen=True)
 class DriverRecord:
     """One generation of one app.
 
@@ -52,6 +71,7 @@ class DriverRecord:
         start_ticks: The process's start in clock ticks since that boot.
         resize_ended: When it had the executors that it has now (UTC); None before the first change of them.
         advanced_s: When its work last went on, seconds of the boot's monotonic clock, which nobody sets.
+        checkpoints: Those of its queries; empty until each of them has run a batch.
     """
 
     pipeline: str
@@ -71,6 +91,7 @@ class DriverRecord:
     start_ticks: int | None = None
     advanced_s: float | None = None
     resize_ended: datetime | None = None
+    checkpoints: tuple[QueryCheckpoint, ...] = ()
 
 
 def app_dir(run_dir: Path, pipeline: str, app: str) -> Path:

@@ -11,7 +11,7 @@ from typing import Any
 
 from include.run_folder import driver_records as records
 from include.run_folder.arguments import DriverArguments
-from include.run_folder.driver_records import ENDED, DriverRecord, DriverState
+from include.run_folder.driver_records import ENDED, DriverRecord, DriverState, QueryCheckpoint
 from include.run_folder.process import this_process
 
 COMMIT_INTERVAL_S = 1.0
@@ -81,6 +81,12 @@ class Journal:
         with self._mutex:
             if self.record.state not in ENDED:
                 self._write(version=version, slots=slots, resize_ended=datetime.now(UTC))
+
+    def keeps(self, checkpoints: tuple[QueryCheckpoint, ...]) -> None:
+        """Note where the queries keep their state."""
+        with self._mutex:
+            if self.record.state not in ENDED:
+                self._write(checkpoints=checkpoints)
 
     def advanced(self) -> None:
         """Note that the driver's work went on."""

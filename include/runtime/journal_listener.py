@@ -1,13 +1,15 @@
-"""Notes in the journal when batches commit and when a query is idle."""
+"""Notes in the journal when batches commit, when a query is idle, and where queries keep their state."""
 
 from __future__ import annotations
 
 import threading
+from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from pyspark.sql.streaming.listener import StreamingQueryListener
 
+from include.runtime.checkpoints import checkpoint_of
 from include.runtime.journal import Journal
 
 
@@ -16,10 +18,11 @@ class JournalListener(StreamingQueryListener):  # type: ignore[misc]
 
     Args:
         journal: The driver's record.
+        queries: The script's queries, as they are started.
     """
 
-    def __init__(self, journal: Journal) -> None:
-        self._journal = journal
+    def __init__(self, journal: Journal, queries: Sequence[Any]) -> None:
+        self._journal, self._queries = journal, queries
         self._changed = threading.Condition()
         self._terminated: set[str] = set()
 
@@ -32,6 +35,7 @@ class JournalListener(StreamingQueryListener):  # type: ignore[misc]
         started = datetime.fromisoformat(progress.timestamp.replace("Z", "+00:00")).astimezone(UTC)
         length = timedelta(milliseconds=progress.durationMs.get("triggerExecution", 0))
         self._journal.committed(started + length)
+        self._note_checkpoints()
 
     def onQueryIdle(self, event: Any) -> None:  # noqa: N802 - Spark's name
         """Note a trigger without new rows."""
@@ -47,3 +51,12 @@ class JournalListener(StreamingQueryListener):  # type: ignore[misc]
         """Wait until the last event of these runs was handled: Spark delivers events after the fact."""
         with self._changed:
             return self._changed.wait_for(lambda: run_ids <= self._terminated, timeout_s)
+
+    def _note_checkpoints(self) -> None:
+        """Note every query's checkpoint, once all of them have run a batch."""
+        queries = list(self._queries)
+        if len(self._journal.record.checkpoints) < len(queries):
+            known = [checkpoint_of(query) for query in queries]
+            complete = tuple(checkpoint for checkpoint in known if checkpoint is not None)
+            if len(complete) == len(queries):
+                self._journal.keeps(complete)

@@ -139,7 +139,7 @@ class Driver:
     def _listen(self, spark: SparkSession) -> None:
         from include.runtime.journal_listener import JournalListener
 
-        self._listener = self._listener or JournalListener(self.journal)
+        self._listener = self._listener or JournalListener(self.journal, self._gate.queries)
         spark.streams.addListener(self._listener)
 
     def _await_queries(self) -> None:

@@ -13,11 +13,12 @@ import threading
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from include.runtime.checkpoints import STATE_STORE
+
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 PYTHON_NODES = ("Python", "InPandas", "InArrow")
-STATE_STORE = "spark.sql.streaming.stateStore.providerClass"
 ROWS_PER_SLOT = 16
 
 

@@ -15,18 +15,24 @@ import time
 from datetime import UTC, datetime
 from pathlib import Path
 
-from include.lake.deployments import DeploymentFollower
+from include.lake.deployments import DeploymentFollower, DeploymentStore
 from include.lake.store import Lake
-from include.run_folder.arguments import recognise
-from include.run_folder.driver_records import DriverState, app_dir
+from include.run_folder.arguments import DriverArguments, recognise
+from include.run_folder.driver_records import DriverState, QueryCheckpoint, app_dir
 from include.run_folder.generation import newest
 from include.run_folder.lock import AppLock
+from include.run_folder.repartition import ENTRY_POINT
 from include.runtime.journal import Journal
+from tests.include.drivers import job_double
 
 TICK_S = 0.01
 
 
 def main() -> None:
+    job = next((at for at, word in enumerate(sys.argv) if Path(word).name == ENTRY_POINT), None)
+    if job is not None:
+        job_double.main(sys.argv[job + 1 :])
+        return
     arguments = recognise(sys.argv)
     assert arguments is not None
     rows, behaviour = Path(arguments.args[0]), arguments.args[1:]
@@ -52,6 +58,8 @@ def main() -> None:
         journal.move(DriverState.STOPPED, "superseded by a later generation")
         os._exit(0)
     journal.move(DriverState.RUNNING)
+    if "state" in behaviour:
+        keep_state(arguments, behaviour, journal)
     begin_first_batch(behaviour, journal)
     if "batch" in behaviour:
         journal.move(DriverState.COMPLETED)
@@ -72,6 +80,28 @@ def main() -> None:
     journal.move(DriverState.STOPPING)
     journal.move(DriverState.STOPPED)
     os._exit(0)
+
+
+def keep_state(arguments: DriverArguments, behaviour: tuple[str, ...], journal: Journal) -> None:
+    """Tell where state is kept; fail on state in another number of partitions, and where that is the behaviour."""
+    deployed = DeploymentStore(Lake(arguments.lake)).get(arguments.pipeline, arguments.version)
+    assert deployed is not None
+    number, checkpoint = deployed.apps[arguments.app].max_parallelism, Path(arguments.args[0]).with_name("checkpoint")
+    if not checkpoint.exists():
+        checkpoint.mkdir()
+        (checkpoint / "partitions").write_text(str(number))
+    found = (checkpoint / "partitions").read_text()
+    while "idle" in behaviour and number == 7 and not checkpoint.with_name("rows come").exists():
+        journal.idle(datetime.now(UTC))
+        time.sleep(TICK_S)
+    if found != str(number) or ("poison" in behaviour and number == 7):
+        journal.move(DriverState.FAILED, f"ValueError: {number} partitions, and the state has {found}")
+        os._exit(1)
+    provider = "HDFSBackedStateStoreProvider" if "heap" in behaviour else "RocksDBStateStoreProvider"
+    sink = "FileSink[/results]" if "files" in behaviour else "ForeachBatchSink"
+    partitions = 0 if "stateless" in behaviour else number
+    if "silent" not in behaviour:
+        journal.keeps((QueryCheckpoint("q", str(checkpoint), partitions, provider, sink),))
 
 
 def begin_first_batch(behaviour: tuple[str, ...], journal: Journal) -> None:

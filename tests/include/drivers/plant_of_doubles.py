@@ -47,11 +47,13 @@ class DoublesPlant:
         author: str = "person",
         slots: int = 1,
         executor: ExecutorSize | None = None,
+        partitions: int = 8,
     ) -> Deployment:
         """Commit the next version: drivers that behave so."""
         latest = self.deployments.latest(NAME)
         first = self.spec.first_deployment()
         app = replace(first.apps[NAME], args=(str(self.rows), *behaviour), slots=slots, executor=executor)
+        app = replace(app, max_parallelism=partitions)
         content = replace(first, apps={NAME: app}, running=running, author=author)
         return self.deployments.commit(content, None if latest is None else latest.version)
 

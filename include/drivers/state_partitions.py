@@ -1,0 +1,236 @@
+"""Another number of state partitions between two drivers: what is due, what is refused, and what a kill left to do.
+
+The work is a job's (``jobs/repartition_state.py``), and how far it has come is on disk
+(:mod:`include.run_folder.repartition`). No driver starts while checkpoints may be half changed.
+"""
+
+from __future__ import annotations
+
+import signal
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from pathlib import Path
+
+from include.drivers.app_drivers import AppDrivers
+from include.drivers.failure_history import fingerprint
+from include.drivers.handover import POLL_S, HandOver
+from include.drivers.launcher import Launcher
+from include.drivers.quota import go_back
+from include.drivers.reconfiguration_log import ReconfigurationLog
+from include.drivers.step_result import StepResult
+from include.model.decision import Outcome, Reconfiguration
+from include.model.deployment import AppDeployment, Deployment
+from include.run_folder import repartition
+from include.run_folder.discovery import LiveDriver
+from include.run_folder.driver_records import QueryCheckpoint
+from include.run_folder.repartition import Phase, Repartition, Verb
+
+REPARTITIONED = "RocksDBStateStoreProvider"
+"""The only class whose state Spark repartitions."""
+FILE_SINK = "FileSink"
+"""How Spark describes a sink of files: it keeps a log of its own in which no batch may be left out."""
+
+
+@dataclass(frozen=True)
+class StatePartitions:
+    """The number of an app's state partitions.
+
+    Attributes:
+        drivers: The app's drivers.
+        log: The app's entries in ``control/reconfigurations``.
+        launcher: Starts the job.
+        hand_over: Ends drivers.
+        quota: Slots that all pipelines together may hold; None for any number.
+        clock: The time (UTC).
+    """
+
+    drivers: AppDrivers
+    log: ReconfigurationLog
+    launcher: Launcher
+    hand_over: HandOver
+    quota: int | None
+    clock: Callable[[], datetime]
+
+    def due(self, wanted: AppDeployment) -> bool:
+        """Return whether state is kept, and in another number of partitions than is wanted."""
+        number = self._in_force()
+        known = self._checkpoints()
+        keeps_none = bool(known) and not _stateful(known)
+        return number is not None and number != wanted.max_parallelism and not keeps_none
+
+    def change(
+        self, deployment: Deployment, wanted: AppDeployment, entry: Reconfiguration, serving: Sequence[LiveDriver]
+    ) -> StepResult | None:
+        """Stop the drivers and repartition their state; None where the next driver can start.
+
+        Refused, nothing is changed: the drivers run on, and the Deployment goes back to the content of theirs.
+        """
+        served = self.drivers.served()
+        number = self._in_force()
+        if served is None or number is None:
+            return None
+        if (refusal := self._refusal(deployment)) is not None:
+            return self._given_up(deployment, served.version, number, refusal, entry)
+        self._end(serving)
+        if any(driver.alive() for driver in serving):
+            return StepResult((entry,))
+        change = Repartition(
+            version=deployment.version,
+            before=served.version,
+            generation=entry.generation or 0,
+            partitions=wanted.max_parallelism,
+            former=number,
+            checkpoints=_stateful(self._checkpoints()),
+            since=self.clock(),
+        )
+        repartition.write(self.drivers.folder, change)
+        if not self._run(Verb.CHANGE, change):
+            return StepResult((entry,))
+        changed = self._last()
+        return None if changed is not None and changed.phase is Phase.CHANGED else StepResult(again=True)
+
+    def settle(self, deployment: Deployment) -> StepResult | None:
+        """Bring what is left of a change to its end; None where drivers may start and stop as usual."""
+        change = self._last()
+        if change is None:
+            return None
+        if change.copies and not self._ended():
+            return StepResult(self._entries(change))
+        change = self._judged(deployment, self._last() or change)
+        if change.phase is Phase.CHANGED and change.error is None:
+            return None
+        if change.phase in (Phase.COPYING, Phase.CHANGING, Phase.CHANGED):
+            self._end(self.drivers.live())
+            if not self._run(Verb.UNDO, change):
+                return StepResult(self._entries(change))
+            change = self._last() or change
+        elif change.copies:
+            self._run(Verb.CLEAN, change)  # if it cannot now, a later call will
+        return self._after(deployment, change)
+
+    def _after(self, deployment: Deployment, change: Repartition) -> StepResult | None:
+        """Go back to the content before a change that was undone; no driver starts before it is."""
+        if change.phase is Phase.KEPT:
+            return None
+        entries = self._entries(change)
+        if change.phase is not Phase.UNDONE:
+            error = self.drivers.logged_error(change.generation) or "the driver's log says why"
+            sentence = f"its former state is not restored yet: {error}; the next reconcile tries again"
+            return StepResult(tuple(self.log.end(entry, Outcome.FAILED, sentence) for entry in entries))
+        if deployment.version != change.version:
+            return None
+        error = change.error or "it was interrupted"
+        return self._given_up(deployment, change.before, change.former, error, next(iter(entries), None))
+
+    def _judged(self, deployment: Deployment, change: Repartition) -> Repartition:
+        """Note that a change stays, as a driver has committed with it, or why it shall not."""
+        if change.phase in (Phase.KEPT, Phase.UNDONE):
+            return change
+        if change.phase is not Phase.CHANGED:
+            change = replace(change, error=change.error or self.drivers.logged_error(change.generation))
+        elif self._committed(change):
+            change = replace(change, phase=Phase.KEPT)
+        else:
+            change = replace(change, error=self._objection(deployment, change))
+        return repartition.write(self.drivers.folder, change)
+
+    def _last(self) -> Repartition | None:
+        return repartition.read(self.drivers.folder)
+
+    def _in_force(self) -> int | None:
+        """Return the number of partitions that the state has; None before a driver was ready."""
+        served, last = self.drivers.served(), self._last()
+        if last is not None and (served is None or last.generation >= served.generation):
+            return last.in_force
+        app = None if served is None else self._content(served.version)
+        return None if app is None else app.max_parallelism
+
+    def _content(self, version: int) -> AppDeployment | None:
+        deployment = self.drivers.deployments.get(self.drivers.pipeline, version)
+        return None if deployment is None else deployment.apps.get(self.drivers.app)
+
+    def _checkpoints(self) -> tuple[QueryCheckpoint, ...]:
+        """Return the checkpoints that a driver last told of, but for those that were taken away since."""
+        told = next((record.checkpoints for record in self.drivers.records() if record.checkpoints), ())
+        return tuple(checkpoint for checkpoint in told if not _taken_away(checkpoint.folder))
+
+    def _refusal(self, deployment: Deployment) -> str | None:
+        """Return why the state cannot be repartitioned, as far as that shows without touching it."""
+        if deployment.join is not None:
+            return "the workers of a join keep the partitions of its first start"
+        if not any(record.checkpoints for record in self.drivers.records()):
+            return "it is not known where its queries keep their state: no driver of this release has run a batch"
+        for checkpoint in _stateful(self._checkpoints()):
+            provider = checkpoint.provider.rpartition(".")[2]
+            if provider != REPARTITIONED:
+                return f"{checkpoint.query} keeps its state in {provider}, and Spark repartitions {REPARTITIONED} only"
+            if checkpoint.sink.startswith(FILE_SINK):
+                return f"{checkpoint.query} writes to {checkpoint.sink}, whose log may leave out no batch"
+        return None
+
+    def _objection(self, deployment: Deployment, change: Repartition) -> str | None:
+        """Return why state that no driver has committed with shall not stay as it is now."""
+        wanted = deployment.apps.get(self.drivers.app)
+        if not deployment.running or wanted is None:
+            return None
+        if wanted.max_parallelism != change.partitions:
+            return f"version {deployment.version} wants {wanted.max_parallelism} partitions"
+        failures = self.drivers.history().contents.get(fingerprint(wanted))
+        if failures is None or not failures.failures or failures.last < change.since:
+            return None
+        return failures.error or "its driver failed"
+
+    def _committed(self, change: Repartition) -> bool:
+        """Return whether a driver has committed a batch since."""
+        later = (record for record in self.drivers.records() if record.generation >= change.generation)
+        return any(record.last_commit_at is not None for record in later)
+
+    def _given_up(
+        self, deployment: Deployment, before: int, number: int, error: str, entry: Reconfiguration | None
+    ) -> StepResult:
+        """Record that a change of the number was given up, and go back to the content before it."""
+        sentence = f"its state stays in {number} partitions: {error.rstrip('. ')}"
+        ended = () if entry is None else (self.log.end(entry, Outcome.ROLLED_BACK, sentence),)
+        reason = f"Version {deployment.version} failed ({sentence}); back to the content of version {before}."
+        go_back(self.drivers.deployments, deployment, before, reason, self.quota)
+        return StepResult(ended, again=True)
+
+    def _entries(self, change: Repartition) -> tuple[Reconfiguration, ...]:
+        return tuple(entry for entry in self.log.open_entries() if entry.generation == change.generation)
+
+    def _end(self, drivers: Sequence[LiveDriver]) -> None:
+        if drivers:
+            self.drivers.expect_end(drivers)
+            self.hand_over.end(drivers)
+
+    def _run(self, verb: Verb, change: Repartition) -> bool:
+        """Have the job do something, and return whether it has ended."""
+        content = self._content(change.version)
+        if content is not None:
+            self.launcher.repartition(content, self.drivers.app, change.generation, verb, self.drivers.folder)
+        return self._ended()
+
+    def _ended(self) -> bool:
+        """Wait for the job, killed after the time that a batch may take; False if it goes on and nobody can wait."""
+        folder = self.drivers.folder
+        while processes := repartition.running(folder):
+            if max(process.age_s() for process in processes) > self.launcher.spec.batch_deadline_s:
+                for process in processes:
+                    process.signal(signal.SIGKILL)
+            if time.monotonic() > self.hand_over.leave_at_s:
+                return False
+            self.launcher.reap()
+            time.sleep(POLL_S)
+        return True
+
+
+def _stateful(checkpoints: Sequence[QueryCheckpoint]) -> tuple[QueryCheckpoint, ...]:
+    return tuple(checkpoint for checkpoint in checkpoints if checkpoint.partitions)
+
+
+def _taken_away(folder: str) -> bool:
+    """Return whether a checkpoint on this machine is not there any more: its query begins anew."""
+    local = folder.startswith(("file:", "/"))
+    return local and not Path("/" + folder.removeprefix("file:").lstrip("/")).exists()

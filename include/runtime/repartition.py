@@ -1,0 +1,155 @@
+"""Gives the state of stopped queries another number of partitions, with a way back until a driver has committed.
+
+Spark rewrites the state of a checkpoint in place and cannot be undone, so a copy is made beside it first. Restoring
+copies it back instead of renaming it: where a rename is no single step, a kill in the middle of it would leave neither
+of them whole.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from include.run_folder.driver_records import QueryCheckpoint
+from include.run_folder.repartition import Phase, Repartition, copy_of, read, write
+from include.runtime.checkpoints import STATE_STORE
+from include.runtime.lifecycle import describe
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+ALREADY = "SHUFFLE_PARTITIONS_ALREADY_MATCH"
+"""Spark's word for a checkpoint that has the number already."""
+COMMITS = "commits"
+
+
+class Folders:
+    """Copies and deletes folders on any of Hadoop's file systems.
+
+    Args:
+        spark: A session.
+    """
+
+    def __init__(self, spark: SparkSession) -> None:
+        context: Any = spark.sparkContext
+        self._hadoop, self._conf = context._jvm.org.apache.hadoop.fs, context._jsc.hadoopConfiguration()
+
+    def copy(self, source: str, target: str) -> None:
+        """Make a folder, whatever is there, a copy of another.
+
+        Raises:
+            OSError: If the copy is not as long as the other folder.
+            Py4JJavaError: If a folder cannot be read or written.
+        """
+        (from_files, from_path), (to_files, to_path) = self._place(source), self._place(target)
+        to_files.delete(to_path, True)
+        copied = self._hadoop.FileUtil.copy(from_files, from_path, to_files, to_path, False, True, self._conf)
+        wanted, there = self._bytes(source), self._bytes(target)
+        if not copied or wanted != there:
+            raise OSError(f"{target} has {there} of the {wanted} bytes of {source}")
+
+    def delete(self, folder: str) -> None:
+        """Delete a folder if it is there."""
+        files, path = self._place(folder)
+        files.delete(path, True)
+
+    def exists(self, folder: str) -> bool:
+        """Return whether a folder is there."""
+        files, path = self._place(folder)
+        return bool(files.exists(path))
+
+    def newest(self, folder: str) -> int:
+        """Return the highest number that a file in a folder is named by, -1 without one."""
+        files, path = self._place(folder)
+        names = [status.getPath().getName() for status in files.listStatus(path)] if files.exists(path) else []
+        return max((int(name) for name in names if name.isdigit()), default=-1)
+
+    def _bytes(self, folder: str) -> int:
+        files, path = self._place(folder)
+        return int(files.getContentSummary(path).getLength())
+
+    def _place(self, folder: str) -> tuple[Any, Any]:
+        path = self._hadoop.Path(folder)
+        return path.getFileSystem(self._conf), path
+
+
+def change(spark: SparkSession, folder: Path) -> Repartition:
+    """Repartition an app's checkpoints and return what became of it; undone where one of them cannot be.
+
+    Args:
+        spark: A session that reads the checkpoints. No driver of the app may run.
+        folder: The app's folder under the run folder, with a change that has not begun.
+    """
+    folders, task = Folders(spark), _task(folder)
+    there = tuple(c for c in task.checkpoints if folders.exists(c.folder))  # one that was taken away begins anew
+    try:
+        for checkpoint in there:
+            folders.copy(checkpoint.folder, copy_of(checkpoint.folder))
+        task = write(folder, replace(task, checkpoints=there, phase=Phase.CHANGING))
+        for checkpoint in there:
+            _repartition(spark, checkpoint, task.partitions)
+    except Exception as error:
+        return _restored(folders, folder, task, describe(error))
+    return write(folder, replace(task, phase=Phase.CHANGED))
+
+
+def undo(spark: SparkSession, folder: Path) -> Repartition:
+    """Take a change back that was interrupted, or whose driver failed, and return what became of it.
+
+    Where a query has committed a batch since, the change stays: its results are out. Safe to repeat.
+    """
+    folders, task = Folders(spark), _task(folder)
+    if task.phase in (Phase.UNDONE, Phase.KEPT):
+        return _cleaned(folders, folder, task)
+    if task.phase is Phase.CHANGED and any(_committed(folders, checkpoint) for checkpoint in task.checkpoints):
+        return _cleaned(folders, folder, write(folder, replace(task, phase=Phase.KEPT)))
+    return _restored(folders, folder, task, task.error or "it was interrupted")
+
+
+def clean(spark: SparkSession, folder: Path) -> Repartition:
+    """Delete the copies, where they are not needed any more."""
+    return _cleaned(Folders(spark), folder, _task(folder))
+
+
+def _task(folder: Path) -> Repartition:
+    task = read(folder)
+    if task is None:
+        raise FileNotFoundError(f"{folder} has no change of state partitions")
+    return task
+
+
+def _repartition(spark: SparkSession, checkpoint: QueryCheckpoint, partitions: int) -> None:
+    spark.conf.set(STATE_STORE, checkpoint.provider)
+    try:
+        spark._streamingCheckpointManager.repartition(checkpoint.folder, partitions)
+    except Exception as error:
+        if ALREADY not in str(error):
+            raise
+
+
+def _committed(folders: Folders, checkpoint: QueryCheckpoint) -> bool:
+    """Return whether a query has committed a batch behind that of the repartition, which follows the copy's last."""
+    copied = folders.newest(f"{copy_of(checkpoint.folder)}/{COMMITS}")
+    return folders.newest(f"{checkpoint.folder}/{COMMITS}") > copied + 1
+
+
+def _restored(folders: Folders, folder: Path, task: Repartition, error: str) -> Repartition:
+    if task.phase in (Phase.CHANGING, Phase.CHANGED):
+        task = write(folder, replace(task, phase=Phase.CHANGING, error=error))
+        for checkpoint in task.checkpoints:
+            folders.copy(copy_of(checkpoint.folder), checkpoint.folder)
+    return _cleaned(folders, folder, write(folder, replace(task, phase=Phase.UNDONE, error=error)))
+
+
+def _cleaned(folders: Folders, folder: Path, task: Repartition) -> Repartition:
+    if task.phase in (Phase.UNDONE, Phase.KEPT):
+        _delete_copies(folders, task.checkpoints)
+        task = write(folder, replace(task, copies=False))
+    return task
+
+
+def _delete_copies(folders: Folders, checkpoints: Iterable[QueryCheckpoint]) -> None:
+    for checkpoint in checkpoints:
+        folders.delete(copy_of(checkpoint.folder))

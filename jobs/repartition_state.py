@@ -1,0 +1,57 @@
+"""Gives an app's state another number of partitions, or takes that back. Started by spark-submit, by the reconciler.
+
+It holds the app's lock meanwhile, so that no driver starts a query; only copies are deleted beside a running driver.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+sys.path.append(str(Path(__file__).resolve().parents[1]))
+
+from include.model.errors import MillraceError
+from include.run_folder.lock import AppLock
+from include.run_folder.repartition import Verb
+from include.runtime import repartition
+from include.runtime.gate import JvmLock
+
+LOCK_S, POLL_S = 60.0, 0.1
+"""A driver that was killed frees the lock at once; one that runs keeps it."""
+WORK = {Verb.CHANGE: repartition.change, Verb.UNDO: repartition.undo, Verb.CLEAN: repartition.clean}
+
+
+def main(argv: Sequence[str]) -> None:
+    """Do what the arguments say, see :func:`include.run_folder.repartition.arguments`.
+
+    Raises:
+        MillraceError: If a driver of the app still runs.
+    """
+    from pyspark.sql import SparkSession
+
+    verb, folder = Verb(argv[0]), Path(argv[1])
+    spark = SparkSession.builder.getOrCreate()
+    lock = AppLock(folder)
+    jvm_lock = JvmLock(spark, lock.path)
+    if verb is not Verb.CLEAN:
+        _acquire(lock, jvm_lock)
+    WORK[verb](spark, folder)
+    spark.stop()
+
+
+def _acquire(lock: AppLock, jvm_lock: JvmLock) -> None:
+    give_up = time.monotonic() + LOCK_S
+    while not (lock.try_acquire() and jvm_lock.try_acquire()):
+        if time.monotonic() > give_up:
+            remedy = "Wait until it has ended."
+            raise MillraceError("repartition", str(lock.path), "an app without a driver", remedy)
+        time.sleep(POLL_S)
+
+
+if __name__ == "__main__":
+    try:
+        main(sys.argv[1:])
+    except MillraceError as error:
+        sys.exit(str(error))

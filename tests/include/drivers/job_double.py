@@ -1,0 +1,67 @@
+"""Stands in for the job that repartitions state: checkpoints are folders whose file ``partitions`` holds the number.
+
+What it writes to the run folder, and when, is as the real job does it. ``behaviour``, a file beside the checkpoint,
+says where it fails or is killed.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from include.run_folder import repartition
+from include.run_folder.lock import AppLock
+from include.run_folder.repartition import Phase, Repartition, Verb, copy_of
+
+
+def main(argv: Sequence[str]) -> None:
+    verb, folder = Verb(argv[0]), Path(argv[1])
+    task = repartition.read(folder)
+    assert task is not None
+    behaviour = Path(task.checkpoints[0].folder).with_name("behaviour")
+    how = behaviour.read_text() if behaviour.exists() else ""
+    if verb is not Verb.CLEAN:
+        assert AppLock(folder).try_acquire(), "a driver runs"
+    if verb is Verb.CHANGE:
+        _change(folder, task, how)
+    elif verb is Verb.UNDO:
+        _restored(folder, task, task.error or "it was interrupted")
+    else:
+        _cleaned(folder, task)
+
+
+def _change(folder: Path, task: Repartition, how: str) -> None:
+    for checkpoint in task.checkpoints:
+        shutil.copytree(checkpoint.folder, copy_of(checkpoint.folder))
+    if how == "dies copying":
+        os.kill(os.getpid(), signal.SIGKILL)
+    task = repartition.write(folder, replace(task, phase=Phase.CHANGING))
+    for checkpoint in task.checkpoints:
+        Path(checkpoint.folder, "partitions").write_text("half")
+    if how == "dies changing":
+        os.kill(os.getpid(), signal.SIGKILL)
+    if how == "refuses":
+        _restored(folder, task, "Spark refuses it")
+        return
+    for checkpoint in task.checkpoints:
+        Path(checkpoint.folder, "partitions").write_text(str(task.partitions))
+    repartition.write(folder, replace(task, phase=Phase.CHANGED))
+
+
+def _restored(folder: Path, task: Repartition, error: str) -> None:
+    if task.phase is not Phase.COPYING:
+        task = repartition.write(folder, replace(task, phase=Phase.CHANGING, error=error))
+        for checkpoint in task.checkpoints:
+            shutil.rmtree(checkpoint.folder)
+            shutil.copytree(copy_of(checkpoint.folder), checkpoint.folder)
+    _cleaned(folder, repartition.write(folder, replace(task, phase=Phase.UNDONE, error=error)))
+
+
+def _cleaned(folder: Path, task: Repartition) -> None:
+    for checkpoint in task.checkpoints:
+        shutil.rmtree(copy_of(checkpoint.folder), ignore_errors=True)
+    repartition.write(folder, replace(task, copies=False))

@@ -1,0 +1,202 @@
+"""Another number of state partitions: ended one way or the other, whatever fails or is killed in the middle of it."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from include.model.decision import Outcome
+from include.model.deployment import Deployment
+from include.run_folder.repartition import copy_of
+from tests.include.drivers.plant_of_doubles import NAME, ROOT, DoublesPlant
+
+KILLED = Path(__file__).with_name("killed_reconciler.py")
+PARTITIONS = "include.drivers.state_partitions:StatePartitions"
+
+
+class StatefulPlant(DoublesPlant):
+    """Drivers that keep state in 4 partitions at first."""
+
+    @property
+    def checkpoint(self) -> Path:
+        return self.root / "checkpoint"
+
+    @property
+    def number(self) -> str:
+        return (self.checkpoint / "partitions").read_text()
+
+    @property
+    def copied(self) -> bool:
+        return Path(copy_of(str(self.checkpoint))).exists()
+
+    def begin(self, *behaviour: str) -> None:
+        self.deploy("state", *behaviour, partitions=4)
+        (change,) = self.reconciler().reconcile()
+        assert change.outcome is Outcome.READY
+
+    def newest(self) -> Deployment:
+        newest = self.deployments.latest(NAME)
+        assert newest is not None
+        return newest
+
+    def is_whole(self, partitions: int) -> None:
+        """One driver runs, over state and a Deployment of this number, without loss and without a copy."""
+        assert (self.number, self.newest().apps[NAME].max_parallelism) == (str(partitions), partitions)
+        ((_, version),) = self.versions()
+        deployed = self.deployments.get(NAME, version)
+        assert deployed is not None and deployed.apps[NAME].max_parallelism == partitions
+        assert not self.copied
+        assert Outcome.OPEN not in [entry.outcome for entry in self.history()]
+        committed = self.committed()
+        assert committed == list(range(1, len(committed) + 1))
+
+
+@pytest.fixture
+def plant(tmp_path: Path) -> Iterator[StatefulPlant]:
+    made = StatefulPlant(tmp_path)
+    yield made
+    made.close()
+
+
+def test_new_number_is_in_force_with_the_next_driver_and_the_copy_goes_after_its_commit(plant: StatefulPlant) -> None:
+    plant.begin()
+    plant.deploy("state", partitions=7)
+    (change,) = plant.reconciler().reconcile()
+    assert (change.outcome, change.tier, change.from_version, change.to_version) == (Outcome.READY, "T2", 1, 2)
+    assert change.downtime_s is not None
+    assert plant.copied
+    assert plant.reconciler().reconcile() == ()
+    plant.is_whole(7)
+    plant.deploy("state", partitions=4)
+    plant.reconciler().reconcile()
+    plant.reconciler().reconcile()
+    plant.is_whole(4)
+
+
+@pytest.mark.parametrize(
+    ("behaviour", "why"),
+    [
+        ("heap", "q keeps its state in HDFSBackedStateStoreProvider"),
+        ("files", "q writes to FileSink"),
+        ("silent", "not known where its queries keep their state"),
+    ],
+)
+def test_what_cannot_be_repartitioned_is_refused_and_its_driver_runs_on(
+    plant: StatefulPlant, behaviour: str, why: str
+) -> None:
+    plant.begin(behaviour)
+    plant.deploy("state", behaviour, partitions=7)
+    (refused,) = plant.reconciler().reconcile()
+    assert refused.outcome is Outcome.ROLLED_BACK and why in (refused.error or "")
+    assert "stays in 4 partitions" in plant.newest().reason
+    assert [generation for generation, _ in plant.versions()] == [1]
+    plant.is_whole(4)
+    assert plant.reconciler().reconcile() == ()
+
+
+@pytest.mark.parametrize("behaviour", ["refuses", "dies copying", "dies changing"])
+def test_job_that_fails_leaves_the_former_number(plant: StatefulPlant, behaviour: str) -> None:
+    plant.begin()
+    (plant.root / "behaviour").write_text(behaviour)
+    plant.deploy("state", partitions=7)
+    failed, healed = plant.reconciler().reconcile()
+    assert (failed.outcome, failed.to_version, healed.outcome) == (Outcome.ROLLED_BACK, 2, Outcome.READY)
+    plant.is_whole(4)
+    (plant.root / "behaviour").unlink()
+    plant.deploy("state", partitions=7)
+    plant.reconciler().reconcile()
+    plant.reconciler().reconcile()
+    plant.is_whole(7)
+
+
+def test_driver_that_fails_before_its_first_commit_takes_the_change_back(plant: StatefulPlant) -> None:
+    plant.begin("poison")
+    plant.deploy("state", "poison", partitions=7)
+    failed, healed = plant.reconciler().reconcile()
+    assert (failed.outcome, healed.outcome) == (Outcome.ROLLED_BACK, Outcome.READY)
+    assert "7 partitions" in plant.newest().reason
+    plant.is_whole(4)
+
+
+def test_copy_is_kept_while_the_driver_is_idle_and_is_restored_where_its_first_batch_fails(
+    plant: StatefulPlant,
+) -> None:
+    plant.begin("idle", "poison")
+    plant.deploy("state", "idle", "poison", partitions=7)
+    (change,) = plant.reconciler().reconcile()
+    assert change.outcome is Outcome.READY
+    assert plant.reconciler().reconcile() == () and plant.copied
+    (plant.root / "rows come").touch()
+    plant.until(lambda: not plant.live())
+    plant.reconciler().reconcile()
+    plant.is_whole(4)
+
+
+def test_query_without_state_is_only_restarted(plant: StatefulPlant) -> None:
+    plant.begin("stateless")
+    (plant.checkpoint / "partitions").write_text("7")  # nothing of it depends on the number
+    plant.deploy("state", "stateless", partitions=7)
+    (change,) = plant.reconciler().reconcile()
+    assert change.outcome is Outcome.READY and not plant.copied
+
+
+def test_checkpoint_that_was_taken_away_begins_anew(plant: StatefulPlant) -> None:
+    plant.begin("heap")
+    plant.deploy(running=False)
+    plant.reconciler().reconcile()
+    (plant.checkpoint / "partitions").unlink()
+    plant.checkpoint.rmdir()
+    plant.deploy("state", "heap", partitions=7)
+    (change,) = plant.reconciler().reconcile()
+    assert change.outcome is Outcome.READY
+    plant.reconciler().reconcile()
+    plant.is_whole(7)
+
+
+def test_version_that_wants_the_former_number_again_restores_the_copy(plant: StatefulPlant) -> None:
+    plant.begin("idle")
+    plant.deploy("state", "idle", partitions=7)
+    plant.reconciler().reconcile()
+    plant.deploy("state", "idle", partitions=4)
+    plant.reconciler().reconcile()
+    plant.is_whole(4)
+
+
+@pytest.mark.parametrize("behaviour", ["", "refuses"])
+@pytest.mark.parametrize(
+    "stage",
+    [
+        ("include.run_folder.repartition", "write", "after"),
+        ("include.drivers.launcher:Launcher", "repartition", "after"),
+        (PARTITIONS, "change", "after"),
+        ("include.drivers.launcher:Launcher", "start", "after"),
+    ],
+)
+def test_reconciler_that_is_killed_leaves_nothing_half_done(
+    plant: StatefulPlant, stage: tuple[str, str, str], behaviour: str
+) -> None:
+    plant.begin()
+    (plant.root / "behaviour").write_text(behaviour)
+    plant.deploy("state", partitions=7)
+    argv = [sys.executable, str(KILLED), str(plant.root), *stage]
+    assert subprocess.run(argv, env={**os.environ, "PYTHONPATH": str(ROOT)}).returncode == -signal.SIGKILL
+    plant.reconciler().reconcile()
+    plant.reconciler().reconcile()
+    plant.is_whole(plant.newest().apps[NAME].max_parallelism)
+
+
+@pytest.mark.parametrize("when", ["before", "after"])
+def test_reconciler_that_is_killed_at_the_way_back_goes_on_with_it(plant: StatefulPlant, when: str) -> None:
+    plant.begin()
+    (plant.root / "behaviour").write_text("dies changing")
+    plant.deploy("state", partitions=7)
+    argv = [sys.executable, str(KILLED), str(plant.root), "include.drivers.state_partitions", "go_back", when]
+    assert subprocess.run(argv, env={**os.environ, "PYTHONPATH": str(ROOT)}).returncode == -signal.SIGKILL
+    plant.reconciler().reconcile()
+    plant.is_whole(4)

@@ -1,0 +1,269 @@
+"""State of real queries in another number of partitions: results are those of a batch, failures leave no trace."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from include.run_folder import repartition as record
+from include.run_folder.driver_records import QueryCheckpoint
+from include.run_folder.repartition import Phase, Repartition, copy_of
+from include.runtime import repartition
+from include.runtime.checkpoints import STATE_STORE, checkpoint_of
+
+pytestmark = pytest.mark.spark
+
+NOON = datetime(2013, 1, 1, 12, tzinfo=UTC)
+KEYS, ROWS, PATIENCE_S = 40, 400, 400
+STATE = "org.apache.spark.sql.execution.streaming.state."
+ROCKSDB, ON_HEAP = f"{STATE}RocksDBStateStoreProvider", f"{STATE}HDFSBackedStateStoreProvider"
+TYPES = pa.schema([("id", pa.int64()), ("key", pa.int64()), ("time", pa.timestamp("us", "UTC"))])
+SCHEMA = "id long, key long, time timestamp"
+Frame = Any
+
+
+@dataclass
+class Source:
+    """A folder of files: rows with an id, a key and a time."""
+
+    folder: Path
+    files: int = 0
+
+    def append(self, ids: Sequence[int], later_s: int = 0) -> None:
+        self.folder.mkdir(exist_ok=True)
+        times = [NOON + timedelta(seconds=later_s + i // 2 + (i % KEYS) * (i // 100)) for i in ids]
+        columns = {"id": list(ids), "key": [i % KEYS for i in ids], "time": times}
+        pq.write_table(pa.table(columns, TYPES), self.folder / f"{self.files}.parquet")
+        self.files += 1
+
+
+@dataclass
+class World:
+    """Queries over two sources, in one folder."""
+
+    spark: Any
+    root: Path
+    out: list[tuple[Any, ...]] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.left, self.right = Source(self.root / "left"), Source(self.root / "right")
+
+    @property
+    def checkpoint(self) -> Path:
+        return self.root / "checkpoint"
+
+    @property
+    def app(self) -> Path:
+        return self.root / "app"
+
+    def rows(self, source: Source, stream: bool) -> Frame:
+        reader = self.spark.readStream if stream else self.spark.read
+        return reader.schema(SCHEMA).parquet(str(source.folder))
+
+    def run(self, frame: Frame, partitions: int, mode: str = "append", provider: str = ROCKSDB) -> QueryCheckpoint:
+        """Process all that is there, and return what is known of the query's checkpoint."""
+        self.spark.conf.set("spark.sql.shuffle.partitions", str(partitions))
+        self.spark.conf.set(STATE_STORE, provider)
+
+        def collect(batch: Frame, _number: int) -> None:
+            self.out.extend(tuple(row) for row in batch.collect())
+
+        writer = frame.writeStream.outputMode(mode).option("checkpointLocation", str(self.checkpoint))
+        query = writer.queryName("q").trigger(availableNow=True).foreachBatch(collect).start()
+        assert query.awaitTermination(PATIENCE_S)
+        checkpoint = checkpoint_of(query)
+        assert checkpoint is not None
+        return checkpoint
+
+    def begin(self, checkpoint: QueryCheckpoint, partitions: int) -> None:
+        now, former = datetime.now(UTC), checkpoint.partitions
+        record.write(self.app, Repartition(2, 1, 2, partitions, former, (checkpoint,), now))
+
+    def change(self, checkpoint: QueryCheckpoint, partitions: int) -> Repartition:
+        self.begin(checkpoint, partitions)
+        return repartition.change(self.spark, self.app)
+
+    def files(self) -> dict[str, bytes]:
+        return {
+            str(file.relative_to(self.checkpoint)): file.read_bytes()
+            for file in self.checkpoint.rglob("*")
+            if file.is_file() and not file.name.endswith(".crc")
+        }
+
+    def copied(self) -> bool:
+        return Path(copy_of(str(self.checkpoint))).exists()
+
+
+@pytest.fixture
+def world(spark: Any, tmp_path: Path) -> Iterator[World]:
+    keys = ("spark.sql.shuffle.partitions", STATE_STORE)
+    before = {key: spark.conf.get(key, None) for key in keys}
+    yield World(spark, tmp_path)
+    for key, value in before.items():
+        if value is None:
+            spark.conf.unset(key)
+        else:
+            spark.conf.set(key, value)
+
+
+def counted(rows: Frame, _other: Frame) -> Frame:
+    return rows.groupBy("key").count()
+
+
+def distinct(rows: Frame, _other: Frame) -> Frame:
+    return rows.dropDuplicates(["id"]).select("id")
+
+
+def sessions(rows: Frame, _other: Frame) -> Frame:
+    from pyspark.sql.functions import session_window
+
+    window = session_window("time", "20 seconds").alias("w")
+    grouped = rows.withWatermark("time", "0 seconds").groupBy("key", window).count()
+    return grouped.selectExpr("key", "w.start", "w.end", "count")
+
+
+def joined(rows: Frame, other: Frame) -> Frame:
+    left = rows.withWatermark("time", "1 hour").selectExpr("id", "key", "time")
+    right = other.withWatermark("time", "1 hour").selectExpr("id id_2", "time time_2")
+    return left.join(right, left.id == right.id_2).select("id", "key", "time", "time_2")
+
+
+def _count(key: tuple[int], frames: Iterator[pd.DataFrame], state: Any) -> Iterator[pd.DataFrame]:
+    rows = sum(len(frame) for frame in frames) + (state.get[0] if state.exists else 0)
+    state.update((rows,))
+    yield pd.DataFrame({"key": [key[0]], "rows": [rows]})
+
+
+def stateful(rows: Frame, _other: Frame) -> Frame:
+    by_key = rows.groupBy("key")
+    return by_key.applyInPandasWithState(_count, "key long, rows long", "rows long", "update", "NoTimeout")
+
+
+def last_of_key(out: list[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
+    return sorted({row[0]: row for row in out}.values())
+
+
+KINDS: dict[str, tuple[Callable[..., Frame], Callable[..., Frame], str]] = {
+    "aggregation": (counted, counted, "update"),
+    "deduplication": (distinct, distinct, "append"),
+    "session window": (sessions, sessions, "append"),
+    "stream-stream join": (joined, joined, "append"),
+    "applyInPandasWithState": (stateful, counted, "update"),
+}
+
+
+@pytest.mark.parametrize(("before", "after"), [(4, 7), (8, 3)])
+@pytest.mark.parametrize("kind", KINDS)
+def test_results_over_a_change_of_partitions_are_those_of_a_batch(
+    world: World, kind: str, before: int, after: int
+) -> None:
+    stream, batch, mode = KINDS[kind]
+    half = ROWS // 2
+    world.left.append(range(half))
+    world.right.append(range(half // 2), later_s=5)
+    frame = stream(world.rows(world.left, True), world.rows(world.right, True))
+    checkpoint = world.run(frame, before, mode)
+    assert (checkpoint.query, checkpoint.partitions, checkpoint.provider) == ("q", before, ROCKSDB)
+
+    done = world.change(checkpoint, after)
+    assert (done.phase, done.error, done.in_force) == (Phase.CHANGED, None, after)
+    assert world.copied()
+
+    world.left.append(range(half - 50, ROWS))  # some rows again, and partners and keys of former ones
+    world.right.append(range(half // 2, ROWS), later_s=5)
+    whole = batch(world.rows(world.left, False), world.rows(world.right, False))
+    expected = sorted(tuple(row) for row in whole.collect())
+    if kind == "session window":  # closes every session
+        world.left.append([10**6])
+    resumed = stream(world.rows(world.left, True), world.rows(world.right, True))
+    assert world.run(resumed, after, mode).partitions == after
+    assert (last_of_key(world.out) if mode == "update" else sorted(world.out)) == expected
+    assert repartition.undo(world.spark, world.app).phase is Phase.KEPT, "results are out: there is no way back"
+    assert not world.copied()
+
+
+def half_done(world: World, **how: Any) -> QueryCheckpoint:
+    world.left.append(range(ROWS // 2))
+    return world.run(counted(world.rows(world.left, True), None), 4, "update", **how)
+
+
+def the_rest_is_counted(world: World, partitions: int, **how: Any) -> None:
+    """The old checkpoint runs on, in its old number of partitions or in the new one."""
+    world.left.append(range(ROWS // 2, ROWS))
+    world.run(counted(world.rows(world.left, True), None), partitions, "update", **how)
+    assert last_of_key(world.out) == [(key, ROWS // KEYS) for key in range(KEYS)]
+
+
+def test_state_on_the_heap_is_refused_and_its_checkpoint_runs_on(world: World) -> None:
+    checkpoint = half_done(world, provider=ON_HEAP)
+    before = world.files()
+    refused = world.change(checkpoint, 7)
+    assert (refused.phase, refused.in_force, refused.copies) == (Phase.UNDONE, 4, False)
+    assert "HDFSBackedStateStoreProvider" in (refused.error or "")
+    assert world.files() == before and not world.copied()
+    the_rest_is_counted(world, 7, provider=ON_HEAP)
+
+
+def test_one_of_two_checkpoints_that_cannot_leaves_both_as_they_were(world: World) -> None:
+    first = half_done(world)
+    before = world.files()
+    second = replace(first, folder=str(world.root / "second"))
+    (world.root / "second" / "state").mkdir(parents=True)
+    world.begin(first, 7)
+    task = record.read(world.app)
+    assert task is not None
+    record.write(world.app, replace(task, checkpoints=(first, second)))
+    refused = repartition.change(world.spark, world.app)
+    assert refused.phase is Phase.UNDONE and "no committed microbatch" in (refused.error or "")
+    assert world.files() == before and not world.copied()
+
+
+@pytest.mark.parametrize("phase", [Phase.COPYING, Phase.CHANGING])
+def test_change_that_was_killed_is_undone(world: World, phase: Phase) -> None:
+    checkpoint = half_done(world)
+    before = world.files()
+    world.begin(checkpoint, 7)
+    folders = repartition.Folders(world.spark)
+    folders.copy(checkpoint.folder, copy_of(checkpoint.folder))
+    if phase is Phase.COPYING:
+        folders.delete(f"{copy_of(checkpoint.folder)}/state")  # it had not come to it
+    else:
+        folders.delete(f"{checkpoint.folder}/state/0/2")
+    task = record.read(world.app)
+    assert task is not None
+    record.write(world.app, replace(task, phase=phase))
+    for _ in range(2):  # it may be killed and repeated too
+        undone = repartition.undo(world.spark, world.app)
+        assert (undone.phase, undone.copies, undone.error) == (Phase.UNDONE, False, "it was interrupted")
+        assert world.files() == before and not world.copied()
+    the_rest_is_counted(world, 4)
+
+
+def test_change_is_undone_where_no_batch_was_committed_with_it(world: World) -> None:
+    checkpoint = half_done(world)
+    before = world.files()
+    assert world.change(checkpoint, 7).phase is Phase.CHANGED
+    assert world.files() != before
+    assert repartition.undo(world.spark, world.app).phase is Phase.UNDONE
+    assert world.files() == before
+    the_rest_is_counted(world, 7)
+
+
+def test_checkpoint_that_was_taken_away_is_left_out(world: World) -> None:
+    gone = QueryCheckpoint("q", str(world.root / "gone"), 4, ROCKSDB, "ForeachBatchSink")
+    assert world.change(gone, 7).phase is Phase.CHANGED
+    assert not (world.root / "gone").exists()
+
+
+def test_state_that_has_the_number_already_is_left_alone(world: World) -> None:
+    checkpoint = half_done(world)
+    assert world.change(checkpoint, 4).phase is Phase.CHANGED
+    the_rest_is_counted(world, 4)
