@@ -61,8 +61,10 @@ class Launcher:
             return LiveDriver(arguments, (ProcessId.of(child.pid),))
         return LiveDriver(arguments, ())  # it has ended already
 
-    def repartition(self, app: AppDeployment, name: str, number: int, verb: Verb, folder: Path) -> None:
-        """Start the job that gives an app's state another number of partitions.
+    def repartition(
+        self, app: AppDeployment, name: str, number: int, verb: Verb, folder: Path
+    ) -> tuple[ProcessId, ...]:
+        """Start the job that gives an app's state another number of partitions, and return its first process.
 
         Args:
             app: Whose settings it reads the checkpoints with.
@@ -75,7 +77,11 @@ class Launcher:
             MillraceError: If spark-submit is not there, or cannot be started.
         """
         log = driver_log.path(self.log_dir, self.spec.name, name, number)
-        self._children.append(submit.start_repartition(self.options, app, verb, folder, log))
+        child = submit.start_repartition(self.options, app, verb, folder, log)
+        self._children.append(child)
+        with suppress(psutil.NoSuchProcess):
+            return (ProcessId.of(child.pid),)
+        return ()  # it has ended already
 
     def command(self, app: AppDeployment, name: str, version: int, number: int) -> list[str]:
         """Return the words that start such a driver by hand, its environment in front.

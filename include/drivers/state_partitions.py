@@ -25,6 +25,7 @@ from include.model.deployment import AppDeployment, Deployment
 from include.run_folder import repartition
 from include.run_folder.discovery import LiveDriver
 from include.run_folder.driver_records import QueryCheckpoint
+from include.run_folder.process import ProcessId
 from include.run_folder.repartition import Phase, Repartition, Verb
 
 REPARTITIONED = "RocksDBStateStoreProvider"
@@ -56,9 +57,9 @@ class StatePartitions:
     def due(self, wanted: AppDeployment) -> bool:
         """Return whether state is kept, and in another number of partitions than is wanted."""
         number = self._in_force()
-        known = self._checkpoints()
-        keeps_none = bool(known) and not _stateful(known)
-        return number is not None and number != wanted.max_parallelism and not keeps_none
+        if number is None or number == wanted.max_parallelism:
+            return False
+        return not self._told() or bool(self._stateful())
 
     def change(
         self, deployment: Deployment, wanted: AppDeployment, entry: Reconfiguration, serving: Sequence[LiveDriver]
@@ -82,7 +83,7 @@ class StatePartitions:
             generation=entry.generation or 0,
             partitions=wanted.max_parallelism,
             former=number,
-            checkpoints=_stateful(self._checkpoints()),
+            checkpoints=self._stateful(),
             since=self.clock(),
         )
         repartition.write(self.drivers.folder, change)
@@ -151,18 +152,21 @@ class StatePartitions:
         deployment = self.drivers.deployments.get(self.drivers.pipeline, version)
         return None if deployment is None else deployment.apps.get(self.drivers.app)
 
-    def _checkpoints(self) -> tuple[QueryCheckpoint, ...]:
-        """Return the checkpoints that a driver last told of, but for those that were taken away since."""
-        told = next((record.checkpoints for record in self.drivers.records() if record.checkpoints), ())
-        return tuple(checkpoint for checkpoint in told if not _taken_away(checkpoint.folder))
+    def _told(self) -> tuple[QueryCheckpoint, ...]:
+        """Return the checkpoints that a driver last told of; empty if none ever did."""
+        return next((record.checkpoints for record in self.drivers.records() if record.checkpoints), ())
+
+    def _stateful(self) -> tuple[QueryCheckpoint, ...]:
+        """Return those of queries that keep state, but for checkpoints that were taken away since."""
+        return tuple(c for c in self._told() if c.partitions and not _taken_away(c.folder))
 
     def _refusal(self, deployment: Deployment) -> str | None:
         """Return why the state cannot be repartitioned, as far as that shows without touching it."""
         if deployment.join is not None:
             return "the workers of a join keep the partitions of its first start"
-        if not any(record.checkpoints for record in self.drivers.records()):
+        if not self._told():
             return "it is not known where its queries keep their state: no driver of this release has run a batch"
-        for checkpoint in _stateful(self._checkpoints()):
+        for checkpoint in self._stateful():
             provider = checkpoint.provider.rpartition(".")[2]
             if provider != REPARTITIONED:
                 return f"{checkpoint.query} keeps its state in {provider}, and Spark repartitions {REPARTITIONED} only"
@@ -208,14 +212,16 @@ class StatePartitions:
     def _run(self, verb: Verb, change: Repartition) -> bool:
         """Have the job do something, and return whether it has ended."""
         content = self._content(change.version)
-        if content is not None:
-            self.launcher.repartition(content, self.drivers.app, change.generation, verb, self.drivers.folder)
-        return self._ended()
+        if content is None:
+            return True
+        app, folder = self.drivers.app, self.drivers.folder
+        return self._ended(self.launcher.repartition(content, app, change.generation, verb, folder))
 
-    def _ended(self) -> bool:
+    def _ended(self, started: tuple[ProcessId, ...] = ()) -> bool:
         """Wait for the job, killed after the time that a batch may take; False if it goes on and nobody can wait."""
         folder = self.drivers.folder
-        while processes := repartition.running(folder):
+        # who has just been started is not in the process table by its words yet
+        while processes := {*(p for p in started if p.alive()), *repartition.running(folder)}:
             if max(process.age_s() for process in processes) > self.launcher.spec.batch_deadline_s:
                 for process in processes:
                     process.signal(signal.SIGKILL)
@@ -224,10 +230,6 @@ class StatePartitions:
             self.launcher.reap()
             time.sleep(POLL_S)
         return True
-
-
-def _stateful(checkpoints: Sequence[QueryCheckpoint]) -> tuple[QueryCheckpoint, ...]:
-    return tuple(checkpoint for checkpoint in checkpoints if checkpoint.partitions)
 
 
 def _taken_away(folder: str) -> bool:

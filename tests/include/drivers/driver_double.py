@@ -29,10 +29,6 @@ TICK_S = 0.01
 
 
 def main() -> None:
-    job = next((at for at, word in enumerate(sys.argv) if Path(word).name == ENTRY_POINT), None)
-    if job is not None:
-        job_double.main(sys.argv[job + 1 :])
-        return
     arguments = recognise(sys.argv)
     assert arguments is not None
     rows, behaviour = Path(arguments.args[0]), arguments.args[1:]
@@ -58,8 +54,7 @@ def main() -> None:
         journal.move(DriverState.STOPPED, "superseded by a later generation")
         os._exit(0)
     journal.move(DriverState.RUNNING)
-    if "state" in behaviour:
-        keep_state(arguments, behaviour, journal)
+    keep_state(arguments, behaviour, journal)
     begin_first_batch(behaviour, journal)
     if "batch" in behaviour:
         journal.move(DriverState.COMPLETED)
@@ -83,7 +78,9 @@ def main() -> None:
 
 
 def keep_state(arguments: DriverArguments, behaviour: tuple[str, ...], journal: Journal) -> None:
-    """Tell where state is kept; fail on state in another number of partitions, and where that is the behaviour."""
+    """Tell where state is kept, if any is; fail where its number of partitions is another, or as the behaviour says."""
+    if "state" not in behaviour:
+        return
     deployed = DeploymentStore(Lake(arguments.lake)).get(arguments.pipeline, arguments.version)
     assert deployed is not None
     number, checkpoint = deployed.apps[arguments.app].max_parallelism, Path(arguments.args[0]).with_name("checkpoint")
@@ -120,4 +117,8 @@ def commit(rows: Path) -> None:
 
 
 if __name__ == "__main__":
-    main()
+    job = next((at for at, word in enumerate(sys.argv) if Path(word).name == ENTRY_POINT), None)
+    if job is None:
+        main()
+    else:
+        job_double.main(sys.argv[job + 1 :])

@@ -126,7 +126,7 @@ def sessions(rows: Frame, _other: Frame) -> Frame:
     from pyspark.sql.functions import session_window
 
     window = session_window("time", "20 seconds").alias("w")
-    grouped = rows.withWatermark("time", "0 seconds").groupBy("key", window).count()
+    grouped = rows.withWatermark("time", "1 hour").groupBy("key", window).count()
     return grouped.selectExpr("key", "w.start", "w.end", "count")
 
 
