@@ -14,7 +14,7 @@ from include.control.evaluation import NO_REQUEST, EvaluationInput, GateResult, 
 from include.control.guard_context import GuardContext
 from include.control.guards import first_veto, judge, quality_outcome, reason_code
 from include.control.pending_decision import on_newest
-from include.control.proposals import FAILED, LAST, Proposals, collect_proposals, forced_proposals
+from include.control.proposals import FAILED, LAST, Proposals, collect_proposals, forced_proposals, spec_proposals
 from include.model.decision import Action, Decision, GuardOutcome, Memory
 from include.model.deployment import Deployment
 from include.model.protocols import Optimizer
@@ -41,6 +41,7 @@ class DecisionContext:
         decision_id: Id of the Decision to make.
         now: The present (UTC).
         action: What becomes of a change that no guard vetoes.
+        repartition: The same of another number of state partitions in the spec; None to leave it out.
         owners: The optimizer that owns each field of the Deployment.
         optimizers: By registry name.
         guards: What the guards judge by, the newest Deployment included; None before the first launch.
@@ -61,6 +62,7 @@ class DecisionContext:
     memories: Mapping[str, Memory] = field(default_factory=dict)
     request: Request = NO_REQUEST
     questions: Sequence[Question] = ()
+    repartition: Action | None = None
 
     @property
     def forced(self) -> bool:
@@ -69,7 +71,7 @@ class DecisionContext:
 
 
 def action_of(mode: Mode, request: Request) -> Action:
-    """Return what becomes of a change that no guard vetoes."""
+    """Return what becomes of a change that no guard vetoes, in a mode of the spec."""
     if request.dry_run:
         return Action.ADVISE
     return Action.APPLY if request.forced_slots is not None else ACTION_OF_MODE[mode]
@@ -87,6 +89,31 @@ def decide(observation: EvaluationInput, context: DecisionContext) -> tuple[Deci
     hold = _obstacle(observation, context, guards.current)
     if hold is not None:
         return _held(draft, observation.gate, hold), {}
+    repartition = _repartition(draft, observation.gate, context, guards)
+    if repartition is not None and repartition.target is not None:
+        return repartition, {}
+    decision, memories = _evaluated(draft, observation, context, guards)
+    # it waits, or may not be now: the tuner goes on meanwhile
+    if repartition is None or repartition.sentence == decision.sentence:
+        return decision, memories
+    return replace(decision, sentence=f"{decision.sentence} {repartition.sentence}"), memories
+
+
+def _repartition(draft: Decision, gate: GateResult, context: DecisionContext, guards: GuardContext) -> Decision | None:
+    """Return what becomes of the number of state partitions that the spec wants, None where it is in force."""
+    if context.repartition is None or context.forced:
+        return None
+    proposals = spec_proposals(context.spec, guards.current)
+    if not proposals.changes:
+        return None
+    decision = replace(draft, proposals=proposals.proposals)
+    return _judged(decision, proposals, quality_outcome(gate), replace(context, action=context.repartition), guards)
+
+
+def _evaluated(
+    draft: Decision, observation: EvaluationInput, context: DecisionContext, guards: GuardContext
+) -> tuple[Decision, Mapping[str, Memory]]:
+    """Return what becomes of what the optimizers propose."""
     proposals = _proposals(observation.signals, context, guards.current)
     decision = replace(draft, proposals=proposals.proposals, predicted=proposals.predicted)
     if proposals.failure is not None:

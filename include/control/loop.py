@@ -197,6 +197,7 @@ class ControlLoop:
         in_use = self.tables.deployments.slots_in_use()
         current, others = in_use.latest(spec.name), in_use.others(spec.name)
         forced, action = request.forced_slots is not None, action_of(spec.mode, request)
+        repartition = action_of(spec.repartition, request)
         return DecisionContext(
             spec=spec,
             decision_id=decision_id,
@@ -208,7 +209,8 @@ class ControlLoop:
             ran=self.tables.deployments.get(spec.name, signals.deployment_version) if signals else None,
             memories=memories,
             request=request,
-            questions=self._questions(now) if action is Action.AWAIT else (),
+            questions=self._questions(now) if Action.AWAIT in (action, repartition) else (),
+            repartition=repartition,
         )
 
     def _questions(self, now: datetime) -> list[Question]:

@@ -12,10 +12,10 @@ from dataclasses import dataclass, field, replace
 
 from include.control.evaluation import Request
 from include.model.decision import Memory, Proposal
-from include.model.deployment import JOIN_FIELDS, LIVE, Change, Deployment
+from include.model.deployment import JOIN_FIELDS, LIVE, MAX_PARALLELISM, Change, Deployment
 from include.model.protocols import Optimizer
 from include.model.signals import Signals
-from include.model.spec import MEMORY_OPTIMIZER, PLACEMENT_OPTIMIZER
+from include.model.spec import MEMORY_OPTIMIZER, PLACEMENT_OPTIMIZER, SPEC, PipelineSpec
 
 FIRST, LAST = ("drfm", "esj", MEMORY_OPTIMIZER), (PLACEMENT_OPTIMIZER,)
 """Optimizers in the order they are asked; any other is a tuner and comes in between: who places has to know how many
@@ -125,6 +125,21 @@ def forced_proposals(request: Request, app: str, current: Deployment) -> Proposa
     changes = (change,) if wanted != before else ()
     sentence = f"{request.requested_by or 'a person'} asked for {wanted} slots"
     proposal = Proposal(PERSON, changes, "forced", sentence)
+    return Proposals(current.with_changes(changes), (proposal,), changes)
+
+
+def spec_proposals(spec: PipelineSpec, current: Deployment) -> Proposals:
+    """Return the number of state partitions that the spec wants as the only proposal; none for a join, which keeps its.
+
+    Args:
+        spec: The pipeline.
+        current: The Deployment that runs.
+    """
+    before, wanted = current.apps[spec.app].max_parallelism, spec.max_parallelism
+    sentence = "the spec says so; its driver stops, its state is repartitioned, and a copy of it stays until that runs"
+    change = Change(spec.app, MAX_PARALLELISM, before, wanted)
+    changes = (change,) if wanted != before and spec.join is None else ()
+    proposal = Proposal(SPEC, changes, "state_partitions", sentence)
     return Proposals(current.with_changes(changes), (proposal,), changes)
 
 

@@ -12,14 +12,16 @@ from include.model.join import JoinSettings
 NOWHERE = -1
 """What stands for no table, where a stream leaves, and for no worker, where a partition has none of its own."""
 SLOTS, PARALLELISM, INGEST = "slots", "parallelism", "ingest"
-EXECUTOR_MEMORY, PLACEMENT = "executor_memory_mb", "placement"
+EXECUTOR_MEMORY, PLACEMENT, MAX_PARALLELISM = "executor_memory_mb", "placement", "max_parallelism"
 JOIN_WORKERS, BLOCK_SIZE, SHED_RATIO = "join_workers", "block_size", "shed_ratio"
 JOIN_FIELDS = {JOIN_WORKERS: "workers", BLOCK_SIZE: "block", SHED_RATIO: "shed"}
 """Fields of a join's settings, by what changes call them."""
 LIVE = (INGEST, PLACEMENT, *JOIN_FIELDS)
 """Fields whose changes never start a driver: a feed, the running job or its agent obeys them (tiers T0, T1)."""
-CHANGEABLE = (SLOTS, "memory_mb", EXECUTOR_MEMORY, PARALLELISM, INGEST, PLACEMENT, *JOIN_FIELDS)
+OWNABLE = (SLOTS, "memory_mb", EXECUTOR_MEMORY, PARALLELISM, INGEST, PLACEMENT, *JOIN_FIELDS)
 """Fields of a Deployment that an optimizer may own."""
+CHANGEABLE = (*OWNABLE, MAX_PARALLELISM)
+"""Fields that a Decision may change."""
 
 
 @dataclass(frozen=True)
@@ -67,7 +69,7 @@ class AppDeployment:
         args: The script's arguments.
         slots: Tasks that run at once, >= 1: cores of all executors, or of the driver where it has none.
         memory_mb: Driver memory, MiB.
-        max_parallelism: Shuffle partitions, fixed for stateful operators at first start.
+        max_parallelism: Shuffle partitions; state is repartitioned before a driver starts with another number of them.
         submit: The spec's ``submit`` section (master, packages, jars, py_files, conf, env, cwd, python).
         parallelism: p of each operator that is set by itself, by operator id; empty where the stages of the app
             take turns on its slots.
@@ -122,6 +124,8 @@ class AppDeployment:
             return replace(self, parallelism={**self.parallelism, change.operator or "": int(change.value)})
         if change.field == EXECUTOR_MEMORY and self.executor is not None:
             return replace(self, executor=replace(self.executor, memory_mb=int(change.value)))
+        if change.field == MAX_PARALLELISM:
+            return replace(self, max_parallelism=int(change.value), placement={})  # it named the former partitions
         return replace(self, **{change.field: change.value})  # type: ignore[arg-type]
 
     def _worker_of(self, operator: str, partition: int) -> int | None:

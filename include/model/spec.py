@@ -13,10 +13,11 @@ from include.model.admission import INGEST_OPTIMIZER
 from include.model.admission_spec import Admission
 from include.model.codec import to_json
 from include.model.deployment import (
-    CHANGEABLE,
     EXECUTOR_MEMORY,
     INGEST,
     JOIN_FIELDS,
+    MAX_PARALLELISM,
+    OWNABLE,
     PARALLELISM,
     PLACEMENT,
     SLOTS,
@@ -33,6 +34,8 @@ from include.model.spec_base import NAME, Adapted, Strict
 
 MEMORY_OPTIMIZER, PLACEMENT_OPTIMIZER = "executor_memory", "albic"
 """They size executors wherever an app has any, and place state partitions on them where a spec wants it."""
+SPEC = "spec"
+"""Owner of what no optimizer changes, and a Decision takes from the spec."""
 LOCAL, EMBEDDED = "local", "embedded"
 """Masters: the driver itself, and the cluster of the local stack."""
 CLOCK = r"(([01]\d|2[0-3]):[0-5]\d|24:00)"
@@ -130,7 +133,9 @@ class PipelineSpec(Strict):
     slots: Slots = Slots()
     executor: Executor = Executor()
     memory_mb: Annotated[int, Field(ge=512)] = 1024
-    max_parallelism: Annotated[int, Field(ge=1, le=32768)] = 8
+    max_parallelism: Annotated[int, Field(ge=1, le=32768)] = Field(
+        8, description="Shuffle partitions; another number repartitions the state, with a restart"
+    )
     objective: ObjectiveSpec = ObjectiveSpec()
     tuner: Tuner = Tuner()
     owners: dict[str, str] = Field(
@@ -138,6 +143,9 @@ class PipelineSpec(Strict):
         description="Which optimizer may change a field; memory_mb changes by hand only by default",
     )
     mode: Mode = Mode.ADVISE
+    repartition: Mode = Field(
+        Mode.APPROVE, description="How far another max_parallelism goes without a person, whatever the mode"
+    )
     approval_expires_s: Annotated[float, Field(gt=0)] = 3600.0
     period_s: Annotated[float, Field(ge=1)] = 60.0
     guards: GuardsSpec = GuardsSpec()
@@ -168,9 +176,9 @@ class PipelineSpec(Strict):
 
     @model_validator(mode="after")
     def _owned_fields_exist(self) -> Self:
-        unknown = sorted(set(self.owners) - set(CHANGEABLE))
+        unknown = sorted(set(self.owners) - set(OWNABLE))
         if unknown:
-            raise ValueError(f"owners: {', '.join(unknown)} cannot be owned; allowed: {', '.join(CHANGEABLE)}")
+            raise ValueError(f"owners: {', '.join(unknown)} cannot be owned; allowed: {', '.join(OWNABLE)}")
         return self
 
     @model_validator(mode="after")
@@ -224,7 +232,7 @@ class PipelineSpec(Strict):
     def field_owners(self) -> dict[str, str]:
         """Owner of each field that an optimizer may change."""
         owners = {SLOTS: self.tuner.name, PARALLELISM: self.tuner.name}
-        owners |= {EXECUTOR_MEMORY: MEMORY_OPTIMIZER, PLACEMENT: PLACEMENT_OPTIMIZER}
+        owners |= {EXECUTOR_MEMORY: MEMORY_OPTIMIZER, PLACEMENT: PLACEMENT_OPTIMIZER, MAX_PARALLELISM: SPEC}
         if self.admission is not None and self.admission.ingest:
             owners[INGEST] = INGEST_OPTIMIZER
         if self.join is not None:

@@ -7,6 +7,7 @@ of them whole.
 
 from __future__ import annotations
 
+import traceback
 from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
@@ -15,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from include.run_folder.driver_records import QueryCheckpoint
 from include.run_folder.repartition import Phase, Repartition, copy_of, read, write
 from include.runtime.checkpoints import STATE_STORE
-from include.runtime.lifecycle import describe
+from include.runtime.lifecycle import LIMIT, describe
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -91,7 +92,8 @@ def change(spark: SparkSession, folder: Path) -> Repartition:
         for checkpoint in there:
             _repartition(spark, checkpoint, task.partitions)
     except Exception as error:
-        return _restored(folders, folder, task, describe(error))
+        traceback.print_exception(error)
+        return _restored(folders, folder, task, _reason(error))
     return write(folder, replace(task, phase=Phase.CHANGED))
 
 
@@ -127,6 +129,15 @@ def _repartition(spark: SparkSession, checkpoint: QueryCheckpoint, partitions: i
     except Exception as error:
         if ALREADY not in str(error):
             raise
+
+
+def _reason(error: Exception) -> str:
+    """Return the first line of Spark's own words, where the error is one of Spark's."""
+    from py4j.protocol import Py4JJavaError
+
+    if isinstance(error, Py4JJavaError) and (message := error.java_exception.getMessage()):
+        return str(message).splitlines()[0][:LIMIT]
+    return describe(error)
 
 
 def _committed(folders: Folders, checkpoint: QueryCheckpoint) -> bool:

@@ -114,6 +114,38 @@ def test_question_that_waits_is_not_asked_again() -> None:
     assert decided(observation(), moved).action is Action.AWAIT
 
 
+def wanting(partitions: int = 16, action: Action = Action.AWAIT, **changes: Any) -> DecisionContext:
+    return context(spec=spec(max_parallelism=partitions), repartition=action, **changes)
+
+
+def test_other_number_of_state_partitions_in_the_spec_waits_for_a_person_whatever_the_mode() -> None:
+    assert spec().mode is Mode.AUTO and spec().repartition is Mode.APPROVE
+    asked, memories = decide(observation(), wanting())
+    assert (asked.action, asked.reason_code, memories) == (Action.AWAIT, "state_partitions", {})
+    assert "max_parallelism 8 -> 16" in asked.sentence
+    assert asked.target is not None and deployment().restarts(asked.target)
+    assert asked.target.apps[NAME] == replace(deployment().apps[NAME], max_parallelism=16)
+    assert decided(observation(), wanting(action=Action.APPLY)).action is Action.APPLY
+
+
+def test_tuner_goes_on_while_the_number_of_state_partitions_waits_or_is_only_advised() -> None:
+    asked = decided(observation(), wanting())
+    for given in (wanting(questions=(Question(asked, None),)), wanting(action=Action.ADVISE)):
+        tuned, memories = decide(observation(), given)
+        assert (tuned.action, tuned.reason_code, memories) == (
+            Action.APPLY,
+            "under_provisioned",
+            {"flow": {"looks": 1}},
+        )
+        assert tuned.target is not None and tuned.target.apps[NAME].max_parallelism == 8
+        assert "max_parallelism 8 -> 16" in tuned.sentence
+
+
+def test_number_of_state_partitions_is_left_alone_where_it_is_in_force_or_slots_are_forced() -> None:
+    assert decided(observation(), wanting(8)).reason_code == "under_provisioned"
+    assert decided(observation(), wanting(request=Request(forced_slots=5))).reason_code == "forced"
+
+
 def test_content_that_a_person_refused_is_not_asked_again() -> None:
     given = context(action=Action.AWAIT)
     asked = decided(observation(), given)

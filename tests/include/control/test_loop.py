@@ -170,6 +170,23 @@ def test_mode_when_a_change_is_due_then_says_how_far_it_goes(tmp_path: Path, mod
     assert slots(w) == (2 if mode == "advise" else 4)
 
 
+def test_other_number_of_state_partitions_waits_for_a_person_in_mode_auto_too(tmp_path: Path) -> None:
+    w = world(tmp_path)
+    w.run()
+    wanting = replace(w.loop, spec=w.loop.spec.model_copy(update={"max_parallelism": 16}))
+    w = replace(w, loop=wanting)
+    asked = evaluate(w)
+    assert (asked.action, asked.reason_code) == (Action.AWAIT, "state_partitions")
+    w.loop.commit(asked)
+    assert slots(w) == 2
+    w.loop.apply(asked.decision_id)
+    newest = DeploymentStore(w.lake).latest(NAME)
+    assert newest is not None and newest.apps[NAME].max_parallelism == 16
+    w.clock.wait(60)
+    w.report(31, 50)
+    assert evaluate(w).reason_code == "under_provisioned"
+
+
 def test_approve_when_the_same_question_waits_then_is_not_asked_again(tmp_path: Path) -> None:
     w = world(tmp_path, mode="approve", approval_expires_s=100)
     w.run()

@@ -63,6 +63,14 @@ def test_changes_place_only_the_partitions_they_name() -> None:
     assert back.content == before.content
 
 
+def test_other_number_of_state_partitions_is_a_restart_and_drops_their_placement() -> None:
+    placed = replace(CURRENT.apps["b"], executor=ExecutorSize(1, 1024), placement={"q/0": (3, -1, 1)})
+    before = replace(CURRENT, apps={"b": placed})
+    after = before.with_changes((Change("b", "max_parallelism", placed.max_parallelism, 31),))
+    assert (after.apps["b"].max_parallelism, after.apps["b"].placement) == (31, {})
+    assert before.restarts(after)
+
+
 def test_operators_of_a_stage_have_one_name() -> None:
     assert operator_name("q", (2, 0)) == operator_name("q", (0, 2)) == "q/0+2"
 
@@ -77,7 +85,7 @@ def test_operators_of_a_stage_have_one_name() -> None:
             Change("a", "script", 1, 2),
             "change.field",
             "slots, memory_mb, executor_memory_mb, parallelism, ingest, placement, "
-            "join_workers, block_size, shed_ratio",
+            "join_workers, block_size, shed_ratio, max_parallelism",
         ),
         (Change("c", "slots", 1, 2), "change.app", "a, b"),
         (Change("a", "placement", -1, 1, "q/0", partition=0), "change.field", "an app with executors"),

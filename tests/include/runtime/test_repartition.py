@@ -222,7 +222,7 @@ def test_one_of_two_checkpoints_that_cannot_leaves_both_as_they_were(world: Worl
     assert task is not None
     record.write(world.app, replace(task, checkpoints=(first, second)))
     refused = repartition.change(world.spark, world.app)
-    assert refused.phase is Phase.UNDONE and "no committed microbatch" in (refused.error or "")
+    assert refused.phase is Phase.UNDONE and "There is no committed microbatch" in (refused.error or "")
     assert world.files() == before and not world.copied()
 
 
