@@ -11,7 +11,7 @@ from include.drivers import driver_log, failure_history
 from include.drivers.failure_history import STEADY_S, FailureHistory, fingerprint
 from include.lake.deployments import DeploymentStore
 from include.model.deployment import Deployment
-from include.run_folder import driver_records, generation
+from include.run_folder import driver_records, generation, repartition
 from include.run_folder.discovery import LiveDriver, find, python_driver
 from include.run_folder.driver_records import ENDED, DriverRecord, DriverState
 
@@ -145,6 +145,8 @@ class AppDrivers:
         content = fingerprint(wanted)
         if self.current(drivers, content) is not None or self.completed(deployment.version):
             return None
+        if repartition.running(self.folder):
+            return None  # its next driver starts when its state is ready
         return f"{self.app} does not run: {self._reason(content, deployment, now)}"
 
     def status(self) -> list[DriverRecord]:

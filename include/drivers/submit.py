@@ -151,15 +151,26 @@ def start_repartition(
     Raises:
         MillraceError: If spark-submit or the log's folder is not there.
     """
-    submit = _submit(app)
-    local = replace(app, executor=None, submit={**app.submit, "master": LOCAL})
+    env = environment(options, _without_executors(app), os.environ)
+    return _spawn(repartition_command(options, app, verb, folder), folder, env, log)
+
+
+def repartition_command(options: SubmitOptions, app: AppDeployment, verb: Verb, folder: Path) -> list[str]:
+    """Return the argument list that starts the job on this machine, with the app's settings but no executors.
+
+    Args:
+        options: The installation's part.
+        app: The app.
+        verb: What the job is to do.
+        folder: The app's folder under the run folder.
+    """
+    submit, local = _submit(app), _without_executors(app)
     argv = [str(options.spark_submit), "--name", f"repartition {folder.name}", "--master", f"local[{os.cpu_count()}]"]
     argv += ["--driver-memory", f"{app.memory_mb}m", *conf_words(conf(options, local))]
     for option, values in (("--packages", submit.packages), ("--jars", submit.jars)):
         if values:
             argv += [option, ",".join(values)]
-    argv += [str(REPARTITION), *job_arguments(verb, folder)]
-    return _spawn(argv, folder, environment(options, local, os.environ), log)
+    return [*argv, str(REPARTITION), *job_arguments(verb, folder)]
 
 
 def _spawn(argv: Sequence[str], folder: Path, env: Mapping[str, str], log: Path) -> subprocess.Popen[bytes]:
@@ -188,6 +199,10 @@ def _on_this_machine(submit: Submit, options: SubmitOptions) -> bool:
     address = master_address(submit.master, options.cluster)
     host = address.removeprefix("spark://").rsplit(":", 1)[0]
     return host in (LOCAL, "localhost") or host.startswith("127.")
+
+
+def _without_executors(app: AppDeployment) -> AppDeployment:
+    return replace(app, executor=None, submit={**app.submit, "master": LOCAL})
 
 
 def _submit(app: AppDeployment) -> Submit:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
@@ -11,6 +12,8 @@ from pyspark.sql.streaming.listener import StreamingQueryListener
 
 from include.runtime.checkpoints import checkpoint_of
 from include.runtime.journal import Journal
+
+LOG = logging.getLogger(__name__)
 
 
 class JournalListener(StreamingQueryListener):  # type: ignore[misc]
@@ -55,8 +58,12 @@ class JournalListener(StreamingQueryListener):  # type: ignore[misc]
     def _note_checkpoints(self) -> None:
         """Note every query's checkpoint, once all of them have run a batch."""
         queries = list(self._queries)
-        if len(self._journal.record.checkpoints) < len(queries):
+        if len(self._journal.record.checkpoints) == len(queries):
+            return
+        try:
             known = [checkpoint_of(query) for query in queries]
-            complete = tuple(checkpoint for checkpoint in known if checkpoint is not None)
-            if len(complete) == len(queries):
-                self._journal.keeps(complete)
+        except Exception as error:  # a script may stop its session at any moment
+            LOG.debug("The session does not answer: %s", error)
+            return
+        if all(known):
+            self._journal.keeps(tuple(filter(None, known)))

@@ -124,6 +124,7 @@ def _task(folder: Path) -> Repartition:
 
 def _repartition(spark: SparkSession, checkpoint: QueryCheckpoint, partitions: int) -> None:
     spark.conf.set(STATE_STORE, checkpoint.provider)
+    spark.streams  # noqa: B018 - tasks report state to a coordinator, which comes with the manager of streams
     try:
         spark._streamingCheckpointManager.repartition(checkpoint.folder, partitions)
     except Exception as error:
@@ -133,11 +134,9 @@ def _repartition(spark: SparkSession, checkpoint: QueryCheckpoint, partitions: i
 
 def _reason(error: Exception) -> str:
     """Return the first line of Spark's own words, where the error is one of Spark's."""
-    from py4j.protocol import Py4JJavaError
-
-    if isinstance(error, Py4JJavaError) and (message := error.java_exception.getMessage()):
-        return str(message).splitlines()[0][:LIMIT]
-    return describe(error)
+    raised = getattr(error, "java_exception", None)
+    message = None if raised is None else raised.getMessage()
+    return str(message).splitlines()[0][:LIMIT] if message else describe(error)
 
 
 def _committed(folders: Folders, checkpoint: QueryCheckpoint) -> bool:

@@ -26,8 +26,10 @@ from include.local.stack.spark_env import submit_options
 from include.model.decision import Outcome
 from include.model.deployment import Deployment
 from include.model.spec import LOCAL, PipelineSpec, Submit
+from include.run_folder import repartition
 from include.run_folder.discovery import LiveDriver, find, python_driver
 from include.run_folder.driver_records import DriverState
+from include.run_folder.repartition import copy_of
 from tests.jobs.driving import SCRIPTS, until
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
@@ -38,6 +40,8 @@ NAME = "windows"
 START = datetime(2013, 1, 1, tzinfo=UTC)
 SCHEMA = pa.schema([("x", pa.int64()), ("time", pa.timestamp("us", "UTC"))])
 ROWS, EVERY_S = 20, 0.3
+STATE = "org.apache.spark.sql.execution.streaming.state"
+ROCKSDB = {"spark.sql.streaming.stateStore.providerClass": f"{STATE}.RocksDBStateStoreProvider"}
 
 
 class Feed(threading.Thread):
@@ -89,9 +93,10 @@ class Plant:
             self.spec, ControlTables(Lake(self.root / "lake")), self.root / "run", self.root / "log", submit_options()
         )
 
-    def deploy(self, slots: int = 1, running: bool = True) -> Deployment:
+    def deploy(self, slots: int = 1, running: bool = True, partitions: int = 2, **conf: str) -> Deployment:
         content, latest = self.spec.first_deployment(), self.deployments.latest(NAME)
-        app = replace(content.apps[NAME], slots=slots)
+        submit = Submit(master=LOCAL, conf=conf).model_dump(mode="json")
+        app = replace(content.apps[NAME], slots=slots, max_parallelism=partitions, submit=submit)
         content = replace(content, apps={NAME: app}, running=running)
         return self.deployments.commit(content, None if latest is None else latest.version)
 
@@ -156,6 +161,46 @@ def test_results_after_kills_all_around_are_those_of_a_batch(plant: Plant) -> No
     assert _stream(plant) == expected
     history = ReconfigurationStore(Lake(plant.root / "lake")).recent(NAME)
     assert Outcome.OPEN not in [entry.outcome for entry in history]
+
+
+def test_results_over_changes_of_state_partitions_that_are_killed_are_those_of_a_batch(plant: Plant) -> None:
+    feed, run = Feed(plant.root / "source"), plant.root / "run" / NAME / NAME
+    feed.start()
+    plant.deploy(**ROCKSDB)
+    plant.reconciler().reconcile()
+    until(lambda: plant.reconciler().status()[0].checkpoints, "its checkpoint is known")
+
+    # the reconciler is killed, and its job goes on
+    plant.deploy(partitions=5, **ROCKSDB)
+    _killed_at(plant, ("include.drivers.launcher:Launcher", "repartition", "after"))
+    (change,) = [c for c in plant.reconciler().reconcile() if c.outcome is Outcome.READY]
+    assert change.to_version == 2, plant.logs()
+    until(lambda: plant.reconciler().status()[0].checkpoints, "the first batch over 5 partitions")
+    assert [c.partitions for c in plant.reconciler().status()[0].checkpoints] == [5]
+    copy = Path(copy_of(str(plant.root / "checkpoint")))
+    assert copy.exists()
+    assert plant.reconciler().reconcile() == () and not copy.exists()
+
+    # the job is killed too: the change is taken back
+    plant.deploy(partitions=3, **ROCKSDB)
+    _killed_at(plant, ("include.drivers.launcher:Launcher", "repartition", "after"))
+    until(copy.exists, "the job copies")
+    for process in repartition.running(run):
+        process.signal(signal.SIGKILL)
+    plant.reconciler().reconcile()
+    until(lambda: plant.reconciler().status()[0].checkpoints, "the next batch")
+    newest = plant.deployments.latest(NAME)
+    assert newest is not None and newest.apps[NAME].max_parallelism == 5, plant.logs()
+    assert [c.partitions for c in plant.reconciler().status()[0].checkpoints] == [5]
+    assert "its state stays in 5 partitions" in newest.reason
+    assert not copy.exists()
+
+    feed.end()
+    expected = _batch(plant)
+    until(lambda: len(_stream(plant)) >= len(expected), "all windows are closed")
+    plant.deploy(running=False)
+    plant.reconciler().reconcile()
+    assert _stream(plant) == expected
 
 
 def test_hand_over_with_an_idle_source_makes_the_successor_ready(plant: Plant) -> None:

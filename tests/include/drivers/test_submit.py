@@ -20,6 +20,7 @@ from include.model.errors import MillraceError
 from include.model.spec import Submit
 from include.model.submit_options import EmbeddedCluster
 from include.run_folder.arguments import DriverArguments, recognise
+from include.run_folder.repartition import Verb
 
 JARS = (Path("/jars/a.jar"), Path("/jars/b.jar"))
 OPTIONS = SubmitOptions(Path("/spark/bin/spark-submit"), JARS, {"spark.driver.extraJavaOptions": "-Xshare:auto"})
@@ -69,6 +70,15 @@ def test_command_on_a_cluster_bounds_cores_and_ships_jars() -> None:
     assert _value(argv, "--master") == "spark://host:7077"
     assert _conf(argv)["spark.cores.max"] == "4"
     assert _value(argv, "--jars") == "/mine.jar,/jars/a.jar,/jars/b.jar"
+
+
+def test_job_that_repartitions_state_runs_here_with_the_settings_of_the_app(tmp_path: Path) -> None:
+    app = replace(_app(master="spark://host:7077", conf={"spark.x": "1"}), executor=ExecutorSize(2, 700), slots=5)
+    argv = submit.repartition_command(OPTIONS, app, Verb.UNDO, tmp_path)
+    assert _value(argv, "--master").startswith("local[") and _value(argv, "--driver-memory") == "2048m"
+    assert _conf(argv)["spark.x"] == "1" and not any("dynamicAllocation" in key for key in _conf(argv))
+    assert argv[-3:] == [str(submit.REPARTITION), "undo", str(tmp_path)] and submit.REPARTITION.is_file()
+    assert recognise(argv) is None
 
 
 def test_command_on_executors_starts_with_those_of_the_deployment() -> None:
