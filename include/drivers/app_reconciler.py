@@ -68,7 +68,8 @@ class AppReconciler:
             return self._stop(deployment, live)
         content = fingerprint(wanted)
         current = self.drivers.current(live, content)
-        self._close_interrupted(current)
+        begun = self.partitions.begun(deployment)
+        self._close_interrupted(current, begun)
         if current is not None:
             return self._keep(deployment, current, [d for d in live if d is not current], content)
         if self._roll_back(deployment, content):
@@ -76,7 +77,7 @@ class AppReconciler:
         wait_s = self.drivers.history().wait_s(content, deployment, self.clock())
         if self.drivers.completed(deployment.version) or wait_s > 0:
             return DONE
-        return self._start(deployment, wanted, live)
+        return self._start(deployment, wanted, live, begun)
 
     def _record(self, failure: DriverFailure) -> Reconfiguration:
         """Record in the lake that a driver failed: not everybody sees the run folder."""
@@ -154,12 +155,17 @@ class AppReconciler:
         failure = DriverFailure(driver.generation, version, error)
         return StepResult((self.log.record_failure(failure, Outcome.FAILED),), again=True)
 
-    def _start(self, deployment: Deployment, wanted: AppDeployment, live: Sequence[LiveDriver]) -> StepResult:
+    def _start(
+        self,
+        deployment: Deployment,
+        wanted: AppDeployment,
+        live: Sequence[LiveDriver],
+        begun: Reconfiguration | None,
+    ) -> StepResult:
         self._end([d for d in live if self.drivers.starting(d)])
         serving = [d for d in live if d.alive()]
-        number = generation.allot(self.drivers.folder, above=self.log.newest_generation())
-        before = serving[0].arguments.version if serving else self.log.served_version()
-        entry = self.log.begin(deployment, number, before)
+        entry = begun or self._begin(deployment, serving)
+        number = entry.generation or 0
         if self.partitions.due(wanted):
             unfinished = self.partitions.change(deployment, wanted, entry, serving)
             if unfinished is not None:
@@ -174,6 +180,11 @@ class AppReconciler:
             self._write_failed_record(deployment.version, wanted.slots, number, str(error))
             return self._failed(entry, str(error))
         return self._finish(entry, driver, serving)
+
+    def _begin(self, deployment: Deployment, serving: Sequence[LiveDriver]) -> Reconfiguration:
+        number = generation.allot(self.drivers.folder, above=self.log.newest_generation())
+        before = serving[0].arguments.version if serving else self.log.served_version()
+        return self.log.begin(deployment, number, before)
 
     def _behind_lock(self, serving: Sequence[LiveDriver]) -> bool:
         """Return whether a successor would have to wait for those that serve: a lost run folder has lost their lock."""
@@ -247,9 +258,11 @@ class AppReconciler:
             self.drivers.expect_end(drivers)
             self.hand_over.end(drivers)
 
-    def _close_interrupted(self, current: LiveDriver | None) -> None:
+    def _close_interrupted(self, current: LiveDriver | None, begun: Reconfiguration | None = None) -> None:
         """End the entries that a killed reconciler left open, but for the one that goes on."""
         for entry in self.log.open_entries():
+            if entry == begun:
+                continue
             if entry.generation is None:
                 self._close_stop(entry)
             elif current is None or entry.generation != current.generation:

@@ -92,6 +92,14 @@ class StatePartitions:
         changed = self._last()
         return None if changed is not None and changed.phase is Phase.CHANGED else StepResult(again=True)
 
+    def begun(self, deployment: Deployment) -> Reconfiguration | None:
+        """Return the entry of a version whose state is ready and whose driver was not started yet; None without one."""
+        change = self._last()
+        if change is None or change.phase is not Phase.CHANGED or change.version != deployment.version:
+            return None
+        started = self.drivers.record(change.generation) is not None
+        return None if started else next(iter(self._entries(change)), None)
+
     def settle(self, deployment: Deployment) -> StepResult | None:
         """Bring what is left of a change to its end; None where drivers may start and stop as usual."""
         change = self._last()

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import shutil
 import signal
+import time
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -16,6 +17,8 @@ from pathlib import Path
 from include.run_folder import repartition
 from include.run_folder.lock import AppLock
 from include.run_folder.repartition import Phase, Repartition, Verb, copy_of
+
+TICK_S = 0.01
 
 
 def main(argv: Sequence[str]) -> None:
@@ -35,6 +38,8 @@ def main(argv: Sequence[str]) -> None:
 
 
 def _change(folder: Path, task: Repartition, how: str) -> None:
+    while how == "slow" and not Path(task.checkpoints[0].folder).with_name("go on").exists():
+        time.sleep(TICK_S)
     for checkpoint in task.checkpoints:
         shutil.copytree(checkpoint.folder, copy_of(checkpoint.folder))
     if how == "dies copying":

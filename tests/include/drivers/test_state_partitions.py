@@ -138,6 +138,23 @@ def test_copy_is_kept_while_the_driver_is_idle_and_is_restored_where_its_first_b
     plant.is_whole(4)
 
 
+def test_job_that_takes_long_is_waited_for_by_later_calls(plant: StatefulPlant) -> None:
+    plant.begin()
+    (plant.root / "behaviour").write_text("slow")
+    plant.deploy("state", partitions=7)
+    for _ in range(2):
+        (change,) = plant.reconciler().reconcile(patience_s=0)
+        assert (change.outcome, plant.live()) == (Outcome.OPEN, ())
+        assert plant.reconciler().problem() is None
+    (plant.root / "go on").touch()
+    (change,) = plant.reconciler().reconcile()
+    assert (change.outcome, change.from_version, change.to_version) == (Outcome.READY, 1, 2)
+    assert change.downtime_s is not None
+    assert [entry.outcome for entry in plant.history()] == [Outcome.READY, Outcome.READY]
+    plant.reconciler().reconcile()
+    plant.is_whole(7)
+
+
 def test_query_without_state_is_only_restarted(plant: StatefulPlant) -> None:
     plant.begin("stateless")
     (plant.checkpoint / "partitions").write_text("7")  # nothing of it depends on the number

@@ -13,6 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from include.drivers.state_partitions import FILE_SINK
 from include.run_folder import repartition as record
 from include.run_folder.driver_records import QueryCheckpoint
 from include.run_folder.repartition import Phase, Repartition, copy_of
@@ -210,6 +211,15 @@ def test_state_on_the_heap_is_refused_and_its_checkpoint_runs_on(world: World) -
     assert "HDFSBackedStateStoreProvider" in (refused.error or "")
     assert world.files() == before and not world.copied()
     the_rest_is_counted(world, 7, provider=ON_HEAP)
+
+
+def test_sink_of_files_is_known_as_one(world: World) -> None:
+    world.left.append(range(10))
+    writer = world.rows(world.left, True).writeStream.option("checkpointLocation", str(world.checkpoint))
+    query = writer.trigger(availableNow=True).format("parquet").start(str(world.root / "results"))
+    assert query.awaitTermination(PATIENCE_S)
+    checkpoint = checkpoint_of(query)
+    assert checkpoint is not None and checkpoint.sink.startswith(FILE_SINK) and checkpoint.partitions == 0
 
 
 def test_one_of_two_checkpoints_that_cannot_leaves_both_as_they_were(world: World) -> None:
