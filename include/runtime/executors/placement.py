@@ -15,6 +15,7 @@ from typing import Any
 
 from include.runtime.executors.allocation import Executor
 
+SHUFFLE_PARTITIONS = "spark.sql.shuffle.partitions"
 JOIN_STORES = (
     "left-keyToNumValues",
     "left-keyWithIndexToValue",
@@ -68,12 +69,15 @@ class StatePlacement:
         run = str(execution.runId().toString())
         if run not in self._partitions:
             progress = execution.lastProgress()
-            expected = None if progress is None else sum(o.numShufflePartitions() for o in progress.stateOperators())
+            counts = None if progress is None else [int(o.numShufflePartitions()) for o in progress.stateOperators()]
+            expected = None if counts is None else sum(counts)
+            # a checkpoint that had more partitions once keeps their folders
+            count = max(counts) if counts else int(execution.sparkSession().conf().get(SHUFFLE_PARTITIONS))
             root, name = (
                 f"{execution.resolvedCheckpointRoot()}/state",
                 execution.name() or str(execution.id().toString()),
             )
-            listed = () if expected == 0 else tuple(self._listed(str(name), root, run))
+            listed = () if expected == 0 else tuple(self._listed(str(name), root, run, count))
             if expected is None or len(listed) < expected:
                 return listed
             self._partitions[run] = listed  # they are fixed as long as the query runs
@@ -108,9 +112,9 @@ class StatePlacement:
             self._providers[key] = self._state.StateStoreProviderId(store_id, run)
         return self._providers[key]
 
-    def _listed(self, query: str, root: str, run: str) -> Iterator[Partition]:
+    def _listed(self, query: str, root: str, run: str, count: int) -> Iterator[Partition]:
         for operator in self._folders(root):
-            for number in self._folders(f"{root}/{operator}"):
+            for number in (n for n in self._folders(f"{root}/{operator}") if int(n) < count):
                 stores = set(self._names(f"{root}/{operator}/{number}"))
                 named = tuple(store for store in JOIN_STORES if store in stores)
                 yield Partition(query, root, run, int(operator), int(number), named or ("default",))

@@ -19,6 +19,7 @@ from include.run_folder.driver_records import QueryCheckpoint
 from include.run_folder.repartition import Phase, Repartition, copy_of
 from include.runtime import repartition
 from include.runtime.checkpoints import STATE_STORE, checkpoint_of
+from include.runtime.executors.placement import StatePlacement
 
 pytestmark = pytest.mark.spark
 
@@ -53,6 +54,7 @@ class World:
     spark: Any
     root: Path
     out: list[tuple[Any, ...]] = field(default_factory=list)
+    query: Any = None
 
     def __post_init__(self) -> None:
         self.left, self.right = Source(self.root / "left"), Source(self.root / "right")
@@ -82,6 +84,7 @@ class World:
         assert query.awaitTermination(PATIENCE_S)
         checkpoint = checkpoint_of(query)
         assert checkpoint is not None
+        self.query = query
         return checkpoint
 
     def begin(self, checkpoint: QueryCheckpoint, partitions: int) -> None:
@@ -186,6 +189,8 @@ def test_results_over_a_change_of_partitions_are_those_of_a_batch(
         world.left.append([10**6])
     resumed = stream(world.rows(world.left, True), world.rows(world.right, True))
     assert world.run(resumed, after, mode).partitions == after
+    placed = {partition.number for partition in StatePlacement(world.spark).partitions(world.query)}
+    assert placed == set(range(after)), "folders of former partitions are none"
     assert (last_of_key(world.out) if mode == "update" else sorted(world.out)) == expected
     assert repartition.undo(world.spark, world.app).phase is Phase.KEPT, "results are out: there is no way back"
     assert not world.copied()
