@@ -168,6 +168,11 @@ def roll_back(context: GuardContext, target: Deployment) -> str | None:
             continue
         if current.slots != undone.slots == app.slots:
             return f"{name}: a person rolled {undone.slots} slots back to {current.slots} less than an hour ago"
+        number = undone.max_parallelism
+        if current.max_parallelism != number == app.max_parallelism:
+            return (
+                f"{name}: a person rolled {number} partitions back to {current.max_parallelism} less than an hour ago"
+            )
         if current.placement != undone.placement and current.placement != app.placement and app.slots == current.slots:
             return f"{name}: a person rolled a placement back less than an hour ago"
     return None

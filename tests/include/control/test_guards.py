@@ -60,6 +60,16 @@ def test_slots_that_a_person_rolled_back_from_are_not_set_again() -> None:
     assert vetoes(2, 4, undone=deployment(4), forced=True) == []
 
 
+def test_number_of_state_partitions_that_a_person_rolled_back_from_is_not_set_again() -> None:
+    def split(partitions: int) -> Deployment:
+        app = replace(deployment(2).apps["delays"], max_parallelism=partitions)
+        return replace(deployment(2), apps={"delays": app})
+
+    context = GuardContext(NOW, split(4), Bounds(1, 8), GuardsSpec(), 4, undone=split(7))
+    assert [outcome.guard for outcome in judge(context, split(7)) if not outcome.passed] == ["roll-back"]
+    assert all(outcome.passed for outcome in judge(context, split(5)))
+
+
 def test_placement_that_a_person_rolled_back_stays_as_long_as_the_slots() -> None:
     def placed(slots: int, *workers: int) -> Deployment:
         app = replace(deployment(slots).apps["delays"], placement={"q/0": workers} if workers else {})
