@@ -54,11 +54,10 @@ def test_spec_of_required_keys_has_defaults_for_the_rest(folder: Path) -> None:
 
 
 def test_tuner_owns_slots_and_nobody_the_drivers_memory(folder: Path) -> None:
-    executors = {"executor_memory_mb": "executor_memory", "placement": "albic"}
-    others = {**executors, "max_parallelism": "spec"}
+    others = {"executor_memory_mb": "executor_memory", "placement": "albic", "max_parallelism": "spec"}
     assert load(written(folder, GOOD)).field_owners == {"slots": "flow", "parallelism": "flow", **others}
     chosen = load(written(folder, {**GOOD, "tuner": {"name": "ds2"}, "owners": {"memory_mb": "drfm", "slots": "drfm"}}))
-    assert chosen.field_owners == {"slots": "drfm", "parallelism": "ds2", "memory_mb": "drfm", **executors}
+    assert chosen.field_owners == {"slots": "drfm", "parallelism": "ds2", "memory_mb": "drfm", **others}
 
 
 def test_load_when_home_is_named_then_it_is_replaced_everywhere(folder: Path) -> None:
