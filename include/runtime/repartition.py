@@ -7,6 +7,8 @@ of them whole.
 
 from __future__ import annotations
 
+import json
+import re
 import traceback
 from collections.abc import Iterable
 from dataclasses import replace
@@ -21,6 +23,8 @@ from include.runtime.lifecycle import LIMIT, describe
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+DELTA_SINK = re.compile(r"DeltaSink\[(.*)\]")
+"""How Spark describes a sink that is a Delta table."""
 ALREADY = "SHUFFLE_PARTITIONS_ALREADY_MATCH"
 """Spark's word for a checkpoint that has the number already."""
 COMMITS = "commits"
@@ -100,12 +104,13 @@ def change(spark: SparkSession, folder: Path) -> Repartition:
 def undo(spark: SparkSession, folder: Path) -> Repartition:
     """Take a change back that was interrupted, or whose driver failed, and return what became of it.
 
-    Where a query has committed a batch since, the change stays: its results are out. Safe to repeat.
+    Where a query has committed a batch since, or a Delta table has taken one, the change stays: its results are out.
+    Safe to repeat.
     """
     folders, task = Folders(spark), _task(folder)
     if task.phase in (Phase.UNDONE, Phase.KEPT):
         return _cleaned(folders, folder, task)
-    if task.phase is Phase.CHANGED and any(_committed(folders, checkpoint) for checkpoint in task.checkpoints):
+    if task.phase is Phase.CHANGED and any(_is_out(spark, folders, checkpoint) for checkpoint in task.checkpoints):
         return _cleaned(folders, folder, write(folder, replace(task, phase=Phase.KEPT)))
     return _restored(folders, folder, task, task.error or "it was interrupted")
 
@@ -139,10 +144,26 @@ def _reason(error: Exception) -> str:
     return str(message).splitlines()[0][:LIMIT] if message else describe(error)
 
 
-def _committed(folders: Folders, checkpoint: QueryCheckpoint) -> bool:
-    """Return whether a query has committed a batch behind that of the repartition, which follows the copy's last."""
+def _is_out(spark: SparkSession, folders: Folders, checkpoint: QueryCheckpoint) -> bool:
+    """Return whether a query has a batch behind that of the repartition, which follows the copy's last.
+
+    A driver may die when its Delta table has taken a batch, and before the query has committed it. Were the copy
+    restored then, the next batches would have numbers that the table has already: it would leave their rows out.
+    """
     copied = folders.newest(f"{copy_of(checkpoint.folder)}/{COMMITS}")
-    return folders.newest(f"{checkpoint.folder}/{COMMITS}") > copied + 1
+    return max(folders.newest(f"{checkpoint.folder}/{COMMITS}"), _taken(spark, checkpoint)) > copied + 1
+
+
+def _taken(spark: SparkSession, checkpoint: QueryCheckpoint) -> int:
+    """Return the number of the last batch that a Delta table took of a query; -1 without one, or of another sink."""
+    table = DELTA_SINK.fullmatch(checkpoint.sink)
+    if table is None:
+        return -1
+    query = json.loads(spark.read.text(f"{checkpoint.folder}/metadata").collect()[0][0])["id"]
+    delta: Any = spark.sparkContext._jvm.org.apache.spark.sql.delta
+    log = delta.DeltaLog.forTable(spark._jsparkSession, table[1])
+    number = log.unsafeVolatileSnapshot().transactions().get(query)
+    return int(number.get()) if number.isDefined() else -1
 
 
 def _restored(folders: Folders, folder: Path, task: Repartition, error: str) -> Repartition:

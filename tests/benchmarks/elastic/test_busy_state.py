@@ -28,7 +28,7 @@ def spark() -> Iterator[Any]:
     session.stop()
 
 
-def keys_a_partition(spark: Any, hot: bool) -> Counter[int]:
+def keys_a_partition(spark: Any, hot: range) -> Counter[int]:
     from pyspark.sql import functions as sf
 
     from benchmarks.elastic.scripts.busy_state import keys_by_partition
@@ -41,11 +41,12 @@ def keys_a_partition(spark: Any, hot: bool) -> Counter[int]:
 def test_every_partition_has_as_many_keys(spark: Any) -> None:
     from benchmarks.elastic.scripts.busy_state import KEYS_A_PARTITION
 
-    assert keys_a_partition(spark, hot=False) == dict.fromkeys(range(PARTITIONS), KEYS_A_PARTITION)
+    assert keys_a_partition(spark, range(0)) == dict.fromkeys(range(PARTITIONS), KEYS_A_PARTITION)
 
 
 def test_hot_partitions_have_more_keys_than_the_others(spark: Any) -> None:
-    from benchmarks.elastic.scripts.busy_state import COLD_KEYS, HOT, HOT_KEYS
+    from benchmarks.elastic.scripts.busy_state import COLD_KEYS, HOT_KEYS
 
-    wanted = {partition: HOT_KEYS if partition < HOT else COLD_KEYS for partition in range(PARTITIONS)}
-    assert keys_a_partition(spark, hot=True) == wanted
+    hot = range(3, 6)
+    wanted = {partition: HOT_KEYS if partition in hot else COLD_KEYS for partition in range(PARTITIONS)}
+    assert keys_a_partition(spark, hot) == wanted

@@ -272,6 +272,31 @@ def test_change_is_undone_where_no_batch_was_committed_with_it(world: World) -> 
     the_rest_is_counted(world, 7)
 
 
+def test_change_stays_where_its_delta_table_has_a_batch_that_the_query_has_not_committed(world: World) -> None:
+    def run(partitions: int) -> QueryCheckpoint:
+        world.spark.conf.set("spark.sql.shuffle.partitions", str(partitions))
+        world.spark.conf.set(STATE_STORE, ROCKSDB)
+        writer = distinct(world.rows(world.left, True), None).writeStream.format("delta").trigger(availableNow=True)
+        query = writer.option("checkpointLocation", str(world.checkpoint)).start(str(world.root / "table"))
+        assert query.awaitTermination(PATIENCE_S)
+        return checkpoint_of(query) or QueryCheckpoint("none", "", 0, "", "")
+
+    world.left.append(range(100))
+    checkpoint = run(4)
+    assert world.change(checkpoint, 7).phase is Phase.CHANGED
+    world.left.append(range(100, 200))
+    run(7)
+    commits = world.checkpoint / "commits"
+    newest = max(int(file.name) for file in commits.iterdir() if file.name.isdigit())
+    for file in (commits / str(newest), commits / f".{newest}.crc"):  # it died before it could say so
+        file.unlink()
+    assert repartition.undo(world.spark, world.app).phase is Phase.KEPT
+    world.left.append(range(200, 300))
+    run(7)
+    written = world.spark.read.format("delta").load(str(world.root / "table")).collect()
+    assert sorted(row["id"] for row in written) == list(range(300))
+
+
 def test_checkpoint_that_was_taken_away_is_left_out(world: World) -> None:
     gone = QueryCheckpoint("q", str(world.root / "gone"), 4, ROCKSDB, "ForeachBatchSink")
     assert world.change(gone, 7).phase is Phase.CHANGED
