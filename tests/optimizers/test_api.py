@@ -189,6 +189,7 @@ FORECAST = {
                 "cost": "count, state",
                 "worth": "a number in [0, 1]",
                 "rest_s": NOT_NEGATIVE,
+                "remote_s_per_mb": NOT_NEGATIVE,
                 "max_state_mb": POSITIVE,
                 "seed": "a whole number >= 0",
             },
