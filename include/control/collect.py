@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from datetime import datetime, timedelta
 from statistics import median, median_low
@@ -29,6 +30,9 @@ SETTLED_BATCHES = 2
 """Healthy batches after a reconfiguration, its cold first one not counted, before figures are trusted, unless fewer
 fill a period: with less the period would still be the predecessor's, with more an app too small by far would wait for
 its own long batches."""
+
+SAME_TASKS = 0.9
+"""Share of the rows whose batches have to have as many tasks as each other."""
 
 MAX_PERIODS = 3
 """Longest period in spec periods: after a pause of the loop the average over the whole pause would say nothing."""
@@ -127,7 +131,7 @@ def _app(
         memory_deaths=memory_deaths,
         operators=_operators(spec.app, history, present),
         arrival_basis=arrival_basis(history),
-        tasks=_tasks(present or history.present(history.batches)),
+        tasks=_tasks(history.present(history.batches)),
     )
 
 
@@ -147,9 +151,16 @@ def _batch_s(history: History) -> float | None:
 
 
 def _tasks(batches: Sequence[BatchMetrics]) -> int | None:
-    """Return the tasks of the heaviest operator; None if unknown, or not the same in all batches."""
-    found = {o.tasks for b in batches if b.rows_in > 0 and (o := heaviest(b)) is not None}
-    return next(iter(found)) if len(found) == 1 else None
+    """Return the tasks of the heaviest operator; None if unknown, if they differ, or if they may follow the slots."""
+    rows: Counter[int] = Counter()
+    for batch in batches:
+        if batch.rows_in > 0 and (operator := heaviest(batch)) is not None and operator.tasks is not None:
+            rows[operator.tasks] += batch.rows_in
+    tasks, most = rows.most_common(1)[0] if rows else (0, 0)
+    if not most or most < SAME_TASKS * rows.total():
+        return None
+    slots = {batch.slots for batch in batches if batch.rows_in > 0}
+    return tasks if len(slots) > 1 or min(slots) < tasks else None
 
 
 def _source_splits(batches: Sequence[BatchMetrics]) -> bool:

@@ -137,7 +137,8 @@ class AppSignals:
         operators: The app's operators.
         edges: How rows go between them; empty where the app is measured as a whole only.
         arrival_basis: How the arrival rate and the backlog are known.
-        tasks: Tasks of the stage that takes most of a batch; None where batches differ.
+        tasks: Tasks of the stage that takes most of a batch; None where batches differ, or where it may be their number
+            that follows the slots.
     """
 
     app: str

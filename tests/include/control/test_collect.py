@@ -145,6 +145,21 @@ def test_one_healthy_batch_settles_a_change_where_it_fills_a_period(
     assert collect_from(store.lake).settling is settling
 
 
+def test_tasks_are_known_where_they_do_not_follow_the_slots(tmp_path: Path) -> None:
+    def told(name: str, *apps: App) -> int | None:
+        rows = [row for app in apps for row in app.run(60, 600)]
+        return of(collect_from(lake_of(tmp_path / name, rows))).tasks
+
+    assert told("more", App(slots=4, tasks=8)) == 8
+    assert told("as many", App(slots=4, tasks=4)) is None  # at other slots it may be others
+    app = App(slots=4, tasks=4)
+    before = app.run(60, 600)
+    app.slots = 2
+    assert of(collect_from(lake_of(tmp_path / "fixed", [*before, *app.run(60, 600)]))).tasks == 4
+    app.tasks = 7
+    assert of(collect_from(lake_of(tmp_path / "other", [*before, *app.run(60, 600)]))).tasks is None
+
+
 def test_collect_does_not_blame_a_restart_for_later_backlog(tmp_path: Path) -> None:
     app = App(slots=2, rows_per_s=1200)
     rows = app.run(60, 300)
