@@ -13,6 +13,7 @@ from datetime import UTC, datetime
 from signal import SIGKILL
 
 from benchmarks.elastic.cluster import Cluster
+from benchmarks.elastic.measure import Interval
 from include.control.recent_batches import read_batches, sound
 from include.drivers.reconciler import Reconciler
 from include.lake.control_tables import ControlTables
@@ -141,6 +142,10 @@ class Pipeline:
     def batches(self) -> list[BatchMetrics]:
         """Return the batches of the last half hour that telemetry knows, in the order in which they ran."""
         return sound(read_batches(Lake(self.home.lake), self.spec.name, self.spec.app, datetime.now(UTC)))
+
+    def intervals(self) -> list[Interval]:
+        """Return begin and end of each of these batches, seconds since 1970."""
+        return [(b.time.timestamp() - b.duration_s, b.time.timestamp()) for b in self.batches()]
 
     def await_batches(self, least: int, since: datetime) -> Sequence[BatchMetrics]:
         """Return the batches that began after a time, once there are so many."""

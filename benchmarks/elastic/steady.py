@@ -9,9 +9,9 @@ from signal import SIGKILL
 
 from benchmarks.delays_app import Feed, flight_rows
 from benchmarks.elastic.cluster import Cluster
-from benchmarks.elastic.measure import Interval, around
+from benchmarks.elastic.measure import around
 from benchmarks.elastic.methods import LIVE
-from benchmarks.elastic.pipeline import READ_S, Pipeline, wait_until
+from benchmarks.elastic.pipeline import READ_S, wait_until
 from benchmarks.elastic.runs import make_pipeline, results_of, source_of
 from benchmarks.elastic.streams import WAIT_MS
 from benchmarks.latency.stages import Change, changes_up
@@ -77,7 +77,7 @@ def force_changes(cluster: Cluster, name: str, rounds: int, period_s: float) -> 
         time.sleep(WARM_S)
         with pipeline.controlled("forced", wanted, f"{REST_S:g}") as controller:
             wait_until(lambda: controller.poll() is not None, "all changes asked for", 60.0 * rounds * len(ROUND))
-    batches, changes = _intervals(pipeline), pipeline.tables.reconfigurations.recent(pipeline.spec.name, 1000)
+    batches, changes = pipeline.intervals(), pipeline.tables.reconfigurations.recent(pipeline.spec.name, 1000)
     spans = [
         (c.started.timestamp(), c.ended.timestamp())
         for c in changes
@@ -112,15 +112,10 @@ def kill_executors(cluster: Cluster, name: str, changes: int, period_s: float, s
                 time.sleep(REST_S)
         feed.finish()
         wait_until(lambda: settled(source, results), "all rows processed", every_s=READ_S)
-    found, batches = compare(source, results), _intervals(pipeline)
+    found, batches = compare(source, results), pipeline.intervals()
     near = [end - begin for begin, end in batches for kill in kills if end > kill and begin < kill + AFTER_KILL_S]
     return Kills(len(kills), max(near), found.lost, found.doubled)
 
 
 def _load(_second: float) -> float:
     return RATE_ROWS_PER_S
-
-
-def _intervals(pipeline: Pipeline) -> list[Interval]:
-    """Return begin and end of each batch, seconds since 1970."""
-    return [(b.time.timestamp() - b.duration_s, b.time.timestamp()) for b in pipeline.batches()]

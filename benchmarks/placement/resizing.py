@@ -13,6 +13,8 @@ from benchmarks.elastic.placement import MANY, WARM_BATCHES, grown
 from benchmarks.placement.skew import ALBIC, WAIT_MS, judged, placing
 from include.model.deployment import PLACEMENT
 from include.model.spec import Slots
+from optimizers.albic.cluster import cluster as cluster_of
+from optimizers.albic.options import PlacementOptions
 
 HALF = MANY // 2
 """Slots of two executors."""
@@ -60,8 +62,7 @@ def _changed(pipeline: Pipeline, slots: int, period_s: float) -> Resized:
 
     with sized.controlled("live"):
         wait_until(even, "an even load", every_s=READ_S)
-    batches = [(b.time.timestamp() - b.duration_s, b.time.timestamp()) for b in sized.batches()]
-    longest, before = around(batches, (begun.timestamp(), datetime.now(UTC).timestamp())) or (0.0, 1.0)
+    longest, before = around(sized.intervals(), (begun.timestamp(), datetime.now(UTC).timestamp())) or (0.0, 1.0)
     return Resized(found[0] if found else MOST_EVALUATIONS, longest / before)
 
 
@@ -74,14 +75,7 @@ def _balanced(pipeline: Pipeline, since: datetime, slots: int) -> list[bool]:
         if groups is None or size is None or current.slots != slots:
             told.append(False)
             continue
-        stages = {operator: 0.0 for operator in groups.operator}
-        for operator, busy_s in zip(groups.operator, groups.busy_s, strict=True):
-            stages[operator] += busy_s
-        least_s = sum(max(busy_s / slots, _longest(groups.operator, groups.busy_s, o)) for o, busy_s in stages.items())
+        least_s = cluster_of(groups, groups.worker, slots // size.cores, size.cores, PlacementOptions()).bound_s()
         planned = any(change.field == PLACEMENT for p in decision.proposals for change in p.changes)
         told.append(not planned and groups.stateful_batch_s(size.cores) <= BALANCED * least_s)
     return told
-
-
-def _longest(operators: tuple[str, ...], busy_s: tuple[float, ...], operator: str) -> float:
-    return max(seconds for name, seconds in zip(operators, busy_s, strict=True) if name == operator)

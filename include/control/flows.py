@@ -34,6 +34,8 @@ def flows(lake: Lake, pipeline: str, groups: Groups, now: datetime) -> Flows:
         groups: Sampled batches of a driver's key groups, in the order in which they are numbered; at least one.
         now: The present (UTC).
     """
+    if len({operators for operators, _ in groups}) < 2:
+        return Flows()  # flows are between stages: the table need not be read
     run = next(iter(groups.values()))[0]
     every = partition_flows(lake, pipeline, now - SPAN)
     measured = [f for f in every if (f.app, f.generation) == (run.app, run.generation)]

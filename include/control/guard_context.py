@@ -128,16 +128,16 @@ def read_guard_context(
         forced: True if a person demands the change.
     """
     history = tables.reconfigurations.recent(spec.name, MOST_CHANGES, since=now - JUDGED_BY)
-    ids = {change.decision_id or "" for change in last_decided(history)}
+    ids = {key for key in (current.decision_id, *(c.decision_id for c in last_decided(history))) if key}
     versions = {change.to_version or 0 for change in failed_changes(history)}
     decisions = {key: decision for key in ids if (decision := tables.decisions.get(key)) is not None}
     deployments = {v: content for v in versions if (content := tables.deployments.get(spec.name, v)) is not None}
-    undone = _undone(tables, current, now)
+    made_by = decisions.get(current.decision_id or "")
+    undone = _undone(tables, current, made_by, now)
     return guard_context(spec, current, now, history, decisions, deployments, others, forced=forced, undone=undone)
 
 
-def _undone(tables: ControlTables, current: Deployment, now: datetime) -> Deployment | None:
-    made_by = tables.decisions.get(current.decision_id) if current.decision_id else None
+def _undone(tables: ControlTables, current: Deployment, made_by: Decision | None, now: datetime) -> Deployment | None:
     if made_by is None or made_by.action is not Action.ROLL_BACK or now - made_by.time >= UNDONE_FOR:
         return None
     return tables.deployments.get(current.pipeline, made_by.base_version or 0)

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from include.drivers import driver_log, failure_history
 from include.drivers.failure_history import STEADY_S, FailureHistory, fingerprint
+from include.drivers.handover import HandOver
 from include.lake.deployments import DeploymentStore
 from include.model.deployment import Deployment
 from include.run_folder import driver_records, generation, repartition
@@ -115,9 +116,11 @@ class AppDrivers:
         if history != self.history():
             failure_history.save(self.folder, history)
 
-    def expect_end(self, drivers: Sequence[LiveDriver]) -> None:
-        """Note, before some drivers are told to end, that their end is no failure."""
-        self.save(self.history().settle(*(d.generation for d in drivers)))
+    def end(self, drivers: Sequence[LiveDriver], hand_over: HandOver) -> None:
+        """End some drivers, and note before that their end is no failure."""
+        if drivers:
+            self.save(self.history().settle(*(d.generation for d in drivers)))
+            hand_over.end(drivers)
 
     def account_for_ends(self, now: datetime) -> list[DriverFailure]:
         """Add every driver that has ended unasked since the last call to the history; return those that failed."""

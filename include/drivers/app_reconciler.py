@@ -89,7 +89,7 @@ class AppReconciler:
         entry = next((e for e in self.log.open_entries() if e.generation is None), None)
         if live and entry is None:
             entry = self.log.begin(deployment, None, live[-1].arguments.version)
-        self._end(live)
+        self.drivers.end(live, self.hand_over)
         if any(driver.alive() for driver in live):
             return StepResult(() if entry is None else (entry,))  # it may still commit: not stopped until seen gone
         stopped = () if entry is None else (self.log.end(entry, Outcome.STOPPED),)
@@ -109,7 +109,7 @@ class AppReconciler:
             return self._end_hung(current, record)
         if was_steady(record, self.clock()):
             self.drivers.save(self.drivers.history().steady(content))
-        self._end(rest)
+        self.drivers.end(rest, self.hand_over)
         if entry is not None and entry.tier != LIVE:
             return StepResult((self._ready(entry),), again=True)
         return self._resize(deployment, current, record, entry)
@@ -162,7 +162,7 @@ class AppReconciler:
         live: Sequence[LiveDriver],
         begun: Reconfiguration | None,
     ) -> StepResult:
-        self._end([d for d in live if self.drivers.starting(d)])
+        self.drivers.end([d for d in live if self.drivers.starting(d)], self.hand_over)
         serving = [d for d in live if d.alive()]
         entry = begun or self._begin(deployment, serving)
         number = entry.generation or 0
@@ -172,7 +172,7 @@ class AppReconciler:
                 return unfinished
             serving = []
         if self.method == "plain" or not self._behind_lock(serving):
-            self._end(serving)
+            self.drivers.end(serving, self.hand_over)
             serving = []
         try:
             driver = self.launcher.start(wanted, self.drivers.app, deployment.version, number)
@@ -195,7 +195,7 @@ class AppReconciler:
         """Bring a started driver to ready, past its predecessors."""
         wait = self.hand_over.await_gate(driver)
         if wait.reached:
-            self._end(rest)
+            self.drivers.end(rest, self.hand_over)
             wait = self.hand_over.await_ready(driver)
         if wait.pending:
             return StepResult((entry,))
@@ -252,11 +252,6 @@ class AppReconciler:
         if any(self.drivers.content(version) == content for version in ready):
             return None
         return ready[0] if ready else None
-
-    def _end(self, drivers: Sequence[LiveDriver]) -> None:
-        if drivers:
-            self.drivers.expect_end(drivers)
-            self.hand_over.end(drivers)
 
     def _close_interrupted(self, current: LiveDriver | None, begun: Reconfiguration | None = None) -> None:
         """End the entries that a killed reconciler left open, but for the one that goes on."""

@@ -74,7 +74,7 @@ class StatePartitions:
             return None
         if (refusal := self._refusal(deployment)) is not None:
             return self._given_up(deployment, served.version, number, refusal, entry)
-        self._end(serving)
+        self.drivers.end(serving, self.hand_over)
         if any(driver.alive() for driver in serving):
             return StepResult((entry,))
         change = Repartition(
@@ -111,7 +111,7 @@ class StatePartitions:
         if change.phase is Phase.CHANGED and change.error is None:
             return None
         if change.phase in (Phase.COPYING, Phase.CHANGING, Phase.CHANGED):
-            self._end(self.drivers.live())
+            self.drivers.end(self.drivers.live(), self.hand_over)
             if not self._run(Verb.UNDO, change):
                 return StepResult(self._entries(change))
             change = self._last() or change
@@ -211,11 +211,6 @@ class StatePartitions:
 
     def _entries(self, change: Repartition) -> tuple[Reconfiguration, ...]:
         return tuple(entry for entry in self.log.open_entries() if entry.generation == change.generation)
-
-    def _end(self, drivers: Sequence[LiveDriver]) -> None:
-        if drivers:
-            self.drivers.expect_end(drivers)
-            self.hand_over.end(drivers)
 
     def _run(self, verb: Verb, change: Repartition) -> bool:
         """Have the job do something, and return whether it has ended."""

@@ -66,9 +66,7 @@ def command(options: SubmitOptions, app: AppDeployment, arguments: DriverArgumen
     argv += ["--driver-memory", f"{app.memory_mb}m"]
     argv += conf_words(conf(options, app))
     jars = [*submit.jars, *(map(str, options.jars) if submit.master not in (LOCAL, EMBEDDED) else ())]
-    for option, values in (("--packages", submit.packages), ("--jars", jars), ("--py-files", submit.py_files)):
-        if values:
-            argv += [option, ",".join(values)]
+    argv += _lists({"--packages": submit.packages, "--jars": jars, "--py-files": submit.py_files})
     argv += [str(RUN_SCRIPT), *arguments.argv()]
     for argument in argv:
         if "\0" in argument or "\r" in argument:
@@ -167,10 +165,13 @@ def repartition_command(options: SubmitOptions, app: AppDeployment, verb: Verb, 
     submit, local = _submit(app), _without_executors(app)
     argv = [str(options.spark_submit), "--name", f"repartition {folder.name}", "--master", f"local[{os.cpu_count()}]"]
     argv += ["--driver-memory", f"{app.memory_mb}m", *conf_words(conf(options, local))]
-    for option, values in (("--packages", submit.packages), ("--jars", submit.jars)):
-        if values:
-            argv += [option, ",".join(values)]
+    argv += _lists({"--packages": submit.packages, "--jars": submit.jars})
     return [*argv, str(REPARTITION), *job_arguments(verb, folder)]
+
+
+def _lists(options: Mapping[str, Sequence[str]]) -> list[str]:
+    """Return options that have several values, without those that have none."""
+    return [word for option, values in options.items() if values for word in (option, ",".join(values))]
 
 
 def _spawn(argv: Sequence[str], folder: Path, env: Mapping[str, str], log: Path) -> subprocess.Popen[bytes]:
