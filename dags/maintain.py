@@ -14,8 +14,8 @@ Compacts small files, table by table, so that readers and writers never meet mor
 Tables with few files are left alone. A table that somebody else is rewriting is left to the next hour.
 """
 DOC = """
-Compacts small files, removes files and log entries past their retention, and writes a checkpoint, table by table.
-A table of an older version is moved to the current partitions. Apps and evaluations keep writing meanwhile.
+Deletes rows, files, logs and MLflow runs that have been kept long enough; compacts small files and writes checkpoints.
+A table of an older version gets the current partitions and columns. Apps and evaluations keep writing meanwhile.
 """
 
 
@@ -61,7 +61,7 @@ with DAG(
 
 with DAG(
     dag_id="maintain",
-    description="Compact, vacuum and checkpoint the lake",
+    description="Expire, compact, vacuum and checkpoint the lake",
     doc_md=DOC,
     schedule="17 3 * * *",
     max_active_runs=1,
@@ -75,19 +75,38 @@ with DAG(
         map_index_template="{{ task.op_kwargs['table'] }}",
     )
     def maintain(table: str) -> dict[str, int]:
-        """Compact, vacuum and checkpoint one table."""
+        """Expire, compact, vacuum and checkpoint one table."""
         from dataclasses import asdict
 
         from airflow.sdk.timezone import utcnow
 
         from include.lake.maintenance import maintain
         from include.model.errors import Conflict, NotReady
-        from include.wiring import lake
+        from include.wiring import lake, table_keep_days
 
         with as_airflow():
             try:
-                return asdict(maintain(lake(), table, utcnow().date()))
+                return asdict(maintain(lake(), table, utcnow().date(), table_keep_days()[table]))
             except Conflict as outcome:
                 raise NotReady(f"left to the next night: {outcome}") from outcome
 
     maintain.expand(table=tables())
+
+    @task(retries=0)
+    def logs() -> int:
+        """Delete the logs of drivers that ended long ago, and say how many files."""
+        from include.wiring import delete_old_logs
+
+        with as_airflow():
+            return delete_old_logs()
+
+    @task(retries=0, execution_timeout=timedelta(minutes=30))
+    def runs() -> int:
+        """Delete MLflow runs of Decisions that have been kept long enough, and say how many."""
+        from include.wiring import delete_old_runs
+
+        with as_airflow():
+            return delete_old_runs()
+
+    logs()
+    runs()

@@ -108,4 +108,4 @@ class DeltaCommitTrigger(BaseEventTrigger):
             deployment = DeploymentStore(Lake(self.lake)).latest(self.pipeline)
         except MillraceError:
             return True
-        return deployment is not None and deployment.running
+        return deployment is not None and deployment.kept_running

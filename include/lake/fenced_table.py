@@ -10,11 +10,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from deltalake import DeltaTable, Transaction
+from deltalake import DeltaTable
 from deltalake.exceptions import DeltaError
 
 from include.lake.schemas import TABLES
-from include.lake.store import Lake, append_rows, is_conflict, is_stale, to_arrow
+from include.lake.store import Lake, append_rows, dated, is_conflict, is_stale, to_arrow
 from include.lake.table_errors import unwritable
 from include.model.errors import Conflict
 
@@ -64,7 +64,7 @@ class FencedTable:
             MillraceError: If the lake cannot be written.
         """
         handle = self._handle if self._handle is not None else self._fresh()
-        marks = [Transaction(self._fence, self._generation), *(Transaction(k, v) for k, v in transactions.items())]
+        marks = dated({self._fence: self._generation, **transactions})
         try:
             return append_rows(handle, to_arrow(rows, TABLES[self._table]), marks)
         except (OSError, DeltaError) as error:

@@ -1,18 +1,21 @@
-"""Keep tables small and quick to open: compact each hour, vacuum and checkpoint each night; writers go on meanwhile."""
+"""Keep tables small and quick to open: compact each hour, expire, vacuum and checkpoint each night; writers go on."""
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass
-from datetime import date
+from contextlib import contextmanager, suppress
+from dataclasses import asdict, dataclass
+from datetime import UTC, date, datetime, timedelta
 
 from deltalake import DeltaTable
 from deltalake.exceptions import CommitFailedError, DeltaError
 
+from include.lake.migration import migrate
 from include.lake.repartition import repartition
-from include.lake.store import Lake
+from include.lake.retention import expire
+from include.lake.store import PROPERTIES, Lake
 from include.lake.table_errors import unwritable
 from include.model.errors import Conflict
 
@@ -22,33 +25,40 @@ MANY_FILES = 32
 RETENTION_HOURS = 24
 """Age a file that no version needs must have: no reader and no writer takes a day."""
 
+NOTE = "_maintenance.json"
+"""Readers and the vacuum pass over names that begin so."""
+
 
 @dataclass(frozen=True)
 class Upkeep:
     """What was done to one table.
 
     Attributes:
+        expired: Rows that were deleted, as they had been kept long enough.
         files_before: Files of the newest version before.
         files_after: Files of the newest version after.
-        deleted: Files removed from the folder.
+        deleted: Files removed from the folder: nobody has needed them for a day.
         version: The newest version, which has a checkpoint.
     """
 
+    expired: int
     files_before: int
     files_after: int
     deleted: int
     version: int
 
 
-def maintain(lake: Lake, table: str, today: date) -> Upkeep:
-    """Compact as :func:`compact` does; vacuum, checkpoint and shorten the log.
+def maintain(lake: Lake, table: str, today: date, keep_days: int | None = None) -> Upkeep:
+    """Delete what has been kept long enough, compact as :func:`compact` does; vacuum, checkpoint and shorten the log.
 
-    A table that was written under other partitions is moved over to those of its schema first.
+    A table of an earlier version gets the partitions, columns and properties of its schema first. What was done is
+    noted in the table's folder (:func:`last_upkeep`).
 
     Args:
         lake: The lake.
         table: Name of an existing table.
         today: The present day (UTC).
+        keep_days: Days that rows are kept, >= 1; None for good.
 
     Raises:
         Conflict: If somebody else compacted the same files at the same moment.
@@ -56,15 +66,28 @@ def maintain(lake: Lake, table: str, today: date) -> Upkeep:
     """
     with _named(lake, table):
         repartition(lake, table)
+        migrate(lake, table)
         handle = DeltaTable(str(lake.path(table)))
         before = len(handle.file_uris())
+        expired = expire(lake, table, today - timedelta(days=keep_days)) if keep_days else 0
+        handle.update_incremental()
         _compact(handle, today)
         # also what a killed writer left behind, which no version ever named
         deleted = handle.vacuum(RETENTION_HOURS, dry_run=False, full=True)
         handle.create_checkpoint()
         handle.cleanup_metadata()
         handle.update_incremental()
-        return Upkeep(before, len(handle.file_uris()), len(deleted), handle.version())
+        done = Upkeep(expired, before, len(handle.file_uris()), len(deleted), handle.version())
+        (lake.path(table) / NOTE).write_text(json.dumps(asdict(done)), encoding="utf-8")
+        return done
+
+
+def last_upkeep(lake: Lake, table: str) -> tuple[datetime, Upkeep] | None:
+    """Return when :func:`maintain` ended last (UTC) and what it did; None if it never came to its end."""
+    note = lake.path(table) / NOTE
+    with suppress(OSError, ValueError, TypeError):
+        return datetime.fromtimestamp(note.stat().st_mtime, UTC), Upkeep(**json.loads(note.read_bytes()))
+    return None
 
 
 def compact(lake: Lake, table: str, today: date) -> int:
@@ -106,10 +129,11 @@ def _compact(handle: DeltaTable, today: date) -> None:
     columns = handle.metadata().partition_columns
     if "date" not in columns:
         if len(handle.file_uris()) > MANY_FILES:
-            handle.optimize.compact()
+            handle.optimize.compact(commit_properties=PROPERTIES)
         return
     parts = zip(*(handle.get_add_actions(flatten=True)[f"partition.{c}"].to_pylist() for c in columns), strict=True)
     for part, files in sorted(Counter(tuple(map(str, part)) for part in parts).items()):
         day = dict(zip(columns, part, strict=True))["date"]
         if files > (MANY_FILES if day >= today.isoformat() else 1):
-            handle.optimize.compact(partition_filters=[(c, "=", v) for c, v in zip(columns, part, strict=True)])
+            filters = [(c, "=", v) for c, v in zip(columns, part, strict=True)]
+            handle.optimize.compact(partition_filters=filters, commit_properties=PROPERTIES)

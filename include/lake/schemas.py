@@ -1,4 +1,4 @@
-"""The lake's tables: columns with type, unit and meaning, partitioning, and who writes and reads them.
+"""The lake's tables: columns with type, unit and meaning, partitioning, retention, and who writes and reads them.
 
 ``python -m include.lake.schemas`` writes docs/tables.md after a change.
 """
@@ -36,6 +36,16 @@ TYPES = {
     pa.list_(OPERATOR): "list of struct",
     pa.list_(SMALL): "list of int",
 }
+CONFIGURATION = {
+    "delta.logRetentionDuration": "interval 2 days",
+    "delta.deletedFileRetentionDuration": "interval 1 days",
+    "delta.checkpointInterval": "50",
+}
+TELEMETRY_DAYS = 30
+CONTROL_DAYS = 400
+"""A year can be compared with the one before."""
+IDS_DAYS = 30
+"""A task that is repeated later finds the row that it wrote."""
 
 
 @dataclass(frozen=True)
@@ -50,6 +60,8 @@ class TableSchema:
         readers: Who reads it.
         units: Unit of each column that has one, or its range.
         meanings: Meaning of each column.
+        keep_days: Days that rows are kept, unless something goes on from them; None for good.
+        ids_days: Days that a commit's transaction ids are remembered, where each is used once; None for good.
     """
 
     columns: pa.Schema
@@ -59,15 +71,30 @@ class TableSchema:
     readers: str
     units: Mapping[str, str]
     meanings: Mapping[str, str]
+    keep_days: int | None
+    ids_days: int | None
 
     @property
     def partition_by(self) -> tuple[str, ...]:
         """Columns that the table is partitioned by: a read of one pipeline's days opens no other files."""
         return ("pipeline", "date") if self.growing else ()
 
+    @property
+    def configuration(self) -> dict[str, str]:
+        """The table's properties; Delta cleans its log by them."""
+        ids = {"delta.setTransactionRetentionDuration": f"interval {self.ids_days} days"} if self.ids_days else {}
+        return {**CONFIGURATION, **ids}
+
 
 def _table(
-    row: str, writer: str, readers: str, time: str, *columns: tuple[str, pa.DataType, str, str], growing: bool = True
+    row: str,
+    writer: str,
+    readers: str,
+    time: str,
+    *columns: tuple[str, pa.DataType, str, str],
+    growing: bool = True,
+    keep_days: int | None = None,
+    ids_days: int | None = None,
 ) -> TableSchema:
     """Return a table.
 
@@ -78,6 +105,8 @@ def _table(
         time: Meaning of its ``time``.
         columns: Name, type, unit (empty for none) and meaning of each column beside pipeline, time and date.
         growing: True if it grows with time.
+        keep_days: Days that rows are kept; None for good.
+        ids_days: Days that transaction ids are remembered; None for good.
     """
     every = [("pipeline", TEXT, "", "name of the pipeline"), ("time", TIME, "", time), *columns]
     if growing:
@@ -90,6 +119,8 @@ def _table(
         readers,
         {name: unit for name, _, unit, _ in every if unit},
         {name: meaning for name, _, _, meaning in every},
+        keep_days,
+        ids_days,
     )
 
 
@@ -137,6 +168,7 @@ TABLES: dict[str, TableSchema] = {
             "how arrival is known: `counted` by the source, `taken` (the batch took all there was when it started), "
             "`listed` (`backlog_rows` is estimated from unread files), `read` (the batch was limited); null if unknown",
         ),
+        keep_days=TELEMETRY_DAYS,
     ),
     "telemetry/apps": _table(
         "one app between two flushes of its telemetry",
@@ -148,6 +180,8 @@ TABLES: dict[str, TableSchema] = {
         ("cpu_ratio", REAL, "0..cores", "processor seconds per second of the driver's process tree"),
         ("rss_bytes", WHOLE, "bytes", "resident memory of the process tree"),
         ("up_s", REAL, "s", "time since the driver started"),
+        keep_days=TELEMETRY_DAYS,
+        ids_days=IDS_DAYS,
     ),
     "telemetry/executors": _table(
         "one executor of a driver; a later row of the same driver and executor replaces an earlier one",
@@ -164,6 +198,7 @@ TABLES: dict[str, TableSchema] = {
         ("ended", TIME, "", "when it was lost or let go; null while it runs"),
         ("reason", TEXT, "", "what the cluster manager said of its end"),
         ("worker", SMALL, ">= 0", "its number among the app's executors, which placements name it by"),
+        keep_days=TELEMETRY_DAYS,
     ),
     "telemetry/partitions": _table(
         "one state partition of a stage in one sampled micro-batch; all stateful operators of a stage are in it, as "
@@ -192,6 +227,7 @@ TABLES: dict[str, TableSchema] = {
             "what an executor would load if it moved there: newest snapshot in the checkpoint and what changed since; "
             "measured once a minute, else null",
         ),
+        keep_days=TELEMETRY_DAYS,
     ),
     "telemetry/flows": _table(
         "what one state partition passed to another in one sampled micro-batch, at most one a minute",
@@ -207,6 +243,7 @@ TABLES: dict[str, TableSchema] = {
         ("to_operator", TEXT, "", "operator that receives"),
         ("to_group", SMALL, ">= 0", "its state partition"),
         ("bytes", WHOLE, "bytes", "as written for the shuffle, right to 10 %"),
+        keep_days=TELEMETRY_DAYS,
     ),
     "telemetry/streams": _table(
         "one input stream in one period, or in one micro-batch of a join",
@@ -220,6 +257,7 @@ TABLES: dict[str, TableSchema] = {
         ("queue_rows", WHOLE, "rows", "held back by the feed while the stream is redirected"),
         ("latency_ms", REAL, "ms", "longest time that a redirection of the stream in the period held rows back"),
         ("shed_rows", WHOLE, "rows", "dropped by the join"),
+        keep_days=TELEMETRY_DAYS,
     ),
     "telemetry/workers": _table(
         "one worker of a stream join in one micro-batch",
@@ -240,6 +278,7 @@ TABLES: dict[str, TableSchema] = {
         ("workers", SMALL, ">= 1", "m in force"),
         ("block", WHOLE, "tuples", "block size in force"),
         ("shed_ratio", REAL, "0..1", "shed ratio in force"),
+        keep_days=TELEMETRY_DAYS,
     ),
     "control/deployments": _table(
         "one version of a pipeline's desired state; never changed",
@@ -249,7 +288,12 @@ TABLES: dict[str, TableSchema] = {
         ("version", WHOLE, ">= 1", "number of the version; it only goes up"),
         ("content", TEXT, "JSON", "the whole Deployment"),
         DECISION,
-        ("author", TEXT, "", "`decision`, `reconciler`, or the person who made it"),
+        (
+            "author",
+            TEXT,
+            "",
+            "`decision`, `verification` (it rolled a change back), `reconciler`, or the person who made it",
+        ),
         growing=False,
     ),
     "control/decisions": _table(
@@ -273,6 +317,8 @@ TABLES: dict[str, TableSchema] = {
         ("cursor_version", WHOLE, ">= -1", "version of `telemetry/batches` read up to; null if it was no evaluation"),
         ("cursor_until", TIME, "", "time read up to"),
         ("cursor_table", TEXT, "", "id of the table that `cursor_version` belongs to; null if it was not noted"),
+        keep_days=CONTROL_DAYS,
+        ids_days=IDS_DAYS,
     ),
     "control/runs": _table(
         "the MLflow run of one Decision, logged once its change is on its way",
@@ -282,6 +328,8 @@ TABLES: dict[str, TableSchema] = {
         ("decision_id", TEXT, "", "the Decision"),
         ("run_id", TEXT, "", "id of the run"),
         ("models", TEXT, "JSON", "registered models used: version by name"),
+        keep_days=CONTROL_DAYS,
+        ids_days=IDS_DAYS,
     ),
     "control/reconfigurations": _table(
         "a start, stop or change that happened; a later row of the same app and start replaces an earlier one",
@@ -297,7 +345,7 @@ TABLES: dict[str, TableSchema] = {
         ("started", TIME, "", "when it began"),
         ("ended", TIME, "", "when it was ready or had failed; null while open"),
         ("downtime_s", REAL, "s", "predecessor's last commit to successor's first; null without a predecessor"),
-        ("outcome", TEXT, "", "`open`, `ready`, `failed`, `rolled back`, `stopped` or `circuit open`"),
+        ("outcome", TEXT, "", "`open`, `ready`, `failed`, `rolled back`, `stopped`, `finished` or `circuit open`"),
         ("error", TEXT, "", "the exception's last line where it failed"),
         ("achieved", TEXT, "JSON", "what the next evaluations measured, keys as in the Decision's `predicted`"),
         growing=False,
@@ -312,6 +360,7 @@ TABLES: dict[str, TableSchema] = {
         ("processing_ability", REAL, "rows/s", "what p can process"),
         ("noise", REAL, "rows/s", "standard error of it"),
         ("batches", WHOLE, ">= 1", "healthy batches behind it"),
+        keep_days=CONTROL_DAYS,
     ),
     "control/memory": _table(
         "what an optimizer keeps after one Decision",
@@ -321,6 +370,8 @@ TABLES: dict[str, TableSchema] = {
         ("optimizer", TEXT, "", "registry name of the optimizer"),
         ("decision_id", TEXT, "", "the Decision it was stored with"),
         ("value", TEXT, "JSON", "the memory; its content is the optimizer's own"),
+        keep_days=CONTROL_DAYS,
+        ids_days=IDS_DAYS,
     ),
 }
 
@@ -342,7 +393,9 @@ def _section(name: str, table: TableSchema) -> str:
         f"| `{field.name}` | {TYPES[field.type]} | {table.units.get(field.name, '')} | {table.meanings[field.name]} |"
         for field in table.columns
     ]
-    head = [f"## {name}", "", f"A row is {table.row}.", "", f"Written by: {table.writer}. Read by: {table.readers}."]
+    kept = f"for {table.keep_days} days" if table.keep_days else "for good"
+    users = f"Written by: {table.writer}. Read by: {table.readers}. Kept {kept}."
+    head = [f"## {name}", "", f"A row is {table.row}.", "", users]
     return "\n".join([*head, "", "| column | type | unit or range | meaning |", "|---|---|---|---|", *rows, ""])
 
 

@@ -16,7 +16,7 @@ from deltalake.exceptions import CommitFailedError, DeltaError
 from deltalake.transaction import AddAction
 
 from include.lake.log import DeltaLog
-from include.lake.store import CONFIGURATION
+from include.lake.schemas import CONFIGURATION
 from include.lake.table_errors import unreadable, unwritable
 from include.model.errors import Conflict, MillraceError
 

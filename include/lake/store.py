@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
@@ -10,7 +11,7 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
-from deltalake import CommitProperties, DeltaTable, QueryBuilder, Transaction, write_deltalake
+from deltalake import CommitProperties, DeltaTable, PostCommitHookProperties, QueryBuilder, Transaction, write_deltalake
 from deltalake.exceptions import CommitFailedError, DeltaError
 
 from include.lake.data_files import DataFiles
@@ -19,15 +20,16 @@ from include.lake.schemas import TABLES, TableSchema
 from include.lake.table_errors import unreadable, unwritable
 from include.model.errors import Conflict, MillraceError
 
-CONFIGURATION = {
-    "delta.logRetentionDuration": "interval 2 days",
-    "delta.deletedFileRetentionDuration": "interval 1 days",
-    "delta.checkpointInterval": "50",
-}
+VERSION, VERSION_PROPERTY = 1, "millrace.version"
+"""What the columns mean. A version that changes that sets the property of its tables; none has done so yet."""
 MAX_COMMIT_RETRIES = 50
 """Appends of several writers conflict only in the log; deltalake's default of 15 is reached by four in a tight loop."""
-STALE_TRIES = 5
-"""Tries of an append with a fresh handle each, where the table's columns or partitions change under it."""
+PROPERTIES = CommitProperties(max_commit_retries=MAX_COMMIT_RETRIES)
+"""Of commits without application transactions."""
+HOOKS = PostCommitHookProperties(create_checkpoint=True, cleanup_expired_logs=False)
+"""Cleaning would list the whole log at every append: maintenance does it."""
+STALE_TRIES = 50
+"""Tries of an append with a fresh handle each, where maintenance changes the table or deletes rows under it."""
 
 
 class Lake:
@@ -112,7 +114,7 @@ class Lake:
             Conflict: If another writer committed one of ``transactions`` at the same moment.
             MillraceError: If the lake cannot be written.
         """
-        data, marks = to_arrow(rows, _schema(table)), [Transaction(k, v) for k, v in (transactions or {}).items()]
+        data, marks = to_arrow(rows, _schema(table)), dated(transactions or {})
         tries = 0
         while True:
             handle, tries = self._created(table), tries + 1
@@ -166,10 +168,12 @@ class Lake:
                 return handle
             if not DeltaTable.is_deltatable(path):
                 return None
-            self._handles[table] = DeltaTable(path)
+            handle = DeltaTable(path)
         except (OSError, DeltaError) as error:
             raise unreadable(f"{self.root}: {table}", error) from error
-        return self._handles[table]
+        _check_version(handle)
+        self._handles[table] = handle
+        return handle
 
     def _created(self, table: str) -> DeltaTable:
         """Return a table's handle at its newest version; the table is created if it does not exist."""
@@ -179,7 +183,11 @@ class Lake:
             partitions = list(schema.partition_by) or None
             try:
                 handle = DeltaTable.create(
-                    path, schema=schema.columns, mode="ignore", partition_by=partitions, configuration=CONFIGURATION
+                    path,
+                    schema=schema.columns,
+                    mode="ignore",
+                    partition_by=partitions,
+                    configuration=schema.configuration,
                 )
             except CommitFailedError:  # another writer created it first
                 handle = DeltaTable(path)
@@ -190,6 +198,12 @@ class Lake:
 
     def _log_file(self, table: str, version: int) -> Path:
         return self.path(table) / "_delta_log" / f"{version:020d}.json"
+
+
+def dated(transactions: Mapping[str, int]) -> list[Transaction]:
+    """Return application transactions with their date: where a table forgets ids, those without one stay."""
+    now_ms = int(time.time() * 1000)
+    return [Transaction(app_id, number, now_ms) for app_id, number in transactions.items()]
 
 
 def append_rows(handle: DeltaTable, rows: pa.Table, transactions: Sequence[Transaction]) -> int:
@@ -208,18 +222,29 @@ def append_rows(handle: DeltaTable, rows: pa.Table, transactions: Sequence[Trans
     properties = CommitProperties(app_transactions=list(transactions) or None, max_commit_retries=MAX_COMMIT_RETRIES)
     same = {field.name for field in handle.schema().fields} == set(rows.column_names)
     mode = None if same else "merge"
-    write_deltalake(handle, rows, mode="append", schema_mode=mode, commit_properties=properties)
+    write_deltalake(
+        handle,
+        rows,
+        mode="append",
+        schema_mode=mode,
+        commit_properties=properties,
+        post_commithook_properties=HOOKS,
+    )
     return int(handle.version())
 
 
 def is_conflict(error: Exception) -> bool:
     """Return whether a commit failed because another writer committed one of its application transactions."""
-    return isinstance(error, CommitFailedError) and "oncurrent transaction" in str(error)
+    return isinstance(error, CommitFailedError) and "oncurrent transaction failed" in str(error)
 
 
 def is_stale(error: Exception) -> bool:
-    """Return whether a commit failed as the table has other columns or partitions now: a fresh handle can do it."""
-    return isinstance(error, CommitFailedError) and "etadata changed" in str(error)
+    """Return whether a commit failed as the table has other columns or partitions now, or lost old rows: try afresh.
+
+    deltalake takes every append for one that has read the whole table.
+    """
+    reasons = ("etadata changed", "concurrent transaction deleted data")
+    return isinstance(error, CommitFailedError) and any(reason in str(error) for reason in reasons)
 
 
 def _committed(handle: DeltaTable, transactions: Mapping[str, int]) -> bool:
@@ -235,6 +260,14 @@ def literal(value: str | int | float | datetime) -> str:
     if isinstance(value, str):
         return "'" + value.replace("'", "''") + "'"
     return json.dumps(value)
+
+
+def _check_version(handle: DeltaTable) -> None:
+    """Refuse a table whose columns mean what only a later version knows; one that only has more of them is well."""
+    version = handle.metadata().configuration.get(VERSION_PROPERTY, str(VERSION))
+    if version != str(VERSION):
+        remedy = "A newer Millrace wrote it: upgrade this one, or name another MILLRACE_HOME."
+        raise MillraceError("version of the lake", f"{version} ({handle.table_uri})", f"{VERSION}", remedy)
 
 
 def _schema(table: str) -> TableSchema:

@@ -1,6 +1,7 @@
 import asyncio
 import json
 from collections.abc import AsyncIterator, Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -111,9 +112,9 @@ def trigger(lake: Lake, period_s: float = 60.0, silence_s: float | None = None) 
     return DeltaCommitTrigger(str(log_folder(lake)), "tiny", period_s, 0.001, str(lake.root), silence_s)
 
 
-def deploy(lake: Lake, version: int, *, running: bool) -> None:
-    app = AppDeployment("tiny.py", (), 2, 1024, 8)
-    DeploymentStore(lake).commit(Deployment("tiny", version, running, {"tiny": app}, "person"), version - 1 or None)
+def deploy(lake: Lake, version: int, *, running: bool, detached: bool = False) -> None:
+    content = Deployment("tiny", version, running, {"tiny": AppDeployment("tiny.py", (), 2, 1024, 8)}, "person")
+    DeploymentStore(lake).commit(replace(content, detached=detached), version - 1 or None)
 
 
 def test_trigger_fires_on_long_silence(lake: Lake, clock: Clock, polls: list[int]) -> None:
@@ -132,14 +133,17 @@ def test_trigger_fires_on_long_silence(lake: Lake, clock: Clock, polls: list[int
     watch(trigger(lake, silence_s=180.0), story)
 
 
-def test_trigger_ignores_the_silence_of_a_stopped_pipeline(lake: Lake, clock: Clock, polls: list[int]) -> None:
+def test_trigger_ignores_the_silence_of_what_is_stopped_or_detached(lake: Lake, clock: Clock, polls: list[int]) -> None:
     async def story(watched: Watch) -> None:
         clock.now_s += 600
         await watched.quiet_after_polls(5, polls)
         deploy(lake, 1, running=False)
         clock.now_s += 600
         await watched.quiet_after_polls(5, polls)
-        deploy(lake, 2, running=True)
+        deploy(lake, 2, running=True, detached=True)
+        clock.now_s += 600
+        await watched.quiet_after_polls(5, polls)
+        deploy(lake, 3, running=True)
         clock.now_s += 600
         await watched.event()
 

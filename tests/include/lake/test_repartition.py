@@ -18,8 +18,8 @@ from include.lake.fenced_table import FencedTable
 from include.lake.maintenance import compact, maintain
 from include.lake.recent_rows import RowQuery, read_recent
 from include.lake.repartition import repartition
-from include.lake.schemas import TABLES
-from include.lake.store import CONFIGURATION, Lake
+from include.lake.schemas import CONFIGURATION, TABLES
+from include.lake.store import Lake
 from include.model.errors import MillraceError
 
 NOW = datetime(2026, 3, 3, 12, tzinfo=UTC)

@@ -1,0 +1,23 @@
+"""A part of what ``./millrace status`` shows."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from rich.console import RenderableType
+
+
+@dataclass(frozen=True)
+class Status:
+    """A part of the status.
+
+    Attributes:
+        data: What ``--json`` prints.
+        table: What a person sees.
+        well: Whether nothing in it needs attention.
+    """
+
+    data: Any
+    table: RenderableType
+    well: bool = True

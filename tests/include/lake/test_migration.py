@@ -1,0 +1,67 @@
+"""A lake of an earlier version is brought up to date; one of a later version is refused with a remedy."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from deltalake import DeltaTable
+
+from include.lake.fenced_table import FencedTable
+from include.lake.maintenance import maintain
+from include.lake.migration import migrate
+from include.lake.reconfigurations import ReconfigurationStore
+from include.lake.schemas import TABLES
+from include.lake.store import Lake
+from include.model.errors import MillraceError
+
+NOW = datetime(2026, 3, 3, 12, tzinfo=UTC)
+TABLE = "control/reconfigurations"
+
+
+def older(lake: Lake, table: str, *lacking: str) -> None:
+    """Make a table as a version wrote it that knew neither some columns nor any property."""
+    schema = TABLES[table]
+    columns = [field for field in schema.columns if field.name not in lacking]
+    lake.path(table).mkdir(parents=True)
+    DeltaTable.create(str(lake.path(table)), schema=pa.schema(columns))
+
+
+def test_migrate_adds_columns_and_properties_once(tmp_path: Path) -> None:
+    lake = Lake(tmp_path)
+    older(lake, TABLE, "generation", "achieved")
+    assert migrate(lake, TABLE) and not migrate(lake, TABLE)
+    assert ReconfigurationStore(lake).newest_generation("p", "a") == 0
+    lake.create("control/deployments")
+    assert not migrate(lake, "control/deployments")
+
+
+def test_maintain_brings_a_table_of_an_earlier_version_up_to_date(tmp_path: Path) -> None:
+    lake = Lake(tmp_path)
+    older(lake, "telemetry/apps", "up_s")
+    maintain(lake, "telemetry/apps", NOW.date())
+    version = lake.version("telemetry/apps")
+    maintain(lake, "telemetry/apps", NOW.date())
+    assert lake.version("telemetry/apps") == version
+    lake.create("control/runs")
+    table, fresh = (DeltaTable(str(lake.path(name))).metadata() for name in ("telemetry/apps", "control/runs"))
+    assert table.configuration == fresh.configuration and table.partition_columns == ["pipeline", "date"]
+    assert lake.rows("select up_s from apps", "telemetry/apps") == []
+
+
+def test_lake_of_a_later_version_is_refused_with_a_remedy(tmp_path: Path) -> None:
+    lake, table = Lake(tmp_path), "telemetry/apps"
+    lake.create(table)
+    later = {"millrace.version": "2"}
+    DeltaTable(str(lake.path(table))).alter.set_table_properties(later, raise_if_not_exists=False)
+    row = {"pipeline": "p", "time": NOW, "app": "a"}
+    for use in (
+        lambda lake: lake.append(table, [row]),
+        lambda lake: lake.rows("select * from apps", table),
+        lambda lake: FencedTable(lake, table, "f", 1).committed(["a"]),
+    ):
+        with pytest.raises(MillraceError, match="upgrade this one"):
+            use(Lake(tmp_path))
+    assert Lake(tmp_path).version(table) == 1
