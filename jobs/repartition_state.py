@@ -16,7 +16,7 @@ from include.model.errors import MillraceError
 from include.run_folder.lock import AppLock
 from include.run_folder.repartition import Verb
 from include.runtime import repartition
-from include.runtime.gate import JvmLock
+from include.runtime.jvm_lock import JvmLock
 
 LOCK_S, POLL_S = 60.0, 0.1
 """A driver that was killed frees the lock at once; one that runs keeps it."""

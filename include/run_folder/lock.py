@@ -1,4 +1,4 @@
-"""An app's exclusive lock: whoever holds it may run the app's queries; the kernel frees it at the holder's death.
+"""Exclusive locks of an app and of a checkpoint: only their holder may run queries; the kernel frees them at its death.
 
 POSIX record locks: they belong to a process, so neither a fork nor an exec inherits them, and two bytes of one
 file give one lock to each of a driver's two processes. A query commits from the JVM (the engine) and from Python
@@ -15,22 +15,25 @@ from pathlib import Path
 
 PYTHON_BYTE = 0
 JVM_BYTE = 1
+APP, CHECKPOINT = "app.lock", ".millrace.lock"
+"""Lock files in an app's folder under the run folder, and in a checkpoint: two homes or specs may name the same one."""
 _FLOCK = "hhqqi4x"  # struct flock on 64-bit Linux: type, whence, start, length, pid
 
 
 class AppLock:
-    """The Python half of an app's lock.
+    """The Python half of a lock.
 
-    Closing any descriptor of the file frees the process's lock on it, so one process makes one AppLock an app
-    and nothing else opens the file.
+    Closing any descriptor of the file frees the process's lock on it, so one process makes one AppLock a file
+    and nothing else opens it.
 
     Args:
-        folder: The app's folder under the run folder; created if it is not there.
+        folder: The app's folder under the run folder, or a checkpoint; created if it is not there.
+        name: :data:`APP` or :data:`CHECKPOINT`.
     """
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, name: str = APP) -> None:
         folder.mkdir(parents=True, exist_ok=True)
-        self.path = folder / "app.lock"
+        self.path = folder / name
         self._fd: int | None = None
 
     def try_acquire(self) -> bool:
@@ -55,13 +58,13 @@ class AppLock:
             self._fd = None
 
 
-def holders(folder: Path) -> tuple[int, ...]:
-    """Return the processes, other than this one, that hold an app's lock.
+def holders(folder: Path, name: str = APP) -> tuple[int, ...]:
+    """Return the processes, other than this one, that hold the lock of an app or a checkpoint.
 
     Opening and closing the file would free a lock of this process: never call it where an :class:`AppLock` is held.
     """
     try:
-        fd = os.open(folder / "app.lock", os.O_RDWR | os.O_CLOEXEC)
+        fd = os.open(folder / name, os.O_RDWR | os.O_CLOEXEC)
     except FileNotFoundError:
         return ()
     try:

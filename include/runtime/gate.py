@@ -1,6 +1,6 @@
-"""The gate in ``DataStreamWriter.start``: behind it at most one driver of an app runs its queries.
+"""The gate in ``DataStreamWriter.start``: behind it one driver of an app, and of a checkpoint, runs its queries.
 
-An app's lock has two halves, one held by the Python driver and one by its JVM; the kernel frees each with its process.
+A successor waits for the lock of its app. Whoever else has the checkpoint, by another home or spec, is not waited for.
 """
 
 from __future__ import annotations
@@ -9,14 +9,15 @@ import functools
 import threading
 import time
 from collections.abc import Callable
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from include.run_folder.arguments import DriverArguments
 from include.run_folder.driver_records import DriverState, app_dir
 from include.run_folder.generation import newest
-from include.run_folder.lock import JVM_BYTE, AppLock
+from include.run_folder.lock import AppLock
+from include.runtime.checkpoint_locks import CheckpointLocks
 from include.runtime.journal import Journal
+from include.runtime.jvm_lock import JvmLock
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -24,31 +25,6 @@ if TYPE_CHECKING:
 POLL_S = 0.01
 SUBMITTED = ("spark.sql.", "spark.databricks.")
 """Settings that a script cannot take back from spark-submit."""
-
-
-class JvmLock:
-    """A lock on one byte of the app's lock file, held by the driver's JVM.
-
-    Args:
-        spark: The session whose JVM takes it.
-        path: The lock file.
-    """
-
-    def __init__(self, spark: SparkSession, path: Path) -> None:
-        jvm: Any = spark.sparkContext._jvm
-        self._channel = jvm.java.io.RandomAccessFile(str(path), "rw").getChannel()
-        # A killed Python driver takes its references with it; the engine may still be at work and must keep the lock.
-        jvm.java.lang.System.getProperties().put(f"millrace.lock.{path}", self._channel)
-        self._held = False
-
-    def try_acquire(self) -> bool:
-        """Take the lock if no other JVM holds it and say whether it is held now."""
-        self._held = self._held or self._channel.tryLock(JVM_BYTE, 1, False) is not None
-        return self._held
-
-    def release(self) -> None:
-        """Free the lock before the JVM's death."""
-        self._channel.close()
 
 
 class Closed(SystemExit):
@@ -79,6 +55,7 @@ class Gate:
         self._folder = app_dir(arguments.run_dir, arguments.pipeline, arguments.app)
         self._lock = AppLock(self._folder)
         self._jvm_lock: JvmLock | None = None
+        self._checkpoints = CheckpointLocks()
         self._opening = threading.Lock()
         self._starting = threading.Lock()
         self._open = self._shut = False
@@ -100,6 +77,7 @@ class Gate:
     def release(self) -> None:
         """Give the app to the next driver: the script has ended, and a shut gate starts nothing any more."""
         self.shut()
+        self._checkpoints.release()
         if self._jvm_lock is not None:
             self._jvm_lock.release()
         self._lock.release()
@@ -115,6 +93,7 @@ class Gate:
             with self._starting:
                 if self._shut:
                     raise Closed(0)
+                self._checkpoints.take(writer, options)
                 self._open = True
                 query = original(writer, *args, **options)
                 self.queries.append(query)

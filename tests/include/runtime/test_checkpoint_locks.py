@@ -1,0 +1,73 @@
+"""A checkpoint is locked before its query starts, wherever the script says where it is."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from include.model.errors import MillraceError
+from include.run_folder.lock import CHECKPOINT
+from include.runtime.checkpoint_locks import ROOT, CheckpointLocks, checkpoint_folder
+
+pytestmark = pytest.mark.spark
+
+REPO = Path(__file__).resolve().parents[3]
+TAKE = f"""
+import sys, time
+from pathlib import Path
+from include.run_folder.lock import AppLock
+print(AppLock(Path(sys.argv[1]), "{CHECKPOINT}").try_acquire(), flush=True)
+time.sleep(60)
+"""
+
+
+@pytest.fixture
+def writer(spark):
+    return spark.readStream.format("rate-micro-batch").option("rowsPerBatch", 1).load().writeStream.format("noop")
+
+
+def _elsewhere(folder: Path) -> subprocess.Popen[str]:
+    argv = [sys.executable, "-c", TAKE, str(folder)]
+    return subprocess.Popen(argv, stdout=subprocess.PIPE, text=True, env={**os.environ, "PYTHONPATH": str(REPO)})
+
+
+def test_folder_is_what_the_writer_or_its_start_says(writer, tmp_path: Path) -> None:
+    assert checkpoint_folder(writer, {}) is None
+    assert checkpoint_folder(writer, {"checkpointlocation": f"file://{tmp_path}/a"}) == tmp_path / "a"
+    assert checkpoint_folder(writer.option("CheckpointLocation", f"{tmp_path}/b"), {}) == tmp_path / "b"
+
+
+def test_folder_of_a_named_query_is_below_the_sessions(spark, writer, tmp_path: Path) -> None:
+    spark.conf.set(ROOT, str(tmp_path))
+    try:
+        assert checkpoint_folder(writer, {}) is None
+        assert checkpoint_folder(writer, {"queryName": "q"}) == tmp_path / "q"
+        assert checkpoint_folder(writer.queryName("r"), {}) == tmp_path / "r"
+    finally:
+        spark.conf.unset(ROOT)
+
+
+def test_checkpoint_that_another_process_has_is_refused_until_it_dies(writer, tmp_path: Path) -> None:
+    options, locks = {"checkpointLocation": str(tmp_path)}, CheckpointLocks()
+    with _elsewhere(tmp_path) as other:
+        assert other.stdout is not None and other.stdout.readline() == "True\n"
+        with pytest.raises(MillraceError, match=f"Process {other.pid} has it"):
+            locks.take(writer, options)
+        other.kill()
+    locks.take(writer, options)
+    locks.take(writer, options)  # the script starts its query again
+    with _elsewhere(tmp_path) as other:
+        assert other.stdout is not None and other.stdout.readline() == "False\n"
+        other.kill()
+    locks.release()
+    with _elsewhere(tmp_path) as other:
+        assert other.stdout is not None and other.stdout.readline() == "True\n"
+        other.kill()
+
+
+def test_checkpoint_that_cannot_be_locked_stops_no_query(writer) -> None:
+    CheckpointLocks().take(writer, {"checkpointLocation": "/proc/nowhere"})
