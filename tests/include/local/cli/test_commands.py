@@ -83,6 +83,11 @@ def test_bench_when_the_name_is_unknown_then_names_the_known_ones(capsys: pytest
     assert "record" not in bench.bench_names()
 
 
+def test_bench_when_a_part_draws_nothing_then_refuses_a_seed(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["bench", "latency", "--seed", "3"]) == cli.BAD_INPUT
+    assert "--seed" in capsys.readouterr().err
+
+
 def test_bench_lists_a_package_that_can_be_measured() -> None:
     assert "conttune" in bench.bench_names() and "flink" not in bench.bench_names()
     for name in ("conttune", "capacity"):

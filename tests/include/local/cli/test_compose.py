@@ -54,7 +54,15 @@ def test_compose_file_is_accepted_with_every_service(compose: str, deployment: P
     assert result.returncode == 0, result.stderr
     services = yaml.safe_load(result.stdout)["services"]
     airflow = {"api-server", "scheduler", "dag-processor", "triggerer"}
-    assert set(services) == airflow | {"postgres", "migrate", "mlflow", "spark-master", "spark-worker", "runner"}
+    assert set(services) == airflow | {
+        "postgres",
+        "migrate",
+        "mlflow",
+        "spark-master",
+        "spark-worker",
+        "runner",
+        "upkeep",
+    }
 
 
 def test_compose_file_when_secrets_are_missing_then_says_what_to_run(compose: str, tmp_path: Path) -> None:

@@ -22,6 +22,7 @@ from include.lake.store import Lake
 from include.local.cli.__main__ import millrace
 from include.local.cli.pipelines import conf_for
 from include.local.cli.status import pipeline_statuses
+from include.local.stack.airflow_api import AirflowApi
 from include.model.errors import MillraceError
 from include.model.join import JoinSettings
 from include.run_folder import driver_records
@@ -82,6 +83,20 @@ def test_command_for_an_unknown_pipeline_names_those_that_exist(home: Path, args
 def test_command_when_stack_is_down_then_error_says_how_to_start_it(home: Path, args: tuple[str, ...]) -> None:
     with pytest.raises(MillraceError, match=r"\./millrace up"):
         _call(*args)
+
+
+def test_pause_and_resume_are_for_approvals_that_wait_too(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    told: list[tuple[str, bool]] = []
+
+    class Airflow:
+        def set_paused(self, dag_id: str, paused: bool) -> None:
+            told.append((dag_id, paused))
+
+    monkeypatch.setattr(AirflowApi, "of", lambda home: Airflow())
+    _call("pause", "delays")
+    assert told == [("approve_delays", True), ("adapt_delays", True)]
+    _call("resume", "delays")
+    assert told[2:] == [("approve_delays", False), ("adapt_delays", False)]
 
 
 @pytest.mark.parametrize(
@@ -171,6 +186,27 @@ def test_status_when_the_pipeline_is_a_join_then_shows_its_workers(run: Run, hom
     (status,) = pipeline_statuses(ControlTables(run.lake), home / "run" / "drivers")
     assert status.cells(at(40))[1] == "1 slots, 3 join workers, version 2"
     assert status.as_plain()["join"] == {"workers": 3, "block": 50, "shed": 0.25}
+
+
+def test_status_of_a_detached_pipeline_says_so_until_it_is_attached(run: Run, home: Path) -> None:
+    run.launch(0, 4, 1)
+    assert "takes it back" in _call("detach", "delays").output
+    (status,) = pipeline_statuses(ControlTables(run.lake), home / "run" / "drivers")
+    assert status.cells(at(40))[1] == "detached, 1 slots, version 2"
+    assert status.problem is None and status.as_plain()["detached"]
+    assert "version 3" in _call("attach", "delays").output
+    (status,) = pipeline_statuses(ControlTables(run.lake), home / "run" / "drivers")
+    assert status.problem is not None
+
+
+def test_status_of_a_finished_pipeline_says_when(run: Run, home: Path) -> None:
+    run.launch(0, 4, 1)
+    made = DeploymentStore(run.lake).latest("delays")
+    assert made is not None
+    DeploymentStore(run.lake).commit(replace(made, running=False, finished=at(0)), made.version)
+    (status,) = pipeline_statuses(ControlTables(run.lake), home / "run" / "drivers")
+    assert status.cells(at(40))[1] == "finished at 08:00" and status.problem is None
+    assert status.cells(at(86400))[1] == "finished 01-01 08:00"
 
 
 def test_status_of_a_gone_process_says_so_despite_its_record(

@@ -86,7 +86,7 @@ def test_status_when_up_then_every_service_is_healthy(home: Home) -> None:
     states = {name: s["state"] for name, s in told["services"].items()}
     assert states.pop("migrate") == "done"
     airflow = {"api-server", "execution-api", "scheduler", "dag-processor", "triggerer"}
-    assert set(states) == {"mlflow", "spark-master", "spark-worker", *airflow}
+    assert set(states) == {"mlflow", "spark-master", "spark-worker", "upkeep", *airflow}
     assert set(states.values()) == {"healthy"}
 
 
@@ -115,10 +115,13 @@ def test_client_when_logged_in_then_reads_health_and_errors_name_the_dag(home: H
 
 def test_trigger_when_dag_is_paused_then_says_so_instead_of_waiting(home: Home) -> None:
     airflow = AirflowApi.of(home)
-    airflow.wait_for_dag("adapt_delays")
-    airflow.set_paused("adapt_delays", True)
-    with pytest.raises(MillraceError, match=r"adapt_delays.*paused"):
-        airflow.trigger("adapt_delays")
+    for dag_id in ("adapt_delays", "approve_delays"):
+        airflow.wait_for_dag(dag_id)
+    assert _cli(home, "pause", "delays").returncode == 0
+    for dag_id in ("adapt_delays", "approve_delays"):
+        with pytest.raises(MillraceError, match=rf"{dag_id}.*paused"):
+            airflow.trigger(dag_id)
+    assert _cli(home, "resume", "delays").returncode == 0
 
 
 def test_sockets_when_up_then_none_listens_beyond_loopback(home: Home) -> None:

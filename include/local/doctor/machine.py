@@ -1,0 +1,95 @@
+"""What Millrace needs of the machine: Python, Java, Spark with Delta's jars, a home with room, a lake, a clock."""
+
+from __future__ import annotations
+
+import os
+import platform
+import shutil
+import sys
+import tempfile
+from datetime import UTC, datetime
+from pathlib import Path
+
+from include.lake.store import Lake
+from include.local.doctor.finding import Finding, ok, problem, warning
+from include.local.stack import java as jre
+from include.local.stack import spark_env
+from include.local.stack.home import Home
+
+OLDEST_PYTHON = (3, 11)
+LEAST_GIB, ENOUGH_GIB = 1.0, 5.0
+"""Below the first a driver or the lake may fail today; below the second within days."""
+TABLES = ("telemetry/batches", "control/decisions", "control/deployments")
+CLOCK_TOLERANCE_S = 5.0
+
+
+def python() -> Finding:
+    """Return whether this interpreter is new enough."""
+    found = f"Python {platform.python_version()} in {sys.prefix}"
+    if sys.version_info < OLDEST_PYTHON:
+        return problem("python", f"{found} is too old.", "Install Python 3.11 or newer and run again.")
+    return ok("python", f"{found}.")
+
+
+def java() -> Finding:
+    """Return whether there is a Java that Spark can run on."""
+    found, old = jre.find()
+    if found is None:
+        error = jre.missing(old)
+        return problem("java", f"Java {error.value}; Spark needs {error.allowed}.", error.remedy)
+    return ok("java", f"Java {found.version} in {found.home}.")
+
+
+def spark() -> Finding:
+    """Return whether Spark and the pinned jars of Delta are there, unchanged."""
+    folder, pins = spark_env.spark_home(), spark_env.pinned()
+    missing = [name for name in pins if not (spark_env.JARS / name).is_file()]
+    if missing:
+        return problem("jars", f"{', '.join(missing)} is missing in {spark_env.JARS}.", "Run ./millrace setup.")
+    changed = [name for name, pin in pins.items() if spark_env.digest(spark_env.JARS / name) != pin]
+    if changed:
+        remedy = f"Delete it in {spark_env.JARS}, then run ./millrace setup."
+        return problem("jars", f"{', '.join(changed)} is not the file that was pinned.", remedy)
+    return ok("jars", f"Spark in {folder}, and {len(pins)} jars of Delta as pinned.")
+
+
+def disk(home: Home) -> Finding:
+    """Return whether there is room for the home."""
+    free_gib = shutil.disk_usage(_existing(home.root)).free / 2**30
+    told, remedy = (
+        f"{free_gib:.1f} GiB are free for {home.root}",
+        "Free space, or name a home elsewhere: MILLRACE_HOME.",
+    )
+    if free_gib < LEAST_GIB:
+        return problem("disk", f"Only {told}.", remedy)
+    return warning("disk", f"Only {told}.", remedy) if free_gib < ENOUGH_GIB else ok("disk", f"{told}.")
+
+
+def lake(home: Home) -> Finding:
+    """Return whether home and lake can be written, or made."""
+    for folder in (home.root, home.run, home.logs, home.lake):
+        nearest = _existing(folder)
+        try:
+            with tempfile.TemporaryFile(dir=nearest):
+                pass
+        except OSError as error:
+            remedy = f"Give {os.environ.get('USER', 'yourself')} the folder, or name another home: MILLRACE_HOME."
+            return problem("lake", f"{nearest} cannot be written: {error.strerror}.", remedy)
+    made = "can be written" if home.lake.is_dir() else "is not made yet; ./millrace up makes it"
+    return ok("lake", f"{home.lake} {made}.")
+
+
+def clock(home: Home, now: datetime | None = None) -> Finding:
+    """Return whether the clock is behind what was committed."""
+    now, tables = now or datetime.now(UTC), Lake(home.lake)
+    times = [time for table in TABLES if (time := tables.committed_at(table)) is not None]
+    ahead_s = (max(times) - now).total_seconds() if times else 0.0
+    if ahead_s > CLOCK_TOLERANCE_S:
+        told = f"The newest rows of the lake are {ahead_s:.0f} s in the future: the clock was set back, or is wrong."
+        return problem("clock", told, "Set the clock (timedatectl status); evaluations are right once it is past.")
+    return ok("clock", f"{now:%Y-%m-%d %H:%M:%S} UTC, and nothing in the lake is newer.")
+
+
+def _existing(folder: Path) -> Path:
+    """Return a folder, or the nearest above it that exists."""
+    return next(f for f in (folder, *folder.parents) if f.exists())

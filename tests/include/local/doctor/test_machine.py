@@ -1,0 +1,64 @@
+"""What is checked of the machine and the home."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from include.lake.store import Lake
+from include.local.doctor import machine
+from include.local.doctor.finding import Level, checked
+from include.local.stack import java, spark_env
+from include.local.stack.home import Home
+
+
+def test_java_when_it_is_too_old_then_names_the_package(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(java, "find", lambda: (None, java.Java(Path("/old"), "1.8.0")))
+    found = machine.java()
+    assert found.level is Level.PROBLEM
+    assert "1.8.0" in found.sentence and java.PACKAGE in found.remedy
+
+
+def test_jar_that_was_changed_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(spark_env, "JARS", tmp_path)
+    names = list(spark_env.pinned())
+    assert (machine.spark().level, machine.spark().remedy) == (Level.PROBLEM, "Run ./millrace setup.")
+    for name in names:
+        (tmp_path / name).write_bytes(b"half a jar")
+    assert names[0] in machine.spark().sentence and "Delete" in machine.spark().remedy
+
+
+@pytest.mark.parametrize(("free_gib", "level"), [(0.5, Level.PROBLEM), (3, Level.WARNING), (50, Level.OK)])
+def test_disk_with_little_room_is_said(
+    tmp_path: Path, free_gib: float, level: Level, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    usage = SimpleNamespace(free=free_gib * 2**30)
+    monkeypatch.setattr(machine.shutil, "disk_usage", lambda _: usage)
+    assert machine.disk(Home(tmp_path / "not" / "made")).level is level
+
+
+def test_lake_in_a_place_that_cannot_be_written_is_a_problem(tmp_path: Path) -> None:
+    assert machine.lake(Home(tmp_path / "new")).level is Level.OK
+    assert not (tmp_path / "new").exists()  # nothing is made by looking
+    found = machine.lake(Home(Path("/proc/home")))
+    assert found.level is Level.PROBLEM and "MILLRACE_HOME" in found.remedy
+
+
+def test_clock_behind_the_newest_rows_is_a_problem(tmp_path: Path) -> None:
+    home = Home(tmp_path)
+    assert machine.clock(home).level is Level.OK
+    Lake(home.lake).create("control/decisions")
+    assert machine.clock(home).level is Level.OK
+    found = machine.clock(home, datetime.now(UTC) - timedelta(minutes=10))
+    assert found.level is Level.PROBLEM and "in the future" in found.sentence
+
+
+def test_check_that_cannot_be_made_has_found_a_problem() -> None:
+    def broken() -> None:
+        raise ZeroDivisionError("a surprise")
+
+    found = checked("disk", broken)  # type: ignore[arg-type]
+    assert found.level is Level.PROBLEM and "a surprise" in found.sentence
