@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
+from signal import SIGKILL
 
 import psutil
 
@@ -109,12 +110,14 @@ class Cluster:
         address: Where drivers are submitted to.
         secret: What logs them in.
         executors: Who comes and goes.
+        restart: Kills a service of the cluster, and starts it again.
     """
 
     root: Path
     address: str
     secret: secrets.Secrets
     executors: ExecutorWatch
+    restart: Callable[[str], None]
 
     def home(self, name: str) -> Home:
         """Make a home for one pipeline, whose drivers the cluster knows."""
@@ -142,12 +145,20 @@ def embedded_cluster(root: Path) -> Iterator[Cluster]:
     spark_cluster.write_config(home, secret)
     ports = loopback.choose({name: loopback.USUAL[name] for name in PORTS})
     leaders: dict[str, ProcessId] = {}
+    services = {service.name: service for service in spark_cluster.cluster_services(home, secret, ports)}
+
+    def restart(name: str) -> None:
+        leaders[name].signal(SIGKILL)
+        while leaders[name].alive():
+            time.sleep(POLL_S)
+        leaders[name] = _start(services[name], home)
+
     try:
-        for service in spark_cluster.cluster_services(home, secret, ports):
-            leaders[service.name] = _start(service, home)
+        for name, service in services.items():
+            leaders[name] = _start(service, home)
         watch = ExecutorWatch(lambda: leaders["spark-worker"].pid)
         with watch.watching():
-            yield Cluster(root, spark_cluster.master_url(ports), secret, watch)
+            yield Cluster(root, spark_cluster.master_url(ports), secret, watch, restart)
     finally:
         # the worker first: it takes its executors with it
         service_processes.stop(reversed(leaders.values()), home.root)

@@ -22,7 +22,7 @@ from benchmarks.elastic.ratio import executors_for
 from include.control.evaluation import NO_REQUEST, Request
 from include.control.recent_batches import read_batches, sound
 from include.lake.commit_follower import CommitFollower
-from include.model.decision import Action
+from include.model.decision import CARRIED_OUT
 from include.model.errors import Conflict, NotReady, Settled
 from include.model.spec import PipelineSpec
 from include.wiring import control_loop, control_tables, reconciler_for
@@ -39,7 +39,7 @@ def evaluate(spec: PipelineSpec, request: Request = NO_REQUEST) -> None:
         observation = control_loop(spec).observe(request)
         decision = control_loop(spec).decide(observation, request)
         LOG.info("%s: %s", decision.action, decision.sentence)
-        if decision.action is Action.APPLY:
+        if decision.action in CARRIED_OUT:
             control_loop(spec).apply(decision.decision_id)
     except (NotReady, Settled, Conflict) as outcome:
         LOG.info("%s", outcome)

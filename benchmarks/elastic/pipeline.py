@@ -6,7 +6,7 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -83,7 +83,7 @@ class Pipeline:
             RuntimeError: If it does not become ready.
         """
         self.tables.deployments.commit(self.first, None)
-        reconciler = self._reconciler()
+        reconciler = self.reconciler()
         try:
             changes = reconciler.reconcile()
             if not any(change.outcome is Outcome.READY for change in changes):
@@ -118,10 +118,20 @@ class Pipeline:
         app = replace(latest.apps[self.spec.app], slots=slots)
         return self._commit(replace(latest, apps={self.spec.app: app}))
 
+    def place(self, placement: Mapping[str, tuple[int, ...]]) -> Deployment:
+        """Commit a version in which state partitions are on other workers; the driver's agent moves them."""
+        latest = self.latest()
+        app = replace(latest.apps[self.spec.app], placement=placement)
+        return self._commit(replace(latest, apps={self.spec.app: app}))
+
     def resize_and_record(self, slots: int) -> None:
         """Commit a version of other slots, wait until it is carried out, and record the change as `apply` does."""
-        self.await_version(self.resize(slots).version)
-        self._reconciler().reconcile()
+        self.carry_out(self.resize(slots).version)
+
+    def carry_out(self, version: int) -> None:
+        """Wait until a version is carried out, and record the change."""
+        self.await_version(version)
+        self.reconciler().reconcile()
 
     def await_version(self, version: int) -> None:
         """Wait until the driver has carried out a version."""
@@ -175,6 +185,7 @@ class Pipeline:
         # a Decision becomes one version only
         return self.tables.deployments.commit(replace(content, decision_id=None), content.version)
 
-    def _reconciler(self) -> Reconciler:
+    def reconciler(self) -> Reconciler:
+        """Return what starts and stops its drivers."""
         options = self.cluster.submit_options(self.home)
         return Reconciler(self.spec, self.tables, self.home.run / "drivers", self.home.logs / "drivers", options)

@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from statistics import median
+from types import MappingProxyType
 
 from benchmarks.elastic.cluster import Cluster
 from benchmarks.elastic.methods import LIVE, Method, first_deployment, spec_for
@@ -48,7 +49,14 @@ def batch_time_s(cluster: Cluster, name: str, method: Method, batches: int) -> f
 
 
 @contextmanager
-def grown(cluster: Cluster, name: str, method: Method, *options: str) -> Iterator[Pipeline]:
+def grown(
+    cluster: Cluster,
+    name: str,
+    method: Method,
+    *options: str,
+    script: Path = SCRIPT,
+    conf: Mapping[str, str] = MappingProxyType({}),
+) -> Iterator[Pipeline]:
     """Run the query, and yield it once it has grown from one executor to four.
 
     Args:
@@ -56,13 +64,17 @@ def grown(cluster: Cluster, name: str, method: Method, *options: str) -> Iterato
         name: Name of the run, a folder.
         method: Who places.
         options: Options of the script.
+        script: Makes the query.
+        conf: Spark settings of its own.
     """
     home = cluster.home(name)
     spec = spec_for(str(home.root), method, 0.0, 2.0)
     wanted = home.root / "executors"
     args = [f"--checkpoint={home.root / 'checkpoint'}", *options]
     args += [] if method.agent else [f"--executors={wanted}"]
-    spec = spec.model_copy(update={"script": str(SCRIPT), "args": tuple(args), "max_parallelism": PARTITIONS})
+    submit = spec.submit.model_copy(update={"conf": {**spec.submit.conf, **conf}})
+    ours = {"script": str(script), "args": tuple(args), "submit": submit, "max_parallelism": PARTITIONS}
+    spec = spec.model_copy(update=ours)
     pipeline = Pipeline(cluster, home, spec, first_deployment(spec, method, cluster.submit_options(home)))
     with pipeline.running():
         pipeline.await_batches(WARM_BATCHES, datetime.now(UTC))

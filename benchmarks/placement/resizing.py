@@ -54,16 +54,28 @@ def _changed(pipeline: Pipeline, slots: int, period_s: float) -> Resized:
     fixed = Slots(min=slots, max=slots, start=slots)
     sized = replace(pipeline, spec=placing(pipeline.spec, period_s).model_copy(update={"slots": fixed}))
     begun = datetime.now(UTC)
+    with sized.controlled("live"):
+        evaluations = evaluations_to_balance(sized, begun, slots)
+    longest, before = around(sized.intervals(), (begun.timestamp(), datetime.now(UTC).timestamp())) or (0.0, 1.0)
+    return Resized(evaluations, longest / before)
+
+
+def evaluations_to_balance(pipeline: Pipeline, since: datetime, slots: int) -> int:
+    """Wait until a controller finds load even, and return after how many evaluations; at most a dozen.
+
+    Args:
+        pipeline: Whose, under control.
+        since: Evaluations of before do not count.
+        slots: On how many slots load is to be even.
+    """
     found: list[int] = []
 
     def even() -> bool:
-        found[:] = [number for number, balanced in enumerate(_balanced(sized, begun, slots), 1) if balanced][:1]
-        return bool(found) or len(judged(sized, begun)) >= MOST_EVALUATIONS
+        found[:] = [number for number, balanced in enumerate(_balanced(pipeline, since, slots), 1) if balanced][:1]
+        return bool(found) or len(judged(pipeline, since)) >= MOST_EVALUATIONS
 
-    with sized.controlled("live"):
-        wait_until(even, "an even load", every_s=READ_S)
-    longest, before = around(sized.intervals(), (begun.timestamp(), datetime.now(UTC).timestamp())) or (0.0, 1.0)
-    return Resized(found[0] if found else MOST_EVALUATIONS, longest / before)
+    wait_until(even, "an even load", every_s=READ_S)
+    return found[0] if found else MOST_EVALUATIONS
 
 
 def _balanced(pipeline: Pipeline, since: datetime, slots: int) -> list[bool]:

@@ -66,7 +66,7 @@ def steady(cluster: Cluster, name: str, method: Method, batches: int, period_s: 
             return _measured(pipeline, batches)
         placed = replace(pipeline, spec=placing(pipeline.spec, period_s))
         with placed.controlled("live"):
-            wait_until(lambda: _settled(placed), "a placement, or none worth while", every_s=READ_S)
+            wait_until(lambda: settled(placed), "a placement, or none worth while", every_s=READ_S)
             found = _measured(placed, batches)
         return _with_plan(placed, found)
 
@@ -77,8 +77,8 @@ def placing(spec: PipelineSpec, period_s: float) -> PipelineSpec:
     return spec.model_copy(update={"slots": fixed, "placement": Placement(), "period_s": period_s})
 
 
-def _settled(pipeline: Pipeline) -> bool:
-    """Say whether a plan was carried out and verified, or enough evaluations found nothing to gain."""
+def settled(pipeline: Pipeline) -> bool:
+    """Say whether the controller's plan was carried out and verified, or enough evaluations found nothing to gain."""
     decisions = judged(pipeline)
     if not any(decision.action is Action.APPLY for decision in decisions):
         return len(decisions) >= EVALUATIONS
@@ -93,8 +93,8 @@ def judged(pipeline: Pipeline, since: datetime | None = None) -> Sequence[Decisi
         since: Those of before are left out.
     """
     recent = pipeline.tables.decisions.recent(pipeline.spec.name, limit=100)
-    settled = [d for d in reversed(recent) if d.signals is not None and not d.signals.settling]
-    return [d for d in settled if since is None or d.time >= since]
+    known = [d for d in reversed(recent) if d.signals is not None and not d.signals.settling]
+    return [d for d in known if since is None or d.time >= since]
 
 
 def _measured(pipeline: Pipeline, batches: int) -> Steady:

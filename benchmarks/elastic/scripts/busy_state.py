@@ -12,7 +12,7 @@ from __future__ import annotations
 import argparse
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -26,13 +26,18 @@ ROWS_A_BATCH = 640
 POLL_S = 0.2
 
 
-def keys_by_partition(spark: SparkSession, hot: range) -> list[int]:
-    """Return keys of which each shuffle partition gets as many as any other, or the hot ones more."""
+def keys_by_partition(spark: SparkSession) -> dict[int, list[int]]:
+    """Return keys of each shuffle partition, more than any of them is given."""
     partitions = int(spark.conf.get("spark.sql.shuffle.partitions"))
     numbers = spark.range(100 * partitions).withColumn("partition", sf.pmod(sf.hash("id"), sf.lit(partitions)))
     keys: dict[int, list[int]] = {}
     for row in numbers.collect():
         keys.setdefault(row["partition"], []).append(row["id"])
+    return keys
+
+
+def keys_under_load(keys: Mapping[int, Sequence[int]], hot: range) -> list[int]:
+    """Return keys of which each partition gets as many as any other, or the hot ones more."""
     counts = {p: (HOT_KEYS if p in hot else COLD_KEYS) if hot else KEYS_A_PARTITION for p in keys}
     return [key for partition, those in keys.items() for key in those[: counts[partition]]]
 
@@ -73,10 +78,11 @@ def main() -> None:
     rows = rows.dropDuplicates(["value"]) if given.hot else rows
     partitions = int(spark.conf.get("spark.sql.shuffle.partitions"))
     hot = [range(first, first + HOT) for first in range(0, partitions - HOT + 1, HOT)] if given.hot else [range(0)]
-    phases = [keys_by_partition(spark, those) for those in (hot if given.drift else hot[:1])]
+    keys = keys_by_partition(spark)
+    phases = [keys_under_load(keys, those) for those in (hot if given.drift else hot[:1])]
     values_a_phase = ROWS_A_BATCH * given.drift if given.drift else 1
     phase = (sf.floor(sf.col("value") / values_a_phase) % len(phases)).cast("int")
-    of_phase = sf.get(sf.array(*(sf.array(*map(sf.lit, keys)) for keys in phases)), phase)
+    of_phase = sf.get(sf.array(*(sf.array(*map(sf.lit, those)) for those in phases)), phase)
     key = sf.get(of_phase, (sf.col("value") % len(phases[0])).cast("int")).cast("long")
     counts = rows.groupBy(key.alias("key")).count()
     query = (

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import inspect
 from pathlib import Path
 from types import ModuleType
 
@@ -27,7 +28,8 @@ def bench_names() -> list[str]:
 def bench_module(name: str) -> ModuleType:
     """Import a benchmark.
 
-    It has ``run(quick) -> list[Record]``, and may have ``report(records)``, which lays them out for a terminal.
+    It has ``run(quick) -> list[Record]``, which may take a ``seed`` too, and may have ``report(records)``, which lays
+    them out for a terminal.
     """
     package = (REPO / "benchmarks" / name).is_dir()
     return importlib.import_module(f"benchmarks.{name}.bench" if package else f"benchmarks.{name}")
@@ -36,10 +38,11 @@ def bench_module(name: str) -> ModuleType:
 @click.command()
 @click.argument("name", required=False)
 @click.option("--quick", is_flag=True, help="Every scenario with fewer repetitions.")
+@click.option("--seed", type=click.IntRange(min=0), help="Other moments, victims or inputs, where the part draws any.")
 @click.option(
     "--json", "json_file", type=click.Path(dir_okay=False, path_type=Path), help="Also write the records here."
 )
-def bench(name: str | None, quick: bool, json_file: Path | None) -> None:
+def bench(name: str | None, quick: bool, seed: int | None, json_file: Path | None) -> None:
     """Measure the part NAME and print its figures against their targets; without NAME, list the parts."""
     from benchmarks import record
 
@@ -52,7 +55,9 @@ def bench(name: str | None, quick: bool, json_file: Path | None) -> None:
     if json_file and not json_file.parent.is_dir():
         raise MillraceError("--json", str(json_file), "a file in a folder that exists", "Make the folder first.")
     measured = bench_module(name)
-    records = measured.run(quick)
+    if seed is not None and "seed" not in inspect.signature(measured.run).parameters:
+        raise MillraceError("--seed", seed, f"none: {name} draws nothing", "Leave it out.")
+    records = measured.run(quick) if seed is None else measured.run(quick, seed=seed)
     # written first: a picture that fails must not cost the figures
     if json_file:
         record.write(records, json_file)

@@ -31,9 +31,10 @@ def spark() -> Iterator[Any]:
 def keys_a_partition(spark: Any, hot: range) -> Counter[int]:
     from pyspark.sql import functions as sf
 
-    from benchmarks.elastic.scripts.busy_state import keys_by_partition
+    from benchmarks.elastic.scripts.busy_state import keys_by_partition, keys_under_load
 
-    frame = spark.createDataFrame([(key,) for key in keys_by_partition(spark, hot)], "key bigint")
+    keys = keys_under_load(keys_by_partition(spark), hot)
+    frame = spark.createDataFrame([(key,) for key in keys], "key bigint")
     counted = frame.groupBy("key").count().withColumn("partition", sf.spark_partition_id()).collect()
     return Counter(row["partition"] for row in counted)
 

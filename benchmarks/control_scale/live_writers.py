@@ -1,4 +1,4 @@
-"""Lakes as days of live writers leave them, written in bulk: data files, log entries, and the newest checkpoint.
+"""What live writers leave in a lake, written in bulk: data files, log entries, and the newest checkpoint.
 
 A live writer makes one commit with one data file at a time through ``deltalake``; here the same files and the same log
 entries (adds with statistics, transaction ids) are written directly, as replaying the log at every append would take
@@ -10,12 +10,9 @@ from __future__ import annotations
 
 import json
 import math
-import multiprocessing
-import os
 import uuid
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import ProcessPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from itertools import islice
 from pathlib import Path
@@ -25,13 +22,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from deltalake import DeltaTable
 
-from include.lake.deployments import DeploymentStore
-from include.lake.reconfigurations import ReconfigurationStore
 from include.lake.row_codec import app_row, batch_row, decision_row, observation_row
 from include.lake.schemas import TABLES
 from include.lake.store import Lake, to_arrow
 from include.model.codec import to_json
-from include.model.decision import Action, Decision, Outcome, Proposal, Reconfiguration
+from include.model.decision import Action, Decision, Proposal
 from include.model.signals import AppSignals, Bounds, Capacity, Objective, Observation, OperatorSignals, Signals
 from include.model.spec import PipelineSpec
 from include.model.telemetry import AppMetrics, BatchMetrics, OperatorBatch
@@ -75,38 +70,9 @@ def names(count: int) -> list[str]:
     return [f"pipeline_{n:02d}" for n in range(count)]
 
 
-def build(root: Path, pipelines: int, days: float, now: datetime) -> None:
-    """Write a lake of so many pipelines that were evaluated every minute for so many days, the last time a minute ago.
-
-    Args:
-        root: The lake's folder.
-        pipelines: How many pipelines.
-        days: For how long.
-        now: When the writing ends (UTC).
-    """
-    store = DeploymentStore(Lake(root))
-    for name in names(pipelines):
-        deployment = store.commit(spec(name).first_deployment(), None)
-        started = now - timedelta(days=days)
-        start = Reconfiguration(name, name, None, "T2", None, 1, 1, started, started, None, Outcome.READY)
-        ReconfigurationStore(store.lake).record(replace(start, to_version=deployment.version))
-    context = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(os.cpu_count(), mp_context=context) as pool:
-        for done in [pool.submit(_fill, str(root), table, pipelines, days, now) for table in COMMITS]:
-            done.result()
-
-
-def _fill(root: str, table: str, pipelines: int, days: float, now: datetime) -> None:
-    """Write one table of a lake."""
-    write(Lake(root), table, COMMITS[table](names(pipelines), now - timedelta(days=days), now))
-
-
-def write(lake: Lake, table: str, commits: Iterable[Commit]) -> None:
-    """Append commits to a new table: their files and log entries, and the newest checkpoint."""
-    lake.create(table)
+def write(lake: Lake, table: str, commits: Iterable[Commit], version: int) -> None:
+    """Append commits to a table that has come to a version: their files and log entries, and the newest checkpoint."""
     path, schema = lake.path(table), TABLES[table]
-    partition_by: list[str] = DeltaTable(str(path)).metadata().partition_columns
-    version = 0
     for chunk in _chunks(commits):
         data = to_arrow([row for commit in chunk for row in commit.rows], schema)
         start = 0
@@ -114,12 +80,12 @@ def write(lake: Lake, table: str, commits: Iterable[Commit]) -> None:
             version += 1
             rows = data.slice(start, len(commit.rows))
             start += len(commit.rows)
-            parts = {name: str(rows[name][0]) for name in partition_by}
-            file, size = _write_file(path, rows, parts)
+            parts = {name: str(rows[name][0]) for name in schema.partition_by}
+            file, size = write_file(path, rows, parts)
             entry = _entry(commit, file, parts, size)
             (path / "_delta_log" / f"{version:020d}.json").write_text(entry, encoding="utf-8")
-    if version >= CHECKPOINT_EVERY:
-        newest = (version + 1) // CHECKPOINT_EVERY * CHECKPOINT_EVERY - 1
+    newest = (version + 1) // CHECKPOINT_EVERY * CHECKPOINT_EVERY - 1
+    if newest >= 0:
         DeltaTable(str(path), version=newest).create_checkpoint()
 
 
@@ -129,7 +95,7 @@ def _chunks(commits: Iterable[Commit]) -> Iterator[list[Commit]]:
         yield chunk
 
 
-def _write_file(path: Path, rows: pa.Table, parts: Mapping[str, str]) -> tuple[str, int]:
+def write_file(path: Path, rows: pa.Table, parts: Mapping[str, str]) -> tuple[str, int]:
     """Write one data file and return its path within the table and its size."""
     sink = pa.BufferOutputStream()
     pq.write_table(rows.drop_columns(list(parts)), sink, store_schema=False)
@@ -146,18 +112,27 @@ def _write_file(path: Path, rows: pa.Table, parts: Mapping[str, str]) -> tuple[s
 
 def _entry(commit: Commit, file: str, parts: Mapping[str, str], size: int) -> str:
     at_ms = int(commit.time.timestamp() * 1000)
-    add = {
-        "path": file, "partitionValues": dict(parts), "size": size, "modificationTime": at_ms, "dataChange": True,
-        "stats": json.dumps(_statistics(commit.rows, set(parts)), separators=(",", ":")), "tags": None,
-        "baseRowId": None, "defaultRowCommitVersion": None, "clusteringProvider": None,
-    }  # fmt: skip
+    add = add_action(file, parts, size, at_ms, _statistics(commit.rows, set(parts)))
     info = {
         "timestamp": at_ms, "operation": "WRITE", "engineInfo": "delta-rs:py",
         "operationParameters": {"mode": "Append", "partitionBy": json.dumps(list(parts))},
     }  # fmt: skip
-    marks = [{"txn": {"appId": app, "version": number}} for app, number in commit.transactions.items()]
+    marks = [
+        {"txn": {"appId": app, "version": number, "lastUpdated": at_ms}} for app, number in commit.transactions.items()
+    ]
     actions: list[Mapping[str, Any]] = [{"commitInfo": info}, {"add": add}, *marks]
     return "\n".join(json.dumps(action, separators=(",", ":")) for action in actions)
+
+
+def add_action(
+    file: str, parts: Mapping[str, str], size: int, at_ms: int, statistics: Mapping[str, Any]
+) -> Mapping[str, Any]:
+    """Return what a log says of a file that was added."""
+    return {
+        "path": file, "partitionValues": dict(parts), "size": size, "modificationTime": at_ms, "dataChange": True,
+        "stats": json.dumps(statistics, separators=(",", ":")), "tags": None,
+        "baseRowId": None, "defaultRowCommitVersion": None, "clusteringProvider": None,
+    }  # fmt: skip
 
 
 def _statistics(rows: Sequence[Row], partition_by: set[str]) -> Mapping[str, Any]:

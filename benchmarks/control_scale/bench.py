@@ -1,9 +1,8 @@
-"""What one evaluation costs as the lake grows: CPU of all that it reads, before any compaction.
+"""What an evaluation and a look of the reconciler cost as pipelines and days grow in number.
 
-The lakes are those of live writers (:mod:`benchmarks.control_lake`): one pipeline evaluated every minute for a day is a
-pipeline-day; five are five pipelines for a day. Each evaluation has handles of its own, as every Airflow task has, in
-one process: what importing costs is not counted, Great Expectations' own work is. The CPU is that of the process, all
-threads together.
+The lakes are those of :mod:`benchmarks.control_scale.lakes`; a scenario's name has their pipelines and days. Each
+evaluation has handles of its own, as every Airflow task has, in one process: what importing costs is not counted, nor
+is Airflow's own share; Great Expectations' work is. The CPU is that of the process, all threads together.
 """
 
 from __future__ import annotations
@@ -11,7 +10,7 @@ from __future__ import annotations
 import logging
 import tempfile
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -19,31 +18,36 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.control_lake import TUNER, build, names, spec
-from benchmarks.record import Record, median
+from benchmarks.control_scale.lakes import build
+from benchmarks.control_scale.live_writers import TUNER, names, spec
+from benchmarks.record import Record, at_most, median
 from benchmarks.targets import Target, judged
 from include.control.collect import collect
 from include.control.guard_context import read_guard_context
 from include.control.loop import ControlLoop
 from include.control.quality import DataDocs, QualityGate
 from include.control.spark_plant import SparkPlant
+from include.drivers.reconciler import Reconciler
 from include.lake.control_tables import ControlTables
 from include.lake.decisions import DecisionStore, new_decision_id
-from include.lake.maintenance import maintain
 from include.lake.memories import MemoryStore
 from include.lake.observations import ObservationStore
-from include.lake.schemas import TABLES
 from include.lake.store import Lake
+from include.local.stack.progress import step
+from include.local.stack.spark_env import submit_options
 from include.model.decision import Reconfiguration
 from include.model.signals import Observation
 from include.model.spec import PipelineSpec
 from include.reporting.tracker import MlflowTracker
 
-PIPELINES, QUICK_PIPELINES = (1, 5, 20), (1, 5)
+BENCH = "control_scale"
+LAKES = tuple((pipelines, days) for pipelines in (1, 10, 50) for days in (1, 7, 30))
+QUICK_LAKES = ((1, 1), (5, 1), (5, 7))
 REPETITIONS, QUICK_REPETITIONS = 20, 7
-LIMIT_S = 0.3
-SUM = "all reads of an evaluation"
-TARGETS = (Target("5 pipeline-days", "millrace", SUM, LIMIT_S),)
+LIMIT_S, GROWTH_LIMIT = 0.3, 1.2
+"""CPU of an evaluation at fifty pipelines after a week; and that after a month, over that after a day."""
+CPU, WALL, RECONCILE = "evaluation_cpu_s", "evaluation_s", "reconcile_s"
+TARGETS = (Target("p50_d7", "millrace", CPU, LIMIT_S),)
 
 
 @dataclass(frozen=True)
@@ -56,43 +60,68 @@ class NoReconciler:
 
 
 def run(quick: bool) -> list[Record]:
-    """Measure evaluations over lakes of growing age.
+    """Measure evaluations over lakes of growing size.
 
     Args:
-        quick: Leave out the largest lake and what compaction changes.
+        quick: Small lakes, few repetitions.
     """
     logging.disable(logging.INFO)  # Great Expectations tells of each context
     records: list[Record] = []
-    repetitions = QUICK_REPETITIONS if quick else REPETITIONS
-    for pipelines in QUICK_PIPELINES if quick else PIPELINES:
-        scenario = f"{pipelines} pipeline-day{'s' if pipelines > 1 else ''}"
-        with tempfile.TemporaryDirectory(prefix="millrace-bench-") as folder:
+    for pipelines, days in QUICK_LAKES if quick else LAKES:
+        scenario = f"p{pipelines}_d{days}"
+        with tempfile.TemporaryDirectory(prefix="millrace-bench-") as folder, step(scenario):
             lake, now = Path(folder) / "lake", datetime.now(UTC)
-            began = time.perf_counter()
-            build(lake, pipelines, 1.0, now)
-            files = sum(1 for _ in lake.rglob("*.parquet"))
-            records.append(_record(scenario, "data files", [float(files)], "files"))
-            records.append(_record(scenario, "writing the lake", [time.perf_counter() - began], "s"))
-            records += _evaluations(lake, scenario, now, repetitions)
-            if not quick and pipelines == QUICK_PIPELINES[-1]:
-                for table in TABLES:
-                    if Lake(lake).exists(table):
-                        maintain(Lake(lake), table, now.date() + timedelta(days=1))
-                records += _evaluations(lake, f"{scenario}, compacted", now, repetitions)
-    return judged(records, TARGETS)
+            build(lake, pipelines, days, now)
+            records += _measured(lake, scenario, now, QUICK_REPETITIONS if quick else REPETITIONS)
+    return judged([*records, *growth(records)], TARGETS)
 
 
-def _evaluations(lake: Path, scenario: str, now: datetime, repetitions: int) -> list[Record]:
+def growth(records: Sequence[Record]) -> Iterator[Record]:
+    """Yield how an evaluation's CPU grows from the first to the last day that was measured, by pipelines."""
+    found: dict[str, dict[int, float]] = {}
+    for record in records:
+        if record.figure == CPU:
+            pipelines, _, days = record.scenario.partition("_d")
+            found.setdefault(pipelines, {})[int(days)] = record.value
+    for pipelines, costs in found.items():
+        if len(costs) > 1:
+            ratio = costs[max(costs)] / costs[min(costs)]
+            target, holds = at_most(ratio, GROWTH_LIMIT)
+            yield Record(BENCH, pipelines, "millrace", "growth", round(ratio, 3), "ratio", target=target, holds=holds)
+
+
+def _measured(lake: Path, scenario: str, now: datetime, repetitions: int) -> Iterator[Record]:
     _evaluated(lake, now)  # imports, and the gate's first pages
-    runs = [_evaluated(lake, now) for _ in range(repetitions)]
-    figures = {figure: [run[figure] for run in runs] for figure in runs[0]}
-    figures[SUM] = [sum(run.values()) for run in runs]
-    records = [_record(scenario, figure, values, "s CPU") for figure, values in figures.items()]
-    records.append(_record(scenario, f"{SUM}, p95", [float(np.quantile(figures[SUM], 0.95))], "s CPU"))
-    observed = [_cpu(lambda: _loop(lake, now).observe())[1] for _ in range(repetitions)]
-    records.append(_record(scenario, "observe, whole", observed, "s CPU"))
-    appended = [_cpu(lambda n=n: _append(lake, now + timedelta(seconds=n)))[1] for n in range(repetitions)]
-    return [*records, _record(scenario, "recording a Decision, memory and observation", appended, "s CPU")]
+    looks, costs = list[Mapping[str, float]](), list[tuple[float, float]]()
+    for number in range(repetitions):
+        looks.append(_evaluated(lake, now))
+        costs.append(_evaluation(lake, now + timedelta(seconds=number)))
+    for figure in looks[0]:
+        yield _record(scenario, figure, [look[figure] for look in looks], "s CPU")
+    cpu, wall = zip(*costs, strict=True)
+    for figure, values, unit in ((CPU, cpu, "s CPU"), (WALL, wall, "s")):
+        yield replace(_record(scenario, figure, values, unit), value=round(float(np.quantile(values, 0.95)), 4))
+    yield _record(scenario, RECONCILE, [_reconciled(lake) for _ in range(repetitions)], "s")
+
+
+def _evaluation(lake: Path, at: datetime) -> tuple[float, float]:
+    """Return CPU and wall time of a whole evaluation, with all that it reads and records."""
+    cpu, wall = time.process_time(), time.perf_counter()
+    _loop(lake, at).observe()
+    tables, asked = ControlTables(Lake(lake)), spec(names(1)[0])
+    MemoryStore(tables.lake).latest(asked.name, TUNER)
+    _decision_context(asked, tables, at)
+    _append(lake, at)
+    return time.process_time() - cpu, time.perf_counter() - wall
+
+
+def _reconciled(lake: Path) -> float:
+    """Return how long the reconciler takes to see of all pipelines whether what is to run does."""
+    options, began = submit_options(), time.perf_counter()
+    tables, run, logs = ControlTables(Lake(lake)), lake.parent / "run", lake.parent / "logs"
+    for deployment in tables.deployments.all_latest():
+        Reconciler(spec(deployment.pipeline), tables, run, logs, options).problem()
+    return time.perf_counter() - began
 
 
 def _evaluated(root: Path, now: datetime) -> Mapping[str, float]:
@@ -155,5 +184,5 @@ def _cpu(work: Callable[[], Any]) -> tuple[Any, float]:
 
 
 def _record(scenario: str, figure: str, values: Sequence[float], unit: str) -> Record:
-    found = median("control_scale", scenario, "millrace", figure, values, unit)
+    found = median(BENCH, scenario, "millrace", figure, values, unit)
     return replace(found, value=round(found.value, 4))

@@ -2,8 +2,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from benchmarks.placement.bench import drift_records, resize_records, skew_records
 from benchmarks.placement.drift import Drifted
+from benchmarks.placement.figures import PAIRS, drift_records, kill_records, pair_records, resize_records, skew_records
+from benchmarks.placement.kills import Killed
+from benchmarks.placement.pairs import Paired
 from benchmarks.placement.resizing import Resized
 from benchmarks.placement.skew import ALBIC, METHODS, Steady
 from tests.include.control.test_placement import plan
@@ -40,3 +42,21 @@ def test_worst_drift_and_change_are_judged() -> None:
     assert resizes["scale_out", "evaluations_to_balance"].holds and resizes["scale_out", "longest_batch_ratio"].holds
     assert not resizes["scale_in", "evaluations_to_balance"].holds
     assert not list(resize_records([]))
+
+
+def test_rows_lost_in_any_round_and_the_slowest_return_to_balance_are_judged() -> None:
+    found = {r.figure: r for r in kill_records([Killed(7, 1, 0, 0), Killed(7, 3, 2, 0)])}
+    assert (found["rows_lost"].value, found["rows_lost"].holds, found["rows_lost"].n) == (2, False, 14)
+    assert found["rows_doubled"].holds and not found["evaluations_to_balance"].holds
+    assert not list(kill_records([]))
+
+
+def test_remote_bytes_are_judged_against_each_rival_of_the_same_round() -> None:
+    rounds = [
+        {ALBIC: Paired(2.0, 3.0), "even": Paired(10.0, 2.0)},
+        {ALBIC: Paired(4.0, 3.0), "spark_wait_0": Paired(9.0, 4.0)},
+    ]
+    found = {(r.scenario, r.method, r.figure): r for r in pair_records({PAIRS: rounds, "one_host": rounds})}
+    assert found[PAIRS, ALBIC, "remote_bytes_vs_even"].holds and not found[PAIRS, ALBIC, "remote_bytes_vs_wait_0"].holds
+    assert not found["one_host", ALBIC, "batch_time_vs_even"].holds
+    assert (PAIRS, ALBIC, "batch_time_vs_even") not in found

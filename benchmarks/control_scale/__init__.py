@@ -1,0 +1,1 @@
+"""What an evaluation costs as pipelines and days grow in number."""

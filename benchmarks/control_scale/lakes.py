@@ -1,0 +1,186 @@
+"""Lakes of pipelines that were evaluated every minute for days, as live writers and maintenance leave them.
+
+The last hour is as written (:mod:`benchmarks.control_scale.live_writers`), what is before it was compacted: of a
+pipeline's day there is one file. The log names the small files that the newest day's compaction replaced, as it does
+for a day, and keeps entries for two days, which a checkpoint makes superfluous but which still lie in the folder. All
+pipelines and days are copies of one, with names and times of their own.
+"""
+
+from __future__ import annotations
+
+import json
+import multiprocessing
+import os
+import uuid
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import replace
+from datetime import date, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from deltalake import DeltaTable
+
+from benchmarks.control_scale.live_writers import COMMITS, Commit, add_action, names, spec, write, write_file
+from include.lake.deployments import DeploymentStore
+from include.lake.reconfigurations import ReconfigurationStore
+from include.lake.schemas import TABLES
+from include.lake.store import Lake, to_arrow
+from include.model.decision import Outcome, Reconfiguration
+
+LOG_DAYS = 2
+DAY = timedelta(days=1)
+DECISIONS = "control/decisions"
+UNIQUE = {DECISIONS, "control/memory"}
+"""Tables whose commits have a transaction id each."""
+
+
+def build(root: Path, pipelines: int, days: int, now: datetime) -> None:
+    """Write a lake of so many pipelines that were evaluated every minute for so many days, the last time a minute ago.
+
+    Args:
+        root: The lake's folder.
+        pipelines: How many pipelines.
+        days: For how long, >= 1.
+        now: When the writing ends (UTC).
+    """
+    store = DeploymentStore(Lake(root))
+    for name in names(pipelines):
+        deployment = store.commit(spec(name).first_deployment(), None)
+        started = now - timedelta(days=days)
+        start = Reconfiguration(name, name, None, "T2", None, 1, 1, started, started, None, Outcome.READY)
+        ReconfigurationStore(store.lake).record(replace(start, to_version=deployment.version))
+    context = multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(os.cpu_count(), mp_context=context) as pool:
+        for done in [pool.submit(_fill, str(root), table, pipelines, days, now) for table in COMMITS]:
+            done.result()
+
+
+def _fill(root: str, table: str, pipelines: int, days: int, now: datetime) -> None:
+    """Write one table of a lake."""
+    lake, every, compacted = Lake(root), names(pipelines), now - timedelta(hours=1)
+    lake.create(table)
+    template = list(COMMITS[table](every[:1], now - DAY, now))
+    version = _history(lake, table, template, every, days, compacted)
+    # what Decisions say of the telemetry's version counts from the log's begin
+    begin = now - _log_days(days) if table == DECISIONS else now - DAY
+    later = (commit for commit in COMMITS[table](every, begin, now) if commit.time > compacted)
+    write(lake, table, later, version)
+
+
+def _history(
+    lake: Lake, table: str, template: Sequence[Commit], pipelines: Sequence[str], days: int, compacted: datetime
+) -> int:
+    """Write what is older than the last compaction to a new table, and return the version that it has come to.
+
+    Args:
+        lake: The lake.
+        table: Name of the table.
+        template: The commits of the first pipeline in the newest day.
+        pipelines: All pipelines.
+        days: Days of history, >= 1.
+        compacted: When the newest day was compacted (UTC).
+    """
+    path, first = lake.path(table), pipelines[0]
+    done = [commit for commit in template if commit.time <= compacted]
+    rows = [to_arrow([row for c in commits for row in c.rows], TABLES[table]) for commits in (template, done)]
+    version = len(done) * len(pipelines) + len(template) * len(pipelines) * (min(days, LOG_DAYS) - 1)
+    at_ms = int(compacted.timestamp() * 1000)
+    actions = path / "_delta_log" / f"{1:020d}.json"
+    with actions.open("w", encoding="utf-8") as log:
+        for action in _actions(path, table, rows, done, (first, pipelines), days, at_ms):
+            log.write(json.dumps(action, separators=(",", ":")) + "\n")
+    DeltaTable(str(path)).create_checkpoint()
+    _become(path / "_delta_log", version, compacted + timedelta(hours=1) - _log_days(days), compacted)
+    return version
+
+
+def _log_days(days: int) -> timedelta:
+    return min(days, LOG_DAYS) * DAY
+
+
+def _actions(
+    path: Path,
+    table: str,
+    rows: Sequence[pa.Table],
+    done: Sequence[Commit],
+    names: tuple[str, Sequence[str]],
+    days: int,
+    at_ms: int,
+) -> Iterator[Mapping[str, Any]]:
+    (whole, newest), (first, pipelines) = rows, names
+    yield {"commitInfo": {"timestamp": at_ms, "operation": "OPTIMIZE"}}
+    for name in pipelines:
+        for day, content in _by_day(whole, newest, first, name, days):
+            parts = {"pipeline": name, "date": day.isoformat()}
+            file, size = write_file(path, content, parts)
+            times = pc.min_max(content["time"]).as_py()
+            bounds = {key: f"{times[end]:%Y-%m-%dT%H:%M:%S}.000Z" for key, end in (("least", "min"), ("most", "max"))}
+            statistics = {
+                "numRecords": content.num_rows,
+                "minValues": {"time": bounds["least"]},
+                "maxValues": {"time": bounds["most"]},
+                "nullCount": {"time": 0},
+            }
+            yield {"add": add_action(file, parts, size, at_ms, statistics)}
+        for commit in done:
+            parts = {"pipeline": name, "date": commit.time.date().isoformat()}
+            file = f"pipeline={name}/date={parts['date']}/part-00000-{uuid.uuid4()}-c000.snappy.parquet"
+            yield {
+                "remove": {
+                    "path": file, "deletionTimestamp": at_ms, "dataChange": False, "extendedFileMetadata": True,
+                    "partitionValues": parts, "size": 4000,
+                }
+            }  # fmt: skip
+        yield from _transactions(table, done, first, name, days)
+
+
+def _transactions(table: str, done: Sequence[Commit], first: str, name: str, days: int) -> Iterator[Mapping[str, Any]]:
+    kept = min(days, TABLES[table].ids_days or days) if table in UNIQUE else 1
+    for shift in range(kept):
+        for commit in done if table in UNIQUE else done[-1:]:
+            time = commit.time - shift * DAY
+            before, now = f"{commit.time:%Y%m%dT%H%M%S}", f"{time:%Y%m%dT%H%M%S}"
+            for app, number in commit.transactions.items():
+                mark = app.replace(first, name).replace(before, now)
+                yield {"txn": {"appId": mark, "version": number, "lastUpdated": int(time.timestamp() * 1000)}}
+
+
+def _by_day(whole: pa.Table, newest: pa.Table, first: str, name: str, days: int) -> Iterator[tuple[date, pa.Table]]:
+    """Yield the rows of each day of a pipeline."""
+    parts: dict[date, list[pa.Table]] = {}
+    for shift in reversed(range(days)):
+        for day, content in _moved(whole if shift else newest, first, name, shift * DAY):
+            parts.setdefault(day, []).append(content)
+    for day, contents in sorted(parts.items()):
+        yield day, pa.concat_tables(contents)
+
+
+def _moved(table: pa.Table, first: str, name: str, back: timedelta) -> Iterator[tuple[date, pa.Table]]:
+    columns = {}
+    for column in table.schema:
+        values = table[column.name]
+        if pa.types.is_timestamp(column.type):
+            values = pc.subtract(values, pa.scalar(back, pa.duration("us")))
+        elif pa.types.is_string(column.type):
+            values = pc.replace_substring(values, first, name)
+        columns[column.name] = values.cast(column.type)
+    moved = pa.table(columns, schema=table.schema)
+    days = pc.cast(moved["time"], pa.date32())
+    moved = moved.set_column(moved.schema.get_field_index("date"), "date", days)
+    for day in pc.unique(days).to_pylist():
+        yield day, moved.filter(pc.equal(days, pa.scalar(day, pa.date32())))
+
+
+def _become(log: Path, version: int, begin: datetime, end: datetime) -> None:
+    """Make the table's version 1 a later one, with entries of the usual size and times for those between."""
+    (log / f"{1:020d}.checkpoint.parquet").rename(log / f"{version:020d}.checkpoint.parquet")
+    newest = log / "_last_checkpoint"
+    newest.write_text(json.dumps({**json.loads(newest.read_text()), "version": version}), encoding="utf-8")
+    for number in range(1, version + 1):
+        at = begin + (end - begin) * (number / version)
+        info = {"timestamp": int(at.timestamp() * 1000), "operation": "WRITE", "engineInfo": " " * 1000}
+        entry = json.dumps({"commitInfo": info}, separators=(",", ":"))
+        (log / f"{number:020d}.json").write_text(entry, encoding="utf-8")

@@ -1,0 +1,143 @@
+"""What the scenarios came to, as records: medians, and ratios judged by the worst round."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from statistics import median
+
+from benchmarks.placement.drift import Drifted
+from benchmarks.placement.kills import Killed
+from benchmarks.placement.pairs import Paired
+from benchmarks.placement.resizing import Resized
+from benchmarks.placement.skew import ALBIC, EVEN, METHODS, Steady
+from benchmarks.record import Record, at_most
+from benchmarks.record import median as median_of
+from optimizers.albic.options import PlacementOptions
+
+BENCH, SKEW = "placement", "skew"
+DRIFT, OUT, IN = "drift", "scale_out", "scale_in"
+PAIRS, KILLS = "one_to_one", "kills"
+PAIR_RIVALS = (EVEN, "spark_wait_0")
+DRIFT_LIMIT, LONGEST_BATCH_LIMIT = 0.75, 2.0
+"""Largest ratio of our mean batch time to an even placement's; and of a batch around a change to the one before."""
+LIMITS = {"spark_wait_3s": 0.6, "spark_wait_0": 0.95, "even": 1.0}
+"""Largest ratio of our batch time to that of each rival."""
+REMOTE_LIMIT, ONE_HOST_LIMIT = 0.3, 1.0
+"""Largest ratio of our remote bytes to a rival's; and of our batch time, where executors are on one host."""
+ACHIEVED_LIMIT = 1.2
+"""Largest ratio of what was achieved to what was planned."""
+EVALUATIONS_LIMIT = 2
+BUDGET = PlacementOptions().budget
+Round = dict[str, Steady]
+"""What each method came to in one round, by its name."""
+
+
+def skew_records(rounds: Sequence[Round]) -> list[Record]:
+    """Return the figures of the scenario ``skew``.
+
+    Args:
+        rounds: What each method came to, by its name; without those that failed.
+    """
+    return [*_times(rounds), *_ratios(rounds), *_plans([r[ALBIC] for r in rounds if ALBIC in r])]
+
+
+def drift_records(rounds: Sequence[Mapping[str, Drifted]]) -> Iterator[Record]:
+    """Yield the figures of the scenario ``drift``; the worst round counts.
+
+    Args:
+        rounds: What each method came to, by its name; without those that failed.
+    """
+    for name in (ALBIC, EVEN):
+        times = [r[name].batch_s for r in rounds if name in r]
+        if times:
+            yield median_of(BENCH, DRIFT, name, "mean_batch_time_s", times, "s")
+    pairs = [(r[ALBIC], r[EVEN]) for r in rounds if ALBIC in r and EVEN in r]
+    if pairs:
+        worst = max(ours.batch_s / even.batch_s for ours, even in pairs)
+        yield _judged("batch_time_vs_even", worst, "ratio", DRIFT_LIMIT, len(pairs), DRIFT)
+    moves = [r[ALBIC].moves for r in rounds if ALBIC in r]
+    if moves:
+        yield _judged("moves", max(moves), "a plan", BUDGET, len(moves), DRIFT)
+
+
+def resize_records(rounds: Sequence[tuple[Resized, Resized]]) -> Iterator[Record]:
+    """Yield the figures of the scenarios ``scale_out`` and ``scale_in``; the worst round counts.
+
+    Args:
+        rounds: Two executors more, and two fewer.
+    """
+    for scenario, results in zip((OUT, IN), zip(*rounds, strict=True), strict=bool(rounds)):
+        evaluations, ratio = max(r.evaluations for r in results), max(r.longest_ratio for r in results)
+        yield _judged("evaluations_to_balance", evaluations, "", EVALUATIONS_LIMIT, len(results), scenario)
+        yield _judged("longest_batch_ratio", ratio, "ratio", LONGEST_BATCH_LIMIT, len(results), scenario)
+
+
+def kill_records(rounds: Sequence[Killed]) -> Iterator[Record]:
+    """Yield the figures of the scenario ``kills``, over all rounds."""
+    if not rounds:
+        return
+    n = sum(r.kills for r in rounds)
+    for figure, values, limit in (
+        ("evaluations_to_balance", [r.evaluations for r in rounds], EVALUATIONS_LIMIT),
+        ("rows_lost", [sum(r.rows_lost for r in rounds)], 0),
+        ("rows_doubled", [sum(r.rows_doubled for r in rounds)], 0),
+    ):
+        yield _judged(figure, max(values), "", limit, n, KILLS)
+
+
+def pair_records(scenarios: Mapping[str, Sequence[Mapping[str, Paired]]]) -> Iterator[Record]:
+    """Yield the figures of the scenarios ``one_to_one``; the worst round counts.
+
+    Args:
+        scenarios: Rounds of each scenario: what each method came to, by its name; without those that failed.
+    """
+    for scenario, rounds in scenarios.items():
+        for name in (ALBIC, *PAIR_RIVALS):
+            results = [r[name] for r in rounds if name in r]
+            if results:
+                yield median_of(BENCH, scenario, name, "remote_mb", [r.remote_mb for r in results], "MB a batch")
+                yield median_of(BENCH, scenario, name, "batch_time_s", [r.batch_s for r in results], "s")
+        for rival in PAIR_RIVALS:
+            both = [(r[ALBIC], r[rival]) for r in rounds if ALBIC in r and rival in r]
+            against = rival.removeprefix("spark_")
+            remote = [ours.remote_mb / theirs.remote_mb for ours, theirs in both if theirs.remote_mb > 0]
+            if remote:
+                yield _judged(f"remote_bytes_vs_{against}", max(remote), "ratio", REMOTE_LIMIT, len(remote), scenario)
+            if both and scenario != PAIRS:
+                worst = max(ours.batch_s / theirs.batch_s for ours, theirs in both)
+                yield _judged(f"batch_time_vs_{against}", worst, "ratio", ONE_HOST_LIMIT, len(both), scenario)
+
+
+def _times(rounds: Sequence[Round]) -> Iterator[Record]:
+    for name in METHODS:
+        results = [r[name] for r in rounds if name in r]
+        if results:
+            times, moves = [r.batch_s for r in results], max(r.moves for r in results)
+            middle, low, high, n = median(times), min(times), max(times), len(times)
+            yield Record(
+                BENCH, SKEW, name, "batch_time_s", middle, "s", low if n > 1 else None, high if n > 1 else None, n
+            )
+            target, holds = at_most(moves, 0) if name == ALBIC else (None, None)
+            yield Record(BENCH, SKEW, name, "moves", moves, "a batch", n=n, target=target, holds=holds)
+
+
+def _ratios(rounds: Sequence[Round]) -> Iterator[Record]:
+    """Yield our batch time over each rival's of the same round; the worst round counts."""
+    for rival, limit in LIMITS.items():
+        ratios = [r[ALBIC].batch_s / r[rival].batch_s for r in rounds if ALBIC in r and rival in r]
+        if ratios:
+            yield _judged(f"batch_time_vs_{rival.removeprefix('spark_')}", max(ratios), "ratio", limit, len(ratios))
+
+
+def _plans(results: Sequence[Steady]) -> Iterator[Record]:
+    numbers = [r.evaluations for r in results if r.evaluations is not None]
+    if numbers:
+        yield _judged("evaluations_to_balance", max(numbers), "", EVALUATIONS_LIMIT, len(numbers))
+    ratios = [r.achieved_s / r.plan.batch_after_s for r in results if r.plan and r.achieved_s is not None]
+    if ratios:
+        yield _judged("achieved_vs_planned", max(ratios), "ratio", ACHIEVED_LIMIT, len(ratios))
+
+
+def _judged(figure: str, value: float, unit: str, limit: float, n: int, scenario: str = SKEW) -> Record:
+    target, holds = at_most(value, limit)
+    return Record(BENCH, scenario, ALBIC, figure, value, unit, n=n, target=target, holds=holds)

@@ -1,0 +1,108 @@
+"""Executors killed while state partitions move: what is lost, and how soon load is even again."""
+
+from __future__ import annotations
+
+import random
+import time
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from signal import SIGKILL
+from typing import Any
+
+from benchmarks.elastic.cluster import Cluster
+from benchmarks.elastic.methods import LIVE
+from benchmarks.elastic.placement import FEW, MANY, PARTITIONS, grown
+from benchmarks.elastic.scripts.busy_state import HOT, ROWS_A_BATCH, keys_by_partition, keys_under_load
+from benchmarks.placement.resizing import evaluations_to_balance
+from benchmarks.placement.skew import ALBIC, WAIT_MS, judged, placing
+from include.model.decision import Decision
+
+SAVE = "stateStoreSave"
+"""Spark's name of the operator that counts."""
+MOVING_S = 3.0
+"""A plan is being carried out for so long at least: it takes one to three batches."""
+
+
+@dataclass(frozen=True)
+class Killed:
+    """What killing executors in the middle of moves did.
+
+    Attributes:
+        kills: How many were killed.
+        evaluations: Most evaluations of settled telemetry until load was even again.
+        rows_lost: Rows that the counts by key lack.
+        rows_doubled: Rows that they hold more than once.
+    """
+
+    kills: int
+    evaluations: int
+    rows_lost: int
+    rows_doubled: int
+
+
+def killed(cluster: Cluster, name: str, kills: int, period_s: float, seed: int) -> Killed:
+    """Have all partitions change workers, and kill an executor meanwhile, again and again.
+
+    Each worker's partitions go to the next worker as one, so that load stays as even as it was.
+
+    Args:
+        cluster: Where.
+        name: Name of the run, a folder.
+        kills: How often.
+        period_s: Seconds between two evaluations.
+        seed: Fixes who is killed and when.
+    """
+    chance, evaluations = random.Random(seed), list[int]()  # noqa: S311
+    with grown(cluster, name, replace(LIVE, name=ALBIC), "--hot", f"--wait-ms={WAIT_MS:g}") as pipeline:
+        pipeline = replace(pipeline, spec=placing(pipeline.spec, period_s))
+        with pipeline.controlled("live"):
+            evaluations_to_balance(pipeline, datetime.now(UTC), MANY)
+        for _ in range(kills):
+            version = pipeline.place(_rotated(judged(pipeline)[-1])).version
+            time.sleep(chance.uniform(0.0, MOVING_S))
+            chance.choice(cluster.executors.alive()).process.signal(SIGKILL)
+            begun = datetime.now(UTC)
+            pipeline.carry_out(version)
+            with pipeline.controlled("live"):
+                evaluations.append(evaluations_to_balance(pipeline, begun, MANY))
+    lost, doubled = _compare(pipeline.home.root / "checkpoint")
+    return Killed(kills, max(evaluations), lost, doubled)
+
+
+def _rotated(decision: Decision) -> dict[str, tuple[int, ...]]:
+    """Return a placement on which each partition is one worker further than it was found."""
+    groups = decision.signals and decision.signals.key_groups
+    if groups is None:
+        raise RuntimeError("no state partition was measured")
+    workers: dict[str, dict[int, int]] = {}
+    for operator, partition, worker in zip(groups.operator, groups.partition, groups.worker, strict=True):
+        workers.setdefault(operator, {})[partition] = (worker + 1) % (MANY // FEW)
+    return {operator: tuple(on[partition] for partition in sorted(on)) for operator, on in workers.items()}
+
+
+def _compare(checkpoint: Path) -> tuple[int, int]:
+    """Return the rows that counts by key lack, and those that they hold too often, by what the source made."""
+    from pyspark.sql import SparkSession
+
+    spark = SparkSession.builder.master("local[1]").config("spark.sql.shuffle.partitions", PARTITIONS).getOrCreate()
+    try:
+        batches = 1 + max(int(commit.name) for commit in (checkpoint / "commits").glob("[0-9]*"))
+        expected: dict[int, int] = {}
+        keys = keys_under_load(keys_by_partition(spark), range(HOT))
+        for value in range(batches * ROWS_A_BATCH):
+            key = keys[value % len(keys)]
+            expected[key] = expected.get(key, 0) + 1
+        found = _counts(spark, checkpoint)
+    finally:
+        spark.stop()
+    every = expected.keys() | found.keys()
+    difference = [found.get(key, 0) - expected.get(key, 0) for key in every]
+    return -sum(min(d, 0) for d in difference), sum(max(d, 0) for d in difference)
+
+
+def _counts(spark: Any, checkpoint: Path) -> dict[int, int]:
+    operators = spark.read.format("state-metadata").load(str(checkpoint)).collect()
+    counting = next(row["operatorId"] for row in operators if row["operatorName"] == SAVE)
+    state = spark.read.format("statestore").option("operatorId", counting).load(str(checkpoint))
+    return {row[0]: row[1] for row in state.selectExpr("key.*", "value.*").collect()}

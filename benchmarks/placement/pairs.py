@@ -1,0 +1,75 @@
+"""Two stages whose partitions feed each other one to one: the bytes that pass between executors, by who places.
+
+All executors are on one host here, and Spark reads such neighbours' shuffle files from disk. It is told not to, so that
+executors count as hosts; both settings are measured.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextlib import nullcontext
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from statistics import median
+
+from benchmarks.elastic import placement
+from benchmarks.elastic.cluster import Cluster
+from benchmarks.elastic.methods import Method
+from benchmarks.elastic.pipeline import READ_S, wait_until
+from benchmarks.elastic.placement import SKIPPED_BATCHES, grown
+from benchmarks.placement.skew import ALBIC, placing, settled
+from include.lake.partitions import partition_runs
+from include.model.placement_spec import Placement
+
+SCRIPT = Path(placement.__file__).with_name("scripts") / "paired_state.py"
+HOSTS: Mapping[str, str] = {"spark.shuffle.readHostLocalDisk": "false"}
+"""Executors count as hosts."""
+REMOTE_S_PER_MB = 1.0
+"""What a MB from another executor is said to cost, as if between zones of a cloud: on one host it costs next to
+nothing, and no plan would be worth it."""
+
+
+@dataclass(frozen=True)
+class Paired:
+    """What a method came to.
+
+    Attributes:
+        remote_mb: MB that a batch's stateful stages read from other executors, the median of sampled batches.
+        batch_s: Median batch time, seconds.
+    """
+
+    remote_mb: float
+    batch_s: float
+
+
+def paired(
+    cluster: Cluster, name: str, method: Method, batches: int, period_s: float, conf: Mapping[str, str]
+) -> Paired:
+    """Return what a method comes to after the growth from one executor to four.
+
+    Args:
+        cluster: Where.
+        name: Name of the run, a folder.
+        method: Who places.
+        batches: How many batches are measured.
+        period_s: Seconds between two evaluations.
+        conf: Spark settings of the app.
+    """
+    ours = method.name == ALBIC
+    with grown(cluster, name, method, script=SCRIPT, conf=conf) as pipeline:
+        if ours:
+            costs = Placement(options={"remote_s_per_mb": REMOTE_S_PER_MB})
+            spec = placing(pipeline.spec, period_s).model_copy(update={"placement": costs})
+            pipeline = replace(pipeline, spec=spec)
+        with pipeline.controlled("live") if ours else nullcontext():
+            if ours:
+                wait_until(lambda: settled(pipeline), "a placement, or none worth while", every_s=READ_S)
+            else:
+                pipeline.await_batches(SKIPPED_BATCHES, datetime.now(UTC))
+            since = datetime.now(UTC)
+            measured = pipeline.await_batches(batches, since)
+        remote: dict[int, float] = {}
+        for run in partition_runs(pipeline.tables.lake, pipeline.spec.name, since):
+            remote[run.batch_id] = remote.get(run.batch_id, 0.0) + run.remote_bytes / 1e6
+    return Paired(median(remote.values()), median(batch.duration_s for batch in measured))
