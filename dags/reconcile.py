@@ -36,7 +36,7 @@ with DAG(
         with as_airflow():
             # a running pipeline whose spec has become unreadable is named too, and fails visibly
             latest = control_tables().deployments.all_latest()
-            return [d.pipeline for d in latest if d.running or d.pipeline in specs]
+            return [d.pipeline for d in latest if not d.detached and (d.running or d.pipeline in specs)]
 
     @task(retries=0, execution_timeout=timedelta(minutes=10), map_index_template="{{ task.op_kwargs['pipeline'] }}")
     def reconcile(pipeline: str) -> list[str]:

@@ -6,7 +6,7 @@ Imports are inside the functions: whoever parses DAGs or shows a command's help 
 from __future__ import annotations
 
 import os
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -23,6 +23,9 @@ if TYPE_CHECKING:
     from include.model.deployment import Deployment
     from include.model.spec import PipelineSpec
 
+LOGS_DAYS = 30
+"""Days that the logs of drivers and of Airflow's tasks are kept, and Airflow's own rows in the local stack."""
+
 RUNNER_VARIABLE = "MILLRACE_RUNNER"
 """Set where a runner owns the drivers (docker-compose.yaml): nobody else starts or stops one."""
 
@@ -33,6 +36,68 @@ def lake() -> Lake:
     from include.local.stack.home import Home
 
     return Lake(Home.from_env().lake)
+
+
+def keep_days(what: str, default: int | None) -> int | None:
+    """Return the days that something is kept: ``MILLRACE_KEEP_<WHAT>_DAYS``, or else a default; None for good.
+
+    Args:
+        what: ``telemetry``, ``control``, ``mlflow``, ``airflow`` or ``logs``.
+        default: Where nobody has said otherwise.
+
+    Raises:
+        MillraceError: If it is neither a number from 1 on nor ``forever``.
+    """
+    from include.model.errors import MillraceError
+
+    variable = f"MILLRACE_KEEP_{what.upper()}_DAYS"
+    days = os.environ.get(variable)
+    if days is None or default is None or days == "forever":
+        return default if days is None else None
+    if not days.isdecimal() or int(days) < 1:
+        raise MillraceError(variable, days, "a number of days from 1 on, or forever", "Correct it where it is set.")
+    return int(days)
+
+
+def table_keep_days() -> dict[str, int | None]:
+    """Return the days that rows of each table are kept; None for good.
+
+    Raises:
+        MillraceError: If a variable says no number of days.
+    """
+    from include.lake.schemas import TABLES
+
+    return {name: keep_days(name.partition("/")[0], table.keep_days) for name, table in TABLES.items()}
+
+
+def delete_old_logs() -> int:
+    """Delete the logs of drivers that ended long ago, but for each app's newest; return how many files.
+
+    Raises:
+        MillraceError: If the variable says no number of days.
+    """
+    from include.drivers import driver_log
+    from include.local.stack.home import Home
+
+    days = keep_days("logs", LOGS_DAYS)
+    return 0 if days is None else driver_log.expire(Home.from_env().logs / "drivers", utc_now() - timedelta(days=days))
+
+
+def delete_old_runs() -> int:
+    """Delete MLflow runs of Decisions as old as the Decisions may grow, and return how many.
+
+    Raises:
+        NotReady: Quietly, where there is no MLflow or its runs are kept for good.
+        MillraceError: If the variable says no number of days, or MLflow cannot be reached.
+    """
+    from include.lake.schemas import CONTROL_DAYS
+    from include.model.errors import NotReady
+    from include.reporting import old_runs
+
+    uri, days = os.environ.get("MLFLOW_TRACKING_URI"), keep_days("mlflow", CONTROL_DAYS)
+    if uri is None or days is None:
+        raise NotReady("no MLflow" if uri is None else "MLflow's runs are kept for good")
+    return old_runs.delete_old_runs(uri, utc_now() - timedelta(days=days))
 
 
 def control_tables() -> ControlTables:

@@ -12,7 +12,7 @@ from airflow.sdk import DAG, Asset, AssetWatcher, Param, task
 from dags.builders.dag_defaults import apply_decision, dag_settings, longest_change, slots_param
 from include.local.stack.home import Home
 from include.model.codec import from_plain, to_plain
-from include.model.decision import Action
+from include.model.decision import CARRIED_OUT, Action
 from include.model.spec import PipelineSpec
 from plugins.delta_commit import DeltaCommitTrigger
 from plugins.outcomes import as_airflow
@@ -31,7 +31,7 @@ THEN = {
 }
 log = logging.getLogger(__name__)
 
-BRANCHES = {Action.APPLY: "apply", Action.AWAIT: "ask"}
+BRANCHES = {**dict.fromkeys(CARRIED_OUT, "apply"), Action.AWAIT: "ask"}
 TIMEOUT = timedelta(seconds=180)
 """How long observing may take, and deciding."""
 

@@ -13,7 +13,7 @@ from include.control.pending_decision import on_newest, record_veto, veto_of
 from include.control.proposals import is_forced
 from include.lake.control_tables import ControlTables
 from include.lake.deployments import OUTRUN, SlotsInUse
-from include.model.decision import Action, Decision, GuardOutcome, Reconfiguration
+from include.model.decision import CARRIED_OUT, Action, Decision, GuardOutcome, Reconfiguration
 from include.model.deployment import Deployment
 from include.model.errors import Conflict, Settled
 from include.model.protocols import Plant
@@ -75,7 +75,7 @@ def commit_version(
         Settled: Quietly, if the Decision was vetoed, before or just now.
         Conflict: If other changes kept coming first; try again.
     """
-    if decision.action not in (Action.APPLY, Action.AWAIT) or decision.target is None:
+    if decision.action not in (*CARRIED_OUT, Action.AWAIT) or decision.target is None:
         return None
     deployments = tables.deployments
     for in_use in deployments.attempts():
@@ -111,7 +111,8 @@ def _content(
         )
         return Objection("base_version_moved", why)
     forced, others = is_forced(decision.proposals), in_use.others(spec.name)
-    trace = judge(read_guard_context(spec, tables, newest, now, others, forced=forced), content)
+    context = read_guard_context(spec, tables, newest, now, others, forced=forced, signals=decision.signals)
+    trace = judge(context, content)
     veto = first_veto(trace)
     if veto is None:
         return content

@@ -152,5 +152,23 @@ def failed_changes(history: Sequence[Reconfiguration]) -> list[Reconfiguration]:
     ]
 
 
+def dead_drivers(history: Iterable[Reconfiguration]) -> frozenset[int]:
+    """Return the generations of drivers that died, by themselves or killed: each left a failure, or was replaced.
+
+    Args:
+        history: Reconfigurations of one app, in any order.
+    """
+    dead: set[int] = set()
+    for change in history:
+        if change.generation is None or change.from_version != change.to_version:
+            continue
+        broken = change.outcome in BROKEN
+        if broken:
+            dead.add(change.generation)
+        if not broken or change.ended != change.started:  # a start that healed, well or not, not a failure's record
+            dead.add(change.generation - 1)
+    return frozenset(dead)
+
+
 def _fails_as_well(change: Reconfiguration, later: Reconfiguration | None) -> bool:
     return later is not None and later.outcome in BROKEN and later.to_version != change.to_version

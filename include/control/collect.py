@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from statistics import median, median_low
 
@@ -14,11 +15,20 @@ from include.control.key_groups import key_groups
 from include.control.new_observations import known_observations
 from include.control.profile_signals import stream_counts
 from include.control.rates import backpressured_ratio, batch_rows_limit, rates, restart_lag_rows
-from include.control.recent_batches import HISTORY, TABLE, History, healthy, is_idle_marker, main_query, read_batches
+from include.control.recent_batches import (
+    CLOCK_STEP,
+    HISTORY,
+    TABLE,
+    History,
+    healthy,
+    is_idle_marker,
+    main_query,
+    read_batches,
+)
 from include.lake.control_tables import ControlTables
 from include.lake.executors import executor_runs
 from include.lake.store import Lake
-from include.model.decision import Reconfiguration
+from include.model.decision import Outcome, Reconfiguration
 from include.model.deployment import Deployment
 from include.model.errors import NotReady
 from include.model.protocols import Cursor
@@ -36,6 +46,14 @@ SAME_TASKS = 0.9
 
 MAX_PERIODS = 3
 """Longest period in spec periods: after a pause of the loop the average over the whole pause would say nothing."""
+
+
+@dataclass(frozen=True)
+class Deaths:
+    """Executors that died of memory, and of anything else."""
+
+    of_memory: int = 0
+    others: int = 0
 
 
 def collect(spec: PipelineSpec, tables: ControlTables, cursor: Cursor, now: datetime) -> Signals:
@@ -59,7 +77,8 @@ def collect(spec: PipelineSpec, tables: ControlTables, cursor: Cursor, now: date
     if version <= cursor.telemetry_version:
         raise NotReady(f"{spec.name}: no telemetry newer than version {cursor.telemetry_version}")
     history = _history(spec, read_batches(lake, spec.name, spec.app, now), cursor)
-    changes = tables.reconfigurations.recent(spec.name)
+    # a script that ended by itself has changed nothing: what it measured stands
+    changes = [c for c in tables.reconfigurations.recent(spec.name) if c.outcome is not Outcome.FINISHED]
     current = tables.deployments.latest(spec.name)
     if current is None:
         raise NotReady(f"{spec.name}: it has never been launched")
@@ -71,11 +90,11 @@ def collect(spec: PipelineSpec, tables: ControlTables, cursor: Cursor, now: date
         until=history.until,
         telemetry_version=version,
         deployment_version=_version_that_ran(history, changes, current.version),
-        apps=(_app(spec, history, counted, changes, _memory_deaths(spec, lake, current, now)),),
+        apps=(_app(spec, history, counted, changes, _deaths(spec, lake, current, _last_change(changes), now)),),
         observations=known_observations(tables, spec.name),
         objective=spec.objective_contract(),
         bounds=spec.bounds_contract(),
-        settling=_settling(history, counted, changes, now - timedelta(seconds=open_at_most_s), spec.period_s),
+        settling=_settling(history, counted, changes, now, open_at_most_s, spec.period_s),
         key_groups=None if spec.placement is None else key_groups(spec, lake, now, _batch_s(history)),
         streams=stream_counts(spec, tables, cursor.until, now),
         join=join_signals(spec, lake, history.since, history.until),
@@ -101,7 +120,7 @@ def _app(
     history: History,
     counted: Sequence[BatchMetrics],
     changes: Sequence[Reconfiguration],
-    memory_deaths: int,
+    deaths: Deaths,
 ) -> AppSignals:
     batches = history.in_period(history.batches)
     present = history.present(batches)
@@ -128,20 +147,37 @@ def _app(
         capacity=capacity,
         restart_lag_rows=lag,
         batch_rows_limit=batch_rows_limit(history),
-        memory_deaths=memory_deaths,
+        memory_deaths=deaths.of_memory,
+        executor_deaths=deaths.others,
         operators=_operators(spec.app, history, present),
         arrival_basis=arrival_basis(history),
         tasks=_tasks(history.present(history.batches)),
     )
 
 
-def _memory_deaths(spec: PipelineSpec, lake: Lake, current: Deployment, now: datetime) -> int:
-    """Return how many executors of the present size died of memory lately."""
+def _deaths(
+    spec: PipelineSpec, lake: Lake, current: Deployment, change: Reconfiguration | None, now: datetime
+) -> Deaths:
+    """Return how many executors of the present size died of memory lately, and how many otherwise since a change."""
     size = current.apps[spec.app].executor if spec.app in current.apps else None
     if size is None:
-        return 0
+        return Deaths()
     runs = executor_runs(lake, spec.name, now - HISTORY)
-    return sum(run.died_of_memory and (run.cores, run.memory_mb) == (size.cores, size.memory_mb) for run in runs)
+    of_memory = [
+        run for run in runs if run.died_of_memory and (run.cores, run.memory_mb) == (size.cores, size.memory_mb)
+    ]
+    begin = None if change is None else change.ended
+    others = [
+        run
+        for run in runs
+        if run.died and not run.died_of_memory and run.ended is not None and begin is not None and run.ended > begin
+    ]
+    return Deaths(len(of_memory), len(others))
+
+
+def _last_change(changes: Sequence[Reconfiguration]) -> Reconfiguration | None:
+    """Return the last change to another version, None without one."""
+    return next((change for change in changes if change.from_version != change.to_version), None)
 
 
 def _batch_s(history: History) -> float | None:
@@ -218,20 +254,23 @@ def _settling(
     history: History,
     counted: Sequence[BatchMetrics],
     changes: Sequence[Reconfiguration],
-    oldest_open: datetime,
+    now: datetime,
+    open_at_most_s: float,
     period_s: float,
 ) -> bool:
     """Say whether the last reconfiguration is still open, or too few healthy batches have followed it.
 
-    An idle app gives markers in place of batches: they count, or a quiet night could never be used to shrink.
+    An idle app gives markers in place of batches: they count, or a quiet night could never be used to shrink. Where
+    the clock was set back after the change, all rows of its driver have followed it.
     """
     if not changes:
         return False
     last = changes[0]
-    if last.ended is None and last.started > oldest_open:
+    if last.ended is None and abs((now - last.started).total_seconds()) < open_at_most_s:
         return True
     begun = [r for r in history.rows if r.generation >= (last.generation or 0)]
     end = last.ended or last.started
+    end = end if end <= now + CLOCK_STEP else history.rows[0].time - CLOCK_STEP
     following = [r for r in counted if r.generation >= (last.generation or 0) and r.time > end]
     idle = [r for r in begun if is_idle_marker(r) and r.backlog_rows == 0 and r.time > end]
     filled = sum(r.duration_s for r in following) >= period_s

@@ -14,12 +14,25 @@ from include.control.evaluation import NO_REQUEST, EvaluationInput, GateResult, 
 from include.control.guard_context import GuardContext
 from include.control.guards import first_veto, judge, quality_outcome, reason_code
 from include.control.pending_decision import on_newest
-from include.control.proposals import FAILED, LAST, Proposals, collect_proposals, forced_proposals, spec_proposals
-from include.model.decision import Action, Decision, GuardOutcome, Memory
-from include.model.deployment import Deployment
+from include.control.proposals import (
+    FAILED,
+    LAST,
+    SPEC_CHANGED,
+    VERIFICATION,
+    Proposals,
+    acts,
+    collect_proposals,
+    forced_proposals,
+    spec_proposals,
+    undoes,
+)
+from include.control.spec_update import SpecUpdate
+from include.control.verification import undo
+from include.model.decision import Action, Decision, GuardOutcome, Memory, Proposal
+from include.model.deployment import BY_DECISION, Deployment
 from include.model.protocols import Optimizer
 from include.model.signals import Signals
-from include.model.spec import Mode, PipelineSpec
+from include.model.spec import SPEC, Mode, PipelineSpec
 
 ACTION_OF_MODE = {Mode.ADVISE: Action.ADVISE, Mode.APPROVE: Action.AWAIT, Mode.AUTO: Action.APPLY}
 
@@ -41,6 +54,7 @@ class DecisionContext:
         decision_id: Id of the Decision to make.
         now: The present (UTC).
         action: What becomes of a change that no guard vetoes.
+        update: What the spec and its script have become since the newest Deployment took them over; None for no news.
         repartition: The same of another number of state partitions in the spec; None to leave it out.
         owners: The optimizer that owns each field of the Deployment.
         optimizers: By registry name.
@@ -63,6 +77,7 @@ class DecisionContext:
     request: Request = NO_REQUEST
     questions: Sequence[Question] = ()
     repartition: Action | None = None
+    update: SpecUpdate | None = None
 
     @property
     def forced(self) -> bool:
@@ -86,17 +101,56 @@ def decide(observation: EvaluationInput, context: DecisionContext) -> tuple[Deci
     draft, guards = _draft(observation, context), context.guards
     if guards is None:
         return _held(draft, observation.gate, messages.not_launched(context.spec.name)), {}
+    roll_back = _roll_back(draft, observation, context, guards)
+    if roll_back is not None and roll_back.target is not None:
+        return roll_back, {}
     hold = _obstacle(observation, context, guards.current)
     if hold is not None:
-        return _held(draft, observation.gate, hold), {}
-    repartition = _repartition(draft, observation.gate, context, guards)
-    if repartition is not None and repartition.target is not None:
-        return repartition, {}
+        return _besides(_held(draft, observation.gate, hold), roll_back), {}
+    of_spec = [
+        _updated(draft, observation.gate, context, guards),
+        _repartition(draft, observation.gate, context, guards),
+    ]
+    for change in of_spec:
+        if change is not None and change.target is not None:
+            return change, {}
     decision, memories = _evaluated(draft, observation, context, guards)
-    # it waits, or may not be now: the tuner goes on meanwhile
-    if repartition is None or repartition.sentence == decision.sentence:
-        return decision, memories
-    return replace(decision, sentence=f"{decision.sentence} {repartition.sentence}"), memories
+    return _besides(decision, roll_back, *of_spec), memories
+
+
+def _besides(decision: Decision, *others: Decision | None) -> Decision:
+    """Return a Decision that also says what waits, or may not be now: it goes on meanwhile."""
+    sentences = dict.fromkeys([decision.sentence, *(other.sentence for other in others if other is not None)])
+    return replace(decision, sentence=" ".join(sentences))
+
+
+def _roll_back(
+    draft: Decision, observation: EvaluationInput, context: DecisionContext, guards: GuardContext
+) -> Decision | None:
+    """Return what becomes of the last change where it missed its prediction, None where it did not.
+
+    That drivers die shows without telemetry.
+    """
+    if context.forced or not guards.current.kept_running:
+        return None
+    sound = observation.gate.passed and observation.hold is None
+    proposals = undo(context.spec.verification, guards, observation.signals if sound else None)
+    if proposals is None:
+        return None
+    decision = replace(draft, proposals=proposals.proposals)
+    action = Action.ROLL_BACK if context.action is Action.APPLY else context.action
+    quality = quality_outcome(observation.gate)
+    return _judged(decision, proposals, quality, replace(context, action=action), guards)
+
+
+def _updated(draft: Decision, gate: GateResult, context: DecisionContext, guards: GuardContext) -> Decision | None:
+    """Return what becomes of a newer spec or script, None where there is none."""
+    update = context.update
+    if update is None or context.forced:
+        return None
+    proposal = Proposal(SPEC, (), SPEC_CHANGED, f"{update.sentence}; a restart with hand-over takes it over")
+    proposals = Proposals(update.content, (proposal,))
+    return _judged(replace(draft, proposals=proposals.proposals), proposals, quality_outcome(gate), context, guards)
 
 
 def _repartition(draft: Decision, gate: GateResult, context: DecisionContext, guards: GuardContext) -> Decision | None:
@@ -166,7 +220,9 @@ def _held(draft: Decision, gate: GateResult, hold: Hold) -> Decision:
 
 def _obstacle(observation: EvaluationInput, context: DecisionContext, current: Deployment) -> Hold | None:
     """Return what ends the evaluation before any optimizer is asked; None if nothing does."""
-    if not current.running:
+    if current.detached:
+        return messages.detached(context.spec.name)
+    if not current.sizeable:
         return messages.stopped(context.spec.name)
     if context.forced:
         return None
@@ -211,8 +267,9 @@ def _judged(
         if hold is not None:
             return replace(decision, reason_code=hold.reason, sentence=hold.message)
     message = messages.explain_change(action, accepted, decision.signals, veto)
-    message = " ".join(filter(None, (message, put_off)))
-    proposed = next((p.reason_code for p in proposals.proposals if p.changes), "")
+    next_run = messages.NEXT_RUN if guards.current.finished is not None and veto is None else ""
+    message = " ".join(filter(None, (message, put_off, next_run)))
+    proposed = next((p.reason_code for p in proposals.proposals if acts(p)), "")
     decision = replace(
         decision,
         action=action,
@@ -222,7 +279,8 @@ def _judged(
     )
     if action in (Action.VETO, Action.ADVISE):
         return decision
-    author = (context.request.requested_by or "person") if context.forced else "decision"
+    author = VERIFICATION if undoes(accepted.proposals) else BY_DECISION
+    author = (context.request.requested_by or "person") if context.forced else author
     target = replace(accepted.content, author=author, decision_id=decision.decision_id, reason=message)
     return replace(decision, target=target)
 
@@ -236,7 +294,7 @@ def _passing(proposals: Proposals, guards: GuardContext) -> tuple[Proposals, tup
     trace = judge(guards, proposals.content)
     veto = first_veto(trace)
     live = proposals.without_restarts(guards.current)
-    if veto is None or not live.changes or live.changes == proposals.changes:
+    if veto is None or undoes(proposals.proposals) or not live.changes or live.changes == proposals.changes:
         return proposals, trace, ""
     live_trace = judge(guards, live.content)
     if first_veto(live_trace) is not None:

@@ -7,11 +7,12 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from include.control.changes import Scaling, failed_changes, last_decided, scaling
+from include.control.proposals import VERIFICATION, undoes
 from include.lake.control_tables import ControlTables
 from include.model.decision import Action, Decision, Reconfiguration
 from include.model.deployment import Deployment
 from include.model.join_spec import Join
-from include.model.signals import Bounds
+from include.model.signals import Bounds, Signals
 from include.model.spec import GuardsSpec, PipelineSpec
 
 JUDGED_BY = timedelta(hours=2)
@@ -19,6 +20,9 @@ JUDGED_BY = timedelta(hours=2)
 MOST_CHANGES = 500
 UNDONE_FOR = timedelta(hours=1)
 """How long a person's roll-back stands."""
+HELD_FOR, MOST_HELD = timedelta(days=1), 5
+"""How long a change that missed its prediction stays undone at the same load, as its cause may be gone by then; and how
+many of them."""
 
 
 @dataclass(frozen=True)
@@ -32,6 +36,7 @@ class GuardContext:
         limits: The spec's guards.
         max_per_hour: Changes allowed in any hour.
         history: Reconfigurations of at least the last hour, newest first.
+        decided: The last change of each app that a Decision made, with that Decision.
         scalings: The last verified change of each app's slots.
         failures: Reconfigurations that failed, newest first, each with the Deployment that it led to.
         others: Newest Deployments of the other pipelines.
@@ -39,6 +44,8 @@ class GuardContext:
         open_at_most_s: An open Reconfiguration older than this was left behind by a killed reconciler, seconds.
         join: The spec's join; None without one.
         undone: What a person lately rolled back from to the current Deployment; None if nobody did.
+        rolled_back: Decisions of the last :data:`HELD_FOR` that undid a change which had missed its prediction.
+        signals: What the change rests on; None where nothing was measured.
     """
 
     now: datetime
@@ -47,6 +54,7 @@ class GuardContext:
     limits: GuardsSpec
     max_per_hour: int
     history: Sequence[Reconfiguration] = ()
+    decided: Sequence[tuple[Reconfiguration, Decision]] = ()
     scalings: Sequence[Scaling] = ()
     failures: Sequence[tuple[Reconfiguration, Deployment]] = ()
     others: Sequence[Deployment] = ()
@@ -54,10 +62,12 @@ class GuardContext:
     open_at_most_s: float = 600.0
     join: Join | None = None
     undone: Deployment | None = None
+    rolled_back: Sequence[Decision] = ()
+    signals: Signals | None = None
 
     def restarts(self, target: Deployment) -> bool:
-        """Say whether a change starts a driver anew; what is obeyed without that needs no rest."""
-        return self.current.restarts(target)
+        """Say whether a change starts a driver anew; what is obeyed without that, or by its next run, needs no rest."""
+        return self.current.finished is None and self.current.restarts(target)
 
     def resizes(self, target: Deployment) -> bool:
         """Say whether a change starts a driver anew, or changes its executors."""
@@ -75,6 +85,8 @@ def guard_context(
     *,
     forced: bool = False,
     undone: Deployment | None = None,
+    rolled_back: Sequence[Decision] = (),
+    signals: Signals | None = None,
 ) -> GuardContext:
     """Return what a change of a pipeline is judged by.
 
@@ -88,8 +100,11 @@ def guard_context(
         others: Newest Deployments of the other pipelines.
         forced: True if a person demands the change.
         undone: What a person lately rolled back from to the current Deployment.
+        rolled_back: Decisions that lately undid a change which had missed its prediction.
+        signals: What the change rests on.
     """
-    decided = ((change, decisions.get(change.decision_id or "")) for change in last_decided(history))
+    made = ((change, decisions.get(change.decision_id or "")) for change in last_decided(history))
+    decided = [(change, decision) for change, decision in made if decision is not None]
     failed = ((change, deployments.get(change.to_version or 0)) for change in failed_changes(history))
     return GuardContext(
         now=now,
@@ -98,6 +113,7 @@ def guard_context(
         limits=spec.guards,
         max_per_hour=spec.objective.max_reconfigurations_per_hour,
         history=history,
+        decided=decided,
         scalings=[verified for pair in decided if (verified := scaling(*pair)) is not None],
         failures=[(change, content) for change, content in failed if content is not None],
         others=others,
@@ -105,6 +121,8 @@ def guard_context(
         open_at_most_s=spec.ready_deadline_s + spec.stop_deadline_s,
         join=spec.join,
         undone=undone,
+        rolled_back=rolled_back,
+        signals=signals,
     )
 
 
@@ -116,6 +134,7 @@ def read_guard_context(
     others: Sequence[Deployment],
     *,
     forced: bool = False,
+    signals: Signals | None = None,
 ) -> GuardContext:
     """Return what a change of a pipeline is judged by now, as the control tables have it.
 
@@ -126,6 +145,7 @@ def read_guard_context(
         now: The present (UTC).
         others: Newest Deployments of the other pipelines.
         forced: True if a person demands the change.
+        signals: What the change rests on.
     """
     history = tables.reconfigurations.recent(spec.name, MOST_CHANGES, since=now - JUDGED_BY)
     ids = {key for key in (current.decision_id, *(c.decision_id for c in last_decided(history))) if key}
@@ -134,10 +154,17 @@ def read_guard_context(
     deployments = {v: content for v in versions if (content := tables.deployments.get(spec.name, v)) is not None}
     made_by = decisions.get(current.decision_id or "")
     undone = _undone(tables, current, made_by, now)
-    return guard_context(spec, current, now, history, decisions, deployments, others, forced=forced, undone=undone)
+    undoing = tables.deployments.made_by_author(spec.name, VERIFICATION, now - HELD_FOR, MOST_HELD)
+    rolled_back = [d for d in map(tables.decisions.get, undoing) if d is not None and now - d.time <= HELD_FOR]
+    return guard_context(
+        spec, current, now, history, decisions, deployments, others,
+        forced=forced, undone=undone, rolled_back=rolled_back, signals=signals,
+    )  # fmt: skip
 
 
 def _undone(tables: ControlTables, current: Deployment, made_by: Decision | None, now: datetime) -> Deployment | None:
-    if made_by is None or made_by.action is not Action.ROLL_BACK or now - made_by.time >= UNDONE_FOR:
+    if made_by is None or made_by.action is not Action.ROLL_BACK or undoes(made_by.proposals):
+        return None
+    if now - made_by.time >= UNDONE_FOR:
         return None
     return tables.deployments.get(current.pipeline, made_by.base_version or 0)

@@ -7,11 +7,13 @@ A change that a person forces passes ``bounds`` and ``quota`` only; the trace sa
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime, timedelta
 
 from include.control.evaluation import GateResult
 from include.control.guard_context import GuardContext
+from include.control.rolled_back import objection
 from include.drivers.quota import slots_elsewhere, slots_left
 from include.model.decision import GuardOutcome, Outcome
 from include.model.deployment import Deployment
@@ -89,22 +91,27 @@ def _join_out_of_bounds(context: GuardContext, target: Deployment) -> str | None
 
 def cool_down(context: GuardContext, target: Deployment) -> str | None:
     """Let a reconfiguration end, and then the pipeline settle; back off from a content that failed."""
-    oldest = context.now - timedelta(seconds=context.open_at_most_s)
     for change in context.history:
-        if change.ended is None and change.outcome is Outcome.OPEN and change.started > oldest:
+        is_open = change.ended is None and change.outcome is Outcome.OPEN
+        if is_open and _since_s(context, change.started) < context.open_at_most_s:
             return f"{change.app}: the reconfiguration of {_clock(change.started)} is still under way"
     if context.resizes(target) and (why := _backing_off(context, target)) is not None:
         return why
     if not context.restarts(target):
         return None
-    ended = max((change.ended for change in context.history if change.ended), default=None)
-    if ended is None:
-        return None
-    elapsed_s = (context.now - ended).total_seconds()
+    elapsed_s = min((_since_s(context, change.ended) for change in context.history if change.ended), default=math.inf)
     if elapsed_s >= context.limits.cool_down_s:
         return None
     allowed = f"the cool-down is {context.limits.cool_down_s:g} s"
-    return f"the last reconfiguration ended {max(elapsed_s, 0):.0f} s ago; {allowed}"
+    return f"the last reconfiguration ended {elapsed_s:.0f} s ago; {allowed}"
+
+
+def _since_s(context: GuardContext, time: datetime) -> float:
+    """Return how long ago something was, seconds. Where it lies ahead, the clock was set back: as far is taken.
+
+    So nobody waits for the clock to catch up with what it said before.
+    """
+    return abs((context.now - time).total_seconds())
 
 
 def _backing_off(context: GuardContext, target: Deployment) -> str | None:
@@ -114,7 +121,7 @@ def _backing_off(context: GuardContext, target: Deployment) -> str | None:
         return None
     last = failed[0]
     wait_s = min(BACK_OFF_S * 2.0 ** (len(failed) - 1), LONGEST_BACK_OFF_S)
-    elapsed_s = (context.now - (last.ended or last.started)).total_seconds()
+    elapsed_s = _since_s(context, last.ended or last.started)
     if elapsed_s >= wait_s:
         return None
     return f"this content failed {elapsed_s:.0f} s ago ({last.error}); it may be tried again after {wait_s:g} s"
@@ -124,7 +131,8 @@ def changes_per_hour(context: GuardContext, target: Deployment) -> str | None:
     """Hold the number of decided changes in the last hour; launches and healing do not count."""
     if not context.resizes(target):
         return None
-    recent = [c for c in context.history if c.decision_id and c.started > context.now - timedelta(hours=1)]
+    hour_ago = context.now - timedelta(hours=1)
+    recent = [c for c in context.history if c.decision_id and hour_ago < c.started <= context.now]
     changes = len({c.decision_id for c in recent})
     if changes < context.max_per_hour:
         return None
@@ -150,7 +158,7 @@ def ineffective_scaling(context: GuardContext, target: Deployment) -> str | None
         if app not in target.apps or app not in context.current.apps:
             continue
         grows = target.apps[app].slots > context.current.apps[app].slots
-        if grows and last.ineffective and context.now - last.ended < INEFFECTIVE_FOR:
+        if grows and last.ineffective and _since_s(context, last.ended) < INEFFECTIVE_FOR.total_seconds():
             return (
                 f"{app}: the last step from {last.before} to {last.after} slots was expected to add "
                 f"{last.capacity_predicted - last.capacity_before:.0f} rows/s and added "
@@ -160,7 +168,11 @@ def ineffective_scaling(context: GuardContext, target: Deployment) -> str | None
 
 
 def roll_back(context: GuardContext, target: Deployment) -> str | None:
-    """Leave for an hour what a person has undone, unless something else was changed since."""
+    """Leave what a person has undone, for an hour unless something else was changed, and what missed its prediction."""
+    return _undone_by_a_person(context, target) or objection(context, target)
+
+
+def _undone_by_a_person(context: GuardContext, target: Deployment) -> str | None:
     for name, app in sorted(target.apps.items()):
         undone = context.undone.apps.get(name) if context.undone else None
         current = context.current.apps.get(name)

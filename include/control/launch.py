@@ -6,6 +6,7 @@ from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime
 
+from include.control.spec_update import described
 from include.drivers.quota import check_quota
 from include.lake.control_tables import ControlTables
 from include.lake.decisions import new_decision_id
@@ -87,17 +88,52 @@ def roll_back(
         if old is None or latest is None:
             allowed = f"1 to {latest.version}" if latest else "none: it was never launched"
             raise MillraceError("to_version", to_version, allowed, "Name a version that the pipeline had.")
-        if (old.content, old.running) == (latest.content, latest.running):
+        if (old.content, old.running) == (latest.content, latest.running) and not latest.detached:
             _record(tables, latest, now)  # an earlier call may have made it, and died before it recorded it
             return latest
         sentence = f"{author} rolled back from version {latest.version} to the content of version {to_version}."
         decision_id = new_decision_id(now, pipeline, "roll back", str(latest.version))
         target = replace(old, author=author, decision_id=decision_id, reason=sentence)
+        target = replace(target, detached=False, source=latest.source)
         check_quota(target, in_use, quota)
         with suppress(Conflict):
             version = tables.deployments.commit(target, latest.version, in_use)
             _record(tables, version, now)
             return version
+    raise Conflict(OUTRUN)
+
+
+def detach(tables: ControlTables, pipeline: str, author: str) -> Deployment:
+    """Leave a pipeline's job running without Millrace, and return the newest Deployment, which says so.
+
+    Raises:
+        Conflict: If other changes kept coming first; try again.
+        MillraceError: If the pipeline is not to run.
+    """
+    return _mark(tables, pipeline, True, author, f"{author} detached it: its job runs on without Millrace.")
+
+
+def attach(tables: ControlTables, pipeline: str, author: str) -> Deployment:
+    """Take a detached pipeline back as it runs; what is attached stays as it is.
+
+    Raises:
+        Conflict: If other changes kept coming first; try again.
+        MillraceError: If the pipeline is not to run.
+    """
+    return _mark(tables, pipeline, False, author, f"{author} attached it again, as it runs.")
+
+
+def _mark(tables: ControlTables, pipeline: str, detached: bool, author: str, reason: str) -> Deployment:
+    for in_use in tables.deployments.attempts():
+        latest = in_use.latest(pipeline)
+        if latest is None or not latest.running:
+            raise MillraceError("pipeline", pipeline, "one that is to run", f"Run ./millrace trigger {pipeline}.")
+        if latest.detached == detached:
+            return latest
+        # the same content: its driver is the right one before and after
+        marked = replace(latest, detached=detached, author=author, decision_id=None, reason=reason)
+        with suppress(Conflict):
+            return tables.deployments.commit(marked, latest.version, in_use)
     raise Conflict(OUTRUN)
 
 
@@ -118,13 +154,13 @@ def _check(spec: PipelineSpec, slots: int | None, roll_back_to: int | None) -> N
 
 
 def _is_met(tables: ControlTables, wanted: Deployment, latest: Deployment, alive: bool) -> bool:
-    if (latest.running, latest.content) != (wanted.running, wanted.content):
+    if latest.detached or (latest.running, latest.content) != (wanted.running, wanted.content):
         return False
     return not latest.running or (alive and tables.reconfigurations.given_up(latest) is None)
 
 
 def _content(spec: PipelineSpec, latest: Deployment | None, slots: int | None) -> Deployment:
-    first = spec.first_deployment()
+    first = described(spec)
     app = latest.apps.get(spec.app) if latest else None
     # what adaptation has found stays, unless the spec's bounds have moved
     kept = first.apps[spec.app].slots if app is None else min(max(app.slots, spec.slots.min), spec.slots.max)

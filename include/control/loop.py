@@ -13,17 +13,18 @@ from typing import Protocol
 
 from include.control import messages
 from include.control.apply import apply_decision, commit_version
-from include.control.changes import verify
+from include.control.changes import dead_drivers, verify
 from include.control.cursor import refused, starting_point, unreported_files
 from include.control.decide import DecisionContext, Question, action_of, decide
 from include.control.evaluation import NO_REQUEST, EvaluationInput, GateResult, Hold, Request
 from include.control.guard_context import read_guard_context
 from include.control.new_observations import new_observations
 from include.control.pending_decision import find_decision, veto_of
+from include.control.spec_update import spec_update
 from include.lake.control_tables import ControlTables
 from include.lake.decisions import new_decision_id
 from include.model.codec import to_json
-from include.model.decision import Action, Decision, Memory, Reconfiguration
+from include.model.decision import CARRIED_OUT, Action, Decision, Memory, Reconfiguration
 from include.model.errors import Conflict, MillraceError, NotReady, Settled
 from include.model.protocols import Cursor, Optimizer, Plant, Tracker
 from include.model.spec import PipelineSpec
@@ -68,7 +69,7 @@ class ControlLoop:
             request: What a person asked; a forced change needs no telemetry, so nothing stands in its way.
 
         Raises:
-            NotReady: Quietly, if there is nothing new.
+            NotReady: Quietly, if the pipeline is detached, or there is nothing new and no driver has died lately.
         """
         since, note = starting_point(self.tables, self.spec.name)
         start = EvaluationInput(self.spec.name, None, NOT_JUDGED, since, time=self.clock(), until=since, note=note)
@@ -78,7 +79,7 @@ class ControlLoop:
         try:
             return self._collect(start)
         except NotReady as outcome:
-            if request.forced_slots is None:
+            if request.forced_slots is None and not self._lost_driver():
                 raise
             return replace(start, hold=Hold("not_ready", str(outcome)))
 
@@ -107,7 +108,7 @@ class ControlLoop:
             self._remember(decision, learned)
         self.tables.decisions.record(decision)
         # a change is logged when it is on its way
-        advice = decision.action is not Action.APPLY and any(p.planned for p in decision.proposals)
+        advice = decision.action not in CARRIED_OUT and any(p.planned for p in decision.proposals)
         return self._log(decision) if advice or decision.action is Action.AWAIT else decision
 
     def commit(self, decision: Decision) -> None:
@@ -115,7 +116,7 @@ class ControlLoop:
 
         What stands against it, :meth:`apply` meets again and says.
         """
-        if decision.action is Action.APPLY:
+        if decision.action in CARRIED_OUT:
             with suppress(Settled, Conflict):
                 commit_version(self.spec, self.tables, decision, self.clock)
 
@@ -141,10 +142,17 @@ class ControlLoop:
         current = self.tables.deployments.latest(self.spec.name)
         if current is None:
             return messages.not_launched(self.spec.name)
-        if not current.running:
+        if current.detached:
+            raise NotReady(messages.detached(self.spec.name).message)
+        if not current.sizeable:
             return messages.stopped(self.spec.name)
         failure = self.tables.reconfigurations.given_up(current)
         return None if failure is None else messages.driver_failed(failure)
+
+    def _lost_driver(self) -> bool:
+        """Return whether a driver died lately: who dies before it reports leaves no telemetry to be judged by."""
+        since = self.clock() - timedelta(seconds=self.spec.verification.window_s)
+        return bool(dead_drivers(self.tables.reconfigurations.recent(self.spec.name, since=since)))
 
     def _collect(self, start: EvaluationInput) -> EvaluationInput:
         result = self._name_unreadable(self._judge(start))
@@ -198,6 +206,9 @@ class ControlLoop:
         current, others = in_use.latest(spec.name), in_use.others(spec.name)
         forced, action = request.forced_slots is not None, action_of(spec.mode, request)
         repartition = action_of(spec.repartition, request)
+        guards = None
+        if current is not None:
+            guards = read_guard_context(spec, self.tables, current, now, others, forced=forced, signals=signals)
         return DecisionContext(
             spec=spec,
             decision_id=decision_id,
@@ -205,12 +216,13 @@ class ControlLoop:
             action=action,
             owners=spec.field_owners,
             optimizers=self.optimizers,
-            guards=read_guard_context(spec, self.tables, current, now, others, forced=forced) if current else None,
+            guards=guards,
             ran=self.tables.deployments.get(spec.name, signals.deployment_version) if signals else None,
             memories=memories,
             request=request,
             questions=self._questions(now) if Action.AWAIT in (action, repartition) else (),
             repartition=repartition,
+            update=None if current is None else spec_update(spec, current),
         )
 
     def _questions(self, now: datetime) -> list[Question]:

@@ -7,7 +7,7 @@ from itertools import groupby
 
 from include.control.changes import ABILITY
 from include.control.evaluation import GateResult, Hold, Request
-from include.control.proposals import FAILED, Proposals
+from include.control.proposals import FAILED, Proposals, acts
 from include.lake.reconfigurations import BROKEN
 from include.model.arrival import arrival_phrase
 from include.model.decision import Action, Decision, GuardOutcome, Outcome, Reconfiguration
@@ -19,11 +19,13 @@ LEAD = {
     Action.AWAIT: "Waits for approval: ",
     Action.ADVISE: "Advice only: ",
     Action.VETO: "Not done: ",
+    Action.ROLL_BACK: "Rolled back: ",
 }
 UNREADABLE = "unreadable_file"
 NAMED_FILES = 3
 """Files that a message names."""
 TABLE_REPLACED = "The telemetry table was recreated since the last evaluation: this one starts from its newest rows."
+NEXT_RUN = "It has finished: this is for its next run."
 NOTHING_MEASURED = Hold("no_signals", "Nothing was measured.")
 
 
@@ -35,6 +37,11 @@ def not_launched(pipeline: str) -> Hold:
 def stopped(pipeline: str) -> Hold:
     """Hold while a person wants the pipeline stopped."""
     return Hold("stopped", f"{pipeline} is stopped; trigger launch_{pipeline} to start it.")
+
+
+def detached(pipeline: str) -> Hold:
+    """Hold while a pipeline's job runs without Millrace."""
+    return Hold("detached", f"{pipeline} is detached; ./millrace attach {pipeline} has it evaluated again.")
 
 
 def driver_failed(last: Reconfiguration) -> Hold:
@@ -96,9 +103,9 @@ def explain_change(
         veto: The guard that vetoed it.
     """
     steps = ", ".join(_steps(proposals.changes))
-    why = " ".join(_sentence(p.sentence) for p in proposals.proposals if p.changes)
+    why = " ".join(_sentence(p.sentence) for p in proposals.proposals if acts(p))
     why = why or "; ".join(filter(None, (_measured(app, proposals) for app in _changed(proposals.changes, signals))))
-    text = LEAD.get(action, "") + (_sentence(f"{steps}: {why}" if why else steps))
+    text = LEAD.get(action, "") + (_sentence(": ".join(filter(None, (steps, why)))))
     objection = f"Vetoed by {_objection(veto)}." if veto else ""
     failures = [_sentence(p.sentence) for p in proposals.proposals if p.reason_code == FAILED]
     return " ".join(filter(None, [text, objection, *_advised(proposals), *failures]))

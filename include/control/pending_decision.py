@@ -56,7 +56,7 @@ def on_newest(decision: Decision, newest: Deployment) -> Deployment | None:
     target = decision.target
     if target is None or newest.version == decision.base_version:
         return target
-    changes = tuple(c for p in decision.proposals for c in p.changes if target.value(c) == c.value)
+    changes = decision.changes
     unchanged = all(newest.value(c) == c.before for c in changes)
     if not changes or not unchanged or newest.decision_id is None or newest.running != target.running:
         return None

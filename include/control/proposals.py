@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 
 from include.control.evaluation import Request
 from include.model.decision import Memory, Proposal
-from include.model.deployment import JOIN_FIELDS, LIVE, MAX_PARALLELISM, Change, Deployment
+from include.model.deployment import BY_VERIFICATION, JOIN_FIELDS, LIVE, MAX_PARALLELISM, Change, Deployment
 from include.model.protocols import Optimizer
 from include.model.signals import Signals
 from include.model.spec import MEMORY_OPTIMIZER, PLACEMENT_OPTIMIZER, SPEC, PipelineSpec
@@ -22,7 +22,10 @@ FIRST, LAST = ("drfm", "esj", MEMORY_OPTIMIZER), (PLACEMENT_OPTIMIZER,)
 executors there are to be."""
 
 FAILED = "optimizer_failed"
-PERSON = "person"
+SPEC_CHANGED = "spec_changed"
+"""Reason of the proposal that takes a newer spec or script over: what it changes has no names of its own."""
+PERSON, VERIFICATION = "person", BY_VERIFICATION
+"""Who proposes beside the optimizers: a person, and what undoes changes that missed their predictions."""
 
 
 @dataclass(frozen=True)
@@ -141,6 +144,16 @@ def spec_proposals(spec: PipelineSpec, current: Deployment) -> Proposals:
     changes = (change,) if wanted != before and spec.join is None else ()
     proposal = Proposal(SPEC, changes, "state_partitions", sentence)
     return Proposals(current.with_changes(changes), (proposal,), changes)
+
+
+def undoes(proposals: Iterable[Proposal]) -> bool:
+    """Say whether a Decision's proposals undo a change that missed its prediction."""
+    return any(proposal.optimizer == VERIFICATION for proposal in proposals)
+
+
+def acts(proposal: Proposal) -> bool:
+    """Say whether a proposal would change anything."""
+    return bool(proposal.changes) or proposal.reason_code == SPEC_CHANGED
 
 
 def is_forced(proposals: Iterable[Proposal]) -> bool:

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from itertools import pairwise
+from statistics import fmean
 
 from include.control.recent_batches import History, span
 from include.model.arrival import ArrivalBasis
@@ -106,7 +107,8 @@ def batch_rows_limit(history: History) -> int | None:
     """Return the rows of a full batch where the source is read in limited batches; None if no batch was full.
 
     A batch that is not limited takes all that waits: what is left when it ends has come meanwhile. A limited one leaves
-    more. Limits are set in files or bytes, so the rows of the newest few full batches are averaged.
+    more. Limits are set in files or bytes, so the rows of the newest few full batches are averaged. Where files are
+    written at intervals, they are small while little arrives: what batches have held, they can hold.
     """
     full = []
     for a, b in pairwise(history.batches):
@@ -115,8 +117,10 @@ def batch_rows_limit(history: History) -> int | None:
             came = (b.source_end or 0) - (a.source_end or 0)
             if (b.backlog_rows or 0) > came + LEFT_OVER_RATIO * b.rows_in:
                 full.append(b.rows_in)
-    newest = full[-FULL_BATCHES:]
-    return round(sum(newest) / len(newest)) if len(newest) >= LEAST_FULL else None
+    if len(full) < LEAST_FULL:
+        return None
+    largest = sorted(batch.rows_in for batch in history.batches)[-LEAST_FULL:]
+    return round(max(fmean(full[-FULL_BATCHES:]), fmean(largest)))
 
 
 def restart_lag_rows(history: History, changes: Sequence[Reconfiguration]) -> int | None:

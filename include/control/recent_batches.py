@@ -7,11 +7,12 @@ What is dropped there is contaminated, not wrong: it still counts for rates and 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import cached_property
 from statistics import median
+from typing import Any
 
 from include.lake.recent_rows import RowQuery, read_recent
 from include.lake.row_codec import batch_from_row
@@ -28,6 +29,9 @@ short enough that the cost of a row is still the same; older levels are remember
 
 MAX_ROWS = 3000
 """Rows that an evaluation reads at most, for a bounded time: half an hour of batches of 0.6 s."""
+
+CLOCK_STEP = timedelta(seconds=60)
+"""How much earlier a row may be than one committed before it; beyond that the clock was set back in between."""
 
 FOREIGN_CPU_MARGIN = 0.25
 """Share of the host's processors above the usual that makes a batch contaminated.
@@ -222,8 +226,25 @@ def read_batches(lake: Lake, pipeline: str, app: str, now: datetime) -> tuple[Ba
     newest = read_recent(lake, RowQuery(TABLE, pipeline, MAX_ROWS, not_before=oldest)).rows
     if not {"app", "time", *REQUIRED} <= set(newest.column_names):
         return ()
-    rows = (row for row in newest.to_pylist() if row["app"] == app and row["time"] and oldest <= row["time"] <= now)
+    own = [row for row in newest.to_pylist() if row["app"] == app and row["time"]]
+    rows = (row for row in _since_clock_was_set(own) if oldest <= row["time"] <= now)
     return tuple(batch_from_row(row) for row in rows if all(row[column] is not None for column in REQUIRED))
+
+
+def _since_clock_was_set(rows: Sequence[Mapping[str, Any]]) -> Sequence[Mapping[str, Any]]:
+    """Return each query's rows since the clock was last set back: the same times mean others before.
+
+    Args:
+        rows: Rows in the order in which they were committed.
+    """
+    begin: dict[str, int] = {}
+    newest: dict[str, datetime] = {}
+    for index, row in enumerate(rows):
+        query, time = row["query"], row["time"]
+        if time < newest.get(query, time) - CLOCK_STEP:
+            begin[query], newest[query] = index, time
+        newest[query] = max(newest.get(query, time), time)
+    return [row for index, row in enumerate(rows) if index >= begin.get(row["query"], 0)]
 
 
 def main_query(rows: Sequence[BatchMetrics], since: datetime) -> tuple[BatchMetrics, ...]:

@@ -11,7 +11,7 @@ from include.drivers import driver_log, failure_history
 from include.drivers.failure_history import STEADY_S, FailureHistory, fingerprint
 from include.drivers.handover import HandOver
 from include.lake.deployments import DeploymentStore
-from include.model.deployment import Deployment
+from include.model.deployment import BY_DECISION, BY_VERIFICATION, Deployment
 from include.run_folder import driver_records, generation, repartition
 from include.run_folder.discovery import LiveDriver, find, python_driver
 from include.run_folder.driver_records import ENDED, DriverRecord, DriverState
@@ -94,10 +94,17 @@ class AppDrivers:
                 return driver
         return None
 
-    def completed(self, version: int) -> bool:
-        """Return whether the newest driver ran this very version to the script's own end."""
+    def completed(self, deployment: Deployment) -> DriverRecord | None:
+        """Return the newest driver's record if its script ended by itself, and nobody has asked for another run since.
+
+        What Decisions changed meanwhile is for the next run.
+        """
         newest = next(iter(self.records()), None)
-        return newest is not None and newest.state is DriverState.COMPLETED and newest.version == version
+        if newest is None or newest.state is not DriverState.COMPLETED or newest.version > deployment.version:
+            return None
+        later = deployment.version - newest.version
+        since = self.deployments.versions(self.pipeline, later) if later else []
+        return newest if all(v.author in (BY_DECISION, BY_VERIFICATION) for _, v in since) else None
 
     def predecessor(self, number: int) -> DriverRecord | None:
         """Return the record of the last generation before ``number`` that served."""
@@ -146,7 +153,7 @@ class AppDrivers:
             pids = ", ".join(str(process.pid) for driver in drivers for process in driver.processes)
             return f"{self.app} was stopped, but its driver still runs (pid {pids})." if drivers else None
         content = fingerprint(wanted)
-        if self.current(drivers, content) is not None or self.completed(deployment.version):
+        if self.current(drivers, content) is not None or self.completed(deployment) is not None:
             return None
         if repartition.running(self.folder):
             return None  # its next driver starts when its state is ready
@@ -213,6 +220,8 @@ def problem(run_dir: Path, deployment: Deployment, deployments: DeploymentStore,
         deployments: Where a version's content is looked up.
         now: The present (UTC).
     """
+    if deployment.detached:
+        return None
     name = deployment.pipeline
     apps = apps_of(run_dir, name, deployment.apps)
     problems = (AppDrivers(run_dir, name, app, deployments).problem(deployment, now) for app in apps)

@@ -17,7 +17,7 @@ from include.drivers.state_partitions import StatePartitions
 from include.drivers.step_result import DONE, StepResult
 from include.model.decision import LIVE, Outcome, Reconfiguration
 from include.model.deployment import AppDeployment, Deployment
-from include.model.errors import MillraceError
+from include.model.errors import Conflict, MillraceError
 from include.run_folder import driver_records, generation
 from include.run_folder.discovery import LiveDriver
 from include.run_folder.driver_records import DriverRecord, DriverState
@@ -72,10 +72,13 @@ class AppReconciler:
         self._close_interrupted(current, begun)
         if current is not None:
             return self._keep(deployment, current, [d for d in live if d is not current], content)
+        completed = self.drivers.completed(deployment)
+        if completed is not None:
+            return self._finished(deployment, completed, live)
         if self._roll_back(deployment, content):
             return StepResult(again=True)
         wait_s = self.drivers.history().wait_s(content, deployment, self.clock())
-        if self.drivers.completed(deployment.version) or wait_s > 0:
+        if wait_s > 0:
             return DONE
         return self._start(deployment, wanted, live, begun)
 
@@ -95,6 +98,18 @@ class AppReconciler:
         stopped = () if entry is None else (self.log.end(entry, Outcome.STOPPED),)
         self._close_interrupted(None)
         return StepResult(stopped)
+
+    def _finished(self, deployment: Deployment, record: DriverRecord, live: Sequence[LiveDriver]) -> StepResult:
+        """Record that a script ended by itself: nothing is to run, or holds slots, until it is launched again."""
+        if live or len(deployment.apps) > 1:
+            return DONE  # it is about to leave; or others of its pipeline run on
+        reason = f"Its script ended by itself at {record.since:%Y-%m-%d %H:%M} UTC."
+        finished = replace(deployment, running=False, finished=record.since, author=AUTHOR, reason=reason)
+        try:
+            self.drivers.deployments.commit(replace(finished, decision_id=None), deployment.version)
+        except Conflict:
+            return StepResult(again=True)
+        return StepResult((self.log.end(self.log.begin(deployment, None, record.version), Outcome.FINISHED),))
 
     def _keep(
         self, deployment: Deployment, current: LiveDriver, rest: Sequence[LiveDriver], content: str

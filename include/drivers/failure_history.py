@@ -115,6 +115,8 @@ def fingerprint(app: AppDeployment) -> str:
     if app.executor is None:
         del content["executor"]  # as releases before it wrote these contents
     del content["placement"]  # empty, and as releases before it wrote them
+    if not app.script_hash:
+        del content["script_hash"]
     return hashlib.sha256(json.dumps(content, sort_keys=True, separators=(",", ":")).encode()).hexdigest()[:16]
 
 

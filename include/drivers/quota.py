@@ -78,7 +78,15 @@ def go_back(store: DeploymentStore, current: Deployment, version: int, reason: s
         return False
     join = former.join and (current.join or former.join)
     again = replace(
-        former, running=True, author=AUTHOR, decision_id=None, reason=reason, ingest=current.ingest, join=join
+        former,
+        running=True,
+        detached=False,
+        source=current.source,
+        author=AUTHOR,
+        decision_id=None,
+        reason=reason,
+        ingest=current.ingest,
+        join=join,
     )
     with suppress(Conflict):
         restore(store, again, current, quota)

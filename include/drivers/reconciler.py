@@ -9,6 +9,7 @@ from pathlib import Path
 
 from filelock import FileLock, Timeout
 
+from include.drivers import driver_log
 from include.drivers.app_drivers import AppDrivers, apps_of, problem
 from include.drivers.app_reconciler import AppReconciler, Method
 from include.drivers.handover import HandOver
@@ -112,10 +113,11 @@ class Reconciler:
         return tuple(record for app in apps for record in self._drivers(app).status())
 
     def _steps(self, leave_at_s: float) -> tuple[Reconfiguration, ...]:
+        driver_log.bound_all(self._log_dir, self._spec.name)
         changes: list[Reconfiguration] = []
         for _ in range(MOST_STEPS):
             deployment = self._tables.deployments.latest(self._spec.name)
-            if deployment is None:
+            if deployment is None or deployment.detached:
                 break
             self._launcher.reap()
             steps = [self._app(app, leave_at_s).step(deployment) for app in self._apps(deployment)]

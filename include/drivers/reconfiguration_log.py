@@ -8,7 +8,7 @@ from datetime import datetime
 
 from include.drivers.app_drivers import DriverFailure
 from include.lake.control_tables import ControlTables
-from include.model.decision import LIVE, RESTART, Outcome, Reconfiguration
+from include.model.decision import LIVE, RESTART, SUCCEEDED, Outcome, Reconfiguration
 from include.model.deployment import Deployment
 from include.run_folder import generation
 
@@ -85,10 +85,10 @@ class ReconfigurationLog:
         return list(dict.fromkeys(version for version in ready if version is not None))
 
     def served_version(self) -> int | None:
-        """Return the version that was ready last, None if there is none or the app was stopped since."""
-        ended = (e for e in self._entries() if e.outcome in (Outcome.STOPPED, Outcome.READY))
+        """Return the version that was ready last, None if there is none or the app was stopped or finished since."""
+        ended = (e for e in self._entries() if e.outcome in SUCCEEDED)
         last = next(ended, None)
-        return None if last is None or last.outcome is Outcome.STOPPED else last.to_version
+        return None if last is None or last.outcome is not Outcome.READY else last.to_version
 
     def _entry(
         self, decision_id: str | None, before: int | None, version: int | None, number: int | None

@@ -102,6 +102,11 @@ class DecisionStore:
         last = self._read(RowQuery(TABLE, pipeline, LAST_TRIED, where=_MEASURED))
         return next((decision for decision in last if _counts(decision)), None)
 
+    def resumed_from(self, pipeline: str) -> tuple[Decision | None, ...]:
+        """Return what a pipeline goes on from: its newest Decision, its last evaluation, and the last that measured."""
+        last, evaluated = self.last(pipeline), self._newest(RowQuery(TABLE, pipeline, 1, where=_EVALUATED))
+        return last, evaluated, self.last_measured(pipeline)
+
     def awaiting(self, pipeline: str, since: datetime) -> list[Decision]:
         """Return a pipeline's Decisions since a time that were put before a person, newest first."""
         newest = self._read(RowQuery(TABLE, pipeline, 100, not_before=since, equal={"action": Action.AWAIT.value}))

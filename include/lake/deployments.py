@@ -72,6 +72,12 @@ class DeploymentStore:
         """Return the version that a Decision became, None if it never did."""
         return self._one(f"pipeline = {literal(pipeline)} and decision_id = {literal(decision_id)}")
 
+    def made_by_author(self, pipeline: str, author: str, since: datetime, limit: int) -> list[str]:
+        """Return the Decisions behind an author's newest versions of a pipeline since a time (UTC), newest first."""
+        where = f"pipeline = {literal(pipeline)} and author = {literal(author)} and time >= {literal(since)}"
+        sql = f"select decision_id from deployments where {where} order by version desc limit {int(limit)}"  # noqa: S608 - literal()
+        return [row["decision_id"] for row in self.lake.rows(sql, TABLE) if row["decision_id"]]
+
     def all_latest(self) -> list[Deployment]:
         """Return every pipeline's newest version, by name."""
         sql = """

@@ -11,6 +11,11 @@ from include.model.decision import RESTART, Outcome, Reconfiguration
 from include.model.deployment import Deployment
 
 TABLE = "control/reconfigurations"
+NEWEST_FIRST = """
+    coalesce(to_version, from_version, 0) desc, to_version is null desc, coalesce(generation, 0) desc,
+    case when outcome in ('failed', 'circuit open') then 1 else 0 end desc, started desc
+"""
+"""Versions and generations only go up, whatever the clock does; of one driver, its failure is the last."""
 BROKEN = {Outcome.FAILED: "driver_failed", Outcome.CIRCUIT_OPEN: "circuit_open"}
 """Outcomes that leave a pipeline without a driver, with the reason code of an evaluation that finds it so."""
 
@@ -45,7 +50,7 @@ class ReconfigurationStore:
                     order by ended is not null desc, time desc, achieved <> '{{}}' desc
                 ) as age
                 from reconfigurations where pipeline = {literal(pipeline)} {newer}
-            ) where age = 1 order by started desc limit {int(limit)}
+            ) where age = 1 order by {NEWEST_FIRST} limit {int(limit)}
         """  # noqa: S608 - values pass through literal()
         return [reconfiguration_from_row(row) for row in self.lake.rows(sql, TABLE)]
 

@@ -28,6 +28,10 @@ class Action(StrEnum):
     ROLL_BACK = "roll back"
 
 
+CARRIED_OUT = (Action.APPLY, Action.ROLL_BACK)
+"""Actions that become a version without anybody being asked."""
+
+
 class Outcome(StrEnum):
     """How a reconfiguration ended."""
 
@@ -36,7 +40,12 @@ class Outcome(StrEnum):
     FAILED = "failed"
     ROLLED_BACK = "rolled back"
     STOPPED = "stopped"
+    FINISHED = "finished"
     CIRCUIT_OPEN = "circuit open"
+
+
+SUCCEEDED = (Outcome.READY, Outcome.STOPPED, Outcome.FINISHED)
+"""Outcomes of what was wanted."""
 
 
 @dataclass(frozen=True)
@@ -133,6 +142,14 @@ class Decision:
     cursor_version: int | None = None
     cursor_until: datetime | None = None
     cursor_table: str | None = None
+
+    @property
+    def changes(self) -> tuple[Change, ...]:
+        """The changes that lead to its target; none without one."""
+        target = self.target
+        return (
+            () if target is None else tuple(c for p in self.proposals for c in p.changes if target.value(c) == c.value)
+        )
 
 
 RESTART, LIVE = "T2", "T1"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from datetime import datetime
 from types import MappingProxyType
 
 from include.model.errors import MillraceError
@@ -16,6 +17,8 @@ EXECUTOR_MEMORY, PLACEMENT, MAX_PARALLELISM = "executor_memory_mb", "placement",
 JOIN_WORKERS, BLOCK_SIZE, SHED_RATIO = "join_workers", "block_size", "shed_ratio"
 JOIN_FIELDS = {JOIN_WORKERS: "workers", BLOCK_SIZE: "block", SHED_RATIO: "shed"}
 """Fields of a join's settings, by what changes call them."""
+BY_DECISION, BY_VERIFICATION = "decision", "verification"
+"""Authors of versions that nobody asked for: of a Decision, and of one that undoes another."""
 LIVE = (INGEST, PLACEMENT, *JOIN_FIELDS)
 """Fields whose changes never start a driver: a feed, the running job or its agent obeys them (tiers T0, T1)."""
 OWNABLE = (SLOTS, "memory_mb", EXECUTOR_MEMORY, PARALLELISM, INGEST, PLACEMENT, *JOIN_FIELDS)
@@ -77,6 +80,7 @@ class AppDeployment:
         placement: Worker that each state partition runs on, -1 for any, by operator as :func:`operator_name` names it.
             Operators that it does not name are spread evenly. Workers are the app's executors by number: who takes a
             lost one's place takes its number.
+        script_hash: Hash of the script's text when it was deployed; empty where it was not noted.
     """
 
     script: str
@@ -88,6 +92,7 @@ class AppDeployment:
     parallelism: Mapping[str, int] = field(default_factory=dict)
     executor: ExecutorSize | None = None
     placement: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+    script_hash: str = ""
 
     @property
     def executors(self) -> int:
@@ -171,6 +176,10 @@ class Deployment:
         reason: One sentence.
         ingest: Number of the ingest table that each input stream enters at, by stream; empty where its feed decides.
         join: Settings of its stream join; None without one.
+        detached: True while its job runs on without Millrace: nothing is evaluated, started or stopped.
+        source: Hash of what the spec and its script said when they were last taken over; empty where it was not noted.
+            A roll-back keeps it: what was undone is not taken over again before it has changed.
+        finished: When its script ended by itself, with nothing left to do, so that it does not run any more (UTC).
     """
 
     pipeline: str
@@ -182,6 +191,26 @@ class Deployment:
     reason: str = ""
     ingest: Mapping[str, int] = field(default_factory=dict)
     join: JoinSettings | None = None
+    detached: bool = False
+    finished: datetime | None = None
+    source: str = ""
+
+    @property
+    def state(self) -> str:
+        """How it is to be: ``running``, ``detached``, ``finished`` or ``stopped``."""
+        if self.running:
+            return "detached" if self.detached else "running"
+        return "stopped" if self.finished is None else "finished"
+
+    @property
+    def sizeable(self) -> bool:
+        """Whether its telemetry says how it should run: now, or at its next launch where it has finished."""
+        return self.running or self.finished is not None
+
+    @property
+    def kept_running(self) -> bool:
+        """Whether Millrace is to keep it running."""
+        return self.running and not self.detached
 
     @property
     def slots(self) -> int:

@@ -134,6 +134,7 @@ class AppSignals:
         restart_lag_rows: Part of the backlog that Millrace's own last restart caused and that has not
             drained yet.
         memory_deaths: Executors of the present size that died of memory lately.
+        executor_deaths: Executors that died since the last change, of anything but memory.
         operators: The app's operators.
         edges: How rows go between them; empty where the app is measured as a whole only.
         arrival_basis: How the arrival rate and the backlog are known.
@@ -159,6 +160,7 @@ class AppSignals:
     batch_rows_limit: int | None = None
     arrival_recent_rows_per_s: float | None = None
     memory_deaths: int = 0
+    executor_deaths: int = 0
     operators: tuple[OperatorSignals, ...] = ()
     edges: tuple[Edge, ...] = ()
     arrival_basis: ArrivalBasis = ArrivalBasis.COUNTED
@@ -243,3 +245,7 @@ class Signals:
     key_groups: KeyGroups | None = None
     streams: StreamCounts | None = None
     join: JoinSignals | None = None
+
+    def app(self, name: str) -> AppSignals | None:
+        """Return what was measured of an app, None if nothing was."""
+        return next((app for app in self.apps if app.app == name), None)

@@ -31,6 +31,7 @@ from include.model.placement_spec import Placement
 from include.model.profile_spec import Profile
 from include.model.signals import Bounds, Objective
 from include.model.spec_base import NAME, Adapted, Strict
+from include.model.verification_spec import Verification
 
 MEMORY_OPTIMIZER, PLACEMENT_OPTIMIZER = "executor_memory", "albic"
 """They size executors wherever an app has any, and place state partitions on them where a spec wants it."""
@@ -149,6 +150,7 @@ class PipelineSpec(Strict):
     approval_expires_s: Annotated[float, Field(gt=0)] = 3600.0
     period_s: Annotated[float, Field(ge=1)] = 60.0
     guards: GuardsSpec = GuardsSpec()
+    verification: Verification = Verification()
     quality: Quality = Quality()
     ready_deadline_s: Annotated[float, Field(gt=0)] = Field(
         120.0, description="Longest time in which a driver that is not ready yet may stand still, seconds"

@@ -116,6 +116,8 @@ class AppMetrics:
 
 DEATH_OF_MEMORY = re.compile(r"OutOfMemory|\bexited with code:? (?:52|137)\b|(?i:memory limit)")
 """What cluster managers say of an executor that ran out of memory: 52 is Spark's own exit, 137 the kernel's kill."""
+LET_GO = re.compile(r"(?i)decommission|killed by driver|worker (lost|shutting down)")
+"""What Spark says of an executor that its driver let go, or whose machine went."""
 
 
 @dataclass(frozen=True)
@@ -152,6 +154,11 @@ class ExecutorRun:
     def died_of_memory(self) -> bool:
         """Whether it ran out of memory."""
         return self.reason is not None and DEATH_OF_MEMORY.search(self.reason) is not None
+
+    @property
+    def died(self) -> bool:
+        """Whether it ended unasked, and by itself."""
+        return self.reason is not None and LET_GO.search(self.reason) is None
 
 
 @dataclass(frozen=True)

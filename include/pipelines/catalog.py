@@ -135,7 +135,9 @@ def _declared_name(path: Path) -> object:
 
 def _variables() -> dict[str, str]:
     default = Path(__file__).resolve().parents[2] / "var"
-    return {"MILLRACE_HOME": os.environ.get("MILLRACE_HOME", str(default))}
+    home = Path(os.environ.get("MILLRACE_HOME") or default)
+    # however it is written: a spec must not seem to have changed from one folder to the next
+    return {"MILLRACE_HOME": str(home.expanduser().resolve())}
 
 
 def _replaced(value: Any, variables: Mapping[str, str]) -> Any:

@@ -16,10 +16,11 @@ from typing import Any
 from include.control.changes import achieved_by, last_decided, unverified
 from include.control.decide import DecisionContext, decide
 from include.control.evaluation import EvaluationInput, GateResult
-from include.control.guard_context import JUDGED_BY, GuardContext, guard_context
+from include.control.guard_context import HELD_FOR, JUDGED_BY, MOST_HELD, GuardContext, guard_context
+from include.control.proposals import VERIFICATION, undoes
 from include.lake.control_tables import ControlTables
 from include.model.backtest import Backtest, EvaluationResult, ReplayedEvaluation, Totals
-from include.model.decision import Action, Decision, Memory, Reconfiguration
+from include.model.decision import CARRIED_OUT, Action, Decision, Memory, Reconfiguration
 from include.model.deployment import Deployment
 from include.model.errors import NotReady
 from include.model.protocols import Cursor, Optimizer
@@ -29,7 +30,6 @@ from include.reporting.recorded_plant import RecordedPlant
 from include.reporting.recording import Recording, read_recording
 
 SOUND = GateResult(True, sentence="the telemetry was found sound when it was recorded")
-DONE = (Action.APPLY, Action.ROLL_BACK)
 
 
 def replay(
@@ -160,8 +160,21 @@ class Replay:
         ids = {c.decision_id or "" for c in last_decided(history)}
         decisions = {key: decision for key in ids if (decision := self._decision(key)) is not None}
         deployments, others = self.recording.deployments, self.recording.others_at(now)
-        today = guard_context(self.spec, current, now, history, decisions, deployments, others)
+        rolled_back = self._rolled_back(now)
+        today = guard_context(
+            self.spec, current, now, history, decisions, deployments, others, rolled_back=rolled_back, signals=signals
+        )
         return replace(today, bounds=signals.bounds, max_per_hour=signals.objective.max_reconfigurations_per_hour)
+
+    def _rolled_back(self, now: datetime) -> list[Decision]:
+        """Return what the recording had rolled back as long as it was followed, and what the replay itself has."""
+        followed = (d for v, d in self.recording.deployments.items() if v <= self.plant.followed)
+        for deployment in followed:
+            if deployment.author == VERIFICATION:
+                self._decision(deployment.decision_id or "")
+        known = sorted(self._decisions.values(), key=lambda d: d.time, reverse=True)
+        undone = [d for d in known if undoes(d.proposals) and d.target is not None and now - d.time <= HELD_FOR]
+        return undone[:MOST_HELD]
 
     def _changes(self, now: datetime) -> list[Reconfiguration]:
         """Return what had happened, newest first, each change with what the replay itself has seen it achieve."""
@@ -179,7 +192,7 @@ class Replay:
     def _result(self, decision: Decision, signals: Signals, base: Deployment) -> EvaluationResult:
         app, name = self._app(signals), self.spec.app
         slots = base.apps[name].slots
-        done = decision.target if decision.action in DONE else None
+        done = decision.target if decision.action in CARRIED_OUT else None
         return EvaluationResult(
             slots=slots,
             running=app.slots,

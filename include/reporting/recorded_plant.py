@@ -16,7 +16,7 @@ from dataclasses import replace
 from datetime import datetime
 
 from include.control.new_observations import remembered
-from include.model.decision import Action, Decision, Reconfiguration
+from include.model.decision import CARRIED_OUT, Decision, Reconfiguration
 from include.model.deployment import Deployment
 from include.model.errors import MillraceError, NotReady
 from include.model.protocols import Cursor
@@ -24,8 +24,6 @@ from include.model.signals import AppSignals, Observation, Signals
 from include.reporting.recorded_abilities import RecordedAbilities, abilities
 from include.reporting.recorded_app import Span, Waiting, modelled, planned_rows, unsettled
 from include.reporting.recorded_changes import RecordedChanges
-
-DONE = (Action.APPLY, Action.ROLL_BACK)
 
 
 class RecordedPlant:
@@ -54,6 +52,7 @@ class RecordedPlant:
         self._index = -1
         self._following = True
         self._deployment = self._base(0)
+        self._followed = self._deployment.version
         self._signals: Signals | None = None
         self._applied: tuple[Reconfiguration, ...] = ()  # by the present evaluation
         self._waiting: dict[str, Waiting] = {}
@@ -64,6 +63,11 @@ class RecordedPlant:
     def deployment(self) -> Deployment:
         """What the replay is to run at the present evaluation."""
         return self._deployment
+
+    @property
+    def followed(self) -> int:
+        """The newest recorded version that the replay has run."""
+        return self._followed
 
     @property
     def modelled(self) -> bool:
@@ -110,6 +114,7 @@ class RecordedPlant:
             self._following = True
             self.history.follow(self.recorded.time)
         self._modelled, self._deployment = False, self._base(self._index)
+        self._followed = self._deployment.version
         signals = _signals(self.recorded)
         self._signals = signals if self._known is None else replace(signals, observations=self._known)
         return self._signals
@@ -204,7 +209,7 @@ def _signals(evaluation: Decision) -> Signals:
 
 
 def _decided(evaluation: Decision, base: Deployment) -> Deployment:
-    return evaluation.target if evaluation.target is not None and evaluation.action in DONE else base
+    return evaluation.target if evaluation.target is not None and evaluation.action in CARRIED_OUT else base
 
 
 def _wanted(deployment: Deployment) -> Mapping[str, tuple[int, Mapping[str, int]]]:

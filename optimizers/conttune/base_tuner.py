@@ -156,7 +156,7 @@ def _problem(signals: Signals, app: AppSignals, current: Deployment) -> tuple[Re
     """Return what stands in the way of any decision on an app, with the details of its message; None if nothing."""
     if app.app not in current.apps:
         return Reason.NO_APP, {}
-    if not current.running:
+    if not current.sizeable:
         return Reason.STOPPED, {}
     sized = current.apps[app.app].parallelism
     figure = _impossible_figure(app, with_operators=bool(sized))

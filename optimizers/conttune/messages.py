@@ -33,6 +33,7 @@ class Reason(StrEnum):
     WINDOW_HALF_OLD = "window_half_old"
     SLACK_TOO_SMALL = "slack_too_small"
     NO_SAFE_LOWER_LEVEL = "no_safe_lower_level"
+    AT_MINIMUM = "at_minimum"
     BELOW_DECISION_THRESHOLD = "below_decision_threshold"
     STEP_SUFFICED = "step_sufficed"
     STEP_FAILED_BEFORE = "step_failed_before"
@@ -84,6 +85,7 @@ MESSAGES: Mapping[Reason, str] = {
     "arrives now: the next will tell.",
     Reason.SLACK_TOO_SMALL: f"{_ARRIVES}: less than {{slack}} % of it is unused, too little for a step down.",
     Reason.NO_SAFE_LOWER_LEVEL: f"{_ARRIVES}: no lower level is sure to suffice.",
+    Reason.AT_MINIMUM: f"{_ARRIVES}: fewer are not allowed.",
     Reason.BELOW_DECISION_THRESHOLD: f"{_ARRIVES}: a change of less than {{threshold}} % of them is not worth it.",
     Reason.STEP_SUFFICED: f"{_ARRIVES}: the last step was enough, and the load is still what it was made for.",
     Reason.STEP_FAILED_BEFORE: f"{_ARRIVES}: another step failed at this load before.",

@@ -175,9 +175,11 @@ def _step_down(job: JobContext, contexts: Sequence[OperatorContext]) -> ScalingS
     lower = {c.operator.name: (c.now, p) for c in contexts if (p := _lower_level(c)) < c.now}
     freed = sum(now - p for now, p in lower.values())
     if not freed:
+        if all(c.level(1) >= c.now for c in contexts):
+            return _stay(contexts, Reason.AT_MINIMUM)
         unproven = any(c.operator.ability is None for c in contexts)
         reason = Reason.LEVEL_NOT_PROVEN if unproven else Reason.NO_SAFE_LOWER_LEVEL
-        return stay if total <= len(contexts) else _stay(contexts, reason)
+        return _stay(contexts, reason)
     if freed < least * total:
         return _stay(contexts, Reason.SLACK_TOO_SMALL)
     if job.half_old:

@@ -1,3 +1,4 @@
+import os
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -52,10 +53,30 @@ def test_maintain_when_run_then_keeps_every_table_that_exists(lake: Lake) -> Non
     launched(lake, running=False)
     state, tasks = run("maintain")
     assert state == "success"
-    assert set(tasks) == {"tables", "maintain[telemetry/apps]", "maintain[control/deployments]"}
+    assert tasks.pop("runs") == "skipped", "there is no MLflow"
+    assert set(tasks) == {"tables", "maintain[telemetry/apps]", "maintain[control/deployments]", "logs"}
     assert set(tasks.values()) == {"success"}
     assert len(DeltaTable(str(lake.path("telemetry/apps"))).file_uris()) == 1
     assert list(lake.path("control/deployments").glob("_delta_log/*.checkpoint.parquet"))
+
+
+def test_maintain_deletes_what_was_kept_long_enough(
+    lake: Lake, millrace_home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MILLRACE_KEEP_CONTROL_DAYS", "forever")
+    now, logs = datetime.now(UTC), millrace_home / "logs" / "drivers"
+    for days in (1, 500):
+        for table in ("telemetry/apps", "control/runs"):
+            lake.append(table, [{"pipeline": "tiny", "time": now - timedelta(days=days)}])
+    logs.mkdir(parents=True)
+    for number in (1, 2):
+        (logs / f"driver-tiny-tiny-{number}.log").touch()
+        os.utime(logs / f"driver-tiny-tiny-{number}.log", (0, 0))
+    assert run("maintain")[0] == "success"
+    fresh = Lake(lake.root)
+    assert len(fresh.rows("select time from apps", "telemetry/apps")) == 1
+    assert len(fresh.rows("select time from runs", "control/runs")) == 2
+    assert [file.name for file in logs.iterdir()] == ["driver-tiny-tiny-2.log"]
 
 
 def test_maintain_when_the_lake_is_empty_then_there_is_nothing_to_do(lake: Lake) -> None:

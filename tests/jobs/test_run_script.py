@@ -20,8 +20,8 @@ pytestmark = pytest.mark.spark
 def drive(tmp_path: Path) -> Iterator[Callable[..., Driving]]:
     drivers: list[Driving] = []
 
-    def start(*args: str, script: str = "endings.py", **options: object) -> Driving:
-        drivers.append(Driving(tmp_path, script, *args, str(tmp_path), **options))
+    def start(*args: str, script: str = "endings.py", home: str = ".", **options: object) -> Driving:
+        drivers.append(Driving(tmp_path / home, script, *args, str(tmp_path), **options))
         return drivers[-1]
 
     yield start
@@ -93,3 +93,18 @@ def test_driver_ends_without_failure_when_its_jvm_is_killed(drive, tmp_path) -> 
     driver.process.kill()
     until(lambda: lock.holders(app_dir(tmp_path / "run", "p", "a")) == (), "the app is free")
     assert driver.record().state is DriverState.RUNNING and driver.record().pid == running.pid
+
+
+def test_driver_of_another_home_on_the_same_checkpoint_fails_and_says_who_has_it(drive, tmp_path: Path) -> None:
+    first = drive("runs")
+    running = first.until(lambda r: r.ready_at, "a first batch")
+    checkpoint = tmp_path / "checkpoint"
+    assert set(lock.holders(checkpoint, lock.CHECKPOINT)) == {running.pid, first.process.pid}
+    second = drive("runs", home="other")
+    assert second.process.wait() != 0
+    error = second.record().error
+    assert str(checkpoint) in error and f"The driver of p/a (pid {running.pid}, run folder {tmp_path / 'run'})" in error
+    first.until(lambda r: r.last_commit_at > running.last_commit_at, "the first one goes on")
+    os.kill(running.pid, signal.SIGKILL)
+    first.process.kill()
+    drive("runs", home="other").until(lambda r: r.ready_at, "a first batch of the other home")

@@ -48,7 +48,7 @@ def _table(versions: list[tuple[datetime, Deployment]]) -> Table:
         rows.add_column(name, no_wrap=True, justify="right" if name in ("version", "slots") else "left")
     rows.add_column("why", overflow="fold", ratio=1)
     for time, deployment in reversed(versions):
-        slots = str(deployment.slots) if deployment.running else "stopped"
+        slots = str(deployment.slots) if deployment.running else deployment.state
         cells = (str(deployment.version), f"{time:%m-%d %H:%M:%S}", slots, deployment.author, deployment.reason)
         rows.add_row(*map(Text, cells))
     return rows

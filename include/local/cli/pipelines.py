@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import getpass
 from typing import Any
 
 import click
@@ -12,6 +13,8 @@ from include.local.stack.home import Home
 from include.model.errors import MillraceError
 
 KINDS = ("launch", "adapt", "profile")
+ADAPTING = ("approve", "adapt")
+"""DAGs that change a pipeline by themselves, or once a person agrees: a paused one starts no task."""
 
 
 @click.command()
@@ -93,7 +96,7 @@ def _run(dag_id: str, conf: dict[str, Any], *, wait: bool) -> int:
 @click.command()
 @click.argument("pipeline")
 def pause(pipeline: str) -> None:
-    """Stop adapting PIPELINE at once; its job runs on as it is."""
+    """Stop adapting PIPELINE at once, approvals that wait included; its job runs on as it is."""
     _set_paused(pipeline, True)
     click.echo(f"{pipeline} is no longer adapted; ./millrace resume {pipeline} turns it on again.")
 
@@ -106,9 +109,39 @@ def resume(pipeline: str) -> None:
     click.echo(f"{pipeline} is adapted again.")
 
 
+@click.command()
+@click.argument("pipeline")
+def detach(pipeline: str) -> None:
+    """Leave the job of PIPELINE running without Millrace: nobody evaluates, restarts or stops it.
+
+    Its driver serves on, and keeps its executors. ./millrace attach takes it back.
+    """
+    from include.control import launch
+    from include.wiring import control_tables
+
+    version = launch.detach(control_tables(), pipeline, getpass.getuser()).version
+    click.echo(
+        f"{pipeline} is detached as of version {version}: its job runs on, and nobody evaluates, restarts or stops it. "
+        f"./millrace attach {pipeline} takes it back."
+    )
+
+
+@click.command()
+@click.argument("pipeline")
+def attach(pipeline: str) -> None:
+    """Take the detached job of PIPELINE back as it runs; where it has ended meanwhile, it is started again."""
+    from include.control import launch
+    from include.wiring import control_tables
+
+    version = launch.attach(control_tables(), pipeline, getpass.getuser()).version
+    click.echo(f"{pipeline} is attached as of version {version}: it is evaluated, and started again where it ends.")
+
+
 def _set_paused(pipeline: str, paused: bool) -> None:
     from include.local.stack.airflow_api import AirflowApi
     from include.pipelines.catalog import find
 
     find(pipeline)
-    AirflowApi.of(Home.from_env()).set_paused(f"adapt_{pipeline}", paused)
+    airflow = AirflowApi.of(Home.from_env())
+    for kind in ADAPTING:
+        airflow.set_paused(f"{kind}_{pipeline}", paused)

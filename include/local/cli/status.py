@@ -10,28 +10,37 @@ from pathlib import Path
 from typing import Any
 
 import click
-from rich.console import Console, Group, RenderableType
+from rich.console import Console, Group
 from rich.markup import escape
 from rich.table import Table
 
 from include.lake.control_tables import ControlTables
+from include.local.cli.status_part import Status
+from include.local.cli.storage import storage_status
 from include.local.stack import lifecycle
 from include.local.stack.home import Home
 from include.local.stack.services import addresses
 from include.model.codec import to_plain
 from include.model.decision import Reconfiguration
 from include.model.deployment import Deployment
+from include.model.spec import PipelineSpec
 from include.run_folder import driver_records
 from include.run_folder.discovery import python_driver
 from include.run_folder.driver_records import ENDED, DriverRecord
 
 
 @click.command()
+@click.option("--storage", is_flag=True, help="Show what the lake and the other folders hold instead.")
 @click.option("--json", "as_json", is_flag=True, help="Print everything as JSON.")
-def status(as_json: bool) -> int:
+def status(storage: bool, as_json: bool) -> int:
     """Show how the stack and the pipelines are; exit code 1 where something needs attention."""
+    from include.wiring import table_keep_days
+
     home = Home.from_env()
-    parts = {"stack": stack_status(home), "pipelines": pipelines_status(home)}
+    if storage:
+        parts = {"storage": storage_status(home, table_keep_days())}
+    else:
+        parts = {"stack": stack_status(home), "pipelines": pipelines_status(home)}
     if as_json:
         click.echo(json.dumps({name: part.data for name, part in parts.items()}, indent=2, default=str))
     else:
@@ -39,21 +48,6 @@ def status(as_json: bool) -> int:
         for part in parts.values():
             console.print(part.table, highlight=False)
     return 0 if all(part.well for part in parts.values()) else 1
-
-
-@dataclass(frozen=True)
-class Status:
-    """A part of the status.
-
-    Attributes:
-        data: What ``--json`` prints.
-        table: What a person sees.
-        well: Whether nothing in it needs attention.
-    """
-
-    data: Any
-    table: RenderableType
-    well: bool = True
 
 
 def stack_status(home: Home) -> Status:
@@ -115,6 +109,7 @@ class PipelineStatus:
         change: Its newest reconfiguration.
         decision: Time, action and sentence of its newest Decision; None before the first.
         problem: What is wanted and does not run, and why; None if all is well.
+        changed: What of its spec and script has changed and was not taken over; None if nothing has.
     """
 
     wanted: Deployment
@@ -122,11 +117,14 @@ class PipelineStatus:
     change: Reconfiguration | None
     decision: dict[str, Any] | None
     problem: str | None
+    changed: str | None = None
 
     def as_plain(self) -> dict[str, Any]:
         """Return it as JSON-able types."""
         return {
             "running": self.wanted.running,
+            "detached": self.wanted.detached,
+            "finished": to_plain(self.wanted.finished),
             "version": self.wanted.version,
             "slots": {name: app.slots for name, app in self.wanted.apps.items()},
             "join": to_plain(self.wanted.join),
@@ -134,18 +132,29 @@ class PipelineStatus:
             "last_reconfiguration": to_plain(self.change) if self.change else None,
             "last_decision": to_plain(self.decision) if self.decision else None,
             "problem": self.problem,
+            "changed": self.changed,
         }
 
     def cells(self, now: datetime | None = None) -> list[str]:
         """Return it as a table's row: pipeline, wanted, driver, last batch, last decision."""
         now = now or datetime.now(UTC)
-        slots = ", ".join(str(app.slots) for app in self.wanted.apps.values())
-        join = f", {self.wanted.join.workers} join workers" if self.wanted.join else ""
-        wanted = f"{slots} slots{join}, version {self.wanted.version}" if self.wanted.running else "stopped"
         drivers = ", ".join(f"{d.state.value} on {d.slots}" for d in self.drivers if d.state not in ENDED) or "none"
         commits = [d.last_commit_at for d in self.drivers if d.last_commit_at]
         last = f"{max(0, int((now - max(commits)).total_seconds()))} s ago" if commits else ""
-        return [self.wanted.pipeline, wanted, drivers, last, self.problem or (self.decision or {}).get("sentence", "")]
+        sentence = self.problem or self.changed or (self.decision or {}).get("sentence", "")
+        return [self.wanted.pipeline, _told(self.wanted, now), drivers, last, sentence]
+
+
+def _told(wanted: Deployment, now: datetime) -> str:
+    """Return what is wanted of a pipeline, in a few words."""
+    if wanted.finished is not None:
+        day = "at " if wanted.finished.date() == now.date() else f"{wanted.finished:%m-%d} "
+        return f"finished {day}{wanted.finished:%H:%M}"
+    if not wanted.running:
+        return wanted.state
+    slots = ", ".join(str(app.slots) for app in wanted.apps.values())
+    join = f", {wanted.join.workers} join workers" if wanted.join else ""
+    return f"{'detached, ' if wanted.detached else ''}{slots} slots{join}, version {wanted.version}"
 
 
 def pipeline_statuses(tables: ControlTables, run_dir: Path) -> list[PipelineStatus]:
@@ -155,17 +164,27 @@ def pipeline_statuses(tables: ControlTables, run_dir: Path) -> list[PipelineStat
         tables: The control tables.
         run_dir: Folder of the drivers' records.
     """
-    return [_pipeline_status(tables, run_dir, wanted) for wanted in tables.deployments.all_latest()]
+    from include.pipelines.catalog import load_all
+
+    specs, _ = load_all()
+    latest = tables.deployments.all_latest()
+    return [_pipeline_status(tables, run_dir, wanted, specs.get(wanted.pipeline)) for wanted in latest]
 
 
-def _pipeline_status(tables: ControlTables, run_dir: Path, wanted: Deployment) -> PipelineStatus:
+def _pipeline_status(
+    tables: ControlTables, run_dir: Path, wanted: Deployment, spec: PipelineSpec | None
+) -> PipelineStatus:
     from include import wiring
+    from include.control.spec_update import spec_update
 
     change = next(iter(tables.reconfigurations.recent(wanted.pipeline, limit=1)), None)
     last = tables.decisions.last(wanted.pipeline)
     decision = {"time": last.time, "action": last.action.value, "sentence": last.sentence} if last else None
     records = [r for app in wanted.apps for r in driver_records.all_of(run_dir, wanted.pipeline, app)]
-    return PipelineStatus(wanted, _living(records), change, decision, wiring.problem(wanted, tables.deployments))
+    problem = wiring.problem(wanted, tables.deployments)
+    update = None if spec is None else spec_update(spec, wanted)
+    changed = None if update is None else f"{update.sentence}; ./millrace trigger {wanted.pipeline} takes it over now."
+    return PipelineStatus(wanted, _living(records), change, decision, problem, changed)
 
 
 def _living(records: list[DriverRecord]) -> tuple[DriverRecord, ...]:

@@ -13,7 +13,7 @@ from include.local.demo.checks import Check, passed
 from include.local.demo.figures import Figures, cards, restarts_saved
 from include.local.demo.labels import clock, slots_text
 from include.local.demo.timeline import Timeline
-from include.model.decision import Outcome
+from include.model.decision import SUCCEEDED
 from include.model.deployment import NOWHERE
 from include.model.spec import PipelineSpec
 from include.reporting.heat_map import HeatMap, heat_maps
@@ -21,7 +21,7 @@ from include.reporting.heat_map import HeatMap, heat_maps
 TEMPLATES = Environment(loader=FileSystemLoader(Path(__file__).parent), autoescape=True, undefined=StrictUndefined)
 TEMPLATES.filters["clock"] = clock
 TEMPLATES.globals["slots_text"] = slots_text
-TEMPLATES.globals["good_outcomes"] = (Outcome.READY, Outcome.STOPPED)
+TEMPLATES.globals["good_outcomes"] = SUCCEEDED
 
 
 def write_report(

@@ -15,7 +15,7 @@ from include.lake.deployments import DeploymentStore
 from include.lake.source_tables import arrivals
 from include.lake.store import Lake, literal
 from include.local.demo.labels import slots_of
-from include.model.decision import LIVE, Decision, Outcome, Reconfiguration
+from include.model.decision import LIVE, SUCCEEDED, Decision, Outcome, Reconfiguration
 from include.model.spec import PipelineSpec
 
 Numbers = npt.NDArray[np.float64]
@@ -197,7 +197,7 @@ def _spans(
         started = change.outcome in (Outcome.READY, Outcome.OPEN)
         if change.tier == LIVE and not (started and spans):
             continue
-        later = (c.ended for c in changes[index + 1 :] if c.outcome in (Outcome.READY, Outcome.STOPPED))
+        later = (c.ended for c in changes[index + 1 :] if c.outcome in SUCCEEDED)
         end = min((next((e for e in later if e), None) if started else change.ended) or until, until)
         begin = change.started
         if change.tier == LIVE:

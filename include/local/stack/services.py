@@ -104,6 +104,12 @@ def mlflow_env(home: Home, secrets: Secrets) -> dict[str, str]:
     }
 
 
+def mlflow_stores(home: Home) -> tuple[str, ...]:
+    """Give the options that name MLflow's database and its artifacts."""
+    database, artifacts = home.mlflow / "mlflow.db", home.mlflow / "artifacts"
+    return f"--backend-store-uri=sqlite:///{database}", f"--artifacts-destination={artifacts}"
+
+
 def _mlflow_auth_file(home: Home) -> Path:
     return home.secrets / "mlflow_auth.ini"
 
@@ -133,11 +139,9 @@ def stack_services(home: Home, secrets: Secrets, ports: Mapping[str, int]) -> tu
     # the scheduler forks the tasks: what it has imported they need not import
     scheduler_env = {**env, "PYTHONPATH": f"{REPO}:{LOCAL_SETTINGS}"}
     listening = ("--app-name=basic-auth", f"--host={HOST}", f"--port={ports['mlflow']}", "--workers=1")
-    stores = (
-        f"--backend-store-uri=sqlite:///{home.mlflow / 'mlflow.db'}",
-        f"--artifacts-destination={home.mlflow / 'artifacts'}",
-    )
+    stores = mlflow_stores(home)
     mlflow = (sys.executable, "-m", "mlflow", "server", *listening, *stores)
+    upkeep = (sys.executable, "-m", "include.local.stack.upkeep")
     migrated, served = ("migrate",), ("api-server",)
     api = (*server, "--apps=core", f"--port={ports['airflow']}")
     # A process of its own: Airflow logs what a person does from within its event loop. Where a task's report holds
@@ -153,6 +157,7 @@ def stack_services(home: Home, secrets: Secrets, ports: Mapping[str, int]) -> tu
         Service("scheduler", scheduler, scheduler_env, heartbeat(monitor, "scheduler"), (*served, "execution-api")),
         Service("dag-processor", (*airflow, "dag-processor"), env, heartbeat(monitor, "dag_processor"), served),
         Service("triggerer", triggerer, env, heartbeat(monitor, "triggerer"), served),
+        Service("upkeep", (*upkeep, *stores), {**env, "PYTHONPATH": str(REPO)}, lambda _: True, served),
     )
 
 

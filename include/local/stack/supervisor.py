@@ -189,10 +189,12 @@ def _ports_path(home: Home) -> Path:
     return home.run / "ports.json"
 
 
-def _last_ports(home: Home) -> dict[str, int]:
+def usual_ports(home: Home) -> dict[str, int]:
+    """Return the port that each service takes where it is free: its last one, as jobs that run on look for it there."""
     with suppress(OSError, ValueError):
-        return {name: port for name, port in json.loads(_ports_path(home).read_bytes()).items() if name in USUAL}
-    return {}
+        last = json.loads(_ports_path(home).read_bytes())
+        return {name: last.get(name, port) for name, port in USUAL.items()}
+    return dict(USUAL)
 
 
 def _locked(lock: IO[str]) -> bool:
@@ -222,7 +224,7 @@ def main(args: Sequence[str]) -> int:
             return ALREADY_SUPERVISED
         stop_orphans(home)
         write_config(home, values)
-        ports = choose({**USUAL, **_last_ports(home)})  # jobs that run on look for the cluster where it was
+        ports = choose(usual_ports(home))
         write_atomically(_ports_path(home), json.dumps(ports), 0o644)
         until = ProcessId.of(options.until) if options.until else None
         Supervisor(stack_services(home, values, ports), home, ports, until).run()

@@ -193,6 +193,14 @@ def test_limited_app_that_falls_silent_is_idle() -> None:
     assert found.newest.backlog_rows == 0
 
 
+def test_limit_in_files_is_no_smaller_while_files_are() -> None:  # written at intervals, they hold what came meanwhile
+    app = App(cap=1000)
+    large = app.run(40, 1500)
+    app.cap = 400
+    app.source_end = app.read
+    assert batch_rows_limit(history([*large, *app.run(40, 600)])) == 1000
+
+
 @given(seed=st.integers(0, 99))
 def test_listed_files_give_rate_and_backlog_of_a_limited_source(seed: int) -> None:
     app = App(cap=1000)

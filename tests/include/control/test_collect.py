@@ -12,12 +12,13 @@ from include.lake.control_tables import ControlTables
 from include.lake.deployments import DeploymentStore
 from include.lake.observations import ObservationStore
 from include.lake.reconfigurations import ReconfigurationStore
+from include.lake.row_codec import executor_row
 from include.lake.store import Lake
 from include.model.decision import Outcome, Reconfiguration
 from include.model.errors import NotReady
 from include.model.protocols import Cursor
 from include.model.signals import AppSignals, Signals
-from include.model.telemetry import BatchMetrics
+from include.model.telemetry import BatchMetrics, ExecutorRun
 from tests.include.control.synthetic import START, App, add, lake_of, spec
 
 NOWHERE = Cursor()
@@ -145,6 +146,14 @@ def test_one_healthy_batch_settles_a_change_where_it_fills_a_period(
     assert collect_from(store.lake).settling is settling
 
 
+def test_script_that_has_finished_leaves_what_it_measured_settled(tmp_path: Path) -> None:
+    rows = App().run(300, 900)
+    store, end = ReconfigurationStore(lake_of(tmp_path, rows)), rows[-1].time + timedelta(seconds=20)
+    store.record(reconfiguration(rows[0].time, rows[1].time, 1, 1))
+    store.record(replace(reconfiguration(end, end, 1, 1), generation=None, to_version=None, outcome=Outcome.FINISHED))
+    assert not collect_from(store.lake).settling
+
+
 def test_tasks_are_known_where_they_do_not_follow_the_slots(tmp_path: Path) -> None:
     def told(name: str, *apps: App) -> int | None:
         rows = [row for app in apps for row in app.run(60, 600)]
@@ -246,6 +255,53 @@ def test_collect_rates_stay_right_where_the_clock_goes_back(tmp_path: Path) -> N
     assert second.until < first.until
     assert of(second).arrival_rows_per_s == pytest.approx(900, rel=0.1)
     assert (of(second).busy_ratio or 0) <= 1.0
+
+
+def test_collect_goes_on_at_once_where_the_clock_was_set_back_by_an_hour(tmp_path: Path) -> None:
+    app = App()
+    lake = lake_of(tmp_path, app.run(4200, 900))
+    first = collect_from(lake, now=app.clock)
+    changed = app.clock - timedelta(seconds=20)
+    ReconfigurationStore(lake).record(reconfiguration(changed, changed + timedelta(seconds=10), 1, 2))
+    app.clock -= timedelta(hours=1)
+    after = app.run(40, 900)
+    add(lake, after)
+    second = collect_from(lake, Cursor(first.telemetry_version, first.until), app.clock)
+    assert (second.settling, second.deployment_version, second.until) == (False, 2, app.clock)
+    assert of(second).arrival_rows_per_s == pytest.approx(900, rel=0.1)
+    assert of(second).batches == sum(row.time > second.since for row in after)  # none of an hour ago
+
+
+def test_collect_takes_the_change_after_the_clock_was_set_back_for_the_last_one(tmp_path: Path) -> None:
+    app = App()
+    lake = lake_of(tmp_path, app.run(60, 900))
+    store = ReconfigurationStore(lake)
+    store.record(reconfiguration(app.clock + timedelta(hours=1), app.clock + timedelta(hours=1, seconds=9), 1, 2))
+    store.record(reconfiguration(app.clock - timedelta(seconds=5), app.clock - timedelta(seconds=1), 1, 3))
+    assert [change.to_version for change in store.recent("delays")] == [3, 2]
+    signals = collect_from(lake, now=app.clock)
+    assert (signals.settling, signals.deployment_version) == (True, 3)
+
+
+def test_collect_counts_executors_that_died_since_the_last_change(tmp_path: Path) -> None:
+    lake = lake_of(tmp_path, App().run(60, 900))
+    ReconfigurationStore(lake).record(reconfiguration(START, START + timedelta(seconds=20), 1, 2))
+    reasons = (
+        "Command exited with code 1",
+        "worker lost: gone",
+        "Executor decommission: no longer needed",
+        "Command exited with code 137",
+        "killed",
+        None,
+    )
+    for number, reason in enumerate(reasons):
+        ended = None if reason is None else START + timedelta(seconds=30)
+        run = ExecutorRun("delays", "delays", 1, str(number), "h", 1, 1024, START, ended, reason)
+        lake.append("telemetry/executors", [executor_row(run)])
+    early = ExecutorRun("delays", "delays", 1, "9", "h", 1, 1024, START, START + timedelta(seconds=10), "killed")
+    lake.append("telemetry/executors", [executor_row(early)])
+    app = of(collect_from(lake))
+    assert (app.executor_deaths, app.memory_deaths) == (2, 1)
 
 
 def test_collect_when_columns_are_null_then_figures_are_missing_not_zero(tmp_path: Path) -> None:

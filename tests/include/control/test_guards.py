@@ -51,6 +51,15 @@ def test_chain_when_asked_then_keeps_the_designs_order() -> None:
     assert vetoes() == []
 
 
+def test_cool_down_when_the_clock_was_set_back_then_nobody_waits_for_it_to_catch_up() -> None:
+    before = change(-3500)
+    assert vetoes(history=[before]) == []
+    assert vetoes(history=[change(10), before]) == ["cool-down"]
+    open_before = replace(before, ended=None, outcome=Outcome.OPEN)
+    assert vetoes(history=[open_before]) == []
+    assert vetoes(history=[change(-1800, f"d{n}") for n in range(4)]) == []
+
+
 def test_slots_that_a_person_rolled_back_from_are_not_set_again() -> None:
     told = trace(2, 4, undone=deployment(4))
     assert [(o.guard, o.reason) for o in told if not o.passed] == [
@@ -130,6 +139,12 @@ def test_executors_need_no_cool_down_but_count_and_back_off() -> None:
     assert found(history=[under_way]) == ["cool-down"]
     failed = replace(change(1, decision=None), outcome=Outcome.FAILED, error="not all executors came")
     assert found(history=[failed], failures=[(failed, elastic(4))]) == ["cool-down"]
+
+
+def test_finished_pipeline_needs_no_cool_down() -> None:
+    finished = replace(deployment(2, running=False), finished=NOW)
+    assert vetoes(history=[change(1)], limits=GuardsSpec(cool_down_s=60)) == ["cool-down"]
+    assert vetoes(history=[change(1)], limits=GuardsSpec(cool_down_s=60), current=finished) == []
 
 
 def test_cool_down_vetoes_while_a_reconfiguration_is_open() -> None:

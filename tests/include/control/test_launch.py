@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from include.control.launch import launch
+from include.control.launch import attach, detach, launch
 from include.lake.control_tables import ControlTables
 from include.lake.decisions import DecisionStore
 from include.lake.deployments import DeploymentStore
@@ -141,3 +141,26 @@ def test_launch_when_the_wish_is_out_of_range_then_nothing_is_committed(
 def test_launch_when_what_was_never_launched_is_to_stop_then_says_so(lake: Lake) -> None:
     with pytest.raises(MillraceError, match="Launch tiny first"):
         launch(spec(), ControlTables(lake), running=False)
+
+
+def test_detached_pipeline_has_the_same_content_until_it_is_attached_or_launched(lake: Lake) -> None:
+    tables = ControlTables(lake)
+    first = launch(spec(), tables)
+    gone = detach(tables, "tiny", "ada")
+    assert (gone.version, gone.detached, gone.running, gone.content) == (2, True, True, first.content)
+    assert detach(tables, "tiny", "bob") == gone
+    back = attach(tables, "tiny", "ada")
+    assert (back.version, back.detached, back.content, back.author) == (3, False, first.content, "ada")
+    assert attach(tables, "tiny", "ada") == back
+    detach(tables, "tiny", "ada")
+    assert not launch(spec(), tables).detached
+    assert not launch(spec(), tables, roll_back_to=4).detached
+
+
+@pytest.mark.parametrize("running", [None, False])
+def test_detach_of_what_is_not_to_run_is_refused(lake: Lake, running: bool | None) -> None:
+    if running is not None:
+        launch(spec(), ControlTables(lake))
+        launch(spec(), ControlTables(lake), running=running)
+    with pytest.raises(MillraceError, match=r"\./millrace trigger tiny"):
+        detach(ControlTables(lake), "tiny", "ada")

@@ -6,10 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from include.control.evaluation import EvaluationInput, Request
+from include.control.evaluation import NO_REQUEST, EvaluationInput, Request
 from include.control.guard_context import read_guard_context
 from include.control.guards import judge
-from include.control.launch import roll_back
+from include.control.launch import launch, roll_back
+from include.control.messages import NEXT_RUN
 from include.lake.decisions import DecisionStore, veto_id
 from include.lake.deployments import DeploymentStore
 from include.lake.memories import MemoryStore
@@ -318,6 +319,31 @@ def test_evaluation_of_a_stopped_pipeline_holds_even_if_forced(w: World) -> None
     assert evaluate(w).reason_code == "stopped"
     w.clock.wait(1)
     assert evaluate(w, Request(forced_slots=4)).action is Action.HOLD
+
+
+def test_finished_pipeline_is_sized_for_its_next_run(w: World) -> None:
+    current = DeploymentStore(w.lake).latest(NAME)
+    assert current is not None
+    DeploymentStore(w.lake).commit(replace(current, running=False, finished=NOON), 1)
+    decision = evaluate(w)
+    assert decision.action is Action.APPLY and decision.sentence.endswith(NEXT_RUN)
+    w.loop.commit(decision)
+    sized = DeploymentStore(w.lake).latest(NAME)
+    assert sized is not None and (sized.version, sized.running, sized.finished) == (3, False, NOON)
+    assert slots(w) > current.apps[NAME].slots
+    again = launch(w.loop.spec, w.tables)
+    assert (again.running, again.finished, again.apps) == (True, None, sized.apps)
+
+
+@pytest.mark.parametrize("request_", [NO_REQUEST, Request(forced_slots=4)])
+def test_detached_pipeline_is_not_evaluated(w: World, request_: Request) -> None:
+    current = DeploymentStore(w.lake).latest(NAME)
+    assert current is not None
+    seen = w.loop.observe()
+    DeploymentStore(w.lake).commit(replace(current, detached=True), 1)
+    with pytest.raises(NotReady, match="millrace attach delays"):
+        w.loop.observe(request_)
+    assert w.loop.decide(seen, request_).reason_code == "detached"  # detached in between
 
 
 @pytest.mark.parametrize(

@@ -48,13 +48,14 @@ class DoublesPlant:
         slots: int = 1,
         executor: ExecutorSize | None = None,
         partitions: int = 8,
+        detached: bool = False,
     ) -> Deployment:
         """Commit the next version: drivers that behave so."""
         latest = self.deployments.latest(NAME)
         first = self.spec.first_deployment()
         app = replace(first.apps[NAME], args=(str(self.rows), *behaviour), slots=slots, executor=executor)
         app = replace(app, max_parallelism=partitions)
-        content = replace(first, apps={NAME: app}, running=running, author=author)
+        content = replace(first, apps={NAME: app}, running=running, author=author, detached=detached)
         return self.deployments.commit(content, None if latest is None else latest.version)
 
     def reconciler(self, method: Method = "hand-over", clock: Callable[[], datetime] | None = None) -> Reconciler:

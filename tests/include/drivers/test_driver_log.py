@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
+import time
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import IO
 
 import pytest
 
@@ -52,3 +58,57 @@ def test_prune_keeps_the_newest_logs_and_those_of_other_apps(tmp_path: Path) -> 
     driver_log.prune(tmp_path, "p", "a", 30)
     kept = sorted(int(f.stem.rsplit("-", 1)[-1]) for f in tmp_path.glob("driver-p-a-*"))
     assert kept == list(range(11, 31)) and len(list(tmp_path.glob("driver-p-b-*"))) == 30
+
+
+def test_bound_when_a_log_is_large_then_it_begins_anew_under_the_process_that_appends(tmp_path: Path) -> None:
+    log = tmp_path / "driver-p-a-1.log"
+    script = "import sys\nfor line in sys.stdin: print(line, end='', flush=True)"
+    with (
+        log.open("ab") as out,
+        subprocess.Popen([sys.executable, "-c", script], stdin=subprocess.PIPE, stdout=out, text=True) as writer,
+    ):
+        assert writer.stdin is not None
+        say(writer.stdin, log, "ValueError: before\n" * 10)
+        assert driver_log.bound(log, most_bytes=100)
+        assert log.stat().st_size == 0
+        say(writer.stdin, log, "after\n")
+        assert not driver_log.bound(log, most_bytes=100)
+        writer.stdin.close()
+    assert log.read_text() == "after\n"
+    assert driver_log.former(log).read_text() == "ValueError: before\n" * 10
+    assert driver_log.last_error(log) == "ValueError: before"
+
+
+def say(stdin: IO[str], log: Path, text: str) -> None:
+    before = log.stat().st_size
+    stdin.write(text)
+    stdin.flush()
+    deadline = time.monotonic() + 30
+    while log.stat().st_size < before + len(text):
+        assert time.monotonic() < deadline, "the line did not arrive"
+        time.sleep(0.01)
+
+
+def test_bound_when_there_is_no_log_then_there_is_nothing_to_do(tmp_path: Path) -> None:
+    assert not driver_log.bound(tmp_path / "none", most_bytes=0)
+
+
+def test_bound_all_leaves_logs_of_other_pipelines_alone(tmp_path: Path) -> None:
+    ours, other = driver_log.path(tmp_path, "p", "a", 1), driver_log.path(tmp_path, "q", "a", 1)
+    for log in (ours, other):
+        with log.open("wb") as file:
+            file.truncate(driver_log.MOST_BYTES + 1)
+    driver_log.bound_all(tmp_path, "p")
+    assert (ours.stat().st_size, other.stat().st_size) == (0, driver_log.MOST_BYTES + 1)
+
+
+def test_expire_deletes_old_logs_but_each_apps_newest(tmp_path: Path) -> None:
+    now = datetime.now(UTC)
+    for app, number in (("a", 1), ("a", 2), ("a", 10), ("b", 1)):
+        for log in (file := driver_log.path(tmp_path, "p", app, number), driver_log.former(file)):
+            log.touch()
+            os.utime(log, (0, 0) if number != 2 else None)
+    assert driver_log.expire(tmp_path, now - timedelta(days=30)) == 2
+    left = {file.name for file in tmp_path.iterdir()}
+    kept = {driver_log.path(tmp_path, "p", app, number).name for app, number in (("a", 2), ("a", 10), ("b", 1))}
+    assert left == kept | {f"{name}.1" for name in kept}

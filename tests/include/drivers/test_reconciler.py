@@ -13,8 +13,9 @@ from pathlib import Path
 
 import pytest
 
-from include.drivers import failure_history
+from include.drivers import driver_log, failure_history
 from include.model.decision import Outcome
+from include.model.deployment import BY_DECISION
 from include.model.errors import MillraceError, NotReady
 from include.run_folder.driver_records import DriverState
 from tests.include.drivers.plant_of_doubles import NAME, ROOT, DoublesPlant
@@ -74,6 +75,16 @@ def test_launch_makes_one_driver_ready_and_a_repeat_changes_nothing(plant: Doubl
     assert [e.outcome for e in plant.history()] == [Outcome.READY]
 
 
+def test_reconcile_bounds_the_log_of_a_driver_that_runs_on(plant: DoublesPlant) -> None:
+    plant.deploy()
+    plant.reconciler().reconcile()
+    log = driver_log.path(plant.root / "log", NAME, NAME, 1)
+    os.truncate(log, driver_log.MOST_BYTES + 1)
+    assert plant.reconciler().reconcile() == ()
+    assert log.stat().st_size < driver_log.MOST_BYTES < driver_log.former(log).stat().st_size
+    assert plant.versions() == [(1, 1)]
+
+
 @pytest.mark.parametrize("method", ["hand-over", "plain"])
 def test_reconcile_when_a_new_version_comes_then_hands_over_without_loss(plant: DoublesPlant, method) -> None:
     plant.deploy()
@@ -92,6 +103,28 @@ def test_new_version_of_the_same_content_leaves_the_driver_alone(plant: DoublesP
     plant.deploy()
     assert plant.reconciler().reconcile() == ()
     assert plant.versions() == [(1, 1)]
+
+
+def test_detached_driver_is_left_alone_and_adopted_as_it_runs(plant: DoublesPlant) -> None:
+    plant.deploy()
+    plant.reconciler().reconcile()
+    plant.deploy(detached=True)
+    assert plant.reconciler().reconcile() == ()
+    plant.deploy()
+    assert plant.reconciler().reconcile() == ()
+    assert plant.versions() == [(1, 1)]
+
+
+def test_detached_driver_that_dies_is_started_again_where_it_is_attached(plant: DoublesPlant) -> None:
+    plant.deploy()
+    plant.reconciler().reconcile()
+    plant.deploy(detached=True)
+    plant.kill(plant.live()[0])
+    assert plant.reconciler().reconcile() == () and plant.live() == ()
+    assert plant.reconciler().problem() is None
+    plant.deploy()
+    plant.reconciler().reconcile()
+    assert plant.versions() == [(2, 3)]
 
 
 def test_stop_and_launch_stop_and_start_once(plant: DoublesPlant) -> None:
@@ -288,10 +321,26 @@ def test_batch_script_that_ran_to_its_end_is_not_run_again(plant: DoublesPlant) 
     plant.deploy("batch")
     assert [c.outcome for c in plant.reconciler().reconcile()] == [Outcome.READY]
     plant.until(lambda: not plant.live())
-    assert plant.reconciler().reconcile() == ()
-    assert [r.state for r in plant.reconciler().status()] == [DriverState.COMPLETED]
+    assert plant.reconciler().problem() is None
+    assert [c.outcome for c in plant.reconciler().reconcile()] == [Outcome.FINISHED]
+    assert plant.reconciler().reconcile() == () and plant.reconciler().problem() is None
+    (record,) = plant.reconciler().status()
+    assert record.state is DriverState.COMPLETED
+    finished = plant.deployments.latest(NAME)
+    assert (finished.running, finished.finished, finished.slots) == (False, record.since, 0)
     plant.deploy("batch")  # wanted once more by a person
-    assert [c.outcome for c in plant.reconciler().reconcile()] == [Outcome.READY]
+    (again,) = plant.reconciler().reconcile()
+    assert (again.outcome, again.from_version, again.downtime_s) == (Outcome.READY, None, None)
+
+
+def test_batch_script_is_not_run_again_by_a_decision_on_its_run(plant: DoublesPlant) -> None:
+    plant.deploy("batch")
+    plant.reconciler().reconcile()
+    plant.until(lambda: not plant.live())
+    plant.deploy("batch", slots=2, author=BY_DECISION)
+    assert [c.outcome for c in plant.reconciler().reconcile()] == [Outcome.FINISHED]
+    finished = plant.deployments.latest(NAME)
+    assert plant.live() == () and not finished.running and finished.apps[NAME].slots == 2
 
 
 def test_deaf_predecessor_is_killed_after_the_deadline(plant: DoublesPlant) -> None:

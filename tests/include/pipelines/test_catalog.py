@@ -67,6 +67,13 @@ def test_load_when_home_is_named_then_it_is_replaced_everywhere(folder: Path) ->
     assert spec.submit.conf == {"a": "/somewhere"}
 
 
+@pytest.mark.parametrize("home", ["home", "./x/../home"])
+def test_home_is_the_same_however_it_is_written(folder: Path, monkeypatch: pytest.MonkeyPatch, home: str) -> None:
+    monkeypatch.chdir(folder)
+    monkeypatch.setenv("MILLRACE_HOME", home)
+    assert load(written(folder, {**GOOD, "args": ["${MILLRACE_HOME}/x"]})).args == (str(folder / "home" / "x"),)
+
+
 @pytest.mark.parametrize(
     ("change", "key"),
     [

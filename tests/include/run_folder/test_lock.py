@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from include.run_folder.lock import AppLock, holders
+from include.run_folder.lock import CHECKPOINT, AppLock, holders
 
 ROOT = Path(__file__).resolve().parents[3]
 HOLDER = Path(__file__).with_name("holder.py")
@@ -84,3 +84,11 @@ def test_holders_when_held_and_freed_then_name_the_process_and_nobody(tmp_path: 
     while holders(tmp_path) and time.monotonic() < deadline:
         time.sleep(0.01)
     assert holders(tmp_path) == ()
+
+
+def test_lock_of_a_checkpoint_is_not_that_of_an_app(tmp_path: Path, hold) -> None:
+    child, _ = hold()
+    lock = AppLock(tmp_path, CHECKPOINT)
+    assert holders(tmp_path, CHECKPOINT) == ()
+    assert lock.try_acquire()
+    assert holders(tmp_path) == (child.pid,)

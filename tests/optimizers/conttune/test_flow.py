@@ -183,6 +183,10 @@ def test_down_when_no_lower_level_is_sure_to_suffice_then_stays() -> None:
     assert outcome(ask(app_signals(5, rate, measured(5)), {5: POWER[5]}), 5) == (5, "no_safe_lower_level")
 
 
+def test_down_when_at_the_fewest_allowed_then_says_so() -> None:
+    assert outcome(ask(app_signals(1, 0.0, measured(1)), POWER), 1) == (1, "at_minimum")
+
+
 @pytest.mark.parametrize("slots", range(2, 9))
 def test_level_left_downward_is_not_returned_to_at_the_same_load(slots: int) -> None:
     for rate in range(0, 500, 29):

@@ -1,0 +1,131 @@
+"""A changed spec or script is noticed, said, and taken over once."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from include.control.launch import detach, launch
+from include.control.spec_update import described, spec_update
+from include.lake.control_tables import ControlTables
+from include.lake.deployments import DeploymentStore
+from include.lake.store import Lake
+from include.model.decision import Action
+from include.model.deployment import Deployment
+from include.model.spec import Mode, PipelineSpec
+from tests.include.control.test_loop import evaluate
+from tests.include.control.world import NAME, World, world
+
+
+@pytest.fixture
+def script(tmp_path: Path) -> Path:
+    script = tmp_path / "tiny.py"
+    script.write_text("print(1)")
+    return script
+
+
+def _spec(script: Path, **changes: object) -> PipelineSpec:
+    return PipelineSpec.model_validate({"name": "tiny", "script": str(script), **changes})
+
+
+@pytest.fixture
+def tables(tmp_path: Path) -> ControlTables:
+    return ControlTables(Lake(tmp_path / "lake"))
+
+
+def test_edited_script_is_said_and_taken_over_with_the_slots_that_were_found(script: Path) -> None:
+    first = described(_spec(script))
+    app = replace(first.apps["tiny"], slots=5, placement={"q/0": (1, 0)})
+    running = replace(first, version=3, apps={"tiny": app})
+    assert spec_update(_spec(script), running) is None
+    script.write_text("print(2)")
+    update = spec_update(_spec(script), running)
+    assert update is not None
+    assert update.sentence == "The script changed, which version 3 of tiny does not have yet"
+    assert update.content.apps == {"tiny": replace(app, script_hash=update.content.apps["tiny"].script_hash)}
+    assert running.restarts(update.content)
+    assert spec_update(_spec(script), update.content) is None
+
+
+def test_what_changed_of_a_spec_is_named(script: Path) -> None:
+    running = described(_spec(script))
+    changed = _spec(script, args=["--new"], submit={"conf": {"spark.x": "1"}}, executor={"memory_mb": 2048})
+    update = spec_update(changed, running)
+    assert update is not None and update.sentence.startswith("Args and submit.conf changed")
+    assert update.content.apps["tiny"].executor == running.apps["tiny"].executor  # its memory is the optimizer's
+    more = _spec(script, slots={"max": 32}, mode="auto", max_parallelism=16)
+    assert spec_update(more, running) is None  # they count at once, or have a mode of their own
+
+
+@pytest.mark.parametrize("changes", [{"source": ""}, {"running": False}, {"detached": True}])
+def test_deployment_that_noted_no_spec_or_is_not_kept_running_is_left_alone(script: Path, changes: dict) -> None:
+    running = replace(described(_spec(script)), **changes)
+    assert spec_update(_spec(script, args=["--new"]), running) is None
+
+
+def test_move_to_a_cluster_waits_for_a_launch(script: Path) -> None:
+    local = {"submit": {"master": "local"}}
+    running = described(_spec(script, **local))
+    assert spec_update(_spec(script), running) is None
+    update = spec_update(_spec(script, args=["--new"]), running)
+    assert update is not None and update.content.apps["tiny"].submit["master"] == "local"
+
+
+def test_launch_takes_an_edited_script_over(script: Path, tables: ControlTables) -> None:
+    first = launch(_spec(script), tables)
+    assert launch(_spec(script), tables) == first
+    script.write_text("print(2)")
+    again = launch(_spec(script), tables)
+    assert again.version == 2 and first.restarts(again)
+
+
+def test_roll_back_of_an_update_lasts_until_the_spec_changes_again(script: Path, tables: ControlTables) -> None:
+    launch(_spec(script), tables)
+    launch(_spec(script, args=["--new"]), tables)
+    back = launch(_spec(script, args=["--new"]), tables, roll_back_to=1)
+    assert back.apps["tiny"].args == ()
+    assert spec_update(_spec(script, args=["--new"]), back) is None
+    assert spec_update(_spec(script, args=["--newer"]), back) is not None
+
+
+def test_attached_pipeline_takes_over_what_changed_meanwhile(script: Path, tables: ControlTables) -> None:
+    launch(_spec(script), tables)
+    gone = detach(tables, "tiny", "ada")
+    assert spec_update(_spec(script, args=["--new"]), replace(gone, detached=False)) is not None
+
+
+@pytest.fixture
+def changed(tmp_path: Path) -> World:
+    """A world that runs the former arguments of its spec."""
+    made = world(tmp_path, args=["--old"])
+    made.run()
+    store, first = DeploymentStore(made.lake), described(made.loop.spec)
+    made.loop.spec = made.loop.spec.model_copy(update={"args": ("--new",)})
+    store.commit(replace(first, apps=_running(store).apps, source=first.source), 1)
+    return made
+
+
+def _running(store: DeploymentStore) -> Deployment:
+    latest = store.latest(NAME)
+    assert latest is not None
+    return latest
+
+
+def test_evaluation_in_mode_auto_takes_a_changed_spec_over(changed: World) -> None:
+    changed.loop.spec = changed.loop.spec.model_copy(update={"mode": Mode.AUTO})
+    decision = evaluate(changed)
+    assert (decision.action, decision.reason_code) == (Action.APPLY, "spec_changed")
+    assert decision.sentence.startswith("Args changed, which version 2 of delays does not have yet; a restart")
+    changed.loop.commit(decision)
+    store = DeploymentStore(changed.lake)
+    assert _running(store).apps[NAME].args == ("--new",) and _running(store).version == 3
+
+
+@pytest.mark.parametrize(
+    ("mode", "lead"), [(Mode.ADVISE, "Advice only: Args"), (Mode.APPROVE, "Waits for approval: Args")]
+)
+def test_evaluation_in_another_mode_says_that_a_spec_changed(changed: World, mode: Mode, lead: str) -> None:
+    changed.loop.spec = changed.loop.spec.model_copy(update={"mode": mode})
+    assert lead in evaluate(changed).sentence
