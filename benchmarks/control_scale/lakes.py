@@ -1,9 +1,9 @@
 """Lakes of pipelines that were evaluated every minute for days, as live writers and maintenance leave them.
 
 The last hour is as written (:mod:`benchmarks.control_scale.live_writers`), what is before it was compacted: of a
-pipeline's day there is one file. The log names the small files that the newest day's compaction replaced, as it does
-for a day, and keeps entries for two days, which a checkpoint makes superfluous but which still lie in the folder. All
-pipelines and days are copies of one, with names and times of their own.
+pipeline's day there is one file. The log names the small files that the last hours' compactions replaced, and keeps the
+last hours' entries, which a checkpoint makes superfluous but which still lie in the folder. All pipelines and days are
+copies of one, with names and times of their own.
 """
 
 from __future__ import annotations
@@ -26,14 +26,12 @@ from deltalake import DeltaTable
 from benchmarks.control_scale.live_writers import COMMITS, Commit, add_action, names, spec, write, write_file
 from include.lake.deployments import DeploymentStore
 from include.lake.reconfigurations import ReconfigurationStore
-from include.lake.schemas import TABLES
+from include.lake.schemas import LOG_HOURS, TABLES
 from include.lake.store import Lake, to_arrow
 from include.model.decision import Outcome, Reconfiguration
 
-LOG_DAYS = 2
-DAY = timedelta(days=1)
-DECISIONS = "control/decisions"
-UNIQUE = {DECISIONS, "control/memory"}
+DAY, LOG = timedelta(days=1), timedelta(hours=LOG_HOURS)
+UNIQUE = {"control/decisions", "control/memory"}
 """Tables whose commits have a transaction id each."""
 
 
@@ -64,9 +62,7 @@ def _fill(root: str, table: str, pipelines: int, days: int, now: datetime) -> No
     lake.create(table)
     template = list(COMMITS[table](every[:1], now - DAY, now))
     version = _history(lake, table, template, every, days, compacted)
-    # what Decisions say of the telemetry's version counts from the log's begin
-    begin = now - _log_days(days) if table == DECISIONS else now - DAY
-    later = (commit for commit in COMMITS[table](every, begin, now) if commit.time > compacted)
+    later = (commit for commit in COMMITS[table](every, now - DAY, now) if commit.time > compacted)
     write(lake, table, later, version)
 
 
@@ -86,19 +82,16 @@ def _history(
     path, first = lake.path(table), pipelines[0]
     done = [commit for commit in template if commit.time <= compacted]
     rows = [to_arrow([row for c in commits for row in c.rows], TABLES[table]) for commits in (template, done)]
-    version = len(done) * len(pipelines) + len(template) * len(pipelines) * (min(days, LOG_DAYS) - 1)
+    recent = [commit for commit in done if commit.time > compacted - LOG]
+    version = len(done) * len(pipelines)  # days before count for nothing, as for the cursor that Decisions name
     at_ms = int(compacted.timestamp() * 1000)
     actions = path / "_delta_log" / f"{1:020d}.json"
     with actions.open("w", encoding="utf-8") as log:
         for action in _actions(path, table, rows, done, (first, pipelines), days, at_ms):
             log.write(json.dumps(action, separators=(",", ":")) + "\n")
     DeltaTable(str(path)).create_checkpoint()
-    _become(path / "_delta_log", version, compacted + timedelta(hours=1) - _log_days(days), compacted)
+    _become(path / "_delta_log", version, len(recent) * len(pipelines), compacted)
     return version
-
-
-def _log_days(days: int) -> timedelta:
-    return min(days, LOG_DAYS) * DAY
 
 
 def _actions(
@@ -126,6 +119,8 @@ def _actions(
             }
             yield {"add": add_action(file, parts, size, at_ms, statistics)}
         for commit in done:
+            if commit.time <= done[-1].time - LOG:
+                continue
             parts = {"pipeline": name, "date": commit.time.date().isoformat()}
             file = f"pipeline={name}/date={parts['date']}/part-00000-{uuid.uuid4()}-c000.snappy.parquet"
             yield {
@@ -134,18 +129,16 @@ def _actions(
                     "partitionValues": parts, "size": 4000,
                 }
             }  # fmt: skip
-        yield from _transactions(table, done, first, name, days)
+        yield from _transactions(table, done, first, name)
 
 
-def _transactions(table: str, done: Sequence[Commit], first: str, name: str, days: int) -> Iterator[Mapping[str, Any]]:
-    kept = min(days, TABLES[table].ids_days or days) if table in UNIQUE else 1
-    for shift in range(kept):
-        for commit in done if table in UNIQUE else done[-1:]:
-            time = commit.time - shift * DAY
-            before, now = f"{commit.time:%Y%m%dT%H%M%S}", f"{time:%Y%m%dT%H%M%S}"
-            for app, number in commit.transactions.items():
-                mark = app.replace(first, name).replace(before, now)
-                yield {"txn": {"appId": mark, "version": number, "lastUpdated": int(time.timestamp() * 1000)}}
+def _transactions(table: str, done: Sequence[Commit], first: str, name: str) -> Iterator[Mapping[str, Any]]:
+    kept = timedelta(hours=TABLES[table].ids_hours or 0)
+    remembered = [commit for commit in done if commit.time > done[-1].time - kept]
+    for commit in remembered if table in UNIQUE else done[-1:]:
+        for app, number in commit.transactions.items():
+            last_ms = int(commit.time.timestamp() * 1000)
+            yield {"txn": {"appId": app.replace(first, name), "version": number, "lastUpdated": last_ms}}
 
 
 def _by_day(whole: pa.Table, newest: pa.Table, first: str, name: str, days: int) -> Iterator[tuple[date, pa.Table]]:
@@ -174,13 +167,14 @@ def _moved(table: pa.Table, first: str, name: str, back: timedelta) -> Iterator[
         yield day, moved.filter(pc.equal(days, pa.scalar(day, pa.date32())))
 
 
-def _become(log: Path, version: int, begin: datetime, end: datetime) -> None:
-    """Make the table's version 1 a later one, with entries of the usual size and times for those between."""
+def _become(log: Path, version: int, kept: int, end: datetime) -> None:
+    """Make the table's version 1 a later one, with entries of the usual size and times for those that are kept."""
     (log / f"{1:020d}.checkpoint.parquet").rename(log / f"{version:020d}.checkpoint.parquet")
     newest = log / "_last_checkpoint"
     newest.write_text(json.dumps({**json.loads(newest.read_text()), "version": version}), encoding="utf-8")
-    for number in range(1, version + 1):
-        at = begin + (end - begin) * (number / version)
-        info = {"timestamp": int(at.timestamp() * 1000), "operation": "WRITE", "engineInfo": " " * 1000}
-        entry = json.dumps({"commitInfo": info}, separators=(",", ":"))
+    for number in range(version - kept + 1, version + 1):
+        info = {"timestamp": int((end - LOG * ((version - number) / kept)).timestamp() * 1000), "operation": "WRITE"}
+        entry = json.dumps({"commitInfo": {**info, "engineInfo": " " * 1000}}, separators=(",", ":"))
         (log / f"{number:020d}.json").write_text(entry, encoding="utf-8")
+    for number in (0, 1):
+        (log / f"{number:020d}.json").unlink()

@@ -7,6 +7,7 @@ asked for are opened, so that reading the last half hour costs the same however 
 from __future__ import annotations
 
 import json
+import os
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -25,6 +26,8 @@ from include.lake.table_errors import unreadable
 
 NOTHING = -1
 """Version of a table that is not there."""
+MOST_KEPT = 50_000
+"""Entries that are kept in memory: one evaluation reads the last half hour several times."""
 _TIMESTAMP = re.compile(rb'"commitInfo":\{[^{}]*?"timestamp":(\d+)')
 _VERSION = re.compile(r"(\d{20})\.(json|checkpoint\..*)")
 
@@ -129,6 +132,7 @@ class DeltaLog:
     def __init__(self, path: Path) -> None:
         self.folder = path / "_delta_log"
         self._newest = NOTHING
+        self._commits: dict[tuple[int, str | None, str | None], tuple[int, Commit]] = {}
 
     def file(self, version: int) -> Path:
         """Return the file of an entry, which need not exist."""
@@ -155,21 +159,26 @@ class DeltaLog:
         Raises:
             MillraceError: If it cannot be read.
         """
-        file = self.file(version)
+        file, key = f"{self.folder}/{version:020d}.json", (version, pipeline, transaction)
         try:
-            text = file.read_bytes()
+            changed_ns = os.stat(file).st_mtime_ns  # noqa: PTH116
+            known = self._commits.get(key)
+            if known is not None and known[0] == changed_ns:
+                return known[1]
+            with open(file, "rb", buffering=0) as entry:  # noqa: PTH123 - thousands at a time: pathlib takes twice as long
+                text = entry.readall()
         except FileNotFoundError:
             return None
         except OSError as error:
             raise unreadable(file, error) from error
-        stamp = _TIMESTAMP.search(text)
-        time = datetime.fromtimestamp(int(stamp[1]) / 1000, UTC) if stamp else None
-        if b'"remove":' not in text and (_of_others(text, pipeline) or _without(text, transaction)):
-            return Commit(version, time)
         try:
-            return _parsed(version, time, text)
+            commit = _commit(version, text, pipeline, transaction)
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             raise unreadable(file, error) from error
+        if len(self._commits) >= MOST_KEPT:
+            self._commits.clear()
+        self._commits[key] = changed_ns, commit
+        return commit
 
     def versions(self) -> tuple[list[int], list[int]]:
         """Return the versions whose entries the folder has, and those with a checkpoint; empty without a table.
@@ -238,7 +247,11 @@ def _without(text: bytes, transaction: str | None) -> bool:
     return transaction is not None and f'"appId":{json.dumps(transaction)}'.encode() not in text
 
 
-def _parsed(version: int, time: datetime | None, text: bytes) -> Commit:
+def _commit(version: int, text: bytes, pipeline: str | None, transaction: str | None) -> Commit:
+    stamp = _TIMESTAMP.search(text)
+    time = datetime.fromtimestamp(int(stamp[1]) / 1000, UTC) if stamp else None
+    if b'"remove":' not in text and (_of_others(text, pipeline) or _without(text, transaction)):
+        return Commit(version, time)
     adds, removes = [], []
     for line in text.splitlines():
         if not line.startswith((b'{"commitInfo":', b'{"txn":')):  # much of the text, and nothing of files

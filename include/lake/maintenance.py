@@ -23,7 +23,7 @@ MANY_FILES = 32
 """Files of a pipeline's present day (or of a table without days) before compacting them is worth the rewriting."""
 
 RETENTION_HOURS = 24
-"""Age a file that no version needs must have: no reader and no writer takes a day."""
+"""Age of the files that are deleted; what a version of the last two hours needed stays (``schemas.LOG_HOURS``)."""
 
 NOTE = "_maintenance.json"
 """Readers and the vacuum pass over names that begin so."""
@@ -37,7 +37,7 @@ class Upkeep:
         expired: Rows that were deleted, as they had been kept long enough.
         files_before: Files of the newest version before.
         files_after: Files of the newest version after.
-        deleted: Files removed from the folder: nobody has needed them for a day.
+        deleted: Files removed from the folder: no version of the last hours needs them.
         version: The newest version, which has a checkpoint.
     """
 
@@ -111,6 +111,7 @@ def compact(lake: Lake, table: str, today: date) -> int:
         _compact(handle, today)
         if handle.version() > version:
             handle.create_checkpoint()  # who opens the table next need not read of the files that are gone
+        handle.cleanup_metadata()
         return before - len(handle.file_uris())
 
 

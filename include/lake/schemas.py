@@ -36,15 +36,17 @@ TYPES = {
     pa.list_(OPERATOR): "list of struct",
     pa.list_(SMALL): "list of int",
 }
+LOG_HOURS = 2
+"""Every append lists the log's entries and reads of the files that compaction replaced; readers take minutes."""
 CONFIGURATION = {
-    "delta.logRetentionDuration": "interval 2 days",
-    "delta.deletedFileRetentionDuration": "interval 1 days",
+    "delta.logRetentionDuration": f"interval {LOG_HOURS} hours",
+    "delta.deletedFileRetentionDuration": f"interval {LOG_HOURS} hours",
     "delta.checkpointInterval": "50",
 }
 TELEMETRY_DAYS = 30
 CONTROL_DAYS = 400
 """A year can be compared with the one before."""
-IDS_DAYS = 30
+IDS_HOURS = 6
 """A task that is repeated later finds the row that it wrote."""
 
 
@@ -61,7 +63,7 @@ class TableSchema:
         units: Unit of each column that has one, or its range.
         meanings: Meaning of each column.
         keep_days: Days that rows are kept, unless something goes on from them; None for good.
-        ids_days: Days that a commit's transaction ids are remembered, where each is used once; None for good.
+        ids_hours: Hours that a commit's transaction ids are remembered, where each is used once; None for good.
     """
 
     columns: pa.Schema
@@ -72,7 +74,7 @@ class TableSchema:
     units: Mapping[str, str]
     meanings: Mapping[str, str]
     keep_days: int | None
-    ids_days: int | None
+    ids_hours: int | None
 
     @property
     def partition_by(self) -> tuple[str, ...]:
@@ -82,7 +84,7 @@ class TableSchema:
     @property
     def configuration(self) -> dict[str, str]:
         """The table's properties; Delta cleans its log by them."""
-        ids = {"delta.setTransactionRetentionDuration": f"interval {self.ids_days} days"} if self.ids_days else {}
+        ids = {"delta.setTransactionRetentionDuration": f"interval {self.ids_hours} hours"} if self.ids_hours else {}
         return {**CONFIGURATION, **ids}
 
 
@@ -94,7 +96,7 @@ def _table(
     *columns: tuple[str, pa.DataType, str, str],
     growing: bool = True,
     keep_days: int | None = None,
-    ids_days: int | None = None,
+    ids_hours: int | None = None,
 ) -> TableSchema:
     """Return a table.
 
@@ -106,7 +108,7 @@ def _table(
         columns: Name, type, unit (empty for none) and meaning of each column beside pipeline, time and date.
         growing: True if it grows with time.
         keep_days: Days that rows are kept; None for good.
-        ids_days: Days that transaction ids are remembered; None for good.
+        ids_hours: Hours that transaction ids are remembered; None for good.
     """
     every = [("pipeline", TEXT, "", "name of the pipeline"), ("time", TIME, "", time), *columns]
     if growing:
@@ -120,7 +122,7 @@ def _table(
         {name: unit for name, _, unit, _ in every if unit},
         {name: meaning for name, _, _, meaning in every},
         keep_days,
-        ids_days,
+        ids_hours,
     )
 
 
@@ -181,7 +183,7 @@ TABLES: dict[str, TableSchema] = {
         ("rss_bytes", WHOLE, "bytes", "resident memory of the process tree"),
         ("up_s", REAL, "s", "time since the driver started"),
         keep_days=TELEMETRY_DAYS,
-        ids_days=IDS_DAYS,
+        ids_hours=IDS_HOURS,
     ),
     "telemetry/executors": _table(
         "one executor of a driver; a later row of the same driver and executor replaces an earlier one",
@@ -318,7 +320,7 @@ TABLES: dict[str, TableSchema] = {
         ("cursor_until", TIME, "", "time read up to"),
         ("cursor_table", TEXT, "", "id of the table that `cursor_version` belongs to; null if it was not noted"),
         keep_days=CONTROL_DAYS,
-        ids_days=IDS_DAYS,
+        ids_hours=IDS_HOURS,
     ),
     "control/runs": _table(
         "the MLflow run of one Decision, logged once its change is on its way",
@@ -329,7 +331,7 @@ TABLES: dict[str, TableSchema] = {
         ("run_id", TEXT, "", "id of the run"),
         ("models", TEXT, "JSON", "registered models used: version by name"),
         keep_days=CONTROL_DAYS,
-        ids_days=IDS_DAYS,
+        ids_hours=IDS_HOURS,
     ),
     "control/reconfigurations": _table(
         "a start, stop or change that happened; a later row of the same app and start replaces an earlier one",
@@ -371,7 +373,7 @@ TABLES: dict[str, TableSchema] = {
         ("decision_id", TEXT, "", "the Decision it was stored with"),
         ("value", TEXT, "JSON", "the memory; its content is the optimizer's own"),
         keep_days=CONTROL_DAYS,
-        ids_days=IDS_DAYS,
+        ids_hours=IDS_HOURS,
     ),
 }
 

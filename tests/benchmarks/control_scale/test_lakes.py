@@ -9,6 +9,7 @@ from deltalake import DeltaTable
 from benchmarks.control_scale.lakes import build
 from benchmarks.control_scale.live_writers import BATCH_S, names
 from include.lake.control_tables import ControlTables
+from include.lake.schemas import LOG_HOURS
 from include.lake.store import Lake
 
 NOW = datetime(2026, 3, 4, 9, 30, tzinfo=UTC)
@@ -29,8 +30,8 @@ def test_lake_holds_each_pipelines_days_and_what_was_evaluated_last(tmp_path: Pa
         assert last is not None and NOW - timedelta(minutes=3) < last.time <= NOW
 
 
-def test_log_holds_two_days_of_entries_and_the_newest_checkpoint(tmp_path: Path) -> None:
+def test_log_holds_the_last_hours_entries_and_the_newest_checkpoint(tmp_path: Path) -> None:
     build(tmp_path / "lake", 1, DAYS, NOW)
     log = tmp_path / "lake" / "control" / "decisions" / "_delta_log"
-    assert len(list(log.glob("*.json"))) > 2 * 1380
+    assert len(list(log.glob("*.json"))) == pytest.approx((LOG_HOURS + 1) * 60, abs=2)
     assert DeltaTable(str(log.parent)).version() == max(int(file.stem) for file in log.glob("*.json"))
