@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -72,17 +73,27 @@ class Reconciler:
             NotReady: Quietly, if the other call is still at work then.
             MillraceError: If the run folder or the lake cannot be written.
         """
-        folder = self._run_dir / self._spec.name
         usual_s = self._spec.ready_deadline_s + self._spec.stop_deadline_s
-        limit_s = self._spec.ready_deadline_s + usual_s + LOCK_SLACK_S
-        try:
-            folder.mkdir(parents=True, exist_ok=True)
-            with FileLock(folder / "reconcile.lock", timeout=limit_s if wait_s is None else wait_s):
-                return self._steps(time.monotonic() + (usual_s if patience_s is None else patience_s))
-        except Timeout:
-            raise NotReady(f"{self._spec.name}: another reconcile is under way") from None
-        except OSError as error:
-            raise MillraceError("run folder", str(folder), "a writable folder with free space", str(error)) from error
+        with self._alone(self._spec.ready_deadline_s + usual_s + LOCK_SLACK_S if wait_s is None else wait_s):
+            return self._steps(time.monotonic() + (usual_s if patience_s is None else patience_s))
+
+    def stop_drivers(self, wait_s: float = 0.0) -> None:
+        """End the pipeline's drivers at a batch boundary, by force after ``stop_deadline_s``.
+
+        What is wanted stays, so the next :meth:`reconcile` starts them again, and none of them counts as failed.
+
+        Args:
+            wait_s: How long to wait for another call at work on the same pipeline.
+
+        Raises:
+            NotReady: If the other call is still at work then.
+            MillraceError: If the run folder cannot be written.
+        """
+        with self._alone(wait_s):
+            hand_over = self._hand_over(time.monotonic())
+            for app in self._apps(None):
+                drivers = self._drivers(app)
+                drivers.end(drivers.live(), hand_over)
 
     def commands(self, deployment: Deployment) -> list[list[str]]:
         """Return the words that start each app of a version by hand, as the app's next driver.
@@ -112,6 +123,19 @@ class Reconciler:
         apps = self._apps(self._tables.deployments.latest(self._spec.name))
         return tuple(record for app in apps for record in self._drivers(app).status())
 
+    @contextmanager
+    def _alone(self, wait_s: float) -> Iterator[None]:
+        """Exclude other calls on the same pipeline while the block runs."""
+        folder = self._run_dir / self._spec.name
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            with FileLock(folder / "reconcile.lock", timeout=wait_s):
+                yield
+        except Timeout:
+            raise NotReady(f"{self._spec.name}: another reconcile is under way") from None
+        except OSError as error:
+            raise MillraceError("run folder", str(folder), "a writable folder with free space", str(error)) from error
+
     def _steps(self, leave_at_s: float) -> tuple[Reconfiguration, ...]:
         driver_log.bound_all(self._log_dir, self._spec.name)
         changes: list[Reconfiguration] = []
@@ -132,10 +156,14 @@ class Reconciler:
     def _drivers(self, app: str) -> AppDrivers:
         return AppDrivers(self._run_dir, self._spec.name, app, self._tables.deployments, self._log_dir)
 
+    def _hand_over(self, leave_at_s: float) -> HandOver:
+        spec = self._spec
+        return HandOver(self._run_dir, spec.name, spec.ready_deadline_s, spec.stop_deadline_s, leave_at_s)
+
     def _app(self, app: str, leave_at_s: float) -> AppReconciler:
         spec, drivers, quota = self._spec, self._drivers(app), self._spec.guards.max_total_slots
         log = ReconfigurationLog(spec.name, app, self._tables, self._clock)
-        hand_over = HandOver(self._run_dir, spec.name, spec.ready_deadline_s, spec.stop_deadline_s, leave_at_s)
+        hand_over = self._hand_over(leave_at_s)
         return AppReconciler(
             drivers=drivers,
             log=log,

@@ -19,13 +19,19 @@ if TYPE_CHECKING:
     from include.drivers.reconciler import Reconciler
     from include.lake.control_tables import ControlTables
 
+PATIENCE_S = 5.0
+"""How long a round watches a start, which goes on by itself: whoever ends the runner waits for its rounds."""
+
 log = logging.getLogger("millrace.runner")
 
 
 @click.command()
 @click.option("--every", "every_s", type=click.FloatRange(min=0.1), default=1.0, show_default=True, help="Seconds.")
-def runner(every_s: float) -> None:
-    """Make every launched pipeline run its latest Deployment, until asked to end; the drivers run on."""
+@click.option(
+    "--stop-drivers", is_flag=True, help="Stop the drivers too when asked to end: a container's end would kill them."
+)
+def runner(every_s: float, stop_drivers: bool) -> None:
+    """Make every launched pipeline run its latest Deployment, until asked to end; the drivers run on by default."""
     from include.wiring import control_tables
 
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(message)s")
@@ -38,6 +44,8 @@ def runner(every_s: float) -> None:
         while not ended.is_set():
             rounds.start_due(pool, tables)
             ended.wait(every_s)
+    if stop_drivers:
+        rounds.stop_drivers()
 
 
 class Rounds:
@@ -64,13 +72,22 @@ class Rounds:
             if name not in self._at_work or self._at_work[name].done():
                 self._at_work[name] = pool.submit(self._round, name, deployment.version)
 
+    def stop_drivers(self) -> None:
+        """Stop the drivers of all pipelines at once, each at a batch boundary; no round may be under way."""
+        with ThreadPoolExecutor(max_workers=max(1, len(self._reconcilers))) as pool:
+            for name, future in [(n, pool.submit(r.stop_drivers)) for n, (_, r) in self._reconcilers.items()]:
+                try:
+                    future.result()
+                except (NotReady, MillraceError) as error:
+                    log.warning("%s: %s", name, error)
+
     def _round(self, name: str, version: int) -> None:
         from include.drivers.delegated_reconciler import write_status
 
         problem, running = None, False
         try:
             reconciler = self._reconciler(name)
-            changes = reconciler.reconcile(wait_s=0)
+            changes = reconciler.reconcile(wait_s=0, patience_s=PATIENCE_S)
             for change in changes:
                 log.info("%s version %s: %s %s", name, change.to_version, change.outcome.value, change.error or "")
             if any(change.outcome is Outcome.OPEN for change in changes):

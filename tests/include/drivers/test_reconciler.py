@@ -140,6 +140,17 @@ def test_stop_and_launch_stop_and_start_once(plant: DoublesPlant) -> None:
     assert plant.versions() == [(2, 3)]
 
 
+def test_drivers_that_end_with_their_owner_run_again_with_the_next_and_have_not_failed(plant: DoublesPlant) -> None:
+    plant.deploy()
+    plant.reconciler().reconcile()
+    plant.reconciler().stop_drivers()
+    assert plant.live() == ()
+    plant.reconciler().reconcile()
+    assert plant.versions() == [(2, 1)]
+    assert [e.outcome for e in plant.history()] == [Outcome.READY, Outcome.READY]
+    _nothing_lost_or_doubled(plant)
+
+
 def test_killed_driver_is_started_exactly_once_again(plant: DoublesPlant) -> None:
     plant.deploy()
     plant.reconciler().reconcile()
@@ -252,7 +263,7 @@ def test_content_that_fails_twice_is_tried_ever_less_often(
     assert reconciler.reconcile() == ()  # not yet: no storm
     now[0] += timedelta(seconds=10)
     assert [c.outcome for c in reconciler.reconcile()] == [Outcome.CIRCUIT_OPEN]
-    for wait in (timedelta(minutes=5), timedelta(minutes=15), timedelta(hours=1), timedelta(hours=1)):
+    for wait in (*(timedelta(minutes=m) for m in (1, 5, 15)), timedelta(hours=1), timedelta(hours=1)):
         now[0] += wait - timedelta(seconds=1)
         assert reconciler.reconcile() == () and plant.live() == ()
         assert "ModuleNotFoundError" in reconciler.problem() and "again in 1 s" in reconciler.problem()
