@@ -13,8 +13,10 @@ DOC = """
 Compares what runs of each launched pipeline with its newest Deployment, and starts or stops what differs.
 It keeps its own back-off. A task is red while something that should run does not, and its log says why.
 """
-PATIENCE_S = 30.0
-"""How long one pipeline's start may keep the next healing of all others waiting."""
+PATIENCE_S = 5.0
+"""How long a start is watched: it goes on by itself, and the next run brings it to its end."""
+SLOTS = 2
+"""Pipelines healed at a time: after a reboot all start at once, and evaluations need worker slots too."""
 
 with DAG(
     dag_id="reconcile",
@@ -38,7 +40,12 @@ with DAG(
             latest = control_tables().deployments.all_latest()
             return [d.pipeline for d in latest if not d.detached and (d.running or d.pipeline in specs)]
 
-    @task(retries=0, execution_timeout=timedelta(minutes=10), map_index_template="{{ task.op_kwargs['pipeline'] }}")
+    @task(
+        retries=0,
+        max_active_tis_per_dag=SLOTS,
+        execution_timeout=timedelta(minutes=10),
+        map_index_template="{{ task.op_kwargs['pipeline'] }}",
+    )
     def reconcile(pipeline: str) -> list[str]:
         """Make one pipeline what its newest Deployment says."""
         from include.pipelines.catalog import find

@@ -9,6 +9,7 @@ import pytest
 from airflow.dag_processing.dagbag import DagBag
 from airflow.sdk import DAG
 
+from include.local.stack.services import TASKS_AT_A_TIME
 from tests.airflow_home import ROOT, write_pipeline
 
 pytestmark = pytest.mark.airflow
@@ -51,6 +52,10 @@ def test_tasks_have_time_for_a_change_and_its_way_back(bag: DagBag) -> None:
         longest = timedelta(seconds=2 * (120 + 60) + 60)
         for dag_id, task in ((f"launch_{name}", "reconcile"), (f"adapt_{name}", "apply"), (f"approve_{name}", "apply")):
             assert bag.dags[dag_id].get_task(task).execution_timeout == longest
+
+
+def test_reconcile_leaves_slots_to_evaluations(bag: DagBag) -> None:
+    assert bag.dags["reconcile"].get_task("reconcile").max_active_tis_per_dag < TASKS_AT_A_TIME
 
 
 def test_adapt_when_parsed_then_wakes_on_commits_of_its_own_pipeline(bag: DagBag, millrace_home: Path) -> None:

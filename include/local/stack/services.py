@@ -17,6 +17,7 @@ from include.local.stack.secrets import ADMIN, Secrets, password_file
 from include.local.stack.service import Service
 
 DATABASE_PATIENCE_S = 60
+TASKS_AT_A_TIME = 4
 LOCAL_SETTINGS = Path(__file__).with_name("airflow")
 
 
@@ -54,7 +55,7 @@ def airflow_env(home: Home, secrets: Secrets, ports: Mapping[str, int]) -> dict[
         "CORE__PLUGINS_FOLDER": REPO / "plugins",
         "CORE__LOAD_EXAMPLES": False,
         "CORE__EXECUTOR": "LocalExecutor",
-        "CORE__PARALLELISM": 4,
+        "CORE__PARALLELISM": TASKS_AT_A_TIME,
         "CORE__FERNET_KEY": secrets.fernet_key,
         "CORE__EXECUTION_API_SERVER_URL": execution_url(ports),
         "CORE__SIMPLE_AUTH_MANAGER_USERS": f"{ADMIN}:admin",
