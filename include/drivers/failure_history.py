@@ -19,8 +19,8 @@ AUTHOR = "reconciler"
 FAILURES_TO_OPEN = 2
 FIRST_DELAY_S = 10.0
 LONGEST_DELAY_S = 300.0
-HALF_OPEN_DELAYS_S = (300.0, 900.0, 3600.0)
-"""Delays between tries while the circuit is open, the last one for ever: a source that was away may come back."""
+HALF_OPEN_DELAYS_S = (60.0, 300.0, 900.0, 3600.0)
+"""Delays between tries while the circuit is open, the last one for ever: most sources that are away come back soon."""
 STEADY_S = 300.0
 """A driver that served this long was healthy: what happens to it later is no consequence of its start."""
 KEPT_CONTENTS = 20

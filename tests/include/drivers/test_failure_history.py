@@ -47,12 +47,12 @@ def test_wait_is_over_where_the_clock_was_set_back() -> None:
     assert history.wait_s("c", _version(1), NOW - timedelta(hours=1)) == 0
 
 
-@pytest.mark.parametrize(("author", "wait_s"), [("person", 0), ("decision", 0), ("reconciler", 300)])
+@pytest.mark.parametrize(("author", "wait_s"), [("person", 0), ("decision", 0), ("reconciler", 60)])
 def test_wait_is_over_for_a_new_version_of_somebody_else(author, wait_s) -> None:
     history = FailureHistory().failed("c", 1, "x", NOW).failed("c", 1, "x", NOW)
-    assert history.wait_s("c", _version(1, author), NOW) == 300
+    assert history.wait_s("c", _version(1, author), NOW) == 60
     assert history.wait_s("c", _version(2, author), NOW) == wait_s
-    assert history.failed("c", 2, "x", NOW).wait_s("c", _version(2, author), NOW) == 900
+    assert history.failed("c", 2, "x", NOW).wait_s("c", _version(2, author), NOW) == 300
 
 
 @given(st.integers(2, 100))
@@ -60,7 +60,7 @@ def test_delay_of_an_open_circuit_grows_to_an_hour(failures: int) -> None:
     history = FailureHistory()
     for _ in range(failures):
         history = history.failed("c", 1, "x", NOW)
-    assert history.contents["c"].delay_s == {2: 300, 3: 900}.get(failures, 3600)
+    assert history.contents["c"].delay_s == {2: 60, 3: 300, 4: 900}.get(failures, 3600)
 
 
 def test_forgive_others_keeps_only_the_contents_own_failures() -> None:

@@ -235,4 +235,4 @@ def test_status_of_an_open_circuit_says_why_and_until_when(run: Run, home: Path)
     assert result.return_value == 1
     problem = json.loads(result.output)["pipelines"]["delays"]["problem"]
     assert problem.startswith("delays does not run: it failed 2 times, the last time with ImportError: no x.")
-    assert "It is tried again in 5 min. `./millrace trigger delays` tries at once." in problem
+    assert "It is tried again in 60 s. `./millrace trigger delays` tries at once." in problem
