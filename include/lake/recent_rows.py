@@ -1,7 +1,7 @@
 """The newest rows of a growing table, at a cost that does not grow with its age.
 
 The log is walked backwards from the newest version, and the data files that its commits name are read directly. Rows
-that were compacted since are read from the files as they were written, which stay for a day. Where the log was cleaned,
+that were compacted since are read from the files as they were written, which stay for hours. Where the log was cleaned,
 or nothing came for so long that the walk would not end, the files of the newest version are read instead, newest first.
 
 A file that cannot be read is left out and named: its rows count as missing.
