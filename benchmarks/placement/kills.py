@@ -53,7 +53,7 @@ def killed(cluster: Cluster, name: str, kills: int, period_s: float, seed: int) 
         period_s: Seconds between two evaluations.
         seed: Fixes who is killed and when.
     """
-    chance, evaluations = random.Random(seed), list[int]()  # noqa: S311
+    chance, evaluations = random.Random(seed), list[int]()  # noqa: S311 - draws, no secrets
     with grown(cluster, name, replace(LIVE, name=ALBIC), "--hot", f"--wait-ms={WAIT_MS:g}") as pipeline:
         pipeline = replace(pipeline, spec=placing(pipeline.spec, period_s))
         with pipeline.controlled("live"):

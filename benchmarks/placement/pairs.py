@@ -7,8 +7,7 @@ executors count as hosts; both settings are measured.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from contextlib import nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from statistics import median
@@ -16,9 +15,8 @@ from statistics import median
 from benchmarks.elastic import placement
 from benchmarks.elastic.cluster import Cluster
 from benchmarks.elastic.methods import Method
-from benchmarks.elastic.pipeline import READ_S, wait_until
-from benchmarks.elastic.placement import SKIPPED_BATCHES, grown
-from benchmarks.placement.skew import ALBIC, placing, settled
+from benchmarks.elastic.placement import grown
+from benchmarks.placement.skew import at_rest
 from include.lake.partitions import partition_runs
 from include.model.placement_spec import Placement
 
@@ -56,19 +54,11 @@ def paired(
         period_s: Seconds between two evaluations.
         conf: Spark settings of the app.
     """
-    ours = method.name == ALBIC
+    costs = Placement(options={"remote_s_per_mb": REMOTE_S_PER_MB})
     with grown(cluster, name, method, script=SCRIPT, conf=conf) as pipeline:
-        if ours:
-            costs = Placement(options={"remote_s_per_mb": REMOTE_S_PER_MB})
-            spec = placing(pipeline.spec, period_s).model_copy(update={"placement": costs})
-            pipeline = replace(pipeline, spec=spec)
-        with pipeline.controlled("live") if ours else nullcontext():
-            if ours:
-                wait_until(lambda: settled(pipeline), "a placement, or none worth while", every_s=READ_S)
-            else:
-                pipeline.await_batches(SKIPPED_BATCHES, datetime.now(UTC))
+        with at_rest(pipeline, method, period_s, costs) as placed:
             since = datetime.now(UTC)
-            measured = pipeline.await_batches(batches, since)
+            measured = placed.await_batches(batches, since)
         remote: dict[int, float] = {}
         for run in partition_runs(pipeline.tables.lake, pipeline.spec.name, since):
             remote[run.batch_id] = remote.get(run.batch_id, 0.0) + run.remote_bytes / 1e6

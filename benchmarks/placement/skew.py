@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from itertools import pairwise
@@ -27,6 +28,7 @@ METHODS: Mapping[str, Method] = {
 """By load, by number, and Spark's own placement with its default locality wait and with none."""
 WAIT_MS = 200.0
 """What a key costs a core: stages with state take more than half of a batch."""
+BY_LOAD = Placement()
 EVALUATIONS = 6
 """Evaluations in which a placement has to be found."""
 
@@ -61,20 +63,35 @@ def steady(cluster: Cluster, name: str, method: Method, batches: int, period_s: 
         period_s: Seconds between two evaluations.
     """
     with grown(cluster, name, method, "--hot", f"--wait-ms={WAIT_MS:g}") as pipeline:
-        if method.name != ALBIC:
-            pipeline.await_batches(SKIPPED_BATCHES, datetime.now(UTC))
-            return _measured(pipeline, batches)
-        placed = replace(pipeline, spec=placing(pipeline.spec, period_s))
-        with placed.controlled("live"):
-            wait_until(lambda: settled(placed), "a placement, or none worth while", every_s=READ_S)
+        with at_rest(pipeline, method, period_s) as placed:
             found = _measured(placed, batches)
-        return _with_plan(placed, found)
+        return _with_plan(placed, found) if method.name == ALBIC else found
 
 
-def placing(spec: PipelineSpec, period_s: float) -> PipelineSpec:
+@contextmanager
+def at_rest(pipeline: Pipeline, method: Method, period_s: float, costs: Placement = BY_LOAD) -> Iterator[Pipeline]:
+    """Give a pipeline that has grown when its method has placed what it places, and is still at work.
+
+    Args:
+        pipeline: The pipeline.
+        method: Who places.
+        period_s: Seconds between two evaluations.
+        costs: The spec's ``placement``, where it is placed by load.
+    """
+    if method.name != ALBIC:
+        pipeline.await_batches(SKIPPED_BATCHES, datetime.now(UTC))
+        yield pipeline
+        return
+    placed = replace(pipeline, spec=placing(pipeline.spec, period_s, costs))
+    with placed.controlled("live"):
+        wait_until(lambda: settled(placed), "a placement, or none worth while", every_s=READ_S)
+        yield placed
+
+
+def placing(spec: PipelineSpec, period_s: float, costs: Placement = BY_LOAD) -> PipelineSpec:
     """Return a spec by which state partitions are placed by load, and slots stay."""
     fixed = Slots(min=MANY, max=MANY, start=MANY)
-    return spec.model_copy(update={"slots": fixed, "placement": Placement(), "period_s": period_s})
+    return spec.model_copy(update={"slots": fixed, "placement": costs, "period_s": period_s})
 
 
 def settled(pipeline: Pipeline) -> bool:

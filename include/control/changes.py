@@ -152,6 +152,14 @@ def failed_changes(history: Sequence[Reconfiguration]) -> list[Reconfiguration]:
     ]
 
 
+def since_s(now: datetime, time: datetime) -> float:
+    """Return how long ago something was, seconds. Where it lies ahead, the clock was set back: as far is taken.
+
+    So nobody waits for the clock to catch up with what it said before.
+    """
+    return abs((now - time).total_seconds())
+
+
 def dead_drivers(history: Iterable[Reconfiguration]) -> frozenset[int]:
     """Return the generations of drivers that died, by themselves or killed: each left a failure, or was replaced.
 

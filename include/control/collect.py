@@ -10,6 +10,7 @@ from statistics import median, median_low
 
 from include.control.arrivals import arrival_basis, with_arrivals
 from include.control.capacity import fit, heaviest, ran_at, typical_parallelism
+from include.control.changes import since_s
 from include.control.join_signals import join_signals
 from include.control.key_groups import key_groups
 from include.control.new_observations import known_observations
@@ -266,7 +267,7 @@ def _settling(
     if not changes:
         return False
     last = changes[0]
-    if last.ended is None and abs((now - last.started).total_seconds()) < open_at_most_s:
+    if last.ended is None and since_s(now, last.started) < open_at_most_s:
         return True
     begun = [r for r in history.rows if r.generation >= (last.generation or 0)]
     end = last.ended or last.started

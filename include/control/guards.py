@@ -11,6 +11,7 @@ import math
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime, timedelta
 
+from include.control.changes import since_s
 from include.control.evaluation import GateResult
 from include.control.guard_context import GuardContext
 from include.control.rolled_back import objection
@@ -93,25 +94,19 @@ def cool_down(context: GuardContext, target: Deployment) -> str | None:
     """Let a reconfiguration end, and then the pipeline settle; back off from a content that failed."""
     for change in context.history:
         is_open = change.ended is None and change.outcome is Outcome.OPEN
-        if is_open and _since_s(context, change.started) < context.open_at_most_s:
+        if is_open and since_s(context.now, change.started) < context.open_at_most_s:
             return f"{change.app}: the reconfiguration of {_clock(change.started)} is still under way"
     if context.resizes(target) and (why := _backing_off(context, target)) is not None:
         return why
     if not context.restarts(target):
         return None
-    elapsed_s = min((_since_s(context, change.ended) for change in context.history if change.ended), default=math.inf)
+    elapsed_s = min(
+        (since_s(context.now, change.ended) for change in context.history if change.ended), default=math.inf
+    )
     if elapsed_s >= context.limits.cool_down_s:
         return None
     allowed = f"the cool-down is {context.limits.cool_down_s:g} s"
     return f"the last reconfiguration ended {elapsed_s:.0f} s ago; {allowed}"
-
-
-def _since_s(context: GuardContext, time: datetime) -> float:
-    """Return how long ago something was, seconds. Where it lies ahead, the clock was set back: as far is taken.
-
-    So nobody waits for the clock to catch up with what it said before.
-    """
-    return abs((context.now - time).total_seconds())
 
 
 def _backing_off(context: GuardContext, target: Deployment) -> str | None:
@@ -121,7 +116,7 @@ def _backing_off(context: GuardContext, target: Deployment) -> str | None:
         return None
     last = failed[0]
     wait_s = min(BACK_OFF_S * 2.0 ** (len(failed) - 1), LONGEST_BACK_OFF_S)
-    elapsed_s = _since_s(context, last.ended or last.started)
+    elapsed_s = since_s(context.now, last.ended or last.started)
     if elapsed_s >= wait_s:
         return None
     return f"this content failed {elapsed_s:.0f} s ago ({last.error}); it may be tried again after {wait_s:g} s"
@@ -158,7 +153,7 @@ def ineffective_scaling(context: GuardContext, target: Deployment) -> str | None
         if app not in target.apps or app not in context.current.apps:
             continue
         grows = target.apps[app].slots > context.current.apps[app].slots
-        if grows and last.ineffective and _since_s(context, last.ended) < INEFFECTIVE_FOR.total_seconds():
+        if grows and last.ineffective and since_s(context.now, last.ended) < INEFFECTIVE_FOR.total_seconds():
             return (
                 f"{app}: the last step from {last.before} to {last.after} slots was expected to add "
                 f"{last.capacity_predicted - last.capacity_before:.0f} rows/s and added "

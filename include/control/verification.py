@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 
-from include.control.changes import ABILITY, dead_drivers
+from include.control.changes import ABILITY, dead_drivers, since_s
 from include.control.guard_context import GuardContext
 from include.control.proposals import PERSON, VERIFICATION, Proposals
 from include.model.arrival import ArrivalBasis, arrival_phrase
@@ -114,18 +114,17 @@ def _trial(
     """Return a change that may be judged: Millrace's own, in its window, and nothing else was changed since."""
     by = {proposal.optimizer for proposal in decision.proposals if proposal.changes}
     own = decision.action in (Action.APPLY, Action.AWAIT) and not by & {PERSON, SPEC, VERIFICATION}
-    window = timedelta(seconds=limits.window_s)
     if (
         not own
         or change.outcome is not Outcome.READY
         or change.ended is None
-        or abs(guards.now - change.ended) >= window
+        or since_s(guards.now, change.ended) >= limits.window_s
     ):
         return None
     history = [entry for entry in guards.history if entry.app == change.app]
     at = history.index(change)
-    after = history[:at]
-    before = [entry for entry in history[at + 1 :] if entry.started > change.started - window]
+    after, begin = history[:at], change.started - timedelta(seconds=limits.window_s)
+    before = [entry for entry in history[at + 1 :] if entry.started > begin]
     steps = tuple(step for step in decision.changes if step.field not in LIVE or step.field == PLACEMENT)
     in_force = guards.current.decision_id is not None and all(guards.current.value(s) == s.value for s in steps)
     if not steps or not in_force or any(entry.from_version != entry.to_version for entry in after):

@@ -161,7 +161,7 @@ class DeltaLog:
         """
         file, key = f"{self.folder}/{version:020d}.json", (version, pipeline, transaction)
         try:
-            changed_ns = os.stat(file).st_mtime_ns  # noqa: PTH116
+            changed_ns = os.stat(file).st_mtime_ns  # noqa: PTH116 - as below
             known = self._commits.get(key)
             if known is not None and known[0] == changed_ns:
                 return known[1]

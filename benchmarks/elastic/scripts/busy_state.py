@@ -17,7 +17,7 @@ from contextlib import suppress
 from pathlib import Path
 
 import pandas as pd
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
 
 KEYS_A_PARTITION = 8
@@ -55,6 +55,12 @@ def follow(spark: SparkSession, wanted: Path) -> None:
         time.sleep(POLL_S)
 
 
+def run(rows: DataFrame, name: str, output_mode: str, checkpoint: str) -> None:
+    """Run a query that writes nowhere until it is stopped."""
+    writer = rows.writeStream.queryName(name).outputMode(output_mode).format("noop")
+    writer.option("checkpointLocation", checkpoint).start().awaitTermination()
+
+
 def main() -> None:
     """Run until stopped."""
     arguments = argparse.ArgumentParser(description=__doc__.splitlines()[0])
@@ -85,15 +91,7 @@ def main() -> None:
     of_phase = sf.get(sf.array(*(sf.array(*map(sf.lit, those)) for those in phases)), phase)
     key = sf.get(of_phase, (sf.col("value") % len(phases[0])).cast("int")).cast("long")
     counts = rows.groupBy(key.alias("key")).count()
-    query = (
-        counts.mapInPandas(wait, counts.schema)
-        .writeStream.queryName("busy_state")
-        .outputMode("update")
-        .format("noop")
-        .option("checkpointLocation", given.checkpoint)
-        .start()
-    )
-    query.awaitTermination()
+    run(counts.mapInPandas(wait, counts.schema), "busy_state", "update", given.checkpoint)
 
 
 if __name__ == "__main__":

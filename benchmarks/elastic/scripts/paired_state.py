@@ -13,9 +13,8 @@ from pathlib import Path
 from pyspark.sql import Column, SparkSession
 from pyspark.sql import functions as sf
 
-from benchmarks.elastic.scripts.busy_state import follow
+from benchmarks.elastic.scripts.busy_state import ROWS_A_BATCH, follow, run
 
-ROWS_A_BATCH = 640
 SHIFT = 5
 CANDIDATES = 128
 """Numbers that are tried for a key of the wanted partition: one row in 4,000 finds none, and goes anywhere."""
@@ -51,15 +50,7 @@ def main() -> None:
     )
     first = rows.dropDuplicates(["value"])
     keyed = first.select(sf.get(twins, sf.lit(0)).alias("twin"), sf.array_join(digests, "").alias("payload"))
-    query = (
-        keyed.dropDuplicates(["twin"])
-        .writeStream.queryName("paired_state")
-        .outputMode("append")
-        .format("noop")
-        .option("checkpointLocation", given.checkpoint)
-        .start()
-    )
-    query.awaitTermination()
+    run(keyed.dropDuplicates(["twin"]), "paired_state", "append", given.checkpoint)
 
 
 if __name__ == "__main__":

@@ -19,20 +19,17 @@ from include.model.decision import Outcome
 from include.pipelines.catalog import find as find_spec
 from include.run_folder.discovery import find
 from include.run_folder.driver_records import DriverRecord, DriverState, all_of
-from tests.airflow_home import ROOT, write_pipeline
+from tests.airflow_home import ROOT
 from tests.jobs.driving import until
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
 
 @pytest.fixture
-def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    write_pipeline(tmp_path / "specs")
-    monkeypatch.setenv("MILLRACE_HOME", str(tmp_path / "home"))
-    monkeypatch.setenv("MILLRACE_PIPELINES", str(tmp_path / "specs"))
+def home(millrace_home: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.delenv("MILLRACE_RUNNER", raising=False)
-    DeploymentStore(Lake(tmp_path / "home" / "lake")).commit(find_spec("tiny").first_deployment(), None)
-    return tmp_path / "home"
+    DeploymentStore(Lake(millrace_home / "lake")).commit(find_spec("tiny").first_deployment(), None)
+    return millrace_home
 
 
 def newest(home: Path) -> DriverRecord | None:
