@@ -10,10 +10,12 @@ from statistics import median
 import numpy as np
 
 from include.control.flows import flows
+from include.control.hot_streams import hot_streams
+from include.control.worker_speeds import worker_speeds
 from include.lake.partitions import partition_runs
 from include.lake.store import Lake
 from include.model.deployment import NOWHERE, operator_name
-from include.model.placement import KeyGroups
+from include.model.placement import KeyGroups, Speeds
 from include.model.spec import PipelineSpec
 from include.model.telemetry import PartitionRun
 
@@ -22,6 +24,8 @@ SPAN_PERIODS = 6
 NEWEST_BATCHES = 10
 """Batches of an operator that count, the newest: of fewer, a batch that loaded state would weigh too much."""
 MAD_TO_SIGMA = 1.4826
+SKEW = 2.0
+"""Time of a partition, in times of the mean one's, from which hot streams are looked for."""
 
 
 def key_groups(spec: PipelineSpec, lake: Lake, now: datetime, batch_s: float | None = None) -> KeyGroups | None:
@@ -36,10 +40,21 @@ def key_groups(spec: PipelineSpec, lake: Lake, now: datetime, batch_s: float | N
     since = now - timedelta(seconds=SPAN_PERIODS * spec.period_s)
     runs = [run for run in partition_runs(lake, spec.name, since) if run.app == spec.app]
     newest = max((run.generation for run in runs), default=None)
-    groups = _of_operators([run for run in runs if run.generation == newest])
+    runs = [run for run in runs if run.generation == newest]
+    groups = _of_operators(runs)
     if not groups:
         return None
-    return replace(_key_groups(spec.app, groups, batch_s), flows=flows(lake, spec.name, groups, now))
+    speeds = worker_speeds(lake, runs, now)
+    found = replace(_key_groups(spec.app, groups, speeds, batch_s), flows=flows(lake, spec.name, groups, now))
+    return replace(found, hot=hot_streams(lake, spec, now)) if _is_skewed(found) else found
+
+
+def _is_skewed(groups: KeyGroups) -> bool:
+    """Say whether a partition takes twice what the mean one of its stage does."""
+    stages: dict[str, list[float]] = {}
+    for operator, seconds in zip(groups.operator, groups.busy_s, strict=True):
+        stages.setdefault(operator, []).append(seconds)
+    return any(max(seconds) > SKEW * sum(seconds) / len(seconds) for seconds in stages.values())
 
 
 def _of_operators(runs: Sequence[PartitionRun]) -> Mapping[tuple[str, int], list[PartitionRun]]:
@@ -59,9 +74,14 @@ def _name(run: PartitionRun) -> str:
     return operator_name(run.query, run.operators)
 
 
-def _key_groups(app: str, groups: Mapping[tuple[str, int], Sequence[PartitionRun]], batch_s: float | None) -> KeyGroups:
+def _key_groups(
+    app: str, groups: Mapping[tuple[str, int], Sequence[PartitionRun]], speeds: Speeds, batch_s: float | None
+) -> KeyGroups:
     runs = [run for of_group in groups.values() for run in of_group]
-    busy = [[run.run_s for run in of_group] for of_group in groups.values()]
+    busy = [
+        [run.run_s * speeds.of(NOWHERE if run.worker is None else run.worker) for run in of_group]
+        for of_group in groups.values()
+    ]
     remote, every = sum(run.remote_bytes for run in runs), sum(run.remote_bytes + run.local_bytes for run in runs)
     return KeyGroups(
         app=app,
@@ -77,6 +97,7 @@ def _key_groups(app: str, groups: Mapping[tuple[str, int], Sequence[PartitionRun
         state_bytes=tuple(_state_bytes(of_group) for of_group in groups.values()),
         remote_ratio=round(remote / every, 4) if every else None,
         batch_s=batch_s,
+        speeds=speeds,
     )
 
 

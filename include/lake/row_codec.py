@@ -72,7 +72,7 @@ def partition_run_from_row(row: Mapping[str, Any]) -> PartitionRun:
 
     It is built without validation, as thousands are read.
     """
-    values = {name: row[name] for name in _PARTITION_RUN_COLUMNS}
+    values: dict[str, Any] = {name: row.get(name) for name in _PARTITION_RUN_COLUMNS}
     return PartitionRun(**{**values, "operators": tuple(row["operators"])})
 
 

@@ -218,6 +218,7 @@ TABLES: dict[str, TableSchema] = {
         ("partition", SMALL, ">= 0", "number of the partition"),
         ("executor", TEXT, "", "Spark's id of the executor that ran it"),
         ("worker", SMALL, ">= 0", "its number among the app's executors; null where it was not known"),
+        ("host", TEXT, "", "where that executor is; null in rows of former versions"),
         ("rows_in", WHOLE, "rows", "read by its task"),
         ("run_s", REAL, "s", "time that its task ran, Python workers and waits included"),
         ("local_bytes", WHOLE, "bytes", "read from its own executor"),

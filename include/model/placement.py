@@ -34,6 +34,23 @@ class Flows:
 
 
 @dataclass(frozen=True)
+class Speeds:
+    """Workers that are surely faster or slower than the others, as columns of equal length.
+
+    Attributes:
+        worker: Number of the worker.
+        speed: What it does in the time in which the mean worker does 1, > 0.
+    """
+
+    worker: tuple[int, ...] = ()
+    speed: tuple[float, ...] = ()
+
+    def of(self, worker: int) -> float:
+        """Return the speed of a worker; 1 for one that is not known to be another."""
+        return dict(zip(self.worker, self.speed, strict=True)).get(worker, 1.0)
+
+
+@dataclass(frozen=True)
 class KeyGroups:
     """What each key group cost of late, as columns of equal length. Missing is None, never 0.
 
@@ -45,13 +62,17 @@ class KeyGroups:
         operator: The stateful operators of each group, see :func:`include.model.deployment.operator_name`.
         partition: Number of the partition.
         worker: Where it ran last; -1 where that executor is gone.
-        busy_s: Time that a batch keeps a core busy with it, seconds, waits included: the median over batches.
+        busy_s: Time that a batch keeps a core of the mean worker busy with it, seconds, waits included: the median
+            over batches.
         busy_error_s: Standard error of that, seconds.
         rows: Rows that it got in a batch, the median over batches.
         state_bytes: What an executor would have to load to take it over; None where it was not measured.
         remote_ratio: Share of all bytes that came from another executor, 0..1; None where nothing was exchanged.
         batch_s: Time of a whole batch, what keeps no state included, seconds: the median; None where it is not known.
         flows: What groups pass on to each other.
+        speeds: Of workers on other hosts.
+        hot: The streams that bring the most rows, where a profile counts them and partitions are skewed: each with its
+            share of all, 0..1.
     """
 
     app: str
@@ -68,6 +89,8 @@ class KeyGroups:
     remote_ratio: float | None = None
     batch_s: float | None = None
     flows: Flows = field(default_factory=Flows)
+    speeds: Speeds = field(default_factory=Speeds)
+    hot: tuple[tuple[str, float], ...] = ()
 
     def stateful_batch_s(self, cores: int) -> float:
         """Return how long the stateful stages of a batch take where the groups are, seconds.
@@ -79,7 +102,8 @@ class KeyGroups:
         """
         busy: dict[str, dict[int, float]] = {}
         longest: dict[str, float] = {}
-        for operator, worker, seconds in zip(self.operator, self.worker, self.busy_s, strict=True):
+        for operator, worker, needed_s in zip(self.operator, self.worker, self.busy_s, strict=True):
+            seconds = needed_s / self.speeds.of(worker)
             workers = busy.setdefault(operator, {})
             workers[worker] = workers.get(worker, 0.0) + seconds
             longest[operator] = max(longest.get(operator, 0.0), seconds)
@@ -98,7 +122,7 @@ class PlacementPlan:
         workers: Numbers of the workers; those that are to go have no group afterwards.
         operator: The stateful operators of each group.
         partition: Its number.
-        busy_s: Time that a batch keeps a core busy with it, seconds.
+        busy_s: Time that a batch keeps a core of the mean worker busy with it, seconds.
         before: Index of the worker that each group is on; -1 without one.
         after: Index of the worker that it is to run on.
         cores: Cores of a worker.
@@ -111,6 +135,7 @@ class PlacementPlan:
         seed: Seed that gives the same plan again.
         near_before: Share of what paired groups pass on that stays within a worker before, 0..1; None without pairs.
         near_after: The same under the plan.
+        speeds: Workers that are faster or slower than the others.
     """
 
     method: str
@@ -130,6 +155,7 @@ class PlacementPlan:
     seed: int
     near_before: float | None = None
     near_after: float | None = None
+    speeds: Speeds = field(default_factory=Speeds)
 
     @property
     def moves(self) -> int:
@@ -160,5 +186,5 @@ class PlacementPlan:
         busy = [0.0] * len(self.workers)
         for at, seconds in zip(worker, self.busy_s, strict=True):
             if at >= 0:
-                busy[at] += seconds
+                busy[at] += seconds / self.speeds.of(self.workers[at])
         return tuple(busy)

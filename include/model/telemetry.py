@@ -187,6 +187,7 @@ class PartitionRun:
         state_bytes: Bytes that an executor would load if the partition moved there: of each operator the newest
             snapshot in the checkpoint and what changed since; null in samples that did not measure it.
         worker: The executor's number among the app's, which placements name it by; null where it was not known.
+        host: Where the executor is; null in rows of former versions.
     """
 
     pipeline: str
@@ -206,6 +207,7 @@ class PartitionRun:
     remote_bytes: int
     state_bytes: int | None = None
     worker: int | None = None
+    host: str | None = None
 
 
 @dataclass(frozen=True)

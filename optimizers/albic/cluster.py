@@ -4,7 +4,9 @@ Symbols:
     b_k    time that a batch keeps a core busy with group k, seconds
     a_ij   what group j saves of it while group i, which it gets much of its input from, is on its worker, seconds
     c      cores of a worker
-    T      time of the stateful stages of a batch: the sum over stages of max over workers of max(sum b_k / c, max b_k)
+    s_w    its speed, 1 for the mean one
+    T      time of the stateful stages of a batch: the sum over stages of the max over workers of
+           max(sum b_k / c, max b_k) / s_w
 
 [ALBIC] balances what operators that run at the same time put on a node. Spark runs the stages of a micro-batch one
 after another, so workers that are evenly loaded in sum may still idle in every stage: each stage is balanced by itself.
@@ -76,6 +78,11 @@ class Cluster:
     pairs: Pairs
 
     @property
+    def even_cores(self) -> float:
+        """Cores of the workers that stay, counted as cores of the mean worker."""
+        return self.cores * float(self.problem.capacity[self.problem.kept].sum())
+
+    @property
     def stages(self) -> list[Ints]:
         """Groups of each stage, by index."""
         return [np.flatnonzero(self.problem.operator == stage) for stage in np.unique(self.problem.operator)]
@@ -90,20 +97,19 @@ class Cluster:
 
     def stage_s(self, stage: Ints, node: Ints) -> float:
         """Return the time of one stage under a placement, seconds."""
-        load, at = self.load(node)[stage], node[stage]
+        load, at, speed = self.load(node)[stage], node[stage], self.problem.capacity
         placed = at >= 0
         if not placed.any():
             return 0.0
-        return max(
-            float(total(at[placed], load[placed], len(self.workers)).max()) / self.cores, float(load[placed].max())
-        )
+        busiest = float((total(at[placed], load[placed], len(self.workers)) / speed).max()) / self.cores
+        return max(busiest, float((load[placed] / speed[at[placed]]).max()))
 
     def bound_s(self) -> float:
         """Return the least T of any placement on the workers that stay, seconds."""
-        cores = self.cores * len(self.problem.kept)
+        speed = self.problem.capacity[self.problem.kept]
         least = self._without(np.ones(len(self.pairs.bytes), dtype=bool))
         loads = (least[stage] for stage in self.stages)
-        return sum(max(float(load.sum()) / cores, float(load.max())) for load in loads)
+        return sum(max(float(load.sum()) / self.even_cores, float(load.max() / speed.max())) for load in loads)
 
     def _without(self, pairs: Bools) -> Floats:
         """Return the load of every group, with what these pairs save taken off."""
@@ -137,7 +143,7 @@ def cluster(groups: KeyGroups, located: Sequence[int], workers: int, cores: int,
     problem = Problem(
         load=np.array(groups.busy_s, dtype=float) + np.bincount(pairs.consumer[near], pairs.saved_s[near], len(node)),
         node=node,
-        capacity=np.ones(len(numbers)),
+        capacity=np.array([groups.speeds.of(number) for number in numbers]),
         removed=np.zeros(len(numbers), dtype=bool),
         cost=_state_mb(groups) + LEAST_MB if options.cost == "state" else np.ones(len(groups.busy_s)),
         budget=options.budget,
@@ -237,7 +243,7 @@ def _pairs(groups: KeyGroups, options: PlacementOptions) -> Pairs:
 
 
 def _lost_s(cluster: Cluster, stage: Ints, node: Ints) -> float:
-    even = float(cluster.load(node)[stage].sum()) / cluster.cores / len(cluster.problem.kept)
+    even = float(cluster.load(node)[stage].sum()) / cluster.even_cores
     return cluster.stage_s(stage, node) - even
 
 
@@ -249,7 +255,7 @@ def _stage_problem(cluster: Cluster, stage: Ints, node: Ints, budget: float, mov
     if not movable[stage].all() and np.isfinite(budget):
         price = np.where(movable[stage], price, budget + 1.0 + float(price.max()))
     return Problem(
-        load=load / whole * (HALF * len(problem.kept)) if whole > 0 else load,
+        load=load / whole * (HALF * float(problem.capacity[problem.kept].sum())) if whole > 0 else load,
         node=problem.node[stage],
         capacity=problem.capacity,
         removed=problem.removed,

@@ -17,7 +17,7 @@ import numpy as np
 from include.model.decision import Memory, Proposal
 from include.model.deployment import NOWHERE, PLACEMENT, AppDeployment, Change, Deployment
 from include.model.errors import MillraceError
-from include.model.placement import STATEFUL_BATCH, KeyGroups, PlacementPlan
+from include.model.placement import STATEFUL_BATCH, KeyGroups, PlacementPlan, Speeds
 from include.model.signals import Signals
 from optimizers.albic.cluster import MB, Cluster, cluster, plan_stages
 from optimizers.albic.options import PlacementOptions
@@ -121,6 +121,7 @@ class Albic:
             seed=self.options.seed,
             near_before=target.pairs.near_share(problem.node),
             near_after=target.pairs.near_share(node),
+            speeds=groups.speeds,
         )
 
 
@@ -129,9 +130,11 @@ def _stay(groups: KeyGroups, target: Cluster) -> Proposal:
     for stage in target.stages:
         load = target.problem.load[stage]
         heaviest = int(stage[np.argmax(load)])
-        share = float(load.sum()) / (target.cores * len(target.problem.kept))
+        share = float(load.sum()) / target.even_cores
         if share > 0 and float(load.max()) > SKEW * share:
-            return Proposal(NAME, (), SKEWED, _explain_skew(groups, heaviest, float(load.max() / load.sum())))
+            fastest = float(target.problem.capacity[target.problem.kept].max())
+            why = _explain_skew(groups, heaviest, float(load.max() / load.sum()), float(load.max()) / fastest)
+            return Proposal(NAME, (), SKEWED, why)
     return Proposal(NAME, (), BALANCED, "")
 
 
@@ -175,16 +178,23 @@ def _explain(plan: PlacementPlan) -> str:
     return (
         f"{' and '.join(steps) or 'each partition stays'}{loaded}, so that the stateful part of a batch takes "
         f"{plan.batch_before_s:.1f} -> {plan.batch_after_s:.1f} s on {stay} executor{'s' * (stay != 1)}; "
-        f"no placement makes it less than {plan.bound_s:.1f} s{near}"
+        f"no placement makes it less than {plan.bound_s:.1f} s{near}{_explain_speeds(plan.speeds)}"
     )
 
 
-def _explain_skew(groups: KeyGroups, heaviest: int, share: float) -> str:
+def _explain_speeds(speeds: Speeds) -> str:
+    known = zip(speeds.worker, speeds.speed, strict=True)
+    return "".join(f"; worker {worker} does {speed:.1f} times what the mean one does" for worker, speed in known)
+
+
+def _explain_skew(groups: KeyGroups, heaviest: int, share: float, least_s: float) -> str:
     """Return for a person what no placement cures."""
+    hot = ", ".join(f"{name} ({100 * of_all:.0f} %)" for name, of_all in groups.hot)
+    streams = f"; the streams with the most rows are {hot}" if hot else ""
     return (
         f"Partition {groups.partition[heaviest]} of {groups.operator[heaviest]} takes {100 * share:.0f} % of its "
-        f"stage's time, so that no placement makes the stage shorter than {groups.busy_s[heaviest]:.1f} s: "
-        "more partitions (max_parallelism) or salted keys would"
+        f"stage's time, so that no placement makes the stage shorter than {least_s:.1f} s: "
+        f"more partitions (max_parallelism) or salted keys would{streams}"
     )
 
 

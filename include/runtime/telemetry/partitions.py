@@ -247,6 +247,7 @@ def partition_runs(
             remote_bytes=task.remote_bytes,
             state_bytes=sum(known) if len(known) == len(of_operators) else None,
             worker=workers.get(task.executor),
+            host=task.host,
         )
 
 

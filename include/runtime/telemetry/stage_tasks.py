@@ -24,6 +24,7 @@ class Task:
     Attributes:
         partition: The partition that it computed, >= 0.
         executor: Spark's id of the executor that ran it.
+        host: Where that is.
         rows_in: Rows that it read from shuffles and sources.
         run_s: Time that it ran, seconds; Python workers and waits included.
         local_bytes: Bytes of shuffles that it read from its own executor.
@@ -32,6 +33,7 @@ class Task:
 
     partition: int
     executor: str
+    host: str
     rows_in: int
     run_s: float
     local_bytes: int
@@ -80,6 +82,7 @@ def _task(attempt: Mapping[str, Any]) -> Task:
     return Task(
         partition=_partition(attempt),
         executor=str(attempt["executorId"]),
+        host=str(attempt["host"]),
         rows_in=int(shuffled["recordsRead"]) + int(metrics["inputMetrics"]["recordsRead"]),
         run_s=int(metrics["executorRunTime"]) / 1000.0,
         local_bytes=int(shuffled["localBytesRead"]),

@@ -8,7 +8,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from include.model.errors import MillraceError
-from include.model.placement import Flows, KeyGroups
+from include.model.placement import Flows, KeyGroups, Speeds
 from optimizers.albic.balancer import balance
 from optimizers.albic.cluster import Cluster, cluster, plan_stages
 from optimizers.albic.options import PlacementOptions
@@ -37,6 +37,18 @@ def test_batch_lasts_as_long_as_the_busiest_worker_of_each_stage() -> None:
 def test_batch_on_several_cores_lasts_as_long_as_its_longest_task() -> None:
     of = made(groups([3, 1, 1, 1], [0, 0, 1, 1]), 2, cores=4)
     assert of.batch_s(of.problem.node) == 3 == of.bound_s()
+
+
+def test_slow_worker_gets_less_and_the_bound_counts_what_workers_can_do() -> None:
+    slow = Speeds((0, 1), (0.5, 1.5))
+    of = made(groups([1] * 8, [0, 0, 0, 0, 1, 1, 1, 1], speeds=slow), 2)
+    assert of.batch_s(of.problem.node) == 4 / 0.5 and of.bound_s() == 8 / 2
+    assert np.bincount(planned(of)).tolist() == [2, 6] and of.batch_s(planned(of)) == of.bound_s()
+    # a worker that nobody knows yet counts as the mean one
+    assert made(groups([1] * 8, [0] * 8, speeds=slow), 2).bound_s() == 8 / 2
+    assert made(groups([1] * 8, [1] * 8, speeds=Speeds((1,), (2.0,))), 2).bound_s() == pytest.approx(8 / 3)
+    longest = made(groups([6, 1, 1], [0, 0, 1], speeds=slow), 2)
+    assert longest.bound_s() == 6 / 1.5 and groups([6, 1, 1], [0, 0, 1], speeds=slow).stateful_batch_s(1) == 14
 
 
 def test_new_workers_take_the_lowest_free_numbers() -> None:

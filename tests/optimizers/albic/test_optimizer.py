@@ -14,7 +14,7 @@ from include.model.codec import from_json, to_json
 from include.model.decision import Memory, Proposal
 from include.model.deployment import PLACEMENT, Deployment
 from include.model.errors import MillraceError
-from include.model.placement import STATEFUL_BATCH, KeyGroups
+from include.model.placement import STATEFUL_BATCH, KeyGroups, Speeds
 from optimizers.conformance.builders import APP, NOON, deployment
 from optimizers.registry import Role, create
 from tests.optimizers.albic.key_groups import FIRST, SECOND, groups, look, running
@@ -137,7 +137,18 @@ def test_skew_that_no_placement_cures_is_said() -> None:
     proposal, _ = proposed(told, running(4))
     assert (proposal.reason_code, proposal.changes) == ("skewed_keys", ())
     assert proposal.sentence.startswith(f"Partition 0 of {FIRST} takes 77 % of its stage's time")
-    assert "max_parallelism" in proposal.sentence
+    assert "max_parallelism" in proposal.sentence and proposal.sentence.endswith("would")
+    named, _ = proposed(replace(told, hot=(("UA", 0.413), ("B6", 0.3))), running(4))
+    assert named.sentence.endswith("; the streams with the most rows are UA (41 %), B6 (30 %)")
+
+
+def test_slow_worker_is_named() -> None:
+    told = groups([1.0] * 16, BY_NUMBER, speeds=Speeds((3,), (0.25,)))
+    proposal, _ = proposed(told, running(4))
+    assert proposal.placement and proposal.sentence.endswith("; worker 3 does 0.2 times what the mean one does")
+    assert from_json(Proposal, to_json(proposal)) == proposal
+    after = proposal.placement.busy_after_s
+    assert max(after) < max(proposal.placement.busy_before_s) == 16.0
 
 
 @pytest.mark.parametrize(

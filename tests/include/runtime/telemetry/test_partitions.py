@@ -14,6 +14,7 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from pyspark.sql.streaming import StatefulProcessor
 
 from include.lake.partitions import partition_flows, partition_runs
 from include.lake.row_codec import batch_from_row
@@ -234,6 +235,34 @@ def test_state_of_a_users_function_is_measured(
     assert [(run.operators, run.partition) for run in sampled.runs()] == [((0,), p) for p in range(PARTITIONS)]
     assert sum(run.rows_in for run in sampled.runs()) == 300
     assert all(run.state_bytes == deltas(tmp_path / "q", 0, run.partition) > 0 for run in sampled.runs())
+
+
+class RowCounter(StatefulProcessor):
+    """Counts the rows of each key in a value of its own."""
+
+    def init(self, handle: Any) -> None:
+        self.rows = handle.getValueState("rows", "rows long")
+
+    def handleInputRows(  # noqa: N802 - Spark's name
+        self, key: tuple[int], parts: Iterator[pd.DataFrame], _timers: Any
+    ) -> Iterator[pd.DataFrame]:
+        rows = sum(len(part) for part in parts) + (self.rows.get()[0] if self.rows.exists() else 0)
+        self.rows.update((rows,))
+        yield pd.DataFrame({"key": [key[0]], "rows": [rows]})
+
+    def close(self) -> None:
+        """Nothing is held."""
+
+
+def test_state_of_a_users_processor_is_measured(measured: Callable[..., Sampled], source: Source) -> None:
+    sampled = measured()
+    sampled.spark.conf.set(STORE, ROCKSDB)
+    source.append(300)
+    rows = sampled.stream(source).groupBy("key")
+    sampled.run(rows.transformWithStateInPandas(RowCounter(), "key long, rows long", "update", "none"))
+    assert [(run.operators, run.partition) for run in sampled.newest()] == [((0,), p) for p in range(PARTITIONS)]
+    assert sum(run.rows_in for run in sampled.runs()) == 300
+    assert all(run.state_bytes and run.host for run in sampled.runs())
 
 
 def test_query_without_state_has_no_partitions(measured: Callable[..., Sampled], source: Source) -> None:
