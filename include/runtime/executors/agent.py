@@ -150,10 +150,11 @@ class ExecutorAgent:
         """Note the executors that came and went since the last step; Spark may say so a moment later."""
         if registered == {id for id, lifetime in self._noted.items() if lifetime.ended is None}:
             return
-        for lifetime in self._allocation.lifetimes():
-            if self._noted.get(lifetime.executor.id) != lifetime:
-                self._noted[lifetime.executor.id] = lifetime
-                self._note(lifetime, self._workers.number(lifetime.executor.id))
+        listed = {lifetime.executor.id: lifetime for lifetime in self._allocation.lifetimes()}
+        for id, lifetime in listed.items():
+            if self._noted.get(id) != lifetime:
+                self._note(lifetime, self._workers.number(id))
+        self._noted = listed  # Spark forgets those that ended long ago
 
     def _request(self, total: int) -> None:
         """Tell the cluster manager how many executors are wanted, now and then again."""
