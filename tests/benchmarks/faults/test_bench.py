@@ -1,17 +1,36 @@
 from __future__ import annotations
 
-from benchmarks.faults.bench import Campaign, campaign_records
+import json
+from pathlib import Path
+
+from benchmarks.faults.campaign import Campaign, campaign_records
+from benchmarks.faults.stack_campaign import bare_errors
+from include.local.stack.home import REPO
 
 
 def test_slowest_recoveries_and_what_never_came_back_are_judged() -> None:
-    found = Campaign({"driver_killed": [20.0, 30.0], "source_away": [200.0]}, ["master_killed"], doubled=1)
+    found = Campaign({"driver_killed": [20.0, 30.0], "source_away": [200.0]}, ["master_killed"], doubled=1, lost=3)
     records = {(r.scenario, r.figure): r for r in campaign_records(found)}
     assert records["driver_killed", "recovered_s"].value == 25.0
     assert (records["all", "recovered_p95_s"].n, records["all", "recovered_p95_s"].holds) == (3, False)
     assert (records["all", "not_recovered"].value, records["all", "not_recovered"].holds) == (1, False)
     assert not records["all", "doubled_drivers"].holds
+    assert not records["all", "rows_lost"].holds and records["all", "rows_doubled"].holds
     assert records["all", "tracebacks"].holds
 
 
 def test_campaign_in_which_all_was_well_holds() -> None:
     assert all(r.holds for r in campaign_records(Campaign({"driver_killed": [20.0]})) if r.target)
+
+
+def test_exceptions_of_our_code_that_are_no_sentences_are_found_in_task_logs(tmp_path: Path) -> None:
+    def logged(kind: str, value: str, file: str) -> str:
+        detail = [{"exc_type": kind, "exc_value": value, "frames": [{"filename": file, "lineno": 1, "name": "f"}]}]
+        return json.dumps({"event": "Task failed with exception", "error_detail": detail})
+
+    log = tmp_path / "dag_id=adapt_delays" / "attempt=1.log"
+    log.parent.mkdir()
+    ours, theirs = str(REPO / "include" / "control" / "loop.py"), "/site-packages/airflow/task.py"
+    lines = [logged("KeyError", "'x'", ours), logged("MillraceError", "disk", ours), logged("OSError", "", theirs)]
+    log.write_text("\n".join([*lines, '{"error_detail": torn']))
+    assert bare_errors(tmp_path) == ["KeyError: 'x'"]

@@ -1,0 +1,67 @@
+"""What a campaign of faults found, as records."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from benchmarks.record import Record, at_most, median
+from include.local.demo.comparison import Comparison
+from include.local.stack.progress import say
+
+BENCH, ALL = "faults", "all"
+RECOVERED_LIMIT_S = 120.0
+
+
+@dataclass
+class Campaign:
+    """What was found.
+
+    Attributes:
+        recovered_s: From each fault's end until all was well again, by its name.
+        failures: Faults after which nothing came back.
+        doubled: Drivers beside the one that serves, the most that were seen after a fault.
+        errors: Exceptions that ended a task or a healing and tell a person nothing.
+        repeated: Decisions that were recorded more than once.
+        lost: Rows that results lack.
+        doubled_rows: Rows that results have twice.
+    """
+
+    recovered_s: dict[str, list[float]] = field(default_factory=dict)
+    failures: list[str] = field(default_factory=list)
+    doubled: int = 0
+    errors: list[str] = field(default_factory=list)
+    repeated: list[str] = field(default_factory=list)
+    lost: int = 0
+    doubled_rows: int = 0
+
+    def add(self, compared: Comparison) -> None:
+        """Add what results lack, and what they have twice."""
+        self.lost += compared.lost
+        self.doubled_rows += compared.doubled
+
+
+def campaign_records(found: Campaign) -> Iterator[Record]:
+    """Yield the figures of a campaign."""
+    for name, values in found.recovered_s.items():
+        yield median(BENCH, name, "millrace", "recovered_s", values, "s")
+    every: Sequence[float] = [value for values in found.recovered_s.values() for value in values]
+    if every:
+        p95 = float(np.quantile(every, 0.95))
+        target, holds = at_most(p95, RECOVERED_LIMIT_S)
+        yield Record(BENCH, ALL, "millrace", "recovered_p95_s", p95, "s", n=len(every), target=target, holds=holds)
+    for error in sorted({*found.errors, *found.repeated}):
+        say(f"    {error}")
+    figures: Mapping[str, int] = {
+        "not_recovered": len(found.failures),
+        "tracebacks": len(found.errors),
+        "decisions_repeated": len(found.repeated),
+        "doubled_drivers": found.doubled,
+        "rows_lost": found.lost,
+        "rows_doubled": found.doubled_rows,
+    }
+    for figure, value in figures.items():
+        target, holds = at_most(value, 0)
+        yield Record(BENCH, ALL, "millrace", figure, value, "", target=target, holds=holds)

@@ -1,0 +1,67 @@
+"""A whole stack with a pipeline that runs, and whether all of it is well."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from benchmarks.elastic.pipeline import wait_until
+from include.lake.control_tables import ControlTables
+from include.local.demo.demo_env import DemoEnv
+from include.local.stack import lifecycle
+from include.local.stack.home import Home
+from include.model.errors import MillraceError
+from include.model.spec import PipelineSpec
+from include.run_folder import driver_records
+from include.run_folder.process import ProcessId
+
+PIPELINE = "delays"
+
+
+@dataclass(frozen=True)
+class Stack:
+    """A stack that is up, with a pipeline that runs.
+
+    Attributes:
+        env: Its home, and how it is stopped.
+        spec: The pipeline.
+        tables: What it decided.
+    """
+
+    env: DemoEnv
+    spec: PipelineSpec
+    tables: ControlTables
+
+    @property
+    def home(self) -> Home:
+        """Its home."""
+        return self.env.home
+
+    def service(self, name: str) -> ProcessId:
+        """Return the process of a service that is up."""
+        found: list[ProcessId] = []
+
+        def is_up() -> bool:
+            record = lifecycle.status(self.home)
+            process = None if record is None else record.services[name].process
+            found[:] = [process] if process is not None and process.alive() else []
+            return bool(found)
+
+        wait_until(is_up, name)
+        return found[0]
+
+    def well_since(self, time_s: float) -> bool:
+        """Say whether all services are healthy, and batches and decisions go on since a time (Unix seconds)."""
+        record = lifecycle.status(self.home)
+        driver = next(iter(driver_records.all_of(self.env.run_dir, PIPELINE, self.spec.app)), None)
+        try:
+            decision, wanted = self.tables.decisions.last(PIPELINE), self.tables.deployments.latest(PIPELINE)
+        except MillraceError:
+            return False
+        if record is None or driver is None or decision is None or wanted is None:
+            return False
+        since = datetime.fromtimestamp(time_s, UTC)
+        committed = driver.last_commit_at is not None and driver.last_commit_at > since
+        return (
+            record.healthy and committed and driver.slots == wanted.apps[self.spec.app].slots and decision.time > since
+        )

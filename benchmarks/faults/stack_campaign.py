@@ -1,0 +1,154 @@
+"""The whole stack under faults: Airflow decides and heals, a built-in pipeline runs, and its load goes up and down."""
+
+from __future__ import annotations
+
+import json
+import random
+import shutil
+import subprocess
+import time
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+from benchmarks.delays_app import Feed, flight_rows
+from benchmarks.elastic.pipeline import READ_S, wait_until
+from benchmarks.faults.campaign import Campaign
+from benchmarks.faults.stack import PIPELINE, Stack
+from benchmarks.faults.stack_injection import FAULTS
+from include.lake.control_tables import ControlTables
+from include.lake.store import Lake
+from include.local.demo.comparison import compare, settled
+from include.local.demo.demo_env import DemoEnv
+from include.local.stack import lifecycle
+from include.local.stack.airflow_api import AirflowApi
+from include.local.stack.home import REPO, Home
+from include.local.stack.progress import say, step
+from include.pipelines.catalog import BUILT_IN, load
+from include.run_folder import discovery
+
+LOW_ROWS_PER_S, HIGH_ROWS_PER_S, TURN_S = 12.0, 40.0, 90.0
+"""The load, and how long it stays: slots change now and then, and so at some of the faults."""
+CALM_S = (1.0, 15.0)
+DISK = "2g"
+"""Size of the disk that the home is on: memory, so that it can be filled."""
+SENTENCES = ("MillraceError", "NotReady", "Conflict", "Settled")
+
+
+def stack_faults(root: Path, names: Sequence[str], chance: random.Random, found: Campaign) -> None:
+    """Do faults to a stack and its pipeline, one after the other.
+
+    Args:
+        root: A folder to be made.
+        names: The faults, of :data:`benchmarks.faults.stack_injection.FAULTS`.
+        chance: Draws moments and victims.
+        found: Is told what happens.
+    """
+    with _disk(root / "disk") as disk, running_stack(disk, root / "flights") as (stack, feed):
+        with feed.at(up_and_down):
+            for number, name in enumerate(names, 1):
+                with step(f"{number}: {name}"):
+                    begin = time.time()
+                    wait_until(lambda since=begin: stack.well_since(since), "a healthy stack", every_s=READ_S)
+                    time.sleep(chance.uniform(*CALM_S))
+                    FAULTS[name](stack, chance)
+                    _await_recovery(stack, name, found)
+                drivers = discovery.find(stack.env.run_dir, PIPELINE)
+                found.doubled = max(found.doubled, len(drivers) - 1)
+        feed.finish()
+        wait_until(lambda: settled(stack.env.source, stack.env.results), "all rows processed", every_s=READ_S)
+        found.add(compare(stack.env.source, stack.env.results))
+        found.repeated += _repeated(stack)
+        found.errors += bare_errors(stack.home.logs / "airflow")
+
+
+def bare_errors(logs: Path) -> list[str]:
+    """Return the exceptions of our own code that ended a task and were not one of ours, from Airflow's task logs.
+
+    Args:
+        logs: Airflow's log folder.
+    """
+    found = set()
+    for file in logs.rglob("attempt=*.log"):
+        for line in file.read_text(encoding="utf-8", errors="replace").splitlines():
+            if "error_detail" not in line:
+                continue
+            try:
+                errors = json.loads(line).get("error_detail") or []
+            except ValueError:
+                continue
+            last = errors[0] if errors else {}
+            ours = any(str(frame.get("filename", "")).startswith(str(REPO)) for frame in last.get("frames") or [])
+            if ours and last.get("exc_type") not in SENTENCES:
+                found.add(f"{last.get('exc_type')}: {last.get('exc_value')}")
+    return sorted(found)
+
+
+def _await_recovery(stack: Stack, name: str, found: Campaign) -> None:
+    done = time.time()
+    try:
+        wait_until(lambda: stack.well_since(done), "decisions and batches go on", every_s=READ_S)
+    except RuntimeError as error:
+        say(f"    {name}: {error}")
+        found.failures.append(name)
+    else:
+        found.recovered_s.setdefault(name, []).append(round(time.time() - done, 1))
+
+
+@contextmanager
+def running_stack(disk: Path, source: Path) -> Iterator[tuple[Stack, Feed]]:
+    """Bring a stack up with a pipeline that runs, and stop all of it.
+
+    Args:
+        disk: A folder for the home.
+        source: A folder to be made for the source table.
+    """
+    env = DemoEnv.inside(Home(disk), PIPELINE)
+    env.home.ensure()
+    spec = load(BUILT_IN / f"{PIPELINE}.yaml", {"MILLRACE_HOME": str(env.home.root)})
+    stack = Stack(env, spec, ControlTables(Lake(env.home.lake)))
+    # the source is somebody else's: it is on another disk
+    env.source.parent.mkdir(parents=True)
+    source.mkdir()
+    env.source.symlink_to(source)
+    feed = Feed(source, flight_rows(5))
+    feed.commit(int(LOW_ROWS_PER_S))
+    try:
+        with step("stack and pipeline"):
+            lifecycle.up(env.home)
+            api = AirflowApi.of(env.home)
+            for dag_id in (f"launch_{PIPELINE}", f"adapt_{PIPELINE}", f"profile_{PIPELINE}"):
+                api.wait_for_dag(dag_id)
+            api.set_paused(f"profile_{PIPELINE}", True)
+            launch = f"launch_{PIPELINE}"
+            if api.wait_for_run(launch, api.trigger(launch)) != "success":
+                raise RuntimeError("the pipeline does not start")
+        yield stack, feed
+    finally:
+        env.stop()
+
+
+@contextmanager
+def _disk(folder: Path) -> Iterator[Path]:
+    """Give a folder, on a disk of its own where this user may have one."""
+    folder.mkdir(parents=True)
+    options = ("mount", "-t", "tmpfs", "-o", f"size={DISK}", "millrace-bench", str(folder))
+    mounted = subprocess.run(options, capture_output=True, check=False).returncode == 0
+    try:
+        yield folder
+    finally:
+        if mounted:
+            subprocess.run(["umount", "--lazy", str(folder)], capture_output=True, check=False)
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def up_and_down(seconds: float) -> float:
+    """Return a load that is low and high in turn, rows a second."""
+    return HIGH_ROWS_PER_S if seconds // TURN_S % 2 else LOW_ROWS_PER_S
+
+
+def _repeated(stack: Stack) -> list[str]:
+    decisions = stack.tables.decisions.recent(PIPELINE, limit=100_000)
+    ids = Counter(decision.decision_id for decision in decisions)
+    return [f"decision {decision_id} was recorded {n} times" for decision_id, n in ids.items() if n > 1]

@@ -1,0 +1,194 @@
+"""Whether memory stays flat: a day of evaluations in one process, and an hour of the whole stack.
+
+``day``: 24 hours of one evaluation a minute through the control loop, the agent, compaction and maintenance, with an
+injected clock (about 20 minutes; six hours with ``--quick``). ``hour``: a stack with a pipeline that runs, sixty
+minutes by the wall (ten with ``--quick``), each service, the driver and the mean executor by themselves.
+"""
+
+from __future__ import annotations
+
+import gc
+import logging
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import psutil
+
+from benchmarks.elastic.cluster import EXECUTOR
+from benchmarks.faults.stack import PIPELINE, Stack
+from benchmarks.faults.stack_campaign import running_stack, up_and_down
+from benchmarks.record import Record, at_most
+from benchmarks.soak.app import EndlessApp
+from include.control.loop import ControlLoop
+from include.control.quality import DataDocs, QualityGate
+from include.control.spark_plant import SparkPlant
+from include.lake.control_tables import ControlTables
+from include.lake.maintenance import compact, maintain
+from include.lake.schemas import TABLES
+from include.lake.store import Lake
+from include.local.stack import lifecycle, service_processes
+from include.local.stack.progress import say, step
+from include.model.decision import CARRIED_OUT
+from include.model.errors import Conflict, NotReady, Settled
+from include.model.spec import PipelineSpec
+from include.reporting.tracker import MlflowTracker
+from include.run_folder import discovery
+from optimizers.registry import all_of
+
+BENCH = "soak"
+LIMIT = 1.1
+"""Largest memory over that of the process when it was warm."""
+WARM_HOURS, WARM_MINUTES = 2, 5
+DAY_H, QUICK_DAY_H = 24, 6
+HOUR_MIN, QUICK_HOUR_MIN = 60, 10
+MAINTAINED_AT_H = 3
+NAME = "soak"
+MB = 2**20
+
+
+def run(quick: bool) -> list[Record]:
+    """Measure both.
+
+    Args:
+        quick: Six hours of evaluations, and ten minutes of the stack.
+    """
+    logging.disable(logging.INFO)  # Great Expectations tells of each context
+    with tempfile.TemporaryDirectory(prefix="millrace-bench-") as folder:
+        root = Path(folder).resolve()
+        with step("day"):
+            day = evaluated_day(root / "day", QUICK_DAY_H if quick else DAY_H)
+        hours = {"evaluations": day}
+        with step("hour"):
+            minutes = watched_hour(root / "hour", QUICK_HOUR_MIN if quick else HOUR_MIN)
+    return [*_records("day", hours, WARM_HOURS), *_records("hour", minutes, WARM_MINUTES)]
+
+
+def growth(sizes: Sequence[float], warm: int) -> float:
+    """Return the largest of the last three sizes over that of a warm process.
+
+    Args:
+        sizes: Sizes, sampled at equal intervals; more than ``warm``.
+        warm: Samples before a process is warm.
+    """
+    return max(sizes[-3:]) / sizes[warm]
+
+
+@dataclass
+class SoakedLoop:
+    """Evaluations of an app that never ends.
+
+    Attributes:
+        root: Folder for lake and documents.
+        spec: The pipeline.
+        app: What is decided on.
+    """
+
+    root: Path
+    spec: PipelineSpec
+    app: EndlessApp
+
+    def evaluate(self) -> None:
+        """Observe, decide and apply, with handles of its own, as the tasks do."""
+        tables = ControlTables(Lake(self.root / "lake"))
+        gate = QualityGate(self.spec, tables, DataDocs(self.root / "gx"))
+        plant = SparkPlant(self.spec, tables, self.app, lambda: self.app.now)
+        optimizers, tracker = all_of(self.spec), MlflowTracker(None)
+        loop = ControlLoop(self.spec, tables, gate, plant, optimizers, tracker, lambda: self.app.now)
+        with suppress(NotReady, Settled, Conflict):
+            decision = loop.decide(loop.observe())
+            if decision.action in CARRIED_OUT:
+                loop.commit(decision)
+                loop.apply(decision.decision_id)
+
+    def upkeep(self) -> None:
+        """Compact, or maintain once a day."""
+        lake, today = Lake(self.root / "lake"), self.app.now.date()
+        for table in (table for table in TABLES if lake.exists(table)):
+            if self.app.now.hour == MAINTAINED_AT_H:
+                maintain(lake, table, today, keep_days=TABLES[table].keep_days)
+            else:
+                compact(lake, table, today)
+
+
+def evaluated_day(root: Path, hours: int) -> list[float]:
+    """Return this process's memory after each hour of evaluations, MB.
+
+    Args:
+        root: A folder to be made.
+        hours: By the injected clock, from midnight on.
+    """
+    told = {"name": NAME, "script": "app.py", "mode": "auto", "submit": {"master": "embedded"}, "max_parallelism": 8}
+    spec = PipelineSpec.model_validate({**told, "slots": {"min": 1, "max": 8, "start": 2}, "period_s": 60})
+    tables = ControlTables(Lake(root / "lake"))
+    midnight = datetime.now(UTC).replace(hour=0, minute=0, second=0, microsecond=0)
+    soaked, sizes = SoakedLoop(root, spec, EndlessApp(spec, tables, midnight)), list[float]()
+    process = psutil.Process()
+    while soaked.app.now < midnight + timedelta(hours=hours):
+        for _ in range(60):
+            soaked.app.run_minute()
+            soaked.evaluate()
+        soaked.upkeep()
+        gc.collect()
+        sizes.append(process.memory_info().rss / MB)
+    versions = tables.deployments.latest(NAME)
+    say(f"    {hours} h, {versions.version if versions else 0} versions, {sizes[0]:.0f} -> {sizes[-1]:.0f} MB")
+    return sizes
+
+
+def watched_hour(root: Path, minutes: int) -> dict[str, list[float]]:
+    """Return the memory of each service, the driver and its executors after each minute, MB; shared pages count once.
+
+    Args:
+        root: A folder to be made.
+        minutes: By the wall.
+    """
+    found: dict[str, list[float]] = {}
+    root.mkdir()
+    with running_stack(root / "disk", root / "flights") as (stack, feed), feed.at(up_and_down):
+        for _ in range(minutes):
+            time.sleep(60)
+            with suppress(psutil.NoSuchProcess):  # an executor that goes just now
+                for name, size in _sizes(stack):
+                    found.setdefault(name, []).append(size)
+    return {name: sizes for name, sizes in found.items() if len(sizes) > WARM_MINUTES}
+
+
+def _sizes(stack: Stack) -> Iterator[tuple[str, float]]:
+    record = lifecycle.status(stack.home)
+    services = {} if record is None else record.services
+    for name, service in services.items():
+        if service.process is not None and service.state == "healthy":
+            members = service_processes.members(service.process, stack.home.root)
+            executors = [process for process in members if _is_executor(process)]
+            theirs = {child.pid for executor in executors for child in (executor, *executor.children(recursive=True))}
+            yield name, _pss_mb([process for process in members if process.pid not in theirs])
+            if executors:
+                yield "executor", _pss_mb([psutil.Process(pid) for pid in theirs]) / len(executors)
+    for driver in discovery.find(stack.env.run_dir, PIPELINE)[:1]:
+        yield "driver", _pss_mb([found for process in driver.processes if (found := process.process()) is not None])
+
+
+def _is_executor(process: psutil.Process) -> bool:
+    return process.name() == "java" and any(EXECUTOR in word for word in process.cmdline())
+
+
+def _pss_mb(processes: Sequence[psutil.Process]) -> float:
+    total = 0
+    for process in processes:
+        with suppress(psutil.Error):
+            total += process.memory_full_info().pss
+    return total / MB
+
+
+def _records(scenario: str, sizes: dict[str, list[float]], warm: int) -> Iterator[Record]:
+    for name, those in sizes.items():
+        ratio = growth(those, warm)
+        target, holds = at_most(ratio, LIMIT)
+        yield Record(
+            BENCH, scenario, name, "rss_ratio", round(ratio, 3), "ratio", n=len(those), target=target, holds=holds
+        )
