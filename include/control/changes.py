@@ -83,22 +83,27 @@ def unverified(history: Iterable[Reconfiguration], signals: Signals) -> list[Rec
 
 
 def achieved_by(change: Reconfiguration, decision: Decision, signals: Signals) -> Mapping[str, float]:
-    """Return what was measured under the keys of what was predicted; empty while the capacity is not known."""
+    """Return what was measured under the keys of what was predicted.
+
+    It is empty while the capacity is not known, unless nothing but the time of stages with state was predicted.
+    """
     app = next((a for a in signals.apps if a.app == change.app), None)
-    capacity = app.capacity if app else None
-    if app is None or capacity is None or capacity.parallelism != app.parallelism:
-        return {}
-    arrival, rate, groups = app.arrival_rows_per_s, capacity.rows_per_s, signals.key_groups
+    capacity, groups = app.capacity if app else None, signals.key_groups
     size = decision.target.apps[change.app].executor if decision.target else None
-    measured: dict[str, float | None] = {
-        ABILITY: rate,
-        "fixed_s": capacity.fixed_s,
-        "parallelism": float(capacity.parallelism),
-        "slots": float(app.slots),
-        "arrival_rows_per_s": arrival,
-        "utilisation_ratio": None if arrival is None else arrival / rate,
-        STATEFUL_BATCH: None if groups is None or size is None else groups.stateful_batch_s(size.cores),
-    }
+    measured: dict[str, float | None] = {}
+    if app is not None and capacity is not None and capacity.parallelism == app.parallelism:
+        arrival, rate = app.arrival_rows_per_s, capacity.rows_per_s
+        measured = {
+            ABILITY: rate,
+            "fixed_s": capacity.fixed_s,
+            "parallelism": float(capacity.parallelism),
+            "slots": float(app.slots),
+            "arrival_rows_per_s": arrival,
+            "utilisation_ratio": None if arrival is None else arrival / rate,
+        }
+    elif set(decision.predicted) != {STATEFUL_BATCH}:
+        return {}
+    measured[STATEFUL_BATCH] = None if groups is None or size is None else groups.stateful_batch_s(size.cores)
     return {key: value for key in decision.predicted if (value := measured.get(key)) is not None}
 
 

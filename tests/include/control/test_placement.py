@@ -127,6 +127,10 @@ def test_placement_achieves_what_is_measured_of_the_same_version(tmp_path: Path)
     app = replace(app_signals(2, 100.0, Capacity(2, 0.4, 480.0, 5.0, 20)), app=NAME, parallelism=2)
     measured = replace(signals(app), key_groups=groups([4.0, 3.0, 2.5], [0, 1, 1], app=NAME))
     assert achieved_by(change, decision, measured) == {STATEFUL_BATCH: 5.5}
+    without_capacity = replace(measured, apps=(replace(app, capacity=None),))
+    assert achieved_by(change, decision, without_capacity) == {STATEFUL_BATCH: 5.5}
+    more = replace(decision, predicted={**decision.predicted, "slots": 4.0})
+    assert achieved_by(change, more, without_capacity) == {}
 
 
 def test_placement_when_made_then_its_run_has_plan_proof_and_picture(tmp_path: Path) -> None:
