@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
@@ -56,6 +56,8 @@ def grown(
     *options: str,
     script: Path = SCRIPT,
     conf: Mapping[str, str] = MappingProxyType({}),
+    jars: Sequence[str] = (),
+    scheme: str = "",
 ) -> Iterator[Pipeline]:
     """Run the query, and yield it once it has grown from one executor to four.
 
@@ -66,13 +68,15 @@ def grown(
         options: Options of the script.
         script: Makes the query.
         conf: Spark settings of its own.
+        jars: Jars of its own.
+        scheme: File system of the checkpoint, with its colon; empty for the default one.
     """
     home = cluster.home(name)
     spec = spec_for(str(home.root), method, 0.0, 2.0)
     wanted = home.root / "executors"
-    args = [f"--checkpoint={home.root / 'checkpoint'}", *options]
+    args = [f"--checkpoint={scheme}{home.root / 'checkpoint'}", *options]
     args += [] if method.agent else [f"--executors={wanted}"]
-    submit = spec.submit.model_copy(update={"conf": {**spec.submit.conf, **conf}})
+    submit = spec.submit.model_copy(update={"conf": {**spec.submit.conf, **conf}, "jars": (*spec.submit.jars, *jars)})
     ours = {"script": str(script), "args": tuple(args), "submit": submit, "max_parallelism": PARTITIONS}
     spec = spec.model_copy(update=ours)
     pipeline = Pipeline(cluster, home, spec, first_deployment(spec, method, cluster.submit_options(home)))

@@ -1,9 +1,10 @@
 """Batch times on a real cluster under skew: partitions placed by load, evenly by number, and by Spark itself.
 
-Scenarios: ``skew`` (steady), ``drift`` (others are hot after some batches), ``scale_out`` and ``scale_in`` (two
-executors more, two fewer), ``kills`` (executors die while partitions move), ``one_to_one`` (partitions that feed each
-other, where executors count as hosts, and ``one_to_one_one_host``, where they do not), and ``planning`` (a large
-cluster, on paper). The quick run takes about 35 minutes, the whole three hours.
+Scenarios: ``skew`` (steady), ``skew_large_state`` (a gigabyte behind a slow store; it takes a JDK), ``drift`` (others
+are hot after some batches), ``scale_out`` and ``scale_in`` (two executors more, two fewer), ``kills`` (executors die
+while partitions move), ``one_to_one`` (partitions that feed each other, where executors count as hosts, and
+``one_to_one_one_host``, where they do not), ``planning`` (a large cluster, on paper) and ``overhead`` (what measuring
+costs). The quick run takes about 50 minutes, the whole four hours.
 """
 
 from __future__ import annotations
@@ -19,8 +20,10 @@ from benchmarks.elastic.attempts import Attempts
 from benchmarks.elastic.cluster import Cluster, embedded_cluster
 from benchmarks.placement import figures
 from benchmarks.placement.drift import Drifted, drifting
-from benchmarks.placement.figures import BENCH, DRIFT, IN, KILLS, OUT, PAIR_RIVALS, PAIRS, SKEW
+from benchmarks.placement.figures import BENCH, DRIFT, IN, KILLS, LARGE, OUT, PAIR_RIVALS, PAIRS, SKEW
 from benchmarks.placement.kills import Killed, killed
+from benchmarks.placement.large_state import has_compiler, steady_large
+from benchmarks.placement.overhead import overhead_records
 from benchmarks.placement.pairs import HOSTS, Paired, paired
 from benchmarks.placement.planning import planning_records
 from benchmarks.placement.resizing import Resized, resized
@@ -43,6 +46,7 @@ class Size:
         phase_batches: Batches after which they do.
         seeds: Large clusters that are planned for.
         kills: Executors that are killed in a round.
+        overhead_s: For how long the cost of measuring is measured.
     """
 
     rounds: int
@@ -51,9 +55,10 @@ class Size:
     phase_batches: int
     seeds: int
     kills: int
+    overhead_s: float
 
 
-WHOLE, QUICK = Size(3, 20, 3, 20, 10, 7), Size(1, 8, 2, 15, 2, 3)
+WHOLE, QUICK = Size(3, 20, 3, 20, 10, 7, 180.0), Size(1, 8, 2, 15, 2, 3, 60.0)
 
 
 @dataclass(frozen=True)
@@ -62,6 +67,7 @@ class Found:
 
     Attributes:
         skew: Each method of each round, by its name.
+        large: The same, where the state is large.
         drift: The same.
         resizes: Two executors more, and two fewer.
         kills: A round each.
@@ -69,6 +75,7 @@ class Found:
     """
 
     skew: list[dict[str, Steady]] = field(default_factory=list)
+    large: list[dict[str, Steady]] = field(default_factory=list)
     drift: list[dict[str, Drifted]] = field(default_factory=list)
     resizes: list[tuple[Resized, Resized]] = field(default_factory=list)
     kills: list[Killed] = field(default_factory=list)
@@ -78,6 +85,7 @@ class Found:
         """Return the figures."""
         return [
             *figures.skew_records(self.skew),
+            *figures.large_state_records(self.large),
             *figures.drift_records(self.drift),
             *figures.resize_records(self.resizes),
             *figures.kill_records(self.kills),
@@ -93,7 +101,7 @@ def run(quick: bool) -> list[Record]:
     """
     size = QUICK if quick else WHOLE
     attempts, found = Attempts(BENCH), Found()
-    planned = list(planning_records(BENCH, size.seeds))
+    planned = [*planning_records(BENCH, size.seeds), *overhead_records(size.overhead_s)]
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # an orderly end, as by Ctrl-C
     try:
         with (
@@ -114,6 +122,13 @@ def _round(cluster: Cluster, attempts: Attempts, size: Size, number: int, found:
             SKEW, name, partial(steady, cluster, method=method, batches=size.batches, period_s=PERIOD_S)
         )
         found.skew[-1] |= {} if result is None else {name: result}
+    found.large.append({})
+    if not has_compiler():
+        say(f"  - {LARGE}: skipped, as there is no javac")
+    for name in (ALBIC, "spark_wait_0") if has_compiler() else ():
+        measure = partial(steady_large, cluster, method=METHODS[name], batches=size.batches, period_s=PERIOD_S)
+        large = attempts.attempt(LARGE, name, measure)
+        found.large[-1] |= {} if large is None else {name: large}
     found.drift.append({})
     for name in (ALBIC, EVEN):
         span = {"phases": size.phases, "batches": size.phase_batches, "period_s": PERIOD_S}

@@ -87,6 +87,7 @@ def _compare(checkpoint: Path) -> tuple[int, int]:
 
     spark = SparkSession.builder.master("local[1]").config("spark.sql.shuffle.partitions", PARTITIONS).getOrCreate()
     try:
+        spark.streams.active  # noqa: B018 - makes the coordinator of state stores, which readers of state ask
         batches = 1 + max(int(commit.name) for commit in (checkpoint / "commits").glob("[0-9]*"))
         expected: dict[int, int] = {}
         keys = keys_under_load(keys_by_partition(spark), range(HOT))

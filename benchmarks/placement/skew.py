@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from itertools import pairwise
 from statistics import mean, median
 
@@ -18,6 +18,7 @@ from include.model.decision import Action, Decision
 from include.model.placement import STATEFUL_BATCH, PlacementPlan
 from include.model.placement_spec import Placement
 from include.model.spec import PipelineSpec, Slots
+from include.model.telemetry import PartitionRun
 
 ALBIC, EVEN = "albic", "even"
 METHODS: Mapping[str, Method] = {
@@ -29,8 +30,10 @@ METHODS: Mapping[str, Method] = {
 WAIT_MS = 200.0
 """What a key costs a core: stages with state take more than half of a batch."""
 BY_LOAD = Placement()
-EVALUATIONS = 6
-"""Evaluations in which a placement has to be found."""
+STATE_SEEN = timedelta(minutes=3)
+"""How far the sizes of states are looked back for: drivers measure them once a minute."""
+EVALUATIONS, QUIET = 20, 3
+"""Evaluations in which a placement has to be found, and after it those that have to find nothing better."""
 
 
 @dataclass(frozen=True)
@@ -40,6 +43,7 @@ class Steady:
     Attributes:
         batch_s: Median batch time, seconds.
         moves: Partitions that ran elsewhere than in the sampled batch before, a sample.
+        loaded_mb: State of these partitions, MB a sample.
         plan: What was planned; None where nothing was.
         achieved_s: Time of the stateful stages that was found afterwards, seconds; None where it was not.
         evaluations: Evaluations until the plan was made; None where none was.
@@ -47,6 +51,7 @@ class Steady:
 
     batch_s: float
     moves: float
+    loaded_mb: float
     plan: PlacementPlan | None = None
     achieved_s: float | None = None
     evaluations: int | None = None
@@ -64,7 +69,7 @@ def steady(cluster: Cluster, name: str, method: Method, batches: int, period_s: 
     """
     with grown(cluster, name, method, "--hot", f"--wait-ms={WAIT_MS:g}") as pipeline:
         with at_rest(pipeline, method, period_s) as placed:
-            found = _measured(placed, batches)
+            found = measure(placed, batches)
         return _with_plan(placed, found) if method.name == ALBIC else found
 
 
@@ -95,11 +100,14 @@ def placing(spec: PipelineSpec, period_s: float, costs: Placement = BY_LOAD) -> 
 
 
 def settled(pipeline: Pipeline) -> bool:
-    """Say whether the controller's plan was carried out and verified, or enough evaluations found nothing to gain."""
+    """Say whether enough evaluations found nothing to gain, since the last plan if there was one, which is verified."""
     decisions = judged(pipeline)
-    if not any(decision.action is Action.APPLY for decision in decisions):
+    plans = [number for number, decision in enumerate(decisions) if decision.action is Action.APPLY]
+    if not plans:
         return len(decisions) >= EVALUATIONS
-    return any(change.achieved for change in pipeline.tables.reconfigurations.recent(pipeline.spec.name))
+    changes = pipeline.tables.reconfigurations.recent(pipeline.spec.name)
+    verified = {change.decision_id for change in changes if change.achieved}
+    return len(decisions) > plans[-1] + QUIET and decisions[plans[-1]].decision_id in verified
 
 
 def judged(pipeline: Pipeline, since: datetime | None = None) -> Sequence[Decision]:
@@ -114,19 +122,31 @@ def judged(pipeline: Pipeline, since: datetime | None = None) -> Sequence[Decisi
     return [d for d in known if since is None or d.time >= since]
 
 
-def _measured(pipeline: Pipeline, batches: int) -> Steady:
+def measure(pipeline: Pipeline, batches: int) -> Steady:
+    """Return what the next batches of a pipeline at rest are like."""
     since = datetime.now(UTC)
     measured = pipeline.await_batches(batches, since)
-    return Steady(median(batch.duration_s for batch in measured), _moves(pipeline, since))
+    moves, loaded_mb = moved(partition_runs(pipeline.tables.lake, pipeline.spec.name, since - STATE_SEEN), since)
+    return Steady(median(batch.duration_s for batch in measured), moves, loaded_mb)
 
 
-def _moves(pipeline: Pipeline, since: datetime) -> float:
+def moved(runs: Sequence[PartitionRun], since: datetime) -> tuple[float, float]:
+    """Return how many partitions ran elsewhere than in the sampled batch before, and their state in MB; means.
+
+    Args:
+        runs: Sampled partitions in order of time, some from before, which tell how large states are.
+        since: Begin of what counts.
+    """
+    size = {(run.operator, run.partition): run.state_bytes for run in runs if run.state_bytes is not None}
     batches: dict[int, dict[tuple[int, int], str]] = {}
-    for run in partition_runs(pipeline.tables.lake, pipeline.spec.name, since):
-        batches.setdefault(run.batch_id, {})[run.operator, run.partition] = run.executor
+    for run in runs:
+        if run.time >= since:
+            batches.setdefault(run.batch_id, {})[run.operator, run.partition] = run.executor
     found = [on for _, on in sorted(batches.items())]
-    moved = [sum(before.get(key) != executor for key, executor in after.items()) for before, after in pairwise(found)]
-    return mean(moved) if moved else 0.0
+    steps = [[key for key in after if before.get(key) != after[key]] for before, after in pairwise(found)]
+    if not steps:
+        return 0.0, 0.0
+    return mean(map(len, steps)), mean(sum(size.get(key, 0) for key in keys) / 1e6 for keys in steps)
 
 
 def _with_plan(pipeline: Pipeline, found: Steady) -> Steady:

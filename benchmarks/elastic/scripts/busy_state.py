@@ -1,7 +1,8 @@
 """A query whose work is in its state partitions, always under the same load: counts by key, and a wait a key.
 
 With ``--hot`` a third of the keys are in three of the partitions, and duplicates are dropped first: two stages keep
-state. With ``--drift N`` too, it is three others after every N batches.
+state. With ``--drift N`` too, it is three others after every N batches. With ``--ballast FOLDER``, a gigabyte of state
+is added before, from files in that folder, that no later row asks for.
 
 With ``--executors FILE`` it asks for as many executors as the file says, and leaves all else to Spark: what a person
 gets who adds executors to a stream without Millrace.
@@ -24,6 +25,7 @@ KEYS_A_PARTITION = 8
 HOT, HOT_KEYS, COLD_KEYS = 3, 15, 7
 ROWS_A_BATCH = 640
 POLL_S = 0.2
+BALLAST_KEYS, BALLAST_BYTES, BALLAST_FILES, FILES_A_BATCH = 1 << 18, 1 << 12, 64, 8
 
 
 def keys_by_partition(spark: SparkSession) -> dict[int, list[int]]:
@@ -55,6 +57,14 @@ def follow(spark: SparkSession, wanted: Path) -> None:
         time.sleep(POLL_S)
 
 
+def ballast(spark: SparkSession, folder: Path) -> DataFrame:
+    """Write rows of keys below 0, each of a payload that cannot be compressed much, and return them as a stream."""
+    keys = spark.range(1, BALLAST_KEYS + 1, numPartitions=BALLAST_FILES).select((-sf.col("id")).alias("key"))
+    keys.withColumn("payload", sf.randstr(BALLAST_BYTES, 1)).write.mode("ignore").parquet(str(folder))
+    reader = spark.readStream.schema("key long, payload string").option("maxFilesPerTrigger", FILES_A_BATCH)
+    return reader.parquet(str(folder))
+
+
 def run(rows: DataFrame, name: str, output_mode: str, checkpoint: str) -> None:
     """Run a query that writes nowhere until it is stopped."""
     writer = rows.writeStream.queryName(name).outputMode(output_mode).format("noop")
@@ -69,6 +79,7 @@ def main() -> None:
     arguments.add_argument("--executors", type=Path)
     arguments.add_argument("--hot", action="store_true")
     arguments.add_argument("--drift", type=int)
+    arguments.add_argument("--ballast", type=Path)
     given = arguments.parse_args()
 
     spark = SparkSession.builder.getOrCreate()
@@ -77,7 +88,7 @@ def main() -> None:
 
     def wait(batches: Iterator[pd.DataFrame]) -> Iterator[pd.DataFrame]:
         for batch in batches:
-            time.sleep(len(batch) * given.wait_ms / 1000)
+            time.sleep(int((batch["key"] >= 0).sum()) * given.wait_ms / 1000)
             yield batch
 
     rows = spark.readStream.format("rate-micro-batch").option("rowsPerBatch", ROWS_A_BATCH).load()
@@ -90,7 +101,11 @@ def main() -> None:
     phase = (sf.floor(sf.col("value") / values_a_phase) % len(phases)).cast("int")
     of_phase = sf.get(sf.array(*(sf.array(*map(sf.lit, those)) for those in phases)), phase)
     key = sf.get(of_phase, (sf.col("value") % len(phases[0])).cast("int")).cast("long")
-    counts = rows.groupBy(key.alias("key")).count()
+    keyed, size = rows.select(key.alias("key")), sf.lit(0)
+    if given.ballast:
+        keyed = keyed.withColumn("payload", sf.lit(None).cast("string")).union(ballast(spark, given.ballast))
+        size = sf.length(sf.first("payload"))
+    counts = keyed.groupBy("key").agg(sf.count("*").alias("count"), size.alias("size"))
     run(counts.mapInPandas(wait, counts.schema), "busy_state", "update", given.checkpoint)
 
 

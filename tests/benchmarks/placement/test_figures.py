@@ -1,20 +1,39 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from datetime import timedelta
+
+import pytest
 
 from benchmarks.placement.drift import Drifted
-from benchmarks.placement.figures import PAIRS, drift_records, kill_records, pair_records, resize_records, skew_records
+from benchmarks.placement.figures import (
+    LARGE,
+    PAIRS,
+    drift_records,
+    kill_records,
+    large_state_records,
+    pair_records,
+    resize_records,
+    skew_records,
+)
 from benchmarks.placement.kills import Killed
 from benchmarks.placement.pairs import Paired
 from benchmarks.placement.resizing import Resized
-from benchmarks.placement.skew import ALBIC, METHODS, Steady
+from benchmarks.placement.skew import ALBIC, METHODS, Steady, moved
+from include.model.telemetry import PartitionRun
+from tests.include.control.test_key_groups import run
 from tests.include.control.test_placement import plan
+from tests.include.control.world import NOON
 
-OURS = Steady(2.0, 0.0, plan(batch_after_s=4.0), achieved_s=4.6, evaluations=2)
+OURS = Steady(2.0, 0.0, 0.0, plan(batch_after_s=4.0), achieved_s=4.6, evaluations=2)
 
 
 def test_worst_round_is_judged_and_a_failed_rival_of_another_round_is_not_compared() -> None:
-    rounds = [{ALBIC: OURS, "even": Steady(4.0, 3.0)}, {ALBIC: replace(OURS, batch_s=6.0)}, {"even": Steady(1.0, 0.0)}]
+    rounds = [
+        {ALBIC: OURS, "even": Steady(4.0, 3.0, 9.0)},
+        {ALBIC: replace(OURS, batch_s=6.0)},
+        {"even": Steady(1.0, 0.0, 0.0)},
+    ]
     found = {(r.method, r.figure): r for r in skew_records(rounds)}
     assert (found[ALBIC, "batch_time_vs_even"].value, found[ALBIC, "batch_time_vs_even"].n) == (0.5, 1)
     assert (ALBIC, "batch_time_vs_wait_0") not in found
@@ -24,6 +43,27 @@ def test_worst_round_is_judged_and_a_failed_rival_of_another_round_is_not_compar
     assert found[ALBIC, "moves"].holds and found[ALBIC, "evaluations_to_balance"].holds
     achieved = found[ALBIC, "achieved_vs_planned"]
     assert (round(achieved.value, 2), achieved.holds) == (1.15, True)
+
+
+def test_state_that_is_loaded_in_the_worst_round_is_judged() -> None:
+    theirs = Steady(4.0, 2.0, 90.0)
+    rounds = [{ALBIC: OURS, "spark_wait_0": theirs}, {ALBIC: replace(OURS, batch_s=3.6, moves=1.0, loaded_mb=60.0)}]
+    found = {(r.scenario, r.method, r.figure): r for r in large_state_records(rounds)}
+    loaded = found[LARGE, ALBIC, "state_bytes_loaded"]
+    assert (loaded.value, loaded.holds, loaded.n) == (60.0, False, 2)
+    assert (found[LARGE, "spark_wait_0", "state_bytes_loaded"].value) == 90.0
+    assert found[LARGE, ALBIC, "batch_time_vs_wait_0"].value == 0.5
+    assert not found[LARGE, ALBIC, "moves"].holds
+
+
+def test_partitions_that_ran_elsewhere_load_their_newest_known_state() -> None:
+    def runs(batch: int, executors: str, size: int | None) -> list[PartitionRun]:
+        return [run(batch, p, executor=executor, state_bytes=size) for p, executor in enumerate(executors)]
+
+    sampled = [*runs(0, "aab", 4_000_000), *runs(3, "bab", None), *runs(6, "baa", None), *runs(9, "baa", None)]
+    assert moved(sampled, NOON) == (2 / 3, pytest.approx(8 / 3))
+    assert moved(sampled, NOON + timedelta(seconds=4)) == (0.0, 0.0)
+    assert moved(sampled[:3], NOON) == (0.0, 0.0)
 
 
 def test_rivals_are_spark_itself_and_an_even_spread() -> None:

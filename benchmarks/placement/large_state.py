@@ -1,0 +1,74 @@
+"""The same skew with a gigabyte of state behind a slow store, where a partition that moves has much to load."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import zipfile
+from collections.abc import Mapping
+from pathlib import Path
+
+from benchmarks.elastic.cluster import Cluster
+from benchmarks.elastic.methods import Method
+from benchmarks.elastic.pipeline import READ_S, Pipeline, wait_until
+from benchmarks.elastic.placement import grown
+from benchmarks.elastic.scripts.busy_state import ROWS_A_BATCH
+from benchmarks.placement.skew import WAIT_MS, Steady, at_rest, measure
+from include.local.stack import java, spark_env
+
+SOURCE = Path(__file__).with_name("SlowFileSystem.java")
+CONF: Mapping[str, str] = {
+    "spark.hadoop.fs.slow.impl": SOURCE.stem,
+    "spark.sql.streaming.stateStore.providerClass": (
+        "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
+    ),
+}
+FILLED_S = 900.0
+"""Longest time until the state is as large as it is to be."""
+
+
+def has_compiler() -> bool:
+    """Say whether this machine can compile the slow store: a JDK, not a JRE."""
+    return _compiler() is not None
+
+
+def steady_large(cluster: Cluster, name: str, method: Method, batches: int, period_s: float) -> Steady:
+    """Return what a method comes to after the growth from one executor to four and of the state to its size.
+
+    Args:
+        cluster: Where.
+        name: Name of the run, a folder.
+        method: Who places.
+        batches: How many batches are measured.
+        period_s: Seconds between two evaluations.
+    """
+    options = ("--hot", f"--wait-ms={WAIT_MS:g}", f"--ballast={cluster.root / name / 'ballast'}")
+    jar = slow_store(cluster.root)
+    with grown(cluster, name, method, *options, conf=CONF, jars=(str(jar),), scheme="slow:") as pipeline:
+        wait_until(lambda: _filled(pipeline), "a gigabyte of state", FILLED_S, READ_S)
+        with at_rest(pipeline, method, period_s) as placed:
+            return measure(placed, batches)
+
+
+def slow_store(folder: Path) -> Path:
+    """Compile the slow store, once a folder, and return its jar."""
+    jar, classes = folder / "slow-store.jar", folder / "slow-store"
+    if not jar.exists():
+        compiler = _compiler()
+        path = f"{spark_env.spark_home() / 'jars'}/*"
+        subprocess.run([str(compiler), "-cp", path, "-d", str(classes), str(SOURCE)], check=True, capture_output=True)
+        with zipfile.ZipFile(jar, "w") as archive:
+            for file in classes.glob("*.class"):
+                archive.write(file, file.name)
+    return jar
+
+
+def _compiler() -> str | None:
+    found, _ = java.find()
+    return None if found is None else shutil.which(found.home / "bin" / "javac") or shutil.which("javac")
+
+
+def _filled(pipeline: Pipeline) -> bool:
+    """Say whether the newest batch held the rows of the load and no more."""
+    newest = pipeline.batches()[-1:]
+    return bool(newest) and newest[0].rows_in == ROWS_A_BATCH
