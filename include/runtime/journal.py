@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 import time
 from dataclasses import replace
@@ -9,11 +10,13 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from include.model.errors import MillraceError
 from include.run_folder import driver_records as records
 from include.run_folder.arguments import DriverArguments
 from include.run_folder.driver_records import ENDED, DriverRecord, DriverState, QueryCheckpoint
 from include.run_folder.process import this_process
 
+LOG = logging.getLogger(__name__)
 COMMIT_INTERVAL_S = 1.0
 """Commits later than the first are written at most this often: each write is synced to the disk."""
 
@@ -33,7 +36,7 @@ class Journal:
         self._run_dir: Path = arguments.run_dir
         self._mutex = threading.Lock()
         self._written_s = 0.0
-        self._idle = False
+        self._idle = self._waits = False
         self.triggered_s: float | None = None
         process = this_process()
         self.record = DriverRecord(
@@ -105,6 +108,13 @@ class Journal:
             self.record = replace(self.record, advanced_s=time.monotonic(), **fields)
 
     def _write(self, **fields: Any) -> None:
+        """Write the record; where that cannot be done, as on a full disk, the next change writes it."""
         self.record = replace(self.record, advanced_s=time.monotonic(), **fields)
-        records.write(self._run_dir, self.record)
-        self._written_s = time.monotonic()
+        try:
+            records.write(self._run_dir, self.record)
+        except MillraceError as error:
+            if not self._waits:
+                LOG.warning("The driver's record waits, the stream goes on: %s", error)
+            self._waits = True
+        else:
+            self._waits, self._written_s = False, time.monotonic()

@@ -26,6 +26,7 @@ from include.local.stack.loopback import USUAL, choose
 from include.local.stack.service import Service
 from include.local.stack.services import stack_services, write_config
 from include.local.stack.stack_record import ServiceRecord, StackRecord
+from include.model.errors import MillraceError
 from include.run_folder.process import ProcessId
 
 POLL_S = 0.25
@@ -75,7 +76,7 @@ class Supervisor:
         self._due: dict[str, float] = {}
         self._failures = dict.fromkeys(self._services, 0)
         self._checked = dict.fromkeys(self._services, 0.0)
-        self._stopping = False
+        self._stopping = self._unwritten = False
         now = time.time()
         records = {name: ServiceRecord(since=now) for name in self._services}
         self.record = StackRecord(ProcessId.of(os.getpid()), now, dict(ports), records)
@@ -92,7 +93,10 @@ class Supervisor:
         try:
             while not self._stopping and (self._until is None or self._until.alive()):
                 for service in self._services.values():
-                    self._tend(service)
+                    with suppress(OSError):  # a full disk must not end who starts services again
+                        self._tend(service)
+                if self._unwritten:
+                    self._write()
                 time.sleep(POLL_S)
         finally:
             self._stop_all()
@@ -141,8 +145,9 @@ class Supervisor:
         delay_s = self._back_off_s[min(self._failures[service.name], len(self._back_off_s) - 1)]
         self._failures[service.name] += 1
         self._due[service.name] = time.monotonic() + delay_s
-        print(f"{service.name} ended with exit code {code}; starting it again in {delay_s:g} s", flush=True)
         self._set(service, "backing off")
+        with suppress(OSError):
+            print(f"{service.name} ended with exit code {code}; starting it again in {delay_s:g} s", flush=True)
 
     def _set(self, service: Service, state: str) -> None:
         record = self.record.services[service.name]
@@ -154,7 +159,15 @@ class Supervisor:
         self._write()
 
     def _write(self) -> None:
-        self.record.write(record_path(self._home))
+        """Write the record; where that cannot be done, it is tried again, and services are tended meanwhile."""
+        try:
+            self.record.write(record_path(self._home))
+            self._unwritten = False
+        except MillraceError as error:
+            if not self._unwritten:
+                with suppress(OSError):
+                    print(f"The stack's record waits, its services run on: {error}", flush=True)
+            self._unwritten = True
 
     def _stop_all(self) -> None:
         # tasks end cleanly only while the api-server answers, so it goes after those that need it

@@ -123,6 +123,19 @@ def test_supervisor_when_told_to_stop_then_leaves_no_process(stack: SmallStack, 
     assert lifecycle.status(stack.home) is None
 
 
+def test_service_is_started_again_while_the_record_cannot_be_written(stack: SmallStack) -> None:
+    killed, everybody = stack.pid("web"), set(processes_of(stack.home))
+    away = stack.home.run.with_name("away")
+    stack.home.run.rename(away)
+    stack.home.run.write_text("no folder")  # as bad as a full disk, for whoever is root too
+    os.kill(killed, signal.SIGKILL)
+    await_(lambda: bool(set(processes_of(stack.home)) - everybody), "another process in its place")
+    stack.home.run.unlink()
+    away.rename(stack.home.run)
+    await_(lambda: stack.record().services["web"].restarts == 1, "the record is written again")
+    assert stack.await_healthy().services["worker"].restarts == 0
+
+
 def test_down_when_the_supervisor_was_killed_then_stops_what_it_left(stack: SmallStack) -> None:
     stack.supervisor.kill()
     stack.supervisor.wait()
