@@ -34,6 +34,9 @@ ALREADY_SUPERVISED = 3
 """Exit code where another supervisor runs this stack."""
 CHECK_S = 5.0
 BACK_OFF_S = (1.0, 2.0, 5.0, 10.0, 30.0)
+UNHEALTHY_S = 45.0
+"""A service that has been unhealthy for so long, while those that it needs are well, is started again: Airflow's
+scheduler waits for its workers for ever where it ends on a full disk."""
 STEADY_S = 60.0
 """A service that was up this long starts its back-off anew."""
 
@@ -58,6 +61,7 @@ class Supervisor:
         until: A process at whose end the stack stops too.
         back_off_s: Seconds before the first, second, ... restart; the last one repeats.
         grace_s: Seconds that a stopping service has before it is killed.
+        unhealthy_s: Seconds after which an unhealthy service is ended, and started again.
     """
 
     def __init__(
@@ -68,10 +72,11 @@ class Supervisor:
         until: ProcessId | None = None,
         back_off_s: Sequence[float] = BACK_OFF_S,
         grace_s: float = service_processes.GRACE_S,
+        unhealthy_s: float = UNHEALTHY_S,
     ) -> None:
         self._services = {s.name: s for s in services}
         self._home, self._until, self._back_off_s = home, until, tuple(back_off_s)
-        self._grace_s = grace_s
+        self._grace_s, self._unhealthy_s = grace_s, unhealthy_s
         self._children: dict[str, subprocess.Popen[bytes]] = {}
         self._due: dict[str, float] = {}
         self._failures = dict.fromkeys(self._services, 0)
@@ -129,6 +134,15 @@ class Supervisor:
                 self._set(service, "healthy")
             elif record.state == "healthy":
                 self._set(service, "unhealthy")
+            elif self._is_stuck(service, record):
+                service_processes.stop([record.process], self._home.root, self._grace_s)
+
+    def _is_stuck(self, service: Service, record: ServiceRecord) -> bool:
+        """Say whether a service stays unhealthy by itself, and not as one that it needs is away."""
+        needed = [self.record.services[name] for name in service.after]
+        since = max([record.since, *(other.since for other in needed)])
+        well = all(other.well for other in needed)
+        return record.state == "unhealthy" and well and time.time() - since > self._unhealthy_s
 
     def _next_check(self, service: Service, record: ServiceRecord) -> float:
         return self._checked[service.name] + (POLL_S if record.state == "starting" else CHECK_S)

@@ -37,7 +37,7 @@ def main() -> None:
         ),
     )
     until = ProcessId.of(int(sys.argv[2])) if len(sys.argv) > 2 else None
-    Supervisor(services, home, {"web": port}, until, back_off_s=(0.1,), grace_s=0.5).run()
+    Supervisor(services, home, {"web": port}, until, back_off_s=(0.1,), grace_s=0.5, unhealthy_s=1.0).run()
     assert not record_path(home).exists()
 
 

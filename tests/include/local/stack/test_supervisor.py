@@ -123,6 +123,16 @@ def test_supervisor_when_told_to_stop_then_leaves_no_process(stack: SmallStack, 
     assert lifecycle.status(stack.home) is None
 
 
+def test_service_that_stays_unhealthy_is_started_again_and_those_that_need_it_stay(stack: SmallStack) -> None:
+    stuck, worker = stack.pid("web"), stack.pid("worker")
+    (stack.home.scratch / "ready").unlink()  # the worker is unhealthy too, as one is whose health the other tells
+    os.kill(stuck, signal.SIGSTOP)
+    await_(lambda: stack.record().services["web"].restarts == 1, "the one that is stuck was started again")
+    (stack.home.scratch / "ready").touch()
+    assert stack.await_healthy().services["worker"].restarts == 0
+    assert stack.pid("web") != stuck and stack.pid("worker") == worker
+
+
 def test_service_is_started_again_while_the_record_cannot_be_written(stack: SmallStack) -> None:
     killed, everybody = stack.pid("web"), set(processes_of(stack.home))
     away = stack.home.run.with_name("away")
