@@ -8,8 +8,8 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
-from datetime import UTC, datetime
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime, timedelta
 from signal import SIGKILL
 
 from benchmarks.elastic.cluster import Cluster
@@ -54,6 +54,21 @@ def wait_until(condition: Callable[[], object], what: str, limit_s: float = LIMI
         time.sleep(every_s)
 
 
+@dataclass
+class Clock:
+    """The time that its reconciler goes by (UTC): the machine's, unless somebody sets it.
+
+    Attributes:
+        ahead_s: How far it is ahead of the machine's, seconds.
+    """
+
+    ahead_s: float = 0.0
+
+    def __call__(self) -> datetime:
+        """Return the time."""
+        return datetime.now(UTC) + timedelta(seconds=self.ahead_s)
+
+
 @dataclass(frozen=True)
 class Pipeline:
     """A pipeline on the cluster.
@@ -63,12 +78,14 @@ class Pipeline:
         home: Its own home.
         spec: What the control loop knows of it.
         first: The content that it starts with.
+        clock: What its reconciler goes by.
     """
 
     cluster: Cluster
     home: Home
     spec: PipelineSpec
     first: Deployment
+    clock: Clock = field(default_factory=Clock)
 
     @property
     def tables(self) -> ControlTables:
@@ -188,4 +205,5 @@ class Pipeline:
     def reconciler(self) -> Reconciler:
         """Return what starts and stops its drivers."""
         options = self.cluster.submit_options(self.home)
-        return Reconciler(self.spec, self.tables, self.home.run / "drivers", self.home.logs / "drivers", options)
+        run, logs = self.home.run / "drivers", self.home.logs / "drivers"
+        return Reconciler(self.spec, self.tables, run, logs, options, clock=self.clock)

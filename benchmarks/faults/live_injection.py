@@ -16,6 +16,7 @@ from include.run_folder.process import ProcessId
 FROZEN_S = (30.0, 60.0)
 """Some freezes outlast ``hang_deadline_s``, some do not."""
 AWAY_S = 20.0
+SET_S = 3600.0
 
 Fault = Callable[[Pipeline, random.Random], None]
 
@@ -64,6 +65,12 @@ def kill_master(pipeline: Pipeline, _chance: random.Random) -> None:
     pipeline.cluster.restart("spark-master")
 
 
+def set_clock(pipeline: Pipeline, chance: random.Random) -> None:
+    """Set the clock that drivers are healed by, forward or back, and kill the driver's Python."""
+    pipeline.clock.ahead_s += chance.choice((-SET_S, SET_S))
+    _python(pipeline).signal(SIGKILL)
+
+
 def lose_run_folder(pipeline: Pipeline, chance: random.Random) -> None:
     """Lose the run folder, and the driver with it."""
     processes = _processes(pipeline)
@@ -91,6 +98,7 @@ FAULTS: Mapping[str, Fault] = {
     "executor_killed": kill_executor,
     "worker_killed": kill_worker,
     "master_killed": kill_master,
+    "clock_set": set_clock,
     "run_folder_lost": lose_run_folder,
     "source_away": take_source_away,
 }

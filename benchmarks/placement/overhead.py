@@ -25,7 +25,7 @@ SCENARIO = "overhead"
 PARTITIONS, SLOTS, ROWS_A_BATCH = 64, 2, 20_000
 PERIOD_S = 15.0
 """The shortest period at which partitions are sampled as often as they ever are, every 5 s."""
-WARM_S = 20.0
+WARM_BATCHES, POLL_S = 3, 0.5
 SERVING = "Thread-"
 """Begin of the names of threads that serve the driver's Python: py4j gives them no other."""
 LIMIT = 0.02
@@ -82,7 +82,8 @@ def _drive(folder: Path, seconds: float) -> None:
     counts = rows.dropDuplicates(["value"]).groupBy((rows.value % 1000).alias("key")).count()
     query = counts.writeStream.outputMode("update").format("noop").option("checkpointLocation", str(folder / "c"))
     running = query.start()
-    time.sleep(WARM_S)
+    while (progress := running.lastProgress) is None or progress["batchId"] < WARM_BATCHES:
+        time.sleep(POLL_S)
     before, first = _spent(spark), running.lastProgress["batchId"]
     time.sleep(seconds)
     after, last = _spent(spark), running.lastProgress["batchId"]

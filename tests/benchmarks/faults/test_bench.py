@@ -31,6 +31,11 @@ def test_exceptions_of_our_code_that_are_no_sentences_are_found_in_task_logs(tmp
     log = tmp_path / "dag_id=adapt_delays" / "attempt=1.log"
     log.parent.mkdir()
     ours, theirs = str(REPO / "include" / "control" / "loop.py"), "/site-packages/airflow/task.py"
-    lines = [logged("KeyError", "'x'", ours), logged("MillraceError", "disk", ours), logged("OSError", "", theirs)]
+    lines = [
+        logged("AirflowRuntimeError", "timed out", ours),
+        logged("KeyError", "'x'", ours),
+        logged("MillraceError", "disk", ours),
+        logged("OSError", "", theirs),
+    ]
     log.write_text("\n".join([*lines, '{"error_detail": torn']))
     assert bare_errors(tmp_path) == ["KeyError: 'x'"]
