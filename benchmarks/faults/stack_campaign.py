@@ -51,11 +51,14 @@ def stack_faults(root: Path, names: Sequence[str], chance: random.Random, found:
         with feed.at(up_and_down):
             for number, name in enumerate(names, 1):
                 with step(f"{number}: {name}"):
-                    begin = time.time()
-                    wait_until(lambda since=begin: stack.well_since(since), "a healthy stack", every_s=READ_S)
-                    time.sleep(chance.uniform(*CALM_S))
-                    FAULTS[name](stack, chance)
-                    _await_recovery(stack, name, found)
+                    if _is_well(stack):  # what the fault before has left broken is its failure, once
+                        time.sleep(chance.uniform(*CALM_S))
+                        FAULTS[name](stack, chance)
+                        done = time.time()
+                        if _is_well(stack):
+                            found.recovered_s.setdefault(name, []).append(round(time.time() - done, 1))
+                        else:
+                            found.failures.append(name)
                 drivers = discovery.find(stack.env.run_dir, PIPELINE)
                 found.doubled = max(found.doubled, len(drivers) - 1)
         feed.finish()
@@ -88,15 +91,15 @@ def bare_errors(logs: Path) -> list[str]:
     return sorted(found)
 
 
-def _await_recovery(stack: Stack, name: str, found: Campaign) -> None:
-    done = time.time()
+def _is_well(stack: Stack) -> bool:
+    """Wait until batches and decisions go on; False if they do not in time."""
+    begin = time.time()
     try:
-        wait_until(lambda: stack.well_since(done), "decisions and batches go on", every_s=READ_S)
+        wait_until(lambda: stack.well_since(begin), "decisions and batches go on", every_s=READ_S)
     except RuntimeError as error:
-        say(f"    {name}: {error}")
-        found.failures.append(name)
-    else:
-        found.recovered_s.setdefault(name, []).append(round(time.time() - done, 1))
+        say(f"    {error}")
+        return False
+    return True
 
 
 @contextmanager
