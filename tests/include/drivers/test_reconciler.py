@@ -221,13 +221,13 @@ def test_failed_successor_brings_the_last_ready_content_back(plant: DoublesPlant
     plant.reconciler().reconcile()
     plant.deploy(behaviour)
     if behaviour == "mute":
-        plant.spec = plant.spec.model_copy(update={"ready_deadline_s": 2.0})
+        plant.spec = plant.spec.model_copy(update={"ready_deadline_s": 5.0})
     changes = plant.reconciler().reconcile()
     assert (changes[0].outcome, changes[0].to_version) == (Outcome.ROLLED_BACK, 2)
     words = {
         "import-error": "ModuleNotFoundError",
         "stillborn": "OutOfMemoryError",
-        "mute": "no progress for 2 s",
+        "mute": "no progress for 5 s",
     }
     assert words[behaviour] in changes[0].error
     latest = plant.deployments.latest(NAME)

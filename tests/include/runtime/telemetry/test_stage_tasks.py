@@ -14,6 +14,7 @@ def attempt(task_id: int, index: int, status: str = "SUCCESS", **other: Any) -> 
         "index": index,
         "partitionId": index,
         "executorId": "1",
+        "host": "10.0.0.1",
         "status": status,
         "taskMetrics": {
             "executorRunTime": 1500,
@@ -27,7 +28,8 @@ def test_tasks_are_those_that_succeeded_by_their_partitions() -> None:
     lost = attempt(1, 0, "FAILED", executorId="0")
     without_metrics = {k: v for k, v in attempt(5, 2, "RUNNING").items() if k != "taskMetrics"}
     listed = [attempt(3, 1), lost, attempt(4, 0, executorId="2"), without_metrics]
-    assert succeeded(json.dumps(listed)) == (Task(0, "2", 43, 1.5, 20, 7), Task(1, "1", 43, 1.5, 20, 7))
+    same = {"host": "10.0.0.1", "rows_in": 43, "run_s": 1.5, "local_bytes": 20, "remote_bytes": 7}
+    assert succeeded(json.dumps(listed)) == (Task(0, "2", **same), Task(1, "1", **same))
 
 
 def test_task_that_succeeded_twice_counts_where_it_ran_last() -> None:
