@@ -76,7 +76,9 @@ def grown(
     wanted = home.root / "executors"
     args = [f"--checkpoint={scheme}{home.root / 'checkpoint'}", *options]
     args += [] if method.agent else [f"--executors={wanted}"]
-    submit = spec.submit.model_copy(update={"conf": {**spec.submit.conf, **conf}, "jars": (*spec.submit.jars, *jars)})
+    submit = spec.submit.model_copy(
+        update={"conf": {**spec.submit.conf, **method.conf, **conf}, "jars": (*spec.submit.jars, *jars)}
+    )
     ours = {"script": str(script), "args": tuple(args), "submit": submit, "max_parallelism": PARTITIONS}
     spec = spec.model_copy(update=ours)
     pipeline = Pipeline(cluster, home, spec, first_deployment(spec, method, cluster.submit_options(home)))

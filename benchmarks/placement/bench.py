@@ -1,38 +1,50 @@
 """Batch times on a real cluster under skew: partitions placed by load, evenly by number, and by Spark itself.
 
-Scenarios: ``skew`` (steady), ``skew_large_state`` (a gigabyte behind a slow store; it takes a JDK), ``drift`` (others
-are hot after some batches), ``scale_out`` and ``scale_in`` (two executors more, two fewer), ``kills`` (executors die
-while partitions move), ``one_to_one`` (partitions that feed each other, where executors count as hosts, and
-``one_to_one_one_host``, where they do not), ``planning`` (a large cluster, on paper) and ``overhead`` (what measuring
-costs). The quick run takes about 50 minutes, the whole four hours.
+Scenarios:
+    skew: a steady load, a third of which is in 3 of 16 partitions.
+    process_wait: the same, placed by load, with longer locality waits.
+    skew_large_state: the same with a gigabyte of state behind a slow store. It takes a JDK.
+    drift: other partitions are hot after some batches.
+    scale_out, scale_in: two executors more, and two fewer.
+    kills: executors die while partitions move.
+    one_to_one: partitions that feed each other, where executors count as hosts.
+    one_to_one_one_host: the same, where they do not.
+    planning: a large cluster, on paper.
+    overhead: what measuring costs.
+
+The quick run takes about an hour, the whole four.
 """
 
 from __future__ import annotations
 
 import signal
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
+from typing import TypeVar
 
 from benchmarks.elastic.attempts import Attempts
 from benchmarks.elastic.cluster import Cluster, embedded_cluster
+from benchmarks.elastic.methods import Method
 from benchmarks.placement import figures
-from benchmarks.placement.drift import Drifted, drifting
-from benchmarks.placement.figures import BENCH, DRIFT, IN, KILLS, LARGE, OUT, PAIR_RIVALS, PAIRS, SKEW
-from benchmarks.placement.kills import Killed, killed
-from benchmarks.placement.large_state import has_compiler, steady_large
-from benchmarks.placement.overhead import overhead_records
-from benchmarks.placement.pairs import HOSTS, Paired, paired
-from benchmarks.placement.planning import planning_records
-from benchmarks.placement.resizing import Resized, resized
-from benchmarks.placement.skew import ALBIC, EVEN, METHODS, Steady, steady
+from benchmarks.placement.drift import DriftRun, run_drift
+from benchmarks.placement.figures import BENCH, DRIFT, IN, KILLS, LARGE, ONE_HOST, OUT, PAIR_RIVALS, PAIRS, SKEW, WAIT
+from benchmarks.placement.kills import KillRun, run_kills
+from benchmarks.placement.large_state import has_compiler, run_large_state
+from benchmarks.placement.overhead import OVERHEAD, overhead_records
+from benchmarks.placement.pairs import HOSTS, PairRun, run_pairs
+from benchmarks.placement.planning import PLANNING, planning_records
+from benchmarks.placement.resizing import ResizeRun, run_resize
+from benchmarks.placement.skew import ALBIC, EVEN, METHODS, WAITS, SteadyRun, run_steady
 from benchmarks.record import Record
 from include.local.stack.progress import say
 
+T = TypeVar("T")
+
 PERIOD_S = 6.0
-PAIR_CONF: Mapping[str, Mapping[str, str]] = {PAIRS: HOSTS, f"{PAIRS}_one_host": {}}
+LARGE_METHODS = (ALBIC, "spark_wait_0")
 
 
 @dataclass(frozen=True)
@@ -41,7 +53,7 @@ class Size:
 
     Attributes:
         rounds: Runs of each method.
-        batches: Batches of each run of ``skew`` and ``one_to_one``.
+        batches: Batches of each run with a steady load.
         phases: How often hot partitions change.
         phase_batches: Batches after which they do.
         seeds: Large clusters that are planned for.
@@ -58,34 +70,33 @@ class Size:
     overhead_s: float
 
 
-WHOLE, QUICK = Size(3, 20, 3, 20, 10, 7, 180.0), Size(1, 8, 2, 15, 2, 3, 60.0)
+WHOLE, QUICK = Size(3, 16, 3, 20, 10, 7, 180.0), Size(1, 8, 2, 15, 2, 3, 60.0)
 
 
 @dataclass(frozen=True)
-class Found:
-    """What all rounds came to, without parts that failed.
+class Results:
+    """What all rounds came to, without parts that failed; by method, where there are several.
 
     Attributes:
-        skew: Each method of each round, by its name.
-        large: The same, where the state is large.
-        drift: The same.
-        resizes: Two executors more, and two fewer.
-        kills: A round each.
-        pairs: Each method of each round, by its name, by scenario.
+        steady: Rounds of each scenario with a steady load.
+        drift: Rounds of ``drift``.
+        resizes: Rounds of ``scale_out`` and ``scale_in``.
+        kills: Rounds of ``kills``.
+        pairs: Rounds of each scenario of partitions that feed each other.
     """
 
-    skew: list[dict[str, Steady]] = field(default_factory=list)
-    large: list[dict[str, Steady]] = field(default_factory=list)
-    drift: list[dict[str, Drifted]] = field(default_factory=list)
-    resizes: list[tuple[Resized, Resized]] = field(default_factory=list)
-    kills: list[Killed] = field(default_factory=list)
-    pairs: dict[str, list[dict[str, Paired]]] = field(default_factory=lambda: {name: [] for name in PAIR_CONF})
+    steady: dict[str, list[dict[str, SteadyRun]]] = field(default_factory=dict)
+    drift: list[dict[str, DriftRun]] = field(default_factory=list)
+    resizes: list[tuple[ResizeRun, ResizeRun]] = field(default_factory=list)
+    kills: list[KillRun] = field(default_factory=list)
+    pairs: dict[str, list[dict[str, PairRun]]] = field(default_factory=dict)
 
     def records(self) -> list[Record]:
         """Return the figures."""
         return [
-            *figures.skew_records(self.skew),
-            *figures.large_state_records(self.large),
+            *figures.skew_records(self.steady.get(SKEW, [])),
+            *figures.wait_records(self.steady.get(WAIT, [])),
+            *figures.large_state_records(self.steady.get(LARGE, [])),
             *figures.drift_records(self.drift),
             *figures.resize_records(self.resizes),
             *figures.kill_records(self.kills),
@@ -93,55 +104,118 @@ class Found:
         ]
 
 
-def run(quick: bool) -> list[Record]:
+@dataclass(frozen=True)
+class Round:
+    """One run of each method.
+
+    Attributes:
+        cluster: Where.
+        attempts: Runs the parts.
+        size: How much is measured.
+        number: Number of the round, >= 0.
+        results: Takes what is found.
+    """
+
+    cluster: Cluster
+    attempts: Attempts
+    size: Size
+    number: int
+    results: Results
+
+    def skew(self) -> None:
+        """Measure the steady load."""
+        self._steady(SKEW, METHODS)
+
+    def process_wait(self) -> None:
+        """Measure other locality waits."""
+        self._steady(WAIT, WAITS)
+
+    def skew_large_state(self) -> None:
+        """Measure the steady load with a large state, if this machine can compile the slow store."""
+        if not has_compiler():
+            say(f"  - {LARGE}: skipped, as there is no javac")
+            return
+        span = {"batches": self.size.batches, "period_s": PERIOD_S}
+        work = {name: partial(run_large_state, self.cluster, method=METHODS[name], **span) for name in LARGE_METHODS}
+        self.results.steady.setdefault(LARGE, []).append(self._attempts(LARGE, work))
+
+    def drift(self) -> None:
+        """Measure a load that drifts."""
+        span = {"phases": self.size.phases, "batches": self.size.phase_batches, "period_s": PERIOD_S}
+        work = {name: partial(run_drift, self.cluster, method=METHODS[name], **span) for name in (ALBIC, EVEN)}
+        self.results.drift.append(self._attempts(DRIFT, work))
+
+    def resize(self) -> None:
+        """Measure executors that come and go."""
+        run = self.attempts.attempt(f"{OUT}, {IN}", ALBIC, partial(run_resize, self.cluster, period_s=PERIOD_S))
+        self.results.resizes.extend([] if run is None else [run])
+
+    def kills(self) -> None:
+        """Measure executors that die."""
+        work = partial(run_kills, self.cluster, kills=self.size.kills, period_s=PERIOD_S, seed=self.number)
+        run = self.attempts.attempt(KILLS, ALBIC, work)
+        self.results.kills.extend([] if run is None else [run])
+
+    def one_to_one(self) -> None:
+        """Measure partitions that feed each other, where executors count as hosts."""
+        self._pairs(PAIRS, HOSTS)
+
+    def one_to_one_one_host(self) -> None:
+        """Measure partitions that feed each other, where they do not."""
+        self._pairs(ONE_HOST, {})
+
+    def _steady(self, scenario: str, methods: Mapping[str, Method]) -> None:
+        span = {"batches": self.size.batches, "period_s": PERIOD_S}
+        work = {name: partial(run_steady, self.cluster, method=method, **span) for name, method in methods.items()}
+        self.results.steady.setdefault(scenario, []).append(self._attempts(scenario, work))
+
+    def _pairs(self, scenario: str, conf: Mapping[str, str]) -> None:
+        span = {"batches": self.size.batches, "period_s": PERIOD_S, "conf": conf}
+        methods = (ALBIC, *PAIR_RIVALS)
+        work = {name: partial(run_pairs, self.cluster, method=METHODS[name], **span) for name in methods}
+        self.results.pairs.setdefault(scenario, []).append(self._attempts(scenario, work))
+
+    def _attempts(self, scenario: str, work: Mapping[str, Callable[[str], T]]) -> dict[str, T]:
+        """Return what each method came to, without those that failed."""
+        runs = {name: self.attempts.attempt(scenario, name, run) for name, run in work.items()}
+        return {name: run for name, run in runs.items() if run is not None}
+
+
+ON_CLUSTER: Mapping[str, Callable[[Round], None]] = {
+    SKEW: Round.skew,
+    WAIT: Round.process_wait,
+    LARGE: Round.skew_large_state,
+    DRIFT: Round.drift,
+    OUT: Round.resize,
+    IN: Round.resize,
+    KILLS: Round.kills,
+    PAIRS: Round.one_to_one,
+    ONE_HOST: Round.one_to_one_one_host,
+}
+SCENARIOS = (*ON_CLUSTER, PLANNING, OVERHEAD)
+
+
+def run(quick: bool, scenarios: Collection[str] = SCENARIOS) -> list[Record]:
     """Measure all methods, round after round. Interrupted, it returns the figures so far.
 
     Args:
         quick: One round of short measurements.
+        scenarios: Those that are measured.
     """
-    size = QUICK if quick else WHOLE
-    attempts, found = Attempts(BENCH), Found()
-    planned = [*planning_records(BENCH, size.seeds), *overhead_records(size.overhead_s)]
+    size, results, attempts = QUICK if quick else WHOLE, Results(), Attempts(BENCH)
+    others = list(planning_records(BENCH, size.seeds)) if PLANNING in scenarios else []
+    others += overhead_records(size.overhead_s) if OVERHEAD in scenarios else []
+    # the two of a change of executors are one part
+    parts = dict.fromkeys(part for name, part in ON_CLUSTER.items() if name in scenarios)
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # an orderly end, as by Ctrl-C
     try:
         with (
             tempfile.TemporaryDirectory(prefix="millrace-bench-") as folder,
             embedded_cluster(Path(folder).resolve()) as cluster,
         ):
-            for number in range(size.rounds):
-                _round(cluster, attempts, size, number, found)
+            for number in range(size.rounds if parts else 0):
+                for part in parts:
+                    part(Round(cluster, attempts, size, number, results))
     except KeyboardInterrupt:
         say("interrupted: these are the figures so far")
-    return [*found.records(), *planned, *attempts.failures]
-
-
-def _round(cluster: Cluster, attempts: Attempts, size: Size, number: int, found: Found) -> None:
-    found.skew.append({})
-    for name, method in METHODS.items():
-        result = attempts.attempt(
-            SKEW, name, partial(steady, cluster, method=method, batches=size.batches, period_s=PERIOD_S)
-        )
-        found.skew[-1] |= {} if result is None else {name: result}
-    found.large.append({})
-    if not has_compiler():
-        say(f"  - {LARGE}: skipped, as there is no javac")
-    for name in (ALBIC, "spark_wait_0") if has_compiler() else ():
-        measure = partial(steady_large, cluster, method=METHODS[name], batches=size.batches, period_s=PERIOD_S)
-        large = attempts.attempt(LARGE, name, measure)
-        found.large[-1] |= {} if large is None else {name: large}
-    found.drift.append({})
-    for name in (ALBIC, EVEN):
-        span = {"phases": size.phases, "batches": size.phase_batches, "period_s": PERIOD_S}
-        drift = attempts.attempt(DRIFT, name, partial(drifting, cluster, method=METHODS[name], **span))
-        found.drift[-1] |= {} if drift is None else {name: drift}
-    resize = attempts.attempt(f"{OUT}, {IN}", ALBIC, partial(resized, cluster, period_s=PERIOD_S))
-    found.resizes.extend([] if resize is None else [resize])
-    kill = partial(killed, cluster, kills=size.kills, period_s=PERIOD_S, seed=number)
-    dead = attempts.attempt(KILLS, ALBIC, kill)
-    found.kills.extend([] if dead is None else [dead])
-    for scenario, conf in PAIR_CONF.items():
-        found.pairs[scenario].append({})
-        for name in (ALBIC, *PAIR_RIVALS):
-            measure = partial(paired, cluster, method=METHODS[name], batches=size.batches, period_s=PERIOD_S, conf=conf)
-            pair = attempts.attempt(scenario, name, measure)
-            found.pairs[scenario][-1] |= {} if pair is None else {name: pair}
+    return [*results.records(), *others, *attempts.failures]

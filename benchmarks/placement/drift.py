@@ -11,12 +11,12 @@ from benchmarks.elastic.cluster import Cluster
 from benchmarks.elastic.methods import Method
 from benchmarks.elastic.pipeline import Pipeline
 from benchmarks.elastic.placement import grown
-from benchmarks.placement.skew import ALBIC, WAIT_MS, placing
+from benchmarks.placement.skew import WAIT_MS, by_load, placing
 from include.model.decision import Action
 
 
 @dataclass(frozen=True)
-class Drifted:
+class DriftRun:
     """What a method came to.
 
     Attributes:
@@ -28,7 +28,7 @@ class Drifted:
     moves: int
 
 
-def drifting(cluster: Cluster, name: str, method: Method, phases: int, batches: int, period_s: float) -> Drifted:
+def run_drift(cluster: Cluster, name: str, method: Method, phases: int, batches: int, period_s: float) -> DriftRun:
     """Return what a method comes to, from the first batch on four executors on.
 
     Args:
@@ -40,10 +40,10 @@ def drifting(cluster: Cluster, name: str, method: Method, phases: int, batches: 
         period_s: Seconds between two evaluations.
     """
     with grown(cluster, name, method, "--hot", f"--wait-ms={WAIT_MS:g}", f"--drift={batches}") as pipeline:
-        pipeline = replace(pipeline, spec=placing(pipeline.spec, period_s)) if method.name == ALBIC else pipeline
-        with pipeline.controlled("live") if method.name == ALBIC else nullcontext():
+        pipeline = replace(pipeline, spec=placing(pipeline.spec, period_s)) if by_load(method) else pipeline
+        with pipeline.controlled("live") if by_load(method) else nullcontext():
             measured = pipeline.await_batches(phases * batches, datetime.now(UTC))
-        return Drifted(mean(batch.duration_s for batch in measured), _most_moves(pipeline))
+        return DriftRun(mean(batch.duration_s for batch in measured), _most_moves(pipeline))
 
 
 def _most_moves(pipeline: Pipeline) -> int:

@@ -5,30 +5,30 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from statistics import median
 
-from benchmarks.placement.drift import Drifted
-from benchmarks.placement.kills import Killed
-from benchmarks.placement.pairs import Paired
-from benchmarks.placement.resizing import Resized
-from benchmarks.placement.skew import ALBIC, EVEN, METHODS, Steady
+from benchmarks.placement.drift import DriftRun
+from benchmarks.placement.kills import KillRun
+from benchmarks.placement.pairs import PairRun
+from benchmarks.placement.resizing import ResizeRun
+from benchmarks.placement.skew import ALBIC, EVEN, METHODS, WAITS, SteadyRun
 from benchmarks.record import Record, at_most
 from benchmarks.record import median as median_of
 from optimizers.albic.options import PlacementOptions
 
-BENCH, SKEW, LARGE = "placement", "skew", "skew_large_state"
+BENCH, SKEW, WAIT, LARGE = "placement", "skew", "process_wait", "skew_large_state"
 DRIFT, OUT, IN = "drift", "scale_out", "scale_in"
-PAIRS, KILLS = "one_to_one", "kills"
+PAIRS, ONE_HOST, KILLS = "one_to_one", "one_to_one_one_host", "kills"
 PAIR_RIVALS = (EVEN, "spark_wait_0")
 DRIFT_LIMIT, LONGEST_BATCH_LIMIT = 0.75, 2.0
 """Largest ratio of our mean batch time to an even placement's; and of a batch around a change to the one before."""
 LIMITS = {SKEW: {"spark_wait_3s": 0.6, "spark_wait_0": 0.95, "even": 1.0}, LARGE: {"spark_wait_0": 0.8}}
 """Largest ratio of our batch time to that of each rival, by scenario."""
-REMOTE_LIMIT, ONE_HOST_LIMIT = 0.3, 1.0
-"""Largest ratio of our remote bytes to a rival's; and of our batch time, where executors are on one host."""
+REMOTE_LIMIT, CPU_LIMIT, ONE_HOST_LIMIT = 0.3, 1.0, 1.0
+"""Largest ratio of our remote bytes to a rival's; of processor time a row; and of batch time, on one host."""
 ACHIEVED_LIMIT = 1.2
 """Largest ratio of what was achieved to what was planned."""
 EVALUATIONS_LIMIT = 2
 BUDGET = PlacementOptions().budget
-Round = dict[str, Steady]
+Round = dict[str, SteadyRun]
 """What each method came to in one round, by its name."""
 
 
@@ -41,6 +41,15 @@ def skew_records(rounds: Sequence[Round]) -> list[Record]:
     return [*_times(SKEW, rounds), *_ratios(SKEW, rounds), *_plans([r[ALBIC] for r in rounds if ALBIC in r])]
 
 
+def wait_records(rounds: Sequence[Round]) -> list[Record]:
+    """Return the figures of the scenario ``process_wait``.
+
+    Args:
+        rounds: What each wait came to, by its name; without those that failed.
+    """
+    return list(_times(WAIT, rounds))
+
+
 def large_state_records(rounds: Sequence[Round]) -> list[Record]:
     """Return the figures of the scenario ``skew_large_state``.
 
@@ -50,7 +59,7 @@ def large_state_records(rounds: Sequence[Round]) -> list[Record]:
     return [*_times(LARGE, rounds), *_ratios(LARGE, rounds), *_loaded(rounds)]
 
 
-def drift_records(rounds: Sequence[Mapping[str, Drifted]]) -> Iterator[Record]:
+def drift_records(rounds: Sequence[Mapping[str, DriftRun]]) -> Iterator[Record]:
     """Yield the figures of the scenario ``drift``; the worst round counts.
 
     Args:
@@ -69,7 +78,7 @@ def drift_records(rounds: Sequence[Mapping[str, Drifted]]) -> Iterator[Record]:
         yield _judged("moves", max(moves), "a plan", BUDGET, len(moves), DRIFT)
 
 
-def resize_records(rounds: Sequence[tuple[Resized, Resized]]) -> Iterator[Record]:
+def resize_records(rounds: Sequence[tuple[ResizeRun, ResizeRun]]) -> Iterator[Record]:
     """Yield the figures of the scenarios ``scale_out`` and ``scale_in``; the worst round counts.
 
     Args:
@@ -81,7 +90,7 @@ def resize_records(rounds: Sequence[tuple[Resized, Resized]]) -> Iterator[Record
         yield _judged("longest_batch_ratio", ratio, "ratio", LONGEST_BATCH_LIMIT, len(results), scenario)
 
 
-def kill_records(rounds: Sequence[Killed]) -> Iterator[Record]:
+def kill_records(rounds: Sequence[KillRun]) -> Iterator[Record]:
     """Yield the figures of the scenario ``kills``, over all rounds."""
     if not rounds:
         return
@@ -94,7 +103,7 @@ def kill_records(rounds: Sequence[Killed]) -> Iterator[Record]:
         yield _judged(figure, max(values), "", limit, n, KILLS)
 
 
-def pair_records(scenarios: Mapping[str, Sequence[Mapping[str, Paired]]]) -> Iterator[Record]:
+def pair_records(scenarios: Mapping[str, Sequence[Mapping[str, PairRun]]]) -> Iterator[Record]:
     """Yield the figures of the scenarios ``one_to_one``; the worst round counts.
 
     Args:
@@ -106,19 +115,23 @@ def pair_records(scenarios: Mapping[str, Sequence[Mapping[str, Paired]]]) -> Ite
             if results:
                 yield median_of(BENCH, scenario, name, "remote_mb", [r.remote_mb for r in results], "MB a batch")
                 yield median_of(BENCH, scenario, name, "batch_time_s", [r.batch_s for r in results], "s")
+                yield median_of(BENCH, scenario, name, "cpu_us_per_row", [r.cpu_us for r in results], "us")
         for rival in PAIR_RIVALS:
             both = [(r[ALBIC], r[rival]) for r in rounds if ALBIC in r and rival in r]
             against = rival.removeprefix("spark_")
             remote = [ours.remote_mb / theirs.remote_mb for ours, theirs in both if theirs.remote_mb > 0]
             if remote:
                 yield _judged(f"remote_bytes_vs_{against}", max(remote), "ratio", REMOTE_LIMIT, len(remote), scenario)
-            if both and scenario != PAIRS:
+            if both:
+                worst = max(ours.cpu_us / theirs.cpu_us for ours, theirs in both)
+                yield _judged(f"cpu_vs_{against}", worst, "ratio", CPU_LIMIT, len(both), scenario)
+            if both and scenario == ONE_HOST:
                 worst = max(ours.batch_s / theirs.batch_s for ours, theirs in both)
                 yield _judged(f"batch_time_vs_{against}", worst, "ratio", ONE_HOST_LIMIT, len(both), scenario)
 
 
 def _times(scenario: str, rounds: Sequence[Round]) -> Iterator[Record]:
-    for name in METHODS:
+    for name in METHODS | WAITS:
         results = [r[name] for r in rounds if name in r]
         if results:
             times, moves = [r.batch_s for r in results], max(r.moves for r in results)
@@ -150,7 +163,7 @@ def _ratios(scenario: str, rounds: Sequence[Round]) -> Iterator[Record]:
             yield _judged(figure, max(ratios), "ratio", limit, len(ratios), scenario)
 
 
-def _plans(results: Sequence[Steady]) -> Iterator[Record]:
+def _plans(results: Sequence[SteadyRun]) -> Iterator[Record]:
     numbers = [r.evaluations for r in results if r.evaluations is not None]
     if numbers:
         yield _judged("evaluations_to_balance", max(numbers), "", EVALUATIONS_LIMIT, len(numbers))

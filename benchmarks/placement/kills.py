@@ -25,7 +25,7 @@ MOVING_S = 3.0
 
 
 @dataclass(frozen=True)
-class Killed:
+class KillRun:
     """What killing executors in the middle of moves did.
 
     Attributes:
@@ -41,7 +41,7 @@ class Killed:
     rows_doubled: int
 
 
-def killed(cluster: Cluster, name: str, kills: int, period_s: float, seed: int) -> Killed:
+def run_kills(cluster: Cluster, name: str, kills: int, period_s: float, seed: int) -> KillRun:
     """Have all partitions change workers, and kill an executor meanwhile, again and again.
 
     Each worker's partitions go to the next worker as one, so that load stays as even as it was.
@@ -67,7 +67,7 @@ def killed(cluster: Cluster, name: str, kills: int, period_s: float, seed: int) 
             with pipeline.controlled("live"):
                 evaluations.append(evaluations_to_balance(pipeline, begun, MANY))
     lost, doubled = _compare(pipeline.home.root / "checkpoint")
-    return Killed(kills, max(evaluations), lost, doubled)
+    return KillRun(kills, max(evaluations), lost, doubled)
 
 
 def _rotated(decision: Decision) -> dict[str, tuple[int, ...]]:

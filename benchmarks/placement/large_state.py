@@ -13,7 +13,7 @@ from benchmarks.elastic.methods import Method
 from benchmarks.elastic.pipeline import READ_S, Pipeline, wait_until
 from benchmarks.elastic.placement import grown
 from benchmarks.elastic.scripts.busy_state import ROWS_A_BATCH
-from benchmarks.placement.skew import WAIT_MS, Steady, at_rest, measure
+from benchmarks.placement.skew import WAIT_MS, SteadyRun, at_rest, measure
 from include.local.stack import java, spark_env
 
 SOURCE = Path(__file__).with_name("SlowFileSystem.java")
@@ -32,7 +32,7 @@ def has_compiler() -> bool:
     return _compiler() is not None
 
 
-def steady_large(cluster: Cluster, name: str, method: Method, batches: int, period_s: float) -> Steady:
+def run_large_state(cluster: Cluster, name: str, method: Method, batches: int, period_s: float) -> SteadyRun:
     """Return what a method comes to after the growth from one executor to four and of the state to its size.
 
     Args:

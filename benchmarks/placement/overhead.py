@@ -21,7 +21,7 @@ from benchmarks.placement.figures import BENCH
 from benchmarks.record import Record, at_most
 from include.model.submit_options import conf_words
 
-SCENARIO = "overhead"
+OVERHEAD = "overhead"
 PARTITIONS, SLOTS, ROWS_A_BATCH = 64, 2, 20_000
 PERIOD_S = 15.0
 """The shortest period at which partitions are sampled as often as they ever are, every 5 s."""
@@ -59,7 +59,7 @@ def overhead_records(seconds: float) -> list[Record]:
     ratio = (spent["python_s"] + spent["serving_s"]) / spent["all_s"]
     target, holds = at_most(ratio, LIMIT)
     n = spent["batches"]
-    return [Record(BENCH, SCENARIO, "millrace", "overhead_ratio", ratio, "ratio", n=n, target=target, holds=holds)]
+    return [Record(BENCH, OVERHEAD, "millrace", "overhead_ratio", ratio, "ratio", n=n, target=target, holds=holds)]
 
 
 def _drive(folder: Path, seconds: float) -> None:
@@ -74,7 +74,7 @@ def _drive(folder: Path, seconds: float) -> None:
 
     spark = SparkSession.builder.getOrCreate()
     spark.sparkContext.setLogLevel("ERROR")
-    identity, host = AppIdentity(BENCH, SCENARIO, 1, 1, SLOTS), HostCpu()
+    identity, host = AppIdentity(BENCH, OVERHEAD, 1, 1, SLOTS), HostCpu()
     writer = Writer(Lake(folder / "lake"), identity, PERIOD_S, host)
     sampler = PartitionSampler(spark, writer, writer.interval_s)
     spark.streams.addListener(TelemetryListener(spark, identity, writer, host, sampler))

@@ -12,6 +12,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from statistics import median
 
+import psutil
+
 from benchmarks.elastic import placement
 from benchmarks.elastic.cluster import Cluster
 from benchmarks.elastic.methods import Method
@@ -29,21 +31,23 @@ nothing, and no plan would be worth it."""
 
 
 @dataclass(frozen=True)
-class Paired:
+class PairRun:
     """What a method came to.
 
     Attributes:
         remote_mb: MB that a batch's stateful stages read from other executors, the median of sampled batches.
         batch_s: Median batch time, seconds.
+        cpu_us: Processor time of the executors, microseconds a row.
     """
 
     remote_mb: float
     batch_s: float
+    cpu_us: float
 
 
-def paired(
+def run_pairs(
     cluster: Cluster, name: str, method: Method, batches: int, period_s: float, conf: Mapping[str, str]
-) -> Paired:
+) -> PairRun:
     """Return what a method comes to after the growth from one executor to four.
 
     Args:
@@ -57,9 +61,18 @@ def paired(
     costs = Placement(options={"remote_s_per_mb": REMOTE_S_PER_MB})
     with grown(cluster, name, method, script=SCRIPT, conf=conf) as pipeline:
         with at_rest(pipeline, method, period_s, costs) as placed:
-            since = datetime.now(UTC)
+            since, before = datetime.now(UTC), _cpu_s(cluster)
             measured = placed.await_batches(batches, since)
+            cpu_s = _cpu_s(cluster) - before
         remote: dict[int, float] = {}
         for run in partition_runs(pipeline.tables.lake, pipeline.spec.name, since):
             remote[run.batch_id] = remote.get(run.batch_id, 0.0) + run.remote_bytes / 1e6
-    return Paired(median(remote.values()), median(batch.duration_s for batch in measured))
+    cpu_us = 1e6 * cpu_s / sum(batch.rows_in for batch in measured)
+    return PairRun(median(remote.values()), median(batch.duration_s for batch in measured), cpu_us)
+
+
+def _cpu_s(cluster: Cluster) -> float:
+    """Return the processor time of all executors so far, and of what they started, seconds."""
+    started = [psutil.Process(life.process.pid) for life in cluster.executors.alive()]
+    processes = [process for root in started for process in (root, *root.children(recursive=True))]
+    return sum(sum(process.cpu_times()[:2]) for process in processes)

@@ -24,7 +24,7 @@ MOST_EVALUATIONS = 12
 
 
 @dataclass(frozen=True)
-class Resized:
+class ResizeRun:
     """What a change of executors was like.
 
     Attributes:
@@ -36,7 +36,7 @@ class Resized:
     longest_ratio: float
 
 
-def resized(cluster: Cluster, name: str, period_s: float) -> tuple[Resized, Resized]:
+def run_resize(cluster: Cluster, name: str, period_s: float) -> tuple[ResizeRun, ResizeRun]:
     """Return what two executors more, and then two fewer, were like.
 
     Args:
@@ -50,14 +50,14 @@ def resized(cluster: Cluster, name: str, period_s: float) -> tuple[Resized, Resi
         return _changed(pipeline, MANY, period_s), _changed(pipeline, HALF, period_s)
 
 
-def _changed(pipeline: Pipeline, slots: int, period_s: float) -> Resized:
+def _changed(pipeline: Pipeline, slots: int, period_s: float) -> ResizeRun:
     fixed = Slots(min=slots, max=slots, start=slots)
     sized = replace(pipeline, spec=placing(pipeline.spec, period_s).model_copy(update={"slots": fixed}))
     begun = datetime.now(UTC)
     with sized.controlled("live"):
         evaluations = evaluations_to_balance(sized, begun, slots)
     longest, before = around(sized.intervals(), (begun.timestamp(), datetime.now(UTC).timestamp())) or (0.0, 1.0)
-    return Resized(evaluations, longest / before)
+    return ResizeRun(evaluations, longest / before)
 
 
 def evaluations_to_balance(pipeline: Pipeline, since: datetime, slots: int) -> int:

@@ -21,12 +21,18 @@ from include.model.spec import PipelineSpec, Slots
 from include.model.telemetry import PartitionRun
 
 ALBIC, EVEN = "albic", "even"
+PROCESS_WAIT = "spark.locality.wait.process"
 METHODS: Mapping[str, Method] = {
     ALBIC: replace(LIVE, name=ALBIC),
     EVEN: replace(PLACED[OURS], name=EVEN),
     **{f"spark_{name}": replace(method, name=f"spark_{name}") for name, method in PLACED.items() if name != OURS},
 }
 """By load, by number, and Spark's own placement with its default locality wait and with none."""
+WAITS: Mapping[str, Method] = {
+    f"{ALBIC}_{seconds}s": replace(LIVE, name=f"{ALBIC}_{seconds}s", conf={PROCESS_WAIT: f"{seconds}s"})
+    for seconds in (4, 10, 30)
+}
+"""By load, with other waits of a partition for the executor that has its state; 4 s is what pipelines get."""
 WAIT_MS = 200.0
 """What a key costs a core: stages with state take more than half of a batch."""
 BY_LOAD = Placement()
@@ -37,7 +43,7 @@ EVALUATIONS, QUIET = 20, 3
 
 
 @dataclass(frozen=True)
-class Steady:
+class SteadyRun:
     """What a method came to.
 
     Attributes:
@@ -57,7 +63,7 @@ class Steady:
     evaluations: int | None = None
 
 
-def steady(cluster: Cluster, name: str, method: Method, batches: int, period_s: float) -> Steady:
+def run_steady(cluster: Cluster, name: str, method: Method, batches: int, period_s: float) -> SteadyRun:
     """Return what a method comes to after the growth from one executor to four.
 
     Args:
@@ -70,7 +76,12 @@ def steady(cluster: Cluster, name: str, method: Method, batches: int, period_s: 
     with grown(cluster, name, method, "--hot", f"--wait-ms={WAIT_MS:g}") as pipeline:
         with at_rest(pipeline, method, period_s) as placed:
             found = measure(placed, batches)
-        return _with_plan(placed, found) if method.name == ALBIC else found
+        return _with_plan(placed, found) if by_load(method) else found
+
+
+def by_load(method: Method) -> bool:
+    """Say whether a method places by load."""
+    return method.agent and method.name != EVEN
 
 
 @contextmanager
@@ -83,7 +94,7 @@ def at_rest(pipeline: Pipeline, method: Method, period_s: float, costs: Placemen
         period_s: Seconds between two evaluations.
         costs: The spec's ``placement``, where it is placed by load.
     """
-    if method.name != ALBIC:
+    if not by_load(method):
         pipeline.await_batches(SKIPPED_BATCHES, datetime.now(UTC))
         yield pipeline
         return
@@ -122,15 +133,15 @@ def judged(pipeline: Pipeline, since: datetime | None = None) -> Sequence[Decisi
     return [d for d in known if since is None or d.time >= since]
 
 
-def measure(pipeline: Pipeline, batches: int) -> Steady:
+def measure(pipeline: Pipeline, batches: int) -> SteadyRun:
     """Return what the next batches of a pipeline at rest are like."""
     since = datetime.now(UTC)
     measured = pipeline.await_batches(batches, since)
-    moves, loaded_mb = moved(partition_runs(pipeline.tables.lake, pipeline.spec.name, since - STATE_SEEN), since)
-    return Steady(median(batch.duration_s for batch in measured), moves, loaded_mb)
+    moves, loaded_mb = mean_moves(partition_runs(pipeline.tables.lake, pipeline.spec.name, since - STATE_SEEN), since)
+    return SteadyRun(median(batch.duration_s for batch in measured), moves, loaded_mb)
 
 
-def moved(runs: Sequence[PartitionRun], since: datetime) -> tuple[float, float]:
+def mean_moves(runs: Sequence[PartitionRun], since: datetime) -> tuple[float, float]:
     """Return how many partitions ran elsewhere than in the sampled batch before, and their state in MB; means.
 
     Args:
@@ -149,7 +160,7 @@ def moved(runs: Sequence[PartitionRun], since: datetime) -> tuple[float, float]:
     return mean(map(len, steps)), mean(sum(size.get(key, 0) for key in keys) / 1e6 for keys in steps)
 
 
-def _with_plan(pipeline: Pipeline, found: Steady) -> Steady:
+def _with_plan(pipeline: Pipeline, found: SteadyRun) -> SteadyRun:
     decisions = judged(pipeline)
     for number, decision in enumerate(decisions, 1):
         plan = next((p.placement for p in decision.proposals if p.placement), None)

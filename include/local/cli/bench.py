@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import inspect
+from collections.abc import Sequence
 from pathlib import Path
 from types import ModuleType
 
@@ -28,8 +29,8 @@ def bench_names() -> list[str]:
 def bench_module(name: str) -> ModuleType:
     """Import a benchmark.
 
-    It has ``run(quick) -> list[Record]``, which may take a ``seed`` too, and may have ``report(records)``, which lays
-    them out for a terminal.
+    It has ``run(quick) -> list[Record]``, which may take a ``seed`` and, if the module lists ``SCENARIOS``, some of
+    these as ``scenarios``; and it may have ``report(records)``, which lays them out for a terminal.
     """
     package = (REPO / "benchmarks" / name).is_dir()
     return importlib.import_module(f"benchmarks.{name}.bench" if package else f"benchmarks.{name}")
@@ -38,11 +39,12 @@ def bench_module(name: str) -> ModuleType:
 @click.command()
 @click.argument("name", required=False)
 @click.option("--quick", is_flag=True, help="Every scenario with fewer repetitions.")
+@click.option("--scenario", "scenarios", multiple=True, help="Only this one; may be given several times.")
 @click.option("--seed", type=click.IntRange(min=0), help="Other moments, victims or inputs, where the part draws any.")
 @click.option(
     "--json", "json_file", type=click.Path(dir_okay=False, path_type=Path), help="Also write the records here."
 )
-def bench(name: str | None, quick: bool, seed: int | None, json_file: Path | None) -> None:
+def bench(name: str | None, quick: bool, scenarios: Sequence[str], seed: int | None, json_file: Path | None) -> None:
     """Measure the part NAME and print its figures against their targets; without NAME, list the parts."""
     from benchmarks import record
 
@@ -55,9 +57,7 @@ def bench(name: str | None, quick: bool, seed: int | None, json_file: Path | Non
     if json_file and not json_file.parent.is_dir():
         raise MillraceError("--json", str(json_file), "a file in a folder that exists", "Make the folder first.")
     measured = bench_module(name)
-    if seed is not None and "seed" not in inspect.signature(measured.run).parameters:
-        raise MillraceError("--seed", seed, f"none: {name} draws nothing", "Leave it out.")
-    records = measured.run(quick) if seed is None else measured.run(quick, seed=seed)
+    records = measured.run(quick, **_choices(measured, name, scenarios, seed))
     # written first: a picture that fails must not cost the figures
     if json_file:
         record.write(records, json_file)
@@ -65,3 +65,20 @@ def bench(name: str | None, quick: bool, seed: int | None, json_file: Path | Non
     if not console.is_terminal:
         console.width = max(console.width, WIDTH)
     console.print(getattr(measured, "report", record.table)(records))
+
+
+def _choices(measured: ModuleType, name: str, scenarios: Sequence[str], seed: int | None) -> dict[str, object]:
+    """Return what is passed on to a part's ``run``."""
+    choices: dict[str, object] = {}
+    if seed is not None:
+        if "seed" not in inspect.signature(measured.run).parameters:
+            raise MillraceError("--seed", seed, f"none: {name} draws nothing", "Leave it out.")
+        choices["seed"] = seed
+    if scenarios:
+        known = getattr(measured, "SCENARIOS", ())
+        for scenario in scenarios:
+            if scenario not in known:
+                allowed = ", ".join(known) or f"none: {name} is measured as a whole"
+                raise MillraceError("--scenario", scenario, allowed, "Name one of these, or leave it out.")
+        choices["scenarios"] = frozenset(scenarios)
+    return choices

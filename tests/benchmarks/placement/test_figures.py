@@ -5,34 +5,37 @@ from datetime import timedelta
 
 import pytest
 
-from benchmarks.placement.drift import Drifted
+from benchmarks.placement.drift import DriftRun
 from benchmarks.placement.figures import (
     LARGE,
+    ONE_HOST,
     PAIRS,
+    WAIT,
     drift_records,
     kill_records,
     large_state_records,
     pair_records,
     resize_records,
     skew_records,
+    wait_records,
 )
-from benchmarks.placement.kills import Killed
-from benchmarks.placement.pairs import Paired
-from benchmarks.placement.resizing import Resized
-from benchmarks.placement.skew import ALBIC, METHODS, Steady, moved
+from benchmarks.placement.kills import KillRun
+from benchmarks.placement.pairs import PairRun
+from benchmarks.placement.resizing import ResizeRun
+from benchmarks.placement.skew import ALBIC, METHODS, SteadyRun, mean_moves
 from include.model.telemetry import PartitionRun
 from tests.include.control.test_key_groups import run
 from tests.include.control.test_placement import plan
 from tests.include.control.world import NOON
 
-OURS = Steady(2.0, 0.0, 0.0, plan(batch_after_s=4.0), achieved_s=4.6, evaluations=2)
+OURS = SteadyRun(2.0, 0.0, 0.0, plan(batch_after_s=4.0), achieved_s=4.6, evaluations=2)
 
 
 def test_worst_round_is_judged_and_a_failed_rival_of_another_round_is_not_compared() -> None:
     rounds = [
-        {ALBIC: OURS, "even": Steady(4.0, 3.0, 9.0)},
+        {ALBIC: OURS, "even": SteadyRun(4.0, 3.0, 9.0)},
         {ALBIC: replace(OURS, batch_s=6.0)},
-        {"even": Steady(1.0, 0.0, 0.0)},
+        {"even": SteadyRun(1.0, 0.0, 0.0)},
     ]
     found = {(r.method, r.figure): r for r in skew_records(rounds)}
     assert (found[ALBIC, "batch_time_vs_even"].value, found[ALBIC, "batch_time_vs_even"].n) == (0.5, 1)
@@ -46,7 +49,7 @@ def test_worst_round_is_judged_and_a_failed_rival_of_another_round_is_not_compar
 
 
 def test_state_that_is_loaded_in_the_worst_round_is_judged() -> None:
-    theirs = Steady(4.0, 2.0, 90.0)
+    theirs = SteadyRun(4.0, 2.0, 90.0)
     rounds = [{ALBIC: OURS, "spark_wait_0": theirs}, {ALBIC: replace(OURS, batch_s=3.6, moves=1.0, loaded_mb=60.0)}]
     found = {(r.scenario, r.method, r.figure): r for r in large_state_records(rounds)}
     loaded = found[LARGE, ALBIC, "state_bytes_loaded"]
@@ -61,9 +64,9 @@ def test_partitions_that_ran_elsewhere_load_their_newest_known_state() -> None:
         return [run(batch, p, executor=executor, state_bytes=size) for p, executor in enumerate(executors)]
 
     sampled = [*runs(0, "aab", 4_000_000), *runs(3, "bab", None), *runs(6, "baa", None), *runs(9, "baa", None)]
-    assert moved(sampled, NOON) == (2 / 3, pytest.approx(8 / 3))
-    assert moved(sampled, NOON + timedelta(seconds=4)) == (0.0, 0.0)
-    assert moved(sampled[:3], NOON) == (0.0, 0.0)
+    assert mean_moves(sampled, NOON) == (2 / 3, pytest.approx(8 / 3))
+    assert mean_moves(sampled, NOON + timedelta(seconds=4)) == (0.0, 0.0)
+    assert mean_moves(sampled[:3], NOON) == (0.0, 0.0)
 
 
 def test_rivals_are_spark_itself_and_an_even_spread() -> None:
@@ -71,21 +74,22 @@ def test_rivals_are_spark_itself_and_an_even_spread() -> None:
 
 
 def test_worst_drift_and_change_are_judged() -> None:
-    rounds = [{ALBIC: Drifted(3.0, 8), "even": Drifted(6.0, 0)}, {ALBIC: Drifted(4.8, 2), "even": Drifted(6.0, 0)}, {}]
+    even = DriftRun(6.0, 0)
+    rounds = [{ALBIC: DriftRun(3.0, 8), "even": even}, {ALBIC: DriftRun(4.8, 2), "even": even}, {}]
     found = {(r.method, r.figure): r for r in drift_records(rounds)}
     assert (round(found[ALBIC, "batch_time_vs_even"].value, 2), found[ALBIC, "batch_time_vs_even"].holds) == (
         0.8,
         False,
     )
     assert (found[ALBIC, "moves"].value, found[ALBIC, "moves"].holds) == (8, True)
-    resizes = {(r.scenario, r.figure): r for r in resize_records([(Resized(1, 1.5), Resized(3, 2.5))])}
+    resizes = {(r.scenario, r.figure): r for r in resize_records([(ResizeRun(1, 1.5), ResizeRun(3, 2.5))])}
     assert resizes["scale_out", "evaluations_to_balance"].holds and resizes["scale_out", "longest_batch_ratio"].holds
     assert not resizes["scale_in", "evaluations_to_balance"].holds
     assert not list(resize_records([]))
 
 
 def test_rows_lost_in_any_round_and_the_slowest_return_to_balance_are_judged() -> None:
-    found = {r.figure: r for r in kill_records([Killed(7, 1, 0, 0), Killed(7, 3, 2, 0)])}
+    found = {r.figure: r for r in kill_records([KillRun(7, 1, 0, 0), KillRun(7, 3, 2, 0)])}
     assert (found["rows_lost"].value, found["rows_lost"].holds, found["rows_lost"].n) == (2, False, 14)
     assert found["rows_doubled"].holds and not found["evaluations_to_balance"].holds
     assert not list(kill_records([]))
@@ -93,10 +97,19 @@ def test_rows_lost_in_any_round_and_the_slowest_return_to_balance_are_judged() -
 
 def test_remote_bytes_are_judged_against_each_rival_of_the_same_round() -> None:
     rounds = [
-        {ALBIC: Paired(2.0, 3.0), "even": Paired(10.0, 2.0)},
-        {ALBIC: Paired(4.0, 3.0), "spark_wait_0": Paired(9.0, 4.0)},
+        {ALBIC: PairRun(2.0, 3.0, 90.0), "even": PairRun(10.0, 2.0, 80.0)},
+        {ALBIC: PairRun(4.0, 3.0, 90.0), "spark_wait_0": PairRun(9.0, 4.0, 100.0)},
     ]
-    found = {(r.scenario, r.method, r.figure): r for r in pair_records({PAIRS: rounds, "one_host": rounds})}
+    found = {(r.scenario, r.method, r.figure): r for r in pair_records({PAIRS: rounds, ONE_HOST: rounds})}
     assert found[PAIRS, ALBIC, "remote_bytes_vs_even"].holds and not found[PAIRS, ALBIC, "remote_bytes_vs_wait_0"].holds
-    assert not found["one_host", ALBIC, "batch_time_vs_even"].holds
+    assert not found[ONE_HOST, ALBIC, "batch_time_vs_even"].holds
     assert (PAIRS, ALBIC, "batch_time_vs_even") not in found
+    assert found[PAIRS, ALBIC, "cpu_vs_wait_0"].holds and not found[PAIRS, ALBIC, "cpu_vs_even"].holds
+
+
+def test_waits_are_compared() -> None:
+    rounds = [{"albic_4s": OURS, "albic_30s": replace(OURS, batch_s=3.0)}, {"albic_4s": replace(OURS, moves=1.0)}]
+    found = {(r.method, r.figure): r for r in wait_records(rounds)}
+    assert {r.scenario for r in found.values()} == {WAIT}
+    assert (found["albic_4s", "batch_time_s"].value, found["albic_30s", "batch_time_s"].value) == (2.0, 3.0)
+    assert found["albic_4s", "moves"].value == 1.0

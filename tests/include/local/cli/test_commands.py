@@ -88,6 +88,15 @@ def test_bench_when_a_part_draws_nothing_then_refuses_a_seed(capsys: pytest.Capt
     assert "--seed" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(("part", "allowed"), [("placement", "one_to_one"), ("latency", "measured as a whole")])
+def test_bench_when_a_scenario_is_unknown_then_names_the_known_ones(
+    part: str, allowed: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert cli.main(["bench", part, "--scenario", "skewed"]) == cli.BAD_INPUT
+    error = capsys.readouterr().err
+    assert "skewed" in error and allowed in error
+
+
 def test_bench_lists_a_package_that_can_be_measured() -> None:
     assert "conttune" in bench.bench_names() and "flink" not in bench.bench_names()
     for name in ("conttune", "capacity"):
