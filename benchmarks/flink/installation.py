@@ -12,9 +12,7 @@ from benchmarks.flink import jars
 from benchmarks.flink.programs import run
 from benchmarks.flink.unavailable import Unavailable
 from include.local.stack import java
-from include.local.stack.spark_env import SHARE
 
-FOLDER = SHARE / "flink"
 SOURCES = Path(__file__).with_name("java")
 MAIN = "millrace.flink.Harness"
 COMPILE_S = 120.0
@@ -22,29 +20,25 @@ COMPILE_S = 120.0
 OPTIONS = ("-Xms32m", "-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto")
 
 
-def command(folder: Path | None = None) -> list[str]:
+def command() -> list[str]:
     """Get the harness ready, where that was not done before, and return what starts it.
 
-    The first call on a machine fetches 17 MB with Maven and compiles, some 10 to 60 s; later ones take well under 1 s.
-
-    Args:
-        folder: Where jars and classes are kept; :data:`FOLDER` if None.
+    The first call on a machine fetches 17 MB and compiles, some 10 to 60 s; later ones take well under 1 s.
 
     Raises:
-        Unavailable: Java, javac or Maven is missing, or Maven cannot reach a registry.
+        Unavailable: Java or javac is missing, or no registry can be reached.
     """
-    folder = folder or FOLDER
     found, old = java.find()
     if found is None:
         raise Unavailable(f"no Java {java.OLDEST} or newer here" + (f", only {old.version}" if old else ""))
-    classes = folder / f"classes-{_digest()}"
+    classes = jars.FLINK.folder / f"classes-{_digest()}"
     if not classes.is_dir():
-        # asked before Maven: without a compiler there is no use in fetching
+        # asked before: without a compiler there is no use in fetching
         compiler = _compiler()
-        jars.ensure(folder)
-        _compile(compiler, classes, folder)
-    jars.ensure(folder)
-    path = os.pathsep.join(map(str, (classes, *jars.class_path(folder))))
+        jars.ensure(jars.FLINK)
+        _compile(compiler, classes)
+    jars.ensure(jars.FLINK)
+    path = os.pathsep.join(map(str, (classes, *jars.FLINK.paths())))
     return [str(found.home / "bin" / "java"), *OPTIONS, "-cp", path, MAIN]
 
 
@@ -64,15 +58,15 @@ def _sources() -> list[Path]:
 def _digest() -> str:
     """Name what is compiled, so that another version of the harness or of Flink is compiled anew."""
     whole = hashlib.sha256()
-    for path in (jars.PINS, *_sources()):
+    for path in (jars.FLINK.pins, *_sources()):
         whole.update(path.read_bytes())
     return whole.hexdigest()[:16]
 
 
-def _compile(compiler: str, classes: Path, folder: Path) -> None:
-    with tempfile.TemporaryDirectory(dir=folder, prefix="compiling-") as scratch:
+def _compile(compiler: str, classes: Path) -> None:
+    with tempfile.TemporaryDirectory(dir=jars.FLINK.folder, prefix="compiling-") as scratch:
         out = Path(scratch, "classes")
-        path = os.pathsep.join(map(str, jars.class_path(folder)))
+        path = os.pathsep.join(map(str, jars.FLINK.paths()))
         run([compiler, "--release", str(java.OLDEST), "-d", out, "-cp", path, *_sources()], COMPILE_S, "javac")
         try:
             out.rename(classes)

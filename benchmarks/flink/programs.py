@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from benchmarks.flink.unavailable import Unavailable
 
 
-def run(argv: Sequence[str | Path], deadline_s: float, name: str) -> None:
+def run(argv: Sequence[str | Path], deadline_s: float, name: str, env: Mapping[str, str] | None = None) -> None:
     """Run a program to its end.
 
     Args:
         argv: Program and arguments.
         deadline_s: After this time it is ended, seconds.
         name: What a person calls it.
+        env: Variables on top of the environment.
 
     Raises:
         Unavailable: It failed or took too long.
@@ -29,11 +31,12 @@ def run(argv: Sequence[str | Path], deadline_s: float, name: str) -> None:
             text=True,
             errors="replace",
             timeout=deadline_s,
+            env={**os.environ, **(env or {})},
         )
     except subprocess.TimeoutExpired:
         raise Unavailable(f"{name} was not done after {deadline_s:g} s") from None
     if ended.returncode:
         said = [line.strip() for line in ended.stdout.splitlines() if line.strip()]
-        # Maven's and javac's first complaint is the cause, what follows is advice
+        # Ivy's and javac's first complaint is the cause, what follows is advice
         cause = next((line for line in said if "error" in line.lower()), said[-1] if said else "no output")
         raise Unavailable(f"{name} failed with exit code {ended.returncode}: {cause}")

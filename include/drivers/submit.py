@@ -65,7 +65,7 @@ def command(options: SubmitOptions, app: AppDeployment, arguments: DriverArgumen
     argv += ["--master", f"local[{app.slots}]" if master == LOCAL else master, *login(options, submit.master)]
     argv += ["--driver-memory", f"{app.memory_mb}m"]
     argv += conf_words(conf(options, app))
-    jars = [*submit.jars, *(map(str, options.jars) if submit.master not in (LOCAL, EMBEDDED) else ())]
+    jars = [*_jars(options, submit), *map(str, options.jars if submit.master not in (LOCAL, EMBEDDED) else ())]
     argv += _lists({"--packages": submit.packages, "--jars": jars, "--py-files": submit.py_files})
     argv += [str(RUN_SCRIPT), *arguments.argv()]
     for argument in argv:
@@ -165,8 +165,17 @@ def repartition_command(options: SubmitOptions, app: AppDeployment, verb: Verb, 
     submit, local = _submit(app), _without_executors(app)
     argv = [str(options.spark_submit), "--name", f"repartition {folder.name}", "--master", f"local[{os.cpu_count()}]"]
     argv += ["--driver-memory", f"{app.memory_mb}m", *conf_words(conf(options, local))]
-    argv += _lists({"--packages": submit.packages, "--jars": submit.jars})
+    argv += _lists({"--packages": submit.packages, "--jars": _jars(options, submit)})
     return [*argv, str(REPARTITION), *job_arguments(verb, folder)]
+
+
+def _jars(options: SubmitOptions, submit: Submit) -> list[str]:
+    """Return a pipeline's own jars, and those of the connectors that it asks for."""
+    for name in submit.connectors:
+        if name not in options.connectors:
+            remedy = f"Run ./millrace setup {name}."
+            raise MillraceError("submit.connectors", name, "a connector whose jars were fetched", remedy)
+    return [*submit.jars, *(str(jar) for name in submit.connectors for jar in options.connectors[name])]
 
 
 def _lists(options: Mapping[str, Sequence[str]]) -> list[str]:

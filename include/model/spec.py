@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any, Self
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import ConfigDict, Field, model_validator
 
@@ -62,6 +62,9 @@ class Submit(Strict):
         "(spark://host:port, yarn, k8s://host:port), or 'local' (the driver's own threads: a change restarts it)",
     )
     packages: tuple[str, ...] = Field((), description="Maven coordinates")
+    connectors: tuple[Literal["kafka"], ...] = Field(
+        (), description="Connectors whose jars Millrace pins, fetches and passes on: kafka"
+    )
     jars: tuple[str, ...] = Field((), description="Jars beside the five of Delta")
     py_files: tuple[str, ...] = Field((), description="Python files or archives for the executors")
     conf: dict[str, str] = Field(default_factory=dict, description="Spark configuration")

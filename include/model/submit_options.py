@@ -31,6 +31,7 @@ class SubmitOptions:
         python: Interpreter of driver and workers, unless the pipeline names one.
         env: Environment variables on top of the caller's.
         cluster: The cluster that pipelines with the master ``embedded`` run on; None where there is none.
+        connectors: Jars of the connectors that are set up, by the names that specs ask for them by.
     """
 
     spark_submit: Path
@@ -39,6 +40,7 @@ class SubmitOptions:
     python: Path | None = None
     env: Mapping[str, str] = field(default_factory=dict)
     cluster: EmbeddedCluster | None = None
+    connectors: Mapping[str, tuple[Path, ...]] = field(default_factory=dict)
 
 
 def conf_words(conf: Mapping[str, str]) -> list[str]:

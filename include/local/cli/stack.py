@@ -11,15 +11,19 @@ from rich.console import Console
 
 from include.local.stack import lifecycle
 from include.local.stack.home import Home
+from include.local.stack.jars import CONNECTORS
 from include.local.stack.lifecycle import log_files, tail
 from include.local.stack.services import addresses
+from include.local.stack.setup import ensure_connectors
 from include.local.stack.stack_record import StackRecord
 from include.model.errors import MillraceError
+from include.pipelines.catalog import load_all
 
 
 @click.command()
-def setup() -> None:
-    """Set up environment, jars and secrets in this folder; the launcher has done so before this runs."""
+@click.argument("connectors", nargs=-1, type=click.Choice(sorted(CONNECTORS)))
+def setup(connectors: tuple[str, ...]) -> None:
+    """Set up environment and jars in this folder, those of CONNECTORS too; the launcher does so before this runs."""
     click.echo("millrace: set up")
 
 
@@ -30,6 +34,9 @@ def setup() -> None:
 def up(wait_s: float) -> None:
     """Start Airflow, MLflow and a Spark cluster on this machine and wait until every part is healthy."""
     home = Home.from_env()
+    specs, _ = load_all()
+    wanted = {name for spec in specs.values() for name in spec.submit.connectors}
+    ensure_connectors(sorted(wanted), os.environ.get("JAVA_HOME", ""))
     record = start_with_progress(home, wait_s)
     console = Console()
     took = f" in {record.healthy_s:.0f} s" if record.healthy_s else ""

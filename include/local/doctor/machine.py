@@ -15,6 +15,7 @@ from include.local.doctor.finding import Finding, ok, problem, warning
 from include.local.stack import java as jre
 from include.local.stack import spark_env
 from include.local.stack.home import Home
+from include.local.stack.jars import CONNECTORS, DELTA
 
 OLDEST_PYTHON = (3, 11)
 LEAST_GIB, ENOUGH_GIB = 1.0, 5.0
@@ -42,15 +43,14 @@ def java() -> Finding:
 
 def spark() -> Finding:
     """Return whether Spark and the pinned jars of Delta are there, unchanged."""
-    folder, pins = spark_env.spark_home(), spark_env.pinned()
-    missing = [name for name in pins if not (spark_env.JARS / name).is_file()]
-    if missing:
-        return problem("jars", f"{', '.join(missing)} is missing in {spark_env.JARS}.", "Run ./millrace setup.")
-    changed = [name for name, pin in pins.items() if spark_env.digest(spark_env.JARS / name) != pin]
-    if changed:
-        remedy = f"Delete it in {spark_env.JARS}, then run ./millrace setup."
-        return problem("jars", f"{', '.join(changed)} is not the file that was pinned.", remedy)
-    return ok("jars", f"Spark in {folder}, and {len(pins)} jars of Delta as pinned.")
+    if missing := DELTA.missing():
+        names = ", ".join(jar.name for jar in missing)
+        return problem("jars", f"{names} is missing in {DELTA.folder}.", "Run ./millrace setup.")
+    for jars in (DELTA, *CONNECTORS.values()):
+        if changed := [jar.name for jar in jars.changed()]:
+            remedy = f"Delete it in {jars.folder}, then run ./millrace setup."
+            return problem("jars", f"{', '.join(changed)} is not the file that was pinned.", remedy)
+    return ok("jars", f"Spark in {spark_env.spark_home()}, and {len(DELTA.pinned())} jars of Delta as pinned.")
 
 
 def disk(home: Home) -> Finding:

@@ -14,20 +14,21 @@ import json
 import os
 import shutil
 import signal
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from include.atomic_file import write_atomically
 from include.local.stack import java, python_env, spark_env, spark_files
 from include.local.stack.home import REPO
+from include.local.stack.jars import CONNECTORS, DELTA, SHARE, VENV, JarSet
 from include.local.stack.progress import ProgramFailed, run, say, step
 from include.model.errors import MillraceError
 
 LOCK = REPO / "requirements.lock"
-STAMP = spark_env.SHARE / "ready.json"
-PACKAGES_STAMP = spark_env.SHARE / "packages"
-INSTALLING = spark_env.SHARE / "installing"
+STAMP = SHARE / "ready.json"
+PACKAGES_STAMP = SHARE / "packages"
+INSTALLING = SHARE / "installing"
 LOG = REPO / "var" / "logs" / "setup.log"
 Run = Callable[..., None]
 """Runs a program, with variables on top of the environment; raises ProgramFailed."""
@@ -37,7 +38,7 @@ def main(args: list[str]) -> int:
     """Set up where needed, then replace this process by the command line inside the environment.
 
     Args:
-        args: The command line's arguments; ``setup`` alone stops after set-up.
+        args: The command line's arguments; ``setup`` stops after set-up, and names connectors whose jars it fetches.
 
     Returns:
         An exit code, where there is no command line to go on with.
@@ -45,6 +46,8 @@ def main(args: list[str]) -> int:
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         java_home = ready() or ensure()
+        only_setup = args[:1] == ["setup"] and CONNECTORS.keys() >= set(args[1:])
+        ensure_connectors(args[1:] if only_setup else (), java_home)
     except MillraceError as error:
         say(f"millrace: {error}")
         return 2
@@ -54,7 +57,7 @@ def main(args: list[str]) -> int:
     except KeyboardInterrupt:
         say("\nmillrace: set-up interrupted. Run again to go on from here.")
         return 130
-    if args == ["setup"]:
+    if only_setup:
         say("millrace: set up")
         return 0
     os.environ["JAVA_HOME"] = java_home
@@ -74,7 +77,7 @@ def ready() -> str | None:
         java_home = str(stamp["java_home"])
     except (OSError, ValueError, KeyError):
         return None
-    whole = stamp.get("key") == _key() and (Path(java_home) / "bin" / "java").exists() and spark_files.jars_present()
+    whole = stamp.get("key") == _key() and (Path(java_home) / "bin" / "java").exists() and not DELTA.missing()
     # an explicit JAVA_HOME that differs is looked at again
     named = os.environ.get("JAVA_HOME")
     same_java = not named or Path(named).resolve() == Path(java_home).resolve()
@@ -84,7 +87,7 @@ def ready() -> str | None:
 def _key() -> str:
     """Hash what set-up made: this lock, these jars, in this place, for this interpreter."""
     whole = hashlib.sha256()
-    for path in (LOCK, spark_env.PINS):
+    for path in (LOCK, DELTA.pins):
         whole.update(path.read_bytes())
     whole.update(_packages_key().encode())
     return whole.hexdigest()
@@ -115,10 +118,32 @@ def ensure() -> str:
         def run_spark(argv: Sequence[str | Path], env: Mapping[str, str]) -> None:
             run_logged(argv, {**env, "JAVA_HOME": str(jre.home)})  # Spark takes the Java that was checked
 
-        _jars(run_spark)
+        _jars(DELTA, run_spark)
         _archive(run_spark, jre.version)
         write_atomically(STAMP, json.dumps({"key": _key(), "java_home": str(jre.home)}), 0o644)
         return str(jre.home)
+
+
+def ensure_connectors(names: Iterable[str], java_home: str) -> None:
+    """Fetch the jars of connectors where they are missing.
+
+    Args:
+        names: Of :data:`~include.local.stack.jars.CONNECTORS`.
+        java_home: Whose Java fetches them.
+
+    Raises:
+        MillraceError: A jar could not be fetched, or is not the pinned one.
+    """
+    missing = [CONNECTORS[name] for name in names if CONNECTORS[name].missing()]
+    if not missing:
+        return
+    with _one_at_a_time() as run_logged:
+        for jars in missing:
+            try:
+                _jars(jars, lambda argv, env: run_logged(argv, {**env, "JAVA_HOME": java_home}))
+            except ProgramFailed as error:
+                remedy = f"Read {LOG}; a mirror of Maven Central is named by {spark_files.MIRROR_VARIABLE}."
+                raise MillraceError("connector", jars.title, "jars that can be fetched", remedy) from error
 
 
 @contextmanager
@@ -141,7 +166,7 @@ def _one_at_a_time() -> Iterator[Run]:
 
 @contextmanager
 def _scratch(name: str) -> Iterator[Path]:
-    folder = spark_env.SHARE / name
+    folder = SHARE / name
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
     try:
@@ -166,28 +191,27 @@ def _java(run: Run) -> java.Java:
 
 def _packages(run: Run) -> None:
     kept = PACKAGES_STAMP.read_text(encoding="utf-8") if PACKAGES_STAMP.is_file() else ""
-    if python_env.usable(spark_env.VENV) and kept == _packages_key() and not INSTALLING.exists():
+    if python_env.usable(VENV) and kept == _packages_key() and not INSTALLING.exists():
         return
     with step("Python packages"):
         # an install that was cut may have left half a package, which no installer would notice
-        fresh = INSTALLING.exists() or not python_env.usable(spark_env.VENV)
+        fresh = INSTALLING.exists() or not python_env.usable(VENV)
         if fresh:
-            python_env.discard(spark_env.VENV)
-        spark_env.SHARE.mkdir(parents=True, exist_ok=True)
+            python_env.discard(VENV)
+        SHARE.mkdir(parents=True, exist_ok=True)
         PACKAGES_STAMP.unlink(missing_ok=True)
         INSTALLING.touch()
         if fresh:
-            python_env.create(spark_env.VENV, run, say)
-        python_env.install(spark_env.VENV, LOCK, spark_env.SHARE, run, say)
+            python_env.create(VENV, run, say)
+        python_env.install(VENV, LOCK, SHARE, run, say)
         INSTALLING.unlink()
         write_atomically(PACKAGES_STAMP, _packages_key(), 0o644)
 
 
-def _jars(run: spark_files.Run) -> None:
-    if spark_files.jars_present():
-        return
-    with step("Delta jars"), _scratch("resolving") as scratch:
-        spark_files.fetch_jars(scratch, run)
+def _jars(jars: JarSet, run: spark_files.Run) -> None:
+    if jars.missing():
+        with step(f"{jars.title} jars"), _scratch("resolving") as scratch:
+            spark_files.fetch_jars(jars, scratch, run)
 
 
 def _archive(run: spark_files.Run, java_version: str) -> None:

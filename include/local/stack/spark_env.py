@@ -6,35 +6,20 @@ take it from here.
 
 from __future__ import annotations
 
-import hashlib
 import os
 from pathlib import Path
 
 from include.local.stack.home import REPO, Home
+from include.local.stack.jars import CONNECTORS, DELTA, SHARE, VENV
 from include.model.errors import MillraceError
 from include.model.submit_options import EmbeddedCluster, SubmitOptions
 
 MASTER_VARIABLE = "MILLRACE_SPARK_MASTER"
 """Names the embedded cluster's address to whoever starts drivers."""
 
-VENV = REPO / ".venv"
-SHARE = VENV / "share" / "millrace"
-JARS = SHARE / "jars"
 ARCHIVE = SHARE / "spark.jsa"
 # an archive that does not fit is ignored by the JVM; saying so in every driver's log helps nobody
 QUIET_ARCHIVE = "-Xlog:cds=off -Xlog:cds+dynamic=off"
-PINS = Path(__file__).with_name("delta_jars.sha256")
-
-
-def pinned() -> dict[str, str]:
-    """Read the jars' names, in class path order, and their SHA-256 sums."""
-    lines = PINS.read_text(encoding="utf-8").split("\n")
-    return {name: digest for digest, name in (line.split() for line in lines if line.strip())}
-
-
-def digest(jar: Path) -> str:
-    """Compute a file's SHA-256 as hexadecimal text."""
-    return hashlib.sha256(jar.read_bytes()).hexdigest()
 
 
 def delta_jars() -> list[Path]:
@@ -43,11 +28,7 @@ def delta_jars() -> list[Path]:
     Raises:
         MillraceError: One is not there.
     """
-    jars = [JARS / name for name in pinned()]
-    for jar in jars:
-        if not jar.is_file():
-            raise MillraceError("jars", jar.name, "set up", "Run ./millrace setup.")
-    return jars
+    return DELTA.paths()
 
 
 def python() -> Path:
@@ -122,4 +103,5 @@ def submit_options() -> SubmitOptions:
     address = os.environ.get(MASTER_VARIABLE)
     login = driver_properties(Home.from_env())
     cluster = EmbeddedCluster(address, login if login.is_file() else None) if address else None
-    return SubmitOptions(spark_submit(), tuple(delta_jars()), driver_submit_conf(), python(), env, cluster)
+    connectors = {name: tuple(jars.paths()) for name, jars in CONNECTORS.items() if not jars.missing()}
+    return SubmitOptions(spark_submit(), tuple(delta_jars()), driver_submit_conf(), python(), env, cluster, connectors)

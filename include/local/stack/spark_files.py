@@ -1,69 +1,74 @@
-"""What set-up makes for Spark: the pinned Delta jars, and the archive of loaded classes (AppCDS).
+"""What set-up makes for Spark: the pinned jars, and the archive of loaded classes (AppCDS).
 
-The jars come through Spark's own Ivy and are checked against the pins; the archive halves the start of a driver.
+The jars come through Spark's own Ivy, without what they depend on: Spark has it already, or their set names it. A jar
+gets to its place only after its sum was checked. The archive halves the start of a driver.
 """
 
 from __future__ import annotations
 
 import hashlib
-import shutil
+import os
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from xml.sax.saxutils import quoteattr
 
 from include.atomic_file import write_atomically
 from include.local.stack import spark_env
 from include.local.stack.home import REPO
+from include.local.stack.jars import JarSet, digest
 from include.model.errors import MillraceError
 
 Run = Callable[[Sequence[str | Path], Mapping[str, str]], None]
+"""Runs a program with extra environment variables; raises ProgramFailed."""
 
-# what Delta brings along and Spark's own jars already hold, or local tables never need
-ALREADY_THERE = "org.*:*,com.*:*,javax.*:*,commons-*:*,io.airlift:*,io.unitycatalog:*"
-
-
-def jars_present() -> bool:
-    """Whether all pinned jars are in their folder; a jar gets there only after its sum was checked."""
-    return all((spark_env.JARS / name).is_file() for name in spark_env.pinned())
+MAVEN_CENTRAL = "https://repo1.maven.org/maven2/"
+MIRROR_VARIABLE = "DEFAULT_ARTIFACT_REPOSITORY"
+"""Spark's own name for a repository in Maven Central's place."""
 
 
-def coordinates() -> list[str]:
-    """Derive the Maven coordinates from the pinned file names."""
-    return [":".join(("io.delta", *name.removesuffix(".jar").rsplit("-", 1))) for name in spark_env.pinned()]
-
-
-def fetch_jars(scratch: Path, run: Run) -> None:
-    """Resolve the jars and move the checked ones to their place.
+def fetch_jars(jars: JarSet, scratch: Path, run: Run) -> None:
+    """Fetch the jars of a set that are missing.
 
     Args:
+        jars: The set.
         scratch: Empty folder on the same file system as the jars' place.
-        run: Runs a program with extra environment variables, raising ProgramFailed.
+        run: Runs a program.
 
     Raises:
         MillraceError: A jar's sum is not the pinned one.
     """
-    nothing = scratch / "nothing.py"
-    nothing.write_text("", encoding="utf-8")
+    wanted = {jar: jars.pinned()[jar] for jar in jars.missing()}
+    if not wanted:
+        return
+    program, settings = scratch / "nothing.py", scratch / "ivy.xml"
+    program.write_text("", encoding="utf-8")
+    settings.write_text(_ivy_settings(os.environ.get(MIRROR_VARIABLE) or MAVEN_CENTRAL), encoding="utf-8")
     run(
         [
             spark_env.spark_submit(),
             "--master=local[1]",
-            f"--packages={','.join(coordinates())}",
-            f"--exclude-packages={ALREADY_THERE}",
+            f"--packages={','.join(coordinates for coordinates, _ in wanted.values())}",
+            f"--conf=spark.jars.ivySettings={settings}",
             f"--conf=spark.jars.ivy={scratch / 'ivy'}",
             "--conf=spark.ui.enabled=false",
-            nothing,
+            program,
         ],
         spark_env.environment(),
     )
-    spark_env.JARS.mkdir(parents=True, exist_ok=True)
-    for name, expected in spark_env.pinned().items():
-        resolved = scratch / "ivy" / "jars" / f"io.delta_{name}"
-        actual = spark_env.digest(resolved) if resolved.is_file() else "none"
-        if actual != expected:
-            remedy = "Check which repository Spark's Ivy settings name, then run again."
-            raise MillraceError(name, actual, f"SHA-256 {expected}", remedy)
-        resolved.replace(spark_env.JARS / name)
-    shutil.rmtree(scratch, ignore_errors=True)
+    jars.folder.mkdir(parents=True, exist_ok=True)
+    for jar, (coordinates, pin) in wanted.items():
+        resolved = scratch / "ivy" / "jars" / f"{coordinates.split(':')[0]}_{jar.name}"
+        actual = digest(resolved) if resolved.is_file() else "none"
+        if actual != pin:
+            remedy = f"Check which repository {MIRROR_VARIABLE} names, then run again."
+            raise MillraceError(jar.name, actual, f"SHA-256 {pin}", remedy)
+        resolved.replace(jar)
+
+
+def _ivy_settings(root: str) -> str:
+    """Return settings by which Ivy reads no POM, so that it takes what is named and nothing else."""
+    resolver = f'<ibiblio name="maven" m2compatible="true" usepoms="false" root={quoteattr(root)}/>'
+    return f'<ivysettings><settings defaultResolver="maven"/><resolvers>{resolver}</resolvers></ivysettings>'
 
 
 TRAINING = REPO / "jobs" / "train_archive.py"

@@ -72,6 +72,15 @@ def test_command_on_a_cluster_bounds_cores_and_ships_jars() -> None:
     assert _value(argv, "--jars") == "/mine.jar,/jars/a.jar,/jars/b.jar"
 
 
+def test_jars_of_connectors_are_passed_on_once_they_were_fetched() -> None:
+    app = _app(connectors=["kafka"], jars=["/mine.jar"])
+    with pytest.raises(MillraceError, match=r"kafka.*millrace setup kafka"):
+        submit.command(OPTIONS, app, ARGUMENTS)
+    fetched = replace(OPTIONS, connectors={"kafka": (Path("/jars/kafka.jar"),)})
+    assert _value(submit.command(fetched, app, ARGUMENTS), "--jars") == "/mine.jar,/jars/kafka.jar"
+    assert _value(submit.repartition_command(fetched, app, Verb.UNDO, Path("/run")), "--jars").endswith("/kafka.jar")
+
+
 def test_job_that_repartitions_state_runs_here_with_the_settings_of_the_app(tmp_path: Path) -> None:
     app = replace(_app(master="spark://host:7077", conf={"spark.x": "1"}), executor=ExecutorSize(2, 700), slots=5)
     argv = submit.repartition_command(OPTIONS, app, Verb.UNDO, tmp_path)

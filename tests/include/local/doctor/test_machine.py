@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from types import SimpleNamespace
@@ -11,7 +12,7 @@ import pytest
 from include.lake.store import Lake
 from include.local.doctor import machine
 from include.local.doctor.finding import Level, checked
-from include.local.stack import java, spark_env
+from include.local.stack import java
 from include.local.stack.home import Home
 
 
@@ -23,12 +24,12 @@ def test_java_when_it_is_too_old_then_names_the_package(monkeypatch: pytest.Monk
 
 
 def test_jar_that_was_changed_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(spark_env, "JARS", tmp_path)
-    names = list(spark_env.pinned())
+    delta = replace(machine.DELTA, folder=tmp_path)
+    monkeypatch.setattr(machine, "DELTA", delta)
     assert (machine.spark().level, machine.spark().remedy) == (Level.PROBLEM, "Run ./millrace setup.")
-    for name in names:
-        (tmp_path / name).write_bytes(b"half a jar")
-    assert names[0] in machine.spark().sentence and "Delete" in machine.spark().remedy
+    for jar in delta.pinned():
+        jar.write_bytes(b"half a jar")
+    assert next(iter(delta.pinned())).name in machine.spark().sentence and "Delete" in machine.spark().remedy
 
 
 @pytest.mark.parametrize(("free_gib", "level"), [(0.5, Level.PROBLEM), (3, Level.WARNING), (50, Level.OK)])

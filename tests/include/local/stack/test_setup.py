@@ -11,7 +11,9 @@ import signal
 import subprocess
 import sys
 import time
+import xml.etree.ElementTree as ElementTree
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import psutil
@@ -19,6 +21,7 @@ import pytest
 
 from include.local.stack import java, progress, python_env, setup, spark_env, spark_files
 from include.local.stack.home import REPO
+from include.local.stack.jars import CONNECTORS, DELTA
 from include.model.errors import MillraceError
 
 PATIENCE_S = 300.0
@@ -123,11 +126,12 @@ def in_place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.delenv("JAVA_HOME", raising=False)
     monkeypatch.setattr(setup, "LOCK", tmp_path / "lock")
     monkeypatch.setattr(setup, "STAMP", tmp_path / "ready.json")
-    monkeypatch.setattr(spark_env, "JARS", tmp_path / "jars")
+    delta = replace(DELTA, folder=tmp_path / "jars")
+    monkeypatch.setattr(setup, "DELTA", delta)
     (tmp_path / "lock").write_text("a==1")
     (tmp_path / "jars").mkdir()
-    for name in spark_env.pinned():
-        (tmp_path / "jars" / name).touch()
+    for jar in delta.pinned():
+        jar.touch()
     (tmp_path / "ready.json").write_text(json.dumps({"key": setup._key(), "java_home": str(tmp_path / "jre")}))
     return tmp_path
 
@@ -170,18 +174,35 @@ def test_requirements_when_read_then_each_is_pinned_and_locked() -> None:
             assert f"\n{normalised}=={version} " in lock
 
 
-def test_jars_when_a_repository_serves_another_file_then_it_is_refused(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(spark_env, "JARS", tmp_path / "jars")
-    scratch = tmp_path / "scratch"
+def test_jars_when_a_repository_serves_another_file_then_it_is_refused(tmp_path: Path) -> None:
+    jars, scratch = replace(DELTA, folder=tmp_path / "jars"), tmp_path / "scratch"
     served = scratch / "ivy" / "jars"
     served.mkdir(parents=True)
-    for name in spark_env.pinned():
-        (served / f"io.delta_{name}").write_bytes(b"something else")
+    for jar in jars.pinned():
+        (served / f"io.delta_{jar.name}").write_bytes(b"something else")
     with pytest.raises(MillraceError, match="SHA-256"):
-        spark_files.fetch_jars(scratch, lambda argv, env: None)
-    assert not spark_files.jars_present()
+        spark_files.fetch_jars(jars, scratch, lambda argv, env: None)
+    assert jars.missing() == list(jars.pinned())
+
+
+def test_jars_are_fetched_from_the_named_mirror_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(spark_files.MIRROR_VARIABLE, "https://mirror.test/maven?a=1&b=2")
+    jars, scratch = replace(CONNECTORS["kafka"], folder=tmp_path / "jars"), tmp_path / "scratch"
+    scratch.mkdir()
+    with pytest.raises(MillraceError, match=spark_files.MIRROR_VARIABLE):
+        spark_files.fetch_jars(jars, scratch, lambda argv, env: None)
+    (resolver,) = ElementTree.parse(scratch / "ivy.xml").getroot().iter("ibiblio")
+    assert (resolver.get("root"), resolver.get("usepoms")) == ("https://mirror.test/maven?a=1&b=2", "false")
+
+
+def test_connector_that_cannot_be_fetched_is_said_with_the_log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    empty = replace(CONNECTORS["kafka"], folder=tmp_path / "jars")
+    monkeypatch.setitem(CONNECTORS, "kafka", empty)
+    monkeypatch.setattr(setup, "LOG", tmp_path / "setup.log")
+    monkeypatch.setattr(spark_env, "spark_submit", lambda: "false")
+    with pytest.raises(MillraceError, match=r"Kafka.*setup\.log"):
+        setup.ensure_connectors(["kafka"], str(tmp_path))
+    assert not empty.folder.exists()
 
 
 def test_launcher_when_python_is_too_old_then_says_so_in_one_line() -> None:
