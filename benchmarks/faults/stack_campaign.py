@@ -110,7 +110,7 @@ def running_stack(disk: Path, source: Path) -> Iterator[tuple[Stack, Feed]]:
         disk: A folder for the home.
         source: A folder to be made for the source table.
     """
-    env = DemoEnv.inside(Home(disk), PIPELINE)
+    env = DemoEnv.inside(Home(disk))
     env.home.ensure()
     spec = load(BUILT_IN / f"{PIPELINE}.yaml", {"MILLRACE_HOME": str(env.home.root)})
     stack = Stack(env, spec, ControlTables(Lake(env.home.lake)))

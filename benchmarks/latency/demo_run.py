@@ -53,7 +53,7 @@ def demo(root: Path, options: Sequence[str]) -> Iterator[DemoRun]:
     Raises:
         RuntimeError: If the demo did not come to its end.
     """
-    env, most, log = DemoEnv.inside(Home(root), PIPELINE), 0.0, root / "output.log"
+    env, most, log = DemoEnv.inside(Home(root)), 0.0, root / "output.log"
     with _worker_watched(env.home) as executors:
         argv = [sys.executable, "-m", "include.local.cli", "demo", "--keep", *options]
         with log.open("wb") as out:

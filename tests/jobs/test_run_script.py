@@ -95,6 +95,7 @@ def test_driver_ends_without_failure_when_its_jvm_is_killed(drive, tmp_path) -> 
     assert driver.record().state is DriverState.RUNNING and driver.record().pid == running.pid
 
 
+@pytest.mark.slow
 def test_driver_of_another_home_on_the_same_checkpoint_fails_and_says_who_has_it(drive, tmp_path: Path) -> None:
     first = drive("runs")
     running = first.until(lambda r: r.ready_at, "a first batch")

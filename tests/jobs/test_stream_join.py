@@ -74,6 +74,7 @@ def count(root: Path, table: str, sql: str) -> int:
     return int(rows[0]["n"] or 0) if rows else 0
 
 
+@pytest.mark.slow
 def test_killed_driver_restarts_to_exact_matches(drivers, tmp_path: Path) -> None:
     streams = tuple(JoinStream(s, str(tmp_path / "data" / s), "at", {"id": "id", "key": "key"}) for s in "rs")
     checkpoint, results = tmp_path / "checkpoint", tmp_path / "results"

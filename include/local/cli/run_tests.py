@@ -26,6 +26,7 @@ STAGES = {
     "e2e": "e2e and not research",
     "research": "research",
 }
+NOT_SLOW = " and not slow"
 SIDE_BY_SIDE = {
     "unit": ("-n", "2", "--dist", "loadfile"),
     "research": ("-n", "2", "--dist", "loadfile"),
@@ -38,6 +39,8 @@ CHECKS = {
     "types": ("mypy",),
 }
 NO_TESTS = 5
+JAVA_OPTIONS = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+"""For JVMs that live for seconds: a third less processor time in all."""
 
 
 @dataclass(frozen=True)
@@ -67,10 +70,14 @@ class StageResult:
     type=click.Choice([*CHECKS, *STAGES]),
     help="Only this stage; may be given several times.",
 )
+@click.option("--slow", is_flag=True, help="Also those that take long: kills on a real cluster, the demo.")
 @click.option("--research", is_flag=True, help="Also the tests of what only benchmarks need.")
 @click.argument("pytest_args", nargs=-1, type=click.UNPROCESSED)
-def test(stages: Sequence[str], research: bool, pytest_args: Sequence[str]) -> int:
-    """Run style, types and tests; PYTEST_ARGS such as -k NAME or a path select among the tests."""
+def test(stages: Sequence[str], slow: bool, research: bool, pytest_args: Sequence[str]) -> int:
+    """Run style, types and tests; PYTEST_ARGS such as -k NAME or a path select among the tests.
+
+    Of named stages and selected tests the slow ones run too.
+    """
     console = Console(stderr=True)
     # who selects tests wants those, of whatever stage, and not the checks
     everything = STAGES if pytest_args else [*CHECKS, *STAGES]
@@ -81,7 +88,8 @@ def test(stages: Sequence[str], research: bool, pytest_args: Sequence[str]) -> i
         for stage in (*CHECKS, *STAGES):
             if stage in wanted:
                 console.rule(stage)
-                outcomes.append(_check(stage) if stage in CHECKS else _pytest(stage, pytest_args, env))
+                marks = STAGES.get(stage, "") + ("" if slow or stages or pytest_args else NOT_SLOW)
+                outcomes.append(_check(stage) if stage in CHECKS else _pytest(stage, marks, pytest_args, env))
     _print_summary(console, outcomes)
     if pytest_args and not any(any(o.counts.values()) for o in outcomes):
         console.print("no test was selected", style="red")
@@ -98,6 +106,7 @@ def _environment(home: Path) -> dict[str, str]:
         **spark_env.environment(),
         "MILLRACE_HOME": str(home / "home"),
         "AIRFLOW_HOME": str(home / "airflow"),
+        "JDK_JAVA_OPTIONS": JAVA_OPTIONS,
     }
 
 
@@ -107,12 +116,12 @@ def _check(stage: str) -> StageResult:
     return StageResult(stage, code, time.monotonic() - started, {})
 
 
-def _pytest(stage: str, args: Sequence[str], env: Mapping[str, str]) -> StageResult:
+def _pytest(stage: str, marks: str, args: Sequence[str], env: Mapping[str, str]) -> StageResult:
     started = time.monotonic()
     with tempfile.TemporaryDirectory() as scratch:
         report = Path(scratch) / "report.xml"
         processes = SIDE_BY_SIDE.get(stage, ())
-        argv = [sys.executable, "-m", "pytest", "-m", STAGES[stage], f"--junitxml={report}", *processes, *args]
+        argv = [sys.executable, "-m", "pytest", "-m", marks, f"--junitxml={report}", *processes, *args]
         code = subprocess.call(argv, cwd=REPO, env=dict(env))
         counts, failed = _read(report)
     return StageResult(stage, 0 if code == NO_TESTS else code, time.monotonic() - started, counts, failed)

@@ -14,10 +14,10 @@ from include.local.stack.home import Home
 from include.local.stack.jars import CONNECTORS
 from include.local.stack.lifecycle import log_files, tail
 from include.local.stack.services import addresses
-from include.local.stack.setup import ensure_connectors
+from include.local.stack.setup import ensure_jars
 from include.local.stack.stack_record import StackRecord
 from include.model.errors import MillraceError
-from include.pipelines.catalog import load_all
+from include.pipelines.catalog import FOLDERS_VARIABLE, load_all
 
 
 @click.command()
@@ -35,8 +35,8 @@ def up(wait_s: float) -> None:
     """Start Airflow, MLflow and a Spark cluster on this machine and wait until every part is healthy."""
     home = Home.from_env()
     specs, _ = load_all()
-    wanted = {name for spec in specs.values() for name in spec.submit.connectors}
-    ensure_connectors(sorted(wanted), os.environ.get("JAVA_HOME", ""))
+    for name in sorted({name for spec in specs.values() for name in spec.submit.connectors}):
+        ensure_jars(CONNECTORS[name])
     record = start_with_progress(home, wait_s)
     console = Console()
     took = f" in {record.healthy_s:.0f} s" if record.healthy_s else ""
@@ -120,20 +120,23 @@ def _follow(path: Path) -> None:
 @click.option("--day-s", default=360.0, show_default=True, help="Seconds a replayed day takes.")
 @click.option("--start-hour", default=5, show_default=True, help="Hour of the day to start at.")
 @click.option("--fold-days", default=14, show_default=True, help="Days of flights laid over one replayed day.")
+@click.option(
+    "--source", type=click.Choice(["delta", "kafka"]), default="delta", show_default=True, help="What the job reads."
+)
 @click.option("--keep", is_flag=True, help="Leave the stack and the job up at the end.")
 @click.option("--down", is_flag=True, help="Only stop what --keep left up.")
-def demo(days: float, day_s: float, start_hour: int, fold_days: int, keep: bool, down: bool) -> int:
+def demo(days: float, day_s: float, start_hour: int, fold_days: int, source: str, keep: bool, down: bool) -> int:
     """Replay a day of flights of 2013 and watch a real Spark job grow and shrink with them.
 
     Exit code 0 only if the job scaled up, scaled down, caught up, and its results equal a batch computation.
     """
-    from include.local.demo.demo_env import DemoEnv
+    from include.local.demo.demo_env import KAFKA_EXAMPLES, DemoEnv, SourceKind
     from include.local.demo.run import Demo
     from include.local.demo.terminal import console
     from include.local.feeds.replay_clock import Clock
 
     home = Home.from_env()
-    env = DemoEnv.inside(home, "delays")
+    env = DemoEnv.inside(home, SourceKind(source))
     if down:
         with env.locked():
             env.stop()
@@ -141,5 +144,7 @@ def demo(days: float, day_s: float, start_hour: int, fold_days: int, keep: bool,
     clock = Clock(fold_days=fold_days, days=days, day_s=day_s, start_hour=start_hour, tick_s=2.0)
     # everything the demo starts lives in its own home and knows no other pipeline
     os.environ["MILLRACE_HOME"] = str(env.home.root)
-    os.environ.pop("MILLRACE_PIPELINES", None)
-    return 0 if Demo(home, clock, console(), keep=keep).run() else 1
+    os.environ.pop(FOLDERS_VARIABLE, None)
+    if env.kind is SourceKind.KAFKA:
+        os.environ[FOLDERS_VARIABLE] = str(KAFKA_EXAMPLES)
+    return 0 if Demo(home.reports / "demo.html", env, clock, console(), keep=keep).run() else 1

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fcntl
+import json
 import os
 import shutil
 import signal
@@ -12,16 +13,36 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
+from enum import StrEnum
 from pathlib import Path
 
+from include.atomic_file import write_atomically
+from include.local.feeds.kafka_broker import KafkaBroker, stop
 from include.local.feeds.replay_clock import Clock
 from include.local.stack import lifecycle
 from include.local.stack.home import REPO, Home
+from include.local.stack.jars import CONNECTORS
+from include.local.stack.setup import ensure_jars
 from include.model.errors import MillraceError
+from include.pipelines.catalog import BUILT_IN
 from include.run_folder import discovery, driver_records
+from include.run_folder.process import ProcessId
 
 KILL_AFTER_S = 20.0
 POLL_S = 0.2
+
+
+class SourceKind(StrEnum):
+    """Where the demo's flights come from."""
+
+    DELTA = "delta"
+    KAFKA = "kafka"
+
+
+PIPELINES = {SourceKind.DELTA: "delays", SourceKind.KAFKA: "delays_kafka"}
+KAFKA_EXAMPLES = BUILT_IN.with_name("examples") / "kafka"
+TOPIC, SERVERS_VARIABLE = "flights", "KAFKA_BOOTSTRAP_SERVERS"
+"""As the example spec and its script have them."""
 
 
 @dataclass(frozen=True)
@@ -30,16 +51,21 @@ class DemoEnv:
 
     Args:
         home: The demo's home.
-        pipeline: Its pipeline.
+        kind: Where the flights come from.
     """
 
     home: Home
-    pipeline: str
+    kind: SourceKind = SourceKind.DELTA
 
     @classmethod
-    def inside(cls, home: Home, pipeline: str) -> DemoEnv:
+    def inside(cls, home: Home, kind: SourceKind = SourceKind.DELTA) -> DemoEnv:
         """Return the environment inside a user's home."""
-        return cls(Home(home.root / "demo"), pipeline)
+        return cls(Home(home.root / "demo"), kind)
+
+    @property
+    def pipeline(self) -> str:
+        """Name of the pipeline."""
+        return PIPELINES[self.kind]
 
     @property
     def run_dir(self) -> Path:
@@ -72,6 +98,17 @@ class DemoEnv:
                 raise MillraceError("demo", "running already", "one demo at a time", remedy) from None
             yield
 
+    def start_broker(self) -> None:
+        """Start a broker, and name it to everything that is started from here on.
+
+        Raises:
+            MillraceError: If it does not start.
+        """
+        ensure_jars(CONNECTORS["kafka"])
+        broker = KafkaBroker.make(self.home.root / "kafka")
+        write_atomically(self._broker_record, json.dumps(asdict(broker.start())))
+        os.environ[SERVERS_VARIABLE] = broker.address
+
     def clear(self) -> None:
         """Stop what an earlier demo left, by ``--keep`` or a kill, and begin with nothing."""
         self.stop()
@@ -79,14 +116,24 @@ class DemoEnv:
         self.home.ensure()
 
     def stop(self) -> None:
-        """Stop the stack, then the drivers: the other way round, the stack would start them again."""
+        """Stop the stack, then the drivers: the other way round, the stack would start them again. Then the broker."""
         if self.home.run.is_dir():
             lifecycle.down(self.home)
-            self._stop_drivers()
+            for pipeline in PIPELINES.values():
+                self._stop_drivers(pipeline)
+        if self._broker_record.is_file():
+            stop(ProcessId(**json.loads(self._broker_record.read_text(encoding="utf-8"))))
+            self._broker_record.unlink()
+
+    @property
+    def _broker_record(self) -> Path:
+        return self.home.run / "kafka.json"
 
     def start_feed(self, clock: Clock, parts: int) -> subprocess.Popen[bytes]:
         """Start the replay as a process that ends with this one."""
         settings = [f"--{key.replace('_', '-')}={value}" for key, value in asdict(clock).items()]
+        if self.kind is SourceKind.KAFKA:
+            settings += [f"--topic={TOPIC}", f"--bootstrap-servers={os.environ[SERVERS_VARIABLE]}"]
         with (self.home.logs / "feed.log").open("ab") as log:
             return subprocess.Popen(
                 [
@@ -105,18 +152,18 @@ class DemoEnv:
         """Return the last line of the feed's log."""
         return next(iter(lifecycle.tail(self.home.logs / "feed.log", 1)), "")
 
-    def _stop_drivers(self) -> None:
-        """End every driver of the pipeline: at a batch boundary if it makes it in time."""
-        for driver in discovery.find(self.run_dir, self.pipeline):
-            record = driver_records.read(self.run_dir, self.pipeline, driver.arguments.app, driver.generation)
+    def _stop_drivers(self, pipeline: str) -> None:
+        """End every driver of a pipeline: at a batch boundary if it makes it in time."""
+        for driver in discovery.find(self.run_dir, pipeline):
+            record = driver_records.read(self.run_dir, pipeline, driver.arguments.app, driver.generation)
             python = discovery.python_driver(record)
             for process in [python] if python else driver.processes:
                 process.signal(signal.SIGTERM)
-        if not _await(lambda: not discovery.find(self.run_dir, self.pipeline), KILL_AFTER_S):
-            for driver in discovery.find(self.run_dir, self.pipeline):
+        if not _await(lambda: not discovery.find(self.run_dir, pipeline), KILL_AFTER_S):
+            for driver in discovery.find(self.run_dir, pipeline):
                 for process in driver.processes:
                     process.signal(signal.SIGKILL)
-            _await(lambda: not discovery.find(self.run_dir, self.pipeline), KILL_AFTER_S)
+            _await(lambda: not discovery.find(self.run_dir, pipeline), KILL_AFTER_S)
 
 
 def stop_feed(feed: subprocess.Popen[bytes]) -> None:

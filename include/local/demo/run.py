@@ -8,6 +8,7 @@ import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from datetime import UTC, datetime
+from pathlib import Path
 from types import FrameType
 
 from rich.console import Console
@@ -17,7 +18,7 @@ from include.lake.source_tables import SourceTable, is_table
 from include.lake.store import Lake
 from include.local.demo.checks import checks, passed
 from include.local.demo.comparison import compare, settled
-from include.local.demo.demo_env import DemoEnv, stop_feed
+from include.local.demo.demo_env import DemoEnv, SourceKind, stop_feed
 from include.local.demo.figures import figures
 from include.local.demo.live_stats import LiveStats, LiveStatsReader
 from include.local.demo.report import write_report
@@ -27,14 +28,12 @@ from include.local.feeds.feed import TRANSACTION
 from include.local.feeds.replay_clock import SCHEMA, Clock
 from include.local.stack import lifecycle
 from include.local.stack.airflow_api import AirflowApi
-from include.local.stack.home import Home
 from include.local.stack.services import addresses
 from include.local.stack.stack_record import StackRecord
 from include.model.errors import MillraceError
 from include.model.spec import PipelineSpec
 from include.pipelines.catalog import find
 
-PIPELINE = "delays"
 POLL_S = 1.0
 GRACE_S = 90.0
 """Time after the end of the replay to process what is left and to come down again."""
@@ -46,16 +45,16 @@ class Demo:
     """One run of the demo.
 
     Args:
-        home: The user's home: the report goes there, all else into a home of the demo's own inside it, which
-            ``MILLRACE_HOME`` must name.
+        report: Where the report goes.
+        env: Where all else goes: a home of the demo's own, which ``MILLRACE_HOME`` must name.
         clock: The replay.
         console: Where to show it.
         keep: Leave stack and job running at the end.
     """
 
-    def __init__(self, home: Home, clock: Clock, console: Console, *, keep: bool = False) -> None:
-        self._env = DemoEnv.inside(home, PIPELINE)
-        self._report = home.reports / "demo.html"
+    def __init__(self, report: Path, env: DemoEnv, clock: Clock, console: Console, *, keep: bool = False) -> None:
+        self._env = env
+        self._report = report
         self._clock, self._keep, self._console = clock, keep, console
         self._tables = ControlTables(Lake(self._env.home.lake))
 
@@ -66,12 +65,15 @@ class Demo:
             MillraceError: If it cannot begin, or the stack or the job does not start.
         """
         env = self._env
-        with env.locked(), ExitStack() as cleaning, View(PIPELINE, self._console) as view:
+        with env.locked(), ExitStack() as cleaning, View(env.pipeline, self._console) as view:
             view.step("Clearing what an earlier demo left")
             env.clear()
-            spec = find(PIPELINE)
             cleaning.callback(self._stop, view)
             cleaning.enter_context(_interruptible())
+            if env.kind is SourceKind.KAFKA:
+                view.step("Starting a Kafka broker on 127.0.0.1")
+                env.start_broker()
+            spec = find(env.pipeline)
             api = self._start_stack(view)
             # there from the start, because the job reads it from its own
             source = SourceTable(env.source, SCHEMA, self._clock.content)
@@ -83,7 +85,7 @@ class Demo:
                 problem = _profile(view, api, reader, spec)
             if not self._keep:
                 view.step("Stopping the job at a batch boundary")
-                api.wait_for_run(f"launch_{PIPELINE}", api.trigger(f"launch_{PIPELINE}", {"running": False}))
+                api.wait_for_run(f"launch_{spec.name}", api.trigger(f"launch_{spec.name}", {"running": False}))
             held = self._conclude(view, spec, problem, ended)
             if self._keep:
                 cleaning.pop_all()
@@ -108,12 +110,12 @@ class Demo:
         return AirflowApi.of(self._env.home)
 
     def _launch(self, view: View, spec: PipelineSpec, api: AirflowApi) -> None:
-        launch = f"launch_{PIPELINE}"
-        for dag_id in (launch, f"adapt_{PIPELINE}"):
+        launch = f"launch_{spec.name}"
+        for dag_id in (launch, f"adapt_{spec.name}"):
             api.wait_for_dag(dag_id)
         if spec.profile is not None:  # a batch job of its own: it would take the processors from what is shown here
-            api.wait_for_dag(f"profile_{PIPELINE}")
-            api.set_paused(f"profile_{PIPELINE}", True)
+            api.wait_for_dag(f"profile_{spec.name}")
+            api.set_paused(f"profile_{spec.name}", True)
         view.step(f"Triggering the DAG {launch}: it starts a plain Spark script that knows nothing of Millrace")
         if api.wait_for_run(launch, api.trigger(launch)) != "success":
             log = self._env.home.logs / "drivers"
@@ -176,7 +178,9 @@ class Demo:
         self._console.print(
             f"\nStack and job stay up: Airflow {api.url}. Look around with, for example,", highlight=False
         )
-        self._console.print(f"  MILLRACE_HOME={root} ./millrace decisions {PIPELINE}", highlight=False, soft_wrap=True)
+        self._console.print(
+            f"  MILLRACE_HOME={root} ./millrace decisions {self._env.pipeline}", highlight=False, soft_wrap=True
+        )
         self._console.print("and stop all of it with ./millrace demo --down", highlight=False)
 
     def _stop(self, view: View) -> None:

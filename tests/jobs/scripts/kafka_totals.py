@@ -1,0 +1,35 @@
+"""A user's script: reads numbers from a Kafka topic in limited batches, asks a slow service for each, keeps totals."""
+
+import json
+import sys
+import time
+from pathlib import Path
+
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as sf
+
+servers, topic, results, checkpoint, wait_s, max_offsets = sys.argv[1:]
+spark = SparkSession.builder.getOrCreate()
+topics = spark.readStream.format("kafka").option("kafka.bootstrap.servers", servers).option("subscribe", topic)
+# half a minute and a whole one by default
+hasty = topics.option("kafka.request.timeout.ms", 4000).option("kafka.default.api.timeout.ms", 5000)
+rows = hasty.option("startingOffsets", "earliest").option("maxOffsetsPerTrigger", max_offsets).load()
+numbers = rows.select(sf.col("value").cast("string").cast("long").alias("id"))
+
+
+def ask(parts):
+    for part in parts:
+        time.sleep(float(wait_s) * len(part))
+        yield part.assign(key=part["id"] % 7)
+
+
+def keep(frame, _):
+    totals = {row["key"]: [row["rows"], row["total"]] for row in frame.collect()}
+    Path(f"{results}.new").write_text(json.dumps(totals))
+    Path(f"{results}.new").rename(results)
+
+
+answered = numbers.repartition(spark.sparkContext.defaultParallelism).mapInPandas(ask, "id long, key long")
+counted = answered.groupBy("key").agg(sf.count("*").alias("rows"), sf.sum("id").alias("total"))
+writer = counted.writeStream.outputMode("complete").foreachBatch(keep)
+writer.option("checkpointLocation", checkpoint).start().awaitTermination()

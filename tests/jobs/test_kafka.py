@@ -1,0 +1,163 @@
+"""A plain script on a Kafka topic, against a broker that runs here."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from confluent_kafka import Producer
+from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
+
+from include import wiring
+from include.local.feeds.kafka_broker import KafkaBroker, stop
+from include.local.stack.jars import CONNECTORS
+from include.local.stack.setup import ensure_jars
+from include.model.arrival import ArrivalBasis
+from include.model.decision import Action, Outcome, Reconfiguration
+from include.model.signals import AppSignals
+from include.run_folder.driver_records import DriverRecord, DriverState
+from include.run_folder.process import ProcessId
+from tests.include.runtime.telemetry.arriving import Write, arriving
+from tests.jobs.adapting import Adapting, adapting, embedded_cluster
+from tests.jobs.driving import SCRIPTS, until
+
+pytestmark = [pytest.mark.spark, pytest.mark.slow]
+
+TOPIC, WAIT_S, LIMIT = "numbers", 0.02, 400
+"""A slot can process 50 rows/s, and a batch takes no more than four seconds' rows of two of them."""
+LOW, HIGH = 40.0, 150.0
+YAML = """\
+name: numbers
+script: {script}
+args: ["{servers}", {topic}, {folder}/totals.json, {folder}/checkpoint, "{wait_s}", "{limit}"]
+submit: {{master: embedded, connectors: [kafka]}}
+slots: {{min: 2, max: 8, start: 2}}
+executor: {{cores: 2, memory_mb: 512}}
+objective: {{target_utilisation: 0.75, max_lag_s: 20}}
+mode: auto
+period_s: 10
+guards: {{cool_down_s: 0}}
+"""
+
+
+@dataclass
+class Broker:
+    """A broker that goes away and comes back."""
+
+    kafka: KafkaBroker
+    process: ProcessId
+
+    @cached_property
+    def admin(self) -> AdminClient:
+        return AdminClient({"bootstrap.servers": self.kafka.address})
+
+    def away(self) -> None:
+        stop(self.process)
+
+    def back(self) -> None:
+        self.process = self.kafka.start()
+
+    def topic(self, partitions: int) -> Write:
+        """Make the topic, and return what sends each chunk of rows to it."""
+        self.admin.create_topics([NewTopic(TOPIC, partitions, 1)])[TOPIC].result()
+        producer = Producer({"bootstrap.servers": self.kafka.address, "enable.idempotence": True, "log_level": 0})
+
+        def write(rows: pa.Table, _: int) -> None:
+            for n in rows["id"].to_pylist():
+                producer.produce(TOPIC, str(n).encode())
+            producer.flush()
+
+        return write
+
+
+@pytest.fixture
+def broker(tmp_path: Path) -> Iterator[Broker]:
+    ensure_jars(CONNECTORS["kafka"])
+    kafka = KafkaBroker.make(tmp_path / "kafka")
+    running = Broker(kafka, kafka.start())
+    yield running
+    stop(running.process)
+
+
+def spec(folder: Path, broker: Broker) -> str:
+    values = {"script": SCRIPTS / "kafka_totals.py", "folder": folder, "servers": broker.kafka.address}
+    return YAML.format(**values, topic=TOPIC, wait_s=WAIT_S, limit=LIMIT)
+
+
+def newest(pipeline: Adapting) -> AppSignals:
+    signals = pipeline.decisions[-1].signals
+    assert signals is not None
+    return signals.apps[0]
+
+
+def total(results: Path) -> int:
+    return sum(rows for rows, _ in json.loads(results.read_text()).values()) if results.exists() else 0
+
+
+def test_pipeline_on_a_topic_grows_with_it_and_outlives_its_broker(
+    broker: Broker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    results = tmp_path / "totals.json"
+    with embedded_cluster(tmp_path, monkeypatch), ExitStack() as feed:
+        arrivals = feed.enter_context(arriving(broker.topic(2), LOW))
+        with adapting(tmp_path / "numbers.yaml", spec(tmp_path, broker)) as pipeline:
+            pipeline.until(pipeline.knows_its_ability)
+            signals = newest(pipeline)
+            assert signals.arrival_basis is ArrivalBasis.COUNTED
+            assert signals.arrival_rows_per_s == pytest.approx(LOW, rel=0.2)
+            assert signals.capacity.rows_per_s == pytest.approx(2 / WAIT_S, rel=0.3), (
+                "a small batch is no small ability"
+            )
+            arrivals.rows_per_s = HIGH
+            pipeline.until(lambda: pipeline.app().slots > 2)
+            broker.admin.create_partitions([NewPartitions(TOPIC, 4)])[TOPIC].result()
+            broker.away()
+            broker.back()
+            arrivals.rows_per_s = LOW
+            pipeline.until(lambda: pipeline.app().slots == 2)
+            feed.close()
+            until(lambda: total(results) == arrivals.rows[-1], "all rows in the results")
+    rows = arrivals.rows[-1]
+    expected = {str(key): [len(range(key, rows, 7)), sum(range(key, rows, 7))] for key in range(7)}
+    assert json.loads(results.read_text()) == expected
+    assert {(c.tier, c.outcome, c.generation) for c in pipeline.changes} == {("T1", Outcome.READY, 1)}
+    steps = [d.sentence for d in pipeline.decisions if d.action is Action.APPLY]
+    assert len(steps) == 2 and all("rows/s arrive and" in sentence for sentence in steps), steps
+
+
+def test_query_runs_again_when_its_broker_is_back_and_says_that_its_topic_is_gone(
+    broker: Broker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MILLRACE_HOME", str(tmp_path))
+    write = broker.topic(2)
+    write(pa.table({"id": range(70)}), 0)
+    text = spec(tmp_path, broker).replace("embedded", "local").replace("executor:", "# executor:")
+    with adapting(tmp_path / "numbers.yaml", text) as pipeline:
+        until(lambda: total(tmp_path / "totals.json") == 70, "all rows in the results")
+
+        def reconcile() -> Sequence[Reconfiguration]:
+            return wiring.own_reconciler(pipeline.spec, pipeline.loop.tables).reconcile()
+
+        def newest() -> DriverRecord:
+            records = wiring.own_reconciler(pipeline.spec, pipeline.loop.tables).status()
+            return max(records, key=lambda record: record.generation)
+
+        broker.away()
+        until(lambda: newest().state is DriverState.FAILED, "the query gives up")
+        assert "TimeoutException" in str(newest().error)
+        (tried,) = reconcile()
+        assert tried.outcome is Outcome.FAILED
+        broker.back()
+        until(reconcile, "its turn comes again")
+        assert newest().state is DriverState.RUNNING
+        broker.admin.delete_topics([TOPIC])[TOPIC].result()
+        until(lambda: newest().state is DriverState.FAILED, "the query finds its topic gone")
+        (tried,) = reconcile()
+        assert tried.outcome is Outcome.CIRCUIT_OPEN
+        assert "UnknownTopicOrPartitionException" in str(tried.error)
