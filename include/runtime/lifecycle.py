@@ -239,6 +239,8 @@ _EXCEPTION_LINE = re.compile(r"^[A-Za-z_][\w.]*(?::\s.*)?$")
 """How a traceback ends; exceptions may be called anything."""
 _PLAN = "=== Streaming Query ==="
 """What Spark says behind this is the query's plan and nothing of the cause."""
+_QUERY_FAILED = re.compile(r"^\[STREAM_FAILED\] Query \[[^]]*\] terminated with exception: (.+?)(?: SQLSTATE: \w+)?$")
+"""What Spark puts around a cause in the JVM."""
 
 
 def describe(error: BaseException) -> str:
@@ -253,6 +255,8 @@ def describe(error: BaseException) -> str:
         if inner:
             return inner[:LIMIT]
     lines = [line.strip() for line in text.splitlines() if line.strip()]
+    if lines and (failed := _QUERY_FAILED.match(lines[-1])):
+        return failed[1][:LIMIT]
     return (f"{name}: {lines[-1]}" if lines else name)[:LIMIT]
 
 

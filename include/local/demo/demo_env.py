@@ -18,6 +18,7 @@ from pathlib import Path
 
 from include.atomic_file import write_atomically
 from include.local.feeds.kafka_broker import KafkaBroker, stop
+from include.local.feeds.kafka_topic import make_topic
 from include.local.feeds.replay_clock import Clock
 from include.local.stack import lifecycle
 from include.local.stack.home import REPO, Home
@@ -98,8 +99,11 @@ class DemoEnv:
                 raise MillraceError("demo", "running already", "one demo at a time", remedy) from None
             yield
 
-    def start_broker(self) -> None:
-        """Start a broker, and name it to everything that is started from here on.
+    def start_broker(self, partitions: int) -> None:
+        """Start a broker with the topic, and name it to everything that is started from here on.
+
+        Args:
+            partitions: Those of the topic.
 
         Raises:
             MillraceError: If it does not start.
@@ -107,6 +111,7 @@ class DemoEnv:
         ensure_jars(CONNECTORS["kafka"])
         broker = KafkaBroker.make(self.home.root / "kafka")
         write_atomically(self._broker_record, json.dumps(asdict(broker.start())))
+        make_topic(broker.address, TOPIC, partitions)
         os.environ[SERVERS_VARIABLE] = broker.address
 
     def clear(self) -> None:

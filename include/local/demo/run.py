@@ -70,10 +70,10 @@ class Demo:
             env.clear()
             cleaning.callback(self._stop, view)
             cleaning.enter_context(_interruptible())
+            spec = find(env.pipeline)
             if env.kind is SourceKind.KAFKA:
                 view.step("Starting a Kafka broker on 127.0.0.1")
-                env.start_broker()
-            spec = find(env.pipeline)
+                env.start_broker(spec.max_parallelism)
             api = self._start_stack(view)
             # there from the start, because the job reads it from its own
             source = SourceTable(env.source, SCHEMA, self._clock.content)

@@ -18,6 +18,25 @@ SEND_S = 30.0
 """A row that the broker has not taken after this time is given up, and the feed with it."""
 
 
+def make_topic(servers: str, name: str, partitions: int) -> None:
+    """Make a topic where it is not there.
+
+    Args:
+        servers: Addresses of brokers, ``host:port`` with commas between.
+        name: The topic.
+        partitions: Its partitions, >= 1.
+
+    Raises:
+        MillraceError: If no broker answers, or it refuses the topic.
+    """
+    admin = AdminClient({"bootstrap.servers": servers, "log_level": LOG_ERRORS})  # kept until it has answered
+    try:
+        admin.create_topics([NewTopic(name, partitions, 1)])[name].result(SEND_S)
+    except KafkaException as error:
+        if error.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
+            raise _unreachable(servers, error.args[0]) from error
+
+
 class RecordedTopic:
     """A topic, and the table of what was sent to it.
 
@@ -34,15 +53,9 @@ class RecordedTopic:
     """
 
     def __init__(self, servers: str, name: str, partitions: int, table: SourceTable) -> None:
+        make_topic(servers, name, partitions)
         self._name, self._partitions, self._table = name, partitions, table
         self._refused: list[KafkaError] = []
-        admin = AdminClient({"bootstrap.servers": servers})  # kept until it has answered
-        made = admin.create_topics([NewTopic(name, partitions, 1)])
-        try:
-            made[name].result(SEND_S)
-        except KafkaException as error:
-            if error.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
-                raise _unreachable(servers, error.args[0]) from error
         settings = {"bootstrap.servers": servers, "enable.idempotence": True, "message.timeout.ms": int(1000 * SEND_S)}
         self._producer, self._servers = Producer({**settings, "log_level": LOG_ERRORS}), servers
 

@@ -44,6 +44,13 @@ def test_describe_a_failure_in_the_driver_leaves_the_plan_out() -> None:
     assert describe(StreamingQueryException(without)).endswith("Reason:")
 
 
+def test_describe_a_query_that_failed_leaves_out_what_spark_puts_around_the_cause() -> None:
+    cause = "org.apache.kafka.common.errors.TimeoutException: Timed out waiting for a node assignment. Call: listNodes"
+    ids = "[id = f6d5e2f6-3233-4138-8e04-4cd62371aeaa, runId = 045858d7-180d-435d-9f6f-427cc527dd29]"
+    text = f"[STREAM_FAILED] Query {ids} terminated with exception: {cause} SQLSTATE: XXKST"
+    assert describe(StreamingQueryException(text)) == cause
+
+
 def test_describe_when_the_engine_failed_then_names_the_last_cause() -> None:
     text = "An error\n: java.lang.RuntimeException: outer\n\tat x\nCaused by: java.io.IOException: disk full\n\tat y"
     assert describe(StreamingQueryException(text)) == "java.io.IOException: disk full"
