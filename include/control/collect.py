@@ -153,6 +153,7 @@ def _app(
         operators=_operators(spec.app, history, present),
         arrival_basis=arrival_basis(history),
         tasks=_tasks(history.present(history.batches)),
+        lag=history.newest.lag,
     )
 
 

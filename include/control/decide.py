@@ -173,13 +173,17 @@ def _evaluated(
     if proposals.failure is not None:
         message = f"Nothing is changed: {proposals.failure}"
         return replace(decision, reason_code=FAILED, sentence=message, predicted={}), proposals.memories
+    lagging = messages.lagging_partitions(observation.signals)
     if not proposals.changes:
         unchanged = _unchanged(decision, proposals, context.request)
         missing = messages.missing_slots(observation.signals, guards.current)
-        sentence = " ".join(filter(None, (unchanged.sentence, missing)))
-        return replace(unchanged, sentence=sentence), proposals.memories
+        return _with_notes(unchanged, missing, lagging), proposals.memories
     quality = quality_outcome(observation.gate, forced=context.forced)
-    return _judged(decision, proposals, quality, context, guards), proposals.memories
+    return _with_notes(_judged(decision, proposals, quality, context, guards), lagging), proposals.memories
+
+
+def _with_notes(decision: Decision, *notes: str) -> Decision:
+    return replace(decision, sentence=" ".join(filter(None, (decision.sentence, *notes))))
 
 
 def not_running_yet(signals: Signals, current: Deployment, ran: Deployment | None) -> Hold | None:

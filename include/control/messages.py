@@ -21,6 +21,8 @@ LEAD = {
     Action.VETO: "Not done: ",
     Action.ROLL_BACK: "Rolled back: ",
 }
+HOT_SHARE = 0.5
+"""Share of the rows that wait, from which the partition that they wait in is named."""
 UNREADABLE = "unreadable_file"
 NAMED_FILES = 3
 """Files that a message names."""
@@ -130,6 +132,16 @@ def missing_slots(signals: Signals | None, current: Deployment) -> str:
         for app, wanted in short
         if app.slots < wanted
     )
+
+
+def lagging_partitions(signals: Signals | None) -> str:
+    """Return for a person which source partitions hold most of what waits, where there are others; empty if none do."""
+    told = []
+    for app in signals.apps if signals else ():
+        partition, rows = max(app.lag.items(), key=lambda part: part[1], default=("", 0))
+        if len(app.lag) > 1 and app.backlog_rows and rows >= HOT_SHARE * app.backlog_rows:
+            told.append(f"{rows:,} of the {app.backlog_rows:,} rows that wait are in {partition}.")
+    return " ".join(told)
 
 
 def put_off(changes: Iterable[Change], veto: GuardOutcome) -> str:

@@ -30,7 +30,8 @@ _DECISION_JSON = ("signals", "proposals", "predicted", "guards", "target", "mode
 def batch_row(batch: BatchMetrics) -> dict[str, Any]:
     """Return a batch as a row of ``telemetry/batches``."""
     operators = [_columns(operator) for operator in batch.operators]
-    return {**_columns(batch), "durations_ms": dict(batch.durations_ms), "operators": operators}
+    maps = {"durations_ms": dict(batch.durations_ms), "lag": dict(batch.lag)}
+    return {**_columns(batch), **maps, "operators": operators}
 
 
 def batch_from_row(row: Mapping[str, Any]) -> BatchMetrics:
@@ -41,7 +42,7 @@ def batch_from_row(row: Mapping[str, Any]) -> BatchMetrics:
     values = {name: row[name] for name in _BATCH_COLUMNS if name in row}
     operators = ({name: operator.get(name) for name in _OPERATOR_COLUMNS} for operator in row.get("operators") or ())
     values["operators"] = tuple(OperatorBatch(**operator) for operator in operators)
-    values["durations_ms"] = dict(row.get("durations_ms") or {})
+    values |= {name: dict(row.get(name) or {}) for name in ("durations_ms", "lag")}
     basis = row.get("arrival_basis")
     values["arrival_basis"] = None if basis is None else ArrivalBasis(basis)
     return BatchMetrics(**values)

@@ -170,6 +170,12 @@ TABLES: dict[str, TableSchema] = {
             "how arrival is known: `counted` by the source, `taken` (the batch took all there was when it started), "
             "`listed` (`backlog_rows` is estimated from unread files), `read` (the batch was limited); null if unknown",
         ),
+        (
+            "lag",
+            pa.map_(TEXT, WHOLE),
+            "rows",
+            "waiting in the source partitions (`topic/partition`) where most wait, up to 8; empty if not told",
+        ),
         keep_days=TELEMETRY_DAYS,
     ),
     "telemetry/apps": _table(

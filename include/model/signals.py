@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from datetime import datetime
 
 from include.model.admission import StreamCounts
@@ -138,6 +139,8 @@ class AppSignals:
         operators: The app's operators.
         edges: How rows go between them; empty where the app is measured as a whole only.
         arrival_basis: How the arrival rate and the backlog are known.
+        lag: Rows waiting at the end of the period in the source partitions (``topic/partition``) where most wait; empty
+            where the source does not tell.
         tasks: Tasks of the stage that takes most of a batch; None where batches differ, or where it may be their number
             that follows the slots.
     """
@@ -165,6 +168,7 @@ class AppSignals:
     edges: tuple[Edge, ...] = ()
     arrival_basis: ArrivalBasis = ArrivalBasis.COUNTED
     tasks: int | None = None
+    lag: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

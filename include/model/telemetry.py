@@ -68,6 +68,8 @@ class BatchMetrics:
         arrival_basis: What the row says of arrival: counted (``backlog_rows`` and ``source_end``), taken (the batch
             took all there was when it started), listed (``backlog_rows`` is an estimate, where there is one) or read
             (the batch was limited, and perhaps full). Null in rows of earlier versions, and where nothing is known.
+        lag: Rows waiting in the source partitions (``topic/partition``) where most wait; empty where the source does
+            not tell, and in rows of earlier versions.
     """
 
     pipeline: str
@@ -88,6 +90,7 @@ class BatchMetrics:
     host_cpu_other: float | None = None
     operators: tuple[OperatorBatch, ...] = ()
     arrival_basis: ArrivalBasis | None = None
+    lag: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def duration_s(self) -> float:

@@ -63,6 +63,10 @@ def repeats(progress: Mapping[str, Any], position: Position) -> int:
     return max(1, counted // position.read)
 
 
+LAG_PARTITIONS = 8
+"""Source partitions whose lag a row tells: a topic may have a thousand."""
+
+
 def batch_metrics(
     progress: Mapping[str, Any],
     identity: AppIdentity,
@@ -92,4 +96,5 @@ def batch_metrics(
         host_cpu_other=host_cpu_other,
         operators=operators,
         arrival_basis=position.basis,
+        lag=dict(sorted(position.lag.items(), key=lambda part: -part[1])[:LAG_PARTITIONS]),
     )

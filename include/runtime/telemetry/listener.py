@@ -143,6 +143,7 @@ class TelemetryListener(StreamingQueryListener):  # type: ignore[misc]
             host_cpu_other=None,
             operators=(),
             arrival_basis=position.basis,
+            lag={},
         )
         run.marked_at = time.monotonic()
         self._writer.add(Entry(marker, f"{query_id}/idle", int(now.timestamp() * 1000)))

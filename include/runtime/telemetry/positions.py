@@ -12,7 +12,7 @@ import json
 import logging
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any
 
@@ -33,12 +33,14 @@ class Position:
         end: Ever committed.
         read: Read by the batch.
         basis: How what arrives is known from it; None if it is not.
+        lag: Rows waiting in each partition (``topic/partition``); empty where the source has none.
     """
 
     backlog: int | None = None
     end: int | None = None
     read: int | None = None
     basis: ArrivalBasis | None = None
+    lag: Mapping[str, int] = field(default_factory=dict)
 
 
 UNKNOWN = Position()
@@ -164,8 +166,8 @@ def kafka(source: Mapping[str, Any]) -> Position:
     if end is None or latest is None:
         return UNKNOWN
     read = None if start is None else sum(max(0, n - start.get(k, 0)) for k, n in end.items())
-    backlog = sum(max(0, n - end.get(k, 0)) for k, n in latest.items())
-    return Position(backlog, sum(latest.values()), read)
+    lag = {"/".join(k): max(0, n - end.get(k, 0)) for k, n in latest.items()}
+    return Position(sum(lag.values()), sum(latest.values()), read, lag=lag)
 
 
 def _offsets(value: object) -> dict[tuple[str, str], int] | None:
@@ -176,7 +178,8 @@ def _offsets(value: object) -> dict[tuple[str, str], int] | None:
 
 def _total(each: Sequence[Position]) -> Position:
     backlog, end, read = (_sum([getattr(p, name) for p in each]) for name in ("backlog", "end", "read"))
-    return Position(backlog, end, read, ArrivalBasis.COUNTED)
+    lag = {partition: rows for position in each for partition, rows in position.lag.items()}
+    return Position(backlog, end, read, ArrivalBasis.COUNTED, lag)
 
 
 def _sum(rows: Sequence[int | None]) -> int | None:

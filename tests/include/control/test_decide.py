@@ -89,6 +89,20 @@ def test_signals_of_the_same_apps_under_another_number_decide() -> None:
     assert decided(observation(), context(deployment(2), ran=deployment(1))).action is Action.APPLY
 
 
+@pytest.mark.parametrize(
+    ("lag", "told"),
+    [
+        ({"clicks/3": 900, "clicks/0": 0}, "just enough. 900 of the 1,200 rows that wait are in clicks/3."),
+        ({"clicks/0": 600, "clicks/1": 500}, "just enough. 600 of the 1,200 rows that wait are in clicks/0."),
+        ({"clicks/0": 500, "clicks/1": 400, "clicks/2": 300}, "just enough."),
+        ({"clicks/0": 1200}, "just enough."),
+    ],
+)
+def test_source_partition_in_which_most_of_the_backlog_waits_is_named(lag: dict[str, int], told: str) -> None:
+    signals = replace(SIGNALS, apps=(replace(APP, lag=lag),))
+    assert decided(observation(signals=signals), context()).sentence.endswith(told)
+
+
 def test_forced_change_needs_no_telemetry_and_remembers_nothing() -> None:
     request = Request(forced_slots=5, requested_by="ada")
     decision, memories = decide(observation(signals=None, gate=BAD), context(request=request))

@@ -48,6 +48,7 @@ operators = st.builds(
 batches = st.builds(
     BatchMetrics, pipeline=text, app=text, query=text, time=moment, generation=long, epoch=long, batch_id=long,
     slots=small, rows_in=long, rows_out=maybe(long), durations_ms=st.dictionaries(text, long, max_size=2),
+    lag=st.dictionaries(text, long, max_size=2),
     backlog_rows=maybe(long), source_end=maybe(long), state_rows=maybe(long), state_bytes=maybe(long),
     host_cpu_other=maybe(ratio), operators=st.lists(operators, max_size=2).map(tuple),
 )  # fmt: skip
