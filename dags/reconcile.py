@@ -1,17 +1,19 @@
-"""``reconcile``: starts again what died, every minute."""
+"""``reconcile``: starts again what died, and tells people what happened, every minute."""
 
 from __future__ import annotations
 
 from datetime import timedelta
+from typing import Any
 
-from airflow.sdk import DAG, task
+from airflow.sdk import DAG, task, teardown
 
 from dags.builders.dag_defaults import dag_settings
+from include.pipelines.catalog import load_all
 from plugins.outcomes import as_airflow, report_changes
 
 DOC = """
-Compares what runs of each launched pipeline with its newest Deployment, and starts or stops what differs.
-It keeps its own back-off. A task is red while something that should run does not, and its log says why.
+Compares what runs of each launched pipeline with its newest Deployment, starts or stops what differs, with a back-off
+of its own, and alerts whom specs name. A task is red while something that should run does not, and its log says why.
 """
 PATIENCE_S = 5.0
 """How long a start is watched: it goes on by itself, and the next run brings it to its end."""
@@ -31,7 +33,6 @@ with DAG(
     @task(retries=0)
     def launched() -> list[str]:
         """Name the pipelines whose state somebody has asked for."""
-        from include.pipelines.catalog import load_all
         from include.wiring import control_tables
 
         specs, _ = load_all()
@@ -57,4 +58,34 @@ with DAG(
             changes = reconciler.reconcile(wait_s=0, patience_s=PATIENCE_S)
             return report_changes(changes, reconciler.problem())
 
-    reconcile.expand(pipeline=launched())
+    # it runs whatever became of the others, and leaves it to them whether the run is red
+    @teardown
+    @task(
+        retries=0,
+        execution_timeout=timedelta(minutes=1),  # a notifier may hang
+        map_index_template="{{ task.op_kwargs['pipeline'] }}",
+    )
+    def alert(pipeline: str, **context: Any) -> list[str]:
+        """Tell people what happened to one pipeline."""
+        from airflow.sdk.timezone import utcnow
+
+        from include.control.alerts import due
+        from include.model.errors import NotReady
+        from include.pipelines.catalog import find
+        from include.wiring import control_tables, reconciler_for
+        from plugins.alerts import send
+
+        with as_airflow():
+            spec, tables = find(pipeline), control_tables()
+            if tables.deployments.latest(pipeline) is None:
+                raise NotReady(f"{pipeline} has not been launched")
+            alerts = due(spec, tables, reconciler_for(spec, tables).problem(), utcnow())
+            try:
+                send(spec.alerts, alerts, context)
+            finally:
+                tables.alerts.record(alerts)
+            return [alert.sentence for alert in alerts]
+
+    healed = reconcile.expand(pipeline=launched())
+    if alerting := [spec.name for spec in load_all()[0].values() if spec.alerts]:
+        healed >> alert.expand(pipeline=alerting)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from include.lake.alerts import AlertStore
 from include.lake.decisions import DecisionStore
 from include.lake.deployments import DeploymentStore
 from include.lake.memories import MemoryStore
@@ -23,6 +24,7 @@ class ControlTables:
         memories: What each optimizer keeps between evaluations.
         observations: The GP's training data.
         reconfigurations: What actually happened to the apps.
+        alerts: What people were told.
     """
 
     def __init__(self, lake: Lake) -> None:
@@ -32,3 +34,4 @@ class ControlTables:
         self.memories = MemoryStore(lake)
         self.observations = ObservationStore(lake)
         self.reconfigurations = ReconfigurationStore(lake)
+        self.alerts = AlertStore(lake)

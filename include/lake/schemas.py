@@ -340,6 +340,16 @@ TABLES: dict[str, TableSchema] = {
         keep_days=CONTROL_DAYS,
         ids_hours=IDS_HOURS,
     ),
+    "control/alerts": _table(
+        "something that people were told of",
+        "the DAG `reconcile`",
+        "the same: of a kind and subject people are told once",
+        "when it was noticed",
+        ("kind", TEXT, "", "what happened, one of a spec's `alerts.events`"),
+        ("subject", TEXT, "", "what it happened to, such as a Decision's id; empty for the pipeline itself"),
+        ("sentence", TEXT, "", "what happened, and why"),
+        keep_days=CONTROL_DAYS,
+    ),
     "control/reconfigurations": _table(
         "a start, stop or change that happened; a later row of the same app and start replaces an earlier one",
         "the reconciler, the evaluation that verifies it (`achieved`)",

@@ -11,6 +11,7 @@ from pydantic import ConfigDict, Field, model_validator
 
 from include.model.admission import INGEST_OPTIMIZER
 from include.model.admission_spec import Admission
+from include.model.alert_spec import AlertChannel
 from include.model.codec import to_json
 from include.model.deployment import (
     EXECUTOR_MEMORY,
@@ -171,6 +172,7 @@ class PipelineSpec(Strict):
     placement: Placement | None = None
     admission: Admission | None = None
     join: Join | None = None
+    alerts: tuple[AlertChannel, ...] = Field((), description="Whom the pipeline alerts, and of what")
 
     @model_validator(mode="before")
     @classmethod

@@ -18,13 +18,20 @@ from include.run_folder.process import ProcessId
 MARK = "MILLRACE_STACK"
 """Variable that names the home of the stack that a process belongs to."""
 
+OTHERS = ("AIRFLOW", "MLFLOW", "_MLFLOW")
+OWN = (
+    *("AIRFLOW_CONN_", "AIRFLOW_VAR_"),
+    *(f"AIRFLOW__{section}__" for section in ("EMAIL", "METRICS", "SECRETS", "SENTRY", "SMTP", "TRACES")),
+)
+"""Variables by which a person sets connections, mail, metrics and secrets of the stack's Airflow."""
+
 GRACE_S = 15.0
 
 
 def start(service: Service, home: Path, log: Path) -> subprocess.Popen[bytes]:
     """Start a service as the leader of its own session and process group."""
     # what a person exported for another Airflow or MLflow must not reach this one
-    kept = {k: v for k, v in os.environ.items() if not k.startswith(("AIRFLOW", "MLFLOW", "_MLFLOW"))}
+    kept = {k: v for k, v in os.environ.items() if k.startswith(OWN) or not k.startswith(OTHERS)}
     with log.open("ab") as out:
         return subprocess.Popen(
             service.argv,

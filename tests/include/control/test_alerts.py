@@ -1,0 +1,124 @@
+"""Which alerts are due: each thing once, and what goes on once a day."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from include.control.alerts import HOLDS, due
+from include.lake.control_tables import ControlTables
+from include.lake.store import Lake
+from include.model.alert import Alert, AlertKind
+from include.model.decision import Action, Decision, Outcome, Reconfiguration
+from tests.include.control.world import NAME, NOON, spec
+
+SPEC = spec(approval_expires_s=600.0)
+MINUTE = timedelta(minutes=1)
+
+
+@pytest.fixture
+def tables(tmp_path: Path) -> ControlTables:
+    return ControlTables(Lake(tmp_path / "lake"))
+
+
+def decided(
+    tables: ControlTables, number: int, action: Action, reason: str = "load", time: datetime = NOON
+) -> Decision:
+    decision = Decision(f"{time:%Y%m%dT%H%M%S}-{number:08x}", NAME, time, action, reason, f"sentence {number}")
+    tables.decisions.record(decision)
+    return decision
+
+
+def changed(tables: ControlTables, outcome: Outcome, minute: int = 0, **given: Any) -> None:
+    started = NOON + minute * MINUTE
+    change = Reconfiguration(NAME, NAME, None, "T2", 1, 2, 1 + minute, started, started + MINUTE, None, outcome)
+    tables.reconfigurations.record(replace(change, **given))
+
+
+def told(tables: ControlTables, now: datetime = NOON + 5 * MINUTE, problem: str | None = None) -> list[tuple[str, str]]:
+    """Return kinds and sentences of what is due, and record that it was told."""
+    alerts = due(SPEC, tables, problem, now)
+    tables.alerts.record(alerts)
+    return [(alert.kind.value, alert.sentence) for alert in alerts]
+
+
+@pytest.mark.parametrize(
+    ("action", "reason", "kind"),
+    [
+        (Action.AWAIT, "load", "approval"),
+        (Action.ROLL_BACK, "missed", "rolled_back"),
+        (Action.VETO, "rejected", "rejected"),
+        (Action.VETO, "expired", "rejected"),
+        (Action.VETO, "cool_down", None),
+        (Action.APPLY, "load", None),
+        (Action.HOLD, "data_quality", None),
+    ],
+)
+def test_decision_that_a_person_is_to_know_of_is_told_once(
+    tables: ControlTables, action: Action, reason: str, kind: str | None
+) -> None:
+    decided(tables, 1, action, reason)
+    assert told(tables) == ([(kind, "sentence 1")] if kind else [])
+    assert told(tables) == []
+
+
+def test_what_waits_no_more_is_not_told(tables: ControlTables) -> None:
+    decided(tables, 1, Action.AWAIT)
+    assert told(tables, NOON + 11 * MINUTE) == []
+
+
+def test_what_happened_long_ago_is_not_told(tables: ControlTables) -> None:
+    decided(tables, 1, Action.ROLL_BACK)
+    changed(tables, Outcome.ROLLED_BACK)
+    assert told(tables, NOON + 62 * MINUTE) == []
+
+
+def test_evaluations_that_hold_for_one_fault_again_and_again_are_told_once_a_day(tables: ControlTables) -> None:
+    def hold(day: int, reasons: list[str]) -> datetime:
+        begin = NOON + timedelta(days=day)
+        for number, reason in enumerate(reasons):
+            decided(tables, 100 * day + number, Action.HOLD, reason, begin + number * MINUTE)
+        return begin + len(reasons) * MINUTE
+
+    assert told(tables, hold(0, ["data_quality"] * (HOLDS - 1) + ["collect_failed"])) == []
+    now = hold(1, ["data_quality"] * HOLDS)
+    ((kind, sentence),) = told(tables, now)
+    assert kind == "holds" and f"{HOLDS} evaluations" in sentence and "sentence 109" in sentence
+    assert told(tables, now + MINUTE) == []
+    assert len(told(tables, hold(2, ["data_quality"] * HOLDS) + MINUTE)) == 1
+    assert told(tables, hold(3, ["well_provisioned"] * HOLDS)) == []
+
+
+def test_circuit_that_opens_again_for_one_version_is_told_once(tables: ControlTables) -> None:
+    changed(tables, Outcome.CIRCUIT_OPEN, error="no such topic")
+    assert told(tables) == [("circuit_open", f"Version 2 of {NAME} was given up: no such topic")]
+    changed(tables, Outcome.CIRCUIT_OPEN, 3, error="no such topic")
+    changed(tables, Outcome.READY, 4)
+    assert told(tables) == []
+    changed(tables, Outcome.ROLLED_BACK, 4, to_version=3)
+    assert [kind for kind, _ in told(tables)] == ["rolled_back"]
+
+
+def test_pipeline_that_does_not_run_is_told_when_it_stops_and_when_it_runs_again(tables: ControlTables) -> None:
+    assert told(tables) == []
+    assert told(tables, problem="it died") == [("not_running", "it died")]
+    assert told(tables, NOON + 6 * MINUTE, problem="it died twice") == []
+    assert told(tables, NOON + 7 * MINUTE) == [("running", "What is wanted runs again.")]
+    assert told(tables, NOON + 8 * MINUTE) == []
+    assert told(tables, NOON + 9 * MINUTE, problem="it died") == [("not_running", "it died")]
+
+
+def test_pipeline_that_does_not_run_for_days_is_told_every_day(tables: ControlTables) -> None:
+    assert told(tables, problem="it died")
+    assert told(tables, NOON + timedelta(days=1), problem="it died") == []
+    assert told(tables, NOON + timedelta(days=1, minutes=6), problem="it died") == [("not_running", "it died")]
+
+
+def test_alerts_of_other_pipelines_are_no_ones_business(tables: ControlTables) -> None:
+    decided(tables, 1, Action.ROLL_BACK)
+    tables.alerts.record([Alert("other", NOON, AlertKind.NOT_RUNNING, "", "it died")])
+    assert [kind for kind, _ in told(tables)] == ["rolled_back"]
