@@ -70,7 +70,8 @@ def _drivers() -> Iterable[tuple[DriverArguments, ProcessId]]:
     for process in psutil.process_iter():
         with contextlib.suppress(psutil.Error):
             arguments = recognise(process.cmdline())
-            if arguments is not None:
+            # another user's process may call itself anything
+            if arguments is not None and process.uids().real == os.getuid():
                 yield arguments, ProcessId.of(process.pid)
 
 

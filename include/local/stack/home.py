@@ -66,9 +66,9 @@ class Home:
         return self.root / "scratch"
 
     def ensure(self) -> None:
-        """Make every folder; secrets and the databases' folders are the owner's alone."""
+        """Make every folder for the owner alone; one that was opened to others since stays so, but for secrets."""
         for folder in (self.lake, self.run, self.logs, self.reports, self.scratch):
-            folder.mkdir(parents=True, exist_ok=True)
+            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         for folder in (self.secrets, self.airflow, self.mlflow):
             folder.mkdir(parents=True, exist_ok=True)
             folder.chmod(0o700)

@@ -44,6 +44,13 @@ def _await(condition: Callable[[], bool]) -> bool:
     return condition()
 
 
+def test_process_of_another_user_is_no_driver_of_ours(tmp_path, start, monkeypatch) -> None:
+    start()
+    assert len(find(tmp_path, "p")) == 1
+    monkeypatch.setattr(os, "getuid", lambda: 12345)
+    assert find(tmp_path, "p") == ()
+
+
 def test_find_returns_this_homes_drivers_newest_first(tmp_path, start) -> None:
     first, second = start(generation=9), start(generation=10, args=("--run-dir", "/elsewhere", "ä\n'\""))
     start(pipeline="other")

@@ -1,0 +1,41 @@
+"""What a service gets of the environment that the stack is started from."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+import pytest
+
+from include.local.stack import service_processes
+from include.local.stack.home import Home
+from include.local.stack.service import Service
+
+PRINT = "import json, os; print(json.dumps(dict(os.environ)))"
+
+
+def test_settings_of_another_airflow_stay_out_and_a_persons_connections_come_in(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kept = {"AIRFLOW_CONN_TEAM": "http://team", "AIRFLOW__METRICS__OTEL_ON": "true", "AIRFLOW__SMTP__SMTP_HOST": "mail"}
+    other = {"AIRFLOW_HOME": "/elsewhere", "AIRFLOW__CORE__FERNET_KEY": "x", "MLFLOW_TRACKING_URI": "http://elsewhere"}
+    for name, value in (kept | other).items():
+        monkeypatch.setenv(name, value)
+    log = tmp_path / "log"
+    service = Service("print", (sys.executable, "-c", PRINT), {"AIRFLOW_HOME": "/mine"})
+    assert service_processes.start(service, tmp_path, log).wait() == 0
+    env = json.loads(log.read_text())
+    assert {name: env[name] for name in kept} == kept
+    assert env["AIRFLOW_HOME"] == "/mine" and not {"AIRFLOW__CORE__FERNET_KEY", "MLFLOW_TRACKING_URI"} & env.keys()
+
+
+def test_home_is_for_its_owner_alone_until_it_is_opened(tmp_path: Path) -> None:
+    home = Home(tmp_path / "home")
+    home.ensure()
+    folders = [home.lake, home.run, home.logs, home.reports, home.secrets, home.mlflow]
+    assert {folder.stat().st_mode & 0o777 for folder in folders} == {0o700}
+    for folder in (home.lake, home.secrets):
+        folder.chmod(0o755)
+    home.ensure()
+    assert (home.lake.stat().st_mode & 0o777, home.secrets.stat().st_mode & 0o777) == (0o755, 0o700)
