@@ -1,13 +1,15 @@
 """Settings of every test, and which tests only the benchmarks need."""
 
+import os
 from pathlib import Path
 
 import pytest
 from hypothesis import settings
 
 # a property does not become false on a busy machine
-settings.register_profile("no deadline", deadline=None)
-settings.load_profile("no deadline")
+settings.register_profile("whole", deadline=None)
+settings.register_profile("quick", deadline=None, max_examples=30)
+settings.load_profile(os.environ.get("MILLRACE_TEST_PROFILE", "whole"))
 
 TESTS = Path(__file__).parent
 

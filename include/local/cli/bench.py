@@ -14,7 +14,8 @@ from rich.console import Console
 from include.local.stack.home import REPO
 from include.model.errors import MillraceError
 
-NOT_A_BENCH = {"__init__", "data", "record", "delays_app", "downtime", "targets", "threads"}
+ALL = "all"
+NOT_A_BENCH = {"__init__", "data", "record", "delays_app", "downtime", "targets", "threads", "document"}
 WIDTH = 120
 """Columns of the tables where the output is no terminal."""
 
@@ -44,15 +45,22 @@ def bench_module(name: str) -> ModuleType:
 @click.option(
     "--json", "json_file", type=click.Path(dir_okay=False, path_type=Path), help="Also write the records here."
 )
-def bench(name: str | None, quick: bool, scenarios: Sequence[str], seed: int | None, json_file: Path | None) -> None:
-    """Measure the part NAME and print its figures against their targets; without NAME, list the parts."""
+def bench(
+    name: str | None, quick: bool, scenarios: Sequence[str], seed: int | None, json_file: Path | None
+) -> int | None:
+    """Measure the part NAME and print its figures against their targets; without NAME, list the parts.
+
+    The name `all` measures every part, which takes a day, and needs --json FILE: it goes on where FILE ends.
+    """
     from benchmarks import record
 
     if name is None:
         click.echo("\n".join(bench_names()))
-        return
+        return None
+    if name == ALL:
+        return _bench_all(quick, scenarios, seed, json_file)
     if name not in bench_names():
-        raise MillraceError("bench", name, ", ".join(bench_names()), "Name one of these.")
+        raise MillraceError("bench", name, ", ".join([*bench_names(), ALL]), "Name one of these.")
     # asked before the work, because a bench can take minutes
     if json_file and not json_file.parent.is_dir():
         raise MillraceError("--json", str(json_file), "a file in a folder that exists", "Make the folder first.")
@@ -61,10 +69,33 @@ def bench(name: str | None, quick: bool, scenarios: Sequence[str], seed: int | N
     # written first: a picture that fails must not cost the figures
     if json_file:
         record.write(records, json_file)
+    _console().print(getattr(measured, "report", record.table)(records))
+    return None
+
+
+def _bench_all(quick: bool, scenarios: Sequence[str], seed: int | None, json_file: Path | None) -> int:
+    from benchmarks.record import Record, table
+    from include.local.cli.bench_all import Part, measure_all, read
+
+    if json_file is None or scenarios:
+        allowed = "a file for the figures, and no scenario"
+        raise MillraceError("bench", ALL, allowed, "Say --json FILE; the next run goes on where it ends.")
+    parts = []
+    for name in bench_names():
+        measured = bench_module(name)
+        takes_seed = "seed" in inspect.signature(measured.run).parameters
+        parts += [Part(name, scenario, takes_seed) for scenario in getattr(measured, "SCENARIOS", (None,))]
+    console = _console()
+    failed = measure_all(parts, json_file, quick, seed, console)
+    console.print(table([Record(**row) for row in read(json_file)]))
+    return 1 if failed else 0
+
+
+def _console() -> Console:
     console = Console()
     if not console.is_terminal:
         console.width = max(console.width, WIDTH)
-    console.print(getattr(measured, "report", record.table)(records))
+    return console
 
 
 def _choices(measured: ModuleType, name: str, scenarios: Sequence[str], seed: int | None) -> dict[str, object]:

@@ -82,13 +82,14 @@ def test(stages: Sequence[str], slow: bool, research: bool, pytest_args: Sequenc
     # who selects tests wants those, of whatever stage, and not the checks
     everything = STAGES if pytest_args else [*CHECKS, *STAGES]
     wanted = stages or [stage for stage in everything if stage != "research" or research or pytest_args]
+    quick = not (slow or stages or pytest_args)
     outcomes = []
     with tempfile.TemporaryDirectory(prefix="millrace-test-") as home:
-        env = _environment(Path(home))
+        env = _environment(Path(home), quick)
         for stage in (*CHECKS, *STAGES):
             if stage in wanted:
                 console.rule(stage)
-                marks = STAGES.get(stage, "") + ("" if slow or stages or pytest_args else NOT_SLOW)
+                marks = STAGES.get(stage, "") + (NOT_SLOW if quick else "")
                 outcomes.append(_check(stage) if stage in CHECKS else _pytest(stage, marks, pytest_args, env))
     _print_summary(console, outcomes)
     if pytest_args and not any(any(o.counts.values()) for o in outcomes):
@@ -97,8 +98,8 @@ def test(stages: Sequence[str], slow: bool, research: bool, pytest_args: Sequenc
     return 1 if any(o.code for o in outcomes) else 0
 
 
-def _environment(home: Path) -> dict[str, str]:
-    """Keep tests off the user's own Millrace, and give them Spark."""
+def _environment(home: Path, quick: bool) -> dict[str, str]:
+    """Keep tests off the user's own Millrace, give them Spark, and say how many examples prove a property."""
     data = REPO.parent / "shared" / "data"
     variables = {"MILLRACE_DATA": str(data), **os.environ}
     return {
@@ -107,6 +108,7 @@ def _environment(home: Path) -> dict[str, str]:
         "MILLRACE_HOME": str(home / "home"),
         "AIRFLOW_HOME": str(home / "airflow"),
         "JDK_JAVA_OPTIONS": JAVA_OPTIONS,
+        "MILLRACE_TEST_PROFILE": "quick" if quick else "whole",
     }
 
 

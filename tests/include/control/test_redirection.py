@@ -128,6 +128,7 @@ def test_streams_start_from_what_a_person_rolled_back_to(tmp_path: Path, batches
     assert dict(latest(w.lake).ingest) == {"a": 0, "b": 0}
 
 
+@pytest.mark.slow
 def test_redirected_streams_lose_and_double_no_row(
     tmp_path: Path,
 ) -> None:

@@ -190,6 +190,7 @@ def test_reconcile_when_two_drivers_run_then_keeps_the_newest_generation(plant: 
     assert plant.versions() == [(2, 2)] and not old.alive()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("stage", STAGES, ids=lambda s: "-".join(s).rsplit(":")[-1])
 def test_reconcile_goes_on_after_one_killed_mid_hand_over(plant: DoublesPlant, stage: tuple[str, str, str]) -> None:
     plant.deploy()
@@ -204,6 +205,7 @@ def test_reconcile_goes_on_after_one_killed_mid_hand_over(plant: DoublesPlant, s
     _nothing_lost_or_doubled(plant)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("stage", [STAGES[4], STAGES[6]], ids=lambda s: "-".join(s).rsplit(":")[-1])
 def test_reconcile_goes_on_after_one_killed_while_stopping(plant: DoublesPlant, stage) -> None:
     plant.deploy()
@@ -239,6 +241,7 @@ def test_failed_successor_brings_the_last_ready_content_back(plant: DoublesPlant
     _nothing_lost_or_doubled(plant)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("stage", FAILURE_STAGES, ids=lambda s: "-".join(s).rsplit(":")[-1])
 def test_reconcile_goes_on_after_one_killed_mid_roll_back(plant, stage) -> None:
     plant.deploy()

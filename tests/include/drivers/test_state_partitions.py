@@ -176,6 +176,7 @@ def test_checkpoint_that_was_taken_away_begins_anew(plant: StatefulPlant) -> Non
     plant.is_whole(7)
 
 
+@pytest.mark.slow
 def test_version_that_wants_the_former_number_again_restores_the_copy(plant: StatefulPlant) -> None:
     plant.begin("idle")
     plant.deploy("state", "idle", partitions=7)
@@ -185,6 +186,7 @@ def test_version_that_wants_the_former_number_again_restores_the_copy(plant: Sta
     plant.is_whole(4)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("behaviour", ["", "refuses"])
 @pytest.mark.parametrize(
     "stage",
@@ -208,6 +210,7 @@ def test_reconciler_that_is_killed_leaves_nothing_half_done(
     plant.is_whole(plant.newest().apps[NAME].max_parallelism)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("when", ["before", "after"])
 def test_reconciler_that_is_killed_at_the_way_back_goes_on_with_it(plant: StatefulPlant, when: str) -> None:
     plant.begin()

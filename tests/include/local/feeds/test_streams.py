@@ -84,6 +84,7 @@ def feed(tmp_path: Path) -> Feed:
     return Feed(tmp_path)
 
 
+@pytest.mark.slow
 def test_redirected_streams_of_a_killed_feed_keep_every_row_once(
     feed: Feed,
 ) -> None:

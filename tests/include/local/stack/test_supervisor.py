@@ -123,6 +123,7 @@ def test_supervisor_when_told_to_stop_then_leaves_no_process(stack: SmallStack, 
     assert lifecycle.status(stack.home) is None
 
 
+@pytest.mark.slow
 def test_service_that_stays_unhealthy_is_started_again_and_those_that_need_it_stay(stack: SmallStack) -> None:
     stuck, worker = stack.pid("web"), stack.pid("worker")
     (stack.home.scratch / "ready").unlink()  # the worker is unhealthy too, as one is whose health the other tells

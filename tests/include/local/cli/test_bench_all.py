@@ -1,0 +1,87 @@
+"""All benchmarks one after the other: what is measured is kept, whatever ends the run."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from collections.abc import Callable, Sequence
+from dataclasses import asdict
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from benchmarks.record import Record
+from include.local.cli import __main__ as cli
+from include.local.cli.bench_all import Part, measure_all, read
+from include.model.errors import MillraceError
+
+PARTS = [Part("a"), Part("b", "one"), Part("b", "two", seed=True)]
+Run = Callable[[Sequence[str]], int]
+
+
+def record(bench: str, scenario: str) -> dict[str, object]:
+    return asdict(Record(bench, scenario, "ours", "time_s", 1.0, "s"))
+
+
+@pytest.fixture
+def started(monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
+    """What was started instead of benchmarks, each of which writes one record; ``b two`` fails."""
+    calls: list[list[str]] = []
+
+    def run(argv: Sequence[str], **_: object) -> subprocess.CompletedProcess[bytes]:
+        calls.append([word for word in argv[4:] if not word.startswith("--json=")])
+        if "--scenario=two" in argv and len(calls) == 3:
+            return subprocess.CompletedProcess(argv, 1)
+        scenario = next((word.removeprefix("--scenario=") for word in argv if "--scenario=" in word), "whole")
+        file = next(word for word in argv if word.startswith("--json=")).removeprefix("--json=")
+        Path(file).write_text(json.dumps([record(argv[4], scenario)]))
+        return subprocess.CompletedProcess(argv, 0)
+
+    monkeypatch.setattr(subprocess, "run", run)
+    return calls
+
+
+def measured(file: Path) -> list[tuple[str, str]]:
+    return [(row["bench"], row["scenario"]) for row in read(file)]
+
+
+def test_parts_that_have_figures_are_not_measured_again(tmp_path: Path, started: list[list[str]]) -> None:
+    file, console = tmp_path / "all.json", Console(quiet=True)
+    assert measure_all(PARTS, file, True, 7, console) == 1
+    assert started == [
+        ["a", "--quick"],
+        ["b", "--quick", "--scenario=one"],
+        ["b", "--quick", "--scenario=two", "--seed=7"],
+    ]
+    assert measured(file) == [("a", "whole"), ("b", "one")]
+    assert measure_all(PARTS, file, True, 7, console) == 0
+    assert started[3:] == [["b", "--quick", "--scenario=two", "--seed=7"]]
+    assert measured(file) == [("a", "whole"), ("b", "one"), ("b", "two")]
+
+
+def test_interrupted_part_leaves_what_was_measured_before_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = tmp_path / "all.json"
+    file.write_text(json.dumps([record("a", "whole")]))
+
+    def interrupt(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(subprocess, "run", interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        measure_all(PARTS, file, True, None, Console(quiet=True))
+    assert measured(file) == [("a", "whole")]
+
+
+@pytest.mark.parametrize("content", ["[{}]", "{", '{"a": 1}', "[3]"])
+def test_file_of_something_else_is_refused_and_kept(tmp_path: Path, content: str) -> None:
+    file = tmp_path / "all.json"
+    file.write_text(content)
+    with pytest.raises(MillraceError, match="a JSON list of records"):
+        measure_all(PARTS, file, True, None, Console(quiet=True))
+    assert file.read_text() == content
+
+
+def test_all_without_a_file_says_what_is_missing(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["bench", "all"]) == cli.BAD_INPUT
+    assert "--json FILE" in capsys.readouterr().err
