@@ -84,7 +84,9 @@ def conf(options: SubmitOptions, app: AppDeployment) -> dict[str, str]:
         merged |= {**CLUSTER, **executor_conf(app, app.executor)}
         if same_paths:
             merged |= local_executor_conf(options.conf, (script_path(app).parent, REPO))
-    elif submit.master != LOCAL:  # deployed by a release up to 0.1
+    elif submit.master == LOCAL:
+        merged["spark.authenticate"] = "true"  # it listens on a port, and makes a secret that nobody else knows
+    else:  # deployed by a release up to 0.1
         merged["spark.cores.max"] = str(app.slots)
     for key, value in submit.conf.items():
         merged[key] = f"{merged[key]}{JOINED[key]}{value}" if key in JOINED and key in merged else value

@@ -61,6 +61,7 @@ def test_command_on_local_sets_slots_memory_and_partitions() -> None:
     assert _value(argv, "--master") == "local[4]"
     assert _value(argv, "--driver-memory") == "2048m"
     assert "--jars" not in argv and "spark.cores.max" not in _conf(argv)
+    assert _conf(argv)["spark.authenticate"] == "true"
     assert _conf(argv)["spark.sql.shuffle.partitions"] == "16"
     assert _conf(argv)["spark.ui.enabled"] == "false"
 
