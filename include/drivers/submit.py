@@ -105,6 +105,9 @@ def environment(options: SubmitOptions, app: AppDeployment, inherited: Mapping[s
         options: The installation's part.
         app: The app; its ``submit.env`` wins.
         inherited: The caller's environment, of which Airflow's and a surrounding Spark's variables are dropped.
+
+    Raises:
+        MillraceError: If the file of a secret cannot be read, or others than its owner can.
     """
     submit = _submit(app)
     env = {k: v for k, v in inherited.items() if not k.startswith(NOT_INHERITED)}
@@ -114,6 +117,7 @@ def environment(options: SubmitOptions, app: AppDeployment, inherited: Mapping[s
         env["PYSPARK_PYTHON"] = env["PYSPARK_DRIVER_PYTHON"] = interpreter
     env["PYTHONUNBUFFERED"] = "1"
     env.update(submit.env)
+    env.update({name: _secret(name, Path(file).expanduser()) for name, file in submit.secrets.items()})
     return env
 
 
@@ -183,6 +187,24 @@ def _jars(options: SubmitOptions, submit: Submit) -> list[str]:
 def _lists(options: Mapping[str, Sequence[str]]) -> list[str]:
     """Return options that have several values, without those that have none."""
     return [word for option, values in options.items() if values for word in (option, ",".join(values))]
+
+
+def _secret(name: str, file: Path) -> str:
+    """Return a file's content without the line end, as editors leave one."""
+    key = f"submit.secrets.{name}"
+    try:
+        open_to_others = file.stat().st_mode & 0o077
+        value = file.read_text(encoding="utf-8").rstrip("\r\n")
+    except (OSError, UnicodeDecodeError) as error:
+        reason = getattr(error, "strerror", None) or "no UTF-8 text"
+        raise MillraceError(
+            key, f"{file}: {reason}", "a file that can be read", "Create it or correct the path."
+        ) from None
+    if open_to_others:
+        raise MillraceError(key, str(file), "a file that only its owner can read", f"Run chmod 600 {file}.")
+    if not value or "\0" in value:
+        raise MillraceError(key, str(file), "a file that holds a text without NUL", "Write the value to it.")
+    return value
 
 
 def _spawn(argv: Sequence[str], folder: Path, env: Mapping[str, str], log: Path) -> subprocess.Popen[bytes]:

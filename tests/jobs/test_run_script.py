@@ -5,8 +5,10 @@ from __future__ import annotations
 import os
 import signal
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 
+import psutil
 import pytest
 
 from include.run_folder import lock
@@ -54,6 +56,27 @@ def test_failed_script_leaves_its_error_and_exit_code(drive, ending, error) -> N
     assert (record.state, record.error) == (DriverState.FAILED, error)
     assert "Traceback" in driver.log.read_text()
     assert (record.ready_at is None) == (ending == "import")
+
+
+def test_secret_is_in_the_drivers_environment_and_nowhere_else(drive, tmp_path: Path) -> None:
+    file, planted = tmp_path.with_name(f"{tmp_path.name}-token"), "planted-9f2c"
+    file.write_text(planted)
+    file.chmod(0o600)
+    driver = drive("runs", secrets={"TOKEN": str(file)})
+    running = driver.until(lambda r: r.ready_at, "a first batch")
+    processes = [psutil.Process(pid) for pid in (running.pid, driver.process.pid)]
+    assert [process.environ()["TOKEN"] for process in processes] == [planted, planted]
+    assert not any(planted in word for process in psutil.process_iter() for word in _words(process))
+    os.kill(running.pid, signal.SIGTERM)
+    assert driver.process.wait() == 0
+    told = [path for path in tmp_path.rglob("*") if path.is_file() and planted.encode() in path.read_bytes()]
+    assert told == []
+
+
+def _words(process: psutil.Process) -> list[str]:
+    with suppress(psutil.Error):
+        return process.cmdline()
+    return []
 
 
 def test_stopped_driver_ends_between_batches_and_frees_the_app(drive, tmp_path: Path) -> None:

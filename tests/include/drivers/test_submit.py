@@ -73,6 +73,37 @@ def test_command_on_a_cluster_bounds_cores_and_ships_jars() -> None:
     assert _value(argv, "--jars") == "/mine.jar,/jars/a.jar,/jars/b.jar"
 
 
+def test_secret_reaches_the_environment_by_its_file_and_nothing_else(tmp_path: Path) -> None:
+    file = tmp_path / "token"
+    file.write_text("s3cret\n")
+    file.chmod(0o600)
+    app = _app(secrets={"TOKEN": str(file)})
+    assert submit.environment(OPTIONS, app, {})["TOKEN"] == "s3cret"
+    assert not any("s3cret" in word for word in submit.command(OPTIONS, app, ARGUMENTS))
+    assert "s3cret" not in str(app)
+
+
+@pytest.mark.parametrize(
+    ("content", "mode", "told"),
+    [
+        (None, 0o600, "No such file"),
+        (b"x", 0o640, "chmod 600"),
+        (b"", 0o600, "Write the value"),
+        (b"a\0b", 0o600, "without NUL"),
+        (b"\xff", 0o600, "no UTF-8 text"),
+    ],
+)
+def test_secret_that_cannot_be_used_is_told_without_its_value(
+    tmp_path: Path, content: bytes | None, mode: int, told: str
+) -> None:
+    file = tmp_path / "token"
+    if content is not None:
+        file.write_bytes(content)
+        file.chmod(mode)
+    with pytest.raises(MillraceError, match=rf"submit\.secrets\.TOKEN.*{told}"):
+        submit.environment(OPTIONS, _app(secrets={"TOKEN": str(file)}), {})
+
+
 def test_jars_of_connectors_are_passed_on_once_they_were_fetched() -> None:
     app = _app(connectors=["kafka"], jars=["/mine.jar"])
     with pytest.raises(MillraceError, match=r"kafka.*millrace setup kafka"):
