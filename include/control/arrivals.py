@@ -10,6 +10,9 @@ batch i, that many rows wait.
 The ends of batches would not do: over its own end the curve of an overloaded app shows its own pace, as its batches
 grow with what waits. Rows that a checkpoint's first batch found waiting are no arrivals: the curve begins after it.
 
+A source that counts may tell its end only as of when the batch was planned (``planned``). Then (t_i, end) are the
+points, exact as well; what came during the newest batch is what came lately.
+
 Batches of a limited source (``read``) that were full give a lower bound of the curve, in the same way. Where unread
 files were listed (``listed``), the points are (end of i, R_i + B_i).
 
@@ -56,6 +59,8 @@ def with_arrivals(rows: Sequence[BatchMetrics]) -> tuple[BatchMetrics, ...]:
     Args:
         rows: Batches and idle markers of one query in the order they ran.
     """
+    if rows and rows[-1].arrival_basis is ArrivalBasis.PLANNED:
+        return _as_of_their_ends(rows)
     if not rows or rows[-1].arrival_basis not in {*BY_BATCHES, ArrivalBasis.LISTED}:
         return tuple(rows)
     tail = _tail(rows)
@@ -66,6 +71,24 @@ def with_arrivals(rows: Sequence[BatchMetrics]) -> tuple[BatchMetrics, ...]:
         end = _arrived_by(points, row.time.timestamp()) if len(points) > 1 else None
         backlog = None if end is None else max(0, round(end) - so_far)
         told.append(replace(row, source_end=None if backlog is None else so_far + backlog, backlog_rows=backlog))
+    return tuple(told)
+
+
+def _as_of_their_ends(rows: Sequence[BatchMetrics]) -> tuple[BatchMetrics, ...]:
+    """Return rows with a source's end and backlog at their own time, not when their batch was planned."""
+    tail = _tail(rows)
+    points: Points = []
+    for row in tail:
+        planned = row.time.timestamp() if is_idle_marker(row) else span(row)[0].timestamp()
+        if row.source_end is not None and (not points or planned > points[-1][0]):
+            points.append((planned, float(row.source_end)))
+    told = list(rows[: len(rows) - len(tail)])
+    for row in tail:
+        end, backlog = row.source_end, row.backlog_rows
+        if end is not None and backlog is not None and len(points) > 1:
+            came = max(0, round(_arrived_by(points, row.time.timestamp())) - end)
+            row = replace(row, source_end=end + came, backlog_rows=backlog + came)
+        told.append(replace(row, arrival_basis=ArrivalBasis.COUNTED))
     return tuple(told)
 
 

@@ -167,8 +167,9 @@ TABLES: dict[str, TableSchema] = {
             "arrival_basis",
             TEXT,
             "",
-            "how arrival is known: `counted` by the source, `taken` (the batch took all there was when it started), "
-            "`listed` (`backlog_rows` is estimated from unread files), `read` (the batch was limited); null if unknown",
+            "how arrival is known: `counted` by the source, `planned` (the same as of the batch's start), `taken` (the "
+            "batch took all there was when it started), `listed` (`backlog_rows` is estimated from unread files), "
+            "`read` (the batch was limited); null if unknown",
         ),
         (
             "lag",

@@ -11,6 +11,8 @@ class ArrivalBasis(StrEnum):
 
     COUNTED = "counted"
     """The source itself: the rows of its log, its offsets."""
+    PLANNED = "planned"
+    """The source, but as it was when the batch was planned: what came during the batch shows with the next."""
     TAKEN = "taken"
     """A batch takes all that there is when it starts: what batches read is what arrived between their starts."""
     LISTED = "listed"
@@ -23,6 +25,7 @@ class ArrivalBasis(StrEnum):
 
 PHRASES: Mapping[ArrivalBasis, str] = {
     ArrivalBasis.COUNTED: "{rate} rows/s arrive",
+    ArrivalBasis.PLANNED: "{rate} rows/s arrive",
     ArrivalBasis.TAKEN: "{rate} rows/s arrive (each batch takes all there is)",
     ArrivalBasis.LISTED: "about {rate} rows/s arrive (by the bytes of unread files)",
     ArrivalBasis.READ: "{rate} rows/s arrive (all was read, with time to spare)",

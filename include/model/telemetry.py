@@ -65,9 +65,10 @@ class BatchMetrics:
         state_bytes: Bytes held in state.
         host_cpu_other: Share of the host's processors used by others during the batch, 0..1; null if unknown.
         operators: The batch's operators.
-        arrival_basis: What the row says of arrival: counted (``backlog_rows`` and ``source_end``), taken (the batch
-            took all there was when it started), listed (``backlog_rows`` is an estimate, where there is one) or read
-            (the batch was limited, and perhaps full). Null in rows of earlier versions, and where nothing is known.
+        arrival_basis: What the row says of arrival: counted (``backlog_rows`` and ``source_end``), planned (the same as
+            of the batch's start), taken (the batch took all there was when it started), listed (``backlog_rows`` is an
+            estimate, where there is one) or read (the batch was limited, and perhaps full). Null in rows of earlier
+            versions, and where nothing is known.
         lag: Rows waiting in the source partitions (``topic/partition``) where most wait; empty where the source does
             not tell, and in rows of earlier versions.
     """

@@ -1,6 +1,7 @@
 """Where a query stands in its sources: rows waiting, rows ever committed, rows read, each exact or None.
 
-Delta sources are counted in the table's log. Kafka's progress names the end of every partition. Of other sources it is
+Delta sources are counted in the table's log. Kafka's progress names the end of every partition as of when the batch was
+planned. Of other sources it is
 known whether a batch took all there was: where their read is not limited, or the limit was not reached. Unread files of
 limited file sources are listed. Several sources are summed; one that does not tell its rows makes the sum None, as half
 a backlog would mislead.
@@ -44,6 +45,7 @@ class Position:
 
 
 UNKNOWN = Position()
+COUNTS = (ArrivalBasis.COUNTED, ArrivalBasis.PLANNED)
 
 
 class Positions:
@@ -69,8 +71,8 @@ class Positions:
         """Return the place after a batch, from the ``sources`` of its progress event."""
         each = [self._counted(source) for source in sources]
         basis = self._basis(sources, each)
-        if basis is ArrivalBasis.COUNTED:
-            return _total(each)
+        if basis in COUNTS:
+            return _total(each, basis)
         if basis is not ArrivalBasis.LISTED:
             return Position(basis=basis)
         waiting = [self._estimated(s) if p.end is None else p.backlog for s, p in zip(sources, each, strict=True)]
@@ -80,8 +82,8 @@ class Positions:
         """Return the place of a query that found nothing new after the batch whose ``sources`` are given."""
         each = [self._counted({**s, "startOffset": None, "latestOffset": s.get("endOffset")}) for s in sources]
         basis = self._basis(sources, each)
-        if basis is ArrivalBasis.COUNTED:
-            return _total(each)
+        if basis in COUNTS:
+            return _total(each, basis)
         if basis is None:
             return UNKNOWN
         return Position(backlog=0, basis=basis if basis is ArrivalBasis.LISTED else ArrivalBasis.TAKEN)
@@ -90,7 +92,8 @@ class Positions:
         names = [str(source.get("description")) for source in sources]
         untold = [name for name, position in zip(names, each, strict=True) if position.end is None]
         if names and not untold:
-            return ArrivalBasis.COUNTED
+            planned = any(position.basis is ArrivalBasis.PLANNED for position in each)
+            return ArrivalBasis.PLANNED if planned else ArrivalBasis.COUNTED
         if names and all(name in self._files and self._files[name].active for name in untold):
             return ArrivalBasis.LISTED
         if not names or not self._limits.keys() >= set(names):
@@ -167,7 +170,7 @@ def kafka(source: Mapping[str, Any]) -> Position:
         return UNKNOWN
     read = None if start is None else sum(max(0, n - start.get(k, 0)) for k, n in end.items())
     lag = {"/".join(k): max(0, n - end.get(k, 0)) for k, n in latest.items()}
-    return Position(sum(lag.values()), sum(latest.values()), read, lag=lag)
+    return Position(sum(lag.values()), sum(latest.values()), read, ArrivalBasis.PLANNED, lag)
 
 
 def _offsets(value: object) -> dict[tuple[str, str], int] | None:
@@ -176,10 +179,10 @@ def _offsets(value: object) -> dict[tuple[str, str], int] | None:
     return {(topic, part): int(n) for topic, parts in value.items() for part, n in parts.items()}
 
 
-def _total(each: Sequence[Position]) -> Position:
+def _total(each: Sequence[Position], basis: ArrivalBasis) -> Position:
     backlog, end, read = (_sum([getattr(p, name) for p in each]) for name in ("backlog", "end", "read"))
     lag = {partition: rows for position in each for partition, rows in position.lag.items()}
-    return Position(backlog, end, read, ArrivalBasis.COUNTED, lag)
+    return Position(backlog, end, read, basis, lag)
 
 
 def _sum(rows: Sequence[int | None]) -> int | None:

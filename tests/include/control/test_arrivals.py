@@ -51,6 +51,37 @@ def ran(rate: Rate, seconds: float = 90, **app: object) -> list[BatchMetrics]:
     return App(**app).run(seconds, rate)  # type: ignore[arg-type]
 
 
+def as_planned(rows: list[BatchMetrics], arrived: Callable[[float], float]) -> list[BatchMetrics]:
+    """Return rows as the driver writes them where the source tells its end as of the batch's start."""
+    told = []
+    for row in rows:
+        came = 0
+        if row.durations_ms:
+            end = (row.time - START).total_seconds()
+            came = round(arrived(end) - arrived(end - row.duration_s))
+        source_end, backlog = (row.source_end or 0) - came, max(0, (row.backlog_rows or 0) - came)
+        told.append(replace(row, source_end=source_end, backlog_rows=backlog, arrival_basis=ArrivalBasis.PLANNED))
+    return told
+
+
+@given(rate=st.floats(20, 1500), fixed_s=st.floats(0.2, 2))
+def test_rate_and_backlog_of_a_source_that_counts_when_a_batch_is_planned(rate: float, fixed_s: float) -> None:
+    rows = ran(rate, fixed_s=fixed_s)
+    told, counted = history(as_planned(rows, lambda s: rate * s)), rates(history(rows))
+    found = rates(told)
+    assert found.arrival_rows_per_s == pytest.approx(counted.arrival_rows_per_s, rel=0.02, abs=1)
+    assert found.arrival_recent_rows_per_s == pytest.approx(counted.arrival_recent_rows_per_s, rel=0.05, abs=2)
+    assert found.backlog_rows == pytest.approx(counted.backlog_rows, rel=0.05, abs=2)
+    assert arrival_basis(told) is ArrivalBasis.COUNTED
+
+
+def test_rate_of_planned_ends_is_not_late_where_batches_grow_longer() -> None:
+    grown = ran(400.0, rows_per_s=200.0)  # twice what can be processed: each batch is longer than the one before
+    told = rates(history(as_planned(grown, lambda s: 400.0 * s), 60.0))
+    assert told.arrival_rows_per_s == pytest.approx(400.0, rel=0.02)
+    assert told.backlog_rows == pytest.approx(rates(history(grown)).backlog_rows, rel=0.05)
+
+
 @given(rate=st.floats(20, 1500), fixed_s=st.floats(0.2, 2))
 def test_rate_and_backlog_are_those_of_a_source_that_counts(rate: float, fixed_s: float) -> None:
     rows = ran(rate, fixed_s=fixed_s)

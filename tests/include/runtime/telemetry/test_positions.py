@@ -39,8 +39,12 @@ def delta(path: Path, start: Offset | None, end: Offset, snapshot: bool = False,
     return {"description": f"DeltaSource[file:{path}]", "numInputRows": rows, **ends}
 
 
-def counted(backlog: int, end: int, read: int | None, **lag: int) -> Position:
-    return Position(backlog, end, read, ArrivalBasis.COUNTED, {k.replace("_", "/"): n for k, n in lag.items()})
+def counted(backlog: int, end: int, read: int | None) -> Position:
+    return Position(backlog, end, read, ArrivalBasis.COUNTED)
+
+
+def planned(backlog: int, end: int, read: int | None, **lag: int) -> Position:
+    return Position(backlog, end, read, ArrivalBasis.PLANNED, {k.replace("_", "/"): n for k, n in lag.items()})
 
 
 @pytest.fixture
@@ -51,7 +55,7 @@ def table(tmp_path: Path) -> Path:
 
 
 def test_position_when_source_is_kafka_then_offsets_are_counted() -> None:
-    assert Positions().of([KAFKA]) == counted(backlog=42, end=289, read=90, clicks_0=40, clicks_1=0, views_0=2)
+    assert Positions().of([KAFKA]) == planned(backlog=42, end=289, read=90, clicks_0=40, clicks_1=0, views_0=2)
 
 
 def test_position_when_kafka_tells_no_latest_offset_then_unknown() -> None:
@@ -70,7 +74,7 @@ def test_position_of_a_query_from_a_snapshot_counts_its_rows(table: Path) -> Non
 
 def test_position_when_there_are_several_sources_then_they_are_summed(table: Path) -> None:
     both = Positions().of([delta(table, (0, 0), (1, 0)), KAFKA])
-    assert both == counted(backlog=72, end=349, read=110, clicks_0=40, clicks_1=0, views_0=2)
+    assert both == planned(backlog=72, end=349, read=110, clicks_0=40, clicks_1=0, views_0=2)
 
 
 def test_position_when_one_source_does_not_tell_then_all_is_unknown(table: Path) -> None:
@@ -107,7 +111,7 @@ def test_source_without_a_known_limit_tells_nothing() -> None:
 
 def test_silent_topics_are_at_their_end() -> None:
     resumed = {"description": KAFKA["description"], "endOffset": KAFKA["endOffset"]}  # as the query's log has it
-    assert Positions().at_rest([resumed]) == counted(backlog=0, end=247, read=None, clicks_0=0, clicks_1=0, views_0=0)
+    assert Positions().at_rest([resumed]) == planned(backlog=0, end=247, read=None, clicks_0=0, clicks_1=0, views_0=0)
 
 
 def test_position_when_table_is_gone_then_unknown_and_said_once(table: Path, caplog: pytest.LogCaptureFixture) -> None:
