@@ -17,6 +17,7 @@ from benchmarks.elastic.scripts.busy_state import HOT, ROWS_A_BATCH, keys_by_par
 from benchmarks.placement.resizing import evaluations_to_balance
 from benchmarks.placement.skew import ALBIC, WAIT_MS, judged, placing
 from include.model.decision import Decision
+from include.model.deployment import EXECUTOR_MEMORY
 
 SAVE = "stateStoreSave"
 """Spark's name of the operator that counts."""
@@ -44,7 +45,8 @@ class KillRun:
 def run_kills(cluster: Cluster, name: str, kills: int, period_s: float, seed: int) -> KillRun:
     """Have all partitions change workers, and kill an executor meanwhile, again and again.
 
-    Each worker's partitions go to the next worker as one, so that load stays as even as it was.
+    To the loop, executors that are killed look as if the kernel had killed them for their memory: here
+    nobody gives them more. Each worker's partitions go to the next worker as one, so that load stays as even as it was.
 
     Args:
         cluster: Where.
@@ -55,7 +57,8 @@ def run_kills(cluster: Cluster, name: str, kills: int, period_s: float, seed: in
     """
     chance, evaluations = random.Random(seed), list[int]()  # noqa: S311 - draws, no secrets
     with grown(cluster, name, replace(LIVE, name=ALBIC), "--hot", f"--wait-ms={WAIT_MS:g}") as pipeline:
-        pipeline = replace(pipeline, spec=placing(pipeline.spec, period_s))
+        spec = placing(pipeline.spec, period_s).model_copy(update={"owners": {EXECUTOR_MEMORY: "person"}})
+        pipeline = replace(pipeline, spec=spec)
         with pipeline.controlled("live"):
             evaluations_to_balance(pipeline, datetime.now(UTC), MANY)
         for _ in range(kills):
