@@ -22,16 +22,19 @@ REPO = Path(__file__).resolve().parents[2]
 pytestmark = [pytest.mark.e2e, pytest.mark.slow]
 
 
+def run_demo(home: Path, *options: str) -> None:
+    """Run a demo in short form to its end, in which everything that it has to show was shown."""
+    argv = [sys.executable, "-m", "include.local.cli", "demo", "--day-s=240", "--fold-days=10", *options]
+    env = {**os.environ, "MILLRACE_HOME": str(home), "COLUMNS": "160"}
+    done = subprocess.run(argv, cwd=REPO, env=env, capture_output=True, text=True)
+    assert done.returncode == 0, f"{done.stdout[-6000:]}\n{done.stderr[-2000:]}"
+
+
 @pytest.fixture(scope="module")
 def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The home of one demo in short form that has come to its end."""
+    """The home of one demo that has come to its end."""
     home = tmp_path_factory.mktemp("home")
-    short = ["--day-s=240", "--fold-days=10"]
-    env = {**os.environ, "MILLRACE_HOME": str(home), "COLUMNS": "160"}
-    done = subprocess.run(
-        [sys.executable, "-m", "include.local.cli", "demo", *short], cwd=REPO, env=env, capture_output=True, text=True
-    )
-    assert done.returncode == 0, f"{done.stdout[-6000:]}\n{done.stderr[-2000:]}"
+    run_demo(home)
     return home
 
 
@@ -40,8 +43,8 @@ def lake(home: Path) -> Lake:
     return Lake(home / "demo" / "lake")
 
 
-def changes(lake: Lake) -> list[Decision]:
-    return [d for d in reversed(DecisionStore(lake).recent("delays", 500)) if d.action is Action.APPLY]
+def changes(lake: Lake, pipeline: str = "delays") -> list[Decision]:
+    return [d for d in reversed(DecisionStore(lake).recent(pipeline, 500)) if d.action is Action.APPLY]
 
 
 def slots(decision: Decision) -> tuple[int, int]:
@@ -49,9 +52,18 @@ def slots(decision: Decision) -> tuple[int, int]:
     return change.before, change.value
 
 
+def left_of(home: Path) -> list[psutil.Process]:
+    return [p for p in psutil.process_iter(["cmdline"]) if str(home) in " ".join(p.info["cmdline"] or [])]
+
+
 def test_demo_when_it_ends_then_nothing_of_it_is_left_running(home: Path) -> None:
-    left = [p for p in psutil.process_iter(["cmdline"]) if str(home) in " ".join(p.info["cmdline"] or [])]
-    assert left == []
+    assert left_of(home) == []
+
+
+def test_demo_on_a_kafka_topic_holds_the_same_and_leaves_no_broker(tmp_path: Path) -> None:
+    run_demo(tmp_path, "--source=kafka")
+    assert left_of(tmp_path) == []
+    assert changes(Lake(tmp_path / "demo" / "lake"), "delays_kafka")
 
 
 def test_demo_leaves_a_report_with_every_changes_sentence(home: Path, lake: Lake) -> None:

@@ -137,10 +137,10 @@ def ensure_jars(jars: JarSet, java_home: str | None = None) -> None:
     """
     if not jars.missing():
         return
-    java = {"JAVA_HOME": java_home} if java_home else {}
+    chosen = {"JAVA_HOME": java_home} if java_home else {}
     with _one_at_a_time() as run_logged:
         try:
-            _jars(jars, lambda argv, env: run_logged(argv, {**env, **java}))
+            _jars(jars, lambda argv, env: run_logged(argv, {**env, **chosen}))
         except ProgramFailed as error:
             remedy = f"Read {LOG}; {spark_files.MIRROR_VARIABLE} names a mirror of Maven Central."
             raise MillraceError("jars", jars.title, "jars that can be fetched", remedy) from error
