@@ -90,6 +90,8 @@ class KafkaBroker:
         deadline = time.monotonic() + UP_S
         while not self.answers():
             if process.poll() is not None or time.monotonic() > deadline:
+                process.kill()
+                process.wait()
                 raise self._failed("does not answer")
             time.sleep(POLL_S)
         return ProcessId.of(process.pid)
