@@ -26,7 +26,7 @@ def as_airflow() -> Iterator[None]:
 
 
 def report_changes(changes: Iterable[Reconfiguration], problem: str | None) -> list[str]:
-    """Log each change and return it as a sentence.
+    """Log each change, export it as metrics, and return it as a sentence.
 
     Args:
         changes: What was changed.
@@ -36,7 +36,10 @@ def report_changes(changes: Iterable[Reconfiguration], problem: str | None) -> l
         AirflowFailException: If something does not run, or a version was given up. Not retried: the reconciler has
             its own back-off.
     """
+    from include.reporting.metrics import export_changes
+
     changes = list(changes)
+    export_changes(changes)
     sentences = [_sentence(change) for change in changes]
     for sentence in sentences or ["nothing differed"]:
         log.info("%s", sentence)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from airflow.providers.standard.operators.trigger_dagrun import TriggerDagRunOperator
 from airflow.sdk import DAG, Asset, AssetWatcher, Param, task
+from airflow.sdk.timezone import utcnow
 
 from dags.builders.dag_defaults import apply_decision, dag_settings, longest_change, slots_param
 from include.local.stack.home import Home
@@ -64,6 +65,7 @@ def build(spec: PipelineSpec) -> DAG:
         @task.branch(execution_timeout=TIMEOUT)
         def decide(observed: dict[str, Any], params: dict[str, Any], dag_run: Any, ti: Any) -> str | None:
             from include.control.evaluation import EvaluationInput
+            from include.reporting.metrics import export_decision
             from include.wiring import control_loop
 
             with as_airflow():
@@ -71,6 +73,7 @@ def build(spec: PipelineSpec) -> DAG:
                 loop = control_loop(spec)
                 decision = loop.decide(observation, _request(params, dag_run))
                 loop.commit(decision)  # carried out while Airflow starts the next task
+            export_decision(decision, (utcnow() - observation.time).total_seconds())
             log.info("%s: %s", decision.action, decision.sentence)
             for name in ("decision_id", "action", "sentence"):
                 ti.xcom_push(key=name, value=to_plain(getattr(decision, name)))
