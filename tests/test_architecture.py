@@ -40,6 +40,8 @@ RESERVED = {
     "deltalake": {"include.lake"},
     "airflow": {"dags", "plugins"},
     "mlflow": {"include.reporting"},
+    "opentelemetry": {"include.reporting"},
+    "confluent_kafka": {"include.local"},
     "great_expectations": {"include.control"},
     "skopt": {"optimizers", "include.reporting"},
     "pyspark": {"jobs", "include.runtime", "include.joins", "include.windows", "include.pipelines"},

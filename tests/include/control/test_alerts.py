@@ -99,7 +99,7 @@ def test_circuit_that_opens_again_for_one_version_is_told_once(tables: ControlTa
     changed(tables, Outcome.CIRCUIT_OPEN, 3, error="no such topic")
     changed(tables, Outcome.READY, 4)
     assert told(tables) == []
-    changed(tables, Outcome.ROLLED_BACK, 4, to_version=3)
+    changed(tables, Outcome.ROLLED_BACK, 5, to_version=3)
     assert [kind for kind, _ in told(tables)] == ["rolled_back"]
 
 
