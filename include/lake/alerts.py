@@ -19,8 +19,9 @@ class AlertStore:
     lake: Lake
 
     def record(self, alerts: Sequence[Alert]) -> None:
-        """Store what a person was told."""
-        self.lake.append(TABLE, [{**asdict(alert), "kind": alert.kind.value} for alert in alerts])
+        """Store what a person was told; nothing is written where that is nothing."""
+        if alerts:
+            self.lake.append(TABLE, [{**asdict(alert), "kind": alert.kind.value} for alert in alerts])
 
     def since(self, pipeline: str, since: datetime) -> list[Alert]:
         """Return what was told of a pipeline, newest first.

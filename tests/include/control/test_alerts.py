@@ -63,7 +63,9 @@ def test_decision_that_a_person_is_to_know_of_is_told_once(
 ) -> None:
     decided(tables, 1, action, reason)
     assert told(tables) == ([(kind, "sentence 1")] if kind else [])
+    written = tables.lake.version("control/alerts")
     assert told(tables) == []
+    assert tables.lake.version("control/alerts") == written, "a minute in which nothing happened leaves no commit"
 
 
 def test_what_waits_no_more_is_not_told(tables: ControlTables) -> None:
