@@ -35,6 +35,8 @@ def make_topic(servers: str, name: str, partitions: int) -> None:
     except KafkaException as error:
         if error.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
             raise _unreachable(servers, error.args[0]) from error
+    except TimeoutError as error:
+        raise _unreachable(servers, "no answer") from error
 
 
 class RecordedTopic:
