@@ -67,9 +67,9 @@ class KafkaBroker:
         """
         ensure_jars(JARS)
         folder.mkdir(parents=True)
-        ports = loopback.choose({"broker": 9092, "controller": 9093})
-        made = cls(folder, ports["broker"])
-        values = {"host": loopback.HOST, "port": made.port, "controller": ports["controller"], "data": folder / "data"}
+        made = cls(folder, loopback.any_free())
+        ports = {"port": made.port, "controller": loopback.any_free()}
+        values = {"host": loopback.HOST, "data": folder / "data", **ports}
         made._properties.write_text(PROPERTIES.format(**values), encoding="utf-8")
         cluster = urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
         made._await_end(made._spawn("kafka.tools.StorageTool", "format", "-t", cluster, "-c", made._properties))
