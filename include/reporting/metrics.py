@@ -51,6 +51,8 @@ def export_changes(changes: Sequence[Reconfiguration]) -> None:
         changes: Changes that have come to their end; others are left out.
     """
     ended = [change for change in changes if change.outcome is not Outcome.OPEN]
+    if not ended:  # most minutes
+        return
     with _exported() as meter:
         if meter is None:
             return

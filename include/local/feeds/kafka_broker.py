@@ -19,7 +19,7 @@ from confluent_kafka.admin import AdminClient
 
 from include.local.stack import java, loopback, spark_env
 from include.local.stack.jars import SHARE, JarSet
-from include.local.stack.lifecycle import tail
+from include.local.stack.lifecycle import last_line
 from include.local.stack.setup import ensure_jars
 from include.model.errors import MillraceError
 from include.run_folder.process import ProcessId
@@ -124,8 +124,8 @@ class KafkaBroker:
             raise self._failed(f"exit code {process.returncode}")
 
     def _failed(self, what: str) -> MillraceError:
-        last = next((line for line in reversed(tail(self._log, 20)) if line.strip()), "")
-        return MillraceError("kafka", f"{what}: {last[:200]}", "a broker that runs", f"Read {self._log}.")
+        told = f"{what}: {last_line(self._log)}"
+        return MillraceError("kafka", told, "a broker that runs", f"Read {self._log}.")
 
     @property
     def _properties(self) -> Path:

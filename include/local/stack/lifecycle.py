@@ -125,6 +125,11 @@ def tail(path: Path, lines: int) -> list[str]:
         return log.read().decode(errors="replace").splitlines()[-lines:] if lines else []
 
 
+def last_line(path: Path) -> str:
+    """Return the begin of the last line of a log that says something; empty if none does."""
+    return next((line for line in reversed(tail(path, 20)) if line.strip()), "")[:200]
+
+
 def _supervised(home: Home) -> bool:
     path = supervisor.lock_path(home)
     if not path.exists():
@@ -180,6 +185,6 @@ def _raise_if_hopeless(home: Home, record: StackRecord) -> None:
 
 def _unhealthy(home: Home, name: str, what: str) -> MillraceError:
     log = home.logs / f"{name}.log"
-    last = next((line for line in reversed(tail(log, 20)) if line.strip()), "") if log.exists() else ""
+    last = last_line(log) if log.exists() else ""
     remedy = f"Read {log}, then run ./millrace up again."
-    return MillraceError(f"stack.{name}", f"{what}: {last[:200]}", "healthy", remedy)
+    return MillraceError(f"stack.{name}", f"{what}: {last}", "healthy", remedy)

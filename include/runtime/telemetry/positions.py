@@ -1,10 +1,9 @@
 """Where a query stands in its sources: rows waiting, rows ever committed, rows read, each exact or None.
 
 Delta sources are counted in the table's log. Kafka's progress names the end of every partition as of when the batch was
-planned. Of other sources it is
-known whether a batch took all there was: where their read is not limited, or the limit was not reached. Unread files of
-limited file sources are listed. Several sources are summed; one that does not tell its rows makes the sum None, as half
-a backlog would mislead.
+planned. Of other sources it is known whether a batch took all there was: where their read is not limited, or the limit
+was not reached. Unread files of limited file sources are listed. Several sources are summed; one that does not tell its
+rows makes the sum None, as half a backlog would mislead.
 """
 
 from __future__ import annotations
