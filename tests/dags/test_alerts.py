@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 import json
-import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import replace
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from include.lake.deployments import DeploymentStore
 from include.lake.store import Lake
 from tests.dags.runs import launched, run, waiting
+from tests.http_server import posted_bodies
 
 pytestmark = [pytest.mark.airflow, pytest.mark.usefixtures("airflow_db")]
 
@@ -30,30 +27,10 @@ alerts:
 """
 
 
-@contextmanager
-def server() -> Iterator[tuple[int, list[dict[str, Any]]]]:
-    """Take what is posted."""
-    posted: list[dict[str, Any]] = []
-
-    class Hook(BaseHTTPRequestHandler):
-        def do_POST(self) -> None:
-            posted.append(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
-            self.send_response(200)
-            self.end_headers()
-
-        def log_message(self, *_: object) -> None:
-            pass
-
-    with ThreadingHTTPServer(("127.0.0.1", 0), Hook) as listening:
-        threading.Thread(target=listening.serve_forever, daemon=True).start()
-        yield listening.server_port, posted
-        listening.shutdown()
-
-
 @pytest.fixture
-def posted(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[dict[str, Any]]]:
-    with server() as (port, posted):
-        monkeypatch.setenv("AIRFLOW_CONN_TEAM", f"http://127.0.0.1:{port}")
+def posted(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[bytes]]:
+    with posted_bodies() as (address, posted):
+        monkeypatch.setenv("AIRFLOW_CONN_TEAM", address)
         yield posted
 
 
@@ -67,17 +44,17 @@ def add_to_spec(folder: Path, text: str) -> None:
     spec.write_text(spec.read_text() + text)
 
 
-def test_person_is_told_once_of_what_waits_for_approval(lake: Lake, tmp_path: Path, posted: list[Any]) -> None:
+def test_person_is_told_once_of_what_waits_for_approval(lake: Lake, tmp_path: Path, posted: list[bytes]) -> None:
     add_to_spec(tmp_path, ALERTS)
     decision = waiting(lake, launched(lake, running=False))
     expected = {"launched": "success", "reconcile[tiny]": "success", "alert[tiny]": "success"}
     assert run("reconcile") == run("reconcile") == ("success", expected)
     link = f"http://127.0.0.1:8080/dags/approve_tiny/runs/{decision.decision_id}"
-    assert posted == [{"text": "tiny: tiny: 2 -> 4 slots", "link": link}]
+    assert [json.loads(body) for body in posted] == [{"text": "tiny: tiny: 2 -> 4 slots", "link": link}]
 
 
 def test_person_is_told_that_what_is_wanted_does_not_run_and_that_it_runs_again(
-    lake: Lake, tmp_path: Path, posted: list[Any]
+    lake: Lake, tmp_path: Path, posted: list[bytes]
 ) -> None:
     add_to_spec(tmp_path, ALERTS)
     first, deployments = launched(lake, running=True), DeploymentStore(lake)
@@ -86,11 +63,11 @@ def test_person_is_told_that_what_is_wanted_does_not_run_and_that_it_runs_again(
     for _ in range(2):
         state, tasks = run("reconcile")
         assert (state, tasks["reconcile[tiny]"], tasks["alert[tiny]"]) == ("failed", "failed", "success")
-    (told,) = posted
+    (told,) = map(json.loads, posted)
     assert "tiny does not run" in told["text"] and told["link"] == "http://127.0.0.1:8080/millrace/?pipeline=tiny"
     deployments.commit(replace(second, running=False), second.version)
     assert run("reconcile")[0] == "success"
-    assert posted[1]["text"] == "tiny: What is wanted runs again."
+    assert json.loads(posted[1])["text"] == "tiny: What is wanted runs again."
 
 
 @pytest.mark.parametrize(
@@ -98,7 +75,7 @@ def test_person_is_told_that_what_is_wanted_does_not_run_and_that_it_runs_again(
     [("airflow.providers.nobody.Notifier", "Install its provider"), ("json.JSONDecoder", "BaseNotifier")],
 )
 def test_notifier_that_cannot_be_made_is_red_and_keeps_no_other_from_telling(
-    lake: Lake, tmp_path: Path, posted: list[Any], notifier: str, problem: str, capfd: pytest.CaptureFixture[str]
+    lake: Lake, tmp_path: Path, posted: list[bytes], notifier: str, problem: str, capfd: pytest.CaptureFixture[str]
 ) -> None:
     add_to_spec(tmp_path, ALERTS.replace("alerts:", f"alerts:\n  - notifier: {notifier}"))
     waiting(lake, launched(lake, running=False))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -106,3 +107,13 @@ def adapting(path: Path, text: str) -> Iterator[Adapting]:
     finally:
         launch(spec, tables, running=False)
         wiring.own_reconciler(spec, tables).reconcile()
+
+
+def total(results: Path) -> int:
+    """Return how many rows the results of a script that keeps totals hold."""
+    return sum(rows for rows, _ in json.loads(results.read_text()).values()) if results.exists() else 0
+
+
+def expected_totals(rows: int) -> dict[str, list[int]]:
+    """Return what such a script is to have kept of the numbers below ``rows``, count and sum by key."""
+    return {str(key): [len(range(key, rows, 7)), sum(range(key, rows, 7))] for key in range(7)}

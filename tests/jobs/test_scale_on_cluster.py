@@ -10,7 +10,7 @@ import pytest
 
 from include.model.decision import Action, Outcome
 from tests.include.runtime.telemetry.arriving import arriving, files
-from tests.jobs.adapting import adapting, embedded_cluster
+from tests.jobs.adapting import adapting, embedded_cluster, expected_totals, total
 from tests.jobs.driving import SCRIPTS, until
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
@@ -32,10 +32,6 @@ guards: {{cool_down_s: 0}}
 """
 
 
-def total(results: Path) -> int:
-    return sum(rows for rows, _ in json.loads(results.read_text()).values()) if results.exists() else 0
-
-
 def test_script_on_json_files_grows_and_shrinks_with_its_load(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     text = YAML.format(script=SCRIPTS / "totals.py", folder=tmp_path, wait_s=WAIT_S)
     results = tmp_path / "totals.json"
@@ -50,8 +46,7 @@ def test_script_on_json_files_grows_and_shrinks_with_its_load(tmp_path: Path, mo
             feed.close()
             rows = arrivals.rows[-1]
             until(lambda: total(results) == rows, f"{rows} rows in the results")
-    expected = {str(key): [len(range(key, rows, 7)), sum(range(key, rows, 7))] for key in range(7)}
-    assert json.loads(results.read_text()) == expected
+    assert json.loads(results.read_text()) == expected_totals(rows)
 
     assert {(c.tier, c.outcome, c.generation) for c in pipeline.changes} == {("T1", Outcome.READY, 1)}
     steps = [d.sentence for d in pipeline.decisions if d.action is Action.APPLY]

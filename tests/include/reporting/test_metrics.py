@@ -6,16 +6,14 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import replace
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportMetricsServiceRequest
 
 from include.model.decision import Action, Decision, Outcome, Reconfiguration
 from include.reporting.metrics import EXPORT_S, export_changes, export_decision
+from tests.http_server import posted_bodies
 from tests.include.control.test_decide import APP, SIGNALS
 from tests.include.control.world import NAME, NOON
 
@@ -23,30 +21,6 @@ ENDPOINT = "OTEL_EXPORTER_OTLP_ENDPOINT"
 DECISION = Decision("d", NAME, NOON, Action.APPLY, "under_provisioned", "more", signals=SIGNALS)
 CHANGE = Reconfiguration(NAME, NAME, None, "T2", 1, 2, 2, NOON, NOON, 4.5, Outcome.READY)
 Point = tuple[str, tuple[tuple[str, str], ...], float]
-
-
-@contextmanager
-def collector(wait: threading.Event | None = None) -> Iterator[tuple[str, list[bytes]]]:
-    """Take what is posted; with an event, hang until it is set."""
-    posted: list[bytes] = []
-
-    class Take(BaseHTTPRequestHandler):
-        def do_POST(self) -> None:
-            posted.append(self.rfile.read(int(self.headers["Content-Length"])))
-            if wait is not None:
-                wait.wait()
-            self.send_response(200)
-            self.end_headers()
-
-        def log_message(self, *_: object) -> None:
-            pass
-
-    with ThreadingHTTPServer(("127.0.0.1", 0), Take) as listening:
-        threading.Thread(target=listening.serve_forever, daemon=True).start()
-        yield f"http://127.0.0.1:{listening.server_port}", posted
-        if wait is not None:
-            wait.set()
-        listening.shutdown()
 
 
 def points(posted: list[bytes]) -> set[Point]:
@@ -64,7 +38,7 @@ def points(posted: list[bytes]) -> set[Point]:
 
 
 def test_decision_is_exported_with_what_it_was_made_on(monkeypatch: pytest.MonkeyPatch) -> None:
-    with collector() as (endpoint, posted):
+    with posted_bodies() as (endpoint, posted):
         monkeypatch.setenv(ENDPOINT, endpoint)
         export_decision(DECISION, 0.25)
         pipeline, app = (("pipeline", NAME),), (("app", NAME), ("pipeline", NAME))
@@ -83,7 +57,7 @@ def test_decision_is_exported_with_what_it_was_made_on(monkeypatch: pytest.Monke
 
 def test_what_is_unknown_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
     unknown = replace(APP, arrival_rows_per_s=None, backlog_rows=None, capacity=None, busy_ratio=None)
-    with collector() as (endpoint, posted):
+    with posted_bodies() as (endpoint, posted):
         monkeypatch.setenv(ENDPOINT, endpoint)
         export_decision(replace(DECISION, signals=replace(SIGNALS, apps=(unknown,))), 0.25)
         export_decision(replace(DECISION, signals=None), 0.25)
@@ -93,7 +67,7 @@ def test_what_is_unknown_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_changes_are_exported_once_they_have_ended(monkeypatch: pytest.MonkeyPatch) -> None:
-    with collector() as (endpoint, posted):
+    with posted_bodies() as (endpoint, posted):
         monkeypatch.setenv(ENDPOINT, endpoint)
         export_changes([CHANGE, replace(CHANGE, outcome=Outcome.OPEN, ended=None)])
         labels = (("app", NAME), ("outcome", "ready"), ("pipeline", NAME), ("tier", "T2"))
@@ -104,7 +78,7 @@ def test_changes_are_exported_once_they_have_ended(monkeypatch: pytest.MonkeyPat
 
 
 def test_collector_that_hangs_or_is_away_costs_an_evaluation_seconds_at_most(monkeypatch: pytest.MonkeyPatch) -> None:
-    with collector(threading.Event()) as (endpoint, _):
+    with posted_bodies(threading.Event()) as (endpoint, _):
         for address in (endpoint, "http://127.0.0.1:9"):
             monkeypatch.setenv(ENDPOINT, address)
             begun = time.monotonic()
