@@ -61,14 +61,13 @@ class Adapting:
     changes: list[Reconfiguration] = field(default_factory=list)
 
     def evaluate(self) -> None:
-        """Evaluate once something new was committed."""
-        while True:
-            try:
-                self.decisions.append(self.loop.decide(self.loop.observe()))
-                break
-            except NotReady:
-                time.sleep(1.0)
-        self.changes += self.loop.apply(self.decisions[-1].decision_id)
+        """Evaluate where something new was committed; else wait a moment."""
+        try:
+            self.decisions.append(self.loop.decide(self.loop.observe()))
+        except NotReady:
+            time.sleep(1.0)
+        else:
+            self.changes += self.loop.apply(self.decisions[-1].decision_id)
 
     def until(self, reached: Callable[[], bool]) -> None:
         """Evaluate until the app is as wanted."""

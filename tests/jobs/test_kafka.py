@@ -32,10 +32,12 @@ pytestmark = [pytest.mark.spark, pytest.mark.slow]
 TOPIC, WAIT_S, LIMIT = "numbers", 0.02, 400
 """A slot can process 50 rows/s, and a batch takes no more than four seconds' rows of two of them."""
 LOW, HIGH = 40.0, 150.0
+PATIENT_MS, HASTY_MS = 300_000, 5_000
+"""How long a query waits for its broker: more than a restart takes on any machine, and little."""
 YAML = """\
 name: numbers
 script: {script}
-args: ["{servers}", {topic}, {folder}/totals.json, {folder}/checkpoint, "{wait_s}", "{limit}"]
+args: ["{servers}", {topic}, {folder}/totals.json, {folder}/checkpoint, "{wait_s}", "{limit}", "{patience_ms}"]
 submit: {{master: embedded, connectors: [kafka]}}
 slots: {{min: 2, max: 8, start: 2}}
 executor: {{cores: 2, memory_mb: 512}}
@@ -85,9 +87,9 @@ def broker(tmp_path: Path) -> Iterator[Broker]:
     stop(running.process)
 
 
-def spec(folder: Path, broker: Broker) -> str:
+def spec(folder: Path, broker: Broker, patience_ms: int) -> str:
     values = {"script": SCRIPTS / "kafka_totals.py", "folder": folder, "servers": broker.kafka.address}
-    return YAML.format(**values, topic=TOPIC, wait_s=WAIT_S, limit=LIMIT)
+    return YAML.format(**values, topic=TOPIC, wait_s=WAIT_S, limit=LIMIT, patience_ms=patience_ms)
 
 
 def newest(pipeline: Adapting) -> AppSignals:
@@ -102,7 +104,7 @@ def test_pipeline_on_a_topic_grows_with_it_and_outlives_its_broker(
     results = tmp_path / "totals.json"
     with embedded_cluster(tmp_path, monkeypatch), ExitStack() as feed:
         arrivals = feed.enter_context(arriving(broker.topic(2), LOW))
-        with adapting(tmp_path / "numbers.yaml", spec(tmp_path, broker)) as pipeline:
+        with adapting(tmp_path / "numbers.yaml", spec(tmp_path, broker, PATIENT_MS)) as pipeline:
             pipeline.until(pipeline.knows_its_ability)
             signals = newest(pipeline)
             assert signals.arrival_basis is ArrivalBasis.COUNTED
@@ -132,7 +134,7 @@ def test_query_runs_again_when_its_broker_is_back_and_says_that_its_topic_is_gon
     monkeypatch.setenv("MILLRACE_HOME", str(tmp_path))
     write = broker.topic(2)
     write(pa.table({"id": range(70)}), 0)
-    text = spec(tmp_path, broker).replace("embedded", "local").replace("executor:", "# executor:")
+    text = spec(tmp_path, broker, HASTY_MS).replace("embedded", "local").replace("executor:", "# executor:")
     with adapting(tmp_path / "numbers.yaml", text) as pipeline:
         until(lambda: total(tmp_path / "totals.json") == 70, "all rows in the results")
 

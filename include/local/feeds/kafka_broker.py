@@ -71,8 +71,9 @@ class KafkaBroker:
         ports = {"port": made.port, "controller": loopback.any_free()}
         values = {"host": loopback.HOST, "data": folder / "data", **ports}
         made._properties.write_text(PROPERTIES.format(**values), encoding="utf-8")
-        cluster = urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
-        made._await_end(made._spawn("kafka.tools.StorageTool", "format", "-t", cluster, "-c", made._properties))
+        # with the equals sign, as one id in 64 begins with a dash
+        cluster = "--cluster-id=" + urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
+        made._await_end(made._spawn("kafka.tools.StorageTool", "format", cluster, "-c", made._properties))
         return made
 
     @property

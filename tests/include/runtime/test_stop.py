@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 import pytest
 
-from include.runtime.stop import end_at_boundary
+from include.runtime.stop import end_at_boundary, running
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -71,7 +71,7 @@ def folders(spark: SparkSession, tmp_path: Path) -> Folders:
 
 def _await(holds: Callable[[], bool], query: Any) -> None:
     while not holds():
-        assert query.isActive, query.exception()
+        assert running(query), query.exception()
         time.sleep(0.01)
 
 

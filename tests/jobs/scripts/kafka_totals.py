@@ -8,12 +8,11 @@ from pathlib import Path
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as sf
 
-servers, topic, results, checkpoint, wait_s, max_offsets = sys.argv[1:]
+servers, topic, results, checkpoint, wait_s, max_offsets, patience_ms = sys.argv[1:]
 spark = SparkSession.builder.getOrCreate()
 topics = spark.readStream.format("kafka").option("kafka.bootstrap.servers", servers).option("subscribe", topic)
-# half a minute and a whole one by default
-hasty = topics.option("kafka.request.timeout.ms", 4000).option("kafka.default.api.timeout.ms", 5000)
-rows = hasty.option("startingOffsets", "earliest").option("maxOffsetsPerTrigger", max_offsets).load()
+patient = topics.option("kafka.request.timeout.ms", patience_ms).option("kafka.default.api.timeout.ms", patience_ms)
+rows = patient.option("startingOffsets", "earliest").option("maxOffsetsPerTrigger", max_offsets).load()
 numbers = rows.select(sf.col("value").cast("string").cast("long").alias("id"))
 
 
