@@ -15,16 +15,16 @@ Rate = Annotated[float, Field(ge=0)]
 class StreamMetadata(Strict):
     """What is known of an input stream beforehand; rates in rows a second, durations in periods of the profile."""
 
-    minimum: Rate | None = None
-    maximum: Rate | None = None
-    average: Rate | None = None
+    minimum: Rate | None = Field(None, description="Lowest rate")
+    maximum: Rate | None = Field(None, description="Highest rate")
+    average: Rate | None = Field(None, description="Mean rate")
     high_duration: Periods | None = Field(None, description="From the begin of a rise to that of the fall")
     low_duration: Periods | None = Field(None, description="From the begin of a fall to that of the rise")
     period: Periods | None = Field(None, description="The two together")
     phase: Annotated[float, Field(ge=0)] | None = Field(
         None, description="Period in which a rise begins, from 1970-01-01 UTC: with periods of an hour 6 is 06:00"
     )
-    transition: Literal["jump", "trend"] | None = None
+    transition: Literal["jump", "trend"] | None = Field(None, description="How it goes from one level to the other")
     slope_duration: Periods | None = Field(None, description="Periods that a trend takes from one level to the other")
     slope: Periods | None = Field(None, description="The same as change of the rate a period")
     lifetime: Periods | None = Field(None, description="Periods from joining to leaving")
@@ -46,7 +46,7 @@ class AdmissionSizing(Strict):
 
 
 class Admission(Strict):
-    """At which ingest nodes the streams that ``profile`` measures would enter, and how many nodes: advice so far."""
+    """At which ingest nodes input streams enter, and how many nodes: advice, unless ``ingest`` names their tables."""
 
     capacity: Annotated[float, Field(gt=0)] = Field(description="Rows a second of event time that an ingest node takes")
     ingest: tuple[str, ...] = Field(

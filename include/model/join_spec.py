@@ -56,8 +56,8 @@ class StreamOfJoin(Strict):
 class TaskOfJoin(Strict):
     """A join predicate over two of the streams, or over one twice."""
 
-    left: str
-    right: str
+    left: str = Field(description="Name of a stream")
+    right: str = Field(description="Name of another, or the same")
     on: Annotated[
         tuple[tuple[str, str], ...],
         BeforeValidator(_pairs, json_schema_input_type=dict[str, str] | list[str | tuple[str, str]]),
@@ -92,7 +92,7 @@ class Workers(Adapted):
 class Join(Strict):
     """A windowed join of streams, whose workers, block size and shed ratio change while it runs."""
 
-    streams: dict[Name, StreamOfJoin] = Field(min_length=1)
+    streams: dict[Name, StreamOfJoin] = Field(min_length=1, description="The input streams, by name")
     tasks: dict[Name, TaskOfJoin] = Field(min_length=1, description="Join predicates; each has a results table")
     results: Text = Field(description="Folder of the tasks' results tables; ${MILLRACE_HOME} is replaced")
     checkpoint: Text = Field(description="Folder of the query's checkpoint; ${MILLRACE_HOME} is replaced")

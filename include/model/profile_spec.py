@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Annotated
-
 from pydantic import Field, field_validator
 from pydantic_core import PydanticCustomError
 
@@ -14,8 +12,8 @@ class Profile(Strict):
     """The scheduled batch job that counts what input streams brought, on the source table."""
 
     source: str = Field(description="Folder of the Delta source table; ${MILLRACE_HOME} is replaced")
-    time_column: str
-    period_s: Annotated[int, Field(ge=1)] = 60
+    time_column: str = Field(description="Column of the rows' event time")
+    period_s: int = Field(60, ge=1, description="Length of the periods that are counted, seconds of event time")
     stream: tuple[str, ...] = Field(min_length=1, description="Columns whose values together name an input stream")
     schedule: str = Field("*/10 * * * *", description="Cron expression of profile_<pipeline>")
 

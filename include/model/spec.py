@@ -82,8 +82,8 @@ class Submit(Strict):
 class Executor(Strict):
     """One executor of an app on a cluster; slots move in steps of its cores, while the query runs."""
 
-    cores: Annotated[int, Field(ge=1)] = 1
-    memory_mb: Annotated[int, Field(ge=512)] = 1024
+    cores: int = Field(1, ge=1, description="Tasks that it runs at once")
+    memory_mb: int = Field(1024, ge=512, description="Heap, MiB")
 
 
 class Slots(Adapted):
@@ -93,23 +93,23 @@ class Slots(Adapted):
 class ObjectiveSpec(Strict):
     """What the owner wants from the pipeline."""
 
-    target_utilisation: Annotated[float, Field(gt=0, le=1)] = 0.8
-    max_lag_s: Annotated[float, Field(gt=0)] = 30.0
-    catch_up_s: Annotated[float, Field(gt=0)] = 60.0
-    max_reconfigurations_per_hour: Annotated[int, Field(ge=0)] = 60
+    target_utilisation: float = Field(0.8, gt=0, le=1, description="Arrival over capacity that slots are chosen for")
+    max_lag_s: float = Field(30.0, gt=0, description="Longest time that rows may wait, seconds")
+    catch_up_s: float = Field(60.0, gt=0, description="Time in which a backlog is to be worked off, seconds")
+    max_reconfigurations_per_hour: int = Field(60, ge=0, description="Most changes in an hour; 0 forbids them")
 
 
 class Tuner(Strict):
     """Which optimizer sizes the app, by registry name, and its options."""
 
-    name: str = "flow"
-    options: dict[str, Any] = Field(default_factory=dict)
+    name: str = Field("flow", description="Its name: docs/tuners.md lists them")
+    options: dict[str, Any] = Field(default_factory=dict, description="Its options")
 
 
 class GuardsSpec(Strict):
     """What may veto a change."""
 
-    cool_down_s: Annotated[float, Field(ge=0)] = 30.0
+    cool_down_s: float = Field(30.0, ge=0, description="Least time between two changes, seconds")
     quiet_hours: tuple[Annotated[str, Field(pattern=rf"^{CLOCK}-{CLOCK}$")], ...] = Field(
         (), description="UTC spans such as 22:00-06:00 in which nothing is changed"
     )
@@ -119,8 +119,8 @@ class GuardsSpec(Strict):
 class Quality(Strict):
     """What the quality gate accepts."""
 
-    max_age_s: Annotated[float, Field(gt=0)] = 120.0
-    max_gap_s: Annotated[float, Field(gt=0)] = 300.0
+    max_age_s: float = Field(120.0, gt=0, description="Greatest age of the newest telemetry, seconds")
+    max_gap_s: float = Field(300.0, gt=0, description="Longest time without telemetry within what is judged, seconds")
 
 
 def _needs_a_script_or_a_join(schema: dict[str, Any]) -> None:
@@ -133,8 +133,8 @@ class PipelineSpec(Strict):
 
     model_config = ConfigDict(json_schema_extra=_needs_a_script_or_a_join)
 
-    name: Annotated[str, Field(pattern=NAME)]
-    description: str = ""
+    name: str = Field(pattern=NAME, description="Its name in DAGs, tables and commands")
+    description: str = Field("", description="What it is for, in one line")
     script: str = Field(
         description="The PySpark script, relative to the spec's folder or absolute; a join has one by default"
     )
@@ -142,7 +142,7 @@ class PipelineSpec(Strict):
     submit: Submit = Submit()
     slots: Slots = Slots()
     executor: Executor = Executor()
-    memory_mb: Annotated[int, Field(ge=512)] = 1024
+    memory_mb: int = Field(1024, ge=512, description="Memory of the driver, MiB")
     max_parallelism: Annotated[int, Field(ge=1, le=32768)] = Field(
         8, description="Shuffle partitions; another number repartitions the state, with a restart"
     )
@@ -152,12 +152,12 @@ class PipelineSpec(Strict):
         default_factory=dict,
         description="Which optimizer may change a field; memory_mb changes by hand only by default",
     )
-    mode: Mode = Mode.ADVISE
+    mode: Mode = Field(Mode.ADVISE, description="How far a change goes without a person")
     repartition: Mode = Field(
         Mode.APPROVE, description="How far another max_parallelism goes without a person, whatever the mode"
     )
-    approval_expires_s: Annotated[float, Field(gt=0)] = 3600.0
-    period_s: Annotated[float, Field(ge=1)] = 60.0
+    approval_expires_s: float = Field(3600.0, gt=0, description="Time in which a person may agree, seconds")
+    period_s: float = Field(60.0, ge=1, description="Least time between two evaluations, seconds")
     guards: GuardsSpec = GuardsSpec()
     verification: Verification = Verification()
     quality: Quality = Quality()

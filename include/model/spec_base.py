@@ -20,9 +20,9 @@ class Strict(BaseModel):
 class Adapted(Strict):
     """Bounds of a number that adaptation finds, and what it is at the first start."""
 
-    min: Count = 1
-    max: Count = 8
-    start: Count = 1
+    min: Count = Field(1, description="Fewest")
+    max: Count = Field(8, description="Most")
+    start: Count = Field(1, description="At the first start")
 
     @model_validator(mode="after")
     def _ordered(self) -> Self:

@@ -1,6 +1,6 @@
 """The JSON schema of a pipeline spec, so that editors complete keys and mark mistakes.
 
-``python -m include.pipelines.schema`` writes it anew after a change to the models.
+``python -m include.pipelines.schema`` writes it, and docs/spec.md, anew after a change to the models.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from include.model.spec import PipelineSpec
+from include.pipelines import spec_reference
 
 FILE = Path(__file__).with_name("pipeline.schema.json")
 
@@ -26,3 +27,4 @@ def text() -> str:
 
 if __name__ == "__main__":
     FILE.write_text(text(), encoding="utf-8")
+    spec_reference.FILE.write_text(spec_reference.text(schema()), encoding="utf-8")
