@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 from urllib.parse import quote
 
-from airflow.api_fastapi.core_api.security import get_user
+from airflow.api_fastapi.core_api.security import requires_access_dag
 from airflow.plugins_manager import AirflowPlugin
 from fastapi import Depends, FastAPI, Query
 from fastapi.responses import HTMLResponse
@@ -32,7 +32,8 @@ pages = Environment(
     loader=FileSystemLoader(Path(__file__).with_name("templates")), autoescape=True, undefined=StrictUndefined
 )
 # a plugin's app is open to everybody unless it asks who calls; its own docs pages would not ask
-app = FastAPI(title="Millrace", dependencies=[Depends(get_user)], docs_url=None, redoc_url=None, openapi_url=None)
+may_read = Depends(requires_access_dag("GET"))
+app = FastAPI(title="Millrace", dependencies=[may_read], docs_url=None, redoc_url=None, openapi_url=None)
 
 
 @app.get("/", response_class=HTMLResponse)

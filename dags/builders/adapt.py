@@ -10,7 +10,14 @@ from airflow.providers.standard.operators.trigger_dagrun import TriggerDagRunOpe
 from airflow.sdk import DAG, Asset, AssetWatcher, Param, task
 from airflow.sdk.timezone import utcnow
 
-from dags.builders.dag_defaults import apply_decision, dag_settings, longest_change, slots_param
+from dags.builders.dag_defaults import (
+    apply_decision,
+    dag_settings,
+    decisions_asset,
+    longest_change,
+    reconfigurations_asset,
+    slots_param,
+)
 from include.local.stack.home import Home
 from include.model.codec import from_plain, to_plain
 from include.model.decision import CARRIED_OUT, Action
@@ -39,7 +46,7 @@ TIMEOUT = timedelta(seconds=180)
 
 def build(spec: PipelineSpec) -> DAG:
     """Return the DAG that adapts a pipeline."""
-    apply_timeout = longest_change(spec)
+    apply_timeout, decisions = longest_change(spec), decisions_asset(spec)
     with DAG(
         dag_id=f"adapt_{spec.name}",
         description=f"Adapt {spec.name} to its load",
@@ -62,8 +69,10 @@ def build(spec: PipelineSpec) -> DAG:
             with as_airflow():
                 return to_plain(control_loop(spec).observe(_request(params, dag_run)))
 
-        @task.branch(execution_timeout=TIMEOUT)
-        def decide(observed: dict[str, Any], params: dict[str, Any], dag_run: Any, ti: Any) -> str | None:
+        @task.branch(execution_timeout=TIMEOUT, outlets=[decisions])
+        def decide(
+            observed: dict[str, Any], params: dict[str, Any], dag_run: Any, ti: Any, outlet_events: Any
+        ) -> str | None:
             from include.control.evaluation import EvaluationInput
             from include.reporting.metrics import export_decision
             from include.wiring import control_loop
@@ -75,11 +84,13 @@ def build(spec: PipelineSpec) -> DAG:
                 loop.commit(decision)  # carried out while Airflow starts the next task
             export_decision(decision, (utcnow() - observation.time).total_seconds())
             log.info("%s: %s", decision.action, decision.sentence)
-            for name in ("decision_id", "action", "sentence"):
-                ti.xcom_push(key=name, value=to_plain(getattr(decision, name)))
+            told = {name: to_plain(getattr(decision, name)) for name in ("decision_id", "action", "sentence")}
+            for name, value in told.items():
+                ti.xcom_push(key=name, value=value)
+            outlet_events[decisions].extra.update(told)
             return BRANCHES.get(decision.action)
 
-        @task(execution_timeout=apply_timeout, retries=2)
+        @task(execution_timeout=apply_timeout, retries=2, outlets=[reconfigurations_asset(spec)])
         def apply(decision_id: str) -> list[str]:
             return apply_decision(spec, decision_id)
 

@@ -8,7 +8,7 @@ from typing import Any
 from airflow.sdk import DAG, Param, task
 from airflow.sdk.timezone import utcnow
 
-from dags.builders.dag_defaults import apply_decision, dag_settings, longest_change
+from dags.builders.dag_defaults import apply_decision, dag_settings, longest_change, reconfigurations_asset
 from include.model.spec import PipelineSpec
 from plugins.approval import AnsweredBranchOperator
 from plugins.outcomes import as_airflow
@@ -51,9 +51,9 @@ def build(spec: PipelineSpec) -> DAG:
             response_timeout=timedelta(seconds=spec.approval_expires_s),
         )
 
-        @task(execution_timeout=longest_change(spec), retries=2)
-        def apply(params: dict[str, Any]) -> list[str]:
-            return apply_decision(spec, params["decision_id"])
+        @task(execution_timeout=longest_change(spec), retries=2, outlets=[reconfigurations_asset(spec)])
+        def apply(answer: dict[str, Any], params: dict[str, Any]) -> list[str]:
+            return apply_decision(spec, params["decision_id"], answer["by"])
 
         @task
         def refuse(answer: dict[str, Any], params: dict[str, Any]) -> str:
@@ -66,5 +66,6 @@ def build(spec: PipelineSpec) -> DAG:
                 )
                 return veto.sentence
 
-        presented >> ask >> [apply(), refuse(ask.output["answer"])]
+        answer = ask.output["answer"]
+        presented >> ask >> [apply(answer), refuse(answer)]
     return dag

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import Any
 
-from airflow.sdk import Param
+from airflow.sdk import Asset, Param
 from airflow.sdk.configuration import conf
 
 from include.model.spec import PipelineSpec
@@ -38,14 +38,25 @@ def slots_param(spec: PipelineSpec, description: str) -> Param:
     return Param(None, type=["null", "integer"], **bounds, title="Slots", description=description)
 
 
+def decisions_asset(spec: PipelineSpec) -> Asset:
+    """Return the Asset whose events are a pipeline's Decisions: other DAGs may follow them."""
+    return Asset(f"decisions_{spec.name}")
+
+
+def reconfigurations_asset(spec: PipelineSpec) -> Asset:
+    """Return the Asset whose events are Decisions and launches of a pipeline that were carried out."""
+    return Asset(f"reconfigurations_{spec.name}")
+
+
 def longest_change(spec: PipelineSpec) -> timedelta:
     """Return how long a reconfiguration may take: stop, start, and once more if the old version has to come back."""
     return timedelta(seconds=2 * (spec.ready_deadline_s + spec.stop_deadline_s) + 60)
 
 
-def apply_decision(spec: PipelineSpec, decision_id: str) -> list[str]:
+def apply_decision(spec: PipelineSpec, decision_id: str, approved_by: str | None = None) -> list[str]:
     """Make a Decision real, and return what was changed; fail where something that is wanted does not run."""
     from include.wiring import control_loop, control_tables, reconciler_for
 
     with as_airflow():
-        return report_changes(control_loop(spec).apply(decision_id), reconciler_for(spec, control_tables()).problem())
+        changes = control_loop(spec).apply(decision_id, approved_by)
+        return report_changes(changes, reconciler_for(spec, control_tables()).problem())

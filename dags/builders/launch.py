@@ -6,7 +6,7 @@ from typing import Any
 
 from airflow.sdk import DAG, Param, task
 
-from dags.builders.dag_defaults import dag_settings, longest_change, slots_param
+from dags.builders.dag_defaults import dag_settings, longest_change, reconfigurations_asset, slots_param
 from include.model.spec import PipelineSpec
 from plugins.outcomes import as_airflow, report_changes
 
@@ -44,7 +44,7 @@ def build(spec: PipelineSpec) -> DAG:
                 alive = reconciler_for(spec, tables).running()
                 return launch(spec, tables, **params, author=author, alive=alive).version
 
-        @task(execution_timeout=longest_change(spec))
+        @task(execution_timeout=longest_change(spec), outlets=[reconfigurations_asset(spec)])
         def reconcile(version: int) -> list[str]:
             from include.wiring import control_tables, reconciler_for
 

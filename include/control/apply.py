@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 
 from include.control.guard_context import read_guard_context
@@ -39,7 +39,12 @@ REFUSED = Objection("refused", "it was refused before")
 
 
 def apply_decision(
-    spec: PipelineSpec, tables: ControlTables, plant: Plant, decision: Decision, clock: Callable[[], datetime]
+    spec: PipelineSpec,
+    tables: ControlTables,
+    plant: Plant,
+    decision: Decision,
+    clock: Callable[[], datetime],
+    approved_by: str | None = None,
 ) -> tuple[Reconfiguration, ...]:
     """Commit a Decision's Deployment version and make the plant run it; return what happened.
 
@@ -53,12 +58,13 @@ def apply_decision(
         plant: What is reconfigured.
         decision: The Decision, as recorded.
         clock: The present (UTC), asked again where another commit came first.
+        approved_by: Who agreed to it, for the version's record; None where nobody was asked.
 
     Raises:
         Settled: Quietly, if the Decision was vetoed, before or just now.
         Conflict: If other changes kept coming first; try again.
     """
-    version = commit_version(spec, tables, decision, clock)
+    version = commit_version(spec, tables, decision, clock, approved_by)
     if version is None:
         return ()
     latest = tables.deployments.latest(spec.name)
@@ -67,7 +73,11 @@ def apply_decision(
 
 
 def commit_version(
-    spec: PipelineSpec, tables: ControlTables, decision: Decision, clock: Callable[[], datetime]
+    spec: PipelineSpec,
+    tables: ControlTables,
+    decision: Decision,
+    clock: Callable[[], datetime],
+    approved_by: str | None = None,
 ) -> Deployment | None:
     """Return the version that a Decision became, by this call or an earlier one; None if it changes nothing.
 
@@ -90,6 +100,8 @@ def commit_version(
             message = f"Decision {decision.decision_id} is not applied: {content.why}."
             veto = record_veto(tables, decision, content.reason, message, now, content.guards)
             raise Settled(veto.sentence)
+        if approved_by is not None:
+            content = replace(content, reason=f"Approved by {approved_by}: {content.reason}")
         with suppress(Conflict):
             newest = in_use.latest(spec.name)
             return deployments.commit(content, newest.version if newest else None, in_use)

@@ -120,11 +120,11 @@ class ControlLoop:
             with suppress(Settled, Conflict):
                 commit_version(self.spec, self.tables, decision, self.clock)
 
-    def apply(self, decision_id: str) -> tuple[Reconfiguration, ...]:
+    def apply(self, decision_id: str, approved_by: str | None = None) -> tuple[Reconfiguration, ...]:
         """Make a Decision real, see :func:`~include.control.apply.apply_decision`, and log it to MLflow."""
         decision = find_decision(self.tables, self.spec.name, decision_id)
         try:
-            return apply_decision(self.spec, self.tables, self.plant, decision, self.clock)
+            return apply_decision(self.spec, self.tables, self.plant, decision, self.clock, approved_by)
         finally:
             self._log(decision)
 

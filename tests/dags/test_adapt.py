@@ -1,6 +1,7 @@
 from pathlib import Path
 
 import pytest
+from airflow.models.asset import AssetEvent, AssetModel
 from airflow.models.dagrun import DagRun
 from airflow.sdk.exceptions import ParamValidationError
 from airflow.utils.session import create_session
@@ -50,6 +51,10 @@ def test_adapt_when_mode_is_advise_then_decides_and_changes_nothing(lake: Lake, 
     decision = DecisionStore(lake).last("tiny")
     assert decision is not None and decision.action is Action.ADVISE, decision
     assert DeploymentStore(lake).latest("tiny") == base
+    with create_session() as session:
+        of_tiny = select(AssetEvent).join(AssetModel, AssetModel.id == AssetEvent.asset_id)
+        event = session.scalars(of_tiny.where(AssetModel.name == "decisions_tiny")).one()
+        assert (event.extra["decision_id"], event.extra["sentence"]) == (decision.decision_id, decision.sentence)
 
 
 def test_adapt_in_mode_approve_asks_in_a_run_of_its_own(lake: Lake, tmp_path: Path) -> None:

@@ -86,6 +86,7 @@ def test_approve_when_a_person_agrees_then_makes_a_version(api: TestClient, lake
     newest = DeploymentStore(lake).latest("tiny")
     assert newest is not None
     assert (newest.version, newest.apps["tiny"].slots, newest.decision_id) == (2, 4, decision.decision_id)
+    assert newest.reason.startswith("Approved by ada: ")
     assert DecisionStore(lake).get(veto_id(decision)) is None
 
 
