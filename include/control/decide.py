@@ -285,7 +285,9 @@ def _judged(
         return decision
     author = VERIFICATION if undoes(accepted.proposals) else BY_DECISION
     author = (context.request.requested_by or "person") if context.forced else author
-    target = replace(accepted.content, author=author, decision_id=decision.decision_id, reason=message)
+    # a version exists once somebody has agreed
+    reason = message.removeprefix(messages.LEAD[Action.AWAIT])
+    target = replace(accepted.content, author=author, decision_id=decision.decision_id, reason=reason)
     return replace(decision, target=target)
 
 

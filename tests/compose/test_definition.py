@@ -1,68 +1,72 @@
-"""The shared deployment: its file is one that docker-compose accepts, and its secrets are their owner's alone."""
+"""The shared deployment's definition: docker-compose accepts it, and secrets are their owner's alone."""
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 import stat
 import subprocess
 from pathlib import Path
+from typing import Any
 
 import pytest
+import yaml
 from click.testing import CliRunner
 
 from include.local.cli.compose_env import compose_env
 from include.model.errors import MillraceError
 
-REPO = Path(__file__).resolve().parents[4]
+REPO = Path(__file__).resolve().parents[2]
 LOOPBACK = "127.0.0.1"
-
-
-@pytest.fixture(scope="session")
-def compose() -> str:
-    """Debian's docker-compose; installed where that can be done, since a checked syntax is worth a download."""
-    if shutil.which("docker-compose") is None and os.geteuid() == 0 and shutil.which("apt-get"):
-        subprocess.run(["apt-get", "update", "-qq"], check=False, capture_output=True)
-        quiet = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
-        install = ["apt-get", "install", "-y", "-qq", "--no-install-recommends", "docker-compose"]
-        subprocess.run(install, check=False, capture_output=True, env=quiet)
-    found = shutil.which("docker-compose")
-    if found is None:
-        pytest.skip("docker-compose is not on this machine and cannot be installed without being root on Debian")
-    return found
-
-
-@pytest.fixture
-def deployment(tmp_path: Path) -> Path:
-    """A folder with the compose file and generated secrets."""
-    shutil.copy(REPO / "docker-compose.yaml", tmp_path)
-    result = CliRunner().invoke(compose_env, ["--folder", str(tmp_path)], catch_exceptions=False)
-    assert result.exit_code == 0
-    return tmp_path
+OF_AIRFLOW = {"airflow_pgpass", "fernet_key"}
+SECRETS = {
+    "postgres": {"postgres_password", "airflow_database_password", "mlflow_database_password"},
+    "migrate": {*OF_AIRFLOW, "admin_password"},
+    "api-server": {*OF_AIRFLOW, "jwt_secret", "api_secret_key"},
+    "scheduler": {*OF_AIRFLOW, "jwt_secret", "mlflow_credentials"},
+    "dag-processor": OF_AIRFLOW,
+    "triggerer": OF_AIRFLOW,
+    "upkeep": {"upkeep_pgpass", "fernet_key"},
+    "mlflow": {"mlflow_pgpass", "mlflow_auth", "mlflow_session_key"},
+    "spark-master": {"spark_cluster"},
+    "spark-worker": {"spark_cluster"},
+    "runner": {"spark_driver"},
+}
+"""Which secrets each service has: a user's function, which runs in the worker, has none of Airflow's."""
 
 
 def config(compose: str, folder: Path) -> subprocess.CompletedProcess[str]:
-    bare = {k: v for k, v in os.environ.items() if "PASSWORD" not in k and "SECRET" not in k and "KEY" not in k}
-    return subprocess.run([compose, "config"], cwd=folder, env=bare, capture_output=True, text=True, check=False)
+    return subprocess.run([compose, "config"], cwd=folder, env=_bare(), capture_output=True, text=True, check=False)
 
 
-def test_compose_file_is_accepted_with_every_service(compose: str, deployment: Path) -> None:
-    import yaml
+def _bare() -> dict[str, str]:
+    return {k: v for k, v in os.environ.items() if not k.startswith("MILLRACE")}
 
-    result = config(compose, deployment)
+
+def services(compose: str, folder: Path) -> dict[str, Any]:
+    result = config(compose, folder)
     assert result.returncode == 0, result.stderr
-    services = yaml.safe_load(result.stdout)["services"]
-    airflow = {"api-server", "scheduler", "dag-processor", "triggerer"}
-    assert set(services) == airflow | {
-        "postgres",
-        "migrate",
-        "mlflow",
-        "spark-master",
-        "spark-worker",
-        "runner",
-        "upkeep",
-    }
+    found: dict[str, Any] = yaml.safe_load(result.stdout)["services"]
+    return found
+
+
+def test_each_service_has_only_its_own_secrets(compose: str, deployed: Path) -> None:
+    found = services(compose, deployed)
+    assert {name: {s["source"] for s in service["secrets"]} for name, service in found.items()} == SECRETS
+
+
+def test_each_service_is_checked_limited_and_unprivileged(compose: str, deployed: Path) -> None:
+    for name, service in services(compose, deployed).items():
+        assert "healthcheck" in service or name == "migrate", name
+        assert {"mem_limit", "user"} <= service.keys() and not service["user"].startswith("0"), name
+        assert service["cap_drop"] == ["ALL"] and service["security_opt"] == ["no-new-privileges:true"], name
+
+
+def test_no_secret_is_in_the_definition(compose: str, deployed: Path) -> None:
+    told = config(compose, deployed).stdout + (deployed / ".env").read_text()
+    for file in (deployed / "var/compose/secrets").iterdir():
+        for value in _values(file.read_text()):
+            assert value not in told, file.name
 
 
 def test_compose_file_when_secrets_are_missing_then_says_what_to_run(compose: str, tmp_path: Path) -> None:
@@ -72,34 +76,42 @@ def test_compose_file_when_secrets_are_missing_then_says_what_to_run(compose: st
     assert "compose-env" in result.stderr
 
 
-def test_compose_file_when_ports_are_published_then_on_loopback_only() -> None:
-    import yaml
-
-    services = yaml.safe_load((REPO / "docker-compose.yaml").read_text(encoding="utf-8"))["services"]
-    published = [port for service in services.values() for port in service.get("ports", ())]
+def test_ports_are_published_on_loopback_only(compose: str, deployed: Path) -> None:
+    published = [port for service in services(compose, deployed).values() for port in service.get("ports", ())]
     assert published
     assert all(port.startswith(f"{LOOPBACK}:") for port in published)
 
 
-def test_compose_image_has_only_packages_of_the_repo() -> None:
-    lines = (REPO / "include/local/stack/compose/Dockerfile").read_text(encoding="utf-8").splitlines()
-    copied = [word for line in lines if line.startswith("COPY") for word in line.split()[1:-1]]
-    assert copied
-    assert all((REPO / word).exists() for word in copied)
+def test_image_gets_neither_secrets_nor_what_runs_here() -> None:
+    ignored = (REPO / ".dockerignore").read_text(encoding="utf-8").split()
+    assert {"var", ".env", ".venv"} <= {line.strip("/") for line in ignored}
 
 
-def test_compose_env_when_written_then_only_the_owner_can_read_it(deployment: Path) -> None:
-    for name in (".env", "var/compose/airflow_passwords.json", "var/compose/mlflow_auth.ini"):
-        assert stat.S_IMODE((deployment / name).stat().st_mode) == 0o600
-    env = dict(line.split("=", 1) for line in (deployment / ".env").read_text(encoding="utf-8").splitlines())
-    users = json.loads((deployment / "var/compose/airflow_passwords.json").read_text(encoding="utf-8"))
-    assert users == {"admin": env["MILLRACE_ADMIN_PASSWORD"]}
+def test_only_the_owner_can_read_secrets(deployed: Path) -> None:
+    own = deployed / "var" / "compose"
+    files = [deployed / ".env", *(own / "secrets").iterdir()]
+    assert {stat.S_IMODE(file.stat().st_mode) for file in files} == {0o600}
+    assert stat.S_IMODE(own.stat().st_mode) == 0o700
+    user = (deployed / ".env").read_text().strip().removeprefix("MILLRACE_USER=")
+    assert {f"{p.stat().st_uid}:{p.stat().st_gid}" for p in (own, *own.rglob("*"))} == {user}
 
 
-def test_compose_env_when_there_already_then_keeps_the_old_secrets(deployment: Path) -> None:
-    before = (deployment / ".env").read_text(encoding="utf-8")
+def test_compose_env_when_there_already_then_keeps_the_old_secrets(deployed: Path) -> None:
+    password = deployed / "var/compose/secrets/admin_password"
+    before = password.read_text()
     with pytest.raises(MillraceError, match="--replace"):
-        CliRunner().invoke(compose_env, ["--folder", str(deployment)], catch_exceptions=False)
-    assert (deployment / ".env").read_text(encoding="utf-8") == before
-    CliRunner().invoke(compose_env, ["--folder", str(deployment), "--replace"], catch_exceptions=False)
-    assert (deployment / ".env").read_text(encoding="utf-8") != before
+        CliRunner().invoke(compose_env, ["--folder", str(deployed)], catch_exceptions=False)
+    assert password.read_text() == before
+    ran = CliRunner().invoke(compose_env, ["--folder", str(deployed), "--replace"], catch_exceptions=False)
+    assert password.read_text() != before
+    assert password.read_text().strip() not in ran.output
+
+
+def _values(text: str) -> list[str]:
+    """Return what is secret in a file: words that nobody would write."""
+    return [
+        word
+        for line in text.split()
+        for word in line.split(":")
+        if len(word) >= 24 and "." not in word and "/" not in word
+    ]

@@ -25,7 +25,8 @@ from include.local.stack.jars import CONNECTORS, DELTA, SHARE, VENV, JarSet
 from include.local.stack.progress import ProgramFailed, run, say, step
 from include.model.errors import MillraceError
 
-LOCK = REPO / "requirements.lock"
+LOCK = REPO / os.environ.get("MILLRACE_LOCK", "requirements.lock")
+"""The image of the shared deployment names its own."""
 STAMP = SHARE / "ready.json"
 PACKAGES_STAMP = SHARE / "packages"
 INSTALLING = SHARE / "installing"

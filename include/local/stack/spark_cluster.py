@@ -35,15 +35,24 @@ def _properties(home: Home) -> Path:
     return home.secrets / "spark_cluster.conf"
 
 
-def write_config(home: Home, secrets: Secrets) -> None:
-    """Write the files with which the cluster's parts log in to each other; nobody else reads its pages."""
+def login_properties(secret: str) -> dict[str, str]:
+    """Give the settings by which a driver logs in to the cluster."""
+    return {"spark.authenticate": "true", "spark.authenticate.secret": secret}
+
+
+def cluster_properties(secret: str, recovery: Path) -> dict[str, str]:
+    """Give the settings of master and worker: they log in to each other, and nobody else reads their pages.
+
+    Args:
+        secret: What the cluster's parts share; at least 64 bytes.
+        recovery: Folder where the master keeps what it needs after a restart.
+    """
     # a key of Spark's own filter: its pages show logs, and Spark knows no passwords
-    page_key = base64.urlsafe_b64encode(secrets.spark_secret.encode()).decode()
-    cluster = {
-        "spark.authenticate": "true",
-        "spark.authenticate.secret": secrets.spark_secret,
+    page_key = base64.urlsafe_b64encode(secret.encode()).decode()
+    return {
+        **login_properties(secret),
         "spark.deploy.recoveryMode": "FILESYSTEM",
-        "spark.deploy.recoveryDirectory": str(home.run / "spark"),
+        "spark.deploy.recoveryDirectory": str(recovery),
         "spark.deploy.maxExecutorRetries": "-1",
         "spark.master.rest.enabled": "false",
         "spark.ui.filters": "org.apache.spark.ui.JWSFilter",
@@ -55,9 +64,18 @@ def write_config(home: Home, secrets: Secrets) -> None:
         "spark.executor.logs.rolling.maxSize": "8388608",
         "spark.executor.logs.rolling.maxRetainedFiles": "2",
     }
-    driver = {"spark.authenticate": "true", "spark.authenticate.secret": secrets.spark_secret}
-    for path, properties in ((_properties(home), cluster), (spark_env.driver_properties(home), driver)):
-        write_atomically(path, "".join(f"{key} {value}\n" for key, value in properties.items()))
+
+
+def properties_file(properties: Mapping[str, str]) -> str:
+    """Return the text of a file of Spark's settings."""
+    return "".join(f"{key} {value}\n" for key, value in properties.items())
+
+
+def write_config(home: Home, secrets: Secrets) -> None:
+    """Write the files with which the cluster's parts, and drivers, log in to each other."""
+    cluster = cluster_properties(secrets.spark_secret, home.run / "spark")
+    write_atomically(_properties(home), properties_file(cluster))
+    write_atomically(spark_env.driver_properties(home), properties_file(login_properties(secrets.spark_secret)))
 
 
 def cluster_services(home: Home, secrets: Secrets, ports: Mapping[str, int]) -> tuple[Service, ...]:

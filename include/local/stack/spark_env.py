@@ -16,6 +16,8 @@ from include.model.submit_options import EmbeddedCluster, SubmitOptions
 
 MASTER_VARIABLE = "MILLRACE_SPARK_MASTER"
 """Names the embedded cluster's address to whoever starts drivers."""
+LOGIN_VARIABLE = "MILLRACE_SPARK_LOGIN"
+"""Names the file that logs them in, where it is not in the home."""
 
 ARCHIVE = SHARE / "spark.jsa"
 # an archive that does not fit is ignored by the JVM; saying so in every driver's log helps nobody
@@ -66,8 +68,8 @@ def environment() -> dict[str, str]:
 
 
 def driver_properties(home: Home) -> Path:
-    """Name the file that logs a driver in to the embedded cluster."""
-    return home.secrets / "spark_driver.conf"
+    """Name the file that logs a driver in to the embedded cluster: ``MILLRACE_SPARK_LOGIN``, or the home's."""
+    return Path(os.environ.get(LOGIN_VARIABLE, home.secrets / "spark_driver.conf"))
 
 
 def class_path() -> str:

@@ -1,0 +1,1 @@
+"""The shared deployment of docker-compose.yaml, run without a container engine."""

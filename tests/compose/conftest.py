@@ -1,0 +1,58 @@
+"""What runs docker-compose.yaml: programs of Debian's packages, installed where that can be done."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from include.local.cli.compose_env import compose_env
+
+REPO = Path(__file__).resolve().parents[2]
+COMPOSE = Path("include", "local", "stack", "compose")
+POSTGRES = Path("/usr/lib/postgresql")
+
+
+def _install(*packages: str) -> None:
+    if os.geteuid() == 0 and shutil.which("apt-get"):
+        quiet = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
+        for command in (["update"], ["install", "-y", "--no-install-recommends", *packages]):
+            subprocess.run(["apt-get", "-qq", *command], check=False, capture_output=True, env=quiet)
+
+
+@pytest.fixture(scope="session")
+def compose() -> str:
+    """Debian's docker-compose."""
+    if shutil.which("docker-compose") is None:
+        _install("docker-compose")
+    found = shutil.which("docker-compose")
+    if found is None:
+        pytest.skip("docker-compose is not on this machine and cannot be installed without being root on Debian")
+    return found
+
+
+@pytest.fixture(scope="session")
+def engine() -> None:
+    """What stands for a container engine: root's rights, an init, and Postgres."""
+    if os.geteuid() != 0:
+        pytest.skip("only root makes namespaces with networks and users of their own")
+    if shutil.which("tini") is None or not POSTGRES.is_dir():
+        _install("tini", "postgresql", "iproute2")
+    if shutil.which("tini") is None or not POSTGRES.is_dir():
+        pytest.skip("tini and Postgres are not on this machine and cannot be installed")
+    if subprocess.run(["unshare", "--net", "--mount", "true"], check=False).returncode:
+        pytest.skip("this machine makes no namespaces")
+
+
+@pytest.fixture
+def deployed(tmp_path: Path) -> Path:
+    """A folder with the compose file, what it mounts of the repository, and generated secrets."""
+    shutil.copy(REPO / "docker-compose.yaml", tmp_path)
+    shutil.copytree(REPO / COMPOSE, tmp_path / COMPOSE)
+    result = CliRunner().invoke(compose_env, ["--folder", str(tmp_path)], catch_exceptions=False)
+    assert result.exit_code == 0
+    return tmp_path

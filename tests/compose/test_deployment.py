@@ -1,0 +1,163 @@
+"""The shared deployment at work: every service runs as docker-compose.yaml says, and adapts a pipeline of a user's."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from include.lake.control_tables import ControlTables
+from include.lake.store import Lake
+from include.model.decision import Outcome
+from include.model.deployment import Deployment
+from tests.compose.containers import Containers, deployment
+from tests.compose.test_definition import config
+from tests.include.runtime.telemetry.arriving import arriving, files
+from tests.jobs.adapting import expected_totals, total
+from tests.jobs.driving import SCRIPTS, until
+
+pytestmark = [pytest.mark.e2e, pytest.mark.slow]
+
+LOW, HIGH = 40.0, 120.0
+"""Rows/s: a slot can process 50."""
+SPEC = """\
+name: numbers
+script: /pipelines/totals.py
+args: [/millrace/home/data/source, /millrace/home/data/totals.json, /millrace/home/data/checkpoint, "0.02"]
+submit: {master: embedded, secrets: {PLANTED: /run/driver_secrets/planted}}
+slots: {min: 2, max: 8, start: 2}
+executor: {cores: 2, memory_mb: 512}
+objective: {target_utilisation: 0.75, max_lag_s: 20}
+mode: approve
+period_s: 10
+guards: {cool_down_s: 0}
+"""
+PERSON, PASSWORD, PLANTED = "ada", "a-password-of-her-own", "planted-secret-of-a-driver"
+
+
+@dataclass(frozen=True)
+class Client:
+    """Somebody who uses Airflow's API from the deployment's network."""
+
+    containers: Containers
+    token: str = ""
+
+    def log_in(self, user: str, password: str) -> Client:
+        body = json.dumps({"username": user, "password": password})
+        return Client(self.containers, self.ask("POST", "/auth/token", body)["access_token"])
+
+    def send(self, method: str, path: str, body: str = "") -> tuple[int, str]:
+        """Return an answer's status and text."""
+        options = [f'url = "http://api-server:8080{path}"', f"request = {method}"]
+        options.append('header = "Content-Type: application/json"')
+        options += [f'header = "Authorization: Bearer {self.token}"'] if self.token else []
+        options += [f"data = {json.dumps(body)}"] if body else []
+        told = self.containers.run("mlflow", "curl", "-sS", "-w", "\n%{http_code}", "-K", "-", text="\n".join(options))
+        text, _, code = told.rpartition("\n")
+        return int(code), text
+
+    def ask(self, method: str, path: str, body: str = "") -> Any:
+        code, text = self.send(method, path, body)
+        assert code < 300, f"{method} {path}: {code} {text}"
+        return json.loads(text)
+
+
+@pytest.fixture
+def running(engine: None, compose: str, deployed: Path) -> Iterator[Containers]:
+    """The whole deployment, healthy, with a user's spec, script and secret."""
+    own = deployed / "var" / "compose"
+    (own / "pipelines" / "numbers.yaml").write_text(SPEC)
+    shutil.copy(SCRIPTS / "totals.py", own / "pipelines")
+    secret = own / "driver_secrets" / "planted"
+    secret.write_text(PLANTED)
+    secret.chmod(0o600)
+    shutil.chown(secret, own.stat().st_uid)
+    definition = config(compose, deployed)
+    assert definition.returncode == 0, definition.stderr
+    with deployment(deployed, definition.stdout) as containers:
+        containers.up(containers.build())
+        yield containers
+
+
+def test_team_adapts_a_pipeline_and_the_version_says_who_agreed(running: Containers) -> None:
+    home = running.folder / "var" / "compose" / "home"
+    tables = ControlTables(Lake(home / "lake"))
+    admin = Client(running).log_in("admin", (running.secrets["admin_password"]).read_text().strip())
+    for name, role in ((PERSON, "Op"), ("guest", "Public")):
+        words = f"users create --username {name} --role {role} --firstname A --lastname B --email {name}@localhost"
+        running.run("api-server", "airflow", *words.split(), text=f"{PASSWORD}\n{PASSWORD}\n")
+    person, guest = (Client(running).log_in(name, PASSWORD) for name in (PERSON, "guest"))
+    assert [who.send("GET", "/millrace/")[0] for who in (Client(running), guest, person)] == [401, 403, 200]
+
+    with arriving(files(home / "data" / "source", "json"), LOW) as arrivals:
+        until(lambda: admin.send("GET", "/api/v2/dags/launch_numbers")[0] == 200, "the pipeline's DAGs are there")
+        admin.ask("POST", "/api/v2/dags/launch_numbers/dagRuns", '{"logical_date": null}')
+        until(lambda: outcomes(tables) == [("T2", Outcome.READY)], "the driver serves")
+        until(lambda: knows_its_ability(tables), "what two slots can process is known")
+        arrivals.rows_per_s = HIGH
+        until(lambda: questions(person), "a change waits for a person")
+        asked = questions(person)[0]["task_instance"]
+        path = f"/api/v2/dags/{asked['dag_id']}/dagRuns/{asked['dag_run_id']}/taskInstances/ask/-1/hitlDetails"
+        person.ask("PATCH", path, '{"chosen_options": ["Approve"], "params_input": {}}')
+        until(lambda: ("T1", Outcome.READY) in outcomes(tables), "executors were added")
+        latest = newest(tables)
+        assert latest.apps["numbers"].slots > 2
+        assert latest.reason.startswith(f"Approved by {PERSON}: ")
+    results = home / "data" / "totals.json"
+    until(lambda: total(results) == arrivals.rows[-1], "all rows in the results")
+    assert json.loads(results.read_text()) == expected_totals(arrivals.rows[-1])
+    assert "numbers" in person.send("GET", "/millrace/")[1]
+    assert_nobody_tells(running)
+
+
+def outcomes(tables: ControlTables) -> list[tuple[str, Outcome]]:
+    return [(change.tier, change.outcome) for change in tables.reconfigurations.recent("numbers")]
+
+
+def newest(tables: ControlTables) -> Deployment:
+    found = tables.deployments.latest("numbers")
+    assert found is not None
+    return found
+
+
+def knows_its_ability(tables: ControlTables) -> bool:
+    signals = next((d.signals for d in tables.decisions.recent("numbers", 1)), None)
+    return signals is not None and not signals.settling and signals.apps[0].capacity is not None
+
+
+def questions(person: Client) -> list[Any]:
+    found = person.ask("GET", "/api/v2/dags/~/dagRuns/~/hitlDetails?response_received=false&state=awaiting_input")
+    return list(found["hitl_details"])
+
+
+def assert_nobody_tells(running: Containers) -> None:
+    """Look for secrets in processes, logs and tables, and for rights that no container is to have."""
+    texts = {name: file.read_text().strip() for name, file in running.secrets.items()}
+    values = {name: text.encode() for name, text in texts.items() if "\n" not in text and ":" not in text}
+    values["planted"] = PLANTED.encode()
+    # MLflow takes its key as a variable only, and a driver its secrets
+    allowed = {("mlflow", "mlflow_session_key"), ("runner", "planted")}
+    for container in running.running.values():
+        for process in (Path("/proc", str(pid)) for pid in _inside(container.process.pid)):
+            with suppress(ProcessLookupError, FileNotFoundError):  # it has ended
+                status = (process / "status").read_text()
+                words = (process / "cmdline").read_bytes() + (process / "environ").read_bytes()
+                assert "\nUid:\t1000\t1000" in status and "\nCapEff:\t0000000000000000" in status, status
+                assert not {(container.name, name) for name, value in values.items() if value in words} - allowed
+    written = (running.folder / "var" / "compose" / "home").rglob("*")
+    for file in (path for path in (*running.folder.glob("*.log"), *written) if path.is_file()):
+        content = file.read_bytes()
+        assert not [name for name, value in values.items() if value in content], file
+
+
+def _inside(pid: int) -> list[int]:
+    """Return the processes of a container, whose namespaces a process made."""
+    listed = subprocess.run(["pgrep", "-P", str(pid)], capture_output=True, text=True, check=False).stdout.split()
+    return [int(word) for word in listed] + [child for word in listed for child in _inside(int(word))]
