@@ -21,7 +21,8 @@ from include.lake.store import Lake
 from include.local.stack.spark_env import submit_options
 from include.model.decision import Outcome
 from include.model.deployment import Deployment
-from include.model.spec import LOCAL, PipelineSpec
+from include.model.master import LOCAL
+from include.model.spec import PipelineSpec
 from include.pipelines.catalog import BUILT_IN, load
 
 METHODS: tuple[Method, ...] = ("hand-over", "plain")

@@ -12,7 +12,8 @@ from dataclasses import dataclass, field, replace
 from include.drivers.executors import CLUSTER, executor_conf, local_executor_conf
 from include.local.stack.home import REPO
 from include.model.deployment import Deployment
-from include.model.spec import EMBEDDED, LOCAL, PipelineSpec, Slots
+from include.model.master import EMBEDDED, LOCAL
+from include.model.spec import PipelineSpec, Slots
 from include.model.submit_options import SubmitOptions
 from include.pipelines.catalog import BUILT_IN, load
 

@@ -22,7 +22,7 @@ from include.local.demo.comparison import compare, settled
 from include.local.demo.timeline import Timeline, read_timeline
 from include.local.stack.home import Home
 from include.model.decision import Outcome
-from include.model.spec import LOCAL
+from include.model.master import LOCAL
 
 FIGURES = {
     "core_seconds": "core-s",

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from include.model.deployment import AppDeployment, ExecutorSize
 from include.model.errors import MillraceError
-from include.model.spec import EMBEDDED
+from include.model.master import EMBEDDED
 from include.model.submit_options import EmbeddedCluster, SubmitOptions
 
 CLUSTER = {

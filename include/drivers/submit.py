@@ -11,7 +11,8 @@ from pathlib import Path
 from include.drivers.executors import CLUSTER, executor_conf, local_executor_conf, login, master_address
 from include.model.deployment import AppDeployment
 from include.model.errors import MillraceError
-from include.model.spec import EMBEDDED, LOCAL, Submit, resolve_script
+from include.model.master import EMBEDDED, LOCAL, is_loopback
+from include.model.spec import Submit, resolve_script
 from include.model.submit_options import SubmitOptions as SubmitOptions
 from include.model.submit_options import conf_words
 from include.run_folder.arguments import DriverArguments
@@ -230,9 +231,7 @@ def script_path(app: AppDeployment) -> Path:
 
 
 def _on_this_machine(submit: Submit, options: SubmitOptions) -> bool:
-    address = master_address(submit.master, options.cluster)
-    host = address.removeprefix("spark://").rsplit(":", 1)[0]
-    return host in (LOCAL, "localhost") or host.startswith("127.")
+    return is_loopback(master_address(submit.master, options.cluster))
 
 
 def _without_executors(app: AppDeployment) -> AppDeployment:

@@ -28,6 +28,8 @@ from include.model.deployment import (
 )
 from include.model.join import JOIN_OPTIMIZER, JoinDefinition
 from include.model.join_spec import Join
+from include.model.master import EMBEDDED, LOCAL
+from include.model.master import PATTERN as MASTER
 from include.model.placement_spec import Placement
 from include.model.profile_spec import Profile
 from include.model.signals import Bounds, Objective
@@ -38,8 +40,6 @@ MEMORY_OPTIMIZER, PLACEMENT_OPTIMIZER = "executor_memory", "albic"
 """They size executors wherever an app has any, and place state partitions on them where a spec wants it."""
 SPEC = "spec"
 """Owner of what no optimizer changes, and a Decision takes from the spec."""
-LOCAL, EMBEDDED = "local", "embedded"
-"""Masters: the driver itself, and the cluster of the local stack."""
 CLOCK = r"(([01]\d|2[0-3]):[0-5]\d|24:00)"
 STREAM_JOIN = Path(__file__).resolve().parents[2] / "jobs" / "stream_join.py"
 """The script of a pipeline that is a join."""
@@ -58,9 +58,10 @@ class Submit(Strict):
 
     master: str = Field(
         EMBEDDED,
-        pattern=rf"^({LOCAL}|{EMBEDDED}|yarn|spark://[\w.\-]+:\d+(,[\w.\-]+:\d+)*|k8s://\S+)$",
+        pattern=MASTER,
         description="'embedded' (executors of the cluster that ./millrace up starts), the address of yours "
-        "(spark://host:port, yarn, k8s://host:port), or 'local' (the driver's own threads: a change restarts it)",
+        "(spark://host:port, with several masters spark://a:7077,b:7077; yarn; k8s://host:port), or 'local' (the "
+        "driver's own threads: a change restarts it)",
     )
     packages: tuple[str, ...] = Field((), description="Maven coordinates")
     connectors: tuple[Literal["kafka"], ...] = Field(

@@ -35,8 +35,16 @@ def compose() -> str:
     return found
 
 
+PROBE = """\
+mkdir upper work root
+mount -t overlay overlay -o lowerdir=/,upperdir=upper,workdir=work root
+ip link add br0 type bridge
+ip link add veth0 type veth peer name veth1
+"""
+
+
 @pytest.fixture(scope="session")
-def engine() -> None:
+def engine(tmp_path_factory: pytest.TempPathFactory) -> None:
     """What stands for a container engine: root's rights, an init, and Postgres."""
     if os.geteuid() != 0:
         pytest.skip("only root makes namespaces with networks and users of their own")
@@ -44,8 +52,9 @@ def engine() -> None:
         _install("tini", "postgresql", "iproute2")
     if shutil.which("tini") is None or not POSTGRES.is_dir():
         pytest.skip("tini and Postgres are not on this machine and cannot be installed")
-    if subprocess.run(["unshare", "--net", "--mount", "true"], check=False).returncode:
-        pytest.skip("this machine makes no namespaces")
+    probe = ["unshare", "--net", "--mount", "sh", "-ec", PROBE]
+    if subprocess.run(probe, cwd=tmp_path_factory.mktemp("probe"), check=False).returncode:
+        pytest.skip("this machine makes no namespaces, overlays or bridges")
 
 
 @pytest.fixture

@@ -15,7 +15,7 @@ from include.local.stack import loopback, secrets, spark_cluster, spark_env
 from include.local.stack.home import Home
 from include.local.stack.service import Service
 from include.model.deployment import ExecutorSize
-from include.model.spec import EMBEDDED
+from include.model.master import EMBEDDED
 from tests.jobs.driving import Driving, until
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import socket
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 
 import psutil
@@ -16,7 +16,7 @@ from include.local.stack.home import Home
 from include.local.stack.loopback import HOST, is_free
 from include.local.stack.supervisor import usual_ports
 from include.model.deployment import Deployment
-from include.model.spec import EMBEDDED, LOCAL
+from include.model.master import EMBEDDED, LOCAL, YARN, addresses
 from include.run_folder.discovery import find
 from include.run_folder.lock import holders
 from include.wiring import RUNNER_VARIABLE
@@ -72,10 +72,9 @@ def cluster(home: Home, wanted: Sequence[Deployment]) -> Finding:
     silent = []
     for master in masters:
         port = record.ports.get("spark") if record is not None and record.running else None
-        addresses = ([(HOST, port)] if port else []) if master == EMBEDDED else _addresses(master)
-        if master.startswith("yarn"):
-            continue  # its address is in Hadoop's own settings
-        if not any(_answers(host, port) for host, port in addresses):
+        known = ([(HOST, port)] if port else []) if master == EMBEDDED else addresses(master)
+        # that of YARN is in Hadoop's own settings
+        if master != YARN and not any(_answers(*address) for address in known):
             silent.append(master)
     if silent:
         remedy = "Run ./millrace up." if silent == [EMBEDDED] else "Start it, or correct submit.master."
@@ -126,13 +125,6 @@ def _process(pid: int) -> str:
     with suppress(psutil.Error):
         return f"{psutil.Process(pid).name()} (pid {pid})"
     return f"pid {pid}"
-
-
-def _addresses(master: str) -> Iterable[tuple[str, int]]:
-    """Return hosts and ports of ``spark://a:7077,b:7077`` or ``k8s://https://host:port``."""
-    for address in master.partition("://")[2].removeprefix("https://").removeprefix("http://").split(","):
-        host, _, port = address.rstrip("/").rpartition(":")
-        yield (host, int(port)) if port.isdigit() else (address, 443)
 
 
 def _answers(host: str, port: int) -> bool:

@@ -25,7 +25,8 @@ from include.lake.store import Lake
 from include.local.stack.spark_env import submit_options
 from include.model.decision import Outcome
 from include.model.deployment import Deployment
-from include.model.spec import LOCAL, PipelineSpec, Submit
+from include.model.master import LOCAL
+from include.model.spec import PipelineSpec, Submit
 from include.run_folder import repartition
 from include.run_folder.discovery import LiveDriver, find, python_driver
 from include.run_folder.driver_records import DriverState

@@ -155,7 +155,9 @@ def test_embedded_cluster_that_does_not_run_is_named_with_its_remedy() -> None:
 
 def test_driver_of_a_cluster_elsewhere_leaves_the_loopback_address() -> None:
     options = replace(OPTIONS, conf={"spark.driver.host": "127.0.0.1"}, env={"SPARK_LOCAL_IP": "127.0.0.1"})
-    for master, stays in (("local", True), ("spark://127.0.0.1:7077", True), ("spark://master:7077", False)):
+    here = ("local", "spark://127.0.0.1:7077", "spark://[::1]:7077")
+    elsewhere = ("yarn", "k8s://cluster", "spark://master:7077", "spark://127.0.0.1:7077,master:7077")
+    for master, stays in (*((m, True) for m in here), *((m, False) for m in elsewhere)):
         app = _app(master=master)
         assert ("spark.driver.host" in submit.conf(options, app)) is stays
         assert ("SPARK_LOCAL_IP" in submit.environment(options, app, {})) is stays

@@ -1,0 +1,35 @@
+"""The address of a Spark master: ``local``, ``embedded``, ``yarn``, ``spark://...`` or ``k8s://...``."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from ipaddress import ip_address
+
+LOCAL, EMBEDDED, YARN = "local", "embedded", "yarn"
+"""The driver itself, the cluster of the local stack, and Hadoop's, whose address is in its own settings."""
+_HOST_AND_PORT = r"(\[[0-9A-Fa-f:.]+\]|[\w.\-]+):\d+"
+PATTERN = rf"^({LOCAL}|{EMBEDDED}|{YARN}|spark://{_HOST_AND_PORT}(,{_HOST_AND_PORT})*|k8s://\S+)$"
+"""A standalone cluster may have several masters, of which one leads; IPv6 addresses stand in brackets."""
+HTTPS_PORT = 443
+
+
+def addresses(master: str) -> Iterator[tuple[str, int]]:
+    """Yield the hosts and ports of ``spark://a:7077,b:7077`` or ``k8s://https://host:port``; none of other masters."""
+    for address in filter(None, master.partition("://")[2].split(",")):
+        authority = address.removeprefix("https://").removeprefix("http://").split("/")[0]
+        host, _, port = authority.rpartition(":")
+        found = (host, int(port)) if host and port.isdigit() else (authority, HTTPS_PORT)
+        yield found[0].strip("[]"), found[1]
+
+
+def is_loopback(master: str) -> bool:
+    """Say whether only this machine reaches a master, so that its executors run here, too."""
+    hosts = [host for host, _ in addresses(master)]
+    return master == LOCAL or (bool(hosts) and all(map(_is_loopback, hosts)))
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
