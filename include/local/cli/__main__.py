@@ -48,6 +48,7 @@ ENTRIES = {
     "deployments": Entry("deployments", "Show each version of what a pipeline runs, or the spark-submit of one."),
     "placement": Entry("placement", "Show which executor runs which state partitions, and what would be better."),
     "replay": Entry("replay", "Show what another tuner would have done."),
+    "docs": Entry("docs", "Build the documentation as a site."),
     "compose-env": Entry("compose_env", "Write secrets for the shared deployment."),
     "runner": Entry("runner", "Own the drivers of the shared deployment."),
 }
