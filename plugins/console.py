@@ -1,8 +1,10 @@
-"""The page *Millrace* in Airflow's navigation: what was decided, what is wanted, what happened."""
+"""The page *Millrace* in Airflow's navigation: all pipelines at a glance, and what each measured, decided and did."""
 
 from __future__ import annotations
 
 import os
+from datetime import timedelta
+from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 from urllib.parse import quote
@@ -18,7 +20,25 @@ if TYPE_CHECKING:
     from include.model.deployment import Deployment
     from include.model.spec import PipelineSpec
 
-ROWS = 50
+ROWS, MOMENTS_AT_A_GLANCE = 50, 60
+NOTHING: dict[str, Any] = {"names": [], "rows": [], "spec_problems": [], "problem": None}
+
+
+class Span(StrEnum):
+    """How far the picture goes back."""
+
+    HOUR = "1h"
+    HOURS = "6h"
+    DAY = "24h"
+    WEEK = "7d"
+
+
+SPANS = {
+    Span.HOUR: timedelta(hours=1),
+    Span.HOURS: timedelta(hours=6),
+    Span.DAY: timedelta(days=1),
+    Span.WEEK: timedelta(days=7),
+}
 SECURITY_HEADERS = {
     # no script runs on this page, whatever a script's name or an error's text may hold
     "Content-Security-Policy": "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'; "
@@ -37,41 +57,79 @@ app = FastAPI(title="Millrace", dependencies=[may_read], docs_url=None, redoc_ur
 
 
 @app.get("/", response_class=HTMLResponse)
-def overview(pipeline: Annotated[str | None, Query(max_length=63)] = None) -> HTMLResponse:
-    """Return the page of one pipeline, by default the first."""
+def page(
+    pipeline: Annotated[str | None, Query(max_length=63)] = None, span: Annotated[Span, Query()] = Span.HOURS
+) -> HTMLResponse:
+    """Return the page of one pipeline, or of all at a glance."""
     from include.model.errors import MillraceError
 
     try:
-        content, status = _content(pipeline), 200
+        content, status = (_overview() if pipeline is None else _pipeline(pipeline, span)), 200
     except MillraceError as problem:
-        content, status = {**_nothing(pipeline), "problem": str(problem)}, 503
-    return HTMLResponse(pages.get_template("console.html").render(content), status, SECURITY_HEADERS)
+        content, status = {"problem": str(problem)}, 503
+    template = pages.get_template("pipelines.html" if pipeline is None else "pipeline.html")
+    return HTMLResponse(template.render({**NOTHING, "chosen": pipeline, **content}), status, SECURITY_HEADERS)
 
 
-def _content(pipeline: str | None) -> dict[str, Any]:
+def _overview() -> dict[str, Any]:
+    from include.control.pending_decision import pending
     from include.pipelines.catalog import load_all
-    from include.wiring import control_tables, problem
+    from include.reporting.history import histories
+    from include.reporting.history_figure import spark
+    from include.wiring import control_tables, problem, utc_now
 
-    tables = control_tables()
+    tables, now = control_tables(), utc_now()
     specs, problems = load_all()
     launched = {deployment.pipeline: deployment for deployment in tables.deployments.all_latest()}
     names = sorted({*specs, *launched})
-    chosen = pipeline or next(iter(names), None)
+    rows, past = [], histories(tables, names, now - SPANS[Span.HOURS], now, MOMENTS_AT_A_GLANCE)
+    for name in names:
+        spec, current = specs.get(name), launched.get(name)
+        rows.append(
+            {
+                "name": name,
+                "mode": spec.mode if spec else None,
+                "current": current,
+                "not_running": problem(current, tables.deployments) if current else None,
+                "newest": next(iter(tables.decisions.recent(name, 1)), None),
+                "waiting": pending(spec, tables, now) if spec else [],
+                "history": past[name],
+                "spark": spark(past[name]),
+            }
+        )
+    return {"names": names, "rows": rows, "spec_problems": list(map(str, problems))}
+
+
+def _pipeline(chosen: str, span: Span) -> dict[str, Any]:
+    from include.control.pending_decision import pending
+    from include.pipelines.catalog import load_all
+    from include.reporting.history import history
+    from include.reporting.history_figure import figure
+    from include.wiring import control_tables, problem, utc_now
+
+    tables, now = control_tables(), utc_now()
+    specs, problems = load_all()
+    launched = {deployment.pipeline: deployment for deployment in tables.deployments.all_latest()}
+    names = sorted({*specs, *launched})
     if chosen not in names:
-        return {**_nothing(chosen), "names": names, "problem": f"There is no pipeline {chosen}." if chosen else None}
+        return {"names": names, "problem": f"There is no pipeline {chosen}."}
+    spec, past = specs.get(chosen), history(tables, chosen, now - SPANS[span], now)
     return {
         "names": names,
-        "chosen": chosen,
-        "spec": specs.get(chosen),
+        "spec": spec,
         "spec_problems": [str(problem) for problem in problems],
         "current": launched.get(chosen),
         "not_running": None if chosen not in launched else problem(launched[chosen], tables.deployments),
+        "waiting": pending(spec, tables, now) if spec else [],
+        "spans": list(Span),
+        "span": span,
+        "history": past,
+        "figure": figure(past),
         "decisions": tables.decisions.with_runs(tables.decisions.recent(chosen, ROWS)),
         "deployments": [deployment for _, deployment in tables.deployments.versions(chosen, ROWS)],
         "reconfigurations": tables.reconfigurations.recent(chosen, ROWS),
-        **_placement(specs.get(chosen), launched.get(chosen), tables),
+        **_placement(spec, launched.get(chosen), tables),
         "mlflow_run": _mlflow_run,
-        "problem": None,
     }
 
 
@@ -86,14 +144,6 @@ def _placement(spec: PipelineSpec | None, current: Deployment | None, tables: Co
     if groups is None or size is None:
         return {"heat_maps": [], "stateful_batch_s": None}
     return {"heat_maps": heat_maps(groups), "stateful_batch_s": groups.stateful_batch_s(size.cores)}
-
-
-def _nothing(pipeline: str | None) -> dict[str, Any]:
-    empty: dict[str, Any] = dict.fromkeys(("spec", "current", "not_running", "stateful_batch_s"))
-    lists: dict[str, Any] = {
-        name: [] for name in ("names", "spec_problems", "decisions", "deployments", "reconfigurations", "heat_maps")
-    }
-    return {**empty, **lists, "chosen": pipeline, "mlflow_run": _mlflow_run}
 
 
 def _mlflow_run(run_id: str) -> str | None:

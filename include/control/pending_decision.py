@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from include.lake.control_tables import ControlTables
 from include.lake.decisions import veto_id
 from include.model.decision import Action, Decision, GuardOutcome
 from include.model.deployment import Deployment
 from include.model.errors import Conflict, MillraceError, Settled
+from include.model.spec import PipelineSpec
 
 
 def find_decision(tables: ControlTables, pipeline: str, decision_id: str) -> Decision:
@@ -38,6 +39,16 @@ def awaiting(tables: ControlTables, pipeline: str, decision_id: str) -> Decision
         remedy = f"Its action is `{decision.action}`; only a Decision made in mode approve waits."
         raise MillraceError("decision_id", decision_id, "a Decision that waits for a person", remedy)
     return decision
+
+
+def pending(spec: PipelineSpec, tables: ControlTables, now: datetime) -> list[Decision]:
+    """Return the Decisions of a pipeline that wait for a person, newest first."""
+    since = now - timedelta(seconds=spec.approval_expires_s)
+    return [
+        decision
+        for decision in tables.decisions.awaiting(spec.name, since)
+        if veto_of(tables, decision) is None and tables.deployments.made_by(spec.name, decision.decision_id) is None
+    ]
 
 
 def on_newest(decision: Decision, newest: Deployment) -> Deployment | None:

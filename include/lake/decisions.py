@@ -7,13 +7,14 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import pyarrow.compute as pc
 
 from include.lake.recent_rows import RowQuery, read_recent
 from include.lake.row_codec import decision_from_row, decision_row, run_row
 from include.lake.store import Lake, literal
-from include.model.decision import Action, Decision
+from include.model.decision import CARRIED_OUT, Action, Decision
 from include.model.protocols import Cursor
 
 TABLE = "control/decisions"
@@ -132,6 +133,29 @@ class DecisionStore:
             where += f" and time >= {literal(since)} and date >= cast({literal(f'{since:%Y-%m-%d}')} as date)"
         sql = f"select * from decisions where {where} and signals is not null order by time limit {MOST_EVALUATIONS}"  # noqa: S608 - values pass through literal()
         return [decision for row in self.lake.rows(sql, TABLE) if _counts(decision := decision_from_row(row))]
+
+    def sample(self, pipelines: Sequence[str], since: datetime, until: datetime, most: int) -> list[dict[str, Any]]:
+        """Return what pictures show of a span: about ``most`` evaluations a pipeline, and all that changed something.
+
+        Args:
+            pipelines: Names of the pipelines, at least one.
+            since: Earliest time (UTC), itself included.
+            until: Latest time (UTC), itself included.
+            most: About how many; > 0.
+
+        Returns:
+            Rows of pipeline, time, action, sentence and signals (JSON), oldest first.
+        """
+        where = f"pipeline in ({', '.join(map(literal, pipelines))})"
+        where += f" and date >= cast({literal(f'{since:%Y-%m-%d}')} as date)"
+        where += f" and time >= {literal(since)} and time <= {literal(until)} and signals is not null"
+        each = "partition by pipeline"
+        count = f"row_number() over ({each} order by time) as n, count(*) over ({each}) as total"
+        numbered = f"select *, {count} from decisions where {where}"  # noqa: S608 - values pass through literal()
+        changed = ", ".join(literal(action.value) for action in (*CARRIED_OUT, Action.AWAIT))
+        chosen = f"n % greatest(total / {most}, 1) = 0 or action in ({changed})"
+        columns = "pipeline, time, action, sentence, signals"
+        return self.lake.rows(f"select {columns} from ({numbered}) where {chosen} order by time", TABLE)  # noqa: S608
 
     def last_evaluation(self, pipeline: str, until: datetime) -> Decision | None:
         """Return the newest evaluation of a pipeline up to a time (UTC) that measured something."""

@@ -1,12 +1,14 @@
 import re
 from collections.abc import Iterator
 from dataclasses import replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
 from fastapi.testclient import TestClient
 
+from include.control.pending_decision import refuse
+from include.lake.control_tables import ControlTables
 from include.lake.decisions import DecisionStore
 from include.lake.deployments import DeploymentStore
 from include.lake.reconfigurations import ReconfigurationStore
@@ -17,6 +19,7 @@ from include.model.deployment import ExecutorSize
 from include.model.join import JoinSettings
 from include.pipelines.catalog import find
 from tests.include.control.test_key_groups import run
+from tests.include.reporting.test_history import evaluation
 
 pytestmark = pytest.mark.airflow
 EVIL = "<script>alert('x')</script>"
@@ -125,10 +128,42 @@ def test_page_shows_where_state_partitions_run(api: TestClient, lake: Lake, logi
     assert "takes 5.0 s" in " ".join(words) and "var(--hot) 67%" in text
 
 
-def test_page_shows_a_pipeline_without_records(api: TestClient, lake: Lake, login: dict[str, str]) -> None:
-    text = api.get("/millrace/", headers=login).text
+@pytest.mark.parametrize("path", ["/millrace/", "/millrace/?pipeline=tiny"])
+def test_page_shows_a_pipeline_without_records(api: TestClient, lake: Lake, login: dict[str, str], path: str) -> None:
+    text = api.get(path, headers=login).text
     assert "?pipeline=tiny" in text
     assert "Nothing was evaluated yet." in text
+
+
+@pytest.mark.parametrize("span", ["1h", "6h", "24h", "7d"])
+def test_page_draws_what_was_measured_and_decided(
+    api: TestClient, lake: Lake, login: dict[str, str], span: str
+) -> None:
+    now = datetime.now(UTC)
+    for minutes, slots, action in ((30, 2, Action.HOLD), (29, 2, Action.APPLY), (28, 4, Action.HOLD)):
+        decision = evaluation(now - timedelta(minutes=minutes), slots, 80.0, action)
+        assert DecisionStore(lake).record(replace(decision, pipeline="tiny"))
+    text = api.get("/millrace/", params={"pipeline": "tiny", "span": span}, headers=login).text
+    assert text.count('<path class="arrival"') == 1 and text.count('class="dot apply"') == 1
+    assert "0.0667 core-hours" in text, "two slots for two minutes"
+    overview = api.get("/millrace/", headers=login).text
+    assert overview.count('<path class="arrival"') == 1 and f"at {now - timedelta(minutes=28):%H:%M}" in overview
+
+
+def test_page_refuses_a_span_that_it_does_not_have(api: TestClient, lake: Lake, login: dict[str, str]) -> None:
+    assert api.get("/millrace/", params={"pipeline": "tiny", "span": "9y"}, headers=login).status_code == 422
+
+
+def test_page_leads_to_what_waits_for_a_person(api: TestClient, lake: Lake, login: dict[str, str]) -> None:
+    now = datetime.now(UTC)
+    asked = replace(evaluation(now - timedelta(seconds=9), 2, 80.0, Action.AWAIT), pipeline="tiny")
+    assert DecisionStore(lake).record(asked)
+    link = f'href="../dags/approve_tiny/runs/{asked.decision_id}"'
+    for path in ("/millrace/", "/millrace/?pipeline=tiny"):
+        assert link in api.get(path, headers=login).text
+    refuse(ControlTables(lake), "tiny", asked.decision_id, "ada", now)
+    for path in ("/millrace/", "/millrace/?pipeline=tiny"):
+        assert link not in api.get(path, headers=login).text
 
 
 def test_page_when_the_lake_is_broken_then_says_so(api: TestClient, lake: Lake, login: dict[str, str]) -> None:
