@@ -102,7 +102,10 @@ def test_compose_env_when_there_already_then_keeps_the_old_secrets(deployed: Pat
     with pytest.raises(MillraceError, match="--replace"):
         CliRunner().invoke(compose_env, ["--folder", str(deployed)], catch_exceptions=False)
     assert password.read_text() == before
+    with (deployed / ".env").open("a") as env:
+        env.write("MILLRACE_PIPELINES_FOLDER=/srv/pipelines\n")
     ran = CliRunner().invoke(compose_env, ["--folder", str(deployed), "--replace"], catch_exceptions=False)
+    assert (deployed / ".env").read_text().splitlines()[1:] == ["MILLRACE_PIPELINES_FOLDER=/srv/pipelines"]
     assert password.read_text() != before
     assert password.read_text().strip() not in ran.output
 

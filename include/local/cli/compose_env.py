@@ -47,7 +47,9 @@ def compose_env(replace: bool, folder: Path) -> None:
         for path in (folder / OWN, *(folder / OWN).rglob("*")):
             shutil.chown(path, user, group)
     (folder / OWN).chmod(0o700)
-    write_atomically(env, f"MILLRACE_USER={user}:{group}\n")
+    lines = env.read_text(encoding="utf-8").splitlines() if env.exists() else []
+    own = [line for line in lines if not line.startswith("MILLRACE_USER=")]
+    write_atomically(env, "\n".join([f"MILLRACE_USER={user}:{group}", *own, ""]))
     click.echo(f"User {ADMIN}, password in {folder / SECRETS / 'admin_password'}. Next: docker compose up --build")
 
 
