@@ -79,7 +79,7 @@ def _pipelines(home: Home, statuses: Sequence[PipelineStatus]) -> list[Finding]:
     from optimizers.registry import problems
 
     specs, wrong = load_all()
-    found = pipelines.specs(specs, wrong + problems(specs.values()))
+    found = [*pipelines.specs(specs, wrong + problems(specs.values())), *pipelines.connectors(specs)]
     record = lifecycle.status(home)
     adapted = (record is not None and record.healthy) or bool(os.environ.get(RUNNER_VARIABLE))
     for status in statuses:

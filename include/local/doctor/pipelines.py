@@ -10,6 +10,7 @@ from include.drivers import driver_log, failure_history
 from include.drivers.failure_history import fingerprint
 from include.local.cli.status import PipelineStatus
 from include.local.doctor.finding import Finding, of_error, ok, problem, warning
+from include.local.stack.jars import CONNECTORS
 from include.model.errors import MillraceError
 from include.model.spec import PipelineSpec
 from include.run_folder.driver_records import app_dir
@@ -23,6 +24,16 @@ def specs(good: Mapping[str, PipelineSpec], wrong: list[MillraceError]) -> list[
     if wrong:
         return [of_error("spec", error) for error in wrong]
     return [ok("specs", f"{', '.join(good) or 'none'}: read and understood.")]
+
+
+def connectors(specs: Mapping[str, PipelineSpec]) -> list[Finding]:
+    """Return which connectors specs ask for whose jars are not here, one finding each."""
+    wanted = {connector: name for name, spec in specs.items() for connector in spec.submit.connectors}
+    return [
+        problem(name, f"Its connector {connector} has no jars here.", f"Run ./millrace setup {connector}.")
+        for connector, name in wanted.items()
+        if CONNECTORS[connector].missing()
+    ]
 
 
 def has_spec(status: PipelineStatus, specs: Mapping[str, PipelineSpec]) -> Finding:

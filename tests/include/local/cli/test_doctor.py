@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -16,6 +17,7 @@ from include.local.cli import __main__ as cli
 from include.local.cli.status import pipeline_statuses
 from include.local.doctor import pipelines
 from include.local.doctor.finding import Level
+from include.local.stack.jars import CONNECTORS
 from tests.include.local.demo.synthetic import Run, at, spec_of
 
 
@@ -52,6 +54,17 @@ def test_broken_spec_is_one_problem_with_its_remedy(
     told = capsys.readouterr().out
     assert "scrypt" in told and "→ Remove or rename `scrypt`." in told
     assert "1 problem" in told
+
+
+def test_connector_without_jars_is_a_problem_with_its_remedy(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "x.py").touch()
+    (tmp_path / "orders.yaml").write_text("{name: orders, script: x.py, submit: {connectors: [kafka]}}")
+    monkeypatch.setenv("MILLRACE_PIPELINES", str(tmp_path))
+    monkeypatch.setitem(CONNECTORS, "kafka", replace(CONNECTORS["kafka"], folder=tmp_path))
+    assert cli.main(["doctor"]) == 1
+    assert "→ Run ./millrace setup kafka." in capsys.readouterr().out
 
 
 def test_pipeline_that_does_not_run_and_whose_spec_is_gone_is_told_twice(
