@@ -274,6 +274,7 @@ def deployment(folder: Path, definition: str) -> Iterator[Containers]:
             container.stop()
         bridge.kill()
         bridge.wait()
+        shutil.rmtree(containers.image, ignore_errors=True)  # gigabytes, which pytest would keep
 
 
 def _as_user(user: str) -> list[str]:

@@ -39,6 +39,7 @@ def _advances(driver: Driving, times: int) -> None:
         driver.until(lambda r, before=before: r.advanced_s > before, "its work goes on")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("where", ["task", "sink"])
 def test_driver_with_a_slow_first_batch_says_that_it_goes_on(drive, tmp_path: Path, where: str) -> None:
     driver = drive(where)
@@ -50,6 +51,7 @@ def test_driver_with_a_slow_first_batch_says_that_it_goes_on(drive, tmp_path: Pa
     _advances(driver, 2)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("victim", ["python", "jvm"])
 def test_driver_when_frozen_then_tells_nothing_any_more(drive, tmp_path: Path, victim: str) -> None:
     (tmp_path / "done").touch()

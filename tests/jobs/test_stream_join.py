@@ -143,6 +143,7 @@ def _relocate(checkpoint: Path) -> None:
         metadata.with_name(f".{metadata.name}.crc").unlink(missing_ok=True)
 
 
+@pytest.mark.slow
 def test_join_of_a_former_version_when_started_again_then_goes_on_to_exact_matches(drivers, tmp_path: Path) -> None:
     shutil.unpack_archive(FORMER_HOME, tmp_path)
     root = tmp_path / "join"

@@ -204,6 +204,7 @@ def test_results_over_changes_of_state_partitions_that_are_killed_are_those_of_a
     assert _stream(plant) == expected
 
 
+@pytest.mark.slow
 def test_hand_over_with_an_idle_source_makes_the_successor_ready(plant: Plant) -> None:
     Feed(plant.root / "source")
     plant.deploy()

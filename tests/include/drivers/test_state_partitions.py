@@ -100,6 +100,7 @@ def test_what_cannot_be_repartitioned_is_refused_and_its_driver_runs_on(
     assert plant.reconciler().reconcile() == ()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("behaviour", ["refuses", "dies copying", "dies changing"])
 def test_job_that_fails_leaves_the_former_number(plant: StatefulPlant, behaviour: str) -> None:
     plant.begin()

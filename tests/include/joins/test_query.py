@@ -91,6 +91,7 @@ def every(batches: list[list[Any]]) -> list[Any]:
     return [row for rows in batches for row in rows]
 
 
+@pytest.mark.slow
 def test_join_with_settings_changing_each_batch_equals_a_batch_join(spark, partitions, coming, tmp_path) -> None:
     settings = iter(
         [JoinSettings(m, block) for m, block in ((9, 20), (4, 7), (1, 50), (3, 1), (9, 30), (2, 500), (1, 1))]

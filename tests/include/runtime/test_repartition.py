@@ -164,6 +164,7 @@ KINDS: dict[str, tuple[Callable[..., Frame], Callable[..., Frame], str]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("before", "after"), [(4, 7), (8, 3)])
 @pytest.mark.parametrize("kind", KINDS)
 def test_results_over_a_change_of_partitions_are_those_of_a_batch(
@@ -272,6 +273,7 @@ def test_change_is_undone_where_no_batch_was_committed_with_it(world: World) -> 
     the_rest_is_counted(world, 7)
 
 
+@pytest.mark.slow
 def test_change_stays_where_its_delta_table_has_a_batch_that_the_query_has_not_committed(world: World) -> None:
     def run(partitions: int) -> QueryCheckpoint:
         world.spark.conf.set("spark.sql.shuffle.partitions", str(partitions))

@@ -130,6 +130,7 @@ def test_next_is_the_first_later_tick_with_rows(replays: tuple[Replay, Replay], 
         assert replay.next(number) == next((n for n in later if replay.tick(n).num_rows), CLOCK.ticks + 1)
 
 
+@pytest.mark.slow
 def test_feed_when_killed_then_goes_on_with_no_row_twice_and_none_lost(
     tmp_path: Path, replays: tuple[Replay, Replay]
 ) -> None:

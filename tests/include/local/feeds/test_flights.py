@@ -47,6 +47,7 @@ def _row_ids(table: Path) -> list[int]:
     return [r["row_id"] for r in query("select row_id from t order by row_id", t=table).to_pylist()]
 
 
+@pytest.mark.slow
 def test_replay_killed_again_and_again_sends_each_row_once(tmp_path: Path, replay: Replay) -> None:
     table = tmp_path / "flights"
     for ticks in (10, 25):

@@ -118,6 +118,7 @@ def test_arrival_rate_in_the_lake_is_what_arrived(
     assert arrival_basis(found) is (ArrivalBasis.COUNTED if kind == "delta" else ArrivalBasis.TAKEN)
 
 
+@pytest.mark.slow
 def test_arrival_rate_of_an_overloaded_app_is_not_its_own_pace(
     spark: Any, tmp_path: Path, measured: Callable[..., Any]
 ) -> None:
