@@ -19,7 +19,8 @@ POSTGRES = Path("/usr/lib/postgresql")
 
 def _install(*packages: str) -> None:
     if os.geteuid() == 0 and shutil.which("apt-get"):
-        quiet = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
+        # as in single-user mode no package starts a service
+        quiet = {**os.environ, "DEBIAN_FRONTEND": "noninteractive", "RUNLEVEL": "1"}
         for command in (["update"], ["install", "-y", "--no-install-recommends", *packages]):
             subprocess.run(["apt-get", "-qq", *command], check=False, capture_output=True, env=quiet)
 
