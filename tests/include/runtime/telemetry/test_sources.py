@@ -111,9 +111,9 @@ def test_arrival_rate_in_the_lake_is_what_arrived(
         found = awaited(read, is_long)
     told = rates(found)
     truth = arrivals.rate(found.since.timestamp(), found.until.timestamp()) if arrivals else ROWS_PER_S
-    # a chunk may lie on either side of both ends: the rate source's are seconds, Delta's log is read a moment later
-    piece_s = {"rate": 1.0, "delta": 0.5}.get(kind, 2 * CHUNK_S)
-    assert told.arrival_rows_per_s == pytest.approx(truth, rel=0.02, abs=piece_s / PERIOD_S * ROWS_PER_S)
+    # a second's rows may lie on either side of the ends: the rate source makes them at once, and a busy machine
+    # writes files and lists them late
+    assert told.arrival_rows_per_s == pytest.approx(truth, abs=ROWS_PER_S / PERIOD_S)
     assert told.backlog_rows is not None and told.backlog_rows < 2 * PERIOD_S * ROWS_PER_S
     assert arrival_basis(found) is (ArrivalBasis.COUNTED if kind == "delta" else ArrivalBasis.TAKEN)
 
