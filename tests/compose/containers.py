@@ -33,6 +33,8 @@ IN_WORKDIR = ("sh", "-c", 'cd /millrace && exec "$@"', "container")
 LEFT_OUT = {"ports", "restart", "mem_limit", "stop_grace_period"}
 """Only an engine gives these a meaning."""
 NETWORK = "10.77.0."
+PATH = f"{os.environ['PATH']}:/usr/sbin:/sbin"
+"""chroot is root's."""
 SETTLED_S = 1.0
 
 
@@ -93,15 +95,14 @@ class Containers:
             if instruction == "COPY":
                 _copy_tree(self.image)
             elif instruction == "ENV":
-                words = (word.replace("$PATH", os.environ["PATH"]).split("=", 1) for word in shlex.split(rest))
+                words = (word.replace("$PATH", PATH).split("=", 1) for word in shlex.split(rest))
                 variables |= dict(words)
             elif instruction == "RUN" and rest.startswith("./millrace setup"):
                 command = rest.replace("$CONNECTORS", "")
-                proxies = {k: v for k, v in os.environ.items() if k not in ("PYTHONPATH", "VIRTUAL_ENV", "HOME")}
+                # proxies, mirrors and caches are those of this machine
+                inherited = {k: v for k, v in os.environ.items() if k not in ("PYTHONPATH", "VIRTUAL_ENV", "PATH")}
                 writable = [(self.image, "/millrace", "rw"), (Path.home(), str(Path.home()), "rw")]
-                ran = self._spawn(
-                    "build", shlex.split(command), {**proxies, "HOME": str(Path.home()), **variables}, "0:0", writable
-                )
+                ran = self._spawn("build", shlex.split(command), {**inherited, **variables}, "0:0", writable)
                 assert ran.wait() == 0, self.log("build").read_text()
             elif not rest.startswith(("apt-get", "mkdir -m 1777 /home/millrace")):
                 assert instruction in ("FROM", "WORKDIR", "ARG", "USER"), line
@@ -125,7 +126,7 @@ class Containers:
             binds.append((self.secrets[secret["source"]], target, "ro"))
         network = self._network(name)
         argv = service.get("command") or POSTGRES_ENTRYPOINT
-        env = {"PATH": os.environ["PATH"], **(variables if "build" in service else {}), **own}
+        env = {"PATH": PATH, **(variables if "build" in service else {}), **own}
         if "build" not in service:
             env["PATH"] = f"{POSTGRES[-1]}:{env['PATH']}"
         process = self._spawn(name, argv, env, service["user"], binds, network, init=service.get("init", False))
@@ -229,7 +230,7 @@ class Containers:
         with self.log(name).open("ab") as log:
             return subprocess.Popen(
                 [*enter, *apart, "sh", "-ec", "\n".join(script)],
-                env={"PATH": os.environ["PATH"], **env},
+                env={"PATH": PATH, **env},
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=subprocess.STDOUT,

@@ -53,7 +53,9 @@ def test_adapt_when_mode_is_advise_then_decides_and_changes_nothing(lake: Lake, 
     assert DeploymentStore(lake).latest("tiny") == base
     with create_session() as session:
         of_tiny = select(AssetEvent).join(AssetModel, AssetModel.id == AssetEvent.asset_id)
-        event = session.scalars(of_tiny.where(AssetModel.name == "decisions_tiny")).one()
+        of_decisions = of_tiny.where(AssetModel.name == "decisions_tiny").order_by(AssetEvent.id.desc())
+        event = session.scalars(of_decisions).first()
+        assert event is not None
         assert (event.extra["decision_id"], event.extra["sentence"]) == (decision.decision_id, decision.sentence)
 
 
@@ -89,7 +91,7 @@ def test_adapt_when_apply_fails_then_the_decision_is_kept(lake: Lake, monkeypatc
 
     calls = []
 
-    def full(self: ControlLoop, decision_id: str) -> None:
+    def full(self: ControlLoop, decision_id: str, approved_by: str | None) -> None:
         calls.append(decision_id)
         raise MillraceError("lake", "/lake", "a writable folder", "Free space.")
 

@@ -211,7 +211,7 @@ def test_approve_when_applying_fails_then_records_no_refusal(
     from include.control.loop import ControlLoop
     from include.model.errors import MillraceError
 
-    def full(self: ControlLoop, decision_id: str) -> None:
+    def full(self: ControlLoop, decision_id: str, approved_by: str | None) -> None:
         raise MillraceError("lake", "/lake", "a writable folder", "Free space.")
 
     monkeypatch.setattr(ControlLoop, "apply", full)
