@@ -163,7 +163,7 @@ def test_arrival_rate_of_a_limited_file_source_is_seen_in_its_unread_files(
     waiting = arrived - sum(b.rows_in for b in found.batches)  # when the batch ended; files are listed a little later
     assert told.backlog_rows == pytest.approx(waiting, abs=1.5 * ROWS_PER_S)
     assert newest.rows_in / newest.duration_s < 0.75 * truth
-    full = [b.rows_in for b in found.in_period(found.batches)]  # of two files, which are not of one size
+    full = [b.rows_in for b in found.batches]  # of two files, which are not of one size
     assert min(full) <= (batch_rows_limit(found) or 0) <= max(full)
     silent = rates(awaited(read, lambda h: len(h.in_period(h.rows)) > 1 and not h.in_period(h.batches)))
     assert (silent.arrival_rows_per_s, silent.backlog_rows) == (0.0, 0)
