@@ -16,6 +16,8 @@ from fastapi.responses import HTMLResponse
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from include.lake.control_tables import ControlTables
     from include.model.deployment import Deployment
     from include.model.spec import PipelineSpec
@@ -73,14 +75,12 @@ def page(
 
 def _overview() -> dict[str, Any]:
     from include.control.pending_decision import pending
-    from include.pipelines.catalog import load_all
     from include.reporting.history import histories
     from include.reporting.history_figure import spark
     from include.wiring import control_tables, problem, utc_now
 
     tables, now = control_tables(), utc_now()
-    specs, problems = load_all()
-    launched = {deployment.pipeline: deployment for deployment in tables.deployments.all_latest()}
+    specs, problems, launched = _known(tables)
     names = sorted({*specs, *launched})
     rows, past = [], histories(tables, names, now - SPANS[Span.HOURS], now, MOMENTS_AT_A_GLANCE)
     for name in names:
@@ -97,19 +97,17 @@ def _overview() -> dict[str, Any]:
                 "spark": spark(past[name]),
             }
         )
-    return {"names": names, "rows": rows, "spec_problems": list(map(str, problems))}
+    return {"names": names, "rows": rows, "spec_problems": problems}
 
 
 def _pipeline(chosen: str, span: Span) -> dict[str, Any]:
     from include.control.pending_decision import pending
-    from include.pipelines.catalog import load_all
     from include.reporting.history import history
     from include.reporting.history_figure import figure
     from include.wiring import control_tables, problem, utc_now
 
     tables, now = control_tables(), utc_now()
-    specs, problems = load_all()
-    launched = {deployment.pipeline: deployment for deployment in tables.deployments.all_latest()}
+    specs, problems, launched = _known(tables)
     names = sorted({*specs, *launched})
     if chosen not in names:
         return {"names": names, "problem": f"There is no pipeline {chosen}."}
@@ -117,7 +115,7 @@ def _pipeline(chosen: str, span: Span) -> dict[str, Any]:
     return {
         "names": names,
         "spec": spec,
-        "spec_problems": [str(problem) for problem in problems],
+        "spec_problems": problems,
         "current": launched.get(chosen),
         "not_running": None if chosen not in launched else problem(launched[chosen], tables.deployments),
         "waiting": pending(spec, tables, now) if spec else [],
@@ -131,6 +129,15 @@ def _pipeline(chosen: str, span: Span) -> dict[str, Any]:
         **_placement(spec, launched.get(chosen), tables),
         "mlflow_run": _mlflow_run,
     }
+
+
+def _known(tables: ControlTables) -> tuple[Mapping[str, PipelineSpec], list[str], dict[str, Deployment]]:
+    """Return the specs by name, what is wrong with others, and what is launched by name."""
+    from include.pipelines.catalog import load_all
+
+    specs, problems = load_all()
+    launched = {deployment.pipeline: deployment for deployment in tables.deployments.all_latest()}
+    return specs, [str(problem) for problem in problems], launched
 
 
 def _placement(spec: PipelineSpec | None, current: Deployment | None, tables: ControlTables) -> dict[str, Any]:

@@ -84,10 +84,10 @@ def build(spec: PipelineSpec) -> DAG:
                 loop.commit(decision)  # carried out while Airflow starts the next task
             export_decision(decision, (utcnow() - observation.time).total_seconds())
             log.info("%s: %s", decision.action, decision.sentence)
-            told = {name: to_plain(getattr(decision, name)) for name in ("decision_id", "action", "sentence")}
-            for name, value in told.items():
+            summary = {name: to_plain(getattr(decision, name)) for name in ("decision_id", "action", "sentence")}
+            for name, value in summary.items():
                 ti.xcom_push(key=name, value=value)
-            outlet_events[decisions].extra.update(told)
+            outlet_events[decisions].extra.update(summary)
             return BRANCHES.get(decision.action)
 
         @task(execution_timeout=apply_timeout, retries=2, outlets=[reconfigurations_asset(spec)])

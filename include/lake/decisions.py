@@ -151,11 +151,11 @@ class DecisionStore:
         where += f" and time >= {literal(since)} and time <= {literal(until)} and signals is not null"
         each = "partition by pipeline"
         count = f"row_number() over ({each} order by time) as n, count(*) over ({each}) as total"
-        numbered = f"select *, {count} from decisions where {where}"  # noqa: S608 - values pass through literal()
-        changed = ", ".join(literal(action.value) for action in (*CARRIED_OUT, Action.AWAIT))
-        chosen = f"n % greatest(total / {most}, 1) = 0 or action in ({changed})"
+        rows = f"select *, {count} from decisions where {where}"  # noqa: S608 - values pass through literal()
+        actions = ", ".join(literal(action.value) for action in (*CARRIED_OUT, Action.AWAIT))
+        condition = f"n % greatest(total / {most}, 1) = 0 or action in ({actions})"
         columns = "pipeline, time, action, sentence, signals"
-        return self.lake.rows(f"select {columns} from ({numbered}) where {chosen} order by time", TABLE)  # noqa: S608
+        return self.lake.rows(f"select {columns} from ({rows}) where {condition} order by time", TABLE)  # noqa: S608
 
     def last_evaluation(self, pipeline: str, until: datetime) -> Decision | None:
         """Return the newest evaluation of a pipeline up to a time (UTC) that measured something."""

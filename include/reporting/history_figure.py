@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import UTC, datetime
 
 from include.model.decision import Action
 from include.reporting.history import History, Moment
@@ -14,6 +14,13 @@ WIDTH, LEFT, RIGHT, GAP = 960, 64, 12, 26
 HEIGHTS = {"rows/s": 170, "slots": 80, "rows waiting": 80}
 SPARK_WIDTH, SPARK_HEIGHT = 180, 32
 Value = Callable[[Moment], float | None]
+Axis = Callable[[datetime], float]
+CURVES: Mapping[str, Sequence[tuple[str, Value]]] = {
+    "rows/s": (("arrival", lambda m: m.arrival), ("capacity", lambda m: m.capacity)),
+    "slots": (("slots", lambda m: m.slots),),
+    "rows waiting": (("backlog", lambda m: m.backlog),),
+}
+"""What each panel shows, by its title."""
 STEPS_S = (60, 300, 900, 1800, 3600, 3 * 3600, 6 * 3600, 24 * 3600)
 LABELS = 8
 
@@ -71,17 +78,9 @@ class Figure:
 def figure(history: History) -> Figure:
     """Return the picture of a span."""
     right = WIDTH - RIGHT
-
-    def x(time: datetime) -> float:
-        return LEFT + (right - LEFT) * ((time - history.since) / (history.until - history.since))
-
-    curves: dict[str, tuple[tuple[str, Value], ...]] = {
-        "rows/s": (("arrival", lambda m: m.arrival), ("capacity", lambda m: m.capacity)),
-        "slots": (("slots", lambda m: m.slots),),
-        "rows waiting": (("backlog", lambda m: m.backlog),),
-    }
+    x = _axis(history, LEFT, right)
     panels, top = [], float(GAP)
-    for title, lines in curves.items():
+    for title, lines in CURVES.items():
         panels.append(_panel(history, title, top, lines, x))
         top += HEIGHTS[title] + GAP
     marks = tuple((round(x(m.time), 1), m.action, f"{m.time:%H:%M} {m.sentence}") for m in history.marks)
@@ -90,15 +89,16 @@ def figure(history: History) -> Figure:
 
 def spark(history: History) -> Figure:
     """Return a small picture of the rates alone, without axes."""
-    rates = (("arrival", lambda m: m.arrival), ("capacity", lambda m: m.capacity))
+    rates, x = CURVES["rows/s"], _axis(history, 0, SPARK_WIDTH)
     most = _most(history, [value for _, value in rates])
-
-    def x(time: datetime) -> float:
-        return SPARK_WIDTH * ((time - history.since) / (history.until - history.since))
-
     lines = tuple(Line(name, _path(history, value, x, 0, SPARK_HEIGHT, most)) for name, value in rates)
     panel = Panel("rows/s", 0, SPARK_HEIGHT, lines, ())
     return Figure(SPARK_WIDTH, SPARK_HEIGHT, 0, SPARK_WIDTH, (panel,), (), ())
+
+
+def _axis(history: History, left: float, right: float) -> Axis:
+    """Return what places times between two positions."""
+    return lambda time: left + (right - left) * ((time - history.since) / (history.until - history.since))
 
 
 def _panel(
@@ -106,7 +106,7 @@ def _panel(
     title: str,
     top: float,
     curves: Sequence[tuple[str, Value]],
-    x: Callable[[datetime], float],
+    x: Axis,
 ) -> Panel:
     bottom = top + HEIGHTS[title]
     ticks = _ticks(_most(history, [value for _, value in curves]))
@@ -120,7 +120,7 @@ def _panel(
 def _path(
     history: History,
     value: Value,
-    x: Callable[[datetime], float],
+    x: Axis,
     top: float,
     bottom: float,
     most: float,
@@ -161,15 +161,10 @@ def _label(value: float) -> str:
     return f"{value:g}"
 
 
-def _times(history: History, x: Callable[[datetime], float]) -> tuple[tuple[float, str], ...]:
+def _times(history: History, x: Axis) -> tuple[tuple[float, str], ...]:
     span_s = (history.until - history.since).total_seconds()
     step_s = next((step for step in STEPS_S if span_s / step <= LABELS), STEPS_S[-1])
     first = math.ceil(history.since.timestamp() / step_s) * step_s
     form = "%d %b" if step_s >= STEPS_S[-1] else "%H:%M"
-    times = [history.since + timedelta(seconds=t - history.since.timestamp()) for t in _every(first, step_s, history)]
+    times = [datetime.fromtimestamp(t, UTC) for t in range(first, int(history.until.timestamp()) + 1, step_s)]
     return tuple((round(x(time), 1), time.strftime(form)) for time in times)
-
-
-def _every(first: float, step_s: float, history: History) -> list[float]:
-    count = int((history.until.timestamp() - first) // step_s) + 1
-    return [first + i * step_s for i in range(count)]

@@ -29,13 +29,12 @@ POSTGRES = sorted(Path("/usr/lib/postgresql").glob("*/bin"))
 READ = {"command", "environment", "user", "volumes", "secrets", "healthcheck", "depends_on", "init", "image", "build"}
 ENFORCED = {"cap_drop": ["ALL"], "security_opt": ["no-new-privileges:true"]}
 """How every container runs here."""
-IN_WORKDIR = ("sh", "-c", 'cd /millrace && exec "$@"', "container")
 LEFT_OUT = {"ports", "restart", "mem_limit", "stop_grace_period"}
 """Only an engine gives these a meaning."""
+IN_WORKDIR = ("sh", "-c", 'cd /millrace && exec "$@"', "container")
 NETWORK = "10.77.0."
 PATH = f"{os.environ['PATH']}:/usr/sbin:/sbin"
 """chroot is root's."""
-SETTLED_S = 1.0
 
 
 @dataclass
@@ -52,10 +51,10 @@ class Container:
     network: subprocess.Popen[bytes]
     process: subprocess.Popen[bytes]
 
-    def stop(self, number: int = signal.SIGKILL) -> None:
-        """End it; by default as a machine's end would."""
+    def stop(self) -> None:
+        """End it as a machine's end would."""
         with suppress(ProcessLookupError):
-            os.killpg(self.process.pid, number)
+            os.killpg(self.process.pid, signal.SIGKILL)
         self.process.wait()
         self.network.kill()
         self.network.wait()
@@ -69,6 +68,7 @@ class Containers:
         folder: Where docker-compose.yaml and what compose-env writes lie; also the image and what containers write.
         services: Their definitions, as docker-compose understands them.
         secrets: Files of secrets by name.
+        bridge: A process that does nothing but hold the network between them.
         running: Containers by name.
     """
 

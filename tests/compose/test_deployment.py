@@ -20,7 +20,7 @@ from include.model.deployment import Deployment
 from tests.compose.containers import Containers, deployment
 from tests.compose.test_definition import config
 from tests.include.runtime.telemetry.arriving import arriving, files
-from tests.jobs.adapting import expected_totals, total
+from tests.jobs.adapting import expected_totals, tells_ability, total
 from tests.jobs.driving import SCRIPTS, until
 
 pytestmark = [pytest.mark.e2e, pytest.mark.slow]
@@ -100,7 +100,10 @@ def test_team_adapts_a_pipeline_and_the_version_says_who_agreed(running: Contain
         until(lambda: admin.send("GET", "/api/v2/dags/launch_numbers")[0] == 200, "the pipeline's DAGs are there")
         admin.ask("POST", "/api/v2/dags/launch_numbers/dagRuns", '{"logical_date": null}')
         until(lambda: outcomes(tables) == [("T2", Outcome.READY)], "the driver serves")
-        until(lambda: knows_its_ability(tables), "what two slots can process is known")
+        until(
+            lambda: any(map(tells_ability, tables.decisions.recent("numbers", 1))),
+            "what two slots can process is known",
+        )
         arrivals.rows_per_s = HIGH
         until(lambda: questions(person), "a change waits for a person")
         asked = questions(person)[0]["task_instance"]
@@ -125,11 +128,6 @@ def newest(tables: ControlTables) -> Deployment:
     found = tables.deployments.latest("numbers")
     assert found is not None
     return found
-
-
-def knows_its_ability(tables: ControlTables) -> bool:
-    signals = next((d.signals for d in tables.decisions.recent("numbers", 1)), None)
-    return signals is not None and not signals.settling and signals.apps[0].capacity is not None
 
 
 def questions(person: Client) -> list[Any]:

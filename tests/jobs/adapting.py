@@ -77,8 +77,7 @@ class Adapting:
             self.evaluate()
 
     def knows_its_ability(self) -> bool:
-        signals = self.decisions[-1].signals if self.decisions else None
-        return signals is not None and not signals.settling and signals.apps[0].capacity is not None
+        return bool(self.decisions) and tells_ability(self.decisions[-1])
 
     def achieved(self, decision: Decision) -> Mapping[str, float]:
         """Return what later evaluations found that a change brought; empty until they know."""
@@ -106,6 +105,12 @@ def adapting(path: Path, text: str) -> Iterator[Adapting]:
     finally:
         launch(spec, tables, running=False)
         wiring.own_reconciler(spec, tables).reconcile()
+
+
+def tells_ability(decision: Decision) -> bool:
+    """Say whether an evaluation measured what the slots can process, on figures that had settled."""
+    signals = decision.signals
+    return signals is not None and not signals.settling and signals.apps[0].capacity is not None
 
 
 def total(results: Path) -> int:
