@@ -72,7 +72,14 @@ def run_pairs(
 
 
 def _cpu_s(cluster: Cluster) -> float:
-    """Return the processor time of all executors so far, and of what they started, seconds."""
+    """Return the processor time of all executors so far, and of what they started, also of what has ended, seconds."""
     started = [psutil.Process(life.process.pid) for life in cluster.executors.alive()]
-    processes = [process for root in started for process in (root, *root.children(recursive=True))]
-    return sum(sum(process.cpu_times()[:2]) for process in processes)
+    return sum(map(_own_s, (process for root in started for process in (root, *root.children(recursive=True)))))
+
+
+def _own_s(process: psutil.Process) -> float:
+    try:
+        spent = process.cpu_times()
+    except psutil.NoSuchProcess:  # its parent has its time then
+        return 0.0
+    return float(spent.user + spent.system + spent.children_user + spent.children_system)
