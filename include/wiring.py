@@ -26,16 +26,36 @@ if TYPE_CHECKING:
 LOGS_DAYS = 30
 """Days that the logs of drivers and of Airflow's tasks are kept, and Airflow's own rows in the local stack."""
 
+LAKE_VARIABLE = "MILLRACE_LAKE"
 RUNNER_VARIABLE = "MILLRACE_RUNNER"
 """Set where a runner owns the drivers (docker-compose.yaml): nobody else starts or stops one."""
 
 
-def lake() -> Lake:
-    """Return the lake of the home that ``MILLRACE_HOME`` names."""
-    from include.lake.store import Lake
-    from include.local.stack.home import Home
+def lake_uri() -> str:
+    """Return where the lake is: the folder or bucket that ``MILLRACE_LAKE`` names, or else a folder of the home.
 
-    return Lake(Home.from_env().lake)
+    Raises:
+        MillraceError: If it names neither.
+    """
+    from include.local.stack.home import Home
+    from include.model.errors import MillraceError
+
+    named = os.environ.get(LAKE_VARIABLE)
+    if named and not named.startswith(("/", "s3://")):
+        allowed = "the absolute path of a folder, or s3://BUCKET/PREFIX"
+        raise MillraceError(LAKE_VARIABLE, named, allowed, "Correct it where it is set.")
+    return named or str(Home.from_env().lake)
+
+
+def lake() -> Lake:
+    """Return the lake.
+
+    Raises:
+        MillraceError: If ``MILLRACE_LAKE`` names no place for one.
+    """
+    from include.lake.store import Lake
+
+    return Lake(lake_uri())
 
 
 def keep_days(what: str, default: int | None) -> int | None:
@@ -116,6 +136,7 @@ def control_loop(spec: PipelineSpec) -> ControlLoop:
     from include.control.loop import ControlLoop
     from include.control.quality import DataDocs, QualityGate
     from include.control.spark_plant import SparkPlant
+    from include.local.stack.home import Home
     from include.model.protocols import HasModel
     from include.reporting.tracker import MlflowTracker
     from optimizers.registry import all_of
@@ -126,7 +147,7 @@ def control_loop(spec: PipelineSpec) -> ControlLoop:
     return ControlLoop(
         spec=spec,
         tables=tables,
-        gate=QualityGate(spec, tables, DataDocs(tables.lake.root.parent / "gx" / spec.name)),
+        gate=QualityGate(spec, tables, DataDocs(Home.from_env().root / "gx" / spec.name)),
         plant=SparkPlant(spec, tables, reconciler_for(spec, tables), utc_now),
         optimizers=optimizers,
         tracker=MlflowTracker(os.environ.get("MLFLOW_TRACKING_URI"), fit),

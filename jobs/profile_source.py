@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
+import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -12,6 +13,7 @@ from filelock import FileLock, Timeout
 
 sys.path.append(str(Path(__file__).resolve().parents[1]))
 
+from include.lake.location import Location
 from include.lake.store import Lake
 from include.model.errors import Conflict, MillraceError
 from include.runtime.profile import Profile, run
@@ -29,7 +31,7 @@ def parse(argv: Sequence[str]) -> argparse.Namespace:
     """Return the arguments; ends the process with a usage line where they are wrong."""
     parser = argparse.ArgumentParser(prog="profile_source.py", description=__doc__, allow_abbrev=False)
     parser.add_argument("--pipeline", required=True)
-    parser.add_argument("--lake", type=Path, required=True)
+    parser.add_argument("--lake", type=Location.of, required=True, help="folder or URI of the lake")
     parser.add_argument("--source", type=Path, required=True, help="folder of the Delta source table")
     parser.add_argument("--time-column", required=True)
     parser.add_argument("--period-s", type=int, default=60)
@@ -53,15 +55,16 @@ def profile_of(arguments: argparse.Namespace) -> Profile:
 
 
 @contextmanager
-def alone(lake: Path, pipeline: str) -> Iterator[None]:
+def alone(lake: Location, pipeline: str) -> Iterator[None]:
     """Keep a retry from running beside a job whose caller has died: both would count the same rows.
 
     Raises:
         MillraceError: If another job of the pipeline runs, or the lake's folder cannot be written.
     """
-    lock = FileLock(lake / f".profile-{pipeline}.lock")
+    folder = lake.folder or Path(tempfile.gettempdir())  # who retries it does so on the same machine
+    lock = FileLock(folder / f".profile-{pipeline}.lock")
     try:
-        lake.mkdir(parents=True, exist_ok=True)
+        folder.mkdir(parents=True, exist_ok=True)
         lock.acquire(timeout=0)
     except Timeout:
         remedy = "Wait for it to end, then try again."

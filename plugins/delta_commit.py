@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
-from pathlib import Path
 from time import monotonic
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +17,10 @@ from include.model.errors import MillraceError
 
 if TYPE_CHECKING:
     from include.lake.commit_follower import CommitFollower
+
+
+FOLDER_POLL_S, BUCKET_POLL_S = 0.5, 5.0
+"""A bucket takes tens of milliseconds and a little money for each look."""
 
 
 class DeltaCommitTrigger(BaseEventTrigger):
@@ -30,30 +33,30 @@ class DeltaCommitTrigger(BaseEventTrigger):
     evaluation that it starts reads from its own cursor, so events say "evaluate", never "what is new".
 
     Args:
-        log_folder: The table's ``_delta_log`` folder; it need not exist yet.
+        lake: Folder or URI of the lake.
+        table: The table; it need not exist yet.
         pipeline: Name of the pipeline whose commits count.
         period_s: Least time between two events, seconds, >= 0.
-        poll_s: Time between two polls of the folder, seconds, > 0.
-        lake: The lake that says whether the pipeline is to run.
         silence_s: Time without an event after which it fires all the same, seconds, > 0; None for never.
+        poll_s: Time between two polls of the table's log, seconds, > 0; None for what suits the lake.
     """
 
     def __init__(
         self,
-        log_folder: str,
+        lake: str,
+        table: str,
         pipeline: str,
         period_s: float,
-        poll_s: float = 0.5,
-        lake: str = "",
         silence_s: float | None = None,
+        poll_s: float | None = None,
     ) -> None:
         super().__init__()
-        self.log_folder = log_folder
         self.lake = lake
-        self.silence_s = silence_s
+        self.table = table
         self.pipeline = pipeline
         self.period_s = period_s
-        self.poll_s = poll_s
+        self.silence_s = silence_s
+        self.poll_s = poll_s or (BUCKET_POLL_S if "://" in lake else FOLDER_POLL_S)
 
     def serialize(self) -> tuple[str, dict[str, Any]]:
         """Return class path and arguments."""
@@ -61,12 +64,12 @@ class DeltaCommitTrigger(BaseEventTrigger):
             # spelled out: Airflow also has plugins/ itself on sys.path, where __module__ could be another name
             "plugins.delta_commit.DeltaCommitTrigger",
             {
-                "log_folder": self.log_folder,
+                "lake": self.lake,
+                "table": self.table,
                 "pipeline": self.pipeline,
                 "period_s": self.period_s,
-                "poll_s": self.poll_s,
-                "lake": self.lake,
                 "silence_s": self.silence_s,
+                "poll_s": self.poll_s,
             },
         )
 
@@ -81,7 +84,7 @@ class DeltaCommitTrigger(BaseEventTrigger):
                     pending = True
             # an unreadable folder may become readable; a dead trigger stays dead
             except (OSError, MillraceError) as error:
-                self.log.warning("%s: %s", self.log_folder, error)
+                self.log.warning("%s: %s", self.table, error)
             silent = self.silence_s is not None and monotonic() - fired >= self.silence_s
             if silent:
                 fired = monotonic()
@@ -95,9 +98,9 @@ class DeltaCommitTrigger(BaseEventTrigger):
     def _follower(self) -> CommitFollower:
         # imported where the trigger runs: whoever parses DAGs must not pay for pyarrow
         from include.lake.commit_follower import CommitFollower
-        from include.lake.log import DeltaLog
+        from include.lake.store import Lake
 
-        return CommitFollower(DeltaLog(Path(self.log_folder).parent), self.pipeline)
+        return CommitFollower(Lake(self.lake).log(self.table), self.pipeline)
 
     def _is_wanted(self) -> bool:
         """Say whether the pipeline is to run; what cannot be read has to be evaluated."""

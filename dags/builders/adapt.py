@@ -18,10 +18,10 @@ from dags.builders.dag_defaults import (
     reconfigurations_asset,
     slots_param,
 )
-from include.local.stack.home import Home
 from include.model.codec import from_plain, to_plain
 from include.model.decision import CARRIED_OUT, Action
 from include.model.spec import PipelineSpec
+from include.wiring import lake_uri
 from plugins.delta_commit import DeltaCommitTrigger
 from plugins.outcomes import as_airflow
 
@@ -125,12 +125,5 @@ def _silence_s(spec: PipelineSpec) -> float:
 
 def _telemetry(spec: PipelineSpec) -> Asset:
     """Return the pipeline's telemetry as an Asset whose events are commits, or that none came for long."""
-    lake = Home.from_env().lake
-    trigger = DeltaCommitTrigger(
-        str(lake / "telemetry" / "batches" / "_delta_log"),
-        spec.name,
-        spec.period_s,
-        lake=str(lake),
-        silence_s=_silence_s(spec),
-    )
+    trigger = DeltaCommitTrigger(lake_uri(), "telemetry/batches", spec.name, spec.period_s, _silence_s(spec))
     return Asset(f"telemetry_{spec.name}", watchers=[AssetWatcher(f"commits_{spec.name}", trigger)])

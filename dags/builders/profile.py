@@ -9,9 +9,10 @@ from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOpe
 from airflow.sdk import DAG
 
 from dags.builders.dag_defaults import dag_settings
-from include.local.stack.home import REPO, Home
+from include.local.stack.home import REPO
 from include.model.profile_spec import Profile
 from include.model.spec import PipelineSpec
+from include.wiring import lake_uri
 
 DOC = """
 Reads the rows added to the source table of `{name}`, and counts what each input stream brought by period.
@@ -46,7 +47,7 @@ def build(spec: PipelineSpec, profile: Profile) -> DAG:
 def _arguments(spec: PipelineSpec, profile: Profile) -> list[str]:
     return [
         *("--pipeline", spec.name),
-        *("--lake", str(Home.from_env().lake)),
+        *("--lake", lake_uri()),
         *("--source", profile.source),
         *("--time-column", profile.time_column),
         *("--period-s", str(profile.period_s)),

@@ -27,14 +27,14 @@ class Launcher:
     Attributes:
         spec: The pipeline.
         options: What every driver of this installation is started with.
-        lake: The lake's folder.
+        lake: The lake's folder or URI.
         run_dir: Folder of records, locks and generations.
         log_dir: Folder of the drivers' logs.
     """
 
     spec: PipelineSpec
     options: SubmitOptions
-    lake: Path
+    lake: str
     run_dir: Path
     log_dir: Path
     _children: list[subprocess.Popen[bytes]] = field(default_factory=list)

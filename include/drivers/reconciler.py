@@ -58,7 +58,7 @@ class Reconciler:
         self._spec, self._tables = spec, tables
         self._run_dir, self._log_dir = run_dir.resolve(), log_dir.resolve()
         self._method, self._clock = method, clock
-        self._launcher = Launcher(spec, submit, tables.lake.root.resolve(), self._run_dir, self._log_dir)
+        self._launcher = Launcher(spec, submit, tables.lake.location.uri, self._run_dir, self._log_dir)
 
     def reconcile(self, wait_s: float | None = None, patience_s: float | None = None) -> tuple[Reconfiguration, ...]:
         """Make the pipeline run its latest Deployment and return what had to be changed.

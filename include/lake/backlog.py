@@ -174,7 +174,7 @@ class DeltaSource:
             return -1, _Count()
         readable = [c for c in checkpoints if not commits or c >= min(commits) - 1]
         if not readable:
-            raise FileNotFoundError(f"{self._log.folder} holds neither the first commit nor a checkpoint")
+            raise FileNotFoundError(f"{self._log.location} holds neither the first commit nor a checkpoint")
         first = min(readable)
         return first, sum(_snapshot_files(self.path, first), _Count())
 

@@ -59,8 +59,7 @@ class CommitFollower:
     def _is_ours(self, version: int) -> bool | None:
         """Say whether a commit carries a transaction of the pipeline; None if it cannot be read."""
         try:
-            lines = self._log.file(version).read_text(encoding="utf-8").splitlines()
-            actions = [json.loads(line) for line in lines if line]
+            actions = [json.loads(line) for line in self._log.text(version).splitlines() if line]
             if not actions:
                 return None
             return any(str(a["txn"]["appId"]).startswith(self._app_id_prefix) for a in actions if "txn" in a)

@@ -71,16 +71,16 @@ class FencedTable:
             self._handle = None
             if is_conflict(error) or is_stale(error):
                 raise Conflict(f"{self._table}: {self._fence} was committed by another writer") from error
-            raise unwritable(self._lake.path(self._table), error) from error
+            raise unwritable(self._lake.at(self._table), error) from error
 
     def _fresh(self) -> DeltaTable:
         try:
             if self._handle is None:
                 self._lake.create(self._table)
-                self._handle = DeltaTable(str(self._lake.path(self._table)))
+                self._handle = self._lake.at(self._table).table()
             else:
                 self._handle.update_incremental()
         except (OSError, DeltaError) as error:
             self._handle = None
-            raise unwritable(self._lake.path(self._table), error) from error
+            raise unwritable(self._lake.at(self._table), error) from error
         return self._handle

@@ -7,7 +7,6 @@ asked for are opened, so that reading the last half hour costs the same however 
 from __future__ import annotations
 
 import json
-import os
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -21,7 +20,9 @@ from urllib.parse import unquote
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
+from pyarrow.fs import FileSelector, FileType
 
+from include.lake.location import Location
 from include.lake.table_errors import unreadable
 
 NOTHING = -1
@@ -123,24 +124,28 @@ class Commit:
 
 
 class DeltaLog:
-    """Reads the log of one table on a local disk.
+    """Reads the log of one table.
 
     Args:
-        path: The table's folder; it need not exist.
+        table: Where the table is; it need not exist.
     """
 
-    def __init__(self, path: Path) -> None:
-        self.folder = path / "_delta_log"
+    def __init__(self, table: str | Path | Location) -> None:
+        self.location = Location.of(table) / "_delta_log"
         self._newest = NOTHING
         self._commits: dict[tuple[int, str | None, str | None], tuple[int, Commit]] = {}
 
-    def file(self, version: int) -> Path:
-        """Return the file of an entry, which need not exist."""
-        return self.folder / f"{version:020d}.json"
-
     def has(self, version: int) -> bool:
         """Return whether the log has an entry."""
-        return self.file(version).exists()
+        return self.location.exists(_name(version))
+
+    def text(self, version: int) -> bytes:
+        """Return an entry as it is written.
+
+        Raises:
+            OSError: If it is not there or cannot be read.
+        """
+        return self.location.read(_name(version))
 
     def newest(self) -> int:
         """Return the newest version, -1 without a table; the folder is listed only where nothing else leads to it."""
@@ -159,22 +164,18 @@ class DeltaLog:
         Raises:
             MillraceError: If it cannot be read.
         """
-        file, key = f"{self.folder}/{version:020d}.json", (version, pipeline, transaction)
+        key = version, pipeline, transaction
         try:
-            changed_ns = os.stat(file).st_mtime_ns  # noqa: PTH116 - as below
-            known = self._commits.get(key)
+            changed_ns, known = self._changed_ns(version), self._commits.get(key)
+            if changed_ns is None:
+                return None
             if known is not None and known[0] == changed_ns:
                 return known[1]
-            with open(file, "rb", buffering=0) as entry:  # noqa: PTH123 - thousands at a time: pathlib takes twice as long
-                text = entry.readall()
+            commit = _commit(version, self.text(version), pipeline, transaction)
         except FileNotFoundError:
             return None
-        except OSError as error:
-            raise unreadable(file, error) from error
-        try:
-            commit = _commit(version, text, pipeline, transaction)
-        except (ValueError, KeyError, TypeError, AttributeError) as error:
-            raise unreadable(file, error) from error
+        except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+            raise unreadable(self.location / _name(version), error) from error
         if len(self._commits) >= MOST_KEPT:
             self._commits.clear()
         self._commits[key] = changed_ns, commit
@@ -187,11 +188,9 @@ class DeltaLog:
             MillraceError: If the folder cannot be read.
         """
         try:
-            names = [match for file in self.folder.iterdir() if (match := _VERSION.fullmatch(file.name))]
-        except FileNotFoundError:
-            return [], []
+            names = [match for name in self._names() if (match := _VERSION.fullmatch(name))]
         except OSError as error:
-            raise unreadable(self.folder, error) from error
+            raise unreadable(self.location, error) from error
         entries = [int(name[1]) for name in names if name[2] == "json"]
         return entries, [int(name[1]) for name in names if name[2] != "json"]
 
@@ -201,26 +200,36 @@ class DeltaLog:
         Raises:
             MillraceError: If the log cannot be read.
         """
-        first = self.file(0)
         try:
-            if first.exists():
-                actions = (json.loads(line) for line in first.read_text("utf-8").splitlines() if line)
+            if self.has(0):
+                actions = (json.loads(line) for line in self.text(0).splitlines() if line)
                 return next((str(action["metaData"]["id"]) for action in actions if "metaData" in action), None)
             return self._id_in_checkpoint()
         except (OSError, ValueError, KeyError, TypeError, pa.ArrowException) as error:
-            raise unreadable(first, error) from error
+            raise unreadable(self.location / _name(0), error) from error
 
     def _id_in_checkpoint(self) -> str | None:
-        for file in sorted(self.folder.glob("*.checkpoint*.parquet"), reverse=True):
-            column = pq.ParquetFile(file).read(columns=["metaData.id"])["metaData"].combine_chunks()
+        for name in sorted((name for name in self._names() if ".checkpoint" in name), reverse=True):
+            content = pa.BufferReader(self.location.read(name))
+            column = pq.ParquetFile(content).read(columns=["metaData.id"])["metaData"].combine_chunks()
             ids = pc.struct_field(column.drop_null(), "id").drop_null()
             if len(ids):
                 return str(ids[0].as_py())
         return None
 
+    def _names(self) -> list[str]:
+        return [info.base_name for info in self.location.files.get_file_info(FileSelector("", allow_not_found=True))]
+
+    def _changed_ns(self, version: int) -> int | None:
+        """Return when an entry was written; in a bucket, where asking costs as much as reading, 0."""
+        if self.location.folder is None:
+            return 0
+        info = self.location.files.get_file_info(_name(version))
+        return None if info.type is FileType.NotFound else info.mtime_ns
+
     def _checkpoint(self) -> int:
         try:
-            return int(json.loads((self.folder / "_last_checkpoint").read_bytes())["version"])
+            return int(json.loads(self.location.read("_last_checkpoint"))["version"])
         except (OSError, ValueError, KeyError, TypeError):
             return NOTHING
 
@@ -234,6 +243,10 @@ class DeltaLog:
             if self.has(version + step):
                 version += step
         return version
+
+
+def _name(version: int) -> str:
+    return f"{version:020d}.json"
 
 
 def _of_others(text: bytes, pipeline: str | None) -> bool:

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
-from datetime import UTC, date, datetime, timedelta
+from datetime import date, datetime, timedelta
 
 from deltalake import DeltaTable
 from deltalake.exceptions import CommitFailedError, DeltaError
@@ -67,7 +67,7 @@ def maintain(lake: Lake, table: str, today: date, keep_days: int | None = None) 
     with _named(lake, table):
         repartition(lake, table)
         migrate(lake, table)
-        handle = DeltaTable(str(lake.path(table)))
+        handle = lake.at(table).table()
         before = len(handle.file_uris())
         expired = expire(lake, table, today - timedelta(days=keep_days)) if keep_days else 0
         handle.update_incremental()
@@ -78,15 +78,16 @@ def maintain(lake: Lake, table: str, today: date, keep_days: int | None = None) 
         handle.cleanup_metadata()
         handle.update_incremental()
         done = Upkeep(expired, before, len(handle.file_uris()), len(deleted), handle.version())
-        (lake.path(table) / NOTE).write_text(json.dumps(asdict(done)), encoding="utf-8")
+        with lake.at(table).files.open_output_stream(NOTE) as note:
+            note.write(json.dumps(asdict(done)).encode())
         return done
 
 
 def last_upkeep(lake: Lake, table: str) -> tuple[datetime, Upkeep] | None:
     """Return when :func:`maintain` ended last (UTC) and what it did; None if it never came to its end."""
-    note = lake.path(table) / NOTE
+    location = lake.at(table)
     with suppress(OSError, ValueError, TypeError):
-        return datetime.fromtimestamp(note.stat().st_mtime, UTC), Upkeep(**json.loads(note.read_bytes()))
+        return location.files.get_file_info(NOTE).mtime, Upkeep(**json.loads(location.read(NOTE)))
     return None
 
 
@@ -106,7 +107,7 @@ def compact(lake: Lake, table: str, today: date) -> int:
         MillraceError: If the table cannot be read or written.
     """
     with _named(lake, table):
-        handle = DeltaTable(str(lake.path(table)))
+        handle = lake.at(table).table()
         before, version = len(handle.file_uris()), handle.version()
         _compact(handle, today)
         if handle.version() > version:
@@ -117,13 +118,12 @@ def compact(lake: Lake, table: str, today: date) -> int:
 
 @contextmanager
 def _named(lake: Lake, table: str) -> Iterator[None]:
-    path = lake.path(table)
     try:
         yield
     except CommitFailedError as error:
         raise Conflict(f"{table}: {error}") from error
     except (OSError, DeltaError) as error:
-        raise unwritable(path, error) from error
+        raise unwritable(lake.at(table), error) from error
 
 
 def _compact(handle: DeltaTable, today: date) -> None:

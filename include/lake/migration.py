@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from deltalake import DeltaTable, Schema
+from deltalake import Schema
 
 from include.lake.schemas import TABLES
 from include.lake.store import Lake
@@ -22,7 +22,7 @@ def migrate(lake: Lake, table: str) -> bool:
         OSError: If the table cannot be written.
         DeltaError: If the table cannot be read.
     """
-    schema, handle = TABLES[table], DeltaTable(str(lake.path(table)))
+    schema, handle = TABLES[table], lake.at(table).table()
     names, properties = {field.name for field in handle.schema().fields}, handle.metadata().configuration
     columns = [field for field in Schema.from_arrow(schema.columns).fields if field.name not in names]
     missing = {name: value for name, value in schema.configuration.items() if properties.get(name) != value}

@@ -12,6 +12,7 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -19,8 +20,8 @@ from urllib.parse import unquote
 
 import pyarrow as pa
 import pyarrow.compute as pc
-from deltalake import DeltaTable
 from deltalake.exceptions import DeltaError
+from pyarrow.fs import FileSelector
 
 from include.lake.log import AddedFile, Commit
 from include.lake.schemas import TABLES
@@ -133,19 +134,37 @@ class _Reading:
 
     def take(self, file: AddedFile) -> None:
         """Read a file and keep the rows of the query; one that cannot be read is only named."""
-        query = self.query
-        path = self.lake.path(query.table) / file.path
+        name = self._name(file)
         try:
-            rows = query.select(self.lake.files.read(path, file.partition, TABLES[query.table].columns), file)
+            rows = self.query.select(self._read(file), file)
         except READ_ERRORS as error:
-            LOG.warning("%s cannot be read, its rows count as missing: %s", path, error)
-            name = f"{query.table}/{file.path}"
+            LOG.warning("%s cannot be read, its rows count as missing: %s", self.lake.location / name, error)
             self.unreadable.append(name)
             self.lake.unreadable[name] = " ".join(str(error).split())[:200]
             return
         if len(rows):
             self.pieces.append(rows)
             self.count += len(rows)
+
+    def fetch(self, file: AddedFile) -> AddedFile:
+        """Read a file ahead of :meth:`take`, which meets the same error."""
+        with suppress(*READ_ERRORS):
+            if self.lake.location.folder is None and self.query.may_be_in(file):
+                self._read(file)
+        return file
+
+    def entry(self, version: int) -> Commit | None:
+        """Return an entry of the log, with its files read ahead; None if it was cleaned from it."""
+        commit = self.lake.log(self.query.table).commit(version, self.query.pipeline, self.query.transaction)
+        for file in commit.added if commit is not None else ():
+            self.fetch(file)
+        return commit
+
+    def _read(self, file: AddedFile) -> pa.Table:
+        return self.lake.files.read(self._name(file), file.partition, TABLES[self.query.table].columns)
+
+    def _name(self, file: AddedFile) -> str:
+        return f"{self.query.table}/{file.path}"
 
     def sort(self) -> None:
         """Order the rows by their times: files that were compacted have lost the commits' order."""
@@ -192,11 +211,14 @@ def read_recent(lake: Lake, query: RowQuery) -> RecentRows:
 
 def _has_no_rows(lake: Lake, query: RowQuery) -> bool:
     """Return whether the folder shows that the pipeline has no rows: a table by pipelines without a part for it."""
-    folder = lake.path(query.table)
-    if query.pipeline is None or (folder / f"pipeline={query.pipeline}").exists():
+    location = lake.at(query.table)
+    if query.pipeline is None:
         return False
     try:
-        return all(file.name.startswith(("pipeline=", "_")) for file in folder.iterdir())
+        if location.exists(f"pipeline={query.pipeline}"):
+            return False
+        below = location.files.get_file_info(FileSelector(""))
+        return all(info.base_name.startswith(("pipeline=", "_")) for info in below)
     except OSError:
         return False
 
@@ -221,7 +243,7 @@ def _walk(reading: _Reading, newest: int) -> None:
         for file in commit.added:
             if file.path in removed or not query.may_be_in(file) or limit.is_old(file):
                 continue
-            if file.path in rewritten and not (reading.lake.path(query.table) / file.path).exists():
+            if file.path in rewritten and not reading.lake.at(query.table).exists(file.path):
                 raise _LogEndsError  # vacuumed: the compacted files have its rows
             reading.take(file)
         if reading.count >= query.limit:
@@ -237,18 +259,17 @@ def _commits(reading: _Reading, newest: int) -> Iterator[Commit]:
     Raises:
         _LogEndsError: If one was cleaned from it, or so many gave too few rows.
     """
-    query, log = reading.query, reading.lake.log(reading.query.table)
+    query = reading.query
     most = MOST_COMMITS if query.bounded else COMMITS_OF_ROWS
-    for version in range(newest, query.after, -1):
-        if newest - version >= most:
-            if not query.bounded:
-                raise _LogEndsError
-            reading.whole = False
-            return
-        commit = log.commit(version, query.pipeline, query.transaction)
+    last = max(query.after, newest - most)
+    for commit in reading.lake.location.each(reading.entry, range(newest, last, -1)):
         if commit is None:
             raise _LogEndsError
         yield commit
+    if last > query.after:
+        if not query.bounded:
+            raise _LogEndsError
+        reading.whole = False
 
 
 class _AgeLimit:
@@ -288,7 +309,7 @@ class _AgeLimit:
 def _read_snapshot(reading: _Reading) -> None:
     """Read files of the newest version, newest first by their statistics, until no newer row can come."""
     query = reading.query
-    for count, file in enumerate(_snapshot(reading.lake, query)):
+    for count, file in enumerate(reading.lake.location.each(reading.fetch, _snapshot(reading.lake, query))):
         enough = reading.count >= query.limit and (file.newest_time or _NEVER) < reading.oldest_needed()
         if enough or count >= MOST_FILES:
             reading.whole = False
@@ -298,11 +319,11 @@ def _read_snapshot(reading: _Reading) -> None:
 
 
 def _snapshot(lake: Lake, query: RowQuery) -> list[AddedFile]:
-    path = lake.path(query.table)
+    location = lake.at(query.table)
     try:
-        actions = pa.table(DeltaTable(str(path)).get_add_actions(flatten=False)).to_pylist()
+        actions = pa.table(location.table().get_add_actions(flatten=False)).to_pylist()
     except (OSError, DeltaError) as error:
-        raise unreadable(path, error, query.table) from error
+        raise unreadable(location, error, query.table) from error
     files = [file for file in map(_active, actions) if query.may_be_in(file)]
     begin = query.not_before
     in_time = [f for f in files if begin is None or f.newest_time is None or f.newest_time + TRUNCATION >= begin]

@@ -23,6 +23,7 @@ import pyarrow.parquet as pq
 from deltalake import DeltaTable
 
 from include.lake.data_files import DataFiles
+from include.lake.location import Location
 from include.lake.schemas import TABLES, TableSchema
 from include.lake.store import Lake
 from include.model.errors import Conflict, MillraceError
@@ -49,10 +50,10 @@ def repartition(lake: Lake, table: str) -> bool:
         OSError: If the table cannot be written.
         DeltaError: If the table cannot be read.
     """
-    schema, path = TABLES[table], lake.path(table)
-    handle = DeltaTable(str(path))
+    schema, handle = TABLES[table], lake.at(table).table()
     if tuple(handle.metadata().partition_columns) == schema.partition_by:
         return False
+    path = lake.path(table)  # lakes in a bucket are younger than these partitions
     copied: dict[str, Action] = {}
     adds: list[Action] = []
     for _ in range(TRIES):
@@ -93,7 +94,7 @@ def _copied(path: Path, schema: TableSchema, group: Sequence[Action]) -> list[Ac
     parts = []
     for file in group:
         try:
-            parts.append(DataFiles().read(path / file["path"], _values(file), schema.columns))
+            parts.append(DataFiles(Location.of(path)).read(file["path"], _values(file), schema.columns))
         except (OSError, pa.ArrowException) as error:
             remedy = f"Restore or remove it; the table stays as it is ({' '.join(str(error).split())[:200]})."
             raise MillraceError("data file", str(path / file["path"]), "a readable file", remedy) from error

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 from datetime import date
 from itertools import chain
+from pathlib import Path
 
 import pyarrow as pa
 from deltalake import DeltaTable
@@ -37,7 +38,7 @@ def expire(lake: Lake, table: str, before: date) -> int:
         MillraceError: If the table cannot be read.
         DeltaError: If it cannot be written.
     """
-    handle = DeltaTable(str(lake.path(table)))
+    handle = lake.at(table).table()
     pipelines, deleted = _pipelines(handle, before), 0
     if pipelines:
         where = [f"date < {_day(before)}"]
@@ -45,11 +46,16 @@ def expire(lake: Lake, table: str, before: date) -> int:
             where.append(f"not (pipeline = {literal(pipeline)} and date = {_day(day)})")
         metrics = handle.delete(" and ".join(where), commit_properties=PROPERTIES)
         deleted = int(metrics["num_deleted_rows"] or 0)
-    for folder in lake.path(table).glob("pipeline=*/date=*"):
-        if folder.name < f"date={before}":
-            with suppress(OSError):  # not empty: its files stay for a day, for readers that came to know them before
-                folder.rmdir()
+    _remove_empty_days(lake.at(table).folder, before)
     return deleted
+
+
+def _remove_empty_days(folder: Path | None, before: date) -> None:
+    """Remove the folders of days without a file; in a bucket there are none."""
+    for day in folder.glob("pipeline=*/date=*") if folder is not None else ():
+        if day.name < f"date={before}":
+            with suppress(OSError):  # not empty: its files stay for a day, for readers that came to know them before
+                day.rmdir()
 
 
 def _pipelines(handle: DeltaTable, before: date) -> set[str]:

@@ -10,9 +10,10 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-from deltalake import DeltaTable
 from deltalake.exceptions import DeltaError
+from pyarrow.fs import FileSelector
 
+from include.lake.location import Location
 from include.lake.maintenance import Upkeep, last_upkeep
 from include.lake.store import Lake
 from include.lake.table_errors import unreadable
@@ -49,22 +50,28 @@ def table_storage(lake: Lake, table: str) -> TableStorage:
     Raises:
         MillraceError: If its log cannot be read.
     """
-    path, upkeep = lake.path(table), last_upkeep(lake, table)
+    location, upkeep = lake.at(table), last_upkeep(lake, table)
     try:
-        files: dict[str, list[Any]] = pa.table(DeltaTable(str(path)).get_add_actions(flatten=True)).to_pydict()
+        files: dict[str, list[Any]] = pa.table(location.table().get_add_actions(flatten=True)).to_pydict()
     except (OSError, DeltaError) as error:
-        raise unreadable(path, error, table) from error
+        raise unreadable(location, error, table) from error
     days = [_day(value) for value in files.get("partition.date") or files.get("min.time") or () if value is not None]
     return TableStorage(
         rows=sum(rows or 0 for rows in files["num_records"]),
         files=len(files["path"]),
         bytes=sum(files["size_bytes"]),
-        disk_bytes=folder_bytes(path),
+        disk_bytes=_stored_bytes(location),
         oldest=min(days, default=None),
         log_entries=len(lake.log(table).versions()[0]),
         maintained=None if upkeep is None else upkeep[0],
         upkeep=None if upkeep is None else upkeep[1],
     )
+
+
+def _stored_bytes(location: Location) -> int:
+    if location.folder is not None:
+        return folder_bytes(location.folder)
+    return sum(info.size or 0 for info in location.files.get_file_info(FileSelector("", recursive=True)))
 
 
 def folder_bytes(folder: Path) -> int:

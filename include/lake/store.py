@@ -15,6 +15,7 @@ from deltalake import CommitProperties, DeltaTable, PostCommitHookProperties, Qu
 from deltalake.exceptions import CommitFailedError, DeltaError
 
 from include.lake.data_files import DataFiles
+from include.lake.location import Location
 from include.lake.log import DeltaLog
 from include.lake.schemas import TABLES, TableSchema
 from include.lake.table_errors import unreadable, unwritable
@@ -33,42 +34,60 @@ STALE_TRIES = 50
 
 
 class Lake:
-    """The tables under one folder. Handles are kept open: reopening replays the log at every append.
+    """The tables of one folder or bucket. Handles are kept open: reopening replays the log at every append.
 
     Args:
-        root: The lake's folder; created with its first table.
+        root: The lake's folder, created with its first table, or ``s3://BUCKET/PREFIX``.
 
     Attributes:
-        root: The same.
+        location: The same.
         files: What was read of data files.
         unreadable: Data files that could not be read, relative to the lake, with the reason: their rows are missing
             in what was read.
     """
 
-    def __init__(self, root: str | Path) -> None:
-        self.root = Path(root)
-        self.files = DataFiles()
+    def __init__(self, root: str | Path | Location) -> None:
+        self.location = Location.of(root)
+        self.files = DataFiles(self.location)
         self.unreadable: dict[str, str] = {}
         self._handles: dict[str, DeltaTable] = {}
         self._logs: dict[str, DeltaLog] = {}
 
-    def path(self, table: str) -> Path:
-        """Return the folder of ``table``.
+    def at(self, table: str) -> Location:
+        """Return where ``table`` is.
 
         Raises:
             MillraceError: If the lake has no table of that name.
         """
         _schema(table)
-        return self.root / table
+        return self.location / table
+
+    def path(self, table: str) -> Path:
+        """Return the folder of ``table``.
+
+        Raises:
+            MillraceError: If the lake has no table of that name, or is no folder.
+        """
+        folder = self.at(table).folder
+        if folder is None:
+            raise MillraceError("lake", str(self.location), "a folder", "This works on a lake on a disk only.")
+        return folder
 
     def exists(self, table: str) -> bool:
-        """Return whether ``table`` has been created."""
-        return bool(DeltaTable.is_deltatable(str(self.path(table))))
+        """Return whether ``table`` has been created.
+
+        Raises:
+            MillraceError: If that cannot be seen.
+        """
+        try:
+            return self.at(table).is_table()
+        except OSError as error:
+            raise unreadable(self.at(table), error) from error
 
     def log(self, table: str) -> DeltaLog:
         """Return the log of ``table``."""
         if table not in self._logs:
-            self._logs[table] = DeltaLog(self.path(table))
+            self._logs[table] = DeltaLog(self.at(table))
         return self._logs[table]
 
     def create(self, *tables: str) -> None:
@@ -127,7 +146,7 @@ class Lake:
                 if transactions and is_conflict(error):
                     raise Conflict(f"{table}: {transactions} was committed by another writer") from error
                 if not is_stale(error) or tries == STALE_TRIES:
-                    raise unwritable(self.path(table), error) from error
+                    raise unwritable(self.at(table), error) from error
 
     def query(self, sql: str, *tables: str) -> pa.Table:
         """Run a SELECT (DataFusion SQL) over tables; ``telemetry/batches`` is called ``batches`` in the query.
@@ -147,10 +166,10 @@ class Lake:
         try:
             return pa.table(builder.execute(sql).read_all())
         except (OSError, DeltaError) as error:
-            raise unreadable(f"{self.root}: {', '.join(tables)}", error) from error
+            raise unreadable(f"{self.location}: {', '.join(tables)}", error) from error
         except Exception as error:
             if type(error) is Exception:  # how the query engine tells that a data file cannot be read
-                raise unreadable(f"{self.root}: {', '.join(tables)}", error) from error
+                raise unreadable(f"{self.location}: {', '.join(tables)}", error) from error
             raise
 
     def rows(self, sql: str, *tables: str) -> list[dict[str, Any]]:
@@ -160,44 +179,41 @@ class Lake:
 
     def _existing(self, table: str) -> DeltaTable | None:
         """Return a table's handle at its newest version, None if it does not exist."""
-        path, handle = str(self.path(table)), self._handles.get(table)
+        handle = self._handles.get(table)
         try:
             # without its version the table was recreated: a kept handle would go on with files that are gone
-            if handle is not None and self._log_file(table, handle.version()).exists():
+            if handle is not None and self.log(table).has(handle.version()):
                 handle.update_incremental()
                 return handle
-            if not DeltaTable.is_deltatable(path):
+            if not self.at(table).is_table():
                 return None
-            handle = DeltaTable(path)
+            handle = self.at(table).table()
         except (OSError, DeltaError) as error:
-            raise unreadable(f"{self.root}: {table}", error) from error
+            raise unreadable(f"{self.location}: {table}", error) from error
         _check_version(handle)
         self._handles[table] = handle
         return handle
 
     def _created(self, table: str) -> DeltaTable:
         """Return a table's handle at its newest version; the table is created if it does not exist."""
-        schema, path = _schema(table), str(self.path(table))
-        handle = self._existing(table)
+        schema, location, handle = _schema(table), self.at(table), self._existing(table)
         if handle is None:
             partitions = list(schema.partition_by) or None
             try:
                 handle = DeltaTable.create(
-                    path,
+                    location.uri,
                     schema=schema.columns,
                     mode="ignore",
                     partition_by=partitions,
                     configuration=schema.configuration,
+                    storage_options=location.storage_options,
                 )
             except CommitFailedError:  # another writer created it first
-                handle = DeltaTable(path)
+                handle = location.table()
             except (OSError, DeltaError) as error:
-                raise unwritable(path, error) from error
+                raise unwritable(location, error) from error
             self._handles[table] = handle
         return handle
-
-    def _log_file(self, table: str, version: int) -> Path:
-        return self.path(table) / "_delta_log" / f"{version:020d}.json"
 
 
 def dated(transactions: Mapping[str, int]) -> list[Transaction]:

@@ -2,20 +2,44 @@
 
 from __future__ import annotations
 
+import re
+
 from include.model.errors import MillraceError
+
+_COLOURS = re.compile(r"\x1b\[\d+m")
+_ANSWERS = (
+    re.compile(r"<Code>(.*?)</Code>.*?<Message>(.*?)</Message>", re.DOTALL),  # as deltalake tells them, and Arrow
+    re.compile(r"AWS Error (\w+) during \w+ operation: (.*)"),
+)
+
+
+_BUCKET = "Check the bucket, its keys and what they may do"
 
 
 def unreadable(what: object, error: Exception, key: str = "lake") -> MillraceError:
     """Return the problem of a table, a folder or one of its files that cannot be read."""
-    remedy = f"Restore it, or check its permissions and its _delta_log ({_reason(error)})."
-    return MillraceError(key, str(what), "readable Delta tables", remedy)
+    remedy = _BUCKET if _in_bucket(what) else "Restore it, or check its permissions and its _delta_log"
+    return MillraceError(key, str(what), "readable Delta tables", f"{remedy} ({reason(error)}).")
 
 
 def unwritable(what: object, error: Exception, key: str = "lake") -> MillraceError:
     """Return the problem of a table that cannot be written."""
-    remedy = f"Free space, or make the folder and its _delta_log writable, then try again ({_reason(error)})."
+    if _in_bucket(what):
+        return MillraceError(key, str(what), "a bucket that can be written", f"{_BUCKET} ({reason(error)}).")
+    remedy = f"Free space, or make the folder and its _delta_log writable, then try again ({reason(error)})."
     return MillraceError(key, str(what), "a writable folder with free space", remedy)
 
 
-def _reason(error: Exception) -> str:
-    return (str(error).strip().splitlines() or [type(error).__name__])[-1][:300]
+def _in_bucket(what: object) -> bool:
+    return str(what).startswith("s3://")
+
+
+def reason(error: Exception) -> str:
+    """Return an error's last line, or what a bucket's service answered."""
+    text = _COLOURS.sub("", str(error)).strip()
+    answer = next(filter(None, (form.search(text) for form in _ANSWERS)), None)
+    return (
+        f"{answer[1]}: {answer[2].rstrip('.')}"
+        if answer
+        else (text.splitlines() or [type(error).__name__])[-1].strip()[:300]
+    )

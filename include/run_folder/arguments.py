@@ -26,7 +26,7 @@ class DriverArguments:
         slots: Cores, >= 1.
         epoch: Checkpoint epoch, >= 0.
         run_dir: Folder of records, locks and generations.
-        lake: The lake's folder.
+        lake: The lake's folder or URI.
         period_s: Interval between two evaluations, seconds.
         ready_deadline_s: Time a driver has from its start to its gate, and from there to its first commit.
         stop_deadline_s: Time from TERM to a forced end; the last third of it is left for the script's own end.
@@ -42,7 +42,7 @@ class DriverArguments:
     slots: int
     epoch: int
     run_dir: Path
-    lake: Path
+    lake: str
     period_s: float
     ready_deadline_s: float
     stop_deadline_s: float

@@ -33,7 +33,7 @@ def test_adapt_before_the_first_launch_records_a_hold(lake: Lake) -> None:
 def test_adapt_when_there_is_nothing_new_then_is_skipped_and_not_failed(lake: Lake) -> None:
     launched(lake)
     overloaded(lake)
-    write_pipeline(Path(lake.root).parents[1] / "specs", "advise")
+    write_pipeline(Path(lake.location.uri).parents[1] / "specs", "advise")
     run("adapt_tiny")
     before = DecisionStore(lake).recent("tiny")
     state, tasks = run("adapt_tiny")

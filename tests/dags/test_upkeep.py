@@ -73,7 +73,7 @@ def test_maintain_deletes_what_was_kept_long_enough(
         (logs / f"driver-tiny-tiny-{number}.log").touch()
         os.utime(logs / f"driver-tiny-tiny-{number}.log", (0, 0))
     assert run("maintain")[0] == "success"
-    fresh = Lake(lake.root)
+    fresh = Lake(lake.location)
     assert len(fresh.rows("select time from apps", "telemetry/apps")) == 1
     assert len(fresh.rows("select time from runs", "control/runs")) == 2
     assert [file.name for file in logs.iterdir()] == ["driver-tiny-tiny-2.log"]

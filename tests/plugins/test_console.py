@@ -18,8 +18,10 @@ from include.model.decision import Action, Decision, Outcome, Reconfiguration
 from include.model.deployment import ExecutorSize
 from include.model.join import JoinSettings
 from include.pipelines.catalog import find
+from include.wiring import LAKE_VARIABLE
 from tests.include.control.test_key_groups import run
 from tests.include.reporting.test_history import evaluation
+from tests.s3.server import Bucket
 
 pytestmark = pytest.mark.airflow
 EVIL = "<script>alert('x')</script>"
@@ -104,6 +106,14 @@ def test_page_when_everything_is_recorded_then_shows_it(
     for expected in ("2 -&gt; 4 slots", "abc123", "version 1, running", "1.5 s", "rate 3", "first launch"):
         assert expected in words
     assert "#/runs/" not in text
+
+
+def test_page_reads_a_lake_in_a_bucket(
+    api: TestClient, millrace_home: Path, s3: Bucket, login: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(LAKE_VARIABLE, s3.lake)
+    record(Lake(s3.lake), "2 -> 4 slots")
+    assert "2 -&gt; 4 slots" in api.get("/millrace/", params={"pipeline": "tiny"}, headers=login).text
 
 
 def test_page_when_the_pipeline_is_a_join_then_shows_its_settings(

@@ -14,6 +14,7 @@ from include.lake.table_errors import unreadable
 from include.model.deployment import AppDeployment, Deployment
 from plugins import delta_commit
 from plugins.delta_commit import DeltaCommitTrigger
+from tests.s3.server import Bucket
 from tests.telemetry_commits import TABLE, commit
 
 pytestmark = pytest.mark.airflow
@@ -49,7 +50,7 @@ def test_serialize_when_made_again_then_is_the_same_trigger() -> None:
     from airflow._shared.module_loading import import_string
     from airflow.serialization.encoders import encode_trigger
 
-    trigger = DeltaCommitTrigger("/lake/telemetry/batches/_delta_log", "tiny", 60.0, 0.25, "/lake", 180.0)
+    trigger = DeltaCommitTrigger("/lake", TABLE, "tiny", 60.0, 180.0, 0.25)
     path, arguments = trigger.serialize()
     again = import_string(path)(**arguments)
     assert isinstance(again, DeltaCommitTrigger)
@@ -109,7 +110,22 @@ def polls(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 
 
 def trigger(lake: Lake, period_s: float = 60.0, silence_s: float | None = None) -> DeltaCommitTrigger:
-    return DeltaCommitTrigger(str(log_folder(lake)), "tiny", period_s, 0.001, str(lake.root), silence_s)
+    return DeltaCommitTrigger(str(lake.location), TABLE, "tiny", period_s, silence_s, 0.001)
+
+
+def test_trigger_fires_for_commits_in_a_bucket(s3: Bucket, clock: Clock, polls: list[int]) -> None:
+    lake = Lake(s3.lake)
+    commit(lake, "tiny", 0)
+
+    async def story(watched: Watch) -> None:
+        await watched.event()
+        clock.now_s += 60
+        await watched.quiet_after_polls(3, polls)
+        commit(lake, "other", 0)
+        commit(lake, "tiny", 1)
+        assert (await watched.event()).payload["version"] == lake.version(TABLE)
+
+    watch(trigger(lake), story)
 
 
 def deploy(lake: Lake, version: int, *, running: bool, detached: bool = False) -> None:

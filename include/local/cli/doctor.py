@@ -19,7 +19,7 @@ from include.local.doctor.finding import Finding, Level, checked, of_error
 from include.local.stack import lifecycle
 from include.local.stack.home import Home
 from include.model.errors import MillraceError
-from include.wiring import RUNNER_VARIABLE, control_tables
+from include.wiring import RUNNER_VARIABLE, control_tables, lake
 
 MARKS = {Level.OK: ("✓", "green"), Level.WARNING: ("!", "yellow"), Level.PROBLEM: ("✗", "red")}
 WIDTH = 120
@@ -51,8 +51,8 @@ def examine(home: Home) -> Groups:
         ],
         "Home": [
             checked("disk", partial(machine.disk, home)),
-            checked("lake", partial(machine.lake, home)),
-            checked("clock", partial(machine.clock, home)),
+            checked("lake", lambda: machine.lake(home, lake().location)),
+            checked("clock", lambda: machine.clock(lake())),
         ],
         "Stack": [
             checked("stack", partial(stack.services, home, wanted)),

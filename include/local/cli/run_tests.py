@@ -18,6 +18,7 @@ from rich.table import Table
 
 from include.local.stack import spark_env
 from include.local.stack.home import REPO
+from include.wiring import LAKE_VARIABLE
 
 STAGES = {
     "unit": "not spark and not airflow and not e2e and not research",
@@ -101,7 +102,7 @@ def test(stages: Sequence[str], slow: bool, research: bool, pytest_args: Sequenc
 def _environment(home: Path, quick: bool) -> dict[str, str]:
     """Keep tests off the user's own Millrace, give them Spark, and say how many examples prove a property."""
     data = REPO.parent / "shared" / "data"
-    variables = {"MILLRACE_DATA": str(data), **os.environ}
+    variables = {"MILLRACE_DATA": str(data), **os.environ, LAKE_VARIABLE: ""}
     return {
         **variables,
         **spark_env.environment(),

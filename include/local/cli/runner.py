@@ -39,7 +39,7 @@ def runner(every_s: float, stop_drivers: bool) -> None:
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: ended.set())
     tables, rounds = control_tables(), Rounds(Home.from_env().run / "drivers")
-    log.info("the runner owns the drivers of %s", tables.lake.root)
+    log.info("the runner owns the drivers of %s", tables.lake.location)
     with ThreadPoolExecutor(thread_name_prefix="pipeline") as pool:
         while not ended.is_set():
             rounds.start_due(pool, tables)

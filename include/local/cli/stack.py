@@ -18,6 +18,7 @@ from include.local.stack.setup import ensure_jars
 from include.local.stack.stack_record import StackRecord
 from include.model.errors import MillraceError
 from include.pipelines.catalog import FOLDERS_VARIABLE, load_all
+from include.wiring import LAKE_VARIABLE
 
 
 @click.command()
@@ -144,7 +145,8 @@ def demo(days: float, day_s: float, start_hour: int, fold_days: int, source: str
     clock = Clock(fold_days=fold_days, days=days, day_s=day_s, start_hour=start_hour, tick_s=2.0)
     # everything the demo starts lives in its own home and knows no other pipeline
     os.environ["MILLRACE_HOME"] = str(env.home.root)
-    os.environ.pop(FOLDERS_VARIABLE, None)
+    for variable in (FOLDERS_VARIABLE, LAKE_VARIABLE):
+        os.environ.pop(variable, None)
     if env.kind is SourceKind.KAFKA:
         os.environ[FOLDERS_VARIABLE] = str(KAFKA_EXAMPLES)
     return 0 if Demo(home.reports / "demo.html", env, clock, console(), keep=keep).run() else 1

@@ -7,10 +7,13 @@ import platform
 import shutil
 import sys
 import tempfile
+import uuid
 from datetime import UTC, datetime
 from pathlib import Path
 
+from include.lake.location import OPTIONS, OPTIONS_VARIABLE, Location
 from include.lake.store import Lake
+from include.lake.table_errors import reason
 from include.local.doctor.finding import Finding, ok, problem, warning
 from include.local.stack import java as jre
 from include.local.stack import spark_env
@@ -65,9 +68,11 @@ def disk(home: Home) -> Finding:
     return warning("disk", f"Only {told}.", remedy) if free_gib < ENOUGH_GIB else ok("disk", f"{told}.")
 
 
-def lake(home: Home) -> Finding:
+def lake(home: Home, location: Location) -> Finding:
     """Return whether home and lake can be written, or made."""
-    for folder in (home.root, home.run, home.logs, home.lake):
+    if location.folder is None:
+        return _bucket(location)
+    for folder in (home.root, home.run, home.logs, location.folder):
         nearest = _existing(folder)
         try:
             with tempfile.TemporaryFile(dir=nearest):
@@ -75,13 +80,26 @@ def lake(home: Home) -> Finding:
         except OSError as error:
             remedy = f"Give {os.environ.get('USER', 'yourself')} the folder, or name another home: MILLRACE_HOME."
             return problem("lake", f"{nearest} cannot be written: {error.strerror}.", remedy)
-    made = "can be written" if home.lake.is_dir() else "is not made yet; ./millrace up makes it"
-    return ok("lake", f"{home.lake} {made}.")
+    made = "can be written" if location.folder.is_dir() else "is not made yet; ./millrace up makes it"
+    return ok("lake", f"{location} {made}.")
 
 
-def clock(home: Home, now: datetime | None = None) -> Finding:
+def _bucket(location: Location) -> Finding:
+    """Return whether a bucket takes a file and lets it go again."""
+    name = f".doctor-{uuid.uuid4()}"
+    try:
+        with location.files.open_output_stream(name) as stream:
+            stream.write(b"")
+        location.files.delete_file(name)
+    except OSError as error:
+        remedy = f"Check bucket, keys and rights: {', '.join(OPTIONS)}, or the file that {OPTIONS_VARIABLE} names."
+        return problem("lake", f"{location} cannot be written: {reason(error)}.", remedy)
+    return ok("lake", f"{location} can be written.")
+
+
+def clock(tables: Lake, now: datetime | None = None) -> Finding:
     """Return whether the clock is behind what was committed."""
-    now, tables = now or datetime.now(UTC), Lake(home.lake)
+    now = now or datetime.now(UTC)
     times = [time for table in TABLES if (time := tables.committed_at(table)) is not None]
     ahead_s = (max(times) - now).total_seconds() if times else 0.0
     if ahead_s > CLOCK_TOLERANCE_S:

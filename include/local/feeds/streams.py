@@ -190,13 +190,13 @@ def run(
 @click.command()
 @table_option("--ingest", "ingest", multiple=True)
 @click.option("--pipeline", required=True, help="Pipeline whose Deployment says at which table each stream enters.")
-@click.option("--lake", type=click.Path(path_type=Path), required=True, help="Folder of Millrace's lake.")
+@click.option("--lake", required=True, help="Folder or URI of Millrace's lake.")
 @click.option("--stream", default="origin,carrier", show_default=True, help="Columns that name a stream.")
 @click.option("--report-s", default=4.0, show_default=True, help="Seconds that a report of the streams covers.")
 @click.option("--log", type=click.Path(path_type=Path), help="Log of the routing; beside the first table by default.")
 @clock_options
 def main(
-    ingest: tuple[Path, ...], pipeline: str, lake: Path, stream: str, report_s: float, log: Path | None, parts: int,
+    ingest: tuple[Path, ...], pipeline: str, lake: str, stream: str, report_s: float, log: Path | None, parts: int,
     with_parent: bool, **settings: Any,
 ) -> None:  # fmt: skip
     """Replay the flights of 2013 into ingest tables; a replay that was interrupted goes on where it stopped."""

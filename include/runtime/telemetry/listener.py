@@ -205,15 +205,15 @@ class Telemetry:
     Args:
         spark: The session whose queries are measured.
         identity: The app.
-        lake_root: The lake's folder.
+        lake: The lake's folder or URI.
         period_s: Interval between two evaluations, seconds.
     """
 
-    def __init__(self, spark: SparkSession, identity: AppIdentity, lake_root: Path, period_s: float) -> None:
+    def __init__(self, spark: SparkSession, identity: AppIdentity, lake: str | Path, period_s: float) -> None:
         local = spark.sparkContext.master.startswith("local")
         self.host = host = HostCpu(application=None if local else spark.sparkContext.applicationId)
         self._spark = spark
-        self._writer = Writer(Lake(lake_root), identity, period_s, host)
+        self._writer = Writer(Lake(lake), identity, period_s, host)
         self._sampler = None if local else PartitionSampler(spark, self._writer, self._writer.interval_s)
         self._listener = TelemetryListener(spark, identity, self._writer, host, self._sampler)
         spark.streams.addListener(self._listener)

@@ -142,7 +142,7 @@ def test_redirected_streams_lose_and_double_no_row(
         *(f"--ingest={t}" for t in tables),
         f"--pipeline={NAME}",
     ]
-    command += [f"--lake={w.lake.root}", "--fold-days=7", "--day-s=24", "--tick-s=0.2", "--parts=1", "--report-s=1"]
+    command += [f"--lake={w.lake.location}", "--fold-days=7", "--day-s=24", "--tick-s=0.2", "--parts=1", "--report-s=1"]
     feed = subprocess.Popen(
         command, cwd=ROOT, env={**os.environ, "PYTHONPATH": str(ROOT)}, text=True,
         stdout=subprocess.PIPE, stderr=subprocess.PIPE,

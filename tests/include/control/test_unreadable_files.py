@@ -63,7 +63,7 @@ def test_evaluation_holds_once_on_a_broken_old_file(w: World) -> None:
     old = report(w, 31, 50)
     evaluate(w)
     spoil(old, "garbage")
-    w.lake.files, w.loop.lake = Lake(w.lake.root).files, w.lake  # another process
+    w.lake.files, w.loop.lake = Lake(w.lake.location).files, w.lake  # another process
     report(w, 51, 70)
     held = evaluate(w)
     assert held.reason_code == "unreadable_file" and old.name in held.sentence
@@ -79,7 +79,7 @@ def test_evaluation_when_a_file_is_not_needed_then_it_is_not_read(w: World) -> N
     evaluate(w)
     for file in old:
         spoil(file, "garbage")
-    w.lake.files = Lake(w.lake.root).files
+    w.lake.files = Lake(w.lake.location).files
     report(w, 301, 320)
     assert evaluate(w).reason_code == "fits"
     assert not w.lake.unreadable
@@ -95,7 +95,7 @@ def test_evaluation_when_control_files_of_the_past_break_then_goes_on(w: World, 
     files = sorted(w.lake.path(table).rglob("*.parquet"), key=lambda f: f.stat().st_mtime)
     for file in files[:-1]:
         spoil(file, "garbage")
-    w.lake.files = Lake(w.lake.root).files
+    w.lake.files = Lake(w.lake.location).files
     decision = evaluate(w)
     assert decision.reason_code == "fits" and decision.signals is not None
     assert MemoryStore(w.lake).latest(NAME, "flow") == {"looks": 4}

@@ -41,7 +41,7 @@ def test_delegate_waits_for_the_runner_and_returns_its_changes(lake: Lake, tmp_p
 
     def run() -> None:
         assert asked.wait(10)
-        ReconfigurationStore(Lake(lake.root)).record(change(1))
+        ReconfigurationStore(Lake(lake.location)).record(change(1))
         write_status(tmp_path, "orders", 1)
 
     runner = threading.Thread(target=run)

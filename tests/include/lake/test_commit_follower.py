@@ -20,7 +20,7 @@ def lake(tmp_path: Path) -> Lake:
 
 
 def log_folder(lake: Lake) -> Path:
-    return lake.log(TABLE).folder
+    return lake.path(TABLE) / "_delta_log"
 
 
 def follow(lake: Lake, pipeline: str = "tiny") -> CommitFollower:

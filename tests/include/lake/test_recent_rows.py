@@ -97,7 +97,7 @@ def test_recent_rows_name_a_file_that_cannot_be_read(lake: Lake, how: str) -> No
         spoiled.write_bytes(b"no parquet")
     found = read_recent(lake, RowQuery(TABLE, None, 3))
     assert numbers(found) == [4, 5, 6]
-    assert found.unreadable == (str(spoiled.relative_to(lake.root)),) == tuple(lake.unreadable)
+    assert found.unreadable == (str(spoiled.relative_to(lake.location.uri)),) == tuple(lake.unreadable)
 
 
 def test_recent_rows_are_the_same_after_compaction_and_vacuum(lake: Lake) -> None:
@@ -105,14 +105,14 @@ def test_recent_rows_are_the_same_after_compaction_and_vacuum(lake: Lake) -> Non
     before = [numbers(read_recent(lake, w)) for w in (wanted(), wanted(3), wanted(not_before=NOW))]
     table = DeltaTable(str(lake.path(TABLE)))
     table.optimize.compact()
-    fresh = Lake(lake.root)
+    fresh = Lake(lake.location)
     assert [numbers(read_recent(fresh, w)) for w in (wanted(), wanted(3), wanted(not_before=NOW))] == before
     table.vacuum(0, dry_run=False, enforce_retention_duration=False)
-    fresh = Lake(lake.root)
+    fresh = Lake(lake.location)
     assert [numbers(read_recent(fresh, w)) for w in (wanted(), wanted(3), wanted(not_before=NOW))] == before
     assert not fresh.unreadable
     fill(lake, 4, first=20)
-    assert numbers(read_recent(Lake(lake.root), wanted(4))) == [16, 18, 20, 22]
+    assert numbers(read_recent(Lake(lake.location), wanted(4))) == [16, 18, 20, 22]
 
 
 def test_recent_when_the_log_was_cleaned_then_the_rows_are_the_same(lake: Lake) -> None:
@@ -120,7 +120,7 @@ def test_recent_when_the_log_was_cleaned_then_the_rows_are_the_same(lake: Lake) 
     DeltaTable(str(lake.path(TABLE))).create_checkpoint()
     for entry in sorted((lake.path(TABLE) / "_delta_log").glob("*.json"))[:-2]:
         entry.unlink()
-    fresh = Lake(lake.root)
+    fresh = Lake(lake.location)
     assert numbers(read_recent(fresh, wanted())) == list(range(0, 20, 2))
     found = read_recent(fresh, wanted(3))
     assert (numbers(found), found.whole) == ([14, 16, 18], False)
@@ -130,7 +130,7 @@ def test_recent_when_rows_were_deleted_then_they_do_not_come_back(lake: Lake) ->
     fill(lake, 6)
     DeltaTable(str(lake.path(TABLE))).delete("generation = 4")
     fill(lake, 2, first=6)
-    assert 4 not in numbers(read_recent(Lake(lake.root), wanted()))
+    assert 4 not in numbers(read_recent(Lake(lake.location), wanted()))
 
 
 def test_recent_rows_reach_the_last_one_of_a_silent_pipeline(tmp_path: Path) -> None:

@@ -15,6 +15,7 @@ import pytest
 from deltalake import DeltaTable, write_deltalake
 
 from include.lake.fenced_table import FencedTable
+from include.lake.location import Location
 from include.lake.maintenance import compact, maintain
 from include.lake.recent_rows import RowQuery, read_recent
 from include.lake.repartition import repartition
@@ -30,13 +31,13 @@ def row(pipeline: str, number: int, time: datetime = NOW) -> dict[str, Any]:
     return {"pipeline": pipeline, "time": time, "app": "a", "generation": number}
 
 
-def rows(root: Path) -> list[tuple[str, int]]:
+def rows(root: Location) -> list[tuple[str, int]]:
     found = Lake(root).rows("select pipeline, generation from apps order by pipeline, generation", TABLE)
     return [(r["pipeline"], r["generation"]) for r in found]
 
 
-def partitions(root: Path) -> list[str]:
-    return list(DeltaTable(str(root / TABLE)).metadata().partition_columns)
+def partitions(root: Location) -> list[str]:
+    return list((root / TABLE).table().metadata().partition_columns)
 
 
 def old_table(root: Path, partition_by: list[str], lacking: tuple[str, ...] = (), table: str = TABLE) -> Lake:
@@ -65,8 +66,8 @@ def fill(lake: Lake, count: int = 30) -> list[tuple[str, int]]:
 def test_repartition_moves_each_row_of_an_older_table_once(lake: Lake) -> None:
     expected = fill(lake)
     assert repartition(lake, TABLE)
-    assert partitions(lake.root) == ["pipeline", "date"]
-    assert rows(lake.root) == expected
+    assert partitions(lake.location) == ["pipeline", "date"]
+    assert rows(lake.location) == expected
     assert not repartition(lake, TABLE)
     assert len(DeltaTable(str(lake.path(TABLE))).file_uris()) == 6  # two pipelines, three days
 
@@ -76,7 +77,7 @@ def test_repartition_when_done_then_ids_transactions_and_readers_go_on(lake: Lak
     before, version = lake.log(TABLE).table_id(), lake.version(TABLE)
     newest = read_recent(lake, RowQuery(TABLE, "a", 5)).rows["generation"]
     repartition(lake, TABLE)
-    fresh = Lake(lake.root)
+    fresh = Lake(lake.location)
     assert (fresh.log(TABLE).table_id(), fresh.version(TABLE)) == (before, version + 1)
     assert fresh.append(TABLE, [row("a", 4)], {"app/a": 4}) is None
     assert len(read_recent(fresh, RowQuery(TABLE, "a", 5, after=version)).rows) == 0
@@ -88,23 +89,23 @@ def test_maintain_moves_an_older_table_and_deletes_its_files_later(
 ) -> None:
     expected = fill(lake)
     maintain(lake, TABLE, NOW.date())
-    assert (partitions(lake.root), rows(lake.root)) == (["pipeline", "date"], expected)
+    assert (partitions(lake.location), rows(lake.location)) == (["pipeline", "date"], expected)
     days_ago = time.time() - 3 * 86400
     for file in lake.path(TABLE).rglob("*.parquet"):
         os.utime(file, (days_ago, days_ago))
     maintain(lake, TABLE, NOW.date())
-    assert rows(lake.root) == expected
+    assert rows(lake.location) == expected
 
 
 def test_append_with_a_handle_older_than_the_move_tries_again(lake: Lake) -> None:
     expected = fill(lake)
-    fenced = FencedTable(Lake(lake.root), TABLE, "p/a/generation", 1)
+    fenced = FencedTable(Lake(lake.location), TABLE, "p/a/generation", 1)
     fenced.committed([])
-    repartition(Lake(lake.root), TABLE)
+    repartition(Lake(lake.location), TABLE)
     assert lake.append(TABLE, [row("late", 1)], {"late": 1}) is not None
     assert fenced.committed(["x"]) == {}
     fenced.append([row("late", 2)], {"x": 2})
-    assert rows(lake.root) == [*expected, ("late", 1), ("late", 2)]
+    assert rows(lake.location) == [*expected, ("late", 1), ("late", 2)]
 
 
 def test_repartition_among_writers_loses_and_doubles_no_row(lake: Lake) -> None:
@@ -113,7 +114,7 @@ def test_repartition_among_writers_loses_and_doubles_no_row(lake: Lake) -> None:
 
     def write(pipeline: str) -> None:
         try:
-            own = Lake(lake.root)
+            own = Lake(lake.location)
             while not done.is_set() or counts[pipeline] < 5:
                 own.append(TABLE, [row(pipeline, counts[pipeline])], {pipeline: counts[pipeline]})
                 counts[pipeline] += 1
@@ -124,14 +125,14 @@ def test_repartition_among_writers_loses_and_doubles_no_row(lake: Lake) -> None:
     for thread in threads:
         thread.start()
     try:
-        assert repartition(Lake(lake.root), TABLE)
-        maintain(Lake(lake.root), TABLE, NOW.date())
+        assert repartition(Lake(lake.location), TABLE)
+        maintain(Lake(lake.location), TABLE, NOW.date())
     finally:
         done.set()
         for thread in threads:
             thread.join()
     assert not errors
-    assert rows(lake.root) == sorted([*expected, *((p, n) for p, count in counts.items() for n in range(count))])
+    assert rows(lake.location) == sorted([*expected, *((p, n) for p, count in counts.items() for n in range(count))])
 
 
 def move(root: str) -> None:
@@ -148,9 +149,9 @@ def test_repartition_killed_leaves_the_table_whole(tmp_path: Path) -> None:
         time.sleep(0.001)  # until the first copy is there
     mover.kill()
     mover.join()
-    assert rows(tmp_path) == expected
+    assert rows(lake.location) == expected
     repartition(lake, TABLE)
-    assert (partitions(tmp_path), rows(tmp_path)) == (["pipeline", "date"], expected)
+    assert (partitions(lake.location), rows(lake.location)) == (["pipeline", "date"], expected)
 
 
 def test_repartition_names_a_broken_file_and_changes_nothing(lake: Lake) -> None:
@@ -159,7 +160,7 @@ def test_repartition_names_a_broken_file_and_changes_nothing(lake: Lake) -> None
     broken.write_bytes(b"no parquet")
     with pytest.raises(MillraceError, match=broken.name):
         repartition(lake, TABLE)
-    assert "pipeline" not in partitions(lake.root)
+    assert "pipeline" not in partitions(lake.location)
 
 
 @pytest.mark.parametrize("older", [True, False])
@@ -168,7 +169,7 @@ def test_compact_when_hourly_then_only_what_has_many_files_is_rewritten(tmp_path
     expected = fill(lake, 12)
     assert compact(lake, TABLE, (NOW - timedelta(days=3)).date()) == 0  # all is of the present or later
     assert compact(lake, TABLE, NOW.date()) > 0
-    assert rows(lake.root) == expected
+    assert rows(lake.location) == expected
     assert compact(lake, TABLE, NOW.date()) == 0
 
 

@@ -44,7 +44,7 @@ def days(lake: Lake, table: str, pipeline: str = "tiny") -> list[date]:
     name = table.rsplit("/", 1)[-1]
     return [
         row["date"]
-        for row in Lake(lake.root).rows(f"select pipeline, date from {name} order by date", table)
+        for row in Lake(lake.location).rows(f"select pipeline, date from {name} order by date", table)
         if row["pipeline"] == pipeline
     ]
 
@@ -92,7 +92,7 @@ def test_expire_when_writers_append_meanwhile_then_all_go_on(lake: Lake) -> None
 
     def work() -> None:
         try:
-            own = Lake(lake.root)
+            own = Lake(lake.location)
             started.wait()
             for _ in range(25):
                 append(own, NOW)
@@ -103,7 +103,7 @@ def test_expire_when_writers_append_meanwhile_then_all_go_on(lake: Lake) -> None
         try:
             started.wait()
             for number in range(28, 2, -5):
-                expire(Lake(lake.root), TABLE, days_ago(number).date())
+                expire(Lake(lake.location), TABLE, days_ago(number).date())
         except Exception as error:
             errors.append(error)
 
@@ -137,7 +137,7 @@ def test_expire_keeps_what_a_resting_pipeline_goes_on_from(lake: Lake) -> None:
         assert expire(lake, table, LIMIT) == 3
     kept = [days_ago(age).date() for age in (900, 800, 650, 500)]
     assert days(lake, "control/decisions") == days(lake, "control/runs") == kept
-    fresh = ControlTables(Lake(lake.root)).decisions
+    fresh = ControlTables(Lake(lake.location)).decisions
     assert fresh.cursor("tiny") == Cursor(1, days_ago(650), None)
     assert fresh.last("tiny") == made[-1] and fresh.get(behind.decision_id) == behind
     measured = fresh.last_measured("tiny")
@@ -153,7 +153,7 @@ def test_expire_keeps_each_optimizers_newest_memory_and_each_levels_newest_point
         tables.observations.add("tiny", [Observation("a", 2, 100.0, 1.0, 1, days_ago(age))], "looks", 900 - age)
     assert expire(lake, "control/memory", LIMIT) == 2
     assert expire(lake, "control/observations", LIMIT) == 1
-    fresh = ControlTables(Lake(lake.root))
+    fresh = ControlTables(Lake(lake.location))
     assert fresh.memories.latest("tiny", "now") == {"age": 10}
     assert fresh.memories.latest("tiny", "then") == {"age": 800}
     assert [o.time for o in fresh.observations.recent("tiny")] == [days_ago(800)]
@@ -187,8 +187,8 @@ def test_maintain_when_ids_are_old_then_they_are_forgotten_where_each_is_used_on
         lake.append(table, [row], {"tiny/1": 1})
         age_ids(lake, table, days=40)
         maintain(lake, table, NOW.date())
-    assert Lake(lake.root).committed(TABLE, "tiny/1") == -1
-    assert Lake(lake.root).committed("telemetry/streams", "tiny/1") == 1, "a position that is gone on from"
+    assert Lake(lake.location).committed(TABLE, "tiny/1") == -1
+    assert Lake(lake.location).committed("telemetry/streams", "tiny/1") == 1, "a position that is gone on from"
 
 
 def age_ids(lake: Lake, table: str, days: int) -> None:

@@ -8,12 +8,15 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+from pyarrow.fs import FileSelector
 
+from include.lake.location import Location
 from include.lake.store import Lake
 from include.local.doctor import machine
 from include.local.doctor.finding import Level, checked
 from include.local.stack import java
 from include.local.stack.home import Home
+from tests.s3.server import Bucket
 
 
 def test_java_when_it_is_too_old_then_names_the_package(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -42,18 +45,35 @@ def test_disk_with_little_room_is_said(
 
 
 def test_lake_in_a_place_that_cannot_be_written_is_a_problem(tmp_path: Path) -> None:
-    assert machine.lake(Home(tmp_path / "new")).level is Level.OK
-    assert not (tmp_path / "new").exists()  # nothing is made by looking
-    found = machine.lake(Home(Path("/proc/home")))
+    new, closed = Home(tmp_path / "new"), Home(Path("/proc/home"))
+    assert machine.lake(new, Location.of(new.lake)).level is Level.OK
+    assert not new.root.exists()  # nothing is made by looking
+    found = machine.lake(closed, Location.of(closed.lake))
     assert found.level is Level.PROBLEM and "MILLRACE_HOME" in found.remedy
+
+
+def test_bucket_that_cannot_be_written_is_a_problem(tmp_path: Path, s3: Bucket) -> None:
+    location = Location.of(s3.lake)
+    assert machine.lake(Home(tmp_path), location).level is Level.OK
+    assert location.files.get_file_info(FileSelector("", allow_not_found=True)) == []  # nothing is left by looking
+    s3.deny()
+    try:
+        found = machine.lake(Home(tmp_path), location)
+    finally:
+        s3.allow()
+    assert (
+        found.level is Level.PROBLEM
+        and "INVALID_ACCESS_KEY_ID: " in found.sentence
+        and "AWS_ACCESS_KEY_ID" in found.remedy
+    )
 
 
 def test_clock_behind_the_newest_rows_is_a_problem(tmp_path: Path) -> None:
     home = Home(tmp_path)
-    assert machine.clock(home).level is Level.OK
+    assert machine.clock(Lake(home.lake)).level is Level.OK
     Lake(home.lake).create("control/decisions")
-    assert machine.clock(home).level is Level.OK
-    found = machine.clock(home, datetime.now(UTC) - timedelta(minutes=10))
+    assert machine.clock(Lake(home.lake)).level is Level.OK
+    found = machine.clock(Lake(home.lake), datetime.now(UTC) - timedelta(minutes=10))
     assert found.level is Level.PROBLEM and "in the future" in found.sentence
 
 

@@ -42,7 +42,7 @@ class Feed:
             "include.local.feeds.streams",
             *ingest,
             "--pipeline=p",
-            f"--lake={self.lake.root}",
+            f"--lake={self.lake.location}",
         ]
         return subprocess.Popen(
             [*command, *ARGS], cwd=ROOT, env={**os.environ, "PYTHONPATH": str(ROOT)}, text=True,
@@ -130,7 +130,7 @@ def _table(feed: Feed, turn: int) -> str:
 
 def test_feed_when_columns_do_not_exist_then_says_which_it_has(feed: Feed) -> None:
     command = [sys.executable, "-m", "include.local.feeds.streams", "--ingest", str(feed.tables[0]), "--pipeline=p"]
-    command += [f"--lake={feed.lake.root}", "--stream=origin,airline"]
+    command += [f"--lake={feed.lake.location}", "--stream=origin,airline"]
     ended = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     assert ended.returncode == 1
     assert "airline" in ended.stderr and "carrier" in ended.stderr and "Traceback" not in ended.stderr

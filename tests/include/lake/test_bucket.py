@@ -1,0 +1,154 @@
+"""A lake in a bucket: the same answers as one in a folder."""
+
+from __future__ import annotations
+
+import json
+from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from include.lake.commit_follower import CommitFollower
+from include.lake.fenced_table import Fenced, FencedTable
+from include.lake.location import OPTIONS_VARIABLE, Location, options_of
+from include.lake.maintenance import compact, last_upkeep, maintain
+from include.lake.new_rows import read_since
+from include.lake.recent_rows import RowQuery, read_recent
+from include.lake.storage import table_storage
+from include.lake.store import Lake
+from include.model.errors import MillraceError
+from tests.s3.server import Bucket
+
+TABLE = "telemetry/apps"
+NOW = datetime(2026, 3, 3, 12, tzinfo=UTC)
+
+
+@pytest.fixture
+def in_bucket(s3: Bucket) -> Lake:
+    return Lake(s3.lake)
+
+
+def row(number: int, pipeline: str = "a") -> dict[str, object]:
+    time = NOW + timedelta(seconds=number)
+    return {"pipeline": pipeline, "time": time, "app": pipeline, "generation": number}
+
+
+def numbers(lake: Lake, **bounds: object) -> list[int]:
+    found = read_recent(lake, RowQuery(TABLE, "a", 1000, **bounds)).rows  # type: ignore[arg-type]
+    return found["generation"].to_pylist() if len(found) else []
+
+
+def test_rows_are_the_same_as_of_a_folder(in_bucket: Lake, tmp_path: Path) -> None:
+    def told(lake: Lake) -> list[object]:
+        seen: list[object] = [lake.exists(TABLE), lake.version(TABLE), numbers(lake)]
+        for number in range(40):
+            lake.append(TABLE, [row(number), row(number, "b")], {"a/x": number})
+        seen += [lake.append(TABLE, [row(99)], {"a/x": 39}), lake.committed(TABLE, "a/x"), lake.version(TABLE)]
+        seen += [numbers(lake), numbers(lake, after=30), numbers(lake, through=9)]
+        seen += [numbers(lake, not_before=NOW + timedelta(seconds=20))]
+        new = read_since(lake, TABLE, "a", 35)
+        seen += [new.version, new.rows["generation"].to_pylist(), new.whole, new.types]
+        seen += [lake.rows("select count(*) as n, max(generation) as last from apps", TABLE)]
+        seen += [compact(lake, TABLE, NOW.date() + timedelta(days=1)), numbers(Lake(lake.location))]
+        lake.append(TABLE, [row(41)])
+        done = maintain(lake, TABLE, NOW.date() + timedelta(days=1), keep_days=30)
+        noted = last_upkeep(lake, TABLE)
+        assert noted is not None and noted[1] == done
+        held = table_storage(lake, TABLE)
+        seen += [done.expired, done.files_after, held.rows, held.files, held.oldest, held.disk_bytes > held.bytes]
+        seen += [numbers(Lake(lake.location)), lake.log(TABLE).table_id() is not None]
+        return seen
+
+    assert told(in_bucket) == told(Lake(tmp_path))
+
+
+def test_writers_at_the_same_moment_lose_nothing(in_bucket: Lake) -> None:
+    def write(writer: int) -> None:
+        own = Lake(in_bucket.location)
+        for number in range(5):
+            own.append(TABLE, [row(10 * writer + number)])
+
+    in_bucket.create(TABLE)
+    with ThreadPoolExecutor(4) as writers:
+        list(writers.map(write, range(4)))
+    assert sorted(numbers(in_bucket)) == [10 * writer + number for writer in range(4) for number in range(5)]
+
+
+def test_predecessor_is_refused(in_bucket: Lake) -> None:
+    old, new = (FencedTable(Lake(in_bucket.location), TABLE, "a/generation", generation) for generation in (1, 2))
+    old.committed(["a/x"])
+    old.append([row(1)], {"a/x": 1})
+    assert new.committed(["a/x"]) == {"a/x": 1}
+    new.append([row(2)], {"a/x": 2})
+    with pytest.raises(Fenced):
+        old.committed(["a/x"])
+
+
+def test_commits_are_followed(in_bucket: Lake) -> None:
+    followed = CommitFollower(in_bucket.log(TABLE), "a")
+    assert not followed.advance()
+    in_bucket.append(TABLE, [row(1, "b")], {"b/x": 1})
+    in_bucket.append(TABLE, [row(1)], {"a/x": 1})
+    assert followed.advance()
+    in_bucket.append(TABLE, [row(2, "b")], {"b/x": 2})
+    assert not followed.advance()
+    in_bucket.append(TABLE, [row(2)], {"a/x": 2})
+    assert (followed.advance(), followed.version) == (True, in_bucket.version(TABLE))
+
+
+def test_refusal_is_told_in_a_sentence_and_passes(s3: Bucket, in_bucket: Lake) -> None:
+    in_bucket.append(TABLE, [row(1)])
+    s3.deny()
+    try:
+        for refused in (
+            lambda: in_bucket.append(TABLE, [row(2)]),
+            lambda: Lake(in_bucket.location).append(TABLE, [row(2)]),
+            lambda: Lake(in_bucket.location).exists(TABLE),
+            lambda: Lake(in_bucket.location).rows("select * from apps", TABLE),
+        ):
+            with pytest.raises(MillraceError, match=r"Check the bucket.*(InvalidAccessKeyId|ACCESS_DENIED)") as told:
+                refused()
+            assert "secret" not in str(told.value) and "<" not in str(told.value)
+    finally:
+        s3.allow()
+    in_bucket.append(TABLE, [row(3)])
+    assert numbers(in_bucket) == [1, 3]
+
+
+def test_bucket_that_is_not_there_is_named(in_bucket: Lake) -> None:
+    with pytest.raises(MillraceError, match="NoSuchBucket"):
+        Lake("s3://no-such-bucket/lake").append(TABLE, [row(1)])
+
+
+def test_options_of_a_file_go_before_those_of_the_environment(tmp_path: Path) -> None:
+    file = tmp_path / "options.json"
+    file.write_text(json.dumps({"AWS_REGION": "eu-north-1"}))
+    file.chmod(0o600)
+    environment = {"AWS_REGION": "us-east-1", "AWS_ACCESS_KEY_ID": "key"}
+    assert options_of(environment) == environment
+    assert options_of({**environment, OPTIONS_VARIABLE: str(file)}) == {"AWS_REGION": "eu-north-1"}
+
+
+@pytest.mark.parametrize(
+    ("text", "mode"),
+    [("{", 0o600), ("[]", 0o600), ('{"REGION": "x"}', 0o600), ('{"AWS_REGION": 1}', 0o600), ("{}", 0o644)],
+)
+def test_options_that_are_wrong_or_open_to_others_are_refused(tmp_path: Path, text: str, mode: int) -> None:
+    file = tmp_path / "options.json"
+    file.write_text(text)
+    file.chmod(mode)
+    with pytest.raises(MillraceError, match=OPTIONS_VARIABLE):
+        options_of({OPTIONS_VARIABLE: str(file)})
+    with pytest.raises(MillraceError, match=OPTIONS_VARIABLE):
+        options_of({OPTIONS_VARIABLE: str(tmp_path / "none")})
+
+
+def test_place_of_another_kind_is_refused() -> None:
+    with pytest.raises(MillraceError, match="s3://BUCKET/PREFIX"):
+        Location.of("gs://bucket/lake")
+
+
+def test_keys_are_in_no_text_of_a_location() -> None:
+    location = Location("s3://bucket/lake", {"AWS_SECRET_ACCESS_KEY": "planted"})
+    assert "planted" not in f"{location} {location!r}"

@@ -1,0 +1,44 @@
+"""A pipeline whose lake is in a bucket: a driver reports there, and is resized by what is decided there."""
+
+from __future__ import annotations
+
+import json
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+
+from include import wiring
+from include.lake.commit_follower import CommitFollower
+from include.model.decision import Action, Outcome
+from tests.include.runtime.telemetry.arriving import arriving, files
+from tests.jobs.adapting import adapting, embedded_cluster, expected_totals, total
+from tests.jobs.driving import SCRIPTS, until
+from tests.jobs.test_scale_on_cluster import HIGH, LOW, WAIT_S, YAML
+from tests.s3.server import Bucket
+
+pytestmark = [pytest.mark.spark, pytest.mark.slow]
+
+
+def test_pipeline_whose_lake_is_in_a_bucket_grows_with_its_load(
+    tmp_path: Path, s3: Bucket, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text = YAML.format(script=SCRIPTS / "totals.py", folder=tmp_path, wait_s=WAIT_S)
+    results = tmp_path / "totals.json"
+    monkeypatch.setenv(wiring.LAKE_VARIABLE, s3.lake)
+    with embedded_cluster(tmp_path, monkeypatch), ExitStack() as feed:
+        arrivals = feed.enter_context(arriving(files(tmp_path / "in", "json"), LOW))
+        with adapting(tmp_path / "totals.yaml", text) as pipeline:
+            follower = CommitFollower(wiring.lake().log("telemetry/batches"), "totals")
+            until(follower.advance, "telemetry in the bucket")
+            pipeline.until(pipeline.knows_its_ability)
+            arrivals.rows_per_s = HIGH
+            pipeline.until(lambda: pipeline.app().slots > 2)
+            feed.close()
+            rows = arrivals.rows[-1]
+            until(lambda: total(results) == rows, f"{rows} rows in the results")
+        recorded = wiring.control_tables().decisions.recent("totals", 1000)
+    assert json.loads(results.read_text()) == expected_totals(rows)
+    assert [c.outcome for c in pipeline.changes] == [Outcome.READY]
+    assert {d.decision_id for d in pipeline.decisions if d.action is Action.APPLY} <= {d.decision_id for d in recorded}
+    assert not list((tmp_path / "lake").rglob("*"))

@@ -1,0 +1,84 @@
+"""A real S3 server on loopback, with programs of its own lock."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+import tempfile
+import time
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TextIO
+
+from pyarrow.fs import S3FileSystem
+
+from include.local.stack.jars import VENV
+
+LOCK = Path(__file__).with_name("requirements.lock")
+NAME = "millrace-test"
+
+
+@dataclass(frozen=True)
+class Bucket:
+    """A bucket.
+
+    Attributes:
+        lake: URI of a lake in it.
+        environment: Variables by which its client finds it.
+    """
+
+    lake: str
+    environment: dict[str, str]
+
+    def deny(self) -> None:
+        """Refuse whoever has no key that the server gave out, which nobody has."""
+        self._count_free_requests(0)
+
+    def allow(self) -> None:
+        """Undo :meth:`deny`."""
+        self._count_free_requests(10**9)
+
+    def _count_free_requests(self, count: int) -> None:
+        url, kind = f"{self.environment['AWS_ENDPOINT_URL']}/moto-api/reset-auth", {"Content-Type": "text/plain"}
+        urllib.request.urlopen(urllib.request.Request(url, str(count).encode(), kind, method="POST")).close()
+
+
+@contextmanager
+def bucket() -> Iterator[Bucket]:
+    """Run a server with an empty bucket."""
+    uv = (str(VENV / "bin" / "uv"), "run", "--quiet", "--no-project", "--with-requirements", str(LOCK))
+    command = [*uv, "moto_server", "-H", "127.0.0.1", "-p", "0"]
+    with tempfile.TemporaryFile("w+") as log:
+        started = subprocess.Popen(command, stdout=log, stderr=log, start_new_session=True)
+        try:
+            address = _address(started, log)
+            environment = {
+                "AWS_ACCESS_KEY_ID": "key",
+                "AWS_SECRET_ACCESS_KEY": "secret",
+                "AWS_REGION": "us-east-1",
+                "AWS_ENDPOINT_URL": address,
+            }
+            client = S3FileSystem(
+                access_key="key", secret_key="secret", region="us-east-1", endpoint_override=address,
+                allow_bucket_creation=True,
+            )  # fmt: skip
+            client.create_dir(NAME)
+            yield Bucket(f"s3://{NAME}/lake", environment)
+        finally:
+            os.killpg(started.pid, signal.SIGKILL)
+            started.wait()
+
+
+def _address(started: subprocess.Popen[bytes], log: TextIO) -> str:
+    while started.poll() is None:
+        log.seek(0)
+        if found := re.search(r"http://127.0.0.1:\d+", log.read()):
+            return found[0]
+        time.sleep(0.05)
+    log.seek(0)
+    raise AssertionError(log.read())
