@@ -110,7 +110,7 @@ def delete_old_runs() -> int:
         NotReady: Quietly, where there is no MLflow or its runs are kept for good.
         MillraceError: If the variable says no number of days, or MLflow cannot be reached.
     """
-    from include.lake.schemas import CONTROL_DAYS
+    from include.lake.table_schema import CONTROL_DAYS
     from include.model.errors import NotReady
     from include.reporting import old_runs
 

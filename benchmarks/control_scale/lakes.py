@@ -26,8 +26,9 @@ from deltalake import DeltaTable
 from benchmarks.control_scale.live_writers import COMMITS, Commit, add_action, names, spec, write, write_file
 from include.lake.deployments import DeploymentStore
 from include.lake.reconfigurations import ReconfigurationStore
-from include.lake.schemas import LOG_HOURS, TABLES
+from include.lake.schemas import TABLES
 from include.lake.store import Lake, to_arrow
+from include.lake.table_schema import LOG_HOURS
 from include.model.decision import Outcome, Reconfiguration
 
 DAY, LOG = timedelta(days=1), timedelta(hours=LOG_HOURS)

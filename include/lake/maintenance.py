@@ -23,7 +23,7 @@ MANY_FILES = 32
 """Files of a pipeline's present day (or of a table without days) before compacting them is worth the rewriting."""
 
 RETENTION_HOURS = 24
-"""Age of the files that are deleted; what a version of the last two hours needed stays (``schemas.LOG_HOURS``)."""
+"""Age of the files that are deleted; what a version of the last two hours needed stays (``table_schema.LOG_HOURS``)."""
 
 NOTE = "_maintenance.json"
 """Readers and the vacuum pass over names that begin so."""

@@ -11,8 +11,9 @@ import pyarrow.compute as pc
 from deltalake import Schema
 
 from include.lake.recent_rows import RecentRows, RowQuery, read_recent
-from include.lake.schemas import TABLES, TIME
+from include.lake.schemas import TABLES
 from include.lake.store import Lake
+from include.lake.table_schema import TIME
 
 NEAR = timedelta(minutes=30)
 """How far before the new rows those that they are compared with may lie, as long as there are any."""

@@ -24,8 +24,9 @@ from deltalake import DeltaTable
 
 from include.lake.data_files import DataFiles
 from include.lake.location import Location
-from include.lake.schemas import TABLES, TableSchema
+from include.lake.schemas import TABLES
 from include.lake.store import Lake
+from include.lake.table_schema import TableSchema
 from include.model.errors import Conflict, MillraceError
 
 TRIES = 200

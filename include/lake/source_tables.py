@@ -16,8 +16,8 @@ from deltalake.exceptions import CommitFailedError, DeltaError
 from deltalake.transaction import AddAction
 
 from include.lake.log import DeltaLog
-from include.lake.schemas import CONFIGURATION
 from include.lake.table_errors import unreadable, unwritable
+from include.lake.table_schema import CONFIGURATION
 from include.model.errors import Conflict, MillraceError
 
 

@@ -17,8 +17,9 @@ from deltalake.exceptions import CommitFailedError, DeltaError
 from include.lake.data_files import DataFiles
 from include.lake.location import Location
 from include.lake.log import DeltaLog
-from include.lake.schemas import TABLES, TableSchema
+from include.lake.schemas import TABLES
 from include.lake.table_errors import unreadable, unwritable
+from include.lake.table_schema import TableSchema
 from include.model.errors import Conflict, MillraceError
 
 VERSION, VERSION_PROPERTY = 1, "millrace.version"

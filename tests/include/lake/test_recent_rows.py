@@ -10,8 +10,9 @@ from deltalake import DeltaTable
 
 from include.lake.new_rows import CATCH_UP_ROWS, read_since, read_span
 from include.lake.recent_rows import COMMITS_OF_ROWS, RecentRows, RowQuery, read_recent
-from include.lake.schemas import CONFIGURATION, TABLES
+from include.lake.schemas import TABLES
 from include.lake.store import Lake
+from include.lake.table_schema import CONFIGURATION
 from include.model.errors import MillraceError
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)

@@ -19,8 +19,9 @@ from include.lake.location import Location
 from include.lake.maintenance import compact, maintain
 from include.lake.recent_rows import RowQuery, read_recent
 from include.lake.repartition import repartition
-from include.lake.schemas import CONFIGURATION, TABLES
+from include.lake.schemas import TABLES
 from include.lake.store import Lake
+from include.lake.table_schema import CONFIGURATION
 from include.model.errors import MillraceError
 
 NOW = datetime(2026, 3, 3, 12, tzinfo=UTC)
