@@ -151,7 +151,9 @@ def options_of(environment: Mapping[str, str]) -> dict[str, str]:
     named = environment.get(OPTIONS_VARIABLE)
     if not named:
         return {key: environment[key] for key in OPTIONS if environment.get(key)}
-    allowed = f"a JSON file, readable by its owner only, of {', '.join(OPTIONS)}"
+    allowed = f"the absolute path of a JSON file, readable by its owner only, of {', '.join(OPTIONS)}"
+    if not Path(named).is_absolute():
+        raise MillraceError(OPTIONS_VARIABLE, named, allowed, "Processes of several folders read it.")
     try:
         if Path(named).stat().st_mode & 0o077:
             raise MillraceError(OPTIONS_VARIABLE, named, allowed, f"chmod 600 {named}")

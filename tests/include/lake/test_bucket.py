@@ -140,8 +140,9 @@ def test_options_that_are_wrong_or_open_to_others_are_refused(tmp_path: Path, te
     file.chmod(mode)
     with pytest.raises(MillraceError, match=OPTIONS_VARIABLE):
         options_of({OPTIONS_VARIABLE: str(file)})
-    with pytest.raises(MillraceError, match=OPTIONS_VARIABLE):
-        options_of({OPTIONS_VARIABLE: str(tmp_path / "none")})
+    for named in (str(tmp_path / "none"), "options.json"):
+        with pytest.raises(MillraceError, match=OPTIONS_VARIABLE):
+            options_of({OPTIONS_VARIABLE: named})
 
 
 def test_place_of_another_kind_is_refused() -> None:
