@@ -65,7 +65,7 @@ def test_adapt_when_parsed_then_wakes_on_commits_of_its_own_pipeline(bag: DagBag
     assert path == "plugins.delta_commit.DeltaCommitTrigger"
     assert arguments["pipeline"] == "tiny"
     assert arguments["period_s"] == 5
-    assert arguments["log_folder"] == str(millrace_home / "lake/telemetry/batches/_delta_log")
+    assert (arguments["lake"], arguments["table"]) == (str(millrace_home / "lake"), "telemetry/batches")
 
 
 def test_profile_when_spec_has_none_then_has_no_dag(millrace_home: Path, tmp_path: Path) -> None:

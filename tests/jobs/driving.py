@@ -48,7 +48,7 @@ class Driving:
         if executor:
             DeploymentStore(Lake(root / "lake")).commit(Deployment("p", 1, True, {"a": app}), None)
         arguments = DriverArguments(
-            "p", "a", self.generation, 1, 2, 0, root / "run", root / "lake", 60.0, 120.0, 30.0, path, args
+            "p", "a", self.generation, 1, 2, 0, root / "run", str(root / "lake"), 60.0, 120.0, 30.0, path, args
         )
         options: SubmitOptions = submit_options()
         self.process: subprocess.Popen[bytes] = submit.start(options, app, arguments, self.log)

@@ -24,7 +24,7 @@ from include.run_folder.repartition import Verb
 
 JARS = (Path("/jars/a.jar"), Path("/jars/b.jar"))
 OPTIONS = SubmitOptions(Path("/spark/bin/spark-submit"), JARS, {"spark.driver.extraJavaOptions": "-Xshare:auto"})
-ARGUMENTS = DriverArguments("p", "a", 3, 2, 4, 0, Path("/run"), Path("/lake"), 60.0, 120.0, 60.0, Path("/s.py"))
+ARGUMENTS = DriverArguments("p", "a", 3, 2, 4, 0, Path("/run"), "/lake", 60.0, 120.0, 60.0, Path("/s.py"))
 TEXT = st.text(st.characters(exclude_characters="\0\r", exclude_categories=("Cs",)))
 
 

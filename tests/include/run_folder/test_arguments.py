@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from include.model.errors import MillraceError
 from include.run_folder.arguments import DriverArguments, parse, recognise
 
-ARGUMENTS = DriverArguments("p", "a", 3, 2, 4, 0, Path("/run"), Path("/lake"), 60.0, 120.0, 60.0, Path("/s.py"))
+ARGUMENTS = DriverArguments("p", "a", 3, 2, 4, 0, Path("/run"), "/lake", 60.0, 120.0, 60.0, Path("/s.py"))
 WORDS = st.lists(st.text(st.characters(exclude_characters="\0", exclude_categories=("Cs",))), max_size=6)
 
 

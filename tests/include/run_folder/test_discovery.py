@@ -17,7 +17,7 @@ import pytest
 from include.run_folder.arguments import DriverArguments
 from include.run_folder.discovery import find
 
-ARGUMENTS = DriverArguments("p", "a", 1, 1, 1, 0, Path("/run"), Path("/lake"), 60.0, 120.0, 60.0, Path("/s.py"))
+ARGUMENTS = DriverArguments("p", "a", 1, 1, 1, 0, Path("/run"), "/lake", 60.0, 120.0, 60.0, Path("/s.py"))
 
 
 @pytest.fixture

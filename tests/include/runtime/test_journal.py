@@ -15,7 +15,7 @@ NOON = datetime(2013, 1, 1, 12, tzinfo=UTC)
 
 def arguments(run_dir: Path) -> DriverArguments:
     return DriverArguments(
-        pipeline="p", app="a", generation=1, version=1, slots=2, epoch=0, run_dir=run_dir, lake=run_dir / "lake",
+        pipeline="p", app="a", generation=1, version=1, slots=2, epoch=0, run_dir=run_dir, lake=str(run_dir / "lake"),
         period_s=10.0, ready_deadline_s=60.0, stop_deadline_s=60.0, script=Path("s.py"), args=(),
     )  # fmt: skip
 

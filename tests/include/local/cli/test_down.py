@@ -19,7 +19,7 @@ def test_jobs_left_names_a_pipeline_whose_driver_runs(tmp_path: Path) -> None:
     script = tmp_path / "run_script.py"
     script.write_text("import time\ntime.sleep(60)\n")
     times = (60.0, 120.0, 60.0)
-    arguments = DriverArguments("orders", "orders", 1, 1, 1, 0, run_dir, Path("/lake"), *times, Path("/s.py"))
+    arguments = DriverArguments("orders", "orders", 1, 1, 1, 0, run_dir, "/lake", *times, Path("/s.py"))
     driver = subprocess.Popen([sys.executable, str(script), *arguments.argv()])
     try:
         assert jobs_left(home) == ["orders"]

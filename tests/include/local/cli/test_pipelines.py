@@ -152,7 +152,7 @@ def driver(home: Path, tmp_path: Path) -> Iterator[subprocess.Popen[bytes]]:
     """A process that looks like the driver of version 1."""
     script, run_dir = tmp_path / "run_script.py", home / "run" / "drivers"
     script.write_text("import time\ntime.sleep(600)\n")
-    arguments = DriverArguments("delays", "delays", 1, 1, 1, 0, run_dir, home / "lake", 60.0, 120.0, 60.0, script)
+    arguments = DriverArguments("delays", "delays", 1, 1, 1, 0, run_dir, str(home / "lake"), 60.0, 120.0, 60.0, script)
     process = subprocess.Popen([sys.executable, str(script), *arguments.argv()])
     yield process
     process.kill()
