@@ -122,7 +122,7 @@ class DelaysApp:
             slots=slots,
             epoch=0,
             run_dir=root / "run",
-            lake=root / "lake",
+            lake=str(root / "lake"),
             period_s=TELEMETRY_PERIOD_S,
             ready_deadline_s=120.0,
             stop_deadline_s=60.0,

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from include.model.deployment import Deployment
     from include.model.spec import PipelineSpec
 
-ROWS, MOMENTS_AT_A_GLANCE = 50, 60
+ROWS, REPLAYS, MOMENTS_AT_A_GLANCE = 50, 5, 60
 NOTHING: dict[str, Any] = {"names": [], "rows": [], "spec_problems": [], "problem": None}
 
 
@@ -126,6 +126,7 @@ def _pipeline(chosen: str, span: Span) -> dict[str, Any]:
         "decisions": tables.decisions.with_runs(tables.decisions.recent(chosen, ROWS)),
         "deployments": [deployment for _, deployment in tables.deployments.versions(chosen, ROWS)],
         "reconfigurations": tables.reconfigurations.recent(chosen, ROWS),
+        "replays": tables.replays.recent(chosen, REPLAYS),
         **_placement(spec, launched.get(chosen), tables),
         "mlflow_run": _mlflow_run,
     }

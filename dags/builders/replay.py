@@ -16,8 +16,8 @@ from optimizers.registry import names
 from plugins.outcomes import as_airflow
 
 DOC = """
-Takes what was recorded of `{name}` through a tuner and logs to MLflow what it would have done, beside what was done.
-It changes nothing; `./millrace replay {name}` shows the same in a terminal.
+Takes what was recorded of `{name}` through a tuner; MLflow and the page *Millrace* show what it would have done.
+It changes nothing of the pipeline. `./millrace replay {name}` shows the same in a terminal.
 """
 log = logging.getLogger(__name__)
 
@@ -44,17 +44,20 @@ def build(spec: PipelineSpec) -> DAG:
 
         @task(retries=0, execution_timeout=timedelta(minutes=20))
         def replay(params: dict[str, Any]) -> dict[str, Any]:
-            from include.reporting.replay_report import log_replay, summary
+            from include.reporting.replay_report import log_replay, summarise
             from include.wiring import control_tables, replay, utc_now
 
             now = utc_now()
             with as_airflow():
                 since = parse_timestamp(params["since"], now, "since") if params["since"] else None
                 until = parse_timestamp(params["until"], now, "until") if params["until"] else now
-                backtest = replay(spec, control_tables(), params["tuner"], params["options"], since, until)
+                tables = control_tables()
+                backtest = replay(spec, tables, params["tuner"], params["options"], since, until)
                 run_id = log_replay(os.environ.get("MLFLOW_TRACKING_URI"), backtest)
-            log.info("%s", summary(backtest))
-            return {"summary": summary(backtest), "figures": dict(backtest.figures), "mlflow_run_id": run_id}
+                result = summarise(backtest, now, run_id)
+                tables.replays.record(result)
+            log.info("%s", result.sentence)
+            return {"summary": result.sentence, "figures": dict(backtest.figures), "mlflow_run_id": run_id}
 
         replay()
     return dag

@@ -68,6 +68,18 @@ CONTROL: dict[str, TableSchema] = {
         ("sentence", TEXT, "", "what happened, and why"),
         keep_days=CONTROL_DAYS,
     ),
+    "control/replays": table(
+        "what another tuner would have done in a span of time, beside what was done",
+        "the DAG `replay_PIPELINE`",
+        "console",
+        "when it was replayed",
+        ("tuner", TEXT, "", "registry name of the tuner"),
+        ("options", TEXT, "JSON", "its options"),
+        ("sentence", TEXT, "", "what would have been, as a sentence"),
+        ("figures", TEXT, "JSON", "the same in figures, as MLflow's run has them"),
+        ("run_id", TEXT, "", "id of the MLflow run; null without one"),
+        keep_days=CONTROL_DAYS,
+    ),
     "control/reconfigurations": table(
         "a start, stop or change that happened; a later row of the same app and start replaces an earlier one",
         "the reconciler, the evaluation that verifies it (`achieved`)",

@@ -8,6 +8,7 @@ from include.lake.deployments import DeploymentStore
 from include.lake.memories import MemoryStore
 from include.lake.observations import ObservationStore
 from include.lake.reconfigurations import ReconfigurationStore
+from include.lake.replays import ReplayStore
 from include.lake.store import Lake
 
 
@@ -25,6 +26,7 @@ class ControlTables:
         observations: The GP's training data.
         reconfigurations: What actually happened to the apps.
         alerts: What people were told.
+        replays: What other tuners would have done.
     """
 
     def __init__(self, lake: Lake) -> None:
@@ -35,3 +37,4 @@ class ControlTables:
         self.observations = ObservationStore(lake)
         self.reconfigurations = ReconfigurationStore(lake)
         self.alerts = AlertStore(lake)
+        self.replays = ReplayStore(lake)

@@ -127,3 +127,26 @@ class Backtest:
             figures[f"{total.name}_recorded"] = getattr(self.recorded, total.name)
             figures[f"{total.name}_replayed"] = getattr(self.replayed, total.name)
         return figures
+
+
+@dataclass(frozen=True)
+class BacktestSummary:
+    """What came of a Backtest (a row of ``control/replays``).
+
+    Attributes:
+        pipeline: Name of the pipeline.
+        time: When it was made (UTC).
+        tuner: Registry name of the tuner.
+        options: Its options.
+        sentence: What would have been.
+        figures: :attr:`Backtest.figures`.
+        run_id: The MLflow run; None without one.
+    """
+
+    pipeline: str
+    time: datetime
+    tuner: str
+    options: Mapping[str, Any]
+    sentence: str
+    figures: Mapping[str, float]
+    run_id: str | None

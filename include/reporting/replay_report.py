@@ -7,10 +7,11 @@ import io
 import json
 import logging
 from collections.abc import Iterator, Mapping, Sequence
+from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from include.model.backtest import Backtest, ReplayedEvaluation
+from include.model.backtest import Backtest, BacktestSummary, ReplayedEvaluation
 from include.model.codec import to_plain
 from include.model.errors import MillraceError
 from include.reporting.mlflow_client import connect, experiment, line, metrics, params
@@ -51,6 +52,14 @@ def summary(backtest: Backtest) -> str:
     few = backtest.modelled == 1
     return (
         f"{text} {backtest.modelled} evaluation{' is' if few else 's are'} modelled, for other slots ran than recorded."
+    )
+
+
+def summarise(backtest: Backtest, time: datetime, run_id: str | None) -> BacktestSummary:
+    """Return what is kept of a replay beside its MLflow run."""
+    figures = {name: value for name, value in backtest.figures.items() if name != "looks"}
+    return BacktestSummary(
+        backtest.pipeline, time, backtest.tuner, backtest.options, summary(backtest), figures, run_id
     )
 
 

@@ -5,6 +5,7 @@ import pytest
 from airflow.dag_processing.dagbag import DagBag
 from airflow.sdk.exceptions import ParamValidationError
 
+from include.lake.replays import ReplayStore
 from include.lake.schemas import TABLES
 from include.lake.store import Lake
 from optimizers.registry import names
@@ -26,14 +27,17 @@ def test_replay_when_parsed_then_is_started_by_hand_and_knows_every_tuner(lake: 
     assert tuner.schema["enum"] == list(names()) and tuner.value in names()
 
 
-def test_replay_when_an_evaluation_was_recorded_then_succeeds_and_writes_nothing(lake: Lake, tmp_path: Path) -> None:
+def test_replay_of_a_recorded_evaluation_keeps_what_came_of_it(lake: Lake, tmp_path: Path) -> None:
     write_pipeline(tmp_path / "specs", "advise")
     launched(lake)
     overloaded(lake)
     assert run("adapt_tiny")[0] == "success"
     before = {table: lake.version(table) for table in TABLES}
     assert run("replay_tiny", {"tuner": "ds2", "since": "1h"}) == ("success", {"replay": "success"})
-    assert {table: lake.version(table) for table in TABLES} == before
+    assert {table for table in TABLES if lake.version(table) != before[table]} == {"control/replays"}
+    (kept,) = ReplayStore(lake).recent("tiny", 5)
+    assert (kept.tuner, kept.options, kept.run_id) == ("ds2", {}, None)
+    assert "ds2 would have decided" in kept.sentence and kept.figures["evaluations"] == 1
 
 
 @pytest.mark.parametrize("conf", [{}, {"tuner": "conttune", "options": {"alfa": 3}}, {"since": "2013-13-01"}])

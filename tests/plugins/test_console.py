@@ -12,8 +12,10 @@ from include.lake.control_tables import ControlTables
 from include.lake.decisions import DecisionStore
 from include.lake.deployments import DeploymentStore
 from include.lake.reconfigurations import ReconfigurationStore
+from include.lake.replays import ReplayStore
 from include.lake.row_codec import partition_run_row
 from include.lake.store import Lake
+from include.model.backtest import BacktestSummary
 from include.model.decision import Action, Decision, Outcome, Reconfiguration
 from include.model.deployment import ExecutorSize
 from include.model.join import JoinSettings
@@ -158,6 +160,20 @@ def test_page_draws_what_was_measured_and_decided(
     assert "0.0667 core-hours" in text, "two slots for two minutes"
     overview = api.get("/millrace/", headers=login).text
     assert overview.count('<path class="arrival"') == 1 and f"at {now - timedelta(minutes=28):%H:%M}" in overview
+
+
+def test_page_shows_what_other_tuners_would_have_done(api: TestClient, lake: Lake, login: dict[str, str]) -> None:
+    figures = {"reconfigurations": (4, 1), "core_s": (7200, 5400), "under_provisioned": (3, 0), "peak_slots": (8, 6)}
+    told = {f"{name}_recorded": was for name, (was, _) in figures.items()}
+    told |= {f"{name}_replayed": would for name, (_, would) in figures.items()}
+    for minute, tuner in enumerate(("ds2", EVIL)):
+        time = NOW + timedelta(minutes=minute)
+        summary = BacktestSummary("tiny", time, tuner, {"alpha": 3}, f"{tuner} would have decided", told, None)
+        ReplayStore(lake).record(summary)
+    text = api.get("/millrace/", params={"pipeline": "tiny"}, headers=login).text
+    words = " ".join(re.sub(r"<[^>]+>", " ", text).split())
+    assert "ds2, alpha=3 1 (4) 1.5 (2) 0 (3) 6 (8)" in words
+    assert "<script" not in text and "replay_tiny" in text
 
 
 def test_page_refuses_a_span_that_it_does_not_have(api: TestClient, lake: Lake, login: dict[str, str]) -> None:
