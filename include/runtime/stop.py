@@ -61,8 +61,8 @@ NOTHING_TO_DO = "Waiting for data to arrive"
 """What Spark says of a query after a trigger that found neither rows nor anything to emit."""
 POLL_S = 0.02
 QUIET_S = 0.5
-"""A trigger that was about to begin when the query was told to end shows within this time, on a busy machine too. Cut, its
-batch is repeated, and Spark refuses to repartition the state."""
+"""A trigger that was about to begin when the query was told to end shows within this time, on a busy machine too.
+Cut, its batch is repeated, and Spark refuses to repartition the state."""
 
 
 def end_at_boundary(queries: Sequence[Any], deadline_s: float) -> bool:
