@@ -136,7 +136,11 @@ class DeltaLog:
         self._commits: dict[tuple[int, str | None, str | None], tuple[int, Commit]] = {}
 
     def has(self, version: int) -> bool:
-        """Return whether the log has an entry."""
+        """Return whether the log has an entry.
+
+        Raises:
+            OSError: If that cannot be seen.
+        """
         return self.location.exists(_name(version))
 
     def text(self, version: int) -> bytes:
@@ -148,9 +152,17 @@ class DeltaLog:
         return self.location.read(_name(version))
 
     def newest(self) -> int:
-        """Return the newest version, -1 without a table; the folder is listed only where nothing else leads to it."""
-        known = next((v for v in (self._newest, self._checkpoint(), 0) if v >= 0 and self.has(v)), None)
-        self._newest = self._last_from(known) if known is not None else max(chain(*self.versions()), default=NOTHING)
+        """Return the newest version, -1 without a table; the folder is listed only where nothing else leads to it.
+
+        Raises:
+            MillraceError: If it cannot be read.
+        """
+        try:
+            known = next((v for v in (self._newest, self._checkpoint(), 0) if v >= 0 and self.has(v)), None)
+            last = self._last_from(known) if known is not None else None
+        except OSError as error:
+            raise unreadable(self.location, error) from error
+        self._newest = max(chain(*self.versions()), default=NOTHING) if last is None else last
         return self._newest
 
     def commit(self, version: int, pipeline: str | None = None, transaction: str | None = None) -> Commit | None:

@@ -160,6 +160,13 @@ class _Reading:
             self.fetch(file)
         return commit
 
+    def has(self, file: AddedFile) -> bool:
+        """Return whether a file is still there; one of which that cannot be seen is named when it is read."""
+        try:
+            return self.lake.location.exists(self._name(file))
+        except OSError:
+            return True
+
     def _read(self, file: AddedFile) -> pa.Table:
         return self.lake.files.read(self._name(file), file.partition, TABLES[self.query.table].columns)
 
@@ -243,7 +250,7 @@ def _walk(reading: _Reading, newest: int) -> None:
         for file in commit.added:
             if file.path in removed or not query.may_be_in(file) or limit.is_old(file):
                 continue
-            if file.path in rewritten and not reading.lake.at(query.table).exists(file.path):
+            if file.path in rewritten and not reading.has(file):
                 raise _LogEndsError  # vacuumed: the compacted files have its rows
             reading.take(file)
         if reading.count >= query.limit:

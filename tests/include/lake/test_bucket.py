@@ -105,6 +105,8 @@ def test_refusal_is_told_in_a_sentence_and_passes(s3: Bucket, in_bucket: Lake) -
             lambda: in_bucket.append(TABLE, [row(2)]),
             lambda: Lake(in_bucket.location).append(TABLE, [row(2)]),
             lambda: Lake(in_bucket.location).exists(TABLE),
+            lambda: Lake(in_bucket.location).version(TABLE),
+            lambda: numbers(in_bucket),
             lambda: Lake(in_bucket.location).rows("select * from apps", TABLE),
         ):
             with pytest.raises(MillraceError, match=r"Check the bucket.*(InvalidAccessKeyId|ACCESS_DENIED)") as told:
