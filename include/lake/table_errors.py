@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+from include.lake.location import S3
 from include.model.errors import MillraceError
 
 _COLOURS = re.compile(r"\x1b\[\d+m")
@@ -11,8 +12,6 @@ _ANSWERS = (
     re.compile(r"<Code>(.*?)</Code>.*?<Message>(.*?)</Message>", re.DOTALL),  # as deltalake tells them, and Arrow
     re.compile(r"AWS Error (\w+) during \w+ operation: (.*)"),
 )
-
-
 _BUCKET = "Check the bucket, its keys and what they may do"
 
 
@@ -31,15 +30,13 @@ def unwritable(what: object, error: Exception, key: str = "lake") -> MillraceErr
 
 
 def _in_bucket(what: object) -> bool:
-    return str(what).startswith("s3://")
+    return str(what).startswith(S3)
 
 
 def reason(error: Exception) -> str:
     """Return an error's last line, or what a bucket's service answered."""
     text = _COLOURS.sub("", str(error)).strip()
     answer = next(filter(None, (form.search(text) for form in _ANSWERS)), None)
-    return (
-        f"{answer[1]}: {answer[2].rstrip('.')}"
-        if answer
-        else (text.splitlines() or [type(error).__name__])[-1].strip()[:300]
-    )
+    if answer:
+        return f"{answer[1]}: {answer[2].rstrip('.')}"
+    return (text.splitlines() or [type(error).__name__])[-1].strip()[:300]

@@ -7,7 +7,6 @@ import re
 import signal
 import subprocess
 import tempfile
-import time
 import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -18,9 +17,12 @@ from typing import TextIO
 from pyarrow.fs import S3FileSystem
 
 from include.local.stack.jars import VENV
+from include.local.stack.python_env import run_with
+from tests.jobs.driving import until
 
 LOCK = Path(__file__).with_name("requirements.lock")
 NAME = "millrace-test"
+ADDRESS = re.compile(r"http://127.0.0.1:\d+")
 
 
 @dataclass(frozen=True)
@@ -51,12 +53,11 @@ class Bucket:
 @contextmanager
 def bucket() -> Iterator[Bucket]:
     """Run a server with an empty bucket."""
-    uv = (str(VENV / "bin" / "uv"), "run", "--quiet", "--no-project", "--with-requirements", str(LOCK))
-    command = [*uv, "moto_server", "-H", "127.0.0.1", "-p", "0"]
+    command = [*run_with(VENV, LOCK), "moto_server", "-H", "127.0.0.1", "-p", "0"]
     with tempfile.TemporaryFile("w+") as log:
-        started = subprocess.Popen(command, stdout=log, stderr=log, start_new_session=True)
+        process = subprocess.Popen(command, stdout=log, stderr=log, start_new_session=True)
         try:
-            address = _address(started, log)
+            address = _address(process, log)
             environment = {
                 "AWS_ACCESS_KEY_ID": "key",
                 "AWS_SECRET_ACCESS_KEY": "secret",
@@ -70,15 +71,17 @@ def bucket() -> Iterator[Bucket]:
             client.create_dir(NAME)
             yield Bucket(f"s3://{NAME}/lake", environment)
         finally:
-            os.killpg(started.pid, signal.SIGKILL)
-            started.wait()
+            os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
 
 
-def _address(started: subprocess.Popen[bytes], log: TextIO) -> str:
-    while started.poll() is None:
+def _address(process: subprocess.Popen[bytes], log: TextIO) -> str:
+    def found() -> re.Match[str] | None:
         log.seek(0)
-        if found := re.search(r"http://127.0.0.1:\d+", log.read()):
-            return found[0]
-        time.sleep(0.05)
+        return ADDRESS.search(log.read())
+
+    until(lambda: found() or process.poll() is not None, "the server listens, or has ended")
+    address = found()
     log.seek(0)
-    raise AssertionError(log.read())
+    assert address, log.read()
+    return address[0]

@@ -11,6 +11,7 @@ import click
 from include.local.stack.home import REPO
 from include.local.stack.jars import VENV
 from include.local.stack.loopback import HOST
+from include.local.stack.python_env import run_with
 from include.model.errors import MillraceError
 
 SITE = REPO / "var" / "docs"
@@ -24,10 +25,8 @@ def docs(serve: bool) -> None:
 
     Its programs have a lock of their own, docs/requirements.lock; the first call fetches them.
     """
-    uv = (str(VENV / "bin" / "uv"), "run", "--quiet", "--no-project", "--with-requirements", str(LOCK))
-    built = subprocess.run(
-        [*uv, "zensical", "build", "--strict"], cwd=REPO, capture_output=True, text=True, check=False
-    )
+    command = [*run_with(VENV, LOCK), "zensical", "build", "--strict"]
+    built = subprocess.run(command, cwd=REPO, capture_output=True, text=True, check=False)
     if built.returncode:
         click.echo(built.stderr.partition("Traceback")[0], err=True)
         remedy = "Correct what the lines above name; the first call needs a package index."

@@ -34,11 +34,11 @@ from include.run_folder.driver_records import ENDED, DriverRecord
 @click.option("--json", "as_json", is_flag=True, help="Print everything as JSON.")
 def status(storage: bool, as_json: bool) -> int:
     """Show how the stack and the pipelines are; exit code 1 where something needs attention."""
-    from include.wiring import table_keep_days
+    from include.wiring import lake, table_keep_days
 
     home = Home.from_env()
     if storage:
-        parts = {"storage": storage_status(home, table_keep_days())}
+        parts = {"storage": storage_status(home, lake(), table_keep_days())}
     else:
         parts = {"stack": stack_status(home), "pipelines": pipelines_status(home)}
     if as_json:

@@ -10,9 +10,9 @@ from typing import Any
 from rich.console import Group, RenderableType
 from rich.table import Table
 
-from include import wiring
 from include.lake.schemas import TABLES
 from include.lake.storage import TableStorage, folder_bytes, table_storage
+from include.lake.store import Lake
 from include.local.cli.status_part import Status
 from include.local.stack.home import Home
 from include.model.codec import to_plain
@@ -20,18 +20,19 @@ from include.model.codec import to_plain
 NEVER = "not yet"
 
 
-def storage_status(home: Home, keep_days: Mapping[str, int | None], now: datetime | None = None) -> Status:
+def storage_status(home: Home, lake: Lake, keep_days: Mapping[str, int | None], now: datetime | None = None) -> Status:
     """Return how much the lake's tables and the other folders of a home hold.
 
     Args:
         home: The home.
+        lake: Its lake.
         keep_days: Days that rows of each table are kept; None for good.
         now: The present (UTC).
 
     Raises:
         MillraceError: If a table's log cannot be read.
     """
-    lake, now = wiring.lake(), now or datetime.now(UTC)
+    now = now or datetime.now(UTC)
     tables = {name: table_storage(lake, name) for name in TABLES if lake.exists(name)}
     folders = {name: folder_bytes(folder) for name, folder in _folders(home).items() if folder.exists()}
     held = _table("Lake", "table", "rows", "on disk", "log entries", "oldest", "kept")

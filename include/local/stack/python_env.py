@@ -16,6 +16,16 @@ from include.model.errors import MillraceError
 Run = Callable[[Sequence[str | Path]], None]
 
 
+def run_with(venv: Path, lock: Path) -> list[str]:
+    """Return the words before a command whose programs have a lock of their own; the first run fetches them.
+
+    Args:
+        venv: The environment that has uv.
+        lock: The compiled lock.
+    """
+    return [str(venv / "bin" / "uv"), "run", "--quiet", "--no-project", "--with-requirements", str(lock)]
+
+
 def stanza(lock: str, package: str) -> str:
     """Cut one package with its hashes out of a compiled lock.
 
