@@ -55,6 +55,7 @@ def grown(
     method: Method,
     *options: str,
     script: Path = SCRIPT,
+    partitions: int = PARTITIONS,
     conf: Mapping[str, str] = MappingProxyType({}),
     jars: Sequence[str] = (),
     scheme: str = "",
@@ -67,6 +68,7 @@ def grown(
         method: Who places.
         options: Options of the script.
         script: Makes the query.
+        partitions: State partitions of each stage.
         conf: Spark settings of its own.
         jars: Jars of its own.
         scheme: File system of the checkpoint, with its colon; empty for the default one.
@@ -79,7 +81,7 @@ def grown(
     submit = spec.submit.model_copy(
         update={"conf": {**spec.submit.conf, **method.conf, **conf}, "jars": (*spec.submit.jars, *jars)}
     )
-    ours = {"script": str(script), "args": tuple(args), "submit": submit, "max_parallelism": PARTITIONS}
+    ours = {"script": str(script), "args": tuple(args), "submit": submit, "max_parallelism": partitions}
     spec = spec.model_copy(update=ours)
     pipeline = Pipeline(cluster, home, spec, first_deployment(spec, method, cluster.submit_options(home)))
     with pipeline.running():

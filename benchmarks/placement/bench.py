@@ -1,7 +1,7 @@
 """Batch times on a real cluster under skew: partitions placed by load, evenly by number, and by Spark itself.
 
 Scenarios:
-    skew: a steady load, a third of which is in 3 of 16 partitions.
+    skew: a steady load, a third of which is in 3 of 32 partitions.
     process_wait: the same, placed by load, with longer locality waits.
     skew_large_state: the same with a gigabyte of state behind a slow store. It takes a JDK.
     drift: other partitions are hot after some batches.
@@ -43,7 +43,8 @@ from include.local.stack.progress import say
 
 T = TypeVar("T")
 
-PERIOD_S = 6.0
+PERIOD_S, DRIFT_PERIOD_S = 20.0, 6.0
+"""Seconds between two evaluations: about three batches; where load drifts within two minutes, one."""
 LARGE_METHODS = (ALBIC, "spark_wait_0")
 
 
@@ -141,7 +142,7 @@ class Round:
 
     def drift(self) -> None:
         """Measure a load that drifts."""
-        span = {"phases": self.size.phases, "batches": self.size.phase_batches, "period_s": PERIOD_S}
+        span = {"phases": self.size.phases, "batches": self.size.phase_batches, "period_s": DRIFT_PERIOD_S}
         work = {name: partial(run_drift, self.cluster, method=METHODS[name], **span) for name in (ALBIC, EVEN)}
         self.results.drift.append(self._attempts(DRIFT, work))
 

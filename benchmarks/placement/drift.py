@@ -10,8 +10,7 @@ from statistics import mean
 from benchmarks.elastic.cluster import Cluster
 from benchmarks.elastic.methods import Method
 from benchmarks.elastic.pipeline import Pipeline
-from benchmarks.elastic.placement import grown
-from benchmarks.placement.skew import WAIT_MS, by_load, placing
+from benchmarks.placement.skew import by_load, placing, skewed
 from include.model.decision import Action
 
 
@@ -39,7 +38,7 @@ def run_drift(cluster: Cluster, name: str, method: Method, phases: int, batches:
         batches: Batches after which they do.
         period_s: Seconds between two evaluations.
     """
-    with grown(cluster, name, method, "--hot", f"--wait-ms={WAIT_MS:g}", f"--drift={batches}") as pipeline:
+    with skewed(cluster, name, method, f"--drift={batches}") as pipeline:
         pipeline = replace(pipeline, spec=placing(pipeline.spec, period_s)) if by_load(method) else pipeline
         with pipeline.controlled("live") if by_load(method) else nullcontext():
             measured = pipeline.await_batches(phases * batches, datetime.now(UTC))

@@ -12,10 +12,10 @@ from typing import Any
 
 from benchmarks.elastic.cluster import Cluster
 from benchmarks.elastic.methods import LIVE
-from benchmarks.elastic.placement import FEW, MANY, PARTITIONS, grown
+from benchmarks.elastic.placement import FEW, MANY
 from benchmarks.elastic.scripts.busy_state import HOT, ROWS_A_BATCH, keys_by_partition, keys_under_load
 from benchmarks.placement.resizing import evaluations_to_balance
-from benchmarks.placement.skew import ALBIC, WAIT_MS, judged, placing
+from benchmarks.placement.skew import ALBIC, PARTITIONS, judged, placing, skewed
 from include.model.decision import Decision
 from include.model.deployment import EXECUTOR_MEMORY
 
@@ -56,7 +56,7 @@ def run_kills(cluster: Cluster, name: str, kills: int, period_s: float, seed: in
         seed: Fixes who is killed and when.
     """
     chance, evaluations = random.Random(seed), list[int]()  # noqa: S311 - draws, no secrets
-    with grown(cluster, name, replace(LIVE, name=ALBIC), "--hot", f"--wait-ms={WAIT_MS:g}") as pipeline:
+    with skewed(cluster, name, replace(LIVE, name=ALBIC)) as pipeline:
         spec = placing(pipeline.spec, period_s).model_copy(update={"owners": {EXECUTOR_MEMORY: "person"}})
         pipeline = replace(pipeline, spec=spec)
         with pipeline.controlled("live"):

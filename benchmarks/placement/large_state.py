@@ -11,9 +11,8 @@ from pathlib import Path
 from benchmarks.elastic.cluster import Cluster
 from benchmarks.elastic.methods import Method
 from benchmarks.elastic.pipeline import READ_S, Pipeline, wait_until
-from benchmarks.elastic.placement import grown
 from benchmarks.elastic.scripts.busy_state import ROWS_A_BATCH
-from benchmarks.placement.skew import WAIT_MS, SteadyRun, at_rest, measure
+from benchmarks.placement.skew import SteadyRun, at_rest, measure, skewed
 from include.local.stack import java, spark_env
 
 SOURCE = Path(__file__).with_name("SlowFileSystem.java")
@@ -42,9 +41,8 @@ def run_large_state(cluster: Cluster, name: str, method: Method, batches: int, p
         batches: How many batches are measured.
         period_s: Seconds between two evaluations.
     """
-    options = ("--hot", f"--wait-ms={WAIT_MS:g}", f"--ballast={cluster.root / name / 'ballast'}")
-    jar = slow_store(cluster.root)
-    with grown(cluster, name, method, *options, conf=CONF, jars=(str(jar),), scheme="slow:") as pipeline:
+    ballast, jar = f"--ballast={cluster.root / name / 'ballast'}", slow_store(cluster.root)
+    with skewed(cluster, name, method, ballast, conf=CONF, jars=(str(jar),), scheme="slow:") as pipeline:
         wait_until(lambda: _filled(pipeline), "a gigabyte of state", FILLED_S, READ_S)
         with at_rest(pipeline, method, period_s) as placed:
             return measure(placed, batches)

@@ -9,8 +9,8 @@ from benchmarks.elastic.cluster import Cluster
 from benchmarks.elastic.measure import around
 from benchmarks.elastic.methods import LIVE
 from benchmarks.elastic.pipeline import READ_S, Pipeline, wait_until
-from benchmarks.elastic.placement import MANY, WARM_BATCHES, grown
-from benchmarks.placement.skew import ALBIC, WAIT_MS, judged, placing
+from benchmarks.elastic.placement import MANY, WARM_BATCHES
+from benchmarks.placement.skew import ALBIC, judged, placing, skewed
 from include.model.deployment import PLACEMENT
 from include.model.spec import Slots
 from optimizers.albic.cluster import cluster as cluster_of
@@ -44,7 +44,7 @@ def run_resize(cluster: Cluster, name: str, period_s: float) -> tuple[ResizeRun,
         name: Name of the run, a folder.
         period_s: Seconds between two evaluations.
     """
-    with grown(cluster, name, replace(LIVE, name=ALBIC), "--hot", f"--wait-ms={WAIT_MS:g}") as pipeline:
+    with skewed(cluster, name, replace(LIVE, name=ALBIC)) as pipeline:
         pipeline.resize_and_record(HALF)
         pipeline.await_batches(WARM_BATCHES, datetime.now(UTC))
         return _changed(pipeline, MANY, period_s), _changed(pipeline, HALF, period_s)

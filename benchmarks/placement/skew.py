@@ -1,13 +1,14 @@
-"""A third of the keys in 3 of 16 partitions, two stages with state, four executors, a load that never changes."""
+"""A third of the keys in 3 of 32 partitions, two stages with state, four executors, a load that never changes."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from itertools import pairwise
 from statistics import mean, median
+from types import MappingProxyType
 
 from benchmarks.elastic.cluster import Cluster
 from benchmarks.elastic.methods import LIVE, Method
@@ -35,6 +36,9 @@ WAITS: Mapping[str, Method] = {
 """By load, with other waits of a partition for the executor that has its state; 4 s is what pipelines get."""
 WAIT_MS = 200.0
 """What a key costs a core: stages with state take more than half of a batch."""
+PARTITIONS = 32
+"""With few of them, several hot ones included, what an executor can be given is so coarse that placements hardly
+differ; Spark's own default is 200."""
 BY_LOAD = Placement()
 STATE_SEEN = timedelta(minutes=3)
 """How far the sizes of states are looked back for: drivers measure them once a minute."""
@@ -73,10 +77,24 @@ def run_steady(cluster: Cluster, name: str, method: Method, batches: int, period
         batches: How many batches are measured.
         period_s: Seconds between two evaluations.
     """
-    with grown(cluster, name, method, "--hot", f"--wait-ms={WAIT_MS:g}") as pipeline:
+    with skewed(cluster, name, method) as pipeline:
         with at_rest(pipeline, method, period_s) as placed:
             found = measure(placed, batches)
         return _with_plan(placed, found) if by_load(method) else found
+
+
+def skewed(
+    cluster: Cluster,
+    name: str,
+    method: Method,
+    *options: str,
+    conf: Mapping[str, str] = MappingProxyType({}),
+    jars: Sequence[str] = (),
+    scheme: str = "",
+) -> AbstractContextManager[Pipeline]:
+    """Run the query with hot partitions, and give it once it has grown from one executor to four: see ``grown``."""
+    hot = ("--hot", f"--wait-ms={WAIT_MS:g}", *options)
+    return grown(cluster, name, method, *hot, partitions=PARTITIONS, conf=conf, jars=jars, scheme=scheme)
 
 
 def by_load(method: Method) -> bool:

@@ -22,7 +22,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
 
 KEYS_A_PARTITION = 8
-HOT, HOT_KEYS, COLD_KEYS = 3, 15, 7
+HOT, HOT_KEYS = 3, 15
 ROWS_A_BATCH = 640
 POLL_S = 0.2
 BALLAST_KEYS, BALLAST_BYTES, BALLAST_FILES, FILES_A_BATCH = 1 << 18, 1 << 12, 64, 8
@@ -39,8 +39,9 @@ def keys_by_partition(spark: SparkSession) -> dict[int, list[int]]:
 
 
 def keys_under_load(keys: Mapping[int, Sequence[int]], hot: range) -> list[int]:
-    """Return keys of which each partition gets as many as any other, or the hot ones more."""
-    counts = {p: (HOT_KEYS if p in hot else COLD_KEYS) if hot else KEYS_A_PARTITION for p in keys}
+    """Return keys of which each partition gets as many as any other, or the hot ones a third of all."""
+    cold_keys = round(2 * len(hot) * HOT_KEYS / (len(keys) - len(hot)))
+    counts = {p: (HOT_KEYS if p in hot else cold_keys) if hot else KEYS_A_PARTITION for p in keys}
     return [key for partition, those in keys.items() for key in those[: counts[partition]]]
 
 
