@@ -23,10 +23,10 @@ import pyarrow as pa
 
 from benchmarks.delays_app import PARTITIONS, DelaysApp, Feed, flight_rows
 from benchmarks.record import Record
-from include.control.capacity import fit, heaviest, typical_parallelism
-from include.control.recent_batches import healthy
-from include.model.signals import Capacity
-from include.model.telemetry import BatchMetrics
+from millrace.control.capacity import fit, heaviest, typical_parallelism
+from millrace.control.recent_batches import healthy
+from millrace.model.signals import Capacity
+from millrace.model.telemetry import BatchMetrics
 
 LEVELS = (1, 2, 4, 8)
 WAIT_MS = 20

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from include.local.stack.home import REPO
+from millrace.places import REPO
 
 
 def folder() -> Path:

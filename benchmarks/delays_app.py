@@ -15,23 +15,23 @@ from typing import Any
 
 import pyarrow as pa
 
-from include.control.recent_batches import main_query, read_batches
-from include.drivers.submit import start
-from include.lake.source_tables import SourceTable
-from include.lake.store import Lake
-from include.local.feeds.nycflights import flights
-from include.local.feeds.replay_clock import SCHEMA, Clock, Replay
-from include.local.stack.spark_env import submit_options
-from include.model.deployment import AppDeployment
-from include.model.telemetry import BatchMetrics
-from include.run_folder.arguments import DriverArguments
-from include.run_folder.discovery import python_driver
-from include.run_folder.driver_records import app_dir
-from include.run_folder.driver_records import read as read_record
-from include.run_folder.generation import allot
+from millrace.control.recent_batches import main_query, read_batches
+from millrace.drivers.submit import start
+from millrace.lake.source_tables import SourceTable
+from millrace.lake.store import Lake
+from millrace.local.feeds.nycflights import flights
+from millrace.local.feeds.replay_clock import SCHEMA, Clock, Replay
+from millrace.local.stack.spark_env import submit_options
+from millrace.model.deployment import AppDeployment
+from millrace.model.telemetry import BatchMetrics
+from millrace.run_folder.arguments import DriverArguments
+from millrace.run_folder.discovery import python_driver
+from millrace.run_folder.driver_records import app_dir
+from millrace.run_folder.driver_records import read as read_record
+from millrace.run_folder.generation import allot
 
 NAME = "delays"
-SCRIPT = Path(__file__).resolve().parents[1] / "include" / "pipelines" / "scripts" / "delays.py"
+SCRIPT = Path(__file__).resolve().parents[1] / "include" / "millrace" / "pipelines" / "scripts" / "delays.py"
 PARTITIONS = 8
 POLL_S = 0.5
 TELEMETRY_PERIOD_S = 6.0

@@ -13,17 +13,17 @@ import numpy as np
 
 from benchmarks.delays_app import Feed, flight_rows
 from benchmarks.record import Record, at_most
-from include.drivers.app_reconciler import Method
-from include.drivers.reconciler import Reconciler
-from include.lake.control_tables import ControlTables
-from include.lake.deployments import DeploymentStore
-from include.lake.store import Lake
-from include.local.stack.spark_env import submit_options
-from include.model.decision import Outcome
-from include.model.deployment import Deployment
-from include.model.master import LOCAL
-from include.model.spec import PipelineSpec
-from include.pipelines.catalog import BUILT_IN, load
+from millrace.drivers.app_reconciler import Method
+from millrace.drivers.reconciler import Reconciler
+from millrace.lake.control_tables import ControlTables
+from millrace.lake.deployments import DeploymentStore
+from millrace.lake.store import Lake
+from millrace.local.stack.spark_env import submit_options
+from millrace.model.decision import Outcome
+from millrace.model.deployment import Deployment
+from millrace.model.master import LOCAL
+from millrace.model.spec import PipelineSpec
+from millrace.pipelines.catalog import BUILT_IN, load
 
 METHODS: tuple[Method, ...] = ("hand-over", "plain")
 RATE_ROWS_PER_S = 20.0

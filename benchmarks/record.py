@@ -10,6 +10,9 @@ from pathlib import Path
 import numpy as np
 from rich.table import Table
 
+from millrace.atomic_file import write_atomically
+from millrace.model.errors import MillraceError
+
 
 @dataclass(frozen=True)
 class Record:
@@ -27,6 +30,7 @@ class Record:
         n: How many measurements.
         target: What was aimed at, such as ``<=45``, None where nothing was.
         holds: Whether the target was met, None without a target.
+        measured: The day, and the commit that was measured; empty where nobody said.
     """
 
     bench: str
@@ -40,6 +44,7 @@ class Record:
     n: int = 1
     target: str | None = None
     holds: bool | None = None
+    measured: str = ""
 
 
 def median(bench: str, scenario: str, method: str, figure: str, values: Sequence[float], unit: str) -> Record:
@@ -117,11 +122,31 @@ def table(records: Sequence[Record]) -> Table:
     return shown
 
 
-def write(records: Sequence[Record], path: Path) -> None:
-    """Write records as a JSON list.
+def write(records: Sequence[Record], file: Path) -> None:
+    """Write records to a JSON list, where they take the place of former ones of the same scenarios.
 
     Args:
         records: The benchmark's results.
-        path: The file.
+        file: The file; made if it is not there.
+
+    Raises:
+        MillraceError: If the file holds something else; it is kept.
     """
-    path.write_text(json.dumps([asdict(r) for r in records], indent=1) + "\n", encoding="utf-8")
+    new = {(r.bench, r.scenario) for r in records}
+    every = [*(r for r in read(file) if (r.bench, r.scenario) not in new), *records]
+    lines = ",\n".join(json.dumps(asdict(r)) for r in every)
+    write_atomically(file, f"[\n{lines}\n]\n", 0o644)
+
+
+def read(file: Path) -> list[Record]:
+    """Return the records of a file; none where there is no file.
+
+    Raises:
+        MillraceError: If it holds something else.
+    """
+    try:
+        rows = json.loads(file.read_text(encoding="utf-8")) if file.exists() else []
+        return [Record(**row) for row in rows]
+    except (OSError, ValueError, TypeError) as error:
+        remedy = "Name another file, or one that an earlier run wrote."
+        raise MillraceError("--json", str(file), "a JSON list of records", remedy) from error

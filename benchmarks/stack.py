@@ -15,15 +15,16 @@ import psutil
 
 from benchmarks.downtime import downtime
 from benchmarks.record import Record, at_most
-from include.local.stack import lifecycle, service_processes
-from include.local.stack.home import REPO, Home
-from include.local.stack.stack_record import StackRecord
+from millrace.local.stack import lifecycle, service_processes
+from millrace.local.stack.home import Home
+from millrace.local.stack.stack_record import StackRecord
+from millrace.places import REPO
 
 HEALTHY_LIMIT_S = 45.0
 MEMORY_LIMIT_GB = 3.0
 SETTLE_S = 10.0
 # what set-up reads; a copy of these is as good as a fresh clone
-SOURCES = ("millrace", "requirements.lock", "include", "jobs")
+SOURCES = ("millrace", "requirements.lock", "include", "jobs", "plugins", "dags", "optimizers")
 
 
 def run(quick: bool) -> list[Record]:

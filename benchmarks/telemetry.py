@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks.record import Record, at_most
-from include.model.submit_options import conf_words
+from millrace.model.submit_options import conf_words
 
 BENCH = "telemetry"
 SCENARIO = "stateful backlog, 2 slots"
@@ -41,7 +41,7 @@ def run(quick: bool) -> list[Record]:
     Raises:
         RuntimeError: If the driver ends with an error.
     """
-    from include.local.stack.spark_env import driver_submit_conf, environment, spark_submit
+    from millrace.local.stack.spark_env import driver_submit_conf, environment, spark_submit
 
     pairs, batches = (3, 8) if quick else (8, 16)
     with tempfile.TemporaryDirectory(prefix="millrace-bench-") as folder:
@@ -97,7 +97,7 @@ def _interval(values: Sequence[float]) -> tuple[float, float]:
 def _feed(folder: Path, batches: int) -> None:
     import pyarrow as pa
 
-    from include.lake.source_tables import SourceTable
+    from millrace.lake.source_tables import SourceTable
 
     schema = pa.schema([("id", pa.int64()), ("key", pa.int64()), ("value", pa.float64())])
     table = SourceTable(folder, schema, "telemetry benchmark")
@@ -111,9 +111,9 @@ def _drive(folder: Path, pairs: int) -> None:
     """Drain in turn with and without telemetry; the first turn of each only warms up."""
     from pyspark.sql import SparkSession
 
-    from include.runtime.telemetry.batches import AppIdentity
-    from include.runtime.telemetry.host import HostCpu
-    from include.runtime.telemetry.listener import Telemetry, TelemetryListener
+    from millrace.runtime.telemetry.batches import AppIdentity
+    from millrace.runtime.telemetry.host import HostCpu
+    from millrace.runtime.telemetry.listener import Telemetry, TelemetryListener
 
     spark = SparkSession.builder.getOrCreate()
     spark.sparkContext.setLogLevel("ERROR")

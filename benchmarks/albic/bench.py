@@ -5,34 +5,42 @@ Balance alone first (the paper's grid, a large cluster, scale-in, the budget), t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Collection, Iterator
 
+from benchmarks import parts
 from benchmarks.albic import budget, collocation, drain, flight_groups, grid, large
 from benchmarks.albic.targets import TARGETS, rivals
+from benchmarks.parts import Part
 from benchmarks.record import Record
 from benchmarks.targets import judged
-from benchmarks.threads import one_thread
-from include.local.stack.progress import step
+from millrace.local.stack.progress import step
 
-PARTS: dict[str, Callable[[bool], Iterator[Record]]] = {
-    "grid": grid.records,
-    "large": large.records,
-    "drain": drain.records,
-    "budget": budget.records,
-    "collocation": collocation.records,
+
+def _large(quick: bool, first: int) -> Iterator[Record]:
+    yield from large.records(quick, first)
+    yield from collocation.large_records(quick, first)
+
+
+PARTS = {
+    "grid": Part("grid", grid.records),
+    "large": Part("large", _large),
+    "drain": Part("drain", drain.records),
+    "budget": Part("budget_unrestricted", budget.records),
+    "collocation": Part("chain20", collocation.records),
 }
+SCENARIOS = parts.scenarios(PARTS)
 
 
-def run(quick: bool) -> list[Record]:
-    """Measure everything.
+def run(quick: bool, scenarios: Collection[str] = tuple(SCENARIOS), seed: int = 0) -> list[Record]:
+    """Measure parts.
 
     Args:
         quick: Fewer instances, seeds and periods.
+        scenarios: Names of those that are measured.
+        seed: Other runs for another seed.
     """
-    found: list[Record] = []
-    with step("start hashing the keys of flights, which goes on beside the rest"):
-        flight_groups.begin()
-    for name, part in PARTS.items():
-        with step(name), one_thread():
-            found += part(quick)
-    return judged(found, (*TARGETS, *rivals(found)))
+    if "collocation" in scenarios:
+        with step("start hashing the keys of flights, which goes on beside the rest"):
+            flight_groups.begin()
+    records = parts.measure(PARTS, scenarios, quick, seed)
+    return judged(records, (*TARGETS, *rivals(records)))

@@ -14,8 +14,8 @@ import numpy as np
 
 from benchmarks.albic.instances import CHANGED, MEAN, Size, even, pose
 from benchmarks.record import Record
-from optimizers.albic.balancer import balance
-from optimizers.albic.problem import Floats, Ints
+from millrace.optimizers.albic.balancer import balance
+from millrace.optimizers.albic.problem import Floats, Ints
 
 BENCH, METHOD = "albic", "balancer"
 
@@ -37,14 +37,16 @@ class Period:
     moves: int
 
 
-def records(quick: bool) -> Iterator[Record]:
+def records(quick: bool, first: int = 0) -> Iterator[Record]:
     """Measure all budgets.
 
     Args:
         quick: Fewer of them, and fewer periods.
+        first: Seed of the first run.
     """
     for budget in QUICK_BUDGETS if quick else BUDGETS:
-        periods = [p for seed in range(QUICK_SEEDS if quick else SEEDS) for p in follow(budget, seed, quick)]
+        seeds = range(first, first + (QUICK_SEEDS if quick else SEEDS))
+        periods = [p for seed in seeds for p in follow(budget, seed, quick)]
         scenario = "budget_unrestricted" if math.isinf(budget) else f"budget_{budget}"
         for figure, value, unit in (
             ("load_distance", float(np.mean([p.distance for p in periods])), "points"),

@@ -28,8 +28,8 @@ from __future__ import annotations
 import numpy as np
 from ortools.sat.python import cp_model
 
-from optimizers.albic.balance_problem import BalanceProblem
-from optimizers.albic.problem import UNPLACED, Bools, Floats, Ints
+from millrace.optimizers.albic.balance_problem import BalanceProblem
+from millrace.optimizers.albic.problem import UNPLACED, Bools, Floats, Ints
 
 SCALE = 1_000
 """Integer units of a point."""

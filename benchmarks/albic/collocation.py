@@ -20,7 +20,7 @@ from benchmarks.albic.methods import METHODS, problem_of
 from benchmarks.albic.shapes import MOVE_POINTS, Shape, chained, made_up, paired
 from benchmarks.record import Record, at_most, median
 from benchmarks.simulation.placement import Cluster, Outcome, PeriodTraffic, PlacementPlant
-from optimizers.albic.rivals.potc import route
+from millrace.optimizers.albic.rivals.potc import route
 
 BENCH = "albic"
 SEEDS = 5
@@ -66,16 +66,16 @@ def follow(shape: Shape, method: str, seed: int) -> Series:
     return Series(outcomes, seconds, gaps)
 
 
-def records(quick: bool) -> Iterator[Record]:
+def records(quick: bool, first: int = 0) -> Iterator[Record]:
     """Measure everything.
 
     Args:
         quick: One seed and as many periods as :data:`QUICK_PERIODS` tells. What takes longer than that to show is not
             judged then.
+        first: Seed of the first run.
     """
     for shape in shapes(quick):
-        yield from scenario(shape, range(1 if quick else SEEDS), quick)
-    yield from _large(quick)
+        yield from scenario(shape, range(first, first + (1 if quick else SEEDS)), quick)
 
 
 def shapes(quick: bool) -> Sequence[Shape]:
@@ -235,12 +235,17 @@ def _routed(shape: Shape) -> Iterator[Record]:
         yield Record(BENCH, shape.name, "potc", figure, float(np.mean(values[-LAST:])), unit)
 
 
-def _large(quick: bool) -> Iterator[Record]:
-    """Tell how long a period takes with 1000 nodes, 100,000 groups and 50,000 pairs at a budget of 3 %."""
+def large_records(quick: bool, first: int = 0) -> Iterator[Record]:
+    """Tell how long a period takes with 1000 nodes, 100,000 groups and 50,000 pairs at a budget of 3 %.
+
+    Args:
+        quick: One period instead of five.
+        first: Seed of the run.
+    """
     nodes = 1000
     job = paired(20, 5 * nodes, 1.0)
     shape = Shape("large", 0.03 * 100 * nodes, 1 if quick else 5, lambda seed: made_up(job, nodes, seed), 1.0)
-    run = follow(shape, "joint", 0)
+    run = follow(shape, "joint", first)
     for figure in ("seconds", "collocation_ratio", "load_distance", "migrations_per_period"):
         unit, of = FIGURES[figure]
         yield Record(BENCH, "large", "joint", figure, of(run), unit)

@@ -13,9 +13,9 @@ import numpy as np
 
 from benchmarks.albic.instances import BIG, even, pose
 from benchmarks.record import Record
-from optimizers.albic.balancer import balance
-from optimizers.albic.problem import Plan, Problem
-from optimizers.albic.rivals import non_integrated
+from millrace.optimizers.albic.balancer import balance
+from millrace.optimizers.albic.problem import Plan, Problem
+from millrace.optimizers.albic.rivals import non_integrated
 
 BENCH = "albic"
 
@@ -52,13 +52,14 @@ class Course:
     moves: float
 
 
-def records(quick: bool) -> Iterator[Record]:
+def records(quick: bool, first: int = 0) -> Iterator[Record]:
     """Measure both methods on all scenarios.
 
     Args:
         quick: One seed.
+        first: Seed of the first run.
     """
-    seeds = range(QUICK_SEEDS if quick else SEEDS)
+    seeds = range(first, first + (QUICK_SEEDS if quick else SEEDS))
     for scenario, overloaded in SCENARIOS.items():
         for method, plan in METHODS.items():
             courses = [follow(problem(overloaded, seed), plan) for seed in seeds]

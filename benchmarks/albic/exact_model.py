@@ -27,8 +27,8 @@ from dataclasses import dataclass
 import numpy as np
 from ortools.sat.python import cp_model
 
-from optimizers.albic.assignment import Assignment
-from optimizers.albic.problem import UNPLACED, Bools, Floats, Ints
+from millrace.optimizers.albic.assignment import Assignment
+from millrace.optimizers.albic.problem import UNPLACED, Bools, Floats, Ints
 
 SCALE = 100_000
 """Integer units of a point."""

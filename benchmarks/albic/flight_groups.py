@@ -19,10 +19,10 @@ import numpy as np
 import pandas as pd
 
 from benchmarks.simulation.placement import Floats, Ints
-from include.local.feeds.nycflights import DAYS, FIRST_DAY, data_folder, flights
-from include.local.stack.spark_env import driver_submit_conf, environment, spark_submit
-from include.model.errors import MillraceError
-from include.model.submit_options import conf_words
+from millrace.local.feeds.nycflights import DAYS, FIRST_DAY, data_folder, flights
+from millrace.local.stack.spark_env import driver_submit_conf, environment, spark_submit
+from millrace.model.errors import MillraceError
+from millrace.model.submit_options import conf_words
 
 GROUPS = 100
 KEYS: Mapping[str, Sequence[str]] = {

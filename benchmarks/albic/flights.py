@@ -29,7 +29,7 @@ import numpy as np
 from benchmarks.albic.flight_groups import GROUPS, measured
 from benchmarks.albic.shapes import MEAN
 from benchmarks.simulation.placement import Floats, Ints, PeriodTraffic
-from include.local.feeds.nycflights import DAYS
+from millrace.local.feeds.nycflights import DAYS
 
 NODES = 20
 PERIODS = 90

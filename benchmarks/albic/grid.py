@@ -16,10 +16,10 @@ import numpy as np
 from benchmarks.albic.instances import SIZES, SMALL, Size, instance
 from benchmarks.albic.polish import polish
 from benchmarks.record import Record, median
-from optimizers.albic.balancer import balance
-from optimizers.albic.paper.milp import solve
-from optimizers.albic.problem import Plan, Problem
-from optimizers.albic.rivals import flux, potc
+from millrace.optimizers.albic.balancer import balance
+from millrace.optimizers.albic.paper.milp import solve
+from millrace.optimizers.albic.problem import Plan, Problem
+from millrace.optimizers.albic.rivals import flux, potc
 
 BENCH, SCENARIO = "albic", "grid"
 
@@ -65,31 +65,33 @@ class Result:
     moves: float
 
 
-def cases(quick: bool) -> Sequence[Case]:
+def cases(quick: bool, first: int = 0) -> Sequence[Case]:
     """Return the grid, or a stratified part of it."""
-    found = [Case(s, v, b, seed) for seed in range(SEEDS) for s in SIZES for v in VARIES for b in BUDGETS]
+    seeds = range(first, first + SEEDS)
+    found = [Case(s, v, b, seed) for seed in seeds for s in SIZES for v in VARIES for b in BUDGETS]
     return found[::QUICK_EVERY] if quick else found
 
 
-def milp_cases(quick: bool) -> Sequence[Case]:
+def milp_cases(quick: bool, first: int = 0) -> Sequence[Case]:
     """Return the part that the MILP is solved on."""
-    return [] if quick else [Case(SMALL, varies, BUDGETS[0], 0) for varies in VARIES]
+    return [] if quick else [Case(SMALL, varies, BUDGETS[0], first) for varies in VARIES]
 
 
-def records(quick: bool) -> Iterator[Record]:
+def records(quick: bool, first: int = 0) -> Iterator[Record]:
     """Measure the grid.
 
     Args:
         quick: A part of it.
+        first: Seed of the first run.
     """
-    problems = [case.problem() for case in cases(quick)]
+    problems = [case.problem() for case in cases(quick, first)]
     ours, rival = [balancer(p) for p in problems], [of_flux(p) for p in problems]
     yield from _summary("balancer", ours)
     yield from _tails(ours)
     yield _never_worse(ours, rival)
     yield from _summary("flux", rival)
     yield from _summary("potc", [of_potc(p) for p in problems])
-    yield from _summary("milp", [of_milp(case.problem()) for case in milp_cases(quick)])
+    yield from _summary("milp", [of_milp(case.problem()) for case in milp_cases(quick, first)])
 
 
 def balancer(problem: Problem) -> Result:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from optimizers.albic.problem import Floats, Ints, Problem
+from millrace.optimizers.albic.problem import Floats, Ints, Problem
 
 MEAN = 50.0
 """Points of a node."""

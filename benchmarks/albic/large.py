@@ -9,9 +9,9 @@ import numpy as np
 
 from benchmarks.albic.instances import Size, instance
 from benchmarks.record import Record
-from optimizers.albic.balancer import balance
-from optimizers.albic.problem import Problem
-from optimizers.albic.rivals import flux
+from millrace.optimizers.albic.balancer import balance
+from millrace.optimizers.albic.problem import Problem
+from millrace.optimizers.albic.rivals import flux
 
 BENCH, SCENARIO = "albic", "large"
 
@@ -21,13 +21,14 @@ VARIES, QUICK_VARIES = (20, 40, 60), (40,)
 SEEDS = 2
 
 
-def records(quick: bool) -> Iterator[Record]:
+def records(quick: bool, first: int = 0) -> Iterator[Record]:
     """Measure the balancer and Flux.
 
     Args:
         quick: One instance.
+        first: Seed of the first run.
     """
-    spreads, seeds = (QUICK_VARIES, range(1)) if quick else (VARIES, range(SEEDS))
+    spreads, seeds = (QUICK_VARIES, range(first, first + 1)) if quick else (VARIES, range(first, first + SEEDS))
     problems = [instance(SIZE, varies, BUDGET, seed) for varies in spreads for seed in seeds]
     distances, gaps, seconds = [], [], []
     for problem in problems:

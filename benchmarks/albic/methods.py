@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from benchmarks.simulation.placement import PlacementPlant
-from optimizers.albic.balancer import balance
-from optimizers.albic.first_placement import place_first
-from optimizers.albic.joint_search import place as joint
-from optimizers.albic.paper.albic import place as albic
-from optimizers.albic.paper.options import CORRECTED
-from optimizers.albic.problem import Flows, Plan, Problem
+from millrace.optimizers.albic.balancer import balance
+from millrace.optimizers.albic.first_placement import place_first
+from millrace.optimizers.albic.joint_search import place as joint
+from millrace.optimizers.albic.paper.albic import place as albic
+from millrace.optimizers.albic.paper.options import CORRECTED
+from millrace.optimizers.albic.problem import Flows, Plan, Problem
 
 Method = Callable[[Problem, int], Plan]
 """A problem and a seed to a plan."""

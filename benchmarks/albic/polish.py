@@ -19,11 +19,11 @@ import numpy as np
 
 from benchmarks.albic.class_bound import bound_by_classes
 from benchmarks.albic.exact_model import AssignmentModel, Solution
-from optimizers.albic.assignment import Assignment
-from optimizers.albic.balance_bound import Needs
-from optimizers.albic.balance_problem import SLACK, balance_problem
-from optimizers.albic.constraints import load_ceiling
-from optimizers.albic.problem import Ints, Plan, Problem
+from millrace.optimizers.albic.assignment import Assignment
+from millrace.optimizers.albic.balance_bound import Needs
+from millrace.optimizers.albic.balance_problem import SLACK, balance_problem
+from millrace.optimizers.albic.constraints import load_ceiling
+from millrace.optimizers.albic.problem import Ints, Plan, Problem
 
 WHOLE = 8_000
 """Nodes times groups up to which all groups are chosen for at once."""
@@ -47,7 +47,7 @@ def polish(problem: Problem, plan: Plan, *, pinned: Ints | None = None) -> Plan:
     Args:
         problem: The problem.
         plan: A plan for it that keeps to the budget and the pins.
-        pinned: As for :func:`optimizers.albic.balancer.balance`.
+        pinned: As for :func:`millrace.optimizers.albic.balancer.balance`.
     """
     fixed = balance_problem(problem, pinned)
     if len(fixed.load) * len(fixed.capacity) > LARGE:

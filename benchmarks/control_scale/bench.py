@@ -22,23 +22,23 @@ from benchmarks.control_scale.lakes import build
 from benchmarks.control_scale.live_writers import TUNER, names, spec
 from benchmarks.record import Record, at_most, median
 from benchmarks.targets import Target, judged
-from include.control.collect import collect
-from include.control.guard_context import read_guard_context
-from include.control.loop import ControlLoop
-from include.control.quality import DataDocs, QualityGate
-from include.control.spark_plant import SparkPlant
-from include.drivers.reconciler import Reconciler
-from include.lake.control_tables import ControlTables
-from include.lake.decisions import DecisionStore, new_decision_id
-from include.lake.memories import MemoryStore
-from include.lake.observations import ObservationStore
-from include.lake.store import Lake
-from include.local.stack.progress import step
-from include.local.stack.spark_env import submit_options
-from include.model.decision import Reconfiguration
-from include.model.signals import Observation
-from include.model.spec import PipelineSpec
-from include.reporting.tracker import MlflowTracker
+from millrace.control.collect import collect
+from millrace.control.guard_context import read_guard_context
+from millrace.control.loop import ControlLoop
+from millrace.control.quality import DataDocs, QualityGate
+from millrace.control.spark_plant import SparkPlant
+from millrace.drivers.reconciler import Reconciler
+from millrace.lake.control_tables import ControlTables
+from millrace.lake.decisions import DecisionStore, new_decision_id
+from millrace.lake.memories import MemoryStore
+from millrace.lake.observations import ObservationStore
+from millrace.lake.store import Lake
+from millrace.local.stack.progress import step
+from millrace.local.stack.spark_env import submit_options
+from millrace.model.decision import Reconfiguration
+from millrace.model.signals import Observation
+from millrace.model.spec import PipelineSpec
+from millrace.reporting.tracker import MlflowTracker
 
 BENCH = "control_scale"
 LAKES = tuple((pipelines, days) for pipelines in (1, 10, 50) for days in (1, 7, 30))

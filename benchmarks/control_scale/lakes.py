@@ -24,12 +24,12 @@ import pyarrow.compute as pc
 from deltalake import DeltaTable
 
 from benchmarks.control_scale.live_writers import COMMITS, Commit, add_action, names, spec, write, write_file
-from include.lake.deployments import DeploymentStore
-from include.lake.reconfigurations import ReconfigurationStore
-from include.lake.schemas import TABLES
-from include.lake.store import Lake, to_arrow
-from include.lake.table_schema import LOG_HOURS
-from include.model.decision import Outcome, Reconfiguration
+from millrace.lake.deployments import DeploymentStore
+from millrace.lake.reconfigurations import ReconfigurationStore
+from millrace.lake.schemas import TABLES
+from millrace.lake.store import Lake, to_arrow
+from millrace.lake.table_schema import LOG_HOURS
+from millrace.model.decision import Outcome, Reconfiguration
 
 DAY, LOG = timedelta(days=1), timedelta(hours=LOG_HOURS)
 UNIQUE = {"control/decisions", "control/memory"}

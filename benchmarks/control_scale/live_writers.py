@@ -22,14 +22,14 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from deltalake import DeltaTable
 
-from include.lake.row_codec import app_row, batch_row, decision_row, observation_row
-from include.lake.schemas import TABLES
-from include.lake.store import Lake, to_arrow
-from include.model.codec import to_json
-from include.model.decision import Action, Decision, Proposal
-from include.model.signals import AppSignals, Bounds, Capacity, Objective, Observation, OperatorSignals, Signals
-from include.model.spec import PipelineSpec
-from include.model.telemetry import AppMetrics, BatchMetrics, OperatorBatch
+from millrace.lake.row_codec import app_row, batch_row, decision_row, observation_row
+from millrace.lake.schemas import TABLES
+from millrace.lake.store import Lake, to_arrow
+from millrace.model.codec import to_json
+from millrace.model.decision import Action, Decision, Proposal
+from millrace.model.signals import AppSignals, Bounds, Capacity, Objective, Observation, OperatorSignals, Signals
+from millrace.model.spec import PipelineSpec
+from millrace.model.telemetry import AppMetrics, BatchMetrics, OperatorBatch
 
 COMMIT_S, BATCH_S, EVALUATION_S = 20, 5, 60
 CHECKPOINT_EVERY = 50

@@ -6,7 +6,7 @@ that: how well the surrogates predict a published table, and whether our DS2 is 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
 
 from rich.console import Group, RenderableType
@@ -24,27 +24,36 @@ from benchmarks.conttune.work import Outcome, jobs, outcomes, processors
 from benchmarks.data import folder
 from benchmarks.flink.autoscaler import FlinkAutoscaler
 from benchmarks.record import Record
+from benchmarks.seeds import first_run
 from benchmarks.targets import judged
 from benchmarks.threads import one_thread
-from include.local.stack.home import Home
-from include.local.stack.progress import say, step
-from optimizers.registry import create
+from millrace.local.stack.home import Home
+from millrace.local.stack.progress import say, step
+from millrace.optimizers.registry import create
 
 DIURNAL = ("diurnal", "diurnal_mb")
+LOO, PARITY = "loo", "ds2_parity"
+SCENARIOS = (*dict.fromkeys(case.scenario for case in cases(False)), LOO, PARITY)
 
 
-def run(quick: bool) -> list[Record]:
+def run(quick: bool, scenarios: Collection[str] = SCENARIOS, seed: int = 0) -> list[Record]:
     """Measure everything; what cannot be measured here is told on stderr, by name and reason.
 
     Args:
         quick: Fewer runs, and the lesser rivals on the main scenario only.
+        scenarios: Those that are measured.
+        seed: Other runs for another seed.
     """
-    wanted, reasons = left_out(cases(quick))
+    wanted, reasons = left_out([case for case in cases(quick) if case.scenario in scenarios])
     wanted, without = _without_flink(wanted)
-    found = measured(wanted, processors())
+    found = measured(wanted, processors(), first_run(seed))
     reasons = [*reasons, *without, *failures(found)]
     with one_thread():
-        told = [*_simulated(found), *_loo(reasons), *_parity()]
+        told = [
+            *_simulated(found),
+            *(_loo(reasons) if LOO in scenarios else ()),
+            *(_parity() if PARITY in scenarios else ()),
+        ]
     for reason in reasons:
         say(f"left out: {reason}")
     return judged(told, TARGETS)
@@ -57,15 +66,16 @@ def report(found: Sequence[Record]) -> RenderableType:
     return Group(*scenario_tables(found), target_table(found), *(f"picture: {path}" for path in paths))
 
 
-def measured(wanted: Sequence[Case], workers: int) -> list[Outcome]:
+def measured(wanted: Sequence[Case], workers: int, first: int = 0) -> list[Outcome]:
     """Do all runs of all cases, showing case by case how long they take.
 
     Args:
         wanted: The cases.
         workers: How many processes; 0 does them in this one.
+        first: Number of the first run of each.
     """
     found: list[Outcome] = []
-    listed = [jobs(case) for case in wanted]
+    listed = [jobs(case, first) for case in wanted]
     stream = outcomes([job for of_case in listed for job in of_case], workers)
     for case, of_case in zip(wanted, listed, strict=True):
         with step(f"{case.scenario}: {case.runs} runs of {len(case.methods)} methods"):
@@ -84,6 +94,8 @@ def failures(found: Sequence[Outcome]) -> list[str]:
 
 
 def _without_flink(wanted: Sequence[Case]) -> tuple[Sequence[Case], Sequence[str]]:
+    if not any(method in FLINK for case in wanted for method in case.methods):
+        return wanted, ()
     with step("Flink's autoscaler"):
         available = FlinkAutoscaler.available()
     if available:
@@ -110,11 +122,11 @@ def _loo(reasons: list[str]) -> Iterator[Record]:
         reasons.append(f"loo: no {published.ABILITIES} in {folder()} (MILLRACE_DATA)")
         return
     for method, predict in leave_one_out.SURROGATES.items():
-        yield record("loo", method, "loo_error", estimate(leave_one_out.errors(table, predict)), "ratio")
+        yield record(LOO, method, "loo_error", estimate(leave_one_out.errors(table, predict)), "ratio")
 
 
 def _parity() -> Iterator[Record]:
     ds2 = create("ds2", {"rates": "producer", "known_arrival_rate": False})
     count = parity.mismatches(ds2)
     known = Estimate(count, None, None, len(parity.FIXTURES))
-    yield record("ds2_parity", "ds2", "mismatches", known, f"of {len(parity.FIXTURES)}")
+    yield record(PARITY, "ds2", "mismatches", known, f"of {len(parity.FIXTURES)}")

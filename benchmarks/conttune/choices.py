@@ -8,17 +8,17 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
-from include.model.decision import Memory, Proposal
-from include.model.deployment import Deployment
-from include.model.signals import Signals
-from optimizers.conttune.job_graph import Operator, build_job
-from optimizers.conttune.messages import Reason
-from optimizers.conttune.observed_levels import nearest, training_columns
-from optimizers.conttune.paper.algorithms import Suggestion, linear, safe, suggest
-from optimizers.conttune.paper.evaluation import JobEvaluation
-from optimizers.conttune.paper.state import JobMemory
-from optimizers.conttune.paper.surrogate import fit_curve
-from optimizers.conttune.paper.tuner import ContTune
+from millrace.model.decision import Memory, Proposal
+from millrace.model.deployment import Deployment
+from millrace.model.signals import Signals
+from millrace.optimizers.conttune.job_graph import Operator, build_job
+from millrace.optimizers.conttune.messages import Reason
+from millrace.optimizers.conttune.observed_levels import nearest, training_columns
+from millrace.optimizers.conttune.paper.algorithms import Suggestion, linear, safe, suggest
+from millrace.optimizers.conttune.paper.evaluation import JobEvaluation
+from millrace.optimizers.conttune.paper.state import JobMemory
+from millrace.optimizers.conttune.paper.surrogate import fit_curve
+from millrace.optimizers.conttune.paper.tuner import ContTune
 
 EXPLOITED, EXPLORED = "acq", "lin"
 """The means of a Suggestion."""

@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from statistics import fmean
 
-from optimizers.conttune.paper.surrogate import fit as fit_paper
-from optimizers.conttune.surrogate import fit as fit_flow
+from millrace.optimizers.conttune.paper.surrogate import fit as fit_paper
+from millrace.optimizers.conttune.surrogate import fit as fit_flow
 
 Table = Mapping[int, Sequence[float]]
 """Repeated measurements by p, rows a second."""

@@ -18,8 +18,8 @@ from benchmarks.flink.settings import COMPARED
 from benchmarks.simulation.oracle import Oracle
 from benchmarks.simulation.plant import SimulatedPlant
 from benchmarks.simulation.scenario import MICRO_BATCH
-from include.model.protocols import Optimizer
-from optimizers.registry import create
+from millrace.model.protocols import Optimizer
+from millrace.optimizers.registry import create
 
 Make = Callable[[SimulatedPlant], Optimizer]
 

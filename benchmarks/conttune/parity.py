@@ -12,9 +12,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
-from include.model.deployment import AppDeployment, Deployment
-from include.model.protocols import Optimizer
-from include.model.signals import AppSignals, Bounds, Edge, OperatorSignals, Signals
+from millrace.model.deployment import AppDeployment, Deployment
+from millrace.model.protocols import Optimizer
+from millrace.model.signals import AppSignals, Bounds, Edge, OperatorSignals, Signals
 
 APP = "job"
 OPERATORS = ("op1", "op2")

@@ -47,9 +47,9 @@ class Outcome:
     error: str | None = None
 
 
-def jobs(case: Case) -> list[Job]:
-    """Return the jobs of a case."""
-    return [Job(case.scenario, method, run) for run in range(case.runs) for method in case.methods]
+def jobs(case: Case, first: int = 0) -> list[Job]:
+    """Return the jobs of a case, whose runs are numbered from ``first`` on."""
+    return [Job(case.scenario, method, first + run) for run in range(case.runs) for method in case.methods]
 
 
 def execute(job: Job) -> Outcome:

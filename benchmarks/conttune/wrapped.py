@@ -6,10 +6,10 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
-from include.model.decision import Memory, Proposal
-from include.model.deployment import Deployment
-from include.model.protocols import Optimizer
-from include.model.signals import Signals
+from millrace.model.decision import Memory, Proposal
+from millrace.model.deployment import Deployment
+from millrace.model.protocols import Optimizer
+from millrace.model.signals import Signals
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,7 @@ from benchmarks.drfm.scenarios import summary
 from benchmarks.record import Record
 from benchmarks.simulation.admission import SplitNodes
 from benchmarks.simulation.admission_workloads import FILLED, Size, StreamLoad, surge
-from optimizers.drfm.problem import Plan, Problem, oversized
+from millrace.optimizers.drfm.problem import Plan, Problem, oversized
 
 SIZE = Size(streams=320, level=32, periods=240)
 QUICK_PERIODS = 120
@@ -48,14 +48,15 @@ class Static:
         return Plan(node, oversized(problem))
 
 
-def records(quick: bool) -> Iterator[Record]:
+def records(quick: bool, first: int = 0) -> Iterator[Record]:
     """Run every method.
 
     Args:
         quick: One seed, a faster surge.
+        first: Seed of the first run.
     """
     size = replace(SIZE, periods=QUICK_PERIODS) if quick else SIZE
-    loads = [surge(size, seed) for seed in range(QUICK_SEEDS if quick else SEEDS)]
+    loads = [surge(size, seed) for seed in range(first, first + (QUICK_SEEDS if quick else SEEDS))]
     for name in ("drfm", "ard", "horizon", "static", "static_mean"):
         method_runs = [
             run_method(load, methods(size, load)[name], SplitNodes(size.capacity, size.period_s)) for load in loads

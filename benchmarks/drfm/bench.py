@@ -5,46 +5,44 @@ All strategies on the paper's workloads first, then what needs a run of its own.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Collection, Sequence
 
 from rich.console import Group
 from rich.text import Text
 
-from benchmarks import record
+from benchmarks import parts, record
 from benchmarks.data import folder
 from benchmarks.drfm import adaptivity, gps, metadata_levels, pane_rate_skew, panes, partitions, scale, scenarios
 from benchmarks.drfm.targets import TARGETS
+from benchmarks.parts import Part, undrawn
 from benchmarks.record import Record
 from benchmarks.targets import judged
-from benchmarks.threads import one_thread
-from include.local.stack.progress import step
 
-PARTS: dict[str, Callable[[bool], Iterator[Record]]] = {
-    "workloads": scenarios.records,
-    "no metadata": scenarios.without_metadata,
-    "metadata": metadata_levels.records,
-    "frontier": scenarios.frontier,
-    "levels": scenarios.levels,
-    "adaptivity": adaptivity.records,
-    "gps": gps.records,
-    "scale": scale.records,
-    "partitions": partitions.records,
-    "pane rate skew": pane_rate_skew.records,
-    "panes": panes.records,
+PARTS = {
+    "workloads": Part("psfcw", scenarios.records),
+    "no_metadata": Part("no_metadata", scenarios.without_metadata),
+    "metadata": Part("metadata_psfcw", metadata_levels.records),
+    "frontier": Part("bursty_frontier", scenarios.frontier),
+    "levels": Part("sfvar_level_4", scenarios.levels),
+    "adaptivity": Part("adaptivity", adaptivity.records),
+    "pane_rate_skew": Part("pane_rate_skew", pane_rate_skew.records),
+    "gps": Part("gps", undrawn(gps.records)),
+    "scale": Part("scale_1m", undrawn(scale.records)),
+    "partitions": Part("zipf_1.0", undrawn(partitions.records)),
+    "panes": Part("panes_streaming", undrawn(panes.records)),
 }
+SCENARIOS = parts.scenarios(PARTS)
 
 
-def run(quick: bool) -> list[Record]:
-    """Measure everything.
+def run(quick: bool, scenarios: Collection[str] = tuple(SCENARIOS), seed: int = 0) -> list[Record]:
+    """Measure parts.
 
     Args:
         quick: Fewer seeds and periods.
+        scenarios: Names of those that are measured.
+        seed: Other runs for another seed.
     """
-    found: list[Record] = []
-    for name, part in PARTS.items():
-        with step(name), one_thread():
-            found += part(quick)
-    return judged(found, TARGETS)
+    return judged(parts.measure(PARTS, scenarios, quick, seed), TARGETS)
 
 
 def report(records: Sequence[Record]) -> Group:
@@ -54,6 +52,6 @@ def report(records: Sequence[Record]) -> Group:
         records: The benchmark's results.
     """
     shown = [record.table(records)]
-    if any(r.scenario == "gps" for r in records):
+    if (folder() / gps.FILE).is_file():
         return Group(*shown)
     return Group(*shown, Text(f"skipped: gps: no {gps.FILE} in {folder()} (MILLRACE_DATA)"))

@@ -86,18 +86,19 @@ WRONG: Mapping[str, Tell] = {
 }
 
 
-def records(quick: bool) -> Iterator[Record]:
+def records(quick: bool, first: int = 0) -> Iterator[Record]:
     """Run every level on every workload.
 
     Args:
         quick: One seed, fewer periods.
+        first: Seed of the first run.
     """
     for workload in WORKLOADS:
         method_runs = {
-            "nothing": [our_runs(workload, quick, told=False)],
-            **{level: [runs(workload, ours(), quick, tell=tell)] for level, tell in PARTIAL.items()},
-            "all": [our_runs(workload, quick)],
-            "wrong_30": [runs(workload, ours(), quick, tell=tell) for tell in WRONG.values()],
+            "nothing": [our_runs(workload, quick, first, told=False)],
+            **{level: [runs(workload, ours(), quick, first, tell=tell)] for level, tell in PARTIAL.items()},
+            "all": [our_runs(workload, quick, first)],
+            "wrong_30": [runs(workload, ours(), quick, first, tell=tell) for tell in WRONG.values()],
         }
         for ending, since in SPANS.items():
             nothing = [method_run.score(since) for method_run in method_runs["nothing"][0]]

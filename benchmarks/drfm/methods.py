@@ -7,13 +7,13 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
-from optimizers.drfm.forecasters import Best, Forecaster, Holt
-from optimizers.drfm.horizon import plan
-from optimizers.drfm.metadata import read_streams
-from optimizers.drfm.paper.strategies import STRATEGIES, StrategyOptions
-from optimizers.drfm.problem import Planner
-from optimizers.drfm.rate_forecaster import ForecastOptions, RateForecaster
-from optimizers.drfm.stream_placement import HorizonOptions
+from millrace.optimizers.drfm.forecasters import Best, Forecaster, Holt
+from millrace.optimizers.drfm.horizon import plan
+from millrace.optimizers.drfm.metadata import read_streams
+from millrace.optimizers.drfm.paper.strategies import STRATEGIES, StrategyOptions
+from millrace.optimizers.drfm.problem import Planner
+from millrace.optimizers.drfm.rate_forecaster import ForecastOptions, RateForecaster
+from millrace.optimizers.drfm.stream_placement import HorizonOptions
 
 
 @dataclass(frozen=True)

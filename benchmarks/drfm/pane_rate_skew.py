@@ -12,7 +12,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from benchmarks.record import Record
-from include.windows.panes.assignment import RECENT, least_loaded, paper_rule, plain
+from millrace.windows.panes.assignment import RECENT, least_loaded, paper_rule, plain
 
 WORKERS = 16
 PANES_PER_S = 4
@@ -22,16 +22,17 @@ BURST, BURST_SHARE = 5, 0.1
 RULES = {"plain": plain, "paper_rule": paper_rule, "least_loaded": least_loaded}
 
 
-def records(quick: bool) -> Iterator[Record]:
+def records(quick: bool, first: int = 0) -> Iterator[Record]:
     """Measure each rule.
 
     Args:
         quick: 5 seeds instead of 30.
+        first: Seed of the first run.
     """
     seeds = 5 if quick else 30
     for method, rule in RULES.items():
         ratios = []
-        for seed in range(seeds):
+        for seed in range(first, first + seeds):
             draws = np.random.default_rng(seed)
             rates = draws.uniform(18e3, 22e3, SECONDS) * np.where(draws.random(SECONDS) < BURST_SHARE, BURST, 1)
             panes = np.repeat(rates / PANES_PER_S, PANES_PER_S)

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from benchmarks.drfm.session import SLOTS, spark_session
 from benchmarks.record import Record
-from include.windows import panes
+from millrace.windows import panes
 
 if TYPE_CHECKING:
     import pyarrow as pa

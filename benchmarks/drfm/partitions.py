@@ -21,7 +21,7 @@ import pyarrow.parquet as pq
 
 from benchmarks.drfm.session import SLOTS, spark_session
 from benchmarks.record import Record, at_most
-from include.windows.partitioning import PartitionMap, Sketch, plan, sketch, spread
+from millrace.windows.partitioning import PartitionMap, Sketch, plan, sketch, spread
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -12,9 +12,9 @@ from collections.abc import Iterator
 import numpy as np
 
 from benchmarks.record import Record
-from optimizers.drfm.forecasters import Holt
-from optimizers.drfm.paper.strategies import STRATEGIES, StrategyOptions
-from optimizers.drfm.problem import Problem
+from millrace.optimizers.drfm.forecasters import Holt
+from millrace.optimizers.drfm.paper.strategies import STRATEGIES, StrategyOptions
+from millrace.optimizers.drfm.problem import Problem
 
 STREAMS, NODES, CAPACITY = 1_000_000, 100_000, 10_000.0
 FILLED, VARIES = 0.85, 0.1

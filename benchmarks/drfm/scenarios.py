@@ -18,8 +18,8 @@ from benchmarks.drfm.methods import METHODS, Method, ours, paper
 from benchmarks.record import Record, median
 from benchmarks.simulation.admission import Score, SplitNodes
 from benchmarks.simulation.admission_workloads import DURATIONS, WORKLOADS, Size, StreamLoad
-from optimizers.drfm.paper.strategies import StrategyOptions
-from optimizers.drfm.stream_placement import HorizonOptions
+from millrace.optimizers.drfm.paper.strategies import StrategyOptions
+from millrace.optimizers.drfm.stream_placement import HorizonOptions
 
 Characteristics = Mapping[str, Any]
 Tell = Callable[[Characteristics], Characteristics]
@@ -43,37 +43,43 @@ AHEADS = (1, 2, 5)
 """k of DRF-M ([DRFM] leaves it open): what trades nodes for safety there."""
 
 
-def records(quick: bool) -> Iterator[Record]:
+def records(quick: bool, first: int = 0) -> Iterator[Record]:
     """Run every method on every workload.
 
     Args:
         quick: One seed, fewer periods.
+        first: Seed of the first run.
     """
     for scenario in WORKLOADS:
         for method, make in METHODS.items():
-            method_runs = our_runs(scenario, quick) if method == "horizon" else runs(scenario, make(), quick)
+            if method == "horizon":
+                method_runs = our_runs(scenario, quick, first)
+            else:
+                method_runs = runs(scenario, make(), quick, first)
             yield from summary(scenario, method, method_runs)
 
 
-def without_metadata(quick: bool) -> Iterator[Record]:
+def without_metadata(quick: bool, first: int = 0) -> Iterator[Record]:
     """Compare ours without metadata with ours with them, after two cycles.
 
     Args:
         quick: One seed, fewer periods.
+        first: Seed of the first run.
     """
     for scenario in ("psfcw", "ptfcw", "sfvar", "tfvar"):
-        both = (our_runs(scenario, quick), our_runs(scenario, quick, told=False))
+        both = (our_runs(scenario, quick, first), our_runs(scenario, quick, first, told=False))
         late = [[c.score(CYCLES) for c in method_runs] for method_runs in both]
         yield from _records("no_metadata", f"horizon_{scenario}", late[1])
         over = [b.above_optimum_ratio - a.above_optimum_ratio for a, b in zip(*late, strict=True)]
         yield median(BENCH, "no_metadata", f"horizon_{scenario}", "above_told_ratio", over, "ratio")
 
 
-def frontier(quick: bool) -> Iterator[Record]:
+def frontier(quick: bool, first: int = 0) -> Iterator[Record]:
     """Tell nodes against overload on bursts for both methods, and how much of DRF-M's frontier ours leaves.
 
     Args:
         quick: One seed, fewer periods, fewer margins.
+        first: Seed of the first run.
     """
     margins = QUICK_MARGINS if quick else MARGINS
     points: dict[str, list[Score]] = {}
@@ -83,12 +89,22 @@ def frontier(quick: bool) -> Iterator[Record]:
         **{f"horizon_z{z:g}": ours(HorizonOptions(margin=z)) for z in margins},
     }
     for name, method in methods.items():
-        points[name] = [method_run.score() for method_run in runs("bursty", method, quick)]
+        points[name] = [method_run.score() for method_run in runs("bursty", method, quick, first)]
         yield from _records("bursty_frontier", name, points[name])
-    theirs = [_point(scores) for name, scores in points.items() if name.startswith("drfm_k")]
+    yield undominated(points)
+
+
+def undominated(points: Mapping[str, Sequence[Score]]) -> Record:
+    """Return the share of DRF-M's points that no point of ours is at least as good as in all three figures.
+
+    Args:
+        points: Scores of each seed by method; ours begin with ``horizon``.
+    """
     mine = [_point(scores) for name, scores in points.items() if name.startswith("horizon")]
+    theirs = [_point(scores) for name, scores in points.items() if not name.startswith("horizon")]
     left = [p for p in theirs if not any((q <= p).all() for q in mine)]
-    yield Record(BENCH, "bursty_frontier", "horizon", "undominated_ratio", len(left) / len(theirs), "ratio")
+    ratio = len(left) / len(theirs)
+    return Record(BENCH, "bursty_frontier", "horizon", "undominated_ratio", ratio, "ratio", n=len(theirs))
 
 
 def _point(scores: Sequence[Score]) -> np.ndarray:
@@ -96,19 +112,20 @@ def _point(scores: Sequence[Score]) -> np.ndarray:
 
 
 @cache
-def our_runs(scenario: str, quick: bool, *, told: bool = True) -> list[MethodRun]:
+def our_runs(scenario: str, quick: bool, first: int, *, told: bool = True) -> list[MethodRun]:
     """Run ours with all metadata or without; all parts that ask get the same runs.
 
     Args:
         scenario: The workload.
         quick: One seed, fewer periods.
+        first: Seed of the first run.
         told: With all metadata.
     """
-    return runs(scenario, ours(told=told), quick)
+    return runs(scenario, ours(told=told), quick, first)
 
 
 def runs(
-    scenario: str, method: Method, quick: bool, size: Size | None = None, tell: Tell | None = None
+    scenario: str, method: Method, quick: bool, first: int, size: Size | None = None, tell: Tell | None = None
 ) -> list[MethodRun]:
     """Run a method on a workload, once a seed.
 
@@ -116,12 +133,13 @@ def runs(
         scenario: The workload.
         method: Who assigns.
         quick: One seed, fewer periods.
+        first: Seed of the first run.
         size: Another size.
         tell: Makes of all that is true of a stream what is told of it; all of it without.
     """
     size = size or (QUICK_SIZE if quick else SIZE)
     cluster = SplitNodes(size.capacity, size.period_s)
-    loads = (WORKLOADS[scenario](size, seed) for seed in range(QUICK_SEEDS if quick else SEEDS))
+    loads = (WORKLOADS[scenario](size, seed) for seed in range(first, first + (QUICK_SEEDS if quick else SEEDS)))
     return [run_method(_telling(load, tell) if tell else load, method, cluster) for load in loads]
 
 
@@ -140,20 +158,21 @@ def _records(scenario: str, method: str, scores: Sequence[Score]) -> Iterator[Re
         yield median(BENCH, scenario, method, figure, [getattr(s, figure) for s in scores], unit)
 
 
-def levels(quick: bool) -> Iterator[Record]:
+def levels(quick: bool, first: int = 0) -> Iterator[Record]:
     """Tell how often CP-SAT proves its plan to be best, and how long it takes, from level 4 to 32.
 
     Beside the weighing of nodes and redirections by which plans are made, the fewest nodes whatever it takes.
 
     Args:
         quick: Fewer periods, the weighing only.
+        first: Seed of the first run.
     """
     options = HorizonOptions(ahead=1, polish=True, effort=2.0)
     methods = {"cpsat": options, "cpsat_fewest_nodes": options.model_copy(update={"move_price": 0.0})}
     for level in (4, 8, 16, 32):
         size = replace(SIZE, level=level, periods=20 if quick else 50)
         for method in ("cpsat",) if quick else methods:
-            method_runs = runs("sfvar", ours(methods[method]), True, size)
+            method_runs = runs("sfvar", ours(methods[method]), True, first, size)
             yield from summary(f"sfvar_level_{level}", method, method_runs)
             unproven = round(float(np.mean([1 - method_run.optimal for method_run in method_runs])), 6)
             yield Record(BENCH, f"sfvar_level_{level}", method, "unproven_ratio", unproven, "ratio", n=size.periods)

@@ -8,7 +8,7 @@ from itertools import count
 from typing import TypeVar
 
 from benchmarks.record import Record, at_most
-from include.local.stack.progress import say, step
+from millrace.local.stack.progress import say, step
 
 T = TypeVar("T")
 

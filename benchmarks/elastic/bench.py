@@ -28,7 +28,7 @@ from benchmarks.elastic.streams import WAIT_MS, Shape, day, sawtooth, silence, s
 from benchmarks.latency.stages import DECISION_LIMITS, REGISTERED_LIMITS
 from benchmarks.record import Record, at_most, percentiles
 from benchmarks.stack import memory_at_rest_mb
-from include.local.stack.progress import say
+from millrace.local.stack.progress import say
 
 PLACEMENT = "placement_even"
 MAX_LAG_S = 20.0

@@ -12,11 +12,11 @@ from signal import SIGKILL
 
 import psutil
 
-from include.local.stack import loopback, secrets, service_processes, spark_cluster, spark_env
-from include.local.stack.home import Home
-from include.local.stack.service import Service
-from include.model.submit_options import EmbeddedCluster, SubmitOptions
-from include.run_folder.process import ProcessId
+from millrace.local.stack import loopback, secrets, service_processes, spark_cluster, spark_env
+from millrace.local.stack.home import Home
+from millrace.local.stack.service import Service
+from millrace.model.submit_options import EmbeddedCluster, SubmitOptions
+from millrace.run_folder.process import ProcessId
 
 UP_S = 60.0
 POLL_S = 0.2

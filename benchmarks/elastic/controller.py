@@ -19,13 +19,13 @@ from pathlib import Path
 from statistics import fmean
 
 from benchmarks.elastic.ratio import executors_for
-from include.control.evaluation import NO_REQUEST, Request
-from include.control.recent_batches import read_batches, sound
-from include.lake.commit_follower import CommitFollower
-from include.model.decision import CARRIED_OUT
-from include.model.errors import Conflict, NotReady, Settled
-from include.model.spec import PipelineSpec
-from include.wiring import control_loop, control_tables, reconciler_for
+from millrace.control.evaluation import NO_REQUEST, Request
+from millrace.control.recent_batches import read_batches, sound
+from millrace.lake.commit_follower import CommitFollower
+from millrace.model.decision import CARRIED_OUT
+from millrace.model.errors import Conflict, NotReady, Settled
+from millrace.model.spec import PipelineSpec
+from millrace.wiring import control_loop, control_tables, reconciler_for
 
 LOG = logging.getLogger("controller")
 TELEMETRY = "telemetry/batches"
@@ -94,7 +94,7 @@ def main(path: str, policy: str, *arguments: str) -> None:
     logging.basicConfig(format="%(asctime)s %(message)s")
     LOG.setLevel(logging.INFO)
     spec = PipelineSpec.model_validate_json(Path(path).read_text(encoding="utf-8"))
-    importlib.import_module("include.local.stack.airflow.airflow_local_settings")  # what the scheduler has imported
+    importlib.import_module("millrace.local.stack.airflow.airflow_local_settings")  # what the scheduler has imported
     print("ready", flush=True)
     if policy == "live":
         follow(spec, lambda: evaluate(spec))

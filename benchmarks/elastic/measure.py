@@ -8,7 +8,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from include.local.demo.timeline import Timeline
+from millrace.local.demo.timeline import Timeline
 
 GRID_S = 0.25
 HICCUP_S = 0.5

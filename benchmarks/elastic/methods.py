@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
-from include.drivers.executors import CLUSTER, executor_conf, local_executor_conf
-from include.local.stack.home import REPO
-from include.model.deployment import Deployment
-from include.model.master import EMBEDDED, LOCAL
-from include.model.spec import PipelineSpec, Slots
-from include.model.submit_options import SubmitOptions
-from include.pipelines.catalog import BUILT_IN, load
+from millrace.drivers.executors import CLUSTER, executor_conf, local_executor_conf
+from millrace.model.deployment import Deployment
+from millrace.model.master import EMBEDDED, LOCAL
+from millrace.model.spec import PipelineSpec, Slots
+from millrace.model.submit_options import SubmitOptions
+from millrace.pipelines.catalog import BUILT_IN, load
+from millrace.places import SOURCES
 
 SCRIPTS = BUILT_IN.with_name("scripts")
 TRIGGER_S = 3.0
@@ -113,7 +113,7 @@ def without_agent(spec: PipelineSpec, first: Deployment, method: Method, options
     app = first.apps[spec.app]
     if app.executor is None:
         return first
-    local = local_executor_conf(options.conf, (SCRIPTS, REPO))
+    local = local_executor_conf(options.conf, (SCRIPTS, SOURCES))
     same = {**CLUSTER, **executor_conf(app, app.executor), **local}
     conf = {key: value for key, value in same.items() if not key.startswith((DYNAMIC, LOCALITY))}
     conf |= SPARK_PLACES

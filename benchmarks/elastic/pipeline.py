@@ -14,18 +14,19 @@ from signal import SIGKILL
 
 from benchmarks.elastic.cluster import Cluster
 from benchmarks.elastic.measure import Interval
-from include.control.recent_batches import read_batches, sound
-from include.drivers.reconciler import Reconciler
-from include.lake.control_tables import ControlTables
-from include.lake.store import Lake
-from include.local.stack.home import REPO, Home
-from include.local.stack.spark_env import MASTER_VARIABLE
-from include.model.decision import Outcome
-from include.model.deployment import Deployment
-from include.model.spec import PipelineSpec
-from include.model.telemetry import BatchMetrics
-from include.run_folder import discovery, driver_records
-from include.run_folder.driver_records import DriverRecord
+from millrace.control.recent_batches import read_batches, sound
+from millrace.drivers.reconciler import Reconciler
+from millrace.lake.control_tables import ControlTables
+from millrace.lake.store import Lake
+from millrace.local.stack.home import Home
+from millrace.local.stack.spark_env import MASTER_VARIABLE
+from millrace.model.decision import Outcome
+from millrace.model.deployment import Deployment
+from millrace.model.spec import PipelineSpec
+from millrace.model.telemetry import BatchMetrics
+from millrace.places import REPO, SOURCES
+from millrace.run_folder import discovery, driver_records
+from millrace.run_folder.driver_records import DriverRecord
 
 LIMIT_S = 300.0
 """Longest wait for anything: what takes longer is given up, and its method reported as failed."""
@@ -115,7 +116,7 @@ class Pipeline:
         path = self.home.root / "spec.json"
         path.write_text(self.spec.model_dump_json(), encoding="utf-8")
         env = {name: value for name, value in os.environ.items() if not name.startswith("MLFLOW")}
-        env |= {"MILLRACE_HOME": str(self.home.root), MASTER_VARIABLE: self.cluster.address, "PYTHONPATH": str(REPO)}
+        env |= {"MILLRACE_HOME": str(self.home.root), MASTER_VARIABLE: self.cluster.address, "PYTHONPATH": str(SOURCES)}
         argv = [sys.executable, "-m", "benchmarks.elastic.controller", str(path), *policy]
         with (self.home.logs / "controller.log").open("ab") as log:
             process = subprocess.Popen(argv, cwd=REPO, env=env, stdout=subprocess.PIPE, stderr=log)

@@ -18,11 +18,11 @@ from benchmarks.elastic.methods import Method, first_deployment, spec_for
 from benchmarks.elastic.pipeline import READ_S, Pipeline, wait_until
 from benchmarks.elastic.streams import Stream
 from benchmarks.latency.stages import waits_for_decisions
-from include.local.demo.comparison import compare, settled
-from include.local.demo.timeline import Timeline, read_timeline
-from include.local.stack.home import Home
-from include.model.decision import Outcome
-from include.model.master import LOCAL
+from millrace.local.demo.comparison import compare, settled
+from millrace.local.demo.timeline import Timeline, read_timeline
+from millrace.local.stack.home import Home
+from millrace.model.decision import Outcome
+from millrace.model.master import LOCAL
 
 FIGURES = {
     "core_seconds": "core-s",

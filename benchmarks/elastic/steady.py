@@ -15,9 +15,9 @@ from benchmarks.elastic.pipeline import READ_S, wait_until
 from benchmarks.elastic.runs import make_pipeline, results_of, source_of
 from benchmarks.elastic.streams import WAIT_MS
 from benchmarks.latency.stages import Change, changes_up
-from include.local.demo.comparison import compare, settled
-from include.model.decision import LIVE as T1
-from include.model.decision import Outcome
+from millrace.local.demo.comparison import compare, settled
+from millrace.model.decision import LIVE as T1
+from millrace.model.decision import Outcome
 
 RATE_ROWS_PER_S = 15.0
 """Fits on one executor."""

@@ -13,8 +13,8 @@ from functools import cache
 import numpy as np
 import pyarrow as pa
 
-from include.local.feeds.nycflights import flights
-from include.local.feeds.replay_clock import Clock, Replay
+from millrace.local.feeds.nycflights import flights
+from millrace.local.feeds.replay_clock import Clock, Replay
 
 WAIT_MS = 60.0
 PEAK_ROWS_PER_S = 72.0

@@ -2,33 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Collection
 
+from benchmarks import parts
 from benchmarks.esj import block_size, block_vs_tuple, interleavings, policy, protocol_targets, sharing, spark_join
 from benchmarks.esj.targets import TARGETS
+from benchmarks.parts import Part, undrawn
 from benchmarks.record import Record
 from benchmarks.targets import judged
-from benchmarks.threads import one_thread
-from include.local.stack.progress import step
 
-PARTS: dict[str, Callable[[bool], Iterator[Record]]] = {
-    "block size": block_size.records,
-    "policy": policy.records,
-    "interleavings": interleavings.records,
-    "sharing": sharing.records,
-    "blocks against tuples": block_vs_tuple.records,
-    "Spark's own join": spark_join.records,
+PARTS = {
+    "block_size": Part("block_size", block_size.records),
+    "policy": Part("ramp6", policy.records),
+    "interleavings": Part("interleavings", interleavings.records),
+    "sharing": Part("sharing_4", undrawn(sharing.records)),
+    "block_vs_tuple": Part("block_vs_tuple", undrawn(block_vs_tuple.records)),
+    "spark_join": Part("spark_join", undrawn(spark_join.records)),
 }
+SCENARIOS = parts.scenarios(PARTS)
 
 
-def run(quick: bool) -> list[Record]:
-    """Measure everything.
+def run(quick: bool, scenarios: Collection[str] = tuple(SCENARIOS), seed: int = 0) -> list[Record]:
+    """Measure parts.
 
     Args:
         quick: Fewer cases and seeds.
+        scenarios: Names of those that are measured.
+        seed: Other runs for another seed.
     """
-    found: list[Record] = []
-    for name, part in PARTS.items():
-        with step(name), one_thread():
-            found += part(quick)
-    return judged(found, (*TARGETS, *protocol_targets.TARGETS))
+    return judged(parts.measure(PARTS, scenarios, quick, seed), (*TARGETS, *protocol_targets.TARGETS))

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from benchmarks.record import Record
-from optimizers.esj.block_size import block_size, cost, fits
+from millrace.optimizers.esj.block_size import block_size, cost, fits
 
 BENCH, SCENARIO = "esj", "block_size"
 CASES, QUICK_CASES = 200_000, 20_000
@@ -47,13 +47,14 @@ def brute_force(case: Case) -> float | None:
     return float(((1 - alpha) * x / sizes + alpha * sizes / x).min()) if len(sizes) else None
 
 
-def records(quick: bool) -> Iterator[Record]:
+def records(quick: bool, first: int = 0) -> Iterator[Record]:
     """Count the mismatches of each method, how often what it gives does not fit, and what it costs where it does.
 
     Args:
         quick: Fewer cases.
+        first: Seed of the first run.
     """
-    drawn = list(cases(QUICK_CASES if quick else CASES))
+    drawn = list(cases(QUICK_CASES if quick else CASES, first))
     best = [brute_force(case) for case in drawn]
     served = sum(found is not None for found in best)
     yield Record(BENCH, SCENARIO, "brute_force", "runs", len(drawn), "cases")

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 from benchmarks.esj.feeding import Fed, feed, streams
 from benchmarks.record import Record
-from include.joins.mp2pf.rules import Rules
+from millrace.joins.mp2pf.rules import Rules
 
 BENCH = "esj"
 BLOCKS, QUICK_BLOCKS = (4, 16, 64, 256), (4, 16, 64)

@@ -8,13 +8,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from benchmarks.simulation.join import JoinCluster, JoinPlant
-from include.model.decision import Memory
-from include.model.deployment import AppDeployment, Deployment
-from include.model.join import JoinSettings, JoinSignals
-from include.model.signals import AppSignals, Signals
-from optimizers.esj.optimizer import Esj
-from optimizers.esj.options import JoinPolicy
-from optimizers.esj.workers import start_workers
+from millrace.model.decision import Memory
+from millrace.model.deployment import AppDeployment, Deployment
+from millrace.model.join import JoinSettings, JoinSignals
+from millrace.model.signals import AppSignals, Signals
+from millrace.optimizers.esj.optimizer import Esj
+from millrace.optimizers.esj.options import JoinPolicy
+from millrace.optimizers.esj.workers import start_workers
 
 Ints = NDArray[np.int64]
 

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from benchmarks.esj.wire import Traffic, settle
-from include.joins.mp2pf.chain import Chain
-from include.joins.mp2pf.link import Row
-from include.joins.mp2pf.rules import Rules
-from include.joins.mp2pf.worker import Met
+from millrace.joins.mp2pf.chain import Chain
+from millrace.joins.mp2pf.link import Row
+from millrace.joins.mp2pf.rules import Rules
+from millrace.joins.mp2pf.worker import Met
 
 Streams = tuple[Sequence[Row], Sequence[Row]]
 KEYS = 50

@@ -15,7 +15,7 @@ from multiprocessing import get_context
 
 from benchmarks.esj.schedule import Outcome, play, random_course
 from benchmarks.record import Record
-from include.joins.mp2pf.rules import Rules
+from millrace.joins.mp2pf.rules import Rules
 
 BENCH, SCENARIO = "esj", "interleavings"
 RUNS, QUICK_RUNS = 102_000, 3_000
@@ -51,16 +51,17 @@ METHODS = {
 }
 
 
-def records(quick: bool) -> Iterator[Record]:
+def records(quick: bool, first: int = 0) -> Iterator[Record]:
     """Run every method.
 
     Args:
         quick: Fewer runs.
+        first: Seed of the first run.
     """
     for name, method in METHODS.items():
         ours = name == "ours"
         runs = (QUICK_RUNS if quick else RUNS) if ours else QUICK_RIVAL_RUNS if quick else RIVAL_RUNS
-        total = tally(method, runs)
+        total = tally(method, runs, first)
         figures = {
             "runs": (runs, "runs"),
             "pairs": (total.pairs, "pairs"),
@@ -76,14 +77,16 @@ def records(quick: bool) -> Iterator[Record]:
             yield Record(BENCH, SCENARIO, name, figure, value, unit, n=runs)
 
 
-def tally(method: Method, runs: int) -> Outcome:
+def tally(method: Method, runs: int, first: int = 0) -> Outcome:
     """Return what a method's runs add up to.
 
     Args:
         method: A reading of the protocol.
-        runs: How many; the first run has seed 0.
+        runs: How many.
+        first: Seed of the first run.
     """
-    chunks = [range(at, min(at + CHUNK, runs)) for at in range(0, runs, CHUNK)]
+    end = first + runs
+    chunks = [range(at, min(at + CHUNK, end)) for at in range(first, end, CHUNK)]
     total = Outcome()
     # a fork of a process that has threads may hang: these start afresh
     with ProcessPoolExecutor(PROCESSES, mp_context=get_context("spawn")) as pool:

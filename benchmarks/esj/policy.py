@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from benchmarks.esj.course import follow
 from benchmarks.record import Record, median
 from benchmarks.simulation.join import JoinCluster, JoinScore
 from benchmarks.simulation.join_workloads import RATE, WORKLOADS, arrivals
-from optimizers.esj.options import JoinPolicy
+from millrace.optimizers.esj.options import JoinPolicy
 
 BENCH = "esj"
 SEEDS, QUICK_SEEDS = 20, 5
@@ -38,21 +38,23 @@ def setting(method: str, cluster: JoinCluster) -> JoinPolicy:
     )
 
 
-def scores(scenario: str, method: str, seeds: int) -> list[JoinScore]:
+def scores(scenario: str, method: str, seeds: Iterable[int]) -> list[JoinScore]:
     """Run a method on a load, once a seed."""
     cluster = JoinCluster()
     policy = setting(method, cluster)
-    return [follow(arrivals(scenario, seed), policy, cluster).score() for seed in range(seeds)]
+    return [follow(arrivals(scenario, seed), policy, cluster).score() for seed in seeds]
 
 
-def records(quick: bool) -> Iterator[Record]:
+def records(quick: bool, first: int = 0) -> Iterator[Record]:
     """Run both methods on every load.
 
     Args:
         quick: Fewer seeds.
+        first: Seed of the first run.
     """
     for scenario in WORKLOADS:
         for method in METHODS:
-            found = scores(scenario, method, QUICK_SEEDS if quick else SEEDS)
+            seeds = range(first, first + (QUICK_SEEDS if quick else SEEDS))
+            found = scores(scenario, method, seeds)
             for figure, unit in FIGURES.items():
                 yield median(BENCH, scenario, method, figure, [getattr(s, figure) for s in found], unit)

@@ -6,9 +6,9 @@ from collections.abc import Callable
 from dataclasses import astuple, dataclass, field, replace
 from itertools import pairwise
 
-from include.joins.mp2pf.chain import Chain
-from include.joins.mp2pf.link import AFTER_ALL, Row
-from include.joins.mp2pf.rules import Rules
+from millrace.joins.mp2pf.chain import Chain
+from millrace.joins.mp2pf.link import AFTER_ALL, Row
+from millrace.joins.mp2pf.rules import Rules
 
 Choose = Callable[[int], int]
 """Picks one of the numbers 0..n-1."""

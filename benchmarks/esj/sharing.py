@@ -11,8 +11,8 @@ from functools import partial
 
 from benchmarks.esj.feeding import Fed, Streams, feed, streams
 from benchmarks.record import Record
-from include.joins.mp2pf.link import Row
-from include.joins.mp2pf.rules import Task, results, shared_rules
+from millrace.joins.mp2pf.link import Row
+from millrace.joins.mp2pf.rules import Task, results, shared_rules
 
 BENCH = "esj"
 TASKS, QUICK_TASKS = (1, 2, 4, 8, 16, 32, 64), (1, 4, 16, 64)

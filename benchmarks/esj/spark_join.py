@@ -22,8 +22,8 @@ import pyarrow.dataset as ds
 
 from benchmarks.drfm.session import SLOTS, spark_session
 from benchmarks.record import Record
-from include.local.feeds.nycflights import data_folder, flights
-from include.model.join import JoinDefinition, JoinSettings, JoinStream, JoinTask
+from millrace.local.feeds.nycflights import data_folder, flights
+from millrace.model.join import JoinDefinition, JoinSettings, JoinStream, JoinTask
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -174,7 +174,7 @@ def _read(spark: SparkSession, source: Path, stream: str) -> DataFrame:
 
 
 def _ours(spark: SparkSession, source: Path, at: Path, tasks: tuple[JoinTask, ...]) -> _Meter:
-    from include.joins.query import start
+    from millrace.joins.query import start
 
     streams = tuple(
         JoinStream(name, "", "time", {column: column for column in columns}) for name, columns in COLUMNS.items()

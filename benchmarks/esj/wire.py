@@ -13,8 +13,8 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from include.joins.mp2pf.chain import Chain
-from include.joins.mp2pf.link import Message
+from millrace.joins.mp2pf.chain import Chain
+from millrace.joins.mp2pf.link import Message
 
 SCHEMA = pa.schema([("time", pa.int64()), ("key", pa.int64()), ("count", pa.int64()), ("value", pa.float64())])
 

@@ -20,7 +20,7 @@ from benchmarks.faults.live_injection import FAULTS
 from benchmarks.faults.stack_campaign import stack_faults
 from benchmarks.faults.stack_injection import faults_of_stack
 from benchmarks.record import Record
-from include.local.stack.progress import say
+from millrace.local.stack.progress import say
 
 WHOLE, QUICK = 25, 4
 """Faults of each of the two campaigns."""

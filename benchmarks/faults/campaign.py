@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from benchmarks.record import Record, at_most, median
-from include.local.demo.comparison import Comparison
-from include.local.stack.progress import say
+from millrace.local.demo.comparison import Comparison
+from millrace.local.stack.progress import say
 
 BENCH, ALL = "faults", "all"
 RECOVERED_LIMIT_S = 120.0

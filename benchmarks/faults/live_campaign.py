@@ -21,10 +21,10 @@ from benchmarks.elastic.pipeline import READ_S, Pipeline, wait_until
 from benchmarks.elastic.runs import make_pipeline, results_of, source_of
 from benchmarks.faults.campaign import BENCH, Campaign
 from benchmarks.faults.live_injection import FAULTS, WITHOUT_FEED
-from include.local.demo.comparison import compare, settled
-from include.local.stack.progress import say, step
-from include.model.errors import Conflict, MillraceError, NotReady
-from include.run_folder.discovery import find
+from millrace.local.demo.comparison import compare, settled
+from millrace.local.stack.progress import say, step
+from millrace.model.errors import Conflict, MillraceError, NotReady
+from millrace.run_folder.discovery import find
 
 RATE_ROWS_PER_S, WAIT_MS, PERIOD_S = 12.0, 30.0, 6.0
 SLOTS = (2, 4, 6)

@@ -10,8 +10,8 @@ from signal import SIGCONT, SIGKILL, SIGSTOP
 
 from benchmarks.elastic.pipeline import Pipeline, wait_until
 from benchmarks.elastic.runs import source_of
-from include.run_folder.discovery import find, python_driver
-from include.run_folder.process import ProcessId
+from millrace.run_folder.discovery import find, python_driver
+from millrace.run_folder.process import ProcessId
 
 FROZEN_S = (30.0, 60.0)
 """Some freezes outlast ``hang_deadline_s``, some do not."""

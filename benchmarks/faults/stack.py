@@ -6,14 +6,14 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from benchmarks.elastic.pipeline import wait_until
-from include.lake.control_tables import ControlTables
-from include.local.demo.demo_env import DemoEnv
-from include.local.stack import lifecycle
-from include.local.stack.home import Home
-from include.model.errors import MillraceError
-from include.model.spec import PipelineSpec
-from include.run_folder import driver_records
-from include.run_folder.process import ProcessId
+from millrace.lake.control_tables import ControlTables
+from millrace.local.demo.demo_env import DemoEnv
+from millrace.local.stack import lifecycle
+from millrace.local.stack.home import Home
+from millrace.model.errors import MillraceError
+from millrace.model.spec import PipelineSpec
+from millrace.run_folder import driver_records
+from millrace.run_folder.process import ProcessId
 
 PIPELINE = "delays"
 

@@ -17,16 +17,17 @@ from benchmarks.elastic.pipeline import READ_S, wait_until
 from benchmarks.faults.campaign import Campaign
 from benchmarks.faults.stack import PIPELINE, Stack
 from benchmarks.faults.stack_injection import FAULTS
-from include.lake.control_tables import ControlTables
-from include.lake.store import Lake
-from include.local.demo.comparison import compare, settled
-from include.local.demo.demo_env import DemoEnv
-from include.local.stack import lifecycle
-from include.local.stack.airflow_api import AirflowApi
-from include.local.stack.home import REPO, Home
-from include.local.stack.progress import say, step
-from include.pipelines.catalog import BUILT_IN, load
-from include.run_folder import discovery
+from millrace.lake.control_tables import ControlTables
+from millrace.lake.store import Lake
+from millrace.local.demo.comparison import compare, settled
+from millrace.local.demo.demo_env import DemoEnv
+from millrace.local.stack import lifecycle
+from millrace.local.stack.airflow_api import AirflowApi
+from millrace.local.stack.home import Home
+from millrace.local.stack.progress import say, step
+from millrace.pipelines.catalog import BUILT_IN, load
+from millrace.places import REPO
+from millrace.run_folder import discovery
 
 LOW_ROWS_PER_S, HIGH_ROWS_PER_S, TURN_S = 12.0, 40.0, 90.0
 """The load, and how long it stays: slots change now and then, and so at some of the faults."""

@@ -16,7 +16,7 @@ import psutil
 
 from benchmarks.elastic.pipeline import wait_until
 from benchmarks.faults.stack import Stack
-from include.local.stack import lifecycle
+from millrace.local.stack import lifecycle
 
 LASTS_S = (15.0, 40.0)
 """How long disk, database and files stay broken."""

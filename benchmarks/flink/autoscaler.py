@@ -17,9 +17,9 @@ from benchmarks.flink.job import vertices
 from benchmarks.flink.jvm import Jvm
 from benchmarks.flink.settings import FlinkSettings
 from benchmarks.flink.unavailable import Unavailable
-from include.model.decision import Memory, Proposal
-from include.model.deployment import PARALLELISM, Change, Deployment
-from include.model.signals import AppSignals, Signals
+from millrace.model.decision import Memory, Proposal
+from millrace.model.deployment import PARALLELISM, Change, Deployment
+from millrace.model.signals import AppSignals, Signals
 
 NAME = "flink"
 SESSIONS = "sessions"
@@ -45,7 +45,7 @@ class FlinkAutoscaler:
     """Flink's ``JobAutoScalerImpl``, one session of it for each app of a run.
 
     Each look is one collection of metrics by Flink, at the time of the look's end. Sources are shown and excluded from
-    scaling, as a Deployment does not size them. It is a ``include.model.protocols.Optimizer``.
+    scaling, as a Deployment does not size them. It is a ``millrace.model.protocols.Optimizer``.
 
     Args:
         settings: How it is set.

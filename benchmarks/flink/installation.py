@@ -11,7 +11,7 @@ from pathlib import Path
 from benchmarks.flink import jars
 from benchmarks.flink.programs import run
 from benchmarks.flink.unavailable import Unavailable
-from include.local.stack import java
+from millrace.local.stack import java
 
 SOURCES = Path(__file__).with_name("java")
 MAIN = "millrace.flink.Harness"

@@ -11,9 +11,9 @@ from pathlib import Path
 
 from benchmarks.flink.programs import run
 from benchmarks.flink.unavailable import Unavailable
-from include.local.stack.jars import SHARE, JarSet
-from include.local.stack.spark_files import fetch_jars
-from include.model.errors import MillraceError
+from millrace.local.stack.jars import SHARE, JarSet
+from millrace.local.stack.spark_files import fetch_jars
+from millrace.model.errors import MillraceError
 
 FLINK = JarSet("Flink", Path(__file__).with_name("flink_jars.sha256"), SHARE / "flink")
 DEADLINE_S = 300.0

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from graphlib import CycleError, TopologicalSorter
 from typing import Any
 
-from include.model.errors import MillraceError
-from include.model.signals import AppSignals, OperatorSignals
+from millrace.model.errors import MillraceError
+from millrace.model.signals import AppSignals, OperatorSignals
 
 
 def vertices(app: AppSignals, parallelism: Mapping[str, int]) -> list[dict[str, Any]]:

@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from benchmarks.flink import installation
-from include.local.stack.home import Home
-from include.model.errors import MillraceError
+from millrace.local.stack.home import Home
+from millrace.model.errors import MillraceError
 
 ANSWER_S = 60.0
 CLOSE_S = 5.0

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from include.model.errors import MillraceError
+from millrace.model.errors import MillraceError
 
 PREFIX = "job.autoscaler."
 

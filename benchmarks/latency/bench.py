@@ -24,9 +24,9 @@ from benchmarks.latency.stages import (
     waits_for_decisions,
 )
 from benchmarks.record import Record, at_most, percentiles
-from include.lake.store import Lake
-from include.local.stack.airflow_api import AirflowApi
-from include.pipelines.catalog import BUILT_IN, load
+from millrace.lake.store import Lake
+from millrace.local.stack.airflow_api import AirflowApi
+from millrace.pipelines.catalog import BUILT_IN, load
 
 BENCH, METHOD = "latency", "millrace"
 ADAPT = f"adapt_{PIPELINE}"

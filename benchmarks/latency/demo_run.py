@@ -13,10 +13,11 @@ from pathlib import Path
 import psutil
 
 from benchmarks.elastic.cluster import ExecutorWatch
-from include.local.demo.demo_env import DemoEnv
-from include.local.stack import supervisor
-from include.local.stack.home import REPO, Home
-from include.local.stack.stack_record import StackRecord
+from millrace.local.demo.demo_env import DemoEnv
+from millrace.local.stack import supervisor
+from millrace.local.stack.home import Home
+from millrace.local.stack.stack_record import StackRecord
+from millrace.places import REPO
 
 PIPELINE = "delays"
 SAMPLE_EVERY_S = 5.0
@@ -55,7 +56,7 @@ def demo(root: Path, options: Sequence[str]) -> Iterator[DemoRun]:
     """
     env, most, log = DemoEnv.inside(Home(root)), 0.0, root / "output.log"
     with _worker_watched(env.home) as executors:
-        argv = [sys.executable, "-m", "include.local.cli", "demo", "--keep", *options]
+        argv = [sys.executable, "-m", "millrace.local.cli", "demo", "--keep", *options]
         with log.open("wb") as out:
             process = subprocess.Popen(
                 argv, cwd=REPO, env={**os.environ, "MILLRACE_HOME": str(root)}, stdout=out, stderr=subprocess.STDOUT

@@ -14,13 +14,13 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from include.control.proposals import is_forced
-from include.lake.control_tables import ControlTables
-from include.lake.source_tables import arrivals, is_table
-from include.lake.store import Lake, literal
-from include.model.decision import LIVE, Outcome
-from include.model.deployment import AppDeployment
-from include.model.spec import PipelineSpec
+from millrace.control.proposals import is_forced
+from millrace.lake.control_tables import ControlTables
+from millrace.lake.source_tables import arrivals, is_table
+from millrace.lake.store import Lake, literal
+from millrace.model.decision import LIVE, Outcome
+from millrace.model.deployment import AppDeployment
+from millrace.model.spec import PipelineSpec
 
 ALL = 100_000
 STEPS = (

@@ -4,7 +4,7 @@ Scenarios:
     skew: a steady load, a third of which is in 3 of 32 partitions.
     process_wait: the same, placed by load, with longer locality waits.
     skew_large_state: the same with a gigabyte of state behind a slow store. It takes a JDK.
-    drift: other partitions are hot after some batches.
+    drift: other partitions, drawn at random, are hot after some batches.
     scale_out, scale_in: two executors more, and two fewer.
     kills: executors die while partitions move.
     one_to_one: partitions that feed each other, where executors count as hosts.
@@ -39,12 +39,14 @@ from benchmarks.placement.planning import PLANNING, planning_records
 from benchmarks.placement.resizing import ResizeRun, run_resize
 from benchmarks.placement.skew import ALBIC, EVEN, METHODS, WAITS, SteadyRun, run_steady
 from benchmarks.record import Record
-from include.local.stack.progress import say
+from benchmarks.seeds import first_run
+from millrace.local.stack.progress import say
 
 T = TypeVar("T")
 
-PERIOD_S, DRIFT_PERIOD_S = 20.0, 6.0
-"""Seconds between two evaluations: about three batches; where load drifts within two minutes, one."""
+PERIOD_S, DRIFT_PERIOD_S = 30.0, 6.0
+"""Seconds between two evaluations: four batches, half of what a spec has by default; where load drifts within two
+minutes, one."""
 LARGE_METHODS = (ALBIC, "spark_wait_0")
 
 
@@ -71,7 +73,7 @@ class Size:
     overhead_s: float
 
 
-WHOLE, QUICK = Size(3, 16, 3, 20, 10, 7, 180.0), Size(1, 8, 2, 15, 2, 3, 60.0)
+WHOLE, QUICK = Size(3, 12, 3, 20, 10, 7, 180.0), Size(1, 8, 2, 15, 2, 3, 60.0)
 
 
 @dataclass(frozen=True)
@@ -113,7 +115,7 @@ class Round:
         cluster: Where.
         attempts: Runs the parts.
         size: How much is measured.
-        number: Number of the round, >= 0.
+        number: Number of the round, >= 0: its seed.
         results: Takes what is found.
     """
 
@@ -142,7 +144,8 @@ class Round:
 
     def drift(self) -> None:
         """Measure a load that drifts."""
-        span = {"phases": self.size.phases, "batches": self.size.phase_batches, "period_s": DRIFT_PERIOD_S}
+        phases = {"phases": self.size.phases, "batches": self.size.phase_batches, "seed": self.number}
+        span = {**phases, "period_s": DRIFT_PERIOD_S}
         work = {name: partial(run_drift, self.cluster, method=METHODS[name], **span) for name in (ALBIC, EVEN)}
         self.results.drift.append(self._attempts(DRIFT, work))
 
@@ -196,12 +199,13 @@ ON_CLUSTER: Mapping[str, Callable[[Round], None]] = {
 SCENARIOS = (*ON_CLUSTER, PLANNING, OVERHEAD)
 
 
-def run(quick: bool, scenarios: Collection[str] = SCENARIOS) -> list[Record]:
+def run(quick: bool, scenarios: Collection[str] = SCENARIOS, seed: int = 0) -> list[Record]:
     """Measure all methods, round after round. Interrupted, it returns the figures so far.
 
     Args:
         quick: One round of short measurements.
         scenarios: Those that are measured.
+        seed: Draws other hot partitions and victims.
     """
     size, results, attempts = QUICK if quick else WHOLE, Results(), Attempts(BENCH)
     others = list(planning_records(BENCH, size.seeds)) if PLANNING in scenarios else []
@@ -214,7 +218,7 @@ def run(quick: bool, scenarios: Collection[str] = SCENARIOS) -> list[Record]:
             tempfile.TemporaryDirectory(prefix="millrace-bench-") as folder,
             embedded_cluster(Path(folder).resolve()) as cluster,
         ):
-            for number in range(size.rounds if parts else 0):
+            for number in range(first_run(seed), first_run(seed) + (size.rounds if parts else 0)):
                 for part in parts:
                     part(Round(cluster, attempts, size, number, results))
     except KeyboardInterrupt:

@@ -11,7 +11,7 @@ from benchmarks.elastic.cluster import Cluster
 from benchmarks.elastic.methods import Method
 from benchmarks.elastic.pipeline import Pipeline
 from benchmarks.placement.skew import by_load, placing, skewed
-from include.model.decision import Action
+from millrace.model.decision import Action
 
 
 @dataclass(frozen=True)
@@ -27,7 +27,9 @@ class DriftRun:
     moves: int
 
 
-def run_drift(cluster: Cluster, name: str, method: Method, phases: int, batches: int, period_s: float) -> DriftRun:
+def run_drift(
+    cluster: Cluster, name: str, method: Method, phases: int, batches: int, period_s: float, seed: int
+) -> DriftRun:
     """Return what a method comes to, from the first batch on four executors on.
 
     Args:
@@ -37,8 +39,9 @@ def run_drift(cluster: Cluster, name: str, method: Method, phases: int, batches:
         phases: How often hot partitions change.
         batches: Batches after which they do.
         period_s: Seconds between two evaluations.
+        seed: Draws the hot partitions of each phase.
     """
-    with skewed(cluster, name, method, f"--drift={batches}") as pipeline:
+    with skewed(cluster, name, method, f"--drift={batches}", f"--seed={seed}") as pipeline:
         pipeline = replace(pipeline, spec=placing(pipeline.spec, period_s)) if by_load(method) else pipeline
         with pipeline.controlled("live") if by_load(method) else nullcontext():
             measured = pipeline.await_batches(phases * batches, datetime.now(UTC))

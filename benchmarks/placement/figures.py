@@ -12,7 +12,7 @@ from benchmarks.placement.resizing import ResizeRun
 from benchmarks.placement.skew import ALBIC, EVEN, METHODS, WAITS, SteadyRun
 from benchmarks.record import Record, at_most
 from benchmarks.record import median as median_of
-from optimizers.albic.options import PlacementOptions
+from millrace.optimizers.albic.options import PlacementOptions
 
 BENCH, SKEW, WAIT, LARGE = "placement", "skew", "process_wait", "skew_large_state"
 DRIFT, OUT, IN = "drift", "scale_out", "scale_in"

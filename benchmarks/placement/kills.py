@@ -13,11 +13,11 @@ from typing import Any
 from benchmarks.elastic.cluster import Cluster
 from benchmarks.elastic.methods import LIVE
 from benchmarks.elastic.placement import FEW, MANY
-from benchmarks.elastic.scripts.busy_state import HOT, ROWS_A_BATCH, keys_by_partition, keys_under_load
+from benchmarks.elastic.scripts.busy_state import ROWS_A_BATCH, hot_partitions, keys_by_partition, keys_under_load
 from benchmarks.placement.resizing import evaluations_to_balance
 from benchmarks.placement.skew import ALBIC, PARTITIONS, judged, placing, skewed
-from include.model.decision import Decision
-from include.model.deployment import EXECUTOR_MEMORY
+from millrace.model.decision import Decision
+from millrace.model.deployment import EXECUTOR_MEMORY
 
 SAVE = "stateStoreSave"
 """Spark's name of the operator that counts."""
@@ -93,7 +93,7 @@ def _compare(checkpoint: Path) -> tuple[int, int]:
         spark.streams.active  # noqa: B018 - makes the coordinator of state stores, which readers of state ask
         batches = 1 + max(int(commit.name) for commit in (checkpoint / "commits").glob("[0-9]*"))
         expected: dict[int, int] = {}
-        keys = keys_under_load(keys_by_partition(spark), range(HOT))
+        keys = keys_under_load(keys_by_partition(spark), hot_partitions(PARTITIONS))
         for value in range(batches * ROWS_A_BATCH):
             key = keys[value % len(keys)]
             expected[key] = expected.get(key, 0) + 1

@@ -19,7 +19,7 @@ import psutil
 
 from benchmarks.placement.figures import BENCH
 from benchmarks.record import Record, at_most
-from include.model.submit_options import conf_words
+from millrace.model.submit_options import conf_words
 
 OVERHEAD = "overhead"
 PARTITIONS, SLOTS, ROWS_A_BATCH = 64, 2, 20_000
@@ -40,7 +40,7 @@ def overhead_records(seconds: float) -> list[Record]:
     Raises:
         RuntimeError: If the driver ends with an error.
     """
-    from include.local.stack.spark_env import driver_submit_conf, environment, spark_submit
+    from millrace.local.stack.spark_env import driver_submit_conf, environment, spark_submit
 
     with tempfile.TemporaryDirectory(prefix="millrace-bench-") as folder:
         conf = driver_submit_conf() | {
@@ -65,12 +65,12 @@ def overhead_records(seconds: float) -> list[Record]:
 def _drive(folder: Path, seconds: float) -> None:
     from pyspark.sql import SparkSession
 
-    from include.lake.store import Lake
-    from include.runtime.telemetry.batches import AppIdentity
-    from include.runtime.telemetry.host import HostCpu
-    from include.runtime.telemetry.listener import TelemetryListener
-    from include.runtime.telemetry.partitions import PartitionSampler
-    from include.runtime.telemetry.writer import Writer
+    from millrace.lake.store import Lake
+    from millrace.runtime.telemetry.batches import AppIdentity
+    from millrace.runtime.telemetry.host import HostCpu
+    from millrace.runtime.telemetry.listener import TelemetryListener
+    from millrace.runtime.telemetry.partitions import PartitionSampler
+    from millrace.runtime.telemetry.writer import Writer
 
     spark = SparkSession.builder.getOrCreate()
     spark.sparkContext.setLogLevel("ERROR")

@@ -19,8 +19,8 @@ from benchmarks.elastic.cluster import Cluster
 from benchmarks.elastic.methods import Method
 from benchmarks.elastic.placement import grown
 from benchmarks.placement.skew import at_rest
-from include.lake.partitions import partition_runs
-from include.model.placement_spec import Placement
+from millrace.lake.partitions import partition_runs
+from millrace.model.placement_spec import Placement
 
 SCRIPT = Path(placement.__file__).with_name("scripts") / "paired_state.py"
 HOSTS: Mapping[str, str] = {"spark.shuffle.readHostLocalDisk": "false"}

@@ -9,10 +9,10 @@ from datetime import UTC, datetime
 import numpy as np
 
 from benchmarks.record import Record, at_most, percentiles
-from include.model.placement import Flows, KeyGroups
-from optimizers.albic.cluster import cluster, plan_stages
-from optimizers.albic.optimizer import PLANNERS
-from optimizers.albic.options import PlacementOptions
+from millrace.model.placement import Flows, KeyGroups
+from millrace.optimizers.albic.cluster import cluster, plan_stages
+from millrace.optimizers.albic.optimizer import PLANNERS
+from millrace.optimizers.albic.options import PlacementOptions
 
 PLANNING = "planning"
 EXECUTORS, PARTITIONS = 1_000, 100_000

@@ -11,15 +11,16 @@ from benchmarks.elastic.methods import LIVE
 from benchmarks.elastic.pipeline import READ_S, Pipeline, wait_until
 from benchmarks.elastic.placement import MANY, WARM_BATCHES
 from benchmarks.placement.skew import ALBIC, judged, placing, skewed
-from include.model.deployment import PLACEMENT
-from include.model.spec import Slots
-from optimizers.albic.cluster import cluster as cluster_of
-from optimizers.albic.options import PlacementOptions
+from millrace.model.deployment import PLACEMENT
+from millrace.model.spec import Slots
+from millrace.optimizers.albic.cluster import cluster as cluster_of
+from millrace.optimizers.albic.options import PlacementOptions
 
 HALF = MANY // 2
 """Slots of two executors."""
-BALANCED = 1.1
-"""Time of the stateful stages over the least that is possible, from which they are even."""
+BALANCED = 1.25
+"""Time of the stateful stages over the bound, from which they are even: the bound lets tasks be divided, and no task
+can be. On eight cores the best placement takes 1.14 to 1.21 times the bound here."""
 MOST_EVALUATIONS = 12
 
 

@@ -14,12 +14,12 @@ from benchmarks.elastic.cluster import Cluster
 from benchmarks.elastic.methods import LIVE, Method
 from benchmarks.elastic.pipeline import READ_S, Pipeline, wait_until
 from benchmarks.elastic.placement import MANY, OURS, PLACED, SKIPPED_BATCHES, grown
-from include.lake.partitions import partition_runs
-from include.model.decision import Action, Decision
-from include.model.placement import STATEFUL_BATCH, PlacementPlan
-from include.model.placement_spec import Placement
-from include.model.spec import PipelineSpec, Slots
-from include.model.telemetry import PartitionRun
+from millrace.lake.partitions import partition_runs
+from millrace.model.decision import Action, Decision
+from millrace.model.placement import STATEFUL_BATCH, PlacementPlan
+from millrace.model.placement_spec import Placement
+from millrace.model.spec import PipelineSpec, Slots
+from millrace.model.telemetry import PartitionRun
 
 ALBIC, EVEN = "albic", "even"
 PROCESS_WAIT = "spark.locality.wait.process"
@@ -35,7 +35,8 @@ WAITS: Mapping[str, Method] = {
 }
 """By load, with other waits of a partition for the executor that has its state; 4 s is what pipelines get."""
 WAIT_MS = 200.0
-"""What a key costs a core: stages with state take more than half of a batch."""
+"""What a key costs a core: enough that waits and not this machine's two processors, which eight slots share, decide
+how long a batch takes, and so little that a batch takes seconds, as those of most streams do."""
 PARTITIONS = 32
 """With few of them, several hot ones included, what an executor can be given is so coarse that placements hardly
 differ; Spark's own default is 200."""

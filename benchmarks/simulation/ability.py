@@ -34,6 +34,11 @@ def usl(sigma: float, kappa: float) -> Curve:
     return partial(_usl, sigma, kappa)
 
 
+def amdahl(serial: float) -> Curve:
+    """Return Amdahl's law: a share ``serial`` >= 0 of the work cannot be shared out."""
+    return partial(_usl, serial, 0.0)
+
+
 def saturating(scale: float) -> Curve:
     """Return 1 - exp(-p / scale): nearly linear far below ``scale`` > 0, flat far above."""
     return partial(_saturating, scale)
@@ -42,6 +47,11 @@ def saturating(scale: float) -> Curve:
 def step(exponent: float, groups: int) -> Curve:
     """Return a power law of the slots that ``groups`` key groups can use evenly: the fullest slot sets the pace."""
     return partial(_step, exponent, groups)
+
+
+def executors(exponent: float, cores: int) -> Curve:
+    """Return a power law of the slots in whole executors of ``cores``: some more slots than these bring nothing."""
+    return partial(_executors, exponent, cores)
 
 
 def retrograde(exponent: float, peak: float, fall: float) -> Curve:
@@ -80,6 +90,11 @@ def _step(exponent: float, groups: int, p: Array) -> Array:
     return even**exponent
 
 
+def _executors(exponent: float, cores: int, p: Array) -> Array:
+    whole: Array = np.where(p < cores, p, cores * np.floor(p / cores))
+    return whole**exponent
+
+
 def _retrograde(exponent: float, peak: float, fall: float, p: Array) -> Array:
     rising: Array = np.minimum(p, peak) ** exponent
     return rising * (np.maximum(p, peak) / peak) ** -fall
@@ -94,7 +109,7 @@ class Families:
     """How the curve of an operator is drawn.
 
     Attributes:
-        weights: Relative frequency of each family: power, usl, saturating, step, retrograde.
+        weights: Relative frequency of each family: power, usl, saturating, step, retrograde, amdahl, executors.
         wiggle_sd: Standard deviation of a level's own log factor, >= 0.
         headroom: Least highest ability over what the peak rate needs, so that every rate can be reached.
     """
@@ -117,7 +132,7 @@ class Families:
 
 EXPONENTS = (0.6, 0.95)
 MIXED = Families({"power": 0.4, "usl": 0.25, "saturating": 0.1, "step": 0.125, "retrograde": 0.125})
-"""All families, as no tuner may count on one."""
+"""Families that ``flow`` was developed on, together, as no tuner may count on one."""
 TRIES = 20
 
 
@@ -150,4 +165,6 @@ _DRAW: Mapping[str, Callable[[np.random.Generator, float], Curve]] = {
     "saturating": lambda rng, levels: saturating(rng.uniform(1.0, 2.0) * levels),
     "step": lambda rng, levels: step(rng.uniform(0.8, 1.0), max(8, math.ceil(rng.uniform(2.0, 5.0) * levels))),
     "retrograde": _draw_retrograde,
+    "amdahl": lambda rng, _: amdahl(rng.uniform(0.005, 0.04)),
+    "executors": lambda rng, _: executors(rng.uniform(*EXPONENTS), int(rng.integers(2, 6))),
 }

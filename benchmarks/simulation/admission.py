@@ -25,7 +25,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from include.model.errors import MillraceError
+from millrace.model.errors import MillraceError
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.intp]

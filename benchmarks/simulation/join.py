@@ -21,8 +21,8 @@ from datetime import UTC, datetime, timedelta
 import numpy as np
 from numpy.typing import NDArray
 
-from include.model.errors import MillraceError
-from include.model.join import JoinSettings, JoinSignals
+from millrace.model.errors import MillraceError
+from millrace.model.join import JoinSettings, JoinSignals
 
 Ints = NDArray[np.int64]
 

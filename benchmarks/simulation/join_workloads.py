@@ -18,7 +18,7 @@ from collections.abc import Callable, Mapping
 import numpy as np
 from numpy.typing import NDArray
 
-from include.model.errors import MillraceError
+from millrace.model.errors import MillraceError
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]

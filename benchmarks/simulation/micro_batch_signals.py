@@ -13,8 +13,8 @@ from benchmarks.simulation.micro_batch import Batches, MicroBatches
 from benchmarks.simulation.micro_batch_truth import MicroBatchTruth
 from benchmarks.simulation.scenario import Scenario
 from benchmarks.simulation.workload import RECENT
-from include.model.errors import NotReady
-from include.model.signals import AppSignals, Capacity, Observation, OperatorSignals
+from millrace.model.errors import NotReady
+from millrace.model.signals import AppSignals, Capacity, Observation, OperatorSignals
 
 LEAST_BATCHES = 3
 """Fewest healthy batches at a level that can be fitted."""
@@ -33,7 +33,7 @@ class MicroBatchSignals:
     def __init__(self, scenario: Scenario, app: MicroBatches, truth: MicroBatchTruth, draws: Draws) -> None:
         self._name, self._app, self._truth, self._draws = scenario.shape.name, app, truth, draws
         self._gains = scenario.shape.gains
-        self._relative = scenario.noise.relative
+        self._relative = scenario.noise.told_relative
         self._limit, self._workload = scenario.micro_batch.batch_rows_limit, scenario.workload
         self._batches: dict[int, int] = {}
         self._fitted: dict[int, Capacity] = {}
@@ -91,9 +91,11 @@ class MicroBatchSignals:
         if not seen.healthy or rows <= 0 or self._batches[ran] < LEAST_BATCHES:
             return False
         s_per_row = sum(n * c for n, c in zip(seen.rows, self._app.s_per_row, strict=True)) / rows
-        ability = noise / s_per_row
         mean = rows / seen.ended
-        fixed_s = max(0.0, self._truth.fixed_s(ran) + mean * (s_per_row - 1 / ability))
+        duration_s = self._truth.fixed_s(ran) + mean * s_per_row
+        # what was processed takes no more than all the time, so that less than that cannot be measured
+        ability = max(noise / s_per_row, mean / duration_s)
+        fixed_s = duration_s - mean / ability
         self._fitted[ran] = Capacity(ran, fixed_s, ability, self._relative * ability, self._batches[ran])
         return True
 

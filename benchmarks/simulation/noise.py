@@ -10,16 +10,18 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from include.model.errors import MillraceError
+from millrace.model.errors import MillraceError
 
 Array = NDArray[np.float64]
 
-SYMMETRIC, POSITIVE, HEAVY = "symmetric", "positive", "heavy"
-KINDS = (SYMMETRIC, POSITIVE, HEAVY)
+SYMMETRIC, POSITIVE, HEAVY, OUTLIERS = "symmetric", "positive", "heavy", "outliers"
+KINDS = (SYMMETRIC, POSITIVE, HEAVY, OUTLIERS)
 LEAST_FACTOR = 0.05
 """No measurement shows less than this share of the truth."""
 HEAVY_DEGREES = 3.0
 """Degrees of freedom of the heavy tails (Student's t)."""
+OUTLIER_RATIO, OUTLIER_FACTORS = 0.1, (0.5, 1.5)
+"""Share of outliers among periods, and what they show of the truth: a busy neighbour, a miscounted batch."""
 
 
 @dataclass(frozen=True)
@@ -27,9 +29,11 @@ class Noise:
     """Noise of a measured processing ability.
 
     Attributes:
-        kind: ``symmetric`` (normal), ``positive`` (only ever too high) or ``heavy`` (Student's t of 3 degrees).
+        kind: ``symmetric`` (normal), ``positive`` (only ever too high), ``heavy`` (Student's t of 3 degrees) or
+            ``outliers`` (normal, but for one period in ten that is far off).
         sd: Relative standard deviation, >= 0 (``positive``: of the normal whose absolute value is taken).
         scale: Factor on it, >= 0.
+        told: Share of it that a measurement knows of itself, [0, 1]; 0 leaves all of it to be learned.
 
     Raises:
         MillraceError: If the kind is unknown.
@@ -38,6 +42,7 @@ class Noise:
     kind: str = SYMMETRIC
     sd: float = 0.02
     scale: float = 1.0
+    told: float = 1.0
 
     def __post_init__(self) -> None:
         """Refuse an unknown kind."""
@@ -46,8 +51,13 @@ class Noise:
 
     @property
     def relative(self) -> float:
-        """Relative standard error that a measurement tells of itself."""
+        """Relative standard deviation of a measurement."""
         return self.sd * self.scale
+
+    @property
+    def told_relative(self) -> float:
+        """Relative standard error that a measurement tells of itself."""
+        return self.told * self.relative
 
     def factors(self, rng: np.random.Generator, shape: tuple[int, ...]) -> Array:
         """Return measured over true ability, each >= 0.05."""
@@ -57,6 +67,9 @@ class Noise:
             drawn = rng.standard_normal(shape)
         deviation = np.abs(drawn) if self.kind == POSITIVE else drawn
         factors: Array = np.maximum(LEAST_FACTOR, 1 + self.relative * deviation)
+        if self.kind == OUTLIERS:
+            off = rng.choice(OUTLIER_FACTORS, shape)
+            factors = np.where(rng.random(shape) < OUTLIER_RATIO, off, factors)
         return factors
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable
 
-from include.model.signals import Observation
+from millrace.model.signals import Observation
 
 PER_LEVEL = 10
 """Most recent points of each (operator, p) that an evaluation carries."""

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from benchmarks.simulation.plant import SimulatedPlant
 from benchmarks.simulation.scenario import MICRO_BATCH
-from include.model.decision import Memory, Proposal
-from include.model.deployment import Change, Deployment
-from include.model.signals import Signals
+from millrace.model.decision import Memory, Proposal
+from millrace.model.deployment import Change, Deployment
+from millrace.model.signals import Signals
 
 
 class Oracle:

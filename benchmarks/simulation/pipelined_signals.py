@@ -8,7 +8,7 @@ from benchmarks.simulation.draws import Draws
 from benchmarks.simulation.pipelined import Pipelined
 from benchmarks.simulation.scenario import Scenario
 from benchmarks.simulation.workload import RECENT
-from include.model.signals import AppSignals, Edge, Observation, OperatorSignals
+from millrace.model.signals import AppSignals, Edge, Observation, OperatorSignals
 
 
 class PipelinedSignals:
@@ -26,7 +26,7 @@ class PipelinedSignals:
         self._workload = scenario.workload
         self._sources, self._sizable = shape.sources, shape.sizable
         self._keys = tuple(f"{shape.name}/{name}" for name in shape.sizable)
-        self._relative = scenario.noise.relative
+        self._relative = scenario.noise.told_relative
         place = {name: i for i, name in enumerate((*shape.sources, *shape.sizable))}
         windows = {v.id: i for i, v in enumerate(v for v in shape.vertices if v.window)}
         # (producer, its place, consumer's place, ratio, window) with all links into an operator before any out of it
@@ -47,6 +47,8 @@ class PipelinedSignals:
         period = job.now - tally.since
         noise, windows = self._draws.at(evaluation)
         rates, edges = self._rates(period, windows)
+        # a window's burst is how rows are counted
+        processed = self._rates(period, [1.0] * len(windows))[0] if windows else rates
         out = [0.0] * len(rates)
         for (_, _, producer, _, _, _), edge in zip(self._links, edges, strict=True):
             out[producer] += edge.rows_per_s or 0.0
@@ -59,7 +61,8 @@ class PipelinedSignals:
         first = len(self._sources)
         for i, capacity in enumerate(job.capacities):
             rate = rates[first + i]
-            measured = capacity * noise[i] if tally.loads[i] > 0 else None
+            # what was processed takes no more than all the time, so that less than that cannot be measured
+            measured = max(capacity * noise[i], processed[first + i]) if tally.loads[i] > 0 else None
             told = self._operator(i, rate, out[first + i], measured, tally.blocked_s[i] / period)
             operators.append(told)
             busiest = max(busiest, told.busy_ratio or 0.0)

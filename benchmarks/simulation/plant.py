@@ -18,11 +18,11 @@ from benchmarks.simulation.pipelined_truth import PipelinedTruth
 from benchmarks.simulation.scenario import MICRO_BATCH, Scenario
 from benchmarks.simulation.segment import Segment
 from benchmarks.simulation.truth import Factors, Levels, Rates, Truth
-from include.model.decision import LIVE, RESTART, Outcome, Reconfiguration
-from include.model.deployment import AppDeployment, Deployment, ExecutorSize
-from include.model.errors import MillraceError, NotReady
-from include.model.protocols import Cursor
-from include.model.signals import AppSignals, Observation, Signals
+from millrace.model.decision import LIVE, RESTART, Outcome, Reconfiguration
+from millrace.model.deployment import AppDeployment, Deployment, ExecutorSize
+from millrace.model.errors import MillraceError, NotReady
+from millrace.model.protocols import Cursor
+from millrace.model.signals import AppSignals, Observation, Signals
 
 BEGIN = datetime(2013, 1, 1, tzinfo=UTC)
 """When every run begins: simulated time needs a date, any date."""

@@ -8,11 +8,11 @@ from benchmarks.simulation.plant import SimulatedPlant
 from benchmarks.simulation.scenario import Scenario
 from benchmarks.simulation.segment import Segment
 from benchmarks.simulation.truth import Levels, Rates
-from include.model.decision import Memory, Proposal
-from include.model.deployment import Change
-from include.model.errors import NotReady
-from include.model.protocols import Cursor, Optimizer
-from include.model.signals import Signals
+from millrace.model.decision import Memory, Proposal
+from millrace.model.deployment import Change
+from millrace.model.errors import NotReady
+from millrace.model.protocols import Cursor, Optimizer
+from millrace.model.signals import Signals
 
 
 @dataclass(frozen=True)

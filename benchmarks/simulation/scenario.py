@@ -11,9 +11,9 @@ from benchmarks.simulation.drift import NONE, Drift
 from benchmarks.simulation.noise import STANDARD, Noise
 from benchmarks.simulation.shape import Shape
 from benchmarks.simulation.workload import Workload
-from include.model.deployment import PARALLELISM, SLOTS
-from include.model.errors import MillraceError
-from include.model.signals import Bounds, Objective
+from millrace.model.deployment import PARALLELISM, SLOTS
+from millrace.model.errors import MillraceError
+from millrace.model.signals import Bounds, Objective
 
 PIPELINED, MICRO_BATCH = "pipelined", "micro_batch"
 EXECUTIONS = (PIPELINED, MICRO_BATCH)

@@ -4,7 +4,14 @@
 paper            The paper's synthetic workloads: 6 queries x 6 permutations, run by run; abilities vary with the seed.
 paper_warm       The same, scored from the eleventh tuning: every rate has been seen once.
 dag12            12 operators behind 3 sources, on permutations.
-noise3           The paper's with three times the noise of processing ability.
+noise3           The paper's with three times the noise of processing ability, of whose size measurements tell.
+noise3_untold    The same, and they tell nothing of it.
+positive, heavy  The paper's with measurements that are only ever too high, and with heavy tails.
+outliers         The paper's, and one period in ten measures half or one and a half times the truth.
+wiggle4, wiggle8 The paper's, and abilities of single levels lie 4 and 8 % off any smooth curve, where others' do 1.5 %.
+amdahl, usl, executors
+                 The paper's with processing abilities of one family: Amdahl's law; Gunther's, which falls in the end;
+                 whole executors of 2 to 5 cores.
 drift            The paper's, and abilities fall by a quarter: of one operator, of all, of all gradually, by turns.
 window_noise     Q5 and Q8 with windows that emit very unevenly.
 plateau          Q1, Q2 and word count with an operator that cannot reach the three highest rates.
@@ -27,9 +34,10 @@ from dataclasses import replace
 
 import numpy as np
 
+from benchmarks.simulation.ability import MIXED, Families
 from benchmarks.simulation.ability import plateau as flat
 from benchmarks.simulation.drift import Drift, Event
-from benchmarks.simulation.noise import Noise, Window
+from benchmarks.simulation.noise import HEAVY, OUTLIERS, POSITIVE, Noise, Window
 from benchmarks.simulation.scenario import MICRO_BATCH, PLANNED, MicroBatch, Scenario
 from benchmarks.simulation.shape import Shape
 from benchmarks.simulation.shapes import QUERIES, dag12, etl, monitoring, q1, q2, q5, q8, video, wordcount
@@ -43,8 +51,8 @@ from benchmarks.simulation.workload import (
     recorded,
     stepwise,
 )
-from include.model.errors import MillraceError
-from include.model.signals import Bounds
+from millrace.model.errors import MillraceError
+from millrace.model.signals import Bounds
 
 SUFFIX, LIVE = "_mb", "_live"
 LIVE_S = 6.0
@@ -115,8 +123,12 @@ def _dag12(run_index: int, _: Values | None) -> Scenario:
     return Scenario("dag12", shape, _permuted(shape, run_index % PERMUTATIONS))
 
 
-def _noise3(run_index: int, _: Values | None) -> Scenario:
-    return replace(_paper(run_index), noise=Noise(scale=3.0))
+def _with_noise(noise: Noise) -> Callable[[int, Values | None], Scenario]:
+    return lambda run_index, _: replace(_paper(run_index), noise=noise)
+
+
+def _with_families(families: Families) -> Callable[[int, Values | None], Scenario]:
+    return lambda run_index, _: replace(_paper(run_index), families=families)
 
 
 def _drift(run_index: int, _: Values | None) -> Scenario:
@@ -220,7 +232,16 @@ _MAKERS: Mapping[str, Callable[[int, Values | None], Scenario]] = {
     "paper": _paper,
     "paper_warm": _warm,
     "dag12": _dag12,
-    "noise3": _noise3,
+    "noise3": _with_noise(Noise(scale=3.0)),
+    "noise3_untold": _with_noise(Noise(scale=3.0, told=0.0)),
+    "positive": _with_noise(Noise(POSITIVE)),
+    "heavy": _with_noise(Noise(HEAVY)),
+    "outliers": _with_noise(Noise(OUTLIERS, told=0.0)),
+    "wiggle4": _with_families(replace(MIXED, wiggle_sd=0.04)),
+    "wiggle8": _with_families(replace(MIXED, wiggle_sd=0.08)),
+    "amdahl": _with_families(Families({"amdahl": 1.0})),
+    "usl": _with_families(Families({"usl": 1.0})),
+    "executors": _with_families(Families({"executors": 1.0})),
     "drift": _drift,
     "window_noise": _window_noise,
     "plateau": _plateau,

@@ -8,7 +8,7 @@ from functools import cached_property
 from graphlib import CycleError, TopologicalSorter
 
 from benchmarks.simulation.noise import Window
-from include.model.errors import MillraceError
+from millrace.model.errors import MillraceError
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from benchmarks.simulation.noise import Window
 from benchmarks.simulation.shape import Link, Shape, Vertex
-from include.model.errors import MillraceError
+from millrace.model.errors import MillraceError
 
 HEAVY, MEDIUM, LIGHT = (14.0, 28.0), (6.0, 16.0), (2.0, 8.0)
 SOURCE = (1.0, 1.0)

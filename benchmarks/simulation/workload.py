@@ -13,7 +13,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from include.model.errors import MillraceError
+from millrace.model.errors import MillraceError
 
 Rates = tuple[float, ...]
 RECENT = 1 / 3

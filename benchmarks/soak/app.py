@@ -7,15 +7,15 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Any
 
-from include.lake.control_tables import ControlTables
-from include.lake.row_codec import app_row, batch_row
-from include.model.decision import Outcome, Reconfiguration
-from include.model.deployment import Deployment
-from include.model.spec import PipelineSpec
-from include.model.telemetry import AppMetrics, BatchMetrics, OperatorBatch
-from include.runtime.executors.agent import ExecutorAgent
-from include.runtime.executors.allocation import Allocation, Executor, Lifetime
-from include.runtime.executors.placement import Partition, StatePlacement
+from millrace.lake.control_tables import ControlTables
+from millrace.lake.row_codec import app_row, batch_row
+from millrace.model.decision import Outcome, Reconfiguration
+from millrace.model.deployment import Deployment
+from millrace.model.spec import PipelineSpec
+from millrace.model.telemetry import AppMetrics, BatchMetrics, OperatorBatch
+from millrace.runtime.executors.agent import ExecutorAgent
+from millrace.runtime.executors.allocation import Allocation, Executor, Lifetime
+from millrace.runtime.executors.placement import Partition, StatePlacement
 
 BATCH_S, BATCHES_A_COMMIT = 5.0, 4
 FIXED_S = 0.4

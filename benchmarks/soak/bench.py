@@ -24,21 +24,21 @@ from benchmarks.faults.stack import PIPELINE, Stack
 from benchmarks.faults.stack_campaign import running_stack, up_and_down
 from benchmarks.record import Record, at_most
 from benchmarks.soak.app import EndlessApp
-from include.control.loop import ControlLoop
-from include.control.quality import DataDocs, QualityGate
-from include.control.spark_plant import SparkPlant
-from include.lake.control_tables import ControlTables
-from include.lake.maintenance import compact, maintain
-from include.lake.schemas import TABLES
-from include.lake.store import Lake
-from include.local.stack import lifecycle, service_processes
-from include.local.stack.progress import say, step
-from include.model.decision import CARRIED_OUT
-from include.model.errors import Conflict, NotReady, Settled
-from include.model.spec import PipelineSpec
-from include.reporting.tracker import MlflowTracker
-from include.run_folder import discovery
-from optimizers.registry import all_of
+from millrace.control.loop import ControlLoop
+from millrace.control.quality import DataDocs, QualityGate
+from millrace.control.spark_plant import SparkPlant
+from millrace.lake.control_tables import ControlTables
+from millrace.lake.maintenance import compact, maintain
+from millrace.lake.schemas import TABLES
+from millrace.lake.store import Lake
+from millrace.local.stack import lifecycle, service_processes
+from millrace.local.stack.progress import say, step
+from millrace.model.decision import CARRIED_OUT
+from millrace.model.errors import Conflict, NotReady, Settled
+from millrace.model.spec import PipelineSpec
+from millrace.optimizers.registry import all_of
+from millrace.reporting.tracker import MlflowTracker
+from millrace.run_folder import discovery
 
 BENCH = "soak"
 LIMIT = 1.1

@@ -13,7 +13,7 @@ import pytest
 from benchmarks import capacity
 from benchmarks.capacity import FULL, MAX_FILES, QUICK, SATURATING, WAIT_MS, Measured, Plan, judge, measure
 from benchmarks.delays_app import PARTITIONS
-from include.model.telemetry import BatchMetrics
+from millrace.model.telemetry import BatchMetrics
 from tests.include.control.synthetic import START, App
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks.data import folder
-from include.local.stack.home import REPO
+from millrace.places import REPO
 
 
 def test_folder_when_the_variable_is_set_then_it_is_that(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,19 +1,44 @@
 from __future__ import annotations
 
-from benchmarks.document import anchor, document
-from benchmarks.record import Record
+from benchmarks.document import RECORDS, anchor, document
+from benchmarks.misses import REASONS
+from benchmarks.record import Record, read
 
-GOOD = Record("stack", "start", "millrace", "healthy_s", 30.0, "s", 28.0, 31.0, 3, "<=45", True)
+GOOD = Record("stack", "start", "millrace", "healthy_s", 30.0, "s", 28.0, 31.0, 3, "<=45", True, "2013-01-05 3f2a91c")
 BAD = Record("placement", "skew", "albic", "batch_time_vs_wait_0", 0.99, "ratio", target="<=0.95", holds=False)
+RIVAL = Record("placement", "skew", "even", "batch_time_s", 5.0, "s")
 
 
-def test_page_begins_with_what_was_missed_and_links_to_its_row() -> None:
+def test_page_begins_with_what_was_missed_and_why() -> None:
+    page = document([GOOD, BAD], {("placement", "skew", "batch_time_vs_wait_0"): "Half of a batch is elsewhere."})
+    missed, _, rest = page.partition("## Targets that hold")
+    assert f'<a id="{anchor(BAD)}"></a>[batch_time_vs_wait_0](#placement-skew)' in missed
+    assert "| Half of a batch is elsewhere. |" in missed and "healthy_s" not in missed
+    assert "| 30 s (28 to 31) | 3 | <=45 |" in rest.partition("## placement")[0]
+
+
+def test_scenario_has_a_figure_beside_its_rivals() -> None:
+    page = document([BAD, RIVAL]).partition('<a id="placement-skew"></a>')[2]
+    assert "| figure | albic | even |" in page
+    assert "| batch_time_vs_wait_0, ratio | **0.99** |  |" in page and "| batch_time_s, s |  | 5 |" in page
+
+
+def test_scenario_of_many_methods_has_a_row_for_each() -> None:
+    many = [Record("b", "s", f"m{number}", "time_s", float(number), "s") for number in range(11)]
+    page = document(many)
+    assert "| method | time_s, s |" in page and "| m10 | 10 |" in page
+
+
+def test_page_says_what_was_measured_when() -> None:
     page = document([GOOD, BAD])
-    missed, _, rest = page.partition("## placement")
-    assert f"[placement](#{anchor(BAD)})" in missed and "healthy_s" not in missed
-    assert f'<a id="{anchor(BAD)}"></a>skew' in rest and "**no**" in rest
-    assert "| 30 s | 28 - 31 | 3 | <=45 | yes |" in rest
+    assert "Measured 2013-01-05 3f2a91c: start." in page
+    assert "Measured at a time that nobody wrote down: skew." in page
 
 
 def test_page_of_targets_that_hold_says_that_none_was_missed() -> None:
-    assert "None." in document([GOOD])
+    assert "None." in document([GOOD]).partition("## Targets that hold")[0]
+
+
+def test_every_target_that_was_missed_has_a_reason_and_no_other() -> None:
+    missed = {(r.bench, r.scenario, r.figure) for r in read(RECORDS) if r.holds is False}
+    assert missed == REASONS.keys()

@@ -7,17 +7,26 @@ from pathlib import Path
 
 from rich.console import Console
 
-from benchmarks.record import Record, at_most, median, table, write
+from benchmarks.record import Record, at_most, median, read, table, write
 
 
 def test_write_when_read_back_then_has_the_one_shape(tmp_path: Path) -> None:
     target, holds = at_most(50.0, 45.0)
     write([Record("stack", "start", "millrace", "healthy in", 50.0, "s", target=target, holds=holds)], tmp_path / "r")
-    (read,) = json.loads((tmp_path / "r").read_text())
-    assert set(read) == {
-        *("bench", "scenario", "method", "figure", "value", "low", "high", "n", "unit", "target", "holds"),
+    (row,) = json.loads((tmp_path / "r").read_text())
+    assert set(row) == {
+        *("bench", "scenario", "method", "figure", "value", "low", "high", "n", "unit", "target", "holds", "measured"),
     }
-    assert (read["target"], read["holds"], read["low"]) == ("<=45", False, None)
+    assert (row["target"], row["holds"], row["low"]) == ("<=45", False, None)
+
+
+def test_write_when_there_are_figures_of_the_scenario_then_takes_their_place_only(tmp_path: Path) -> None:
+    former = [Record("a", "one", "ours", "time_s", value, "s") for value in (1.0, 2.0)]
+    kept = [Record("a", "two", "ours", "time_s", 3.0, "s"), Record("b", "one", "ours", "time_s", 4.0, "s")]
+    new = [Record("a", "one", "ours", "cost", 5.0, "")]
+    write([*former, *kept], tmp_path / "r")
+    write(new, tmp_path / "r")
+    assert read(tmp_path / "r") == [*kept, *new]
 
 
 def test_table_when_a_target_is_missed_then_says_so() -> None:

@@ -18,6 +18,8 @@ SCENARIO, RUN = "paper", 1
 """What is driven once more for a picture: the second of the paper's queries."""
 MOST_RUNS = 6
 """Runs behind the shares, one of each query at most."""
+COLUMNS = 5
+"""Scenarios in the picture of frontiers, so many as can be read."""
 
 
 def draw(records: Sequence[Record], folder: Path) -> list[Path]:
@@ -31,7 +33,7 @@ def draw(records: Sequence[Record], folder: Path) -> list[Path]:
     measured = {r.method for r in records if r.scenario == SCENARIO}
     shown = [method for method in SHOWN if method in measured]
     paths = [kept(trajectory(SCENARIO, RUN, shown), folder, "trajectory")] if shown else []
-    front = frontiers(records, FRONTIER_SCENARIOS)
+    front = frontiers(records, FRONTIER_SCENARIOS[:COLUMNS])
     if front is not None:
         paths.append(kept(front, folder, "frontier"))
     runs = min((r.n for r in records if r.scenario == SCENARIO and r.method in EXPLORERS), default=0)

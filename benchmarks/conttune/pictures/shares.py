@@ -14,7 +14,7 @@ from benchmarks.conttune.methods import METHODS
 from benchmarks.conttune.pictures.look import COLOURS, plain
 from benchmarks.simulation.plant import SimulatedPlant
 from benchmarks.simulation.run import drive
-from optimizers.conttune.paper.tuner import ContTune
+from millrace.optimizers.conttune.paper.tuner import ContTune
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

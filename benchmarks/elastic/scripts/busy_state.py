@@ -1,7 +1,9 @@
 """A query whose work is in its state partitions, always under the same load: counts by key, and a wait a key.
 
 With ``--hot`` a third of the keys are in three of the partitions, and duplicates are dropped first: two stages keep
-state. With ``--drift N`` too, it is three others after every N batches. With ``--ballast FOLDER``, a gigabyte of state
+state. One of the three has a low number, one a middle one and one a high one, as Spark starts the tasks of a stage by
+rising partition, and where hot ones are decides how long it takes. With ``--drift N`` too, it is three others after
+every N batches, which ``--seed`` draws. With ``--ballast FOLDER``, a gigabyte of state
 is added before, from files in that folder, that no later row asks for.
 
 With ``--executors FILE`` it asks for as many executors as the file says, and leaves all else to Spark: what a person
@@ -11,9 +13,10 @@ gets who adds executors to a stream without Millrace.
 from __future__ import annotations
 
 import argparse
+import random
 import threading
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -24,6 +27,8 @@ from pyspark.sql import functions as sf
 KEYS_A_PARTITION = 8
 HOT, HOT_KEYS = 3, 15
 ROWS_A_BATCH = 640
+PHASES = 10
+"""Phases of a load that drifts, before the first comes again."""
 POLL_S = 0.2
 BALLAST_KEYS, BALLAST_BYTES, BALLAST_FILES, FILES_A_BATCH = 1 << 18, 1 << 12, 64, 8
 
@@ -38,7 +43,17 @@ def keys_by_partition(spark: SparkSession) -> dict[int, list[int]]:
     return keys
 
 
-def keys_under_load(keys: Mapping[int, Sequence[int]], hot: range) -> list[int]:
+def hot_partitions(partitions: int) -> frozenset[int]:
+    """Return the hot ones of so many partitions: the middle of each third."""
+    return frozenset(round((2 * i + 1) * partitions / (2 * HOT)) for i in range(HOT))
+
+
+def drawn_partitions(partitions: int, seed: int, phase: int) -> frozenset[int]:
+    """Return the hot ones of so many partitions in a phase of a load that drifts."""
+    return frozenset(random.Random(f"{seed}/{phase}").sample(range(partitions), HOT))  # noqa: S311 - draws, no secrets
+
+
+def keys_under_load(keys: Mapping[int, Sequence[int]], hot: Collection[int]) -> list[int]:
     """Return keys of which each partition gets as many as any other, or the hot ones a third of all."""
     cold_keys = round(2 * len(hot) * HOT_KEYS / (len(keys) - len(hot)))
     counts = {p: (HOT_KEYS if p in hot else cold_keys) if hot else KEYS_A_PARTITION for p in keys}
@@ -47,7 +62,7 @@ def keys_under_load(keys: Mapping[int, Sequence[int]], hot: range) -> list[int]:
 
 def follow(spark: SparkSession, wanted: Path) -> None:
     """Ask for the executors that a file says, whenever it changes (in a thread of its own)."""
-    from include.runtime.executors.allocation import Allocation
+    from millrace.runtime.executors.allocation import Allocation
 
     allocation, total = Allocation(spark), 0
     allocation.take_over()
@@ -80,6 +95,7 @@ def main() -> None:
     arguments.add_argument("--executors", type=Path)
     arguments.add_argument("--hot", action="store_true")
     arguments.add_argument("--drift", type=int)
+    arguments.add_argument("--seed", type=int, default=0)
     arguments.add_argument("--ballast", type=Path)
     given = arguments.parse_args()
 
@@ -95,9 +111,11 @@ def main() -> None:
     rows = spark.readStream.format("rate-micro-batch").option("rowsPerBatch", ROWS_A_BATCH).load()
     rows = rows.dropDuplicates(["value"]) if given.hot else rows
     partitions = int(spark.conf.get("spark.sql.shuffle.partitions"))
-    hot = [range(first, first + HOT) for first in range(0, partitions - HOT + 1, HOT)] if given.hot else [range(0)]
+    hot = [hot_partitions(partitions) if given.hot else frozenset()]
+    if given.drift:
+        hot = [drawn_partitions(partitions, given.seed, phase) for phase in range(PHASES)]
     keys = keys_by_partition(spark)
-    phases = [keys_under_load(keys, those) for those in (hot if given.drift else hot[:1])]
+    phases = [keys_under_load(keys, those) for those in hot]
     values_a_phase = ROWS_A_BATCH * given.drift if given.drift else 1
     phase = (sf.floor(sf.col("value") / values_a_phase) % len(phases)).cast("int")
     of_phase = sf.get(sf.array(*(sf.array(*map(sf.lit, those)) for those in phases)), phase)

@@ -7,9 +7,9 @@ from hypothesis import strategies as st
 
 from benchmarks.albic.class_bound import bound_by_classes
 from benchmarks.albic.polish import polish
-from optimizers.albic.balance_bound import lower_bound
-from optimizers.albic.balance_problem import balance_problem
-from optimizers.albic.balancer import balance
+from millrace.optimizers.albic.balance_bound import lower_bound
+from millrace.optimizers.albic.balance_problem import balance_problem
+from millrace.optimizers.albic.balancer import balance
 from tests.optimizers.albic.instances import assert_valid, least_distance, pins, problem, problems, uneven
 
 FEW = settings(max_examples=60, deadline=None)

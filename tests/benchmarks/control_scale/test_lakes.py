@@ -8,9 +8,9 @@ from deltalake import DeltaTable
 
 from benchmarks.control_scale.lakes import build
 from benchmarks.control_scale.live_writers import BATCH_S, names
-from include.lake.control_tables import ControlTables
-from include.lake.store import Lake
-from include.lake.table_schema import LOG_HOURS
+from millrace.lake.control_tables import ControlTables
+from millrace.lake.store import Lake
+from millrace.lake.table_schema import LOG_HOURS
 
 NOW = datetime(2026, 3, 4, 9, 30, tzinfo=UTC)
 DAYS = 3

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from benchmarks.conttune.parity import FIXTURES, mismatches
-from optimizers.registry import create
+from millrace.optimizers.registry import create
 
 PUBLISHED = {"rates": "producer", "known_arrival_rate": False}
 

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
 from pathlib import Path
@@ -14,7 +13,6 @@ from benchmarks.conttune.methods import METHODS, family, room
 from benchmarks.conttune.summary import against_oracle, by_method, records, worst
 from benchmarks.conttune.work import Job, Outcome, execute, outcomes
 from benchmarks.simulation.plant import SimulatedPlant
-from include.local.stack.home import REPO
 
 
 def test_execute_when_the_oracle_drives_then_nothing_is_bad_and_each_change_of_load_is_one_reconfiguration() -> None:
@@ -73,9 +71,8 @@ if __name__ == "__main__":
 
 def test_outcomes_when_the_process_that_asked_is_killed_then_its_workers_end(tmp_path: Path) -> None:
     (tmp_path / "parent.py").write_text(PARENT)
-    env = {**os.environ, "PYTHONPATH": str(REPO)}
     argv = [sys.executable, str(tmp_path / "parent.py")]
-    with subprocess.Popen(argv, stdout=subprocess.PIPE, text=True, env=env) as parent:
+    with subprocess.Popen(argv, stdout=subprocess.PIPE, text=True) as parent:
         assert parent.stdout is not None
         worker = psutil.Process(int(parent.stdout.readline()))
         parent.kill()
@@ -122,7 +119,7 @@ def test_against_oracle_when_both_ran_then_is_the_ratio_of_means() -> None:
 @pytest.mark.parametrize("name", [m for m in METHODS if not m.startswith("flink")])
 @pytest.mark.parametrize("scenario", ["paper", "paper_mb"])
 def test_methods_when_made_then_can_evaluate_once(name: str, scenario: str) -> None:
-    from include.model.protocols import Cursor
+    from millrace.model.protocols import Cursor
 
     plant = SimulatedPlant(made(scenario, 1), 1)
     proposal, _ = METHODS[name].make(plant).propose(plant.observe(Cursor()), plant.deployment, {})

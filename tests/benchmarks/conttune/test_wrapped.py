@@ -8,10 +8,10 @@ import pytest
 from benchmarks.conttune.cases import made
 from benchmarks.conttune.wrapped import Planned, Rested, Timed
 from benchmarks.simulation.plant import SimulatedPlant
-from include.model.decision import Proposal
-from include.model.deployment import Change, Deployment
-from include.model.protocols import Cursor
-from include.model.signals import Signals
+from millrace.model.decision import Proposal
+from millrace.model.deployment import Change, Deployment
+from millrace.model.protocols import Cursor
+from millrace.model.signals import Signals
 
 
 class Always:

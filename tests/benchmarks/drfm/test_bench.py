@@ -1,5 +1,7 @@
 """The benchmark's parts, on a small size of each."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -8,11 +10,12 @@ from benchmarks.drfm.method_run import run_method
 from benchmarks.drfm.methods import METHODS, ours
 from benchmarks.drfm.targets import TARGETS
 from benchmarks.record import Record
-from benchmarks.simulation.admission import SplitNodes
+from benchmarks.simulation.admission import Score, SplitNodes
 from benchmarks.simulation.admission_workloads import WORKLOADS, Size
 from benchmarks.targets import judged
 from tests.optimizers.drfm.instances import problem
 
+AXES = ("above_optimum_ratio", "overloaded_ratio", "redirections_per_period")
 SMALL = Size(streams=20, level=2, periods=40)
 
 
@@ -50,6 +53,28 @@ def test_target_when_a_figure_is_beyond_it_then_does_not_hold():
     (found,) = judged([Record("drfm", "psfcw", "horizon", "above_optimum_ratio", 0.06, "ratio")], TARGETS)
 
     assert found.holds is False
+
+
+def test_target_is_judged_at_the_upper_end_of_the_interval():
+    record = Record("drfm", "psfcw", "horizon", "above_optimum_ratio", 0.04, "ratio", 0.03, 0.06, 5)
+    (found,) = judged([record], TARGETS)
+
+    assert found.holds is False
+    assert judged([replace(record, high=0.05)], TARGETS)[0].holds is True
+
+
+def test_every_point_of_the_rival_counts_for_the_frontier():
+    def scores(*figures):
+        return [Score(**{**dict.fromkeys(Score.__dataclass_fields__, 0.0), **dict(zip(AXES, figures, strict=True))})]
+
+    points = {
+        "horizon_z1": scores(0.2, 0.1, 5.0),
+        "drfm_k1": scores(0.3, 0.1, 5.0),
+        "drfm_full_0.9": scores(0.1, 0.1, 9.0),
+    }
+    assert scenarios.undominated(points).value == 0.5
+    del points["drfm_full_0.9"]
+    assert scenarios.undominated(points).value == 0.0
 
 
 def test_adaptivity_when_a_load_surges_then_ours_keeps_the_bound_on_fewer_nodes_than_the_peak_needs(monkeypatch):
@@ -97,7 +122,7 @@ def test_gps_when_a_trace_is_there_then_trips_join_send_and_leave(monkeypatch, t
 
 
 def test_bench_when_listed_then_the_launcher_finds_it():
-    from include.local.cli.bench import bench_names
+    from millrace.local.cli.bench import bench_names
 
     assert "drfm" in bench_names()
 

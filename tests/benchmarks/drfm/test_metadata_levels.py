@@ -24,7 +24,7 @@ def small(monkeypatch):
 @pytest.mark.parametrize("level", [*PARTIAL, "durations_short", "phase_late"])
 def test_horizon_when_a_part_is_told_right_or_wrong_then_needs_no_more_nodes_than_told_nothing(level):
     tell = {**PARTIAL, **WRONG}[level]
-    nothing, told = our_runs("psfcw", True, told=False), runs("psfcw", ours(), True, tell=tell)
+    nothing, told = our_runs("psfcw", True, 0, told=False), runs("psfcw", ours(), True, 0, tell=tell)
 
     above = [method_run.score(LATE).above_optimum_ratio for method_run in (*told, *nothing)]
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from typing import Any
 
 import pytest
 
-from include.local.stack.spark_env import driver_submit_conf
+from millrace.local.stack.spark_env import driver_submit_conf
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 PARTITIONS = 16
@@ -28,7 +28,7 @@ def spark() -> Iterator[Any]:
     session.stop()
 
 
-def keys_a_partition(spark: Any, hot: range) -> Counter[int]:
+def keys_a_partition(spark: Any, hot: Collection[int]) -> Counter[int]:
     from pyspark.sql import functions as sf
 
     from benchmarks.elastic.scripts.busy_state import keys_by_partition, keys_under_load
@@ -42,12 +42,24 @@ def keys_a_partition(spark: Any, hot: range) -> Counter[int]:
 def test_every_partition_has_as_many_keys(spark: Any) -> None:
     from benchmarks.elastic.scripts.busy_state import KEYS_A_PARTITION
 
-    assert keys_a_partition(spark, range(0)) == dict.fromkeys(range(PARTITIONS), KEYS_A_PARTITION)
+    assert keys_a_partition(spark, ()) == dict.fromkeys(range(PARTITIONS), KEYS_A_PARTITION)
 
 
 def test_hot_partitions_have_a_third_of_the_keys(spark: Any) -> None:
-    counts, hot = keys_a_partition(spark, range(3, 6)), {3, 4, 5}
+    from benchmarks.elastic.scripts.busy_state import hot_partitions
+
+    hot = hot_partitions(PARTITIONS)
+    counts = keys_a_partition(spark, hot)
     assert len({counts[partition] for partition in hot}) == 1
     assert len({counts[partition] for partition in counts.keys() - hot}) == 1
     assert sum(counts[partition] for partition in hot) == pytest.approx(counts.total() / 3, rel=0.05)
     assert len(counts) == PARTITIONS
+
+
+def test_drawn_partitions_are_others_by_seed_and_phase_and_always_the_same() -> None:
+    from benchmarks.elastic.scripts.busy_state import HOT, drawn_partitions
+
+    draws = [(seed, phase) for seed in range(3) for phase in range(3)]
+    drawn = [drawn_partitions(PARTITIONS, *draw) for draw in draws]
+    assert drawn == [drawn_partitions(PARTITIONS, *draw) for draw in draws]
+    assert len({*drawn}) > 6 and {len(those) for those in drawn} == {HOT}

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from benchmarks.elastic.methods import LIVE, RIVALS, Method, first_deployment, fixed, spec_for
-from include.drivers.submit import conf
-from include.model.deployment import AppDeployment, Deployment
-from include.model.submit_options import EmbeddedCluster, SubmitOptions
+from millrace.drivers.submit import conf
+from millrace.model.deployment import AppDeployment, Deployment
+from millrace.model.submit_options import EmbeddedCluster, SubmitOptions
 
 OPTIONS = SubmitOptions(
     Path("spark-submit"),
@@ -49,6 +50,12 @@ def test_dynamic_allocation_has_the_same_bounds_and_executors(tmp_path: Path) ->
     assert bounds == ["1", "1", "4"]
     for key in ("spark.executor.cores", "spark.executor.memory", "spark.executor.extraClassPath"):
         assert settings[key] == ours[key]
+
+
+@pytest.mark.parametrize("name", ["live", "spark_dra_tuned", "restart_cluster", "fixed_peak"])
+def test_executors_of_every_method_find_millrace(name: str, tmp_path: Path) -> None:
+    folders = conf(OPTIONS, _app(name, tmp_path))["spark.executorEnv.PYTHONPATH"].split(os.pathsep)
+    assert any((Path(folder) / "millrace" / "__init__.py").is_file() for folder in folders)
 
 
 def test_spark_places_by_its_own_defaults(tmp_path: Path) -> None:

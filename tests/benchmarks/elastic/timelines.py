@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 
 import numpy as np
 
-from include.local.demo.timeline import Timeline
+from millrace.local.demo.timeline import Timeline
 
 Points = Sequence[tuple[float, float]]
 

@@ -2,8 +2,8 @@ import pytest
 
 from benchmarks.esj import block_size
 from benchmarks.esj.block_size import Case, brute_force, cases
-from optimizers.esj.block_size import block_size as block_size_of
-from optimizers.esj.block_size import cost, fits
+from millrace.optimizers.esj.block_size import block_size as block_size_of
+from millrace.optimizers.esj.block_size import cost, fits
 
 
 @pytest.fixture(scope="module")

@@ -8,7 +8,7 @@ from benchmarks.record import Record
 from benchmarks.simulation.join import JoinCluster
 from benchmarks.simulation.join_workloads import RATE, WORKLOADS
 from benchmarks.targets import judged
-from optimizers.esj.workers import workers_for
+from millrace.optimizers.esj.workers import workers_for
 
 
 def run(method, course, seed=0):
@@ -69,7 +69,7 @@ def test_records_when_made_then_name_each_load_method_and_figure(monkeypatch):
 
 def test_targets_when_listed_then_name_loads_and_methods_that_exist():
     assert {t.scenario for t in TARGETS if t.method == "ours"} <= {*WORKLOADS, "block_size"}
-    assert set(bench.PARTS) >= {"block size", "policy"}
+    assert set(bench.SCENARIOS) >= {"block_size", "policy"}
 
 
 def test_target_when_a_burst_scales_each_time_then_does_not_hold():

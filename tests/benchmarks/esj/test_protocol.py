@@ -8,8 +8,8 @@ from benchmarks.esj.protocol_targets import TARGETS
 from benchmarks.esj.schedule import Outcome
 from benchmarks.esj.wire import decode, encode
 from benchmarks.targets import judged
-from include.joins.mp2pf.link import AFTER_ALL, Message
-from include.joins.mp2pf.rules import Rules
+from millrace.joins.mp2pf.link import AFTER_ALL, Message
+from millrace.joins.mp2pf.rules import Rules
 
 
 def by_figure(records, method):

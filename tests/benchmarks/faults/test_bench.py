@@ -5,7 +5,7 @@ from pathlib import Path
 
 from benchmarks.faults.campaign import Campaign, campaign_records
 from benchmarks.faults.stack_campaign import bare_errors
-from include.local.stack.home import REPO
+from millrace.places import PACKAGE
 
 
 def test_slowest_recoveries_and_what_never_came_back_are_judged() -> None:
@@ -30,7 +30,7 @@ def test_exceptions_of_our_code_that_are_no_sentences_are_found_in_task_logs(tmp
 
     log = tmp_path / "dag_id=adapt_delays" / "attempt=1.log"
     log.parent.mkdir()
-    ours, theirs = str(REPO / "include" / "control" / "loop.py"), "/site-packages/airflow/task.py"
+    ours, theirs = str(PACKAGE / "control" / "loop.py"), "/site-packages/airflow/task.py"
     lines = [
         logged("AirflowRuntimeError", "timed out", ours),
         logged("KeyError", "'x'", ours),

@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 
-from include.model.decision import Memory, Proposal
-from include.model.deployment import AppDeployment, Deployment
-from include.model.protocols import Optimizer
-from include.model.signals import AppSignals, Bounds, Edge, OperatorSignals, Signals
+from millrace.model.decision import Memory, Proposal
+from millrace.model.deployment import AppDeployment, Deployment
+from millrace.model.protocols import Optimizer
+from millrace.model.signals import AppSignals, Bounds, Edge, OperatorSignals, Signals
 
 PERIOD_S = 30.0
 PER_SLOT = {"map": 100.0, "sink": 250.0}

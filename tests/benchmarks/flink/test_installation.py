@@ -10,7 +10,7 @@ import pytest
 from benchmarks.flink import jars
 from benchmarks.flink.autoscaler import FlinkAutoscaler
 from benchmarks.flink.unavailable import Unavailable
-from include.local.stack import java, spark_env
+from millrace.local.stack import java, spark_env
 
 
 @pytest.fixture

@@ -7,8 +7,8 @@ from dataclasses import replace
 import pytest
 
 from benchmarks.flink.job import vertices
-from include.model.errors import MillraceError
-from include.model.signals import AppSignals, Edge
+from millrace.model.errors import MillraceError
+from millrace.model.signals import AppSignals, Edge
 from tests.benchmarks.flink.fluid_job import FluidJob
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks.flink.jvm import Jvm
-from include.model.errors import MillraceError
+from millrace.model.errors import MillraceError
 
 STAND_IN = """
 import json, sys, time

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from benchmarks.flink.settings import COMPARED, FlinkSettings
-from include.model.errors import MillraceError
+from millrace.model.errors import MillraceError
 
 
 def test_name_when_compared_then_tells_target_and_boundary() -> None:

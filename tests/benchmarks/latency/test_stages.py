@@ -9,22 +9,22 @@ from pathlib import Path
 import pytest
 
 from benchmarks.latency.stages import Change, changes_up, waits_for_decisions
-from include.lake.control_tables import ControlTables
-from include.lake.source_tables import arrivals
-from include.lake.store import Lake
-from include.local.stack.home import REPO
-from include.model.decision import LIVE, Action, Decision, Outcome, Reconfiguration
-from include.model.deployment import Change as FieldChange
-from include.model.deployment import Deployment
-from include.model.spec import PipelineSpec
-from include.pipelines.catalog import load
+from millrace.lake.control_tables import ControlTables
+from millrace.lake.source_tables import arrivals
+from millrace.lake.store import Lake
+from millrace.model.decision import LIVE, Action, Decision, Outcome, Reconfiguration
+from millrace.model.deployment import Change as FieldChange
+from millrace.model.deployment import Deployment
+from millrace.model.spec import PipelineSpec
+from millrace.pipelines.catalog import load
+from millrace.places import PACKAGE
 
 BEGUN = datetime.now(UTC)
 
 
 @pytest.fixture
 def spec(tmp_path: Path) -> PipelineSpec:
-    return load(REPO / "include" / "pipelines" / "specs" / "delays.yaml", {"MILLRACE_HOME": str(tmp_path)})
+    return load(PACKAGE / "pipelines" / "specs" / "delays.yaml", {"MILLRACE_HOME": str(tmp_path)})
 
 
 @pytest.fixture

@@ -23,7 +23,7 @@ from benchmarks.placement.kills import KillRun
 from benchmarks.placement.pairs import PairRun
 from benchmarks.placement.resizing import ResizeRun
 from benchmarks.placement.skew import ALBIC, METHODS, SteadyRun, mean_moves
-from include.model.telemetry import PartitionRun
+from millrace.model.telemetry import PartitionRun
 from tests.include.control.test_key_groups import run
 from tests.include.control.test_placement import plan
 from tests.include.control.world import NOON

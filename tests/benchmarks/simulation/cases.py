@@ -13,11 +13,11 @@ from benchmarks.simulation.plant import SimulatedPlant
 from benchmarks.simulation.scenario import MICRO_BATCH, PLANNED, MicroBatch, Scenario
 from benchmarks.simulation.shape import Link, Shape, Vertex
 from benchmarks.simulation.workload import Workload, stepwise
-from include.model.decision import Memory, Proposal
-from include.model.deployment import Change, Deployment
-from include.model.errors import NotReady
-from include.model.protocols import Cursor
-from include.model.signals import AppSignals, Objective, OperatorSignals, Signals
+from millrace.model.decision import Memory, Proposal
+from millrace.model.deployment import Change, Deployment
+from millrace.model.errors import NotReady
+from millrace.model.protocols import Cursor
+from millrace.model.signals import AppSignals, Objective, OperatorSignals, Signals
 
 EXACT = Noise(sd=0.0)
 SMOOTH = Families({"power": 1.0}, wiggle_sd=0.0)

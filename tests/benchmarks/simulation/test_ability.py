@@ -12,6 +12,8 @@ from benchmarks.simulation.ability import (
     Curve,
     Families,
     abilities,
+    amdahl,
+    executors,
     plateau,
     power,
     retrograde,
@@ -30,6 +32,16 @@ def test_power_when_p_doubles_then_grows_by_its_exponent() -> None:
 
 def test_usl_when_coherence_costs_then_peaks_where_the_law_says() -> None:
     assert P[usl(0.02, 0.001)(P).argmax()] == round(((1 - 0.02) / 0.001) ** 0.5)
+
+
+def test_amdahl_approaches_what_its_serial_share_allows() -> None:
+    values = amdahl(0.05)(np.array([1.0, 1e9]))
+    assert values == pytest.approx([1.0, 20.0])
+
+
+def test_slots_that_fill_no_executor_bring_nothing() -> None:
+    values = executors(1.0, 4)(P)
+    assert values[:9].tolist() == [1, 2, 3, 4, 4, 4, 4, 8, 8]
 
 
 def test_saturating_when_far_above_its_scale_then_is_flat() -> None:

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from benchmarks.simulation.admission import AdmissionPlant, Outcome, SplitNodes, least_nodes, score
-from include.model.errors import MillraceError
+from millrace.model.errors import MillraceError
 
 NODES = SplitNodes(capacity=10.0, period_s=2.0, handover_s=0.5)
 NAN = float("nan")

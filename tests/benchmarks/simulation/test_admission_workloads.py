@@ -12,7 +12,7 @@ from benchmarks.simulation.admission_workloads import (
     paired,
     surge,
 )
-from include.model.errors import MillraceError
+from millrace.model.errors import MillraceError
 
 SIZE = Size(streams=20, level=2, periods=60)
 

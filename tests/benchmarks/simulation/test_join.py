@@ -4,8 +4,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from benchmarks.simulation.join import JoinCluster, JoinPlant, spread
-from include.model.errors import MillraceError
-from include.model.join import JoinSettings
+from millrace.model.errors import MillraceError
+from millrace.model.join import JoinSettings
 
 SMALL = JoinCluster(capacity=100, window_s=4, period_s=2, delay_s=3, pair_s=0.0, tuple_s=0.1, block_s=0.0)
 

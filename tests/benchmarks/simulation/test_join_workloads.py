@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from benchmarks.simulation.join_workloads import BURST_S, DAY_S, GAP_S, RATE, WORKLOADS, arrivals
-from include.model.errors import MillraceError
+from millrace.model.errors import MillraceError
 
 
 @pytest.mark.parametrize("workload", sorted(WORKLOADS))

@@ -11,7 +11,7 @@ from benchmarks.simulation.noise import Noise
 from benchmarks.simulation.plant import SimulatedPlant
 from benchmarks.simulation.scenario import Scenario
 from benchmarks.simulation.scenarios import scenario
-from include.model.errors import NotReady
+from millrace.model.errors import NotReady
 from tests.benchmarks.simulation.cases import aims, app, micro_batch, observe, observe_all, set_p
 
 

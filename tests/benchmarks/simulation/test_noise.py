@@ -6,8 +6,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from benchmarks.simulation.draws import Draws
-from benchmarks.simulation.noise import HEAVY, KINDS, POSITIVE, SYMMETRIC, Noise, Window
-from include.model.errors import MillraceError
+from benchmarks.simulation.noise import HEAVY, KINDS, OUTLIERS, POSITIVE, SYMMETRIC, Noise, Window
+from millrace.model.errors import MillraceError
 
 
 def factors(noise: Noise, n: int = 40_000) -> np.ndarray:
@@ -32,6 +32,16 @@ def test_positive_noise_when_drawn_then_is_never_below_the_truth() -> None:
 def test_heavy_noise_when_drawn_then_strays_further_than_normal_noise_of_that_deviation() -> None:
     heavy, normal = factors(Noise(HEAVY, 0.02)), factors(Noise(SYMMETRIC, 0.02))
     assert np.abs(heavy - 1).max() > 2 * np.abs(normal - 1).max()
+
+
+def test_noise_that_is_not_told_is_there_all_the_same() -> None:
+    noise = Noise(SYMMETRIC, 0.02, 3.0, told=0.0)
+    assert noise.told_relative == 0.0 and factors(noise).std() == pytest.approx(0.06, rel=0.02)
+
+
+def test_one_period_in_ten_is_an_outlier() -> None:
+    far = np.abs(factors(Noise(OUTLIERS, 0.02)) - 1) > 0.3
+    assert far.mean() == pytest.approx(0.1, abs=0.01)
 
 
 @pytest.mark.parametrize("kind", KINDS)

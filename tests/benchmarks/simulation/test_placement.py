@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from benchmarks.simulation.placement import Cluster, PeriodTraffic, PlacementPlant, collocation, distance, loads
-from include.model.errors import MillraceError
+from millrace.model.errors import MillraceError
 
 
 def _traffic(scale: float = 1.0) -> PeriodTraffic:

@@ -9,10 +9,10 @@ import pytest
 from benchmarks.simulation.observed import PER_LEVEL, Observed
 from benchmarks.simulation.plant import BEGIN, SimulatedPlant
 from benchmarks.simulation.scenarios import scenario
-from include.model.codec import to_json
-from include.model.errors import MillraceError, NotReady
-from include.model.protocols import Cursor, Plant
-from include.model.signals import Observation
+from millrace.model.codec import to_json
+from millrace.model.errors import MillraceError, NotReady
+from millrace.model.protocols import Cursor, Plant
+from millrace.model.signals import Observation
 from tests.benchmarks.simulation.cases import app, case, chain, micro_batch, observe, observe_all, set_p
 
 

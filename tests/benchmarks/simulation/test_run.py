@@ -11,9 +11,9 @@ from benchmarks.simulation.plant import SimulatedPlant
 from benchmarks.simulation.run import Run, drive
 from benchmarks.simulation.scenarios import LIVE, names, scenario
 from benchmarks.simulation.score import recoveries, score
-from include.model.decision import Memory, Proposal
-from include.model.deployment import Change, Deployment
-from include.model.signals import Signals
+from millrace.model.decision import Memory, Proposal
+from millrace.model.deployment import Change, Deployment
+from millrace.model.signals import Signals
 from tests.benchmarks.simulation.cases import Scripted, case, chain
 
 RECORDED = [10.0, 12.0, 9.0, 11.0, 10.0, 20.0, 8.0, 9.0, 10.0, 11.0, 15.0, 14.0]

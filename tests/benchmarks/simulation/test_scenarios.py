@@ -7,7 +7,7 @@ from benchmarks.simulation.scenario import MICRO_BATCH, PIPELINED, Scenario
 from benchmarks.simulation.scenarios import names, scenario
 from benchmarks.simulation.shapes import q1
 from benchmarks.simulation.workload import stepwise
-from include.model.errors import MillraceError
+from millrace.model.errors import MillraceError
 from tests.benchmarks.simulation.cases import app, observe_all
 
 RECORDED = [float(30 + i % 7) for i in range(120)]

@@ -4,7 +4,7 @@ import pytest
 
 from benchmarks.simulation.shape import Link, Shape, Vertex
 from benchmarks.simulation.shapes import SHAPES, dag12, etl, monitoring, shape
-from include.model.errors import MillraceError
+from millrace.model.errors import MillraceError
 
 
 def build(links: tuple[Link, ...], *names: str, units: dict[str, float] | None = None) -> Shape:

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from benchmarks.simulation.drift import Drift, Event
 from benchmarks.simulation.workload import Workload, diurnal, permutation, random_walk, recorded, stepwise
-from include.model.errors import MillraceError
+from millrace.model.errors import MillraceError
 
 
 @given(seed=st.integers(0, 1000))

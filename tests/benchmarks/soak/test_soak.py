@@ -7,11 +7,11 @@ import pytest
 
 from benchmarks.soak.app import BATCH_S, EndlessApp
 from benchmarks.soak.bench import LIMIT, SoakedLoop, growth
-from include.control.recent_batches import read_batches
-from include.lake.control_tables import ControlTables
-from include.lake.store import Lake
-from include.model.decision import Action
-from include.model.spec import PipelineSpec
+from millrace.control.recent_batches import read_batches
+from millrace.lake.control_tables import ControlTables
+from millrace.lake.store import Lake
+from millrace.model.decision import Action
+from millrace.model.spec import PipelineSpec
 
 MIDNIGHT = datetime(2013, 1, 1, tzinfo=UTC)
 SPEC = PipelineSpec.model_validate(
