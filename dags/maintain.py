@@ -6,8 +6,8 @@ from datetime import timedelta
 
 from airflow.sdk import DAG, task
 
-from dags.builders.dag_defaults import dag_settings
-from plugins.outcomes import as_airflow
+from millrace.dags.builders.dag_defaults import dag_settings
+from millrace.plugins.outcomes import as_airflow
 
 DOC_COMPACT = """
 Compacts small files, table by table, so that readers and writers never meet more than an hour's of them.
@@ -22,8 +22,8 @@ A table of an older version gets the current partitions and columns. Apps and ev
 @task
 def tables() -> list[str]:
     """Name the tables that exist."""
-    from include.lake.schemas import TABLES
-    from include.wiring import lake
+    from millrace.lake.schemas import TABLES
+    from millrace.wiring import lake
 
     with as_airflow():
         return [table for table in TABLES if lake().exists(table)]
@@ -47,9 +47,9 @@ with DAG(
         """Compact one table, and say how many files fewer it has."""
         from airflow.sdk.timezone import utcnow
 
-        from include.lake.maintenance import compact
-        from include.model.errors import Conflict, NotReady
-        from include.wiring import lake
+        from millrace.lake.maintenance import compact
+        from millrace.model.errors import Conflict, NotReady
+        from millrace.wiring import lake
 
         with as_airflow():
             try:
@@ -80,9 +80,9 @@ with DAG(
 
         from airflow.sdk.timezone import utcnow
 
-        from include.lake.maintenance import maintain
-        from include.model.errors import Conflict, NotReady
-        from include.wiring import lake, table_keep_days
+        from millrace.lake.maintenance import maintain
+        from millrace.model.errors import Conflict, NotReady
+        from millrace.wiring import lake, table_keep_days
 
         with as_airflow():
             try:
@@ -95,7 +95,7 @@ with DAG(
     @task(retries=0)
     def logs() -> int:
         """Delete the logs of drivers that ended long ago, and say how many files."""
-        from include.wiring import delete_old_logs
+        from millrace.wiring import delete_old_logs
 
         with as_airflow():
             return delete_old_logs()
@@ -103,7 +103,7 @@ with DAG(
     @task(retries=0, execution_timeout=timedelta(minutes=30))
     def runs() -> int:
         """Delete MLflow runs of Decisions that have been kept long enough, and say how many."""
-        from include.wiring import delete_old_runs
+        from millrace.wiring import delete_old_runs
 
         with as_airflow():
             return delete_old_runs()

@@ -5,8 +5,8 @@ A pipeline is one YAML and one script; adding them is all it takes. spec_problem
 
 from __future__ import annotations
 
-from dags.builders import adapt, approve, launch, profile, replay
-from include.pipelines.catalog import load_all
+from millrace.dags.builders import adapt, approve, launch, profile, replay
+from millrace.pipelines.catalog import load_all
 
 for spec in load_all()[0].values():
     launch.build(spec)

@@ -7,9 +7,9 @@ from typing import Any
 
 from airflow.sdk import DAG, task, teardown
 
-from dags.builders.dag_defaults import dag_settings
-from include.pipelines.catalog import load_all
-from plugins.outcomes import as_airflow, report_changes
+from millrace.dags.builders.dag_defaults import dag_settings
+from millrace.pipelines.catalog import load_all
+from millrace.plugins.outcomes import as_airflow, report_changes
 
 DOC = """
 Compares what runs of each launched pipeline with its newest Deployment, starts or stops what differs, with a back-off
@@ -33,7 +33,7 @@ with DAG(
     @task(retries=0)
     def launched() -> list[str]:
         """Name the pipelines whose state somebody has asked for."""
-        from include.wiring import control_tables
+        from millrace.wiring import control_tables
 
         specs, _ = load_all()
         with as_airflow():
@@ -49,8 +49,8 @@ with DAG(
     )
     def reconcile(pipeline: str) -> list[str]:
         """Make one pipeline what its newest Deployment says."""
-        from include.pipelines.catalog import find
-        from include.wiring import control_tables, reconciler_for
+        from millrace.pipelines.catalog import find
+        from millrace.wiring import control_tables, reconciler_for
 
         with as_airflow():
             reconciler = reconciler_for(find(pipeline), control_tables())
@@ -69,11 +69,11 @@ with DAG(
         """Tell people what happened to one pipeline."""
         from airflow.sdk.timezone import utcnow
 
-        from include.control.alerts import due
-        from include.model.errors import NotReady
-        from include.pipelines.catalog import find
-        from include.wiring import control_tables, reconciler_for
-        from plugins.alerts import send
+        from millrace.control.alerts import due
+        from millrace.model.errors import NotReady
+        from millrace.pipelines.catalog import find
+        from millrace.plugins.alerts import send
+        from millrace.wiring import control_tables, reconciler_for
 
         with as_airflow():
             spec, tables = find(pipeline), control_tables()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from airflow.sdk.exceptions import AirflowException
 
-from include.pipelines.catalog import load_all
+from millrace.pipelines.catalog import load_all
 
 if problems := load_all()[1]:
     raise AirflowException("\n".join(str(problem) for problem in problems))

@@ -1,0 +1,1 @@
+"""Former names, in ``include.streaming``. The package is ``millrace``, beside this file."""

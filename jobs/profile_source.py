@@ -11,12 +11,12 @@ from pathlib import Path
 
 from filelock import FileLock, Timeout
 
-sys.path.append(str(Path(__file__).resolve().parents[1]))
+sys.path.append(str(Path(__file__).resolve().parents[1] / "include"))
 
-from include.lake.location import Location
-from include.lake.store import Lake
-from include.model.errors import Conflict, MillraceError
-from include.runtime.profile import Profile, run
+from millrace.lake.location import Location
+from millrace.lake.store import Lake
+from millrace.model.errors import Conflict, MillraceError
+from millrace.runtime.profile import Profile, run
 
 DELTA = {
     "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",

@@ -10,13 +10,13 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-sys.path.append(str(Path(__file__).resolve().parents[1]))
+sys.path.append(str(Path(__file__).resolve().parents[1] / "include"))
 
-from include.model.errors import MillraceError
-from include.run_folder.lock import AppLock
-from include.run_folder.repartition import Verb
-from include.runtime import repartition
-from include.runtime.jvm_lock import JvmLock
+from millrace.model.errors import MillraceError
+from millrace.run_folder.lock import AppLock
+from millrace.run_folder.repartition import Verb
+from millrace.runtime import repartition
+from millrace.runtime.jvm_lock import JvmLock
 
 LOCK_S, POLL_S = 60.0, 0.1
 """A driver that was killed frees the lock at once; one that runs keeps it."""
@@ -24,7 +24,7 @@ WORK = {Verb.CHANGE: repartition.change, Verb.UNDO: repartition.undo, Verb.CLEAN
 
 
 def main(argv: Sequence[str]) -> None:
-    """Do what the arguments say, see :func:`include.run_folder.repartition.arguments`.
+    """Do what the arguments say, see :func:`millrace.run_folder.repartition.arguments`.
 
     Raises:
         MillraceError: If a driver of the app still runs.

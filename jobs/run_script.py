@@ -5,12 +5,14 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-# this folder's modules must hide nobody else's, and a user's modules win over ours of the same name
-sys.path[:] = [*sys.path[1:], str(Path(__file__).resolve().parents[1])]
+# this folder's modules must hide nobody else's, and a user's modules win over ours of the same name; those of the
+# repository itself are former names
+REPO = Path(__file__).resolve().parents[1]
+sys.path[:] = [*sys.path[1:], str(REPO / "include"), str(REPO)]
 
-from include.model.errors import MillraceError  # noqa: E402
-from include.run_folder.arguments import parse  # noqa: E402
-from include.runtime.lifecycle import Driver  # noqa: E402
+from millrace.model.errors import MillraceError  # noqa: E402
+from millrace.run_folder.arguments import parse  # noqa: E402
+from millrace.runtime.lifecycle import Driver  # noqa: E402
 
 if __name__ == "__main__":
     try:

@@ -10,15 +10,15 @@ import argparse
 import sys
 from pathlib import Path
 
-sys.path.append(str(Path(__file__).resolve().parents[1]))
+sys.path.append(str(Path(__file__).resolve().parents[1] / "include"))
 
-from include.joins.lake_link import DeployedSettings, JoinTelemetry
-from include.joins.query import start
-from include.lake.store import Lake
-from include.model.codec import from_json
-from include.model.errors import MillraceError
-from include.model.join import JoinDefinition, JoinSettings
-from include.run_folder.arguments import recognise
+from millrace.joins.lake_link import DeployedSettings, JoinTelemetry
+from millrace.joins.query import start
+from millrace.lake.store import Lake
+from millrace.model.codec import from_json
+from millrace.model.errors import MillraceError
+from millrace.model.join import JoinDefinition, JoinSettings
+from millrace.run_folder.arguments import recognise
 
 
 def main() -> None:
@@ -26,7 +26,7 @@ def main() -> None:
     from pyspark.sql import SparkSession
 
     parser = argparse.ArgumentParser(prog="stream_join.py", description=__doc__.splitlines()[0], allow_abbrev=False)
-    parser.add_argument("--join", required=True, help="the join as JSON: include.model.join.JoinDefinition")
+    parser.add_argument("--join", required=True, help="the join as JSON: millrace.model.join.JoinDefinition")
     parser.add_argument("--workers", type=int, default=1, help="workers that keep the window")
     parser.add_argument("--block", type=int, default=1000, help="tuples per block")
     parser.add_argument("--shed", type=float, default=0.0, help="share of the tuples that is dropped")

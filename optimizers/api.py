@@ -1,8 +1,8 @@
 """What an optimizer is, and all that one needs of Millrace: import it from here.
 
 An optimizer is a class with the attribute ``Options``, a subclass of :class:`Options`; it is made with an instance of
-that and answers ``propose``. :mod:`optimizers.registry` makes it known by name, :mod:`optimizers.conformance` tests it,
-and ``docs/optimizers.md`` shows a complete one.
+that and answers ``propose``. :mod:`millrace.optimizers.registry` makes it known by name,
+:mod:`millrace.optimizers.conformance` tests it, and ``docs/optimizers.md`` shows a complete one.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from typing import Any, ClassVar, Literal, Self, Union, get_args, get_origin
 from pydantic import BaseModel, BeforeValidator, ConfigDict, ValidationError
 from pydantic.fields import FieldInfo
 
-from include.model.decision import Memory, Proposal
-from include.model.deployment import Change, Deployment
-from include.model.errors import MillraceError
-from include.model.protocols import HasModel, Optimizer
-from include.model.signals import Signals
+from millrace.model.decision import Memory, Proposal
+from millrace.model.deployment import Change, Deployment
+from millrace.model.errors import MillraceError
+from millrace.model.protocols import HasModel, Optimizer
+from millrace.model.signals import Signals
 
 __all__ = [
     "Change",

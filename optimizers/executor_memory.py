@@ -6,8 +6,8 @@ look at: a leak, or a partition too large for any executor.
 
 from __future__ import annotations
 
-from optimizers.api import Change, Deployment, Memory, Options, Proposal, Signals
-from optimizers.memory import mapping, whole
+from millrace.optimizers.api import Change, Deployment, Memory, Options, Proposal, Signals
+from millrace.optimizers.memory import mapping, whole
 
 NAME = "executor_memory"
 FIELD = "executor_memory_mb"

@@ -17,9 +17,9 @@ from enum import StrEnum
 from importlib.metadata import EntryPoint, entry_points
 from typing import Any
 
-from include.model.errors import MillraceError
-from include.model.protocols import Optimizer
-from include.model.spec import MEMORY_OPTIMIZER, PipelineSpec
+from millrace.model.errors import MillraceError
+from millrace.model.protocols import Optimizer
+from millrace.model.spec import MEMORY_OPTIMIZER, PipelineSpec
 
 GROUP = "millrace.optimizers"
 """Entry points of this group are tuners."""
@@ -68,16 +68,16 @@ class Registration:
 
 
 BUILT_IN = (
-    Registration("flow", Role.TUNER, "optimizers.conttune.flow:Flow"),
-    Registration("conttune", Role.TUNER, "optimizers.conttune.paper.tuner:ContTune"),
-    Registration("ds2", Role.TUNER, "optimizers.conttune.rivals.ds2:Ds2"),
-    Registration("dhalion", Role.TUNER, "optimizers.conttune.rivals.dhalion:Dhalion"),
-    Registration("random", Role.TUNER, "optimizers.conttune.rivals.random_search:RandomSearch"),
-    Registration("dragster", Role.TUNER, "optimizers.conttune.rivals.dragster:Dragster"),
-    Registration("albic", Role.PLACEMENT, "optimizers.albic.optimizer:Albic"),
-    Registration("drfm", Role.ADMISSION, "optimizers.drfm.optimizer:Drfm"),
-    Registration("esj", Role.JOIN, "optimizers.esj.optimizer:Esj"),
-    Registration(MEMORY_OPTIMIZER, Role.MEMORY, "optimizers.executor_memory:ExecutorMemory"),
+    Registration("flow", Role.TUNER, "millrace.optimizers.conttune.flow:Flow"),
+    Registration("conttune", Role.TUNER, "millrace.optimizers.conttune.paper.tuner:ContTune"),
+    Registration("ds2", Role.TUNER, "millrace.optimizers.conttune.rivals.ds2:Ds2"),
+    Registration("dhalion", Role.TUNER, "millrace.optimizers.conttune.rivals.dhalion:Dhalion"),
+    Registration("random", Role.TUNER, "millrace.optimizers.conttune.rivals.random_search:RandomSearch"),
+    Registration("dragster", Role.TUNER, "millrace.optimizers.conttune.rivals.dragster:Dragster"),
+    Registration("albic", Role.PLACEMENT, "millrace.optimizers.albic.optimizer:Albic"),
+    Registration("drfm", Role.ADMISSION, "millrace.optimizers.drfm.optimizer:Drfm"),
+    Registration("esj", Role.JOIN, "millrace.optimizers.esj.optimizer:Esj"),
+    Registration(MEMORY_OPTIMIZER, Role.MEMORY, "millrace.optimizers.executor_memory:ExecutorMemory"),
 )
 
 

@@ -8,9 +8,9 @@ from typing import Any
 
 from airflow.sdk.configuration import conf
 
-from include.model.alert import Alert, AlertKind
-from include.model.alert_spec import AlertChannel
-from include.model.errors import MillraceError
+from millrace.model.alert import Alert, AlertKind
+from millrace.model.alert_spec import AlertChannel
+from millrace.model.errors import MillraceError
 
 
 def send(channels: Sequence[AlertChannel], alerts: Sequence[Alert], context: Mapping[str, Any]) -> None:

@@ -18,9 +18,9 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from include.lake.control_tables import ControlTables
-    from include.model.deployment import Deployment
-    from include.model.spec import PipelineSpec
+    from millrace.lake.control_tables import ControlTables
+    from millrace.model.deployment import Deployment
+    from millrace.model.spec import PipelineSpec
 
 ROWS, REPLAYS, MOMENTS_AT_A_GLANCE = 50, 5, 60
 NOTHING: dict[str, Any] = {"names": [], "rows": [], "spec_problems": [], "problem": None}
@@ -63,7 +63,7 @@ def page(
     pipeline: Annotated[str | None, Query(max_length=63)] = None, span: Annotated[Span, Query()] = Span.HOURS
 ) -> HTMLResponse:
     """Return the page of one pipeline, or of all at a glance."""
-    from include.model.errors import MillraceError
+    from millrace.model.errors import MillraceError
 
     try:
         content, status = (_overview() if pipeline is None else _pipeline(pipeline, span)), 200
@@ -74,10 +74,10 @@ def page(
 
 
 def _overview() -> dict[str, Any]:
-    from include.control.pending_decision import pending
-    from include.reporting.history import histories
-    from include.reporting.history_figure import spark
-    from include.wiring import control_tables, problem, utc_now
+    from millrace.control.pending_decision import pending
+    from millrace.reporting.history import histories
+    from millrace.reporting.history_figure import spark
+    from millrace.wiring import control_tables, problem, utc_now
 
     tables, now = control_tables(), utc_now()
     specs, problems, launched = _known(tables)
@@ -101,10 +101,10 @@ def _overview() -> dict[str, Any]:
 
 
 def _pipeline(chosen: str, span: Span) -> dict[str, Any]:
-    from include.control.pending_decision import pending
-    from include.reporting.history import history
-    from include.reporting.history_figure import figure
-    from include.wiring import control_tables, problem, utc_now
+    from millrace.control.pending_decision import pending
+    from millrace.reporting.history import history
+    from millrace.reporting.history_figure import figure
+    from millrace.wiring import control_tables, problem, utc_now
 
     tables, now = control_tables(), utc_now()
     specs, problems, launched = _known(tables)
@@ -134,7 +134,7 @@ def _pipeline(chosen: str, span: Span) -> dict[str, Any]:
 
 def _known(tables: ControlTables) -> tuple[Mapping[str, PipelineSpec], list[str], dict[str, Deployment]]:
     """Return the specs by name, what is wrong with others, and what is launched by name."""
-    from include.pipelines.catalog import load_all
+    from millrace.pipelines.catalog import load_all
 
     specs, problems = load_all()
     launched = {deployment.pipeline: deployment for deployment in tables.deployments.all_latest()}
@@ -143,9 +143,9 @@ def _known(tables: ControlTables) -> tuple[Mapping[str, PipelineSpec], list[str]
 
 def _placement(spec: PipelineSpec | None, current: Deployment | None, tables: ControlTables) -> dict[str, Any]:
     """Return what state partitions cost on the workers where they run, as far as they were measured lately."""
-    from include.control.key_groups import key_groups
-    from include.reporting.heat_map import heat_maps
-    from include.wiring import utc_now
+    from millrace.control.key_groups import key_groups
+    from millrace.reporting.heat_map import heat_maps
+    from millrace.wiring import utc_now
 
     size = current.apps[spec.app].executor if spec and current and spec.app in current.apps else None
     groups = key_groups(spec, tables.lake, utc_now()) if spec and size else None

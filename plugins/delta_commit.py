@@ -1,6 +1,6 @@
 """Fires an Asset when a pipeline's app commits to a Delta table, or has been silent for long: event-driven evaluations.
 
-Which commits are a pipeline's, ``include.lake.commit_follower`` says. Maintenance and other pipelines' commits to the
+Which commits are a pipeline's, ``millrace.lake.commit_follower`` says. Maintenance and other pipelines' commits to the
 same table wake nobody.
 """
 
@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Any
 
 from airflow.triggers.base import BaseEventTrigger, TriggerEvent
 
-from include.model.errors import MillraceError
+from millrace.model.errors import MillraceError
 
 if TYPE_CHECKING:
-    from include.lake.commit_follower import CommitFollower
+    from millrace.lake.commit_follower import CommitFollower
 
 
 FOLDER_POLL_S, BUCKET_POLL_S = 0.5, 5.0
@@ -62,7 +62,7 @@ class DeltaCommitTrigger(BaseEventTrigger):
         """Return class path and arguments."""
         return (
             # spelled out: Airflow also has plugins/ itself on sys.path, where __module__ could be another name
-            "plugins.delta_commit.DeltaCommitTrigger",
+            "millrace.plugins.delta_commit.DeltaCommitTrigger",
             {
                 "lake": self.lake,
                 "table": self.table,
@@ -97,15 +97,15 @@ class DeltaCommitTrigger(BaseEventTrigger):
 
     def _follower(self) -> CommitFollower:
         # imported where the trigger runs: whoever parses DAGs must not pay for pyarrow
-        from include.lake.commit_follower import CommitFollower
-        from include.lake.store import Lake
+        from millrace.lake.commit_follower import CommitFollower
+        from millrace.lake.store import Lake
 
         return CommitFollower(Lake(self.lake).log(self.table), self.pipeline)
 
     def _is_wanted(self) -> bool:
         """Say whether the pipeline is to run; what cannot be read has to be evaluated."""
-        from include.lake.deployments import DeploymentStore
-        from include.lake.store import Lake
+        from millrace.lake.deployments import DeploymentStore
+        from millrace.lake.store import Lake
 
         try:
             deployment = DeploymentStore(Lake(self.lake)).latest(self.pipeline)

@@ -8,8 +8,8 @@ from contextlib import contextmanager
 
 from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
 
-from include.model.decision import Outcome, Reconfiguration
-from include.model.errors import MillraceError, NotReady, Settled
+from millrace.model.decision import Outcome, Reconfiguration
+from millrace.model.errors import MillraceError, NotReady, Settled
 
 log = logging.getLogger(__name__)
 
@@ -36,7 +36,7 @@ def report_changes(changes: Iterable[Reconfiguration], problem: str | None) -> l
         AirflowFailException: If something does not run, or a version was given up. Not retried: the reconciler has
             its own back-off.
     """
-    from include.reporting.metrics import export_changes
+    from millrace.reporting.metrics import export_changes
 
     changes = list(changes)
     export_changes(changes)

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
+from millrace.places import REPO, SOURCES
 from tests.s3.server import Bucket, bucket
 
 # a property does not become false on a busy machine
@@ -16,6 +17,8 @@ settings.register_profile("quick", deadline=None, max_examples=30)
 settings.load_profile(os.environ.get("MILLRACE_TEST_PROFILE", "whole"))
 
 TESTS = Path(__file__).parent
+# what Python processes that tests start import from: tests and benchmarks, and the package
+os.environ["PYTHONPATH"] = os.pathsep.join(map(str, (REPO, SOURCES)))
 
 
 @pytest.fixture(scope="session")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
-from include.lake.store import Lake
+from millrace.lake.store import Lake
 
 TABLE = "telemetry/apps"
 

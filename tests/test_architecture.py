@@ -10,68 +10,77 @@ from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).resolve().parents[1]
+from millrace.places import PACKAGE, REPO, SOURCES
+
+INSIDE = {f"millrace.{path.stem}" for path in PACKAGE.iterdir() if not path.is_symlink()}
+"""The rooms that lie in include/millrace itself."""
+OPTIMIZERS, PLUGINS, JOBS = "millrace.optimizers", "millrace.plugins", "millrace.jobs"
 
 # room -> other rooms of the repo that it may import
 MAY_IMPORT = {
-    "include.model": set(),
-    "include.lake": {"include.model"},
-    "include.atomic_file": {"include.model"},
-    "include.run_folder": {"include.model", "include.atomic_file"},
-    "include.pipelines": {"include.model"},
-    "include.windows": {"include.model"},
-    "include.drivers": {"include.model", "include.lake", "include.run_folder", "include.atomic_file"},
-    "include.control": {"include.model", "include.lake", "include.drivers"},
-    "include.runtime": {"include.model", "include.lake", "include.run_folder"},
-    "include.joins": {"include.model", "include.lake", "include.atomic_file"},
-    "include.reporting": {"include.model", "include.lake", "include.control"},
-    "include.streaming": {"include.windows"},
-    "include.wiring": {"include", "optimizers"},
-    "include.local": {"include", "optimizers", "benchmarks"},
-    "optimizers": {"include.model"},
-    "jobs": {"include"},
-    "plugins": {"include", "optimizers"},
-    "dags": {"plugins", "include", "optimizers"},
-    "benchmarks": {"include", "optimizers", "jobs", "plugins"},
+    "millrace.model": set(),
+    "millrace.places": set(),
+    "millrace.lake": {"millrace.model", "millrace.places"},
+    "millrace.atomic_file": {"millrace.model"},
+    "millrace.run_folder": {"millrace.model", "millrace.atomic_file"},
+    "millrace.pipelines": {"millrace.model", "millrace.places"},
+    "millrace.windows": {"millrace.model"},
+    "millrace.drivers": {
+        *("millrace.model", "millrace.lake", "millrace.run_folder", "millrace.atomic_file", "millrace.places"),
+    },
+    "millrace.control": {"millrace.model", "millrace.lake", "millrace.drivers"},
+    "millrace.runtime": {"millrace.model", "millrace.lake", "millrace.run_folder"},
+    "millrace.joins": {"millrace.model", "millrace.lake", "millrace.atomic_file", "millrace.places"},
+    "millrace.reporting": {"millrace.model", "millrace.lake", "millrace.control"},
+    "millrace.wiring": {*INSIDE, OPTIMIZERS},
+    "millrace.local": {*INSIDE, OPTIMIZERS, "benchmarks"},
+    OPTIMIZERS: {"millrace.model"},
+    JOBS: INSIDE,
+    PLUGINS: {*INSIDE, OPTIMIZERS},
+    "millrace.dags": {*INSIDE, OPTIMIZERS, PLUGINS},
+    "benchmarks": {*INSIDE, OPTIMIZERS, PLUGINS, JOBS},
 }
 
 # third-party packages that only some rooms may use
 RESERVED = {
-    "deltalake": {"include.lake"},
-    "airflow": {"dags", "plugins"},
-    "mlflow": {"include.reporting"},
-    "opentelemetry": {"include.reporting"},
-    "confluent_kafka": {"include.local"},
-    "great_expectations": {"include.control"},
-    "skopt": {"optimizers", "include.reporting"},
-    "pyspark": {"jobs", "include.runtime", "include.joins", "include.windows", "include.pipelines"},
+    "deltalake": {"millrace.lake"},
+    "airflow": {"millrace.dags", PLUGINS},
+    "mlflow": {"millrace.reporting"},
+    "opentelemetry": {"millrace.reporting"},
+    "confluent_kafka": {"millrace.local"},
+    "great_expectations": {"millrace.control"},
+    "skopt": {OPTIMIZERS, "millrace.reporting"},
+    "pyspark": {JOBS, "millrace.runtime", "millrace.joins", "millrace.windows", "millrace.pipelines"},
 }
 PURE = {
-    "optimizers": {"numpy", "pydantic", "scipy", "sklearn", "skopt", "ortools", "pymetis"},
-    "include.model": {"croniter", "numpy", "pydantic", "pydantic_core"},
+    OPTIMIZERS: {"numpy", "pydantic", "scipy", "sklearn", "skopt", "ortools", "pymetis"},
+    "millrace.model": {"croniter", "numpy", "pydantic", "pydantic_core"},
 }
-SUITE = "optimizers.conformance"
+SUITE = f"{OPTIMIZERS}.conformance"
 """The tests that every optimizer passes, ours and others'."""
 CLOCK_AND_FILES = {"time", "pathlib", "os", "io", "subprocess", "socket", "shutil", "tempfile"}
 
 # built-in pipelines' scripts are users' programs: they know nothing of Millrace
-USERS_SCRIPTS = ROOT / "include" / "pipelines" / "scripts"
+USERS_SCRIPTS = PACKAGE / "pipelines" / "scripts"
 # set by Airflow's own name, imported by Airflow only
-NOT_OURS = {ROOT / "include" / "local" / "stack" / "airflow" / "airflow_local_settings.py"}
+NOT_OURS = {PACKAGE / "local" / "stack" / "airflow" / "airflow_local_settings.py"}
 
 
 def _sources() -> Iterator[Path]:
-    for top in ("include", "optimizers", "jobs", "plugins", "dags", "benchmarks"):
-        yield from sorted(f for f in (ROOT / top).rglob("*.py") if f not in NOT_OURS)
+    for top in (PACKAGE, *(REPO / name for name in ("optimizers", "jobs", "plugins", "dags", "benchmarks"))):
+        yield from sorted(f for f in top.rglob("*.py") if f not in NOT_OURS)
 
 
 def _room(module: str) -> str:
     parts = module.split(".")
-    return ".".join(parts[:2]) if parts[0] == "include" else parts[0]
+    return ".".join(parts[:2]) if parts[0] == "millrace" else parts[0]
 
 
 def _module(path: Path) -> str:
-    return ".".join(path.relative_to(ROOT).with_suffix("").parts)
+    if path.is_relative_to(SOURCES):
+        return ".".join(path.relative_to(SOURCES).with_suffix("").parts)
+    name = ".".join(path.relative_to(REPO).with_suffix("").parts)
+    return name if name.startswith("benchmarks") else f"millrace.{name}"
 
 
 def _imports(path: Path) -> set[str]:
@@ -81,17 +90,17 @@ def _imports(path: Path) -> set[str]:
             found |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom) and node.module:
             assert node.level == 0, f"{path}: relative imports hide the room"
-            found.add(node.module)
+            found |= {f"millrace.{a.name}" for a in node.names} if node.module == "millrace" else {node.module}
     return found
 
 
-OURS = {"include", "optimizers", "jobs", "plugins", "dags", "benchmarks", "tests"}
+OURS = {"millrace", "benchmarks", "tests"}
 
 
-@pytest.mark.parametrize("path", list(_sources()), ids=lambda p: str(p.relative_to(ROOT)))
+@pytest.mark.parametrize("path", list(_sources()), ids=lambda p: str(p.relative_to(REPO)))
 def test_import_when_made_then_goes_through_an_open_door(path: Path) -> None:
     room = _room(_module(path))
-    if room == "include" or room == "include.__init__":
+    if room == "millrace" or room == "millrace.__init__":
         return
     assert room in MAY_IMPORT, f"{room} is no package of docs/architecture.md: add it there, or move the file"
     for module in _imports(path):
@@ -115,7 +124,7 @@ def test_pure_rooms_when_imported_then_need_no_clock_no_files_no_other_library(r
             suite = {"pytest", "hypothesis"} if _module(path).startswith(SUITE) else set()
             known = top in OURS or top in sys.stdlib_module_names or top in PURE[room] | suite
             assert known, f"{path}: {room} must not import {top}"
-            if room == "optimizers":
+            if room == OPTIMIZERS:
                 assert top not in CLOCK_AND_FILES, f"{path}: optimizers have no clock and no files, found {top}"
 
 
@@ -125,7 +134,7 @@ def test_files_when_listed_then_none_is_called_utils() -> None:
 
 
 def test_jobs_when_spark_puts_their_folder_on_every_workers_path_then_they_hide_no_module_of_pythons() -> None:
-    hidden = {file.stem for file in (ROOT / "jobs").glob("*.py")} & set(sys.stdlib_module_names)
+    hidden = {file.stem for file in (REPO / "jobs").glob("*.py")} & set(sys.stdlib_module_names)
     assert not hidden
 
 

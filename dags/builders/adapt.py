@@ -10,7 +10,7 @@ from airflow.providers.standard.operators.trigger_dagrun import TriggerDagRunOpe
 from airflow.sdk import DAG, Asset, AssetWatcher, Param, task
 from airflow.sdk.timezone import utcnow
 
-from dags.builders.dag_defaults import (
+from millrace.dags.builders.dag_defaults import (
     apply_decision,
     dag_settings,
     decisions_asset,
@@ -18,15 +18,15 @@ from dags.builders.dag_defaults import (
     reconfigurations_asset,
     slots_param,
 )
-from include.model.codec import from_plain, to_plain
-from include.model.decision import CARRIED_OUT, Action
-from include.model.spec import PipelineSpec
-from include.wiring import lake_uri
-from plugins.delta_commit import DeltaCommitTrigger
-from plugins.outcomes import as_airflow
+from millrace.model.codec import from_plain, to_plain
+from millrace.model.decision import CARRIED_OUT, Action
+from millrace.model.spec import PipelineSpec
+from millrace.plugins.delta_commit import DeltaCommitTrigger
+from millrace.plugins.outcomes import as_airflow
+from millrace.wiring import lake_uri
 
 if TYPE_CHECKING:
-    from include.control.evaluation import Request
+    from millrace.control.evaluation import Request
 
 DOC = """
 Evaluates `{name}` when it commits telemetry, at most once in {period:g} s, and when it is silent for {silence:g} s.
@@ -64,7 +64,7 @@ def build(spec: PipelineSpec) -> DAG:
 
         @task(execution_timeout=TIMEOUT)
         def observe(params: dict[str, Any], dag_run: Any) -> dict[str, Any]:
-            from include.wiring import control_loop
+            from millrace.wiring import control_loop
 
             with as_airflow():
                 return to_plain(control_loop(spec).observe(_request(params, dag_run)))
@@ -73,9 +73,9 @@ def build(spec: PipelineSpec) -> DAG:
         def decide(
             observed: dict[str, Any], params: dict[str, Any], dag_run: Any, ti: Any, outlet_events: Any
         ) -> str | None:
-            from include.control.evaluation import EvaluationInput
-            from include.reporting.metrics import export_decision
-            from include.wiring import control_loop
+            from millrace.control.evaluation import EvaluationInput
+            from millrace.reporting.metrics import export_decision
+            from millrace.wiring import control_loop
 
             with as_airflow():
                 observation = from_plain(EvaluationInput, observed)
@@ -108,7 +108,7 @@ def build(spec: PipelineSpec) -> DAG:
 
 
 def _request(params: dict[str, Any], dag_run: Any) -> Request:
-    from include.control.evaluation import Request
+    from millrace.control.evaluation import Request
 
     return Request(params["slots"], params["dry_run"], dag_run.triggering_user_name)
 

@@ -8,10 +8,10 @@ from typing import Any
 from airflow.sdk import DAG, Param, task
 from airflow.sdk.timezone import utcnow
 
-from dags.builders.dag_defaults import apply_decision, dag_settings, longest_change, reconfigurations_asset
-from include.model.spec import PipelineSpec
-from plugins.approval import AnsweredBranchOperator
-from plugins.outcomes import as_airflow
+from millrace.dags.builders.dag_defaults import apply_decision, dag_settings, longest_change, reconfigurations_asset
+from millrace.model.spec import PipelineSpec
+from millrace.plugins.approval import AnsweredBranchOperator
+from millrace.plugins.outcomes import as_airflow
 
 DOC = """
 Shows one Decision of `{name}` under *Required Actions* and applies it if a person agrees within {expires:g} s.
@@ -34,8 +34,8 @@ def build(spec: PipelineSpec) -> DAG:
 
         @task
         def present(params: dict[str, Any]) -> str:
-            from include.control.pending_decision import question
-            from include.wiring import control_tables
+            from millrace.control.pending_decision import question
+            from millrace.wiring import control_tables
 
             with as_airflow():
                 return question(control_tables(), spec.name, params["decision_id"])
@@ -57,8 +57,8 @@ def build(spec: PipelineSpec) -> DAG:
 
         @task
         def refuse(answer: dict[str, Any], params: dict[str, Any]) -> str:
-            from include.control import pending_decision
-            from include.wiring import control_tables
+            from millrace.control import pending_decision
+            from millrace.wiring import control_tables
 
             with as_airflow():
                 veto = pending_decision.refuse(

@@ -8,8 +8,8 @@ from typing import Any
 from airflow.sdk import Asset, Param
 from airflow.sdk.configuration import conf
 
-from include.model.spec import PipelineSpec
-from plugins.outcomes import as_airflow, report_changes
+from millrace.model.spec import PipelineSpec
+from millrace.plugins.outcomes import as_airflow, report_changes
 
 OWNER = "millrace"
 
@@ -55,7 +55,7 @@ def longest_change(spec: PipelineSpec) -> timedelta:
 
 def apply_decision(spec: PipelineSpec, decision_id: str, approved_by: str | None = None) -> list[str]:
     """Make a Decision real, and return what was changed; fail where something that is wanted does not run."""
-    from include.wiring import control_loop, control_tables, reconciler_for
+    from millrace.wiring import control_loop, control_tables, reconciler_for
 
     with as_airflow():
         changes = control_loop(spec).apply(decision_id, approved_by)

@@ -6,9 +6,9 @@ from typing import Any
 
 from airflow.sdk import DAG, Param, task
 
-from dags.builders.dag_defaults import dag_settings, longest_change, reconfigurations_asset, slots_param
-from include.model.spec import PipelineSpec
-from plugins.outcomes import as_airflow, report_changes
+from millrace.dags.builders.dag_defaults import dag_settings, longest_change, reconfigurations_asset, slots_param
+from millrace.model.spec import PipelineSpec
+from millrace.plugins.outcomes import as_airflow, report_changes
 
 DOC = """
 Records what the form asks for as the newest Deployment of `{name}`, and has the reconciler start or stop what differs.
@@ -36,8 +36,8 @@ def build(spec: PipelineSpec) -> DAG:
 
         @task
         def deploy(params: dict[str, Any], dag_run: Any) -> int:
-            from include.control.launch import launch
-            from include.wiring import control_tables, reconciler_for
+            from millrace.control.launch import launch
+            from millrace.wiring import control_tables, reconciler_for
 
             with as_airflow():
                 author, tables = dag_run.triggering_user_name or "person", control_tables()
@@ -46,7 +46,7 @@ def build(spec: PipelineSpec) -> DAG:
 
         @task(execution_timeout=longest_change(spec), outlets=[reconfigurations_asset(spec)])
         def reconcile(version: int) -> list[str]:
-            from include.wiring import control_tables, reconciler_for
+            from millrace.wiring import control_tables, reconciler_for
 
             with as_airflow():
                 reconciler = reconciler_for(spec, control_tables())

@@ -8,11 +8,11 @@ from typing import Any
 from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
 from airflow.sdk import DAG
 
-from dags.builders.dag_defaults import dag_settings
-from include.local.stack.home import REPO
-from include.model.profile_spec import Profile
-from include.model.spec import PipelineSpec
-from include.wiring import lake_uri
+from millrace.dags.builders.dag_defaults import dag_settings
+from millrace.model.profile_spec import Profile
+from millrace.model.spec import PipelineSpec
+from millrace.places import PACKAGE
+from millrace.wiring import lake_uri
 
 DOC = """
 Reads the rows added to the source table of `{name}`, and counts what each input stream brought by period.
@@ -34,7 +34,7 @@ def build(spec: PipelineSpec, profile: Profile) -> DAG:
         SparkSubmitOperator(
             task_id="profile",
             name=f"profile_{spec.name}",
-            application=str(REPO / "jobs" / "profile_source.py"),
+            application=str(PACKAGE / "jobs" / "profile_source.py"),
             application_args=_arguments(spec, profile),
             pre_execute=_with_delta,
             driver_memory="1g",
@@ -57,7 +57,7 @@ def _arguments(spec: PipelineSpec, profile: Profile) -> list[str]:
 
 def _with_delta(context: Any) -> None:
     """Complete the operator with what set-up has put on this machine: jars, interpreter, Spark's home."""
-    from include.local.stack.spark_env import driver_submit_conf, environment
+    from millrace.local.stack.spark_env import driver_submit_conf, environment
 
     operator = context["task"]
     operator.conf = {**driver_submit_conf(), "spark.ui.enabled": "false"}

@@ -9,11 +9,11 @@ from typing import Any
 
 from airflow.sdk import DAG, Param, task
 
-from dags.builders.dag_defaults import dag_settings
-from include.control.timestamps import ALLOWED, PATTERN, parse_timestamp
-from include.model.spec import PipelineSpec
-from optimizers.registry import names
-from plugins.outcomes import as_airflow
+from millrace.control.timestamps import ALLOWED, PATTERN, parse_timestamp
+from millrace.dags.builders.dag_defaults import dag_settings
+from millrace.model.spec import PipelineSpec
+from millrace.optimizers.registry import names
+from millrace.plugins.outcomes import as_airflow
 
 DOC = """
 Takes what was recorded of `{name}` through a tuner; MLflow and the page *Millrace* show what it would have done.
@@ -44,8 +44,8 @@ def build(spec: PipelineSpec) -> DAG:
 
         @task(retries=0, execution_timeout=timedelta(minutes=20))
         def replay(params: dict[str, Any]) -> dict[str, Any]:
-            from include.reporting.replay_report import log_replay, summarise
-            from include.wiring import control_tables, replay, utc_now
+            from millrace.reporting.replay_report import log_replay, summarise
+            from millrace.wiring import control_tables, replay, utc_now
 
             now = utc_now()
             with as_airflow():

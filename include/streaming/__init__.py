@@ -1,1 +1,1 @@
-"""Former names of what is in include.windows now. They warn, and go with the next release."""
+"""Former names of what is in millrace.windows now. They warn, and go with the next release."""

@@ -1,11 +1,11 @@
-"""Former name of :mod:`include.windows.panes`."""
+"""Former name of :mod:`millrace.windows.panes`."""
 
 import warnings
 
-from include.windows.panes import *  # noqa: F403 - all that was published under this name
+from millrace.windows.panes import *  # noqa: F403 - all that was published under this name
 
 warnings.warn(
-    "include.streaming.panes is now include.windows.panes; the former name goes with the next release.",
+    "include.streaming.panes is now millrace.windows.panes; the former name goes with the next release.",
     DeprecationWarning,
     stacklevel=2,
 )

@@ -9,8 +9,8 @@ from itertools import pairwise
 
 import numpy as np
 
-from optimizers.albic.balance_problem import SLACK, BalanceProblem
-from optimizers.albic.problem import Bools, Floats, Ints
+from millrace.optimizers.albic.balance_problem import SLACK, BalanceProblem
+from millrace.optimizers.albic.problem import Bools, Floats, Ints
 
 
 class Assignment:

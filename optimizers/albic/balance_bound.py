@@ -34,10 +34,10 @@ from collections.abc import Callable
 
 import numpy as np
 
-from optimizers.albic.balance_problem import BalanceProblem, balance_problem
-from optimizers.albic.cheapest_groups import GRAIN, PiledGroups
-from optimizers.albic.problem import UNPLACED, Bools, Floats, Ints, Problem
-from optimizers.albic.subset_sums import WINDOW, SubsetSums, affordable
+from millrace.optimizers.albic.balance_problem import BalanceProblem, balance_problem
+from millrace.optimizers.albic.cheapest_groups import GRAIN, PiledGroups
+from millrace.optimizers.albic.problem import UNPLACED, Bools, Floats, Ints, Problem
+from millrace.optimizers.albic.subset_sums import WINDOW, SubsetSums, affordable
 
 RESOLUTION = 1e-5
 """Points to which the bisection goes."""
@@ -50,7 +50,7 @@ def lower_bound(problem: Problem, pinned: Ints | None = None) -> float:
 
     Args:
         problem: The problem; loads are taken as they are under the present placement.
-        pinned: As for :func:`optimizers.albic.balancer.balance`.
+        pinned: As for :func:`millrace.optimizers.albic.balancer.balance`.
     """
     return bound_of(balance_problem(problem, pinned))
 

@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from optimizers.albic.problem import UNPLACED, Bools, Floats, Ints, Problem
+from millrace.optimizers.albic.problem import UNPLACED, Bools, Floats, Ints, Problem
 
 FREE = -1
 """Pin of a group that may go anywhere."""

@@ -20,12 +20,12 @@ from dataclasses import replace
 
 import numpy as np
 
-from optimizers.albic.assignment import Assignment
-from optimizers.albic.balance_bound import bound_of
-from optimizers.albic.balance_problem import balance_problem
-from optimizers.albic.band_search import bring_into_band
-from optimizers.albic.constraints import drain, ease_caps, load_ceiling, place_unplaced
-from optimizers.albic.problem import Ints, Plan, Problem
+from millrace.optimizers.albic.assignment import Assignment
+from millrace.optimizers.albic.balance_bound import bound_of
+from millrace.optimizers.albic.balance_problem import balance_problem
+from millrace.optimizers.albic.band_search import bring_into_band
+from millrace.optimizers.albic.constraints import drain, ease_caps, load_ceiling, place_unplaced
+from millrace.optimizers.albic.problem import Ints, Plan, Problem
 
 AIMS = 7
 """Load distances that are aimed at, one after another."""

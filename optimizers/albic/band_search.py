@@ -16,9 +16,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from optimizers.albic.assignment import Assignment
-from optimizers.albic.balance_problem import SLACK, BalanceProblem
-from optimizers.albic.problem import Floats, Ints
+from millrace.optimizers.albic.assignment import Assignment
+from millrace.optimizers.albic.balance_problem import SLACK, BalanceProblem
+from millrace.optimizers.albic.problem import Floats, Ints
 
 ALL_PARTNERS = 80_000
 """Nodes times groups up to which every node is considered as a partner."""

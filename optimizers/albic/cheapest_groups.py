@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from optimizers.albic.problem import Floats, Ints
+from millrace.optimizers.albic.problem import Floats, Ints
 
 GRAIN = 1e-9
 """Relative rounding errors of sums; bounds yield to them."""

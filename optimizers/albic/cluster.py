@@ -5,8 +5,8 @@ Symbols:
     a_ij   what group j saves of it while group i, which it gets much of its input from, is on its worker, seconds
     c      cores of a worker
     s_w    its speed, 1 for the mean one
-    T      time of the stateful stages of a batch: the sum over stages of the max over workers of
-           max(sum b_k / c, max b_k) / s_w
+    T      time of the stateful stages of a batch: the sum over stages of the max over workers of what a worker takes
+           for its tasks by rising partition, each on the core that is free first, over s_w
 
 [ALBIC] balances what operators that run at the same time put on a node. Spark runs the stages of a micro-batch one
 after another, so workers that are evenly loaded in sum may still idle in every stage: each stage is balanced by itself.
@@ -20,12 +20,13 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from include.model.errors import MillraceError
-from include.model.placement import KeyGroups
-from optimizers.albic.contraction import total
-from optimizers.albic.options import PlacementOptions
-from optimizers.albic.paper.framework import emptiest
-from optimizers.albic.problem import UNPLACED, Bools, Caps, Floats, Ints, Plan, Problem
+from millrace.model.errors import MillraceError
+from millrace.model.placement import KeyGroups, makespan_s
+from millrace.optimizers.albic.contraction import total
+from millrace.optimizers.albic.last_worker import Stage, relieve
+from millrace.optimizers.albic.options import PlacementOptions
+from millrace.optimizers.albic.paper.framework import emptiest
+from millrace.optimizers.albic.problem import UNPLACED, Bools, Caps, Floats, Ints, Plan, Problem
 
 HALF = 50.0
 """Points of a worker with the mean load of a stage."""
@@ -97,12 +98,21 @@ class Cluster:
 
     def stage_s(self, stage: Ints, node: Ints) -> float:
         """Return the time of one stage under a placement, seconds."""
-        load, at, speed = self.load(node)[stage], node[stage], self.problem.capacity
-        placed = at >= 0
-        if not placed.any():
-            return 0.0
-        busiest = float((total(at[placed], load[placed], len(self.workers)) / speed).max()) / self.cores
-        return max(busiest, float((load[placed] / speed[at[placed]]).max()))
+        return max(self.finish_s(self.load(node)[stage], node[stage]))
+
+    def finish_s(self, load: Floats, node: Ints) -> list[float]:
+        """Return when each worker is ready with its part of a stage, seconds.
+
+        Args:
+            load: b of the stage's groups by rising partition, seconds.
+            node: Worker of each, by index; -1 without one.
+        """
+        tasks: list[list[float]] = [[] for _ in self.workers]
+        for worker, task_s in zip(node.tolist(), load.tolist(), strict=True):
+            if worker >= 0:
+                tasks[worker].append(task_s)
+        speeds = self.problem.capacity.tolist()
+        return [makespan_s(of_worker, self.cores) / speed for of_worker, speed in zip(tasks, speeds, strict=True)]
 
     def bound_s(self) -> float:
         """Return the least T of any placement on the workers that stay, seconds."""
@@ -183,10 +193,40 @@ def _balanced(cluster: Cluster, planner: Callable[[Problem], Plan], start: Ints,
     left, steps = problem.budget - problem.spent(start), []
     for stage in sorted(cluster.stages, key=lambda stage: -_lost_s(cluster, stage, start)):
         plan = planner(part := _stage_problem(cluster, stage, node, left, movable))
-        node[stage] = plan.node
-        left -= part.spent(plan.node) if np.isfinite(left) else 0.0
+        node[stage] = _relieved(cluster, stage, node, part, plan.node, movable)
+        left -= part.spent(node[stage]) if np.isfinite(left) else 0.0
         steps.append(plan.stage)
     return node, ", ".join(dict.fromkeys(steps))
+
+
+def _relieved(cluster: Cluster, stage: Ints, node: Ints, part: Problem, planned: Ints, movable: Bools) -> Ints:
+    """Return the shortest of a stage's placements that tell in which order its tasks run.
+
+    Args:
+        cluster: The cluster.
+        stage: Groups of the stage, by index.
+        node: Worker of every group, shape (K,): what holds for other stages.
+        part: The stage as a problem of balance.
+        planned: How it was balanced.
+        movable: Groups that may move, shape (K,).
+    """
+    if part.caps is not None:  # a swap would have to be checked against them, too
+        return planned
+    problem, near = cluster.problem, np.zeros(cluster.problem.groups, dtype=bool)
+    near[cluster.pairs.consumer[cluster.pairs.near(node)]] = True
+    of_stage = Stage(
+        load=cluster.load(node)[stage],
+        origin=part.node,
+        movable=movable[stage] & ~near[stage],
+        cost=problem.cost[stage],
+        budget=part.budget,
+        speed=part.capacity,
+        kept=~part.removed,
+        cores=cluster.cores,
+    )
+    stays = (part.node >= 0).all() and not part.removed[part.node].any()
+    found = [planned, *(relieve(of_stage, start) for start in ([planned, part.node] if stays else [planned]))]
+    return min(found, key=lambda of: (round(max(cluster.finish_s(of_stage.load, of)), 9), part.spent(of)))
 
 
 def _beside(cluster: Cluster, movable: Bools) -> Ints:

@@ -23,10 +23,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from optimizers.albic.assignment import Assignment
-from optimizers.albic.balance_problem import BalanceProblem
-from optimizers.albic.band_search import Band, BandSearch
-from optimizers.albic.problem import UNPLACED, Floats, Ints
+from millrace.optimizers.albic.assignment import Assignment
+from millrace.optimizers.albic.balance_problem import BalanceProblem
+from millrace.optimizers.albic.band_search import Band, BandSearch
+from millrace.optimizers.albic.problem import UNPLACED, Floats, Ints
 
 LEAST_RELIEF = 1e-9
 """Share of a limit; less is rounding."""

@@ -10,8 +10,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from include.model.errors import MillraceError
-from optimizers.albic.problem import UNPLACED, Caps, Floats, Flows, Ints, Problem
+from millrace.model.errors import MillraceError
+from millrace.optimizers.albic.problem import UNPLACED, Caps, Floats, Flows, Ints, Problem
 
 
 def numbered(labels: Ints) -> Ints:

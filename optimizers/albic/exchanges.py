@@ -14,10 +14,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from optimizers.albic.hill_climbing import LEAST
-from optimizers.albic.problem import Floats, Ints
-from optimizers.albic.savings import Savings
-from optimizers.albic.search_context import PlacementState, SearchContext, placement_state
+from millrace.optimizers.albic.hill_climbing import LEAST
+from millrace.optimizers.albic.problem import Floats, Ints
+from millrace.optimizers.albic.savings import Savings
+from millrace.optimizers.albic.search_context import PlacementState, SearchContext, placement_state
 
 MOST_GROUPS = 1_200
 """Groups beyond which no exchanges are considered: the table of all is as large as their square."""

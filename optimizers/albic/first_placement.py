@@ -17,9 +17,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from optimizers.albic.contraction import total
-from optimizers.albic.graph import partition
-from optimizers.albic.problem import Floats, Ints, Plan, Problem
+from millrace.optimizers.albic.contraction import total
+from millrace.optimizers.albic.graph import partition
+from millrace.optimizers.albic.problem import Floats, Ints, Plan, Problem
 
 MAX_DISTANCE = 10.0
 """Load distance below which COLA stops splitting, points: the maxLD of the paper it is compared in."""

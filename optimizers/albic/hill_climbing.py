@@ -13,9 +13,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from optimizers.albic.contraction import total
-from optimizers.albic.problem import Bools, Floats, Ints, Problem
-from optimizers.albic.search_context import PlacementState, SearchContext, placement_state
+from millrace.optimizers.albic.contraction import total
+from millrace.optimizers.albic.problem import Bools, Floats, Ints, Problem
+from millrace.optimizers.albic.search_context import PlacementState, SearchContext, placement_state
 
 PASSES = 400
 QUICK = 1.5

@@ -36,9 +36,9 @@ from itertools import pairwise
 
 import numpy as np
 
-from optimizers.albic.contraction import total
-from optimizers.albic.problem import Floats, Ints, Problem
-from optimizers.albic.savings import Edges, edges
+from millrace.optimizers.albic.contraction import total
+from millrace.optimizers.albic.problem import Floats, Ints, Problem
+from millrace.optimizers.albic.savings import Edges, edges
 
 SLICES = 12
 """Of the range of M."""

@@ -18,8 +18,8 @@ from typing import ClassVar
 import numpy as np
 from pydantic import Field
 
-from optimizers.albic.problem import Floats, Problem
-from optimizers.api import Options
+from millrace.optimizers.albic.problem import Floats, Problem
+from millrace.optimizers.api import Options
 
 BETA = 0.045
 """At 4.7 points beyond the tolerance, a node costs as much as an average group."""

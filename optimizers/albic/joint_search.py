@@ -23,23 +23,23 @@ from dataclasses import replace
 
 import numpy as np
 
-from optimizers.albic.balancer import balance
-from optimizers.albic.exchanges import exchange
-from optimizers.albic.first_placement import place_first
-from optimizers.albic.graph import heavy
-from optimizers.albic.hill_climbing import climb
-from optimizers.albic.joint_bound import joint_lower_bound
-from optimizers.albic.joint_prices import JointOptions
-from optimizers.albic.problem import Floats, Ints, Plan, Problem
-from optimizers.albic.rebalance import place_urgent, rebalance, rebalance_units
-from optimizers.albic.search_context import (
+from millrace.optimizers.albic.balancer import balance
+from millrace.optimizers.albic.exchanges import exchange
+from millrace.optimizers.albic.first_placement import place_first
+from millrace.optimizers.albic.graph import heavy
+from millrace.optimizers.albic.hill_climbing import climb
+from millrace.optimizers.albic.joint_bound import joint_lower_bound
+from millrace.optimizers.albic.joint_prices import JointOptions
+from millrace.optimizers.albic.problem import Floats, Ints, Plan, Problem
+from millrace.optimizers.albic.rebalance import place_urgent, rebalance, rebalance_units
+from millrace.optimizers.albic.search_context import (
     SearchContext,
     contract_context,
     objective,
     placement_state,
     search_context,
 )
-from optimizers.albic.target import Target, binding_edges, find_target, worthwhile_target
+from millrace.optimizers.albic.target import Target, binding_edges, find_target, worthwhile_target
 
 JOINT = "joint"
 WORK = 190_000

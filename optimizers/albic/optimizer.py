@@ -14,24 +14,29 @@ from datetime import datetime, timedelta
 
 import numpy as np
 
-from include.model.decision import Memory, Proposal
-from include.model.deployment import NOWHERE, PLACEMENT, AppDeployment, Change, Deployment
-from include.model.errors import MillraceError
-from include.model.placement import STATEFUL_BATCH, KeyGroups, PlacementPlan, Speeds
-from include.model.signals import Signals
-from optimizers.albic.cluster import MB, Cluster, cluster, plan_stages
-from optimizers.albic.options import PlacementOptions
-from optimizers.albic.problem import Ints, Plan, Problem
+from millrace.model.decision import Memory, Proposal
+from millrace.model.deployment import NOWHERE, PLACEMENT, AppDeployment, Change, Deployment
+from millrace.model.errors import MillraceError
+from millrace.model.placement import STATEFUL_BATCH, KeyGroups, PlacementPlan, Speeds
+from millrace.model.signals import Signals
+from millrace.optimizers.albic.cluster import MB, Cluster, cluster, plan_stages
+from millrace.optimizers.albic.options import PlacementOptions
+from millrace.optimizers.albic.problem import Ints, Plan, Problem
+from millrace.optimizers.memory import number
 
 NAME = "albic"
 NOT_MEASURED, SETTLING, BAD_SIGNALS = "partitions_not_measured", "placement_settles", "bad_signals"
 MOVES, RESIZED, BALANCED, SKEWED = "partitions_to_move", "executors_changed", "placement_stays", "skewed_keys"
+PLANNED, BASE, DOUBT = "planned_s", "base_version", "doubt"
+"""What is remembered of the last plan: T under it, the version it was to change, and the share by which it missed."""
 LEAST_BATCHES = 3
 """Batches that have to be measured before anything is moved for balance."""
 SKEW = 2.0
 """Time of a partition, in times of what an even share of its stage takes, from which a person is told of it."""
 SURE = 2.0
 """Standard errors that a gain has to exceed."""
+MOST_DOUBT = 0.2
+"""Largest share of a batch that a gain has to exceed for what the last plan missed: other keys may be hot since."""
 
 
 class Albic:
@@ -63,24 +68,27 @@ class Albic:
         except MillraceError as error:
             return Proposal(NAME, (), BAD_SIGNALS, f"State partitions stay where they are: {error}"), memory
         plan = self._describe(groups, target, node, stage)
-        if not must and not self._pays(groups, target, plan):
-            return _stay(groups, target), memory
+        if not must:
+            memory = _with_doubt(memory, current.version, plan.batch_before_s)
+            if not self._pays(groups, target, plan, memory):
+                return _stay(groups, target), memory
         changes = _changes(groups, app, target, node)
         if not changes:  # named before, and not carried out yet
             return Proposal(NAME, (), BALANCED, ""), memory
         code = RESIZED if must else MOVES
         proposal = Proposal(NAME, changes, code, _explain(plan), {STATEFUL_BATCH: plan.batch_after_s})
-        return replace(proposal, placement=plan), self._remember(plan, memory, signals.until)
+        return replace(proposal, placement=plan), self._remember(plan, memory, current.version, signals.until)
 
     def _plan(self, problem: Problem) -> Plan:
         return PLANNERS[self.options.method](problem, self.options.seed)
 
-    def _pays(self, groups: KeyGroups, target: Cluster, plan: PlacementPlan) -> bool:
-        """Say whether a plan saves more than is worth a move, and more than the figures may be off by."""
+    def _pays(self, groups: KeyGroups, target: Cluster, plan: PlacementPlan, memory: Memory) -> bool:
+        """Say whether a plan saves more than is worth a move, and more than figures and plans may be off by."""
         gain_s, whole_s = plan.batch_before_s - plan.batch_after_s, max(plan.batch_before_s, groups.batch_s or 0.0)
         moved = np.array(plan.before) != np.array(plan.after)
         error_s = float(np.sqrt((np.array(groups.busy_error_s)[moved] ** 2).sum())) / target.cores
-        return plan.moves > 0 and gain_s > self.options.worth * whole_s and gain_s > SURE * error_s
+        doubt_s = (number(memory.get(DOUBT), 0.0) or 0.0) * plan.batch_before_s
+        return plan.moves > 0 and gain_s > max(self.options.worth * whole_s, SURE * error_s, doubt_s)
 
     def _fixed(self, groups: KeyGroups, memory: Memory, now: datetime, must: bool) -> Ints:
         """Return the groups that were moved a moment ago."""
@@ -88,9 +96,10 @@ class Albic:
         keys = _keys(groups.operator, groups.partition)
         return np.array([i for i, key in enumerate(keys) if key in moved], dtype=np.intp)
 
-    def _remember(self, plan: PlacementPlan, memory: Memory, now: datetime) -> Memory:
+    def _remember(self, plan: PlacementPlan, memory: Memory, version: int, now: datetime) -> Memory:
         at = zip(_keys(plan.operator, plan.partition), plan.before, plan.after, strict=True)
-        return {"moved": {**self._moved(memory, now), **{key: now.isoformat() for key, a, b in at if a != b}}}
+        moved = {**self._moved(memory, now), **{key: now.isoformat() for key, a, b in at if a != b}}
+        return {"moved": moved, PLANNED: plan.batch_after_s, BASE: version}
 
     def _moved(self, memory: Memory, now: datetime) -> Mapping[str, str]:
         """Return when each group was moved that is to rest."""
@@ -123,6 +132,17 @@ class Albic:
             near_after=target.pairs.near_share(node),
             speeds=groups.speeds,
         )
+
+
+def _with_doubt(memory: Memory, version: int, found_s: float) -> Memory:
+    """Return the memory with the share by which the last plan missed, once that was carried out and measured.
+
+    The best of many plans is one that its figures flatter. Who believed the next one as much would move for ever.
+    """
+    planned_s = number(memory.get(PLANNED), 0.0)
+    if not planned_s or DOUBT in memory or memory.get(BASE) == version:
+        return memory
+    return {**memory, DOUBT: min(max(0.0, found_s / planned_s - 1), MOST_DOUBT)}
 
 
 def _stay(groups: KeyGroups, target: Cluster) -> Proposal:
@@ -203,21 +223,21 @@ def _keys(operators: tuple[str, ...], partitions: tuple[int, ...]) -> list[str]:
 
 
 def _joint(problem: Problem, seed: int) -> Plan:
-    from optimizers.albic.joint_search import place
+    from millrace.optimizers.albic.joint_search import place
 
     return place(problem, seed=seed)
 
 
 def _albic(problem: Problem, seed: int) -> Plan:
-    from optimizers.albic.paper.albic import place
-    from optimizers.albic.paper.options import CORRECTED
+    from millrace.optimizers.albic.paper.albic import place
+    from millrace.optimizers.albic.paper.options import CORRECTED
 
     # the paper has nothing for groups that have no node yet
     return _joint(problem, seed) if (problem.node < 0).all() else place(problem, seed=seed, options=CORRECTED)
 
 
 def _balancer(problem: Problem, seed: int) -> Plan:
-    from optimizers.albic.balancer import balance
+    from millrace.optimizers.albic.balancer import balance
 
     return balance(problem, seed=seed)
 

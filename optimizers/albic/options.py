@@ -6,7 +6,7 @@ from typing import ClassVar, Literal
 
 from pydantic import Field
 
-from optimizers.api import Options
+from millrace.optimizers.api import Options
 
 
 class PlacementOptions(Options):

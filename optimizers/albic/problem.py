@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from include.model.errors import MillraceError
+from millrace.model.errors import MillraceError
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.intp]

@@ -10,10 +10,10 @@ from dataclasses import replace
 
 import numpy as np
 
-from optimizers.albic.balancer import balance
-from optimizers.albic.contraction import total
-from optimizers.albic.problem import Bools, Ints, Problem
-from optimizers.albic.search_context import SearchContext, contract_context, placement_state
+from millrace.optimizers.albic.balancer import balance
+from millrace.optimizers.albic.contraction import total
+from millrace.optimizers.albic.problem import Bools, Ints, Problem
+from millrace.optimizers.albic.search_context import SearchContext, contract_context, placement_state
 
 LEAST_POINTS = 0.05
 """A load distance that is nearer by less is not worth a move."""

@@ -14,8 +14,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from optimizers.albic.contraction import total
-from optimizers.albic.problem import Floats, Ints, Problem
+from millrace.optimizers.albic.contraction import total
+from millrace.optimizers.albic.problem import Floats, Ints, Problem
 
 DENSE = 3_000_000
 """Groups times nodes up to which S is kept whole; beyond that only where it is not 0."""

@@ -10,11 +10,11 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from optimizers.albic.contraction import contract, total
-from optimizers.albic.joint_prices import JointOptions, Prices, prices
-from optimizers.albic.problem import Bools, Floats, Ints, Problem
-from optimizers.albic.savings import Edges, Savings, edges
-from optimizers.albic.target import LOOSE, Target, kept_units
+from millrace.optimizers.albic.contraction import contract, total
+from millrace.optimizers.albic.joint_prices import JointOptions, Prices, prices
+from millrace.optimizers.albic.problem import Bools, Floats, Ints, Problem
+from millrace.optimizers.albic.savings import Edges, Savings, edges
+from millrace.optimizers.albic.target import LOOSE, Target, kept_units
 
 FREE = 1e-6
 """Price of moving a unit whose groups all move anyway, as a share of the cheapest group's: a price must be above 0."""

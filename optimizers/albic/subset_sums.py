@@ -24,7 +24,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from optimizers.albic.problem import Floats, Ints
+from millrace.optimizers.albic.problem import Floats, Ints
 
 GRID = 0.002
 """Least points between two sums that are distinguished."""

@@ -21,11 +21,11 @@ import numpy as np
 from scipy.optimize import linear_sum_assignment
 from scipy.sparse import coo_array
 
-from optimizers.albic.contraction import numbered, total
-from optimizers.albic.graph import components, partition
-from optimizers.albic.joint_prices import Prices
-from optimizers.albic.problem import Bools, Floats, Ints, Problem
-from optimizers.albic.savings import Edges
+from millrace.optimizers.albic.contraction import numbered, total
+from millrace.optimizers.albic.graph import components, partition
+from millrace.optimizers.albic.joint_prices import Prices
+from millrace.optimizers.albic.problem import Bools, Floats, Ints, Problem
+from millrace.optimizers.albic.savings import Edges
 
 LOOSE = -1
 """Target of a group that is free to go anywhere."""

@@ -20,11 +20,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from include.model.codec import from_json, to_json
-from include.model.signals import Bounds, Edge, OperatorSignals, Signals
-from optimizers.api import Memory, MillraceError, Optimizer, Proposal
-from optimizers.conformance.builders import app_signals, capacity, deployment, observed, signals
-from optimizers.conformance.situations import (
+from millrace.model.codec import from_json, to_json
+from millrace.model.signals import Bounds, Edge, OperatorSignals, Signals
+from millrace.optimizers.api import Memory, MillraceError, Optimizer, Proposal
+from millrace.optimizers.conformance.builders import app_signals, capacity, deployment, observed, signals
+from millrace.optimizers.conformance.situations import (
     RATIOS,
     Situation,
     apps,
@@ -33,7 +33,7 @@ from optimizers.conformance.situations import (
     spoil,
     spoil_figure,
 )
-from optimizers.registry import Role, create
+from millrace.optimizers.registry import Role, create
 
 __all__ = ["DagConformance", "OptimizerConformance", "TunerConformance"]
 

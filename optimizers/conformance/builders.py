@@ -10,9 +10,9 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from include.model.decision import Proposal
-from include.model.deployment import AppDeployment, Deployment
-from include.model.signals import (
+from millrace.model.decision import Proposal
+from millrace.model.deployment import AppDeployment, Deployment
+from millrace.model.signals import (
     AppSignals,
     Bounds,
     Capacity,

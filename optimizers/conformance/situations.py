@@ -12,13 +12,13 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from include.model.admission import StreamCounts
-from include.model.arrival import ArrivalBasis
-from include.model.deployment import Deployment, ExecutorSize
-from include.model.join import JoinSettings, JoinSignals
-from include.model.placement import KeyGroups
-from include.model.signals import Bounds, Edge, Objective, Signals
-from optimizers.conformance.builders import (
+from millrace.model.admission import StreamCounts
+from millrace.model.arrival import ArrivalBasis
+from millrace.model.deployment import Deployment, ExecutorSize
+from millrace.model.join import JoinSettings, JoinSignals
+from millrace.model.placement import KeyGroups
+from millrace.model.signals import Bounds, Edge, Objective, Signals
+from millrace.optimizers.conformance.builders import (
     APP,
     NOON,
     app_signals,

@@ -23,8 +23,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from optimizers.conttune.base_tuner import LEAST_ABILITY
-from optimizers.conttune.job_graph import Job, Operator
+from millrace.optimizers.conttune.base_tuner import LEAST_ABILITY
+from millrace.optimizers.conttune.job_graph import Job, Operator
 
 MOVE = 0.04
 """Relative change of the rate from which the newest third is believed, where the mean lies between it and before."""

@@ -10,14 +10,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Generic, Self, TypeVar
 
-from include.model.decision import Memory, Proposal
-from include.model.deployment import Deployment
-from include.model.signals import AppSignals, Signals
-from optimizers.api import Options
-from optimizers.conttune.job_graph import Job, build_job, whole_app
-from optimizers.conttune.messages import Reason, message
-from optimizers.conttune.sizing import Sizing, proposal, size_operator
-from optimizers.memory import mapping, numbers, whole
+from millrace.model.decision import Memory, Proposal
+from millrace.model.deployment import Deployment
+from millrace.model.signals import AppSignals, Signals
+from millrace.optimizers.api import Options
+from millrace.optimizers.conttune.job_graph import Job, build_job, whole_app
+from millrace.optimizers.conttune.messages import Reason, message
+from millrace.optimizers.conttune.sizing import Sizing, hold_job, proposal, size_operator
+from millrace.optimizers.memory import mapping, numbers, whole
 
 AppMemory = Mapping[str, Any]
 """What is remembered of one app, a JSON value; anything may stand in it."""
@@ -105,8 +105,11 @@ class BaseTuner(Generic[OptionsT]):
             if outside:
                 sizings += [size_operator(o, bounds.level(o.now or 0), Reason.OUT_OF_BOUNDS, bounds) for o in outside]
             else:
-                of_job, apps[app.app] = self.tune(signals, job, before)
+                of_job, after = self.tune(signals, job, before)
+                if any(s.operator.request and s.target > (s.operator.now or 0) for s in of_job):
+                    of_job, after = [hold_job(job, Reason.NO_ROOM, bounds)], before
                 sizings += of_job
+                apps[app.app] = after
         return proposal(self.name, sizings), {"apps": apps}
 
 
@@ -162,7 +165,7 @@ def _problem(signals: Signals, app: AppSignals, current: Deployment) -> tuple[Re
     figure = _impossible_figure(app, with_operators=bool(sized))
     if figure is not None:
         return Reason.BAD_SIGNALS, figure
-    if signals.settling or app.slots != current.apps[app.app].slots:
+    if signals.settling or not (app.slots == current.apps[app.app].slots or _is_short(app, current)):
         return Reason.SETTLING, {}
     vanished = sorted(set(sized) - {o.operator for o in app.operators})
     return (Reason.OPERATOR_VANISHED, {"name": ", ".join(vanished)}) if vanished else None
@@ -172,6 +175,11 @@ def _is_live(app: AppSignals, current: Deployment) -> bool:
     """Say whether slots change without a restart, so that a step that was not needed costs no downtime."""
     deployed = current.apps[app.app]
     return deployed.executor is not None and not deployed.parallelism
+
+
+def _is_short(app: AppSignals, current: Deployment) -> bool:
+    """Say whether an app that has settled has fewer executors than it asked for: its cluster has no room for more."""
+    return _is_live(app, current) and app.slots < current.apps[app.app].slots
 
 
 def _unmeasured(app: AppSignals, current: Deployment) -> Job:

@@ -10,15 +10,15 @@ from functools import cached_property
 
 from scipy.special import stdtrit
 
-from include.model.signals import Bounds, Observation
-from optimizers.conttune import waves
-from optimizers.conttune.demand import Demand
-from optimizers.conttune.job_graph import Operator
-from optimizers.conttune.observed_levels import Level, find_ceiling, nearest, observed_levels, training_columns
-from optimizers.conttune.options import FlowOptions
-from optimizers.conttune.sizing import Columns
-from optimizers.conttune.state import OperatorState
-from optimizers.conttune.surrogate import Curve, draw_curve, fit
+from millrace.model.signals import Bounds, Observation
+from millrace.optimizers.conttune import waves
+from millrace.optimizers.conttune.demand import Demand
+from millrace.optimizers.conttune.job_graph import Operator
+from millrace.optimizers.conttune.observed_levels import Level, find_ceiling, nearest, observed_levels, training_columns
+from millrace.optimizers.conttune.options import FlowOptions
+from millrace.optimizers.conttune.sizing import Columns
+from millrace.optimizers.conttune.state import OperatorState
+from millrace.optimizers.conttune.surrogate import Curve, draw_curve, fit
 
 ESCALATION = 0.5
 """Share by which the room grows with each own step in a row that was too small."""
@@ -35,7 +35,7 @@ class OperatorContext:
         room: What it is sized for over what it has to process now, >= 1.
         variance: Relative variance of that.
         observations: Its own, oldest first, this evaluation's included, as they would be measured today. Each counts
-            for what its p is worth (:mod:`optimizers.conttune.waves`).
+            for what its p is worth (:mod:`millrace.optimizers.conttune.waves`).
         state: What is remembered of it, the present fixed cost included.
         time: Time of the evaluation (UTC).
         options: Flow's.

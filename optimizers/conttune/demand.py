@@ -29,9 +29,9 @@ from statistics import fmean
 import numpy as np
 from numpy.typing import NDArray
 
-from include.model.signals import AppSignals, Objective
-from optimizers.conttune.job_graph import Operator
-from optimizers.conttune.state import OperatorState
+from millrace.model.signals import AppSignals, Objective
+from millrace.optimizers.conttune.job_graph import Operator
+from millrace.optimizers.conttune.state import OperatorState
 
 Array = NDArray[np.float64]
 

@@ -1,8 +1,8 @@
 """An operator that changes under way: a new version, a slower disk, more state. What was learned of it is rescaled.
 
 What is measured at a level is compared with what the same level said before, never with the model, whose curve may be
-wrong where nothing was measured. A residual beyond ``SURPRISE`` standard deviations is a drift if the next evaluation
-says the same, or at once where the job falls short as well: heavy-tailed noise makes single ones lie. All earlier
+wrong where nothing was measured. A residual beyond ``SURPRISE`` standard deviations is a drift if the next evaluations
+say the same, or at once where the job falls short as well: heavy-tailed noise makes single ones lie. All earlier
 observations are then multiplied by the ratio: a slower operator is usually slower at every p, and the shape of the
 curve is what took long to learn.
 """
@@ -13,16 +13,19 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
+from statistics import median
 from typing import NamedTuple
 
-from include.model.signals import Observation
-from optimizers.conttune.observed_levels import LEAST_SCATTER, observed_levels
-from optimizers.conttune.options import FlowOptions
+from millrace.model.signals import Observation
+from millrace.optimizers.conttune.observed_levels import observed_levels, recent_by_level, relative_scatter
+from millrace.optimizers.conttune.options import FlowOptions
 
 SURPRISE = 5.0
 SURPRISE_WHEN_SHORT = 3.0
 AGREEMENT = 0.5
-"""The next evaluation agrees if its residual has the sign of the first one and at least this share of it."""
+"""An evaluation agrees with a surprise if its residual has its sign and at least this share of it."""
+WITNESSES = 3
+"""Evaluations in a row that say the same before it is a drift: of one period in ten that lies, two may follow."""
 MOST_SHIFTS = 8
 
 
@@ -39,11 +42,15 @@ class Drift:
 
     Attributes:
         shifts: In the order of time.
-        suspect: Log residual of the last evaluation where it was a surprise; 0 otherwise.
+        suspects: What the last evaluations say, the first of them a surprise that the others agree with.
     """
 
     shifts: tuple[Shift, ...] = ()
-    suspect: float = 0.0
+    suspects: tuple[Shift, ...] = ()
+
+    def with_shift(self, shift: Shift) -> Drift:
+        """Return what is known after one more change."""
+        return Drift((*self.shifts, shift)[-MOST_SHIFTS:])
 
 
 def rescale(observations: Sequence[Observation], shifts: Sequence[Shift]) -> list[Observation]:
@@ -75,21 +82,27 @@ def update_drift(
         short: The job falls short of its load, which makes a lower ability credible at once.
         options: Flow's.
     """
-    if drift.suspect:  # the surprise itself is no witness: what was known before it is compared with
-        points = [o for o in points if o.time < begin] or points
+    if drift.suspects:  # surprises are no witnesses: what was known before them is compared with
+        points = [o for o in points if o.time < drift.suspects[0].at] or points
     levels = observed_levels(points, options.top_k)
     here = next((level for level in levels if level.parallelism == measured.parallelism), None)
     if here is None:
         return drift  # at a level of its own a surprise is what the model does not know
     mean, sd = here.ability, here.error / here.ability
-    residual = math.log(measured.processing_ability / mean)
-    scale = math.hypot(max(measured.noise / measured.processing_ability, LEAST_SCATTER), sd)
-    sudden = residual < -SURPRISE_WHEN_SHORT * scale and short
-    if not sudden and not _confirms(drift.suspect, residual, scale):
-        return replace(drift, suspect=residual if abs(residual) > SURPRISE * scale else 0.0)
-    return Drift((*drift.shifts, Shift(begin, math.exp(residual)))[-MOST_SHIFTS:])
+    factor = measured.processing_ability / mean
+    scatter = relative_scatter(recent_by_level(points, options.top_k).values())
+    scale = math.hypot(max(measured.noise / measured.processing_ability, scatter), sd)
+    if math.log(factor) < -SURPRISE_WHEN_SHORT * scale and short:
+        return drift.with_shift(Shift(begin, factor))
+    suspects = drift.suspects if drift.suspects and _agrees(drift.suspects[0].factor, factor, scale) else ()
+    if suspects or abs(math.log(factor)) > SURPRISE * scale:
+        suspects = (*suspects, Shift(measured.time, factor))
+    if len(suspects) < WITNESSES:
+        return replace(drift, suspects=suspects)
+    return drift.with_shift(Shift(suspects[0].at, median(s.factor for s in suspects)))
 
 
-def _confirms(suspect: float, residual: float, scale: float) -> bool:
-    """Say whether an evaluation agrees with the surprise of the one before."""
-    return suspect * residual > 0 and abs(residual) >= max(AGREEMENT * abs(suspect), 2 * scale)
+def _agrees(suspect: float, factor: float, scale: float) -> bool:
+    """Say whether an evaluation's factor agrees with that of a surprise before it."""
+    before, now = math.log(suspect), math.log(factor)
+    return before * now > 0 and abs(now) >= max(AGREEMENT * abs(before), 2 * scale)

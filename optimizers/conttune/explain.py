@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from include.model.arrival import arrival_phrase
-from optimizers.conttune.context import OperatorContext
-from optimizers.conttune.messages import Reason, count, message, number, percent
-from optimizers.conttune.sizing import Sizing
+from millrace.model.arrival import arrival_phrase
+from millrace.optimizers.conttune.context import OperatorContext
+from millrace.optimizers.conttune.messages import Reason, count, message, number, percent
+from millrace.optimizers.conttune.sizing import Sizing
 
 
 def explain(context: OperatorContext, target: int, reason: Reason) -> Sizing:

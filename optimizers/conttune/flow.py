@@ -19,23 +19,23 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
-from include.model.arrival import ArrivalBasis
-from include.model.signals import Observation, Signals
-from optimizers.conttune.arrival import ahead, at_rate, fluctuation, rate_at_end
-from optimizers.conttune.base_tuner import LARGEST, AppMemory, BaseTuner, Sizings, is_possible
-from optimizers.conttune.context import OperatorContext
-from optimizers.conttune.demand import build_demand
-from optimizers.conttune.drift import rescale, update_drift
-from optimizers.conttune.explain import explain
-from optimizers.conttune.job_graph import Job, Operator
-from optimizers.conttune.messages import Reason, count
-from optimizers.conttune.options import FlowOptions
-from optimizers.conttune.ratios import find_needs, learn_ratios
-from optimizers.conttune.scaling_step import JobContext, ScalingStep, choose_step
-from optimizers.conttune.sizing import Sizing, hold_job
-from optimizers.conttune.state import AppState, OperatorState
-from optimizers.conttune.surrogate import estimator
-from optimizers.conttune.waves import worth
+from millrace.model.arrival import ArrivalBasis
+from millrace.model.signals import Observation, Signals
+from millrace.optimizers.conttune.arrival import ahead, at_rate, fluctuation, rate_at_end
+from millrace.optimizers.conttune.base_tuner import LARGEST, AppMemory, BaseTuner, Sizings, is_possible
+from millrace.optimizers.conttune.context import OperatorContext
+from millrace.optimizers.conttune.demand import build_demand
+from millrace.optimizers.conttune.drift import rescale, update_drift
+from millrace.optimizers.conttune.explain import explain
+from millrace.optimizers.conttune.job_graph import Job, Operator
+from millrace.optimizers.conttune.messages import Reason, count
+from millrace.optimizers.conttune.options import FlowOptions
+from millrace.optimizers.conttune.ratios import find_needs, learn_ratios
+from millrace.optimizers.conttune.scaling_step import JobContext, ScalingStep, choose_step
+from millrace.optimizers.conttune.sizing import Sizing, hold_job
+from millrace.optimizers.conttune.state import AppState, OperatorState
+from millrace.optimizers.conttune.surrogate import estimator
+from millrace.optimizers.conttune.waves import worth
 
 BEHIND = 0.002
 """Share of the arrival rate by which a backlog has to grow before a job is said to fall behind."""

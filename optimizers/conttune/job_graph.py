@@ -8,13 +8,13 @@ paper's pipelined engines), each operator that the Deployment gives a p of its o
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from graphlib import CycleError, TopologicalSorter
 
-from include.model.arrival import ArrivalBasis
-from include.model.deployment import PARALLELISM, SLOTS, Change, Deployment
-from include.model.signals import AppSignals, Edge, OperatorSignals
+from millrace.model.arrival import ArrivalBasis
+from millrace.model.deployment import PARALLELISM, SLOTS, Change, Deployment
+from millrace.model.signals import AppSignals, Edge, OperatorSignals
 
 EdgeId = tuple[str, str]
 """Ids of an edge's producer and consumer."""
@@ -43,6 +43,7 @@ class Operator:
         recent_arrival: ``arrival`` over the newest third of the period; None if too little of it is known.
         arrival_basis: How what it has to process is known, where it is the whole app.
         tasks: Tasks that take turns on its slots; None where it is not known, or does not matter.
+        request: The p that the Deployment asks for, where a cluster has no room for more than ``now``; else None.
     """
 
     app: str
@@ -61,6 +62,7 @@ class Operator:
     recent_arrival: float | None = None
     arrival_basis: ArrivalBasis = ArrivalBasis.COUNTED
     tasks: int | None = None
+    request: int | None = None
 
     @property
     def name(self) -> str:
@@ -69,7 +71,8 @@ class Operator:
 
     def change(self, target: int) -> Change:
         """Return the change of its p to ``target``; only one that can be sized has any."""
-        return Change(self.app, SLOTS if self.id is None else PARALLELISM, self.now or 0, target, self.id)
+        before = self.request or self.now or 0
+        return Change(self.app, SLOTS if self.id is None else PARALLELISM, before, target, self.id)
 
 
 @dataclass(frozen=True)
@@ -130,7 +133,8 @@ def build_job(app: AppSignals, current: Deployment) -> Job:
     deployed = current.apps.get(app.app)
     owned = deployed.parallelism if deployed else {}
     if not owned:
-        return Job(app, (whole_app(app),), ())
+        request = deployed.slots if deployed and deployed.slots > app.slots else None
+        return Job(app, (replace(whole_app(app), request=request),), ())
     measured = {o.operator: o for o in app.operators}
     edges = tuple(e for e in app.edges if e.producer in measured and e.consumer in measured)
     ordered = [_operator(app.app, measured[name], owned.get(name)) for name in _topological(measured, edges)]

@@ -46,6 +46,7 @@ class Reason(StrEnum):
     SOURCE_SPLITS = "source_splits"
     TOO_FEW_TASKS = "too_few_tasks"
     INEFFECTIVE_SCALING = "ineffective_scaling"
+    NO_ROOM = "no_room"
     LATENCY_UNATTAINABLE = "latency_unattainable"
     # holds: not enough is known
     NO_APP = "no_app"
@@ -100,6 +101,7 @@ MESSAGES: Mapping[Reason, str] = {
     Reason.TOO_FEW_TASKS: "Only {ran} of {now} have work, because the stages have too few tasks: more slots "
     "cannot help.",
     Reason.INEFFECTIVE_SCALING: f"{_ARRIVES}: beyond {{ceiling}} more slots were measured to bring nothing.",
+    Reason.NO_ROOM: f"{_ARRIVES}: more are asked for already.",
     Reason.LATENCY_UNATTAINABLE: f"{_ARRIVES}, and even a batch without rows takes {{fixed}} s of the {{max_lag}} s "
     "allowed: slots cannot help.",
     Reason.NO_APP: "{app} is not an app of the deployment: nothing to decide.",

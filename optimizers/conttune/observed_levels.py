@@ -1,8 +1,9 @@
 """Observed levels of an operator: ability and error of each, and the level above which more slots bring nothing.
 
 A level's ability is the median of its latest observations. Its error is their scatter over the root of their number.
-Scatter is pooled over the operator's levels, for one or two observations say nothing of it, and is never below what
-repeats on published tables show.
+Scatter is learned from what repeats of one level differ by, pooled over the operator's levels, as one or two
+observations say nothing of it. It is never below what repeats on published tables show, nor below what a measurement
+tells of itself.
 
 Ineffective scaling shows in the levels themselves. Predicted is what the prior says, PA(a) (b/a)^e; achieved is what
 was observed at b. A pair of levels a < b shows a plateau if achieved - PA(a) < share * (predicted - PA(a)) beyond
@@ -21,17 +22,21 @@ from datetime import datetime, timedelta
 from itertools import combinations
 from statistics import median
 
-from include.model.signals import Observation
-from optimizers.conttune.options import FlowOptions
-from optimizers.conttune.sizing import Columns
+import numpy as np
+
+from millrace.model.signals import Observation
+from millrace.optimizers.conttune.options import FlowOptions
+from millrace.optimizers.conttune.sizing import Columns
 
 MAX_LEVELS = 100
 """Most recently observed levels that are used: a GP of 100 points fits in milliseconds, of 1000 in seconds."""
 LEAST_SCATTER = 0.02
 """Repeats of one level scatter by 1 to 2 % on the published tables."""
-MAD_TO_SIGMA = 1.4826
+SHAMOS = 1.0483
+"""Standard deviation of normal values over the median of the differences of all pairs of them: bears outliers as a
+median does, and is nearly as sharp as a mean of squares ([Shamos] 1976)."""
 PRIOR_OBSERVATIONS = 3
-"""Weight of ``LEAST_SCATTER`` beside the scatter that was seen, in observations."""
+"""Weight of ``LEAST_SCATTER`` beside the scatter that was seen, in degrees of freedom."""
 AS_ABLE = 0.9
 """Share of the highest ability seen from which a level is on the plateau."""
 
@@ -61,7 +66,7 @@ def observed_levels(observations: Iterable[Observation], top_k: int) -> tuple[Le
         top_k: Latest observations of a level that count, >= 1.
     """
     recent = recent_by_level(observations, top_k)
-    scatter = _scatter(list(recent.values()))
+    scatter = relative_scatter(recent.values())
     return newest_levels(_level(p, of_level, scatter) for p, of_level in recent.items())
 
 
@@ -71,6 +76,25 @@ def recent_by_level(observations: Iterable[Observation], top_k: int) -> dict[int
     for observation in observations:
         by_level.setdefault(observation.parallelism, []).append(observation)
     return {p: of_level[-top_k:] for p, of_level in by_level.items()}
+
+
+def relative_scatter(groups: Iterable[Sequence[Observation]]) -> float:
+    """Return the relative standard deviation of an observation, >= ``LEAST_SCATTER``.
+
+    Args:
+        groups: Observations of one level each.
+    """
+    gaps: list[float] = []
+    freedom = 0
+    for group in groups:
+        logs = np.log([o.processing_ability for o in group])
+        gaps += np.abs(logs[:, None] - logs)[np.triu_indices(len(logs), 1)].tolist()
+        freedom += len(logs) - 1
+    if not gaps:
+        return LEAST_SCATTER
+    seen = SHAMOS * median(gaps)
+    pooled = (freedom * seen**2 + PRIOR_OBSERVATIONS * LEAST_SCATTER**2) / (freedom + PRIOR_OBSERVATIONS)
+    return max(LEAST_SCATTER, math.sqrt(pooled))
 
 
 def newest_levels(levels: Iterable[Level]) -> tuple[Level, ...]:
@@ -120,20 +144,3 @@ def _level(parallelism: int, recent: Sequence[Observation], scatter: float) -> L
     own_error = math.sqrt(sum(o.noise**2 for o in recent) / len(recent))
     error = max(own_error, scatter * ability) / math.sqrt(len(recent))
     return Level(parallelism, ability, error, recent[-1].time)
-
-
-def _scatter(groups: Sequence[Sequence[Observation]]) -> float:
-    """Return the relative standard deviation of an observation around its level's median."""
-    deviations: list[float] = []
-    lost = 0
-    for group in groups:
-        if len(group) > 1:
-            middle = median(o.processing_ability for o in group)
-            deviations += [abs(o.processing_ability - middle) / middle for o in group]
-            lost += 1
-    if not deviations:
-        return LEAST_SCATTER
-    n = len(deviations)
-    seen = MAD_TO_SIGMA * median(deviations) * math.sqrt(n / max(n - lost, 1))
-    pooled = (n * seen**2 + PRIOR_OBSERVATIONS * LEAST_SCATTER**2) / (n + PRIOR_OBSERVATIONS)
-    return max(LEAST_SCATTER, math.sqrt(pooled))

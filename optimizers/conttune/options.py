@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pydantic import Field
 
-from optimizers.api import Options
+from millrace.optimizers.api import Options
 
 
 class FlowOptions(Options):

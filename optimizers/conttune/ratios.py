@@ -12,8 +12,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from optimizers.conttune.base_tuner import LARGEST, LEAST_ABILITY, is_possible
-from optimizers.conttune.job_graph import EdgeId, Job
+from millrace.optimizers.conttune.base_tuner import LARGEST, LEAST_ABILITY, is_possible
+from millrace.optimizers.conttune.job_graph import EdgeId, Job
 
 FORGET = 0.99
 """Weight that an evaluation keeps in the next one: a hundred are remembered."""

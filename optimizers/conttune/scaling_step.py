@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from include.model.arrival import ArrivalBasis
-from include.model.signals import AppSignals
-from optimizers.conttune.context import OperatorContext
-from optimizers.conttune.explain import why_too_small
-from optimizers.conttune.messages import Reason
-from optimizers.conttune.options import FlowOptions
-from optimizers.conttune.state import AppState
+from millrace.model.arrival import ArrivalBasis
+from millrace.model.signals import AppSignals
+from millrace.optimizers.conttune.context import OperatorContext
+from millrace.optimizers.conttune.explain import why_too_small
+from millrace.optimizers.conttune.messages import Reason
+from millrace.optimizers.conttune.options import FlowOptions
+from millrace.optimizers.conttune.state import AppState
 
 NEWS = 0.01
 """Relative change of the rate that is one."""

@@ -6,11 +6,11 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from include.model.arrival import arrival_phrase
-from include.model.decision import Proposal
-from include.model.signals import Bounds
-from optimizers.conttune.job_graph import Job, Operator
-from optimizers.conttune.messages import Reason, count, message, number, percent
+from millrace.model.arrival import arrival_phrase
+from millrace.model.decision import Proposal
+from millrace.model.signals import Bounds
+from millrace.optimizers.conttune.job_graph import Job, Operator
+from millrace.optimizers.conttune.messages import Reason, count, message, number, percent
 
 Columns = Mapping[str, tuple[float, ...]]
 

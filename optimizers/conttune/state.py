@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any, Self
 
-from include.model.signals import AppSignals
-from optimizers.conttune.arrival import RateHistory, Run
-from optimizers.conttune.base_tuner import is_possible
-from optimizers.conttune.drift import Drift, Shift
-from optimizers.conttune.job_graph import EdgeId
-from optimizers.conttune.ratios import Ratio, Ratios
-from optimizers.memory import items, mapping, number, whole
+from millrace.model.signals import AppSignals
+from millrace.optimizers.conttune.arrival import RateHistory, Run
+from millrace.optimizers.conttune.base_tuner import is_possible
+from millrace.optimizers.conttune.drift import WITNESSES, Drift, Shift
+from millrace.optimizers.conttune.job_graph import EdgeId
+from millrace.optimizers.conttune.ratios import Ratio, Ratios
+from millrace.optimizers.memory import items, mapping, number, whole
 
 LEVEL = re.compile(r"[1-9][0-9]{0,8}")
 """A level as it stands in JSON."""
@@ -51,8 +51,8 @@ class OperatorState:
         return {
             "batch_rows": self.batch_rows,
             "fixed_s": {str(p): list(values) for p, values in sorted(self.fixed_s.items())},
-            "shifts": [[shift.at.isoformat(), shift.factor] for shift in self.drift.shifts],
-            "suspect": self.drift.suspect,
+            "shifts": _pairs(self.drift.shifts),
+            "suspects": _pairs(self.drift.suspects),
             "failures": self.failures,
         }
 
@@ -64,10 +64,7 @@ class OperatorState:
         return cls(
             fixed_s={int(p): costs for p, v in levels if LEVEL.fullmatch(p) and (costs := _numbers(v))},
             batch_rows=whole(value.get("batch_rows")) or None,
-            drift=Drift(
-                tuple(shift for v in items(value.get("shifts")) for shift in _shift(items(v))),
-                number(value.get("suspect")) or 0.0,
-            ),
+            drift=Drift(_shifts(value.get("shifts")), _shifts(value.get("suspects"))[: WITNESSES - 1]),
             failures=whole(value.get("failures")),
         )
 
@@ -131,9 +128,14 @@ def _ratio(entry: Sequence[Any]) -> Iterator[tuple[EdgeId, Ratio]]:
         yield (edge[0], edge[1]), Ratio(*sums)
 
 
-def _shift(entry: Sequence[Any]) -> Iterator[Shift]:
-    if len(entry) == 2 and (at := _time(entry[0])) and is_possible(factor := number(entry[1]) or 0.0):
-        yield Shift(at, factor)
+def _pairs(shifts: Iterable[Shift]) -> list[list[Any]]:
+    return [[shift.at.isoformat(), shift.factor] for shift in shifts]
+
+
+def _shifts(stored: Any) -> tuple[Shift, ...]:
+    entries = (items(entry) for entry in items(stored))
+    pairs = ((_time(entry[0]), number(entry[1]) or 0.0) for entry in entries if len(entry) == 2)
+    return tuple(Shift(at, factor) for at, factor in pairs if at and is_possible(factor))
 
 
 def _time(value: Any) -> datetime | None:

@@ -3,7 +3,8 @@
 Symbols: x = log p, y = log PA.
     y(x) = a + e x + g(x) + h(p) + noise
     a      flat prior;  e ~ N(exponent, exponent_sd^2);  g  smooth wiggle (RBF), sd s_g, length l in log p
-    h(p)   what is peculiar to a level, sd s_h: levels that were observed keep theirs, others may have any
+    h(p)   what is peculiar to a level, sd s_h: levels that were observed keep theirs, others may have any; s_h is
+           learned from how far levels lie off the line through their neighbours
 
 The slope's prior is an anchor: one point far beyond the data at the prior's extrapolation, as uncertain as the
 exponent. ``./millrace bench conttune`` prints the leave-one-out error on a published table beside the authors' GP.
@@ -25,8 +26,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from optimizers.conttune.observed_levels import Level
-from optimizers.conttune.options import FlowOptions
+from millrace.optimizers.conttune.observed_levels import Level
+from millrace.optimizers.conttune.options import FlowOptions
 
 Array = NDArray[np.float64]
 Training = Mapping[str, Sequence[float]]
@@ -37,7 +38,13 @@ ANCHOR_DISTANCE = 3.5
 WIGGLE_SD, WIGGLE_LENGTH = 0.03, 1.0
 """s_g and l: bends that a power law has not, as contention and coherence cost them (Gunther's law)."""
 LEVEL_SD, LEVEL_LENGTH = 0.015, 1e-3
-"""s_h: levels of the published tables lie 1 to 2 % off any smooth curve; the length tells neighbours apart."""
+"""Least s_h: levels of the published tables lie 1 to 2 % off any smooth curve; the length tells neighbours apart."""
+LEAST_TRIPLES, PRIOR_TRIPLES = 5, 5
+"""Triples of neighbouring levels that tell s_h, at least, and the weight of ``LEVEL_SD`` beside them."""
+NEAR = 1.4
+"""Reach of a triple in log p, a factor of 4: within it a smooth curve hardly bends."""
+NORMAL = 0.6745
+"""Median of the absolute values of normal ones, over their standard deviation."""
 WIDEST = 50.0
 """Distance of a bound from the mean, in log PA, beyond which it says no more: nothing is known of such a level."""
 
@@ -77,7 +84,7 @@ def fit(training: Training, options: FlowOptions | None = None) -> Surrogate:
         options: ``exponent`` and ``exponent_sd``.
     """
     x, y, errors = _points(training, options or FlowOptions())
-    return Surrogate(_fitted(_process(errors), x.reshape(-1, 1), y))
+    return Surrogate(_fitted(_process(x, y, errors), x.reshape(-1, 1), y))
 
 
 def estimator(training: Training, options: FlowOptions | None = None) -> Any:
@@ -87,7 +94,7 @@ def estimator(training: Training, options: FlowOptions | None = None) -> Any:
     from sklearn.preprocessing import FunctionTransformer
 
     x, y, errors = _points(training, options or FlowOptions())
-    logs = make_pipeline(FunctionTransformer(np.log), _process(errors))
+    logs = make_pipeline(FunctionTransformer(np.log), _process(x, y, errors))
     model = TransformedTargetRegressor(logs, func=np.log, inverse_func=np.exp, check_inverse=False)
     return _fitted(model, np.exp(x).reshape(-1, 1), np.exp(y))
 
@@ -162,10 +169,37 @@ def _points(training: Training, options: FlowOptions) -> tuple[Array, Array, Arr
     return np.append(x, anchor), np.append(y, y.mean() + options.exponent * reach), errors
 
 
-def _process(errors: Array) -> Any:
+def level_sd(x: Array, y: Array, errors: Array) -> float:
+    """Return s_h: how far levels lie off the line through their neighbours, without what is noise.
+
+    It is a median, so that neither a curve that bends once, as at a plateau, nor one odd level counts.
+
+    Args:
+        x: log p of the levels, shape (n,).
+        y: log PA, shape (n,).
+        errors: Variances of y, shape (n,).
+    """
+    x, once = np.unique(x, return_index=True)
+    y, errors = y[once], errors[once]
+    near = x[2:] - x[:-2] <= NEAR
+    if near.sum() < LEAST_TRIPLES:
+        return LEVEL_SD
+    share = (x[1:-1] - x[:-2]) / (x[2:] - x[:-2])
+    parts = np.array([np.ones_like(share), 1 - share, share])  # of the level itself and its neighbours
+    weight = (parts**2).sum(axis=0)
+    gap = y[1:-1] - parts[1] * y[:-2] - parts[2] * y[2:]
+    noise = (parts**2 * [errors[1:-1], errors[:-2], errors[2:]]).sum(axis=0)
+    seen = float(np.median((np.abs(gap) / np.sqrt(weight))[near])) / NORMAL
+    own = max(0.0, seen**2 - float(np.median((noise / weight)[near])))
+    pooled = (near.sum() * own + PRIOR_TRIPLES * LEVEL_SD**2) / (near.sum() + PRIOR_TRIPLES)
+    return max(LEVEL_SD, float(np.sqrt(pooled)))
+
+
+def _process(x: Array, y: Array, errors: Array) -> Any:
     from skopt.learning import GaussianProcessRegressor
 
-    return GaussianProcessRegressor(_kernel(), alpha=errors + JITTER, optimizer=None, random_state=0)
+    of_level = level_sd(x[:-1], y[:-1], errors[:-1])  # the last point is the anchor
+    return GaussianProcessRegressor(_kernel(of_level), alpha=errors + JITTER, optimizer=None, random_state=0)
 
 
 def _fitted(model: Any, x: Array, y: Array) -> Any:
@@ -174,11 +208,11 @@ def _fitted(model: Any, x: Array, y: Array) -> Any:
         return model.fit(x, y)
 
 
-def _kernel() -> Any:
-    """Return the kernel; its numbers are fixed, for the few levels of an operator cannot tell them apart."""
+def _kernel(of_level: float) -> Any:
+    """Return the kernel, for this s_h; its other numbers are fixed: a few levels cannot tell them apart."""
     from skopt.learning.gaussian_process.kernels import RBF, ConstantKernel, DotProduct
 
     line = ConstantKernel(100.0, "fixed") * DotProduct(1.0, "fixed")
     wiggle = ConstantKernel(WIGGLE_SD**2, "fixed") * RBF(WIGGLE_LENGTH, "fixed")
-    level = ConstantKernel(LEVEL_SD**2, "fixed") * RBF(LEVEL_LENGTH, "fixed")
+    level = ConstantKernel(of_level**2, "fixed") * RBF(LEVEL_LENGTH, "fixed")
     return line + wiggle + level

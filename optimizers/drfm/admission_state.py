@@ -11,11 +11,11 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from optimizers.drfm.forecast_state import ForecastState
-from optimizers.drfm.observed_periods import ObservedPeriods
-from optimizers.drfm.options import AdmissionPolicy
-from optimizers.drfm.problem import NEW, Floats, Ints
-from optimizers.drfm.rate_forecaster import RateForecaster
+from millrace.optimizers.drfm.forecast_state import ForecastState
+from millrace.optimizers.drfm.observed_periods import ObservedPeriods
+from millrace.optimizers.drfm.options import AdmissionPolicy
+from millrace.optimizers.drfm.problem import NEW, Floats, Ints
+from millrace.optimizers.drfm.rate_forecaster import RateForecaster
 
 NEVER = np.iinfo(np.intp).min
 NEWEST = 72

@@ -10,11 +10,11 @@ from functools import cached_property
 
 import numpy as np
 
-from include.model.errors import MillraceError
-from optimizers.drfm.characteristics import Characteristics, complete, take, unknown
-from optimizers.drfm.learning import Hints
-from optimizers.drfm.problem import Floats
-from optimizers.drfm.trust import SOURCES, RateBounds, Source
+from millrace.model.errors import MillraceError
+from millrace.optimizers.drfm.characteristics import Characteristics, complete, take, unknown
+from millrace.optimizers.drfm.learning import Hints
+from millrace.optimizers.drfm.problem import Floats
+from millrace.optimizers.drfm.trust import SOURCES, RateBounds, Source
 
 
 @dataclass(frozen=True)

@@ -19,8 +19,8 @@ from typing import ClassVar, Protocol
 import numpy as np
 from pydantic import Field
 
-from optimizers.api import Options
-from optimizers.drfm.problem import Floats
+from millrace.optimizers.api import Options
+from millrace.optimizers.drfm.problem import Floats
 
 
 class Forecaster(Protocol):

@@ -19,10 +19,10 @@ from dataclasses import replace
 
 import numpy as np
 
-from optimizers.drfm.insertion import best_node, insert_new
-from optimizers.drfm.overload_relief import relieve_overloads
-from optimizers.drfm.problem import NEW, Ints, Plan, Problem, match_nodes, oversized
-from optimizers.drfm.stream_placement import HorizonOptions, StreamPlacement, catch_up_rate
+from millrace.optimizers.drfm.insertion import best_node, insert_new
+from millrace.optimizers.drfm.overload_relief import relieve_overloads
+from millrace.optimizers.drfm.problem import NEW, Ints, Plan, Problem, match_nodes, oversized
+from millrace.optimizers.drfm.stream_placement import HorizonOptions, StreamPlacement, catch_up_rate
 
 SHORTEST = 2
 """Periods that a saving has to last at least."""
@@ -43,7 +43,7 @@ def plan(problem: Problem, options: HorizonOptions | None = None) -> Plan:
     result = Plan(_repack(problem, placement, options), oversized(problem))
     if not options.polish:
         return result
-    from optimizers.drfm.optimal_plan import polish  # OR-Tools takes long to import
+    from millrace.optimizers.drfm.optimal_plan import polish  # OR-Tools takes long to import
 
     return polish(problem, result, options)
 

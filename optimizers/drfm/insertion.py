@@ -12,8 +12,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from optimizers.drfm.problem import Floats, Ints
-from optimizers.drfm.stream_placement import ROUNDING, HorizonOptions, StreamPlacement
+from millrace.optimizers.drfm.problem import Floats, Ints
+from millrace.optimizers.drfm.stream_placement import ROUNDING, HorizonOptions, StreamPlacement
 
 BLOCK = 64
 """Streams whose sums with all others are computed at once."""

@@ -23,9 +23,9 @@ from typing import ClassVar
 import numpy as np
 from pydantic import Field
 
-from optimizers.api import Options
-from optimizers.drfm.characteristics import Characteristics, cycle, unknown
-from optimizers.drfm.problem import Bools, Floats, Ints
+from millrace.optimizers.api import Options
+from millrace.optimizers.drfm.characteristics import Characteristics, cycle, unknown
+from millrace.optimizers.drfm.problem import Bools, Floats, Ints
 
 LEAST = 8
 """Periods of history below which nothing is learned."""

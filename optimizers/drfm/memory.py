@@ -13,14 +13,14 @@ from typing import Any
 
 import numpy as np
 
-from include.model.admission import TAKEN_IN
-from include.model.decision import Memory
-from optimizers.drfm.admission_state import Accuracy, AdmissionState
-from optimizers.drfm.characteristics import Characteristics, columns, unknown
-from optimizers.drfm.forecast_state import ForecastState
-from optimizers.drfm.problem import Floats
-from optimizers.drfm.rate_forecaster import RateForecaster
-from optimizers.drfm.trust import SOURCES
+from millrace.model.admission import TAKEN_IN
+from millrace.model.decision import Memory
+from millrace.optimizers.drfm.admission_state import Accuracy, AdmissionState
+from millrace.optimizers.drfm.characteristics import Characteristics, columns, unknown
+from millrace.optimizers.drfm.forecast_state import ForecastState
+from millrace.optimizers.drfm.problem import Floats
+from millrace.optimizers.drfm.rate_forecaster import RateForecaster
+from millrace.optimizers.drfm.trust import SOURCES
 
 PER_STREAM = ("joined", "seen", "total", "error", "trust", "learned_trust", "rate", "history")
 """Arrays of a :class:`ForecastState` that are stored by their names."""

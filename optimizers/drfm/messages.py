@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from include.model.admission import AdmissionPlan
+from millrace.model.admission import AdmissionPlan
 
 NAMED = 3
 """Streams that are named one by one."""

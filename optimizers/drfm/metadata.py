@@ -15,7 +15,7 @@ from typing import Any, ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
 
-from optimizers.api import MillraceError, Options
+from millrace.optimizers.api import MillraceError, Options
 
 AGREES = 1e-6
 """Relative difference up to which two ways to declare one thing agree."""

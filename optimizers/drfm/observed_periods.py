@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from include.model.admission import StreamCounts
-from include.model.errors import MillraceError
-from optimizers.drfm.problem import Floats, Ints
+from millrace.model.admission import StreamCounts
+from millrace.model.errors import MillraceError
+from millrace.optimizers.drfm.problem import Floats, Ints
 
 
 @dataclass(frozen=True)

@@ -24,8 +24,8 @@ from __future__ import annotations
 import numpy as np
 from ortools.sat.python import cp_model
 
-from optimizers.drfm.problem import Floats, Ints, Plan, Problem
-from optimizers.drfm.stream_placement import HorizonOptions, StreamPlacement, catch_up_rate
+from millrace.optimizers.drfm.problem import Floats, Ints, Plan, Problem
+from millrace.optimizers.drfm.stream_placement import HorizonOptions, StreamPlacement, catch_up_rate
 
 SCALE = 100_000
 """Integer units of a node's capacity."""

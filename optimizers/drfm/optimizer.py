@@ -13,19 +13,19 @@ from datetime import UTC, datetime
 
 import numpy as np
 
-from include.model.admission import INGEST_OPTIMIZER, AdmissionPlan, StreamCounts
-from include.model.decision import Memory, Proposal
-from include.model.deployment import INGEST, NOWHERE, Change, Deployment
-from include.model.errors import MillraceError
-from include.model.signals import Signals
-from optimizers.drfm import memory as memories
-from optimizers.drfm.admission_state import AdmissionState, first_state, take_in
-from optimizers.drfm.messages import explain
-from optimizers.drfm.observed_periods import ObservedPeriods, first_period, new_periods
-from optimizers.drfm.options import AdmissionPolicy
-from optimizers.drfm.problem import NEW, Floats, Ints, Problem, match_nodes
-from optimizers.drfm.rate_forecaster import RateForecaster
-from optimizers.drfm.stream_placement import StreamPlacement
+from millrace.model.admission import INGEST_OPTIMIZER, AdmissionPlan, StreamCounts
+from millrace.model.decision import Memory, Proposal
+from millrace.model.deployment import INGEST, NOWHERE, Change, Deployment
+from millrace.model.errors import MillraceError
+from millrace.model.signals import Signals
+from millrace.optimizers.drfm import memory as memories
+from millrace.optimizers.drfm.admission_state import AdmissionState, first_state, take_in
+from millrace.optimizers.drfm.messages import explain
+from millrace.optimizers.drfm.observed_periods import ObservedPeriods, first_period, new_periods
+from millrace.optimizers.drfm.options import AdmissionPolicy
+from millrace.optimizers.drfm.problem import NEW, Floats, Ints, Problem, match_nodes
+from millrace.optimizers.drfm.rate_forecaster import RateForecaster
+from millrace.optimizers.drfm.stream_placement import StreamPlacement
 
 FIRST, MOVES, RELEASES, STAY = "streams_to_admit", "streams_to_redirect", "nodes_to_release", "streams_stay"
 NO_PROFILE, BAD_SIGNALS = "no_new_profile", "bad_signals"

@@ -8,15 +8,15 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import Field, field_validator, model_validator
 
-from optimizers.api import FromList, MillraceError, Options
-from optimizers.drfm.forecasters import Best, Forecaster, Holt, Seasonal
-from optimizers.drfm.horizon import plan
-from optimizers.drfm.metadata import Metadata, read_streams
-from optimizers.drfm.paper.strategies import STRATEGIES, StrategyOptions
-from optimizers.drfm.problem import Planner
-from optimizers.drfm.rate_forecaster import ForecastOptions, RateForecaster
-from optimizers.drfm.sizing import WorkerCosts
-from optimizers.drfm.stream_placement import HorizonOptions
+from millrace.optimizers.api import FromList, MillraceError, Options
+from millrace.optimizers.drfm.forecasters import Best, Forecaster, Holt, Seasonal
+from millrace.optimizers.drfm.horizon import plan
+from millrace.optimizers.drfm.metadata import Metadata, read_streams
+from millrace.optimizers.drfm.paper.strategies import STRATEGIES, StrategyOptions
+from millrace.optimizers.drfm.problem import Planner
+from millrace.optimizers.drfm.rate_forecaster import ForecastOptions, RateForecaster
+from millrace.optimizers.drfm.sizing import WorkerCosts
+from millrace.optimizers.drfm.stream_placement import HorizonOptions
 
 Method = Literal["horizon", "par", "ari", "ard", "drf", "drfm"]
 WITH_METADATA = ("horizon", "drfm")

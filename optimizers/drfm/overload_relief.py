@@ -15,8 +15,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from optimizers.drfm.problem import Ints
-from optimizers.drfm.stream_placement import HorizonOptions, StreamPlacement
+from millrace.optimizers.drfm.problem import Ints
+from millrace.optimizers.drfm.stream_placement import HorizonOptions, StreamPlacement
 
 TWO = 2
 """Streams on a node of which one is alone after the other has gone: nothing can relieve it any more."""

@@ -20,14 +20,14 @@ from typing import ClassVar
 import numpy as np
 from pydantic import Field
 
-from optimizers.api import MillraceError, Options
-from optimizers.drfm.characteristics import Characteristics, cycle, expect, tabulate
-from optimizers.drfm.forecast_state import ForecastState, connect, no_streams
-from optimizers.drfm.forecasters import Best, Forecaster
-from optimizers.drfm.learning import Learning, learn
-from optimizers.drfm.metadata import Metadata
-from optimizers.drfm.problem import Bools, Floats, Ints, Problem
-from optimizers.drfm.trust import LEARNED, Belief, Trust, believe, trusts_declared_cycle
+from millrace.optimizers.api import MillraceError, Options
+from millrace.optimizers.drfm.characteristics import Characteristics, cycle, expect, tabulate
+from millrace.optimizers.drfm.forecast_state import ForecastState, connect, no_streams
+from millrace.optimizers.drfm.forecasters import Best, Forecaster
+from millrace.optimizers.drfm.learning import Learning, learn
+from millrace.optimizers.drfm.metadata import Metadata
+from millrace.optimizers.drfm.problem import Bools, Floats, Ints, Problem
+from millrace.optimizers.drfm.trust import LEARNED, Belief, Trust, believe, trusts_declared_cycle
 
 WIDEST = 4.0
 """Growth of a forecast's variance beyond which it says nothing more: rates do not wander off without end."""

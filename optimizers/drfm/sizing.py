@@ -27,7 +27,7 @@ from typing import Annotated, ClassVar, Self
 
 from pydantic import Field, model_validator
 
-from optimizers.api import FromList, MillraceError, Options
+from millrace.optimizers.api import FromList, MillraceError, Options
 
 Seconds = Annotated[float, Field(ge=0)]
 ROUNDING = 1e-9

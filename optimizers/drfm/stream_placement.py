@@ -19,8 +19,8 @@ from typing import ClassVar
 import numpy as np
 from pydantic import Field
 
-from optimizers.api import Options
-from optimizers.drfm.problem import Bools, Floats, Ints, Problem
+from millrace.optimizers.api import Options
+from millrace.optimizers.drfm.problem import Bools, Floats, Ints, Problem
 
 ROUNDING = 1e-9
 QUEUED = 0.5

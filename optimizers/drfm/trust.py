@@ -25,9 +25,9 @@ from typing import ClassVar
 import numpy as np
 from pydantic import Field
 
-from optimizers.api import Options
-from optimizers.drfm.characteristics import Characteristics, unknown
-from optimizers.drfm.problem import Bools, Floats, Ints
+from millrace.optimizers.api import Options
+from millrace.optimizers.drfm.characteristics import Characteristics, unknown
+from millrace.optimizers.drfm.problem import Bools, Floats, Ints
 
 DECLARED, LEARNED, FORECAST = range(3)
 SOURCES = 3

@@ -32,8 +32,8 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from optimizers.api import MillraceError
-from optimizers.esj.options import EsjOptions
+from millrace.optimizers.api import MillraceError
+from millrace.optimizers.esj.options import EsjOptions
 
 
 @dataclass(frozen=True)

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from include.model.deployment import JOIN_FIELDS, SLOTS, Change
-from include.model.join import JoinSettings
-from optimizers.esj.block_size import choose_block
-from optimizers.esj.load import Load
-from optimizers.esj.options import EsjOptions, JoinPolicy
-from optimizers.esj.shedding import round_to_step, shed_factor
-from optimizers.esj.timers import ThresholdTimers
-from optimizers.esj.workers import is_overloaded, start_workers
+from millrace.model.deployment import JOIN_FIELDS, SLOTS, Change
+from millrace.model.join import JoinSettings
+from millrace.optimizers.esj.block_size import choose_block
+from millrace.optimizers.esj.load import Load
+from millrace.optimizers.esj.options import EsjOptions, JoinPolicy
+from millrace.optimizers.esj.shedding import round_to_step, shed_factor
+from millrace.optimizers.esj.timers import ThresholdTimers
+from millrace.optimizers.esj.workers import is_overloaded, start_workers
 
 OVERLOADED, EXHAUSTED, OVERSIZED = "join_overloaded", "join_exhausted", "join_oversized"
 STARTS, TOO_MANY, CHANGING = "join_starts", "join_beyond_bounds", "join_changing"

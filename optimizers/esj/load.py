@@ -13,9 +13,9 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from include.model.join import JoinSignals
-from optimizers.api import MillraceError
-from optimizers.esj.options import EsjOptions
+from millrace.model.join import JoinSignals
+from millrace.optimizers.api import MillraceError
+from millrace.optimizers.esj.options import EsjOptions
 
 
 @dataclass(frozen=True)

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from include.model.decision import Memory, Proposal
-from include.model.deployment import Deployment
-from include.model.join import JoinSettings, JoinSignals
-from include.model.signals import Signals
-from optimizers.api import MillraceError
-from optimizers.esj.evaluation import JoinEvaluation, choose_settings
-from optimizers.esj.load import check_figures, measure_load, missing_figure
-from optimizers.esj.options import JoinPolicy
-from optimizers.esj.timers import ThresholdTimers, update_timers
-from optimizers.esj.workers import RaisedSlots, choose_slots, choose_workers
+from millrace.model.decision import Memory, Proposal
+from millrace.model.deployment import Deployment
+from millrace.model.join import JoinSettings, JoinSignals
+from millrace.model.signals import Signals
+from millrace.optimizers.api import MillraceError
+from millrace.optimizers.esj.evaluation import JoinEvaluation, choose_settings
+from millrace.optimizers.esj.load import check_figures, measure_load, missing_figure
+from millrace.optimizers.esj.options import JoinPolicy
+from millrace.optimizers.esj.timers import ThresholdTimers, update_timers
+from millrace.optimizers.esj.workers import RaisedSlots, choose_slots, choose_workers
 
 NAME = "esj"
 NO_JOIN, STOPPED, UNMEASURED, BAD_SIGNALS = "no_join", "join_stopped", "join_unmeasured", "bad_signals"

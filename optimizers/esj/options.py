@@ -21,7 +21,7 @@ from typing import ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
 
-from optimizers.api import MillraceError, Options
+from millrace.optimizers.api import MillraceError, Options
 
 ABOVE = 0.75
 """Share of the way from tau2 to 1 at which tau3 lies."""

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass, fields, replace
 from math import isfinite
 
-from include.model.decision import Memory
-from include.model.join import JoinSignals
-from optimizers.esj.options import EsjOptions
+from millrace.model.decision import Memory
+from millrace.model.join import JoinSignals
+from millrace.optimizers.esj.options import EsjOptions
 
 STALE = 3
 """Periods without an evaluation after which nothing is known to have lasted."""

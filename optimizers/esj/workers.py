@@ -31,10 +31,10 @@ import math
 from dataclasses import dataclass
 from fractions import Fraction
 
-from include.model.decision import Memory
-from include.model.signals import Bounds
-from optimizers.esj.options import EsjOptions, JoinPolicy
-from optimizers.esj.timers import ThresholdTimers
+from millrace.model.decision import Memory
+from millrace.model.signals import Bounds
+from millrace.optimizers.esj.options import EsjOptions, JoinPolicy
+from millrace.optimizers.esj.timers import ThresholdTimers
 
 SLOTS_FROM, SLOTS_TO = "slots_from", "slots_to"
 

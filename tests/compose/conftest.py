@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from include.local.cli.compose_env import compose_env
+from millrace.local.cli.compose_env import compose_env
 
 REPO = Path(__file__).resolve().parents[2]
-COMPOSE = Path("include", "local", "stack", "compose")
+COMPOSE = Path("include", "millrace", "local", "stack", "compose")
 POSTGRES = Path("/usr/lib/postgresql")
 
 

@@ -24,7 +24,7 @@ import yaml
 from tests.jobs.driving import until
 
 REPO = Path(__file__).resolve().parents[2]
-COMPOSE = REPO / "include" / "local" / "stack" / "compose"
+COMPOSE = REPO / "include" / "millrace" / "local" / "stack" / "compose"
 POSTGRES = sorted(Path("/usr/lib/postgresql").glob("*/bin"))
 READ = {"command", "environment", "user", "volumes", "secrets", "healthcheck", "depends_on", "init", "image", "build"}
 ENFORCED = {"cap_drop": ["ALL"], "security_opt": ["no-new-privileges:true"]}
@@ -296,9 +296,9 @@ def _copy_tree(target: Path) -> None:
         check=True,
     )
     for name in filter(None, listed.stdout.split("\0")):
-        if (REPO / name).is_file():
+        if (REPO / name).is_file() or (REPO / name).is_symlink():
             (target / name).parent.mkdir(parents=True, exist_ok=True)
-            shutil.copy2(REPO / name, target / name)
+            shutil.copy2(REPO / name, target / name, follow_symlinks=False)
 
 
 def _overlay_lines(lower: Path, layers: Path, place: Path) -> list[str]:

@@ -13,8 +13,8 @@ import pytest
 import yaml
 from click.testing import CliRunner
 
-from include.local.cli.compose_env import compose_env
-from include.model.errors import MillraceError
+from millrace.local.cli.compose_env import compose_env
+from millrace.model.errors import MillraceError
 
 REPO = Path(__file__).resolve().parents[2]
 LOOPBACK = "127.0.0.1"

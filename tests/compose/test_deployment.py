@@ -13,15 +13,16 @@ from typing import Any
 
 import pytest
 
-from include.lake.control_tables import ControlTables
-from include.lake.store import Lake
-from include.model.decision import Outcome
-from include.model.deployment import Deployment
+from millrace.lake.control_tables import ControlTables
+from millrace.lake.store import Lake
+from millrace.model.decision import Outcome
+from millrace.model.deployment import Deployment
 from tests.compose.containers import Containers, deployment
 from tests.compose.test_definition import config
 from tests.include.runtime.telemetry.arriving import arriving, files
-from tests.jobs.adapting import expected_totals, tells_ability, total
+from tests.jobs.adapting import tells_ability
 from tests.jobs.driving import SCRIPTS, until
+from tests.jobs.totals import expected_totals, total
 
 pytestmark = [pytest.mark.e2e, pytest.mark.slow]
 

@@ -9,14 +9,14 @@ from typing import Any
 from airflow.dag_processing.dagbag import DagBag
 from airflow.models.taskinstance import TaskInstance
 
-from include.lake.decisions import DecisionStore, new_decision_id
-from include.lake.deployments import DeploymentStore
-from include.lake.row_codec import app_row, batch_row
-from include.lake.store import Lake
-from include.model.decision import Action, Decision
-from include.model.deployment import Change, Deployment
-from include.model.telemetry import AppMetrics
-from include.pipelines.catalog import find
+from millrace.lake.decisions import DecisionStore, new_decision_id
+from millrace.lake.deployments import DeploymentStore
+from millrace.lake.row_codec import app_row, batch_row
+from millrace.lake.store import Lake
+from millrace.model.decision import Action, Decision
+from millrace.model.deployment import Change, Deployment
+from millrace.model.telemetry import AppMetrics
+from millrace.pipelines.catalog import find
 from tests.airflow_home import ROOT
 from tests.include.control.synthetic import App
 

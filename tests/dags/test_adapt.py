@@ -7,10 +7,10 @@ from airflow.sdk.exceptions import ParamValidationError
 from airflow.utils.session import create_session
 from sqlalchemy import select
 
-from include.lake.decisions import DecisionStore
-from include.lake.deployments import DeploymentStore
-from include.lake.store import Lake
-from include.model.decision import Action
+from millrace.lake.decisions import DecisionStore
+from millrace.lake.deployments import DeploymentStore
+from millrace.lake.store import Lake
+from millrace.model.decision import Action
 from tests.airflow_home import write_pipeline
 from tests.dags.runs import launched, overloaded, run
 
@@ -86,8 +86,8 @@ def test_adapt_when_it_is_a_dry_run_then_changes_nothing_in_any_mode(lake: Lake)
 
 
 def test_adapt_when_apply_fails_then_the_decision_is_kept(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
-    from include.control.loop import ControlLoop
-    from include.model.errors import MillraceError
+    from millrace.control.loop import ControlLoop
+    from millrace.model.errors import MillraceError
 
     calls = []
 
@@ -108,7 +108,7 @@ def test_adapt_when_apply_fails_then_the_decision_is_kept(lake: Lake, monkeypatc
 def test_adapt_when_decide_is_killed_then_its_retry_finds_the_decision(
     lake: Lake, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    from include.control.loop import ControlLoop
+    from millrace.control.loop import ControlLoop
 
     write_pipeline(tmp_path / "specs", "advise")
     decide, calls = ControlLoop.decide, []

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from include.lake.deployments import DeploymentStore
-from include.lake.store import Lake
+from millrace.lake.deployments import DeploymentStore
+from millrace.lake.store import Lake
 from tests.dags.runs import launched, run, waiting
 from tests.http_server import posted_bodies
 

@@ -10,12 +10,12 @@ from airflow.utils.session import create_session
 from fastapi.testclient import TestClient
 from sqlalchemy import select
 
-from include.control.pending_decision import refuse
-from include.lake.control_tables import ControlTables
-from include.lake.decisions import DecisionStore, veto_id
-from include.lake.deployments import DeploymentStore
-from include.lake.store import Lake
-from include.model.decision import Action, Decision
+from millrace.control.pending_decision import refuse
+from millrace.lake.control_tables import ControlTables
+from millrace.lake.decisions import DecisionStore, veto_id
+from millrace.lake.deployments import DeploymentStore
+from millrace.lake.store import Lake
+from millrace.model.decision import Action, Decision
 from tests.airflow_home import write_pipeline
 from tests.dags.runs import launched, run, waiting
 
@@ -208,8 +208,8 @@ def test_approve_when_applied_elsewhere_then_refusing_fails(
 def test_approve_when_applying_fails_then_records_no_refusal(
     api: TestClient, lake: Lake, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from include.control.loop import ControlLoop
-    from include.model.errors import MillraceError
+    from millrace.control.loop import ControlLoop
+    from millrace.model.errors import MillraceError
 
     def full(self: ControlLoop, decision_id: str, approved_by: str | None) -> None:
         raise MillraceError("lake", "/lake", "a writable folder", "Free space.")

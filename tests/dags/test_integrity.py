@@ -9,7 +9,7 @@ import pytest
 from airflow.dag_processing.dagbag import DagBag
 from airflow.sdk import DAG
 
-from include.local.stack.services import TASKS_AT_A_TIME
+from millrace.local.stack.services import TASKS_AT_A_TIME
 from tests.airflow_home import ROOT, write_pipeline
 
 pytestmark = pytest.mark.airflow
@@ -62,7 +62,7 @@ def test_adapt_when_parsed_then_wakes_on_commits_of_its_own_pipeline(bag: DagBag
     (asset,) = bag.dags["adapt_tiny"].timetable.asset_condition.objects
     (watcher,) = asset.watchers
     path, arguments = watcher.trigger.serialize()
-    assert path == "plugins.delta_commit.DeltaCommitTrigger"
+    assert path == "millrace.plugins.delta_commit.DeltaCommitTrigger"
     assert arguments["pipeline"] == "tiny"
     assert arguments["period_s"] == 5
     assert (arguments["lake"], arguments["table"]) == (str(millrace_home / "lake"), "telemetry/batches")
@@ -122,7 +122,6 @@ def test_dags_when_parsed_then_nothing_heavy_is_imported(millrace_home: Path) ->
     )
     done = subprocess.run(
         [sys.executable, "-c", program],
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
         capture_output=True,
         text=True,
         check=False,

@@ -4,8 +4,8 @@ from typing import Any
 import pytest
 from airflow.sdk.exceptions import ParamValidationError
 
-from include.lake.deployments import DeploymentStore
-from include.lake.store import Lake
+from millrace.lake.deployments import DeploymentStore
+from millrace.lake.store import Lake
 from tests.dags.runs import launched, run
 
 pytestmark = [pytest.mark.airflow, pytest.mark.usefixtures("airflow_db")]

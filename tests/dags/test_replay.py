@@ -5,10 +5,10 @@ import pytest
 from airflow.dag_processing.dagbag import DagBag
 from airflow.sdk.exceptions import ParamValidationError
 
-from include.lake.replays import ReplayStore
-from include.lake.schemas import TABLES
-from include.lake.store import Lake
-from optimizers.registry import names
+from millrace.lake.replays import ReplayStore
+from millrace.lake.schemas import TABLES
+from millrace.lake.store import Lake
+from millrace.optimizers.registry import names
 from tests.airflow_home import ROOT, write_pipeline
 from tests.dags.runs import launched, overloaded, run
 

@@ -11,10 +11,10 @@ import pyarrow as pa
 import pytest
 from deltalake import write_deltalake
 
-from include.lake.commit_follower import CommitFollower
-from include.lake.deployments import DeploymentStore
-from include.lake.store import Lake
-from include.run_folder.discovery import find
+from millrace.lake.commit_follower import CommitFollower
+from millrace.lake.deployments import DeploymentStore
+from millrace.lake.store import Lake
+from millrace.run_folder.discovery import find
 from tests.dags.runs import run
 
 pytestmark = [pytest.mark.airflow, pytest.mark.spark, pytest.mark.slow, pytest.mark.usefixtures("airflow_db")]

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 from deltalake import DeltaTable
 
-from include.lake.deployments import DeploymentStore
-from include.lake.store import Lake
+from millrace.lake.deployments import DeploymentStore
+from millrace.lake.store import Lake
 from tests.dags.runs import launched, run
 
 pytestmark = [pytest.mark.airflow, pytest.mark.usefixtures("airflow_db")]

@@ -14,9 +14,11 @@ import yaml
 from click.testing import CliRunner
 from pydantic import ValidationError
 
-from include.local.cli.__main__ import ENTRIES, millrace
-from include.local.cli.docs import docs
-from include.model.spec import PipelineSpec
+from benchmarks.document import DOCUMENT, RECORDS, document
+from benchmarks.record import read
+from millrace.local.cli.__main__ import ENTRIES, millrace
+from millrace.local.cli.docs import docs
+from millrace.model.spec import PipelineSpec
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = [ROOT / name for name in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md")] + sorted(
@@ -35,9 +37,11 @@ def commands(page: Path) -> Iterator[str]:
 
 
 def anchors(page: Path) -> set[str]:
-    """Return what links to a page's headings end with, as GitHub makes it of them."""
-    headings = re.findall(r"^#+ (.*)$", page.read_text(encoding="utf-8"), re.M)
-    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+    """Return what links to a page's headings end with, as GitHub makes it of them, and to its marked places."""
+    text = page.read_text(encoding="utf-8")
+    headings = re.findall(r"^#+ (.*)$", text, re.M)
+    of_headings = {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+    return of_headings | set(re.findall(r'<a id="([^"]+)">', text))
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
@@ -81,6 +85,10 @@ def test_specs_are_valid_as_far_as_they_are_shown(page: Path) -> None:
 def test_every_page_is_in_the_navigation() -> None:
     listed = re.findall(r"^ +- .*: (\S+\.md)$", (ROOT / "mkdocs.yml").read_text(encoding="utf-8"), re.M)
     assert sorted(listed) == sorted(page.name for page in (ROOT / "docs").glob("*.md"))
+
+
+def test_benchmarks_are_what_the_records_say() -> None:
+    assert DOCUMENT.read_text(encoding="utf-8") == document(read(RECORDS)), "run python -m benchmarks.document"
 
 
 @pytest.mark.slow

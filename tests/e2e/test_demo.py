@@ -11,12 +11,13 @@ import psutil
 import pytest
 from markupsafe import escape
 
-from include.lake.decisions import DecisionStore
-from include.lake.deployments import DeploymentStore
-from include.lake.reconfigurations import ReconfigurationStore
-from include.lake.store import Lake
-from include.model.decision import Action, Decision, Outcome
-from include.reporting.tracker import DECISION_TAG
+from millrace.lake.decisions import DecisionStore
+from millrace.lake.deployments import DeploymentStore
+from millrace.lake.reconfigurations import ReconfigurationStore
+from millrace.lake.store import Lake
+from millrace.model.decision import Action, Decision, Outcome
+from millrace.model.deployment import SLOTS
+from millrace.reporting.tracker import DECISION_TAG
 
 REPO = Path(__file__).resolve().parents[2]
 pytestmark = [pytest.mark.e2e, pytest.mark.slow]
@@ -24,7 +25,7 @@ pytestmark = [pytest.mark.e2e, pytest.mark.slow]
 
 def run_demo(home: Path, *options: str) -> None:
     """Run a demo in short form to its end, in which everything that it has to show was shown."""
-    argv = [sys.executable, "-m", "include.local.cli", "demo", "--day-s=240", "--fold-days=10", *options]
+    argv = [sys.executable, "-m", "millrace.local.cli", "demo", "--day-s=240", "--fold-days=10", *options]
     env = {**os.environ, "MILLRACE_HOME": str(home), "COLUMNS": "160"}
     done = subprocess.run(argv, cwd=REPO, env=env, capture_output=True, text=True)
     assert done.returncode == 0, f"{done.stdout[-6000:]}\n{done.stderr[-2000:]}"
@@ -48,8 +49,8 @@ def changes(lake: Lake, pipeline: str = "delays") -> list[Decision]:
 
 
 def slots(decision: Decision) -> tuple[int, int]:
-    change = next(change for proposal in decision.proposals for change in proposal.changes)
-    return change.before, change.value
+    change = next(change for change in decision.changes if change.field == SLOTS)
+    return int(change.before), int(change.value)
 
 
 def left_of(home: Path) -> list[psutil.Process]:

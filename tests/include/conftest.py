@@ -14,7 +14,7 @@ SLOTS = 4
 def spark() -> Iterator[object]:
     from pyspark.sql import SparkSession
 
-    from include.local.stack.spark_env import driver_submit_conf, environment
+    from millrace.local.stack.spark_env import driver_submit_conf, environment
 
     os.environ.update({k: v for k, v in environment().items() if k.startswith(("PYSPARK", "SPARK"))})
     builder = SparkSession.builder.master(f"local[{SLOTS}]").appName("tests")

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from include.atomic_file import write_atomically
-from include.model.errors import MillraceError
+from millrace.atomic_file import write_atomically
+from millrace.model.errors import MillraceError
 
 
 @pytest.fixture(autouse=True)

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from include.model.errors import MillraceError
-from include.wiring import LAKE_VARIABLE, lake, lake_uri
+from millrace.model.errors import MillraceError
+from millrace.wiring import LAKE_VARIABLE, lake, lake_uri
 
 
 @pytest.fixture(autouse=True)

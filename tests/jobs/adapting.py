@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -11,21 +10,19 @@ from pathlib import Path
 
 import pytest
 
-from include import wiring
-from include.control.launch import launch
-from include.control.loop import ControlLoop
-from include.local.stack import loopback, secrets, service_processes, spark_env
-from include.local.stack.home import Home
-from include.local.stack.spark_cluster import cluster_services, master_url, write_config
-from include.model.decision import Decision, Outcome, Reconfiguration
-from include.model.deployment import AppDeployment
-from include.model.errors import NotReady
-from include.model.spec import PipelineSpec
-from include.pipelines import catalog
-from include.run_folder.process import ProcessId
-from tests.jobs.driving import until
-
-PATIENCE_S = 240.0
+from millrace import wiring
+from millrace.control.launch import launch
+from millrace.control.loop import ControlLoop
+from millrace.local.stack import loopback, secrets, service_processes, spark_env
+from millrace.local.stack.home import Home
+from millrace.local.stack.spark_cluster import cluster_services, master_url, write_config
+from millrace.model.decision import Decision, Outcome, Reconfiguration
+from millrace.model.deployment import AppDeployment
+from millrace.model.errors import NotReady
+from millrace.model.spec import PipelineSpec
+from millrace.pipelines import catalog
+from millrace.run_folder.process import ProcessId
+from tests.jobs.driving import LIMIT_S, until
 
 
 @contextmanager
@@ -71,7 +68,7 @@ class Adapting:
 
     def until(self, reached: Callable[[], bool]) -> None:
         """Evaluate until the app is as wanted."""
-        deadline = time.monotonic() + PATIENCE_S
+        deadline = time.monotonic() + LIMIT_S
         while not reached():
             assert time.monotonic() < deadline, "\n".join(d.sentence for d in self.decisions)
             self.evaluate()
@@ -111,13 +108,3 @@ def tells_ability(decision: Decision) -> bool:
     """Say whether an evaluation measured what the slots can process, on figures that had settled."""
     signals = decision.signals
     return signals is not None and not signals.settling and signals.apps[0].capacity is not None
-
-
-def total(results: Path) -> int:
-    """Return how many rows the results of a script that keeps totals hold."""
-    return sum(rows for rows, _ in json.loads(results.read_text()).values()) if results.exists() else 0
-
-
-def expected_totals(rows: int) -> dict[str, list[int]]:
-    """Return what such a script is to have kept of the numbers below ``rows``, count and sum by key."""
-    return {str(key): [len(range(key, rows, 7)), sum(range(key, rows, 7))] for key in range(7)}

@@ -8,19 +8,19 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
-from include.drivers import submit
-from include.drivers.submit import SubmitOptions
-from include.lake.deployments import DeploymentStore
-from include.lake.store import Lake
-from include.local.stack.spark_env import submit_options
-from include.model.deployment import AppDeployment, Deployment, ExecutorSize
-from include.run_folder import driver_records
-from include.run_folder.arguments import DriverArguments
-from include.run_folder.driver_records import DriverRecord, app_dir
-from include.run_folder.generation import allot
+from millrace.drivers import submit
+from millrace.drivers.submit import SubmitOptions
+from millrace.lake.deployments import DeploymentStore
+from millrace.lake.store import Lake
+from millrace.local.stack.spark_env import submit_options
+from millrace.model.deployment import AppDeployment, Deployment, ExecutorSize
+from millrace.run_folder import driver_records
+from millrace.run_folder.arguments import DriverArguments
+from millrace.run_folder.driver_records import DriverRecord, app_dir
+from millrace.run_folder.generation import allot
 
 SCRIPTS = Path(__file__).with_name("scripts")
-LIMIT_S = 240.0
+LIMIT_S = 600.0
 
 
 def until(condition: Callable[[], object], why: str) -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from include.run_folder.driver_records import DriverRecord
+from millrace.run_folder.driver_records import DriverRecord
 from tests.jobs.driving import Driving
 
 pytestmark = pytest.mark.spark

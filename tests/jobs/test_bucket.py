@@ -8,13 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from include import wiring
-from include.lake.commit_follower import CommitFollower
-from include.model.decision import Action, Outcome
+from millrace import wiring
+from millrace.lake.commit_follower import CommitFollower
+from millrace.model.decision import Action, Outcome
 from tests.include.runtime.telemetry.arriving import arriving, files
-from tests.jobs.adapting import adapting, embedded_cluster, expected_totals, total
-from tests.jobs.driving import SCRIPTS, until
-from tests.jobs.test_scale_on_cluster import HIGH, LOW, WAIT_S, YAML
+from tests.jobs.adapting import adapting, embedded_cluster
+from tests.jobs.driving import until
+from tests.jobs.totals import HIGH, LOW, expected_totals, spec_text, total
 from tests.s3.server import Bucket
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
@@ -23,12 +23,11 @@ pytestmark = [pytest.mark.spark, pytest.mark.slow]
 def test_pipeline_whose_lake_is_in_a_bucket_grows_with_its_load(
     tmp_path: Path, s3: Bucket, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    text = YAML.format(script=SCRIPTS / "totals.py", folder=tmp_path, wait_s=WAIT_S)
     results = tmp_path / "totals.json"
     monkeypatch.setenv(wiring.LAKE_VARIABLE, s3.lake)
     with embedded_cluster(tmp_path, monkeypatch), ExitStack() as feed:
         arrivals = feed.enter_context(arriving(files(tmp_path / "in", "json"), LOW))
-        with adapting(tmp_path / "totals.yaml", text) as pipeline:
+        with adapting(tmp_path / "totals.yaml", spec_text(tmp_path)) as pipeline:
             follower = CommitFollower(wiring.lake().log("telemetry/batches"), "totals")
             until(follower.advance, "telemetry in the bucket")
             pipeline.until(pipeline.knows_its_ability)

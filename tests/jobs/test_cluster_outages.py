@@ -11,11 +11,11 @@ from pathlib import Path
 
 import pytest
 
-from include.local.stack import loopback, secrets, spark_cluster, spark_env
-from include.local.stack.home import Home
-from include.local.stack.service import Service
-from include.model.deployment import ExecutorSize
-from include.model.master import EMBEDDED
+from millrace.local.stack import loopback, secrets, spark_cluster, spark_env
+from millrace.local.stack.home import Home
+from millrace.local.stack.service import Service
+from millrace.model.deployment import ExecutorSize
+from millrace.model.master import EMBEDDED
 from tests.jobs.driving import Driving, until
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]

@@ -14,18 +14,19 @@ import pytest
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
 
-from include import wiring
-from include.local.feeds.kafka_broker import KafkaBroker, stop
-from include.local.stack.jars import CONNECTORS
-from include.local.stack.setup import ensure_jars
-from include.model.arrival import ArrivalBasis
-from include.model.decision import Action, Outcome, Reconfiguration
-from include.model.signals import AppSignals
-from include.run_folder.driver_records import DriverRecord, DriverState
-from include.run_folder.process import ProcessId
+from millrace import wiring
+from millrace.local.feeds.kafka_broker import KafkaBroker, stop
+from millrace.local.stack.jars import CONNECTORS
+from millrace.local.stack.setup import ensure_jars
+from millrace.model.arrival import ArrivalBasis
+from millrace.model.decision import Action, Outcome, Reconfiguration
+from millrace.model.signals import AppSignals
+from millrace.run_folder.driver_records import DriverRecord, DriverState
+from millrace.run_folder.process import ProcessId
 from tests.include.runtime.telemetry.arriving import Write, arriving
-from tests.jobs.adapting import Adapting, adapting, embedded_cluster, expected_totals, total
+from tests.jobs.adapting import Adapting, adapting, embedded_cluster
 from tests.jobs.driving import SCRIPTS, until
+from tests.jobs.totals import expected_totals, total
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 

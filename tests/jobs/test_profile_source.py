@@ -12,9 +12,9 @@ import pytest
 from deltalake import write_deltalake
 from filelock import FileLock
 
-from include.lake.store import Lake
-from include.model.submit_options import conf_words
-from jobs.profile_source import main
+from millrace.jobs.profile_source import main
+from millrace.lake.store import Lake
+from millrace.model.submit_options import conf_words
 
 JOB = Path(__file__).resolve().parents[2] / "jobs" / "profile_source.py"
 
@@ -47,7 +47,7 @@ def test_main_when_another_job_of_the_pipeline_runs_then_waits_for_no_one(
 
 @pytest.mark.spark
 def test_job_when_submitted_then_its_table_is_written(tmp_path: Path) -> None:
-    from include.local.stack.spark_env import driver_submit_conf, environment, spark_submit
+    from millrace.local.stack.spark_env import driver_submit_conf, environment, spark_submit
 
     start = datetime(2013, 1, 1, tzinfo=UTC)
     rows = pa.table(

@@ -11,8 +11,8 @@ from pathlib import Path
 import psutil
 import pytest
 
-from include.run_folder import lock
-from include.run_folder.driver_records import DriverState, app_dir
+from millrace.run_folder import lock
+from millrace.run_folder.driver_records import DriverState, app_dir
 from tests.jobs.driving import Driving, until
 
 pytestmark = pytest.mark.spark

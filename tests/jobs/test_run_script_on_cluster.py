@@ -16,12 +16,12 @@ import psutil
 import pytest
 from deltalake import DeltaTable
 
-from include.lake.executors import executor_runs
-from include.lake.partitions import partition_runs
-from include.lake.store import Lake
-from include.local.stack import spark_env
-from include.model.deployment import ExecutorSize
-from include.run_folder.driver_records import DriverState
+from millrace.lake.executors import executor_runs
+from millrace.lake.partitions import partition_runs
+from millrace.lake.store import Lake
+from millrace.local.stack import spark_env
+from millrace.model.deployment import ExecutorSize
+from millrace.run_folder.driver_records import DriverState
 from tests.jobs.driving import Driving, until
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]

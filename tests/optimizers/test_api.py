@@ -7,16 +7,16 @@ from typing import Any, ClassVar, Literal, Self
 import pytest
 from pydantic import Field, model_validator
 
-from optimizers.albic.options import PlacementOptions
-from optimizers.api import MillraceError, Options, allowed_values
-from optimizers.conttune.options import FlowOptions
-from optimizers.conttune.paper.options import ContTuneOptions
-from optimizers.conttune.rivals.dhalion import DhalionOptions
-from optimizers.conttune.rivals.dragster import DragsterOptions
-from optimizers.conttune.rivals.ds2 import Ds2Options
-from optimizers.conttune.rivals.random_search import RandomSearchOptions
-from optimizers.drfm.options import HorizonMethodOptions, PaperMethodOptions
-from optimizers.esj.options import EsjOptions, JoinPolicy, WorkerBounds
+from millrace.optimizers.albic.options import PlacementOptions
+from millrace.optimizers.api import MillraceError, Options, allowed_values
+from millrace.optimizers.conttune.options import FlowOptions
+from millrace.optimizers.conttune.paper.options import ContTuneOptions
+from millrace.optimizers.conttune.rivals.dhalion import DhalionOptions
+from millrace.optimizers.conttune.rivals.dragster import DragsterOptions
+from millrace.optimizers.conttune.rivals.ds2 import Ds2Options
+from millrace.optimizers.conttune.rivals.random_search import RandomSearchOptions
+from millrace.optimizers.drfm.options import HorizonMethodOptions, PaperMethodOptions
+from millrace.optimizers.esj.options import EsjOptions, JoinPolicy, WorkerBounds
 
 
 class Inner(Options):

@@ -8,13 +8,13 @@ from typing import ClassVar
 
 from hypothesis import strategies as st
 
-from include.model.deployment import ExecutorSize
-from optimizers.conformance import DagConformance, OptimizerConformance
-from optimizers.conformance.builders import APP, app_signals, deployment, signals
-from optimizers.conformance.situations import Situation, joins, key_groups, streams
-from optimizers.drfm.options import HorizonMethodOptions, PaperMethodOptions
-from optimizers.esj.options import EsjOptions
-from optimizers.registry import BUILT_IN, Role
+from millrace.model.deployment import ExecutorSize
+from millrace.optimizers.conformance import DagConformance, OptimizerConformance
+from millrace.optimizers.conformance.builders import APP, app_signals, deployment, signals
+from millrace.optimizers.conformance.situations import Situation, joins, key_groups, streams
+from millrace.optimizers.drfm.options import HorizonMethodOptions, PaperMethodOptions
+from millrace.optimizers.esj.options import EsjOptions
+from millrace.optimizers.registry import BUILT_IN, Role
 
 JOIN_FIELDS = frozenset({"slots", "join_workers", "block_size", "shed_ratio"})
 

@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from include.model.errors import MillraceError
-from include.model.spec import PipelineSpec
-from optimizers.conformance import TunerConformance
-from optimizers.conformance.builders import app_signals, capacity, deployment, signals
-from optimizers.registry import all_of, create, names, problems
+from millrace.model.errors import MillraceError
+from millrace.model.spec import PipelineSpec
+from millrace.optimizers.conformance import TunerConformance
+from millrace.optimizers.conformance.builders import app_signals, capacity, deployment, signals
+from millrace.optimizers.registry import all_of, create, names, problems
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "optimizers.md"
 

@@ -7,10 +7,10 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
-from include.model.decision import Memory, Proposal
-from include.model.deployment import Change, Deployment, ExecutorSize
-from optimizers.conformance.builders import APP, app_signals, deployment, signals
-from optimizers.executor_memory import ExecutorMemory, NoOptions
+from millrace.model.decision import Memory, Proposal
+from millrace.model.deployment import Change, Deployment, ExecutorSize
+from millrace.optimizers.conformance.builders import APP, app_signals, deployment, signals
+from millrace.optimizers.executor_memory import ExecutorMemory, NoOptions
 
 
 def with_executors(memory_mb: int) -> Deployment:

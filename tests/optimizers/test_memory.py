@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from optimizers.memory import items, mapping, number, numbers, whole
+from millrace.optimizers.memory import items, mapping, number, numbers, whole
 
 ANYTHING: st.SearchStrategy[Any] = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=3),

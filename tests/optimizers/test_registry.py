@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from include.model.errors import MillraceError
-from optimizers.registry import all_of, create, names, problems
+from millrace.model.errors import MillraceError
+from millrace.optimizers.registry import all_of, create, names, problems
 
 
 def test_create_when_name_is_known_then_gives_its_optimizer() -> None:
@@ -52,7 +52,7 @@ def test_problems_name_the_pipeline_and_thresholds_out_of_order() -> None:
 
 def test_create_when_called_then_loads_no_heavy_library() -> None:
     code = (
-        "import sys; from optimizers.registry import BUILT_IN; needed = {'drfm': 1.0, 'esj': 2}; "
+        "import sys; from millrace.optimizers.registry import BUILT_IN; needed = {'drfm': 1.0, 'esj': 2}; "
         "[r.make({'capacity': needed[r.name]} if r.name in needed else {}) for r in BUILT_IN]; "
         "print(*(m for m in ('skopt', 'sklearn', 'pandas', 'mlflow', 'ortools') if m in sys.modules))"
     )

@@ -7,20 +7,20 @@ from pathlib import Path
 import pytest
 from fastapi.testclient import TestClient
 
-from include.control.pending_decision import refuse
-from include.lake.control_tables import ControlTables
-from include.lake.decisions import DecisionStore
-from include.lake.deployments import DeploymentStore
-from include.lake.reconfigurations import ReconfigurationStore
-from include.lake.replays import ReplayStore
-from include.lake.row_codec import partition_run_row
-from include.lake.store import Lake
-from include.model.backtest import BacktestSummary
-from include.model.decision import Action, Decision, Outcome, Reconfiguration
-from include.model.deployment import ExecutorSize
-from include.model.join import JoinSettings
-from include.pipelines.catalog import find
-from include.wiring import LAKE_VARIABLE
+from millrace.control.pending_decision import refuse
+from millrace.lake.control_tables import ControlTables
+from millrace.lake.decisions import DecisionStore
+from millrace.lake.deployments import DeploymentStore
+from millrace.lake.reconfigurations import ReconfigurationStore
+from millrace.lake.replays import ReplayStore
+from millrace.lake.row_codec import partition_run_row
+from millrace.lake.store import Lake
+from millrace.model.backtest import BacktestSummary
+from millrace.model.decision import Action, Decision, Outcome, Reconfiguration
+from millrace.model.deployment import ExecutorSize
+from millrace.model.join import JoinSettings
+from millrace.pipelines.catalog import find
+from millrace.wiring import LAKE_VARIABLE
 from tests.include.control.test_key_groups import run
 from tests.include.reporting.test_history import evaluation
 from tests.s3.server import Bucket

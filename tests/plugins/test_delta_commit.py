@@ -7,13 +7,13 @@ from pathlib import Path
 import pytest
 from airflow.triggers.base import TriggerEvent
 
-from include.lake.commit_follower import CommitFollower
-from include.lake.deployments import DeploymentStore
-from include.lake.store import Lake
-from include.lake.table_errors import unreadable
-from include.model.deployment import AppDeployment, Deployment
-from plugins import delta_commit
-from plugins.delta_commit import DeltaCommitTrigger
+from millrace.lake.commit_follower import CommitFollower
+from millrace.lake.deployments import DeploymentStore
+from millrace.lake.store import Lake
+from millrace.lake.table_errors import unreadable
+from millrace.model.deployment import AppDeployment, Deployment
+from millrace.plugins import delta_commit
+from millrace.plugins.delta_commit import DeltaCommitTrigger
 from tests.s3.server import Bucket
 from tests.telemetry_commits import TABLE, commit
 

@@ -16,8 +16,8 @@ from typing import TextIO
 
 from pyarrow.fs import S3FileSystem
 
-from include.local.stack.jars import VENV
-from include.local.stack.python_env import run_with
+from millrace.local.stack.jars import VENV
+from millrace.local.stack.python_env import run_with
 from tests.jobs.driving import until
 
 LOCK = Path(__file__).with_name("requirements.lock")

@@ -16,14 +16,14 @@ from dataclasses import replace
 
 import numpy as np
 
-from optimizers.albic.balancer import balance
-from optimizers.albic.contraction import contract
-from optimizers.albic.graph import heavy
-from optimizers.albic.joint_bound import joint_lower_bound
-from optimizers.albic.paper.collocation import PairPin, improve, maintain
-from optimizers.albic.paper.milp import solve
-from optimizers.albic.paper.options import LITERAL, AlbicOptions
-from optimizers.albic.problem import Bools, Flows, Ints, Plan, Problem
+from millrace.optimizers.albic.balancer import balance
+from millrace.optimizers.albic.contraction import contract
+from millrace.optimizers.albic.graph import heavy
+from millrace.optimizers.albic.joint_bound import joint_lower_bound
+from millrace.optimizers.albic.paper.collocation import PairPin, improve, maintain
+from millrace.optimizers.albic.paper.milp import solve
+from millrace.optimizers.albic.paper.options import LITERAL, AlbicOptions
+from millrace.optimizers.albic.problem import Bools, Flows, Ints, Plan, Problem
 
 FREE = -1
 """Pin of a unit that may go anywhere."""

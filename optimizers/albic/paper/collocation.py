@@ -24,10 +24,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from optimizers.albic.contraction import numbered
-from optimizers.albic.graph import components, partition
-from optimizers.albic.paper.options import AlbicOptions
-from optimizers.albic.problem import Bools, Floats, Ints, Problem
+from millrace.optimizers.albic.contraction import numbered
+from millrace.optimizers.albic.graph import components, partition
+from millrace.optimizers.albic.paper.options import AlbicOptions
+from millrace.optimizers.albic.problem import Bools, Floats, Ints, Problem
 
 
 def maintain(problem: Problem, collocated: Bools, max_pl: float, options: AlbicOptions, seed: int) -> Ints:

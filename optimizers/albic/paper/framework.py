@@ -23,8 +23,8 @@ from typing import ClassVar, Self
 import numpy as np
 from pydantic import Field, model_validator
 
-from optimizers.albic.problem import Bools, Caps, Ints, Plan, Problem
-from optimizers.api import MillraceError, Options
+from millrace.optimizers.albic.problem import Bools, Caps, Ints, Plan, Problem
+from millrace.optimizers.api import MillraceError, Options
 
 Planner = Callable[[Problem], Plan]
 """A placement method: the joint search, ALBIC, the balancer."""

@@ -37,11 +37,11 @@ from enum import Enum
 import numpy as np
 from ortools.math_opt.python import mathopt
 
-from optimizers.albic.assignment import Assignment
-from optimizers.albic.balance_bound import bound_of
-from optimizers.albic.balance_problem import balance_problem
-from optimizers.albic.constraints import drain, ease_caps, place_unplaced
-from optimizers.albic.problem import Floats, Ints, Plan, Problem
+from millrace.optimizers.albic.assignment import Assignment
+from millrace.optimizers.albic.balance_bound import bound_of
+from millrace.optimizers.albic.balance_problem import balance_problem
+from millrace.optimizers.albic.constraints import drain, ease_caps, place_unplaced
+from millrace.optimizers.albic.problem import Floats, Ints, Plan, Problem
 
 NODE_LIMIT = 2_000
 """Nodes of the solver's search tree for each phase: a limit that is the same on every machine."""
@@ -114,7 +114,7 @@ def solve(problem: Problem, *, pinned: Ints | None = None) -> Plan:
 
     Args:
         problem: The problem. Loads are those under the present placement.
-        pinned: As for :func:`optimizers.albic.balancer.balance`.
+        pinned: As for :func:`millrace.optimizers.albic.balancer.balance`.
     """
     fixed = balance_problem(problem, pinned)
     assignment = Assignment(fixed)

@@ -17,10 +17,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from optimizers.albic.assignment import Assignment
-from optimizers.albic.balance_problem import balance_problem
-from optimizers.albic.constraints import place_unplaced
-from optimizers.albic.problem import Plan, Problem
+from millrace.optimizers.albic.assignment import Assignment
+from millrace.optimizers.albic.balance_problem import balance_problem
+from millrace.optimizers.albic.constraints import place_unplaced
+from millrace.optimizers.albic.problem import Plan, Problem
 
 LEAST_GAIN = 1e-12
 """Squared points; less is rounding."""

@@ -10,8 +10,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from optimizers.albic.balancer import balance
-from optimizers.albic.problem import Plan, Problem
+from millrace.optimizers.albic.balancer import balance
+from millrace.optimizers.albic.problem import Plan, Problem
 
 
 def place(problem: Problem, *, seed: int = 0) -> Plan:

@@ -22,8 +22,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from include.model.errors import MillraceError
-from optimizers.albic.problem import Floats, Ints, Problem
+from millrace.model.errors import MillraceError
+from millrace.optimizers.albic.problem import Floats, Ints, Problem
 
 PARTS = 20
 """Parts in which a group's load arrives: a split is as fine as 5 %."""

@@ -7,12 +7,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
-from include.model.signals import Bounds, Signals
-from optimizers.conttune.job_graph import Job, Operator, Rates
-from optimizers.conttune.observed_levels import Level
-from optimizers.conttune.paper.history import levels_by_operator
-from optimizers.conttune.paper.options import ContTuneOptions
-from optimizers.conttune.paper.state import JobMemory, JobState, job_state
+from millrace.model.signals import Bounds, Signals
+from millrace.optimizers.conttune.job_graph import Job, Operator, Rates
+from millrace.optimizers.conttune.observed_levels import Level
+from millrace.optimizers.conttune.paper.history import levels_by_operator
+from millrace.optimizers.conttune.paper.options import ContTuneOptions
+from millrace.optimizers.conttune.paper.state import JobMemory, JobState, job_state
 
 DRAINS = 0.05
 """Share of what is processed that must come from the backlog before a job counts as working it off."""
@@ -24,7 +24,7 @@ class JobEvaluation:
 
     Attributes:
         signals: The period.
-        job: The job, free of problems (:mod:`optimizers.conttune.base_tuner`), every p within the bounds.
+        job: The job, free of problems (:mod:`millrace.optimizers.conttune.base_tuner`), every p within the bounds.
         memory: What is remembered of it, this evaluation's flow ratios included.
         options: ContTune's.
     """

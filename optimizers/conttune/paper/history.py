@@ -11,10 +11,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from statistics import fmean, stdev
 
-from include.model.signals import Observation
-from optimizers.conttune.base_tuner import is_possible
-from optimizers.conttune.job_graph import Operator
-from optimizers.conttune.observed_levels import Level, newest_levels, recent_by_level
+from millrace.model.signals import Observation
+from millrace.optimizers.conttune.base_tuner import is_possible
+from millrace.optimizers.conttune.job_graph import Operator
+from millrace.optimizers.conttune.observed_levels import Level, newest_levels, recent_by_level
 
 
 def levels_by_operator(

@@ -11,7 +11,7 @@ from typing import Any, Literal, Self
 
 from pydantic import Field, model_validator
 
-from optimizers.api import MillraceError, Options
+from millrace.optimizers.api import MillraceError, Options
 
 STRONG = ("known_arrival_rate", "unstick", "stop_rule")
 """What the preset ``strong`` switches on."""

@@ -12,14 +12,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from optimizers.conttune.job_graph import Operator
-from optimizers.conttune.messages import Reason
-from optimizers.conttune.observed_levels import Level, nearest, training_columns
-from optimizers.conttune.paper.algorithms import cei, d_nearest, lift, linear, safe, suggest
-from optimizers.conttune.paper.evaluation import JobEvaluation
-from optimizers.conttune.paper.state import JobState
-from optimizers.conttune.paper.surrogate import PaperCurve, fit_curve
-from optimizers.conttune.sizing import Choice, utilisation
+from millrace.optimizers.conttune.job_graph import Operator
+from millrace.optimizers.conttune.messages import Reason
+from millrace.optimizers.conttune.observed_levels import Level, nearest, training_columns
+from millrace.optimizers.conttune.paper.algorithms import cei, d_nearest, lift, linear, safe, suggest
+from millrace.optimizers.conttune.paper.evaluation import JobEvaluation
+from millrace.optimizers.conttune.paper.state import JobState
+from millrace.optimizers.conttune.paper.surrogate import PaperCurve, fit_curve
+from millrace.optimizers.conttune.sizing import Choice, utilisation
 
 
 def run_big(evaluation: JobEvaluation) -> tuple[Mapping[str, int], int]:

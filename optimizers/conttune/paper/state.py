@@ -20,10 +20,10 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, NamedTuple, Self
 
-from optimizers.conttune.base_tuner import LastStep
-from optimizers.conttune.job_graph import EdgeId, Job
-from optimizers.conttune.paper.options import ContTuneOptions
-from optimizers.memory import items, number, whole
+from millrace.optimizers.conttune.base_tuner import LastStep
+from millrace.optimizers.conttune.job_graph import EdgeId, Job
+from millrace.optimizers.conttune.paper.options import ContTuneOptions
+from millrace.optimizers.memory import items, number, whole
 
 IDLE, BIG = "idle", "big"
 MEAN_OF = 50

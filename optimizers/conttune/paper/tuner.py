@@ -11,16 +11,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from include.model.signals import Signals
-from optimizers.conttune.base_tuner import AppMemory, BaseTuner, LastStep, Sizings
-from optimizers.conttune.job_graph import Job
-from optimizers.conttune.messages import Reason, percent
-from optimizers.conttune.paper.evaluation import JobEvaluation
-from optimizers.conttune.paper.options import ContTuneOptions
-from optimizers.conttune.paper.phases import is_too_little, run_big, run_small, why_rest
-from optimizers.conttune.paper.state import BIG, IDLE, JobMemory, JobState, is_backpressured, update_ratios
-from optimizers.conttune.paper.surrogate import fit
-from optimizers.conttune.sizing import Sizing, hold_job, size_job, size_operator
+from millrace.model.signals import Signals
+from millrace.optimizers.conttune.base_tuner import AppMemory, BaseTuner, LastStep, Sizings
+from millrace.optimizers.conttune.job_graph import Job
+from millrace.optimizers.conttune.messages import Reason, percent
+from millrace.optimizers.conttune.paper.evaluation import JobEvaluation
+from millrace.optimizers.conttune.paper.options import ContTuneOptions
+from millrace.optimizers.conttune.paper.phases import is_too_little, run_big, run_small, why_rest
+from millrace.optimizers.conttune.paper.state import BIG, IDLE, JobMemory, JobState, is_backpressured, update_ratios
+from millrace.optimizers.conttune.paper.surrogate import fit
+from millrace.optimizers.conttune.sizing import Sizing, hold_job, size_job, size_operator
 
 
 class ContTune(BaseTuner[ContTuneOptions]):

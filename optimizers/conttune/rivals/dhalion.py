@@ -30,13 +30,13 @@ from typing import Any
 
 from pydantic import Field
 
-from include.model.signals import Bounds, Signals
-from optimizers.api import Options
-from optimizers.conttune.base_tuner import AppMemory, BaseTuner, Sizings
-from optimizers.conttune.job_graph import Job, Operator
-from optimizers.conttune.messages import Reason, percent
-from optimizers.conttune.sizing import Choice, size_job
-from optimizers.memory import mapping, number, whole
+from millrace.model.signals import Bounds, Signals
+from millrace.optimizers.api import Options
+from millrace.optimizers.conttune.base_tuner import AppMemory, BaseTuner, Sizings
+from millrace.optimizers.conttune.job_graph import Job, Operator
+from millrace.optimizers.conttune.messages import Reason, percent
+from millrace.optimizers.conttune.sizing import Choice, size_job
+from millrace.optimizers.memory import mapping, number, whole
 
 LEAST_SHARE = 1e-9
 """Share of time that an operator's input ran, at least: the factor of a step up is finite."""

@@ -40,15 +40,15 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
-from include.model.signals import Signals
-from optimizers.api import Options
-from optimizers.conttune.base_tuner import AppMemory, BaseTuner, Sizings
-from optimizers.conttune.job_graph import Job, Operator
-from optimizers.conttune.messages import Reason, number
-from optimizers.conttune.paper.history import levels_by_operator
-from optimizers.conttune.sizing import Choice, size_job
-from optimizers.memory import items, mapping, whole
-from optimizers.memory import number as stored_number
+from millrace.model.signals import Signals
+from millrace.optimizers.api import Options
+from millrace.optimizers.conttune.base_tuner import AppMemory, BaseTuner, Sizings
+from millrace.optimizers.conttune.job_graph import Job, Operator
+from millrace.optimizers.conttune.messages import Reason, number
+from millrace.optimizers.conttune.paper.history import levels_by_operator
+from millrace.optimizers.conttune.sizing import Choice, size_job
+from millrace.optimizers.memory import items, mapping, whole
+from millrace.optimizers.memory import number as stored_number
 
 Array = NDArray[np.float64]
 

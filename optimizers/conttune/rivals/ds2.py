@@ -27,13 +27,13 @@ from typing import Literal
 
 from pydantic import Field
 
-from include.model.signals import Bounds, Signals
-from optimizers.api import Options
-from optimizers.conttune.base_tuner import AppMemory, BaseTuner, LastStep, Sizings
-from optimizers.conttune.job_graph import Job, Operator, Rates
-from optimizers.conttune.messages import Reason
-from optimizers.conttune.paper.algorithms import linear
-from optimizers.conttune.sizing import Choice, hold_job, size_job
+from millrace.model.signals import Bounds, Signals
+from millrace.optimizers.api import Options
+from millrace.optimizers.conttune.base_tuner import AppMemory, BaseTuner, LastStep, Sizings
+from millrace.optimizers.conttune.job_graph import Job, Operator, Rates
+from millrace.optimizers.conttune.messages import Reason
+from millrace.optimizers.conttune.paper.algorithms import linear
+from millrace.optimizers.conttune.sizing import Choice, hold_job, size_job
 
 
 class Ds2Options(Options):

@@ -17,13 +17,13 @@ import random
 
 from pydantic import Field
 
-from include.model.signals import Bounds, Signals
-from optimizers.api import Options
-from optimizers.conttune.base_tuner import AppMemory, BaseTuner, Sizings
-from optimizers.conttune.job_graph import Job, Operator
-from optimizers.conttune.messages import Reason
-from optimizers.conttune.sizing import Choice, size_job
-from optimizers.memory import whole
+from millrace.model.signals import Bounds, Signals
+from millrace.optimizers.api import Options
+from millrace.optimizers.conttune.base_tuner import AppMemory, BaseTuner, Sizings
+from millrace.optimizers.conttune.job_graph import Job, Operator
+from millrace.optimizers.conttune.messages import Reason
+from millrace.optimizers.conttune.sizing import Choice, size_job
+from millrace.optimizers.memory import whole
 
 
 class RandomSearchOptions(Options):

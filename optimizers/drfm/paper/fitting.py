@@ -9,9 +9,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from include.model.errors import MillraceError
-from optimizers.drfm.forecasters import Forecaster, Holt
-from optimizers.drfm.problem import Floats
+from millrace.model.errors import MillraceError
+from millrace.optimizers.drfm.forecasters import Forecaster, Holt
+from millrace.optimizers.drfm.problem import Floats
 
 GRID = (0.05, 0.1, 0.2, 0.3, 0.5, 0.8, 1.0)
 SHORTEST = 3

@@ -23,9 +23,9 @@ from typing import ClassVar
 import numpy as np
 from pydantic import Field
 
-from optimizers.api import Options
-from optimizers.drfm.paper.best_fit import ROUNDING, pack
-from optimizers.drfm.problem import Bools, Floats, Ints, Plan, Problem, match_nodes, oversized
+from millrace.optimizers.api import Options
+from millrace.optimizers.drfm.paper.best_fit import ROUNDING, pack
+from millrace.optimizers.drfm.problem import Bools, Floats, Ints, Plan, Problem, match_nodes, oversized
 
 BINS = 256
 """Emptiest nodes that a node is drained to: sorting all of a large cluster for each would take longer than the rest."""

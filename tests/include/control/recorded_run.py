@@ -8,20 +8,20 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
-from include.control.evaluation import Request
-from include.control.loop import ControlLoop
-from include.control.new_observations import known_observations
-from include.lake.control_tables import ControlTables
-from include.lake.deployments import DeploymentStore
-from include.lake.reconfigurations import ReconfigurationStore
-from include.lake.store import Lake
-from include.model.decision import Decision, Memory, Outcome, Proposal, Reconfiguration
-from include.model.deployment import Change, Deployment
-from include.model.errors import NotReady
-from include.model.protocols import Cursor, Optimizer
-from include.model.signals import AppSignals, Capacity, Signals
-from include.model.spec import PipelineSpec
-from include.reporting.tracker import MlflowTracker
+from millrace.control.evaluation import Request
+from millrace.control.loop import ControlLoop
+from millrace.control.new_observations import known_observations
+from millrace.lake.control_tables import ControlTables
+from millrace.lake.deployments import DeploymentStore
+from millrace.lake.reconfigurations import ReconfigurationStore
+from millrace.lake.store import Lake
+from millrace.model.decision import Decision, Memory, Outcome, Proposal, Reconfiguration
+from millrace.model.deployment import Change, Deployment
+from millrace.model.errors import NotReady
+from millrace.model.protocols import Cursor, Optimizer
+from millrace.model.signals import AppSignals, Capacity, Signals
+from millrace.model.spec import PipelineSpec
+from millrace.reporting.tracker import MlflowTracker
 from tests.include.control.world import NAME, NOON, Clock, PassingGate
 
 PERIOD_S, DOWNTIME_S, TAKES_S = 60.0, 6.0, 14.0

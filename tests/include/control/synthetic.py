@@ -8,11 +8,11 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-from include.lake.deployments import DeploymentStore
-from include.lake.row_codec import batch_row
-from include.lake.store import Lake
-from include.model.spec import PipelineSpec
-from include.model.telemetry import BatchMetrics, OperatorBatch
+from millrace.lake.deployments import DeploymentStore
+from millrace.lake.row_codec import batch_row
+from millrace.lake.store import Lake
+from millrace.model.spec import PipelineSpec
+from millrace.model.telemetry import BatchMetrics, OperatorBatch
 
 START = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
 

@@ -6,18 +6,18 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from include.control.evaluation import EvaluationInput, GateResult, Request
-from include.control.launch import launch
-from include.control.loop import ControlLoop
-from include.lake.control_tables import ControlTables
-from include.lake.deployments import DeploymentStore
-from include.lake.store import Lake
-from include.model.decision import Decision, Reconfiguration
-from include.model.deployment import Deployment
-from include.model.protocols import Cursor
-from include.model.signals import Signals
-from include.model.spec import PipelineSpec
-from include.reporting.tracker import MlflowTracker
+from millrace.control.evaluation import EvaluationInput, GateResult, Request
+from millrace.control.launch import launch
+from millrace.control.loop import ControlLoop
+from millrace.lake.control_tables import ControlTables
+from millrace.lake.deployments import DeploymentStore
+from millrace.lake.store import Lake
+from millrace.model.decision import Decision, Reconfiguration
+from millrace.model.deployment import Deployment
+from millrace.model.protocols import Cursor
+from millrace.model.signals import Signals
+from millrace.model.spec import PipelineSpec
+from millrace.reporting.tracker import MlflowTracker
 from tests.include.control.world import Clock, PassingGate
 
 

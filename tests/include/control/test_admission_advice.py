@@ -10,16 +10,16 @@ from typing import Any
 
 import pytest
 
-from include.control.profile_signals import stream_counts
-from include.lake.control_tables import ControlTables
-from include.lake.decisions import DecisionStore
-from include.lake.memories import MemoryStore
-from include.model.decision import Action, Decision, Memory, Proposal
-from include.model.deployment import Deployment
-from include.model.protocols import Cursor
-from include.model.signals import Signals
-from include.reporting.tracker import MlflowTracker
-from optimizers.registry import Role, create
+from millrace.control.profile_signals import stream_counts
+from millrace.lake.control_tables import ControlTables
+from millrace.lake.decisions import DecisionStore
+from millrace.lake.memories import MemoryStore
+from millrace.model.decision import Action, Decision, Memory, Proposal
+from millrace.model.deployment import Deployment
+from millrace.model.protocols import Cursor
+from millrace.model.signals import Signals
+from millrace.optimizers.registry import Role, create
+from millrace.reporting.tracker import MlflowTracker
 from tests.include.control.test_streams import NOW, PROFILE, profile
 from tests.include.control.world import NAME, MemoryPlant, World, world
 

@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
-from include.control.alerts import HOLDS, due
-from include.lake.control_tables import ControlTables
-from include.lake.store import Lake
-from include.model.alert import Alert, AlertKind
-from include.model.decision import Action, Decision, Outcome, Reconfiguration
+from millrace.control.alerts import HOLDS, due
+from millrace.lake.control_tables import ControlTables
+from millrace.lake.store import Lake
+from millrace.model.alert import Alert, AlertKind
+from millrace.model.decision import Action, Decision, Outcome, Reconfiguration
 from tests.include.control.world import NAME, NOON, spec
 
 SPEC = spec(approval_expires_s=600.0)

@@ -9,13 +9,13 @@ from typing import Any
 
 import pytest
 
-from include.control.launch import roll_back
-from include.control.pending_decision import question, refuse
-from include.lake.decisions import DecisionStore, veto_id
-from include.lake.deployments import DeploymentStore
-from include.lake.reconfigurations import ReconfigurationStore
-from include.model.decision import Action, Decision, Outcome, Reconfiguration
-from include.model.errors import MillraceError, Settled
+from millrace.control.launch import roll_back
+from millrace.control.pending_decision import question, refuse
+from millrace.lake.decisions import DecisionStore, veto_id
+from millrace.lake.deployments import DeploymentStore
+from millrace.lake.reconfigurations import ReconfigurationStore
+from millrace.model.decision import Action, Decision, Outcome, Reconfiguration
+from millrace.model.errors import MillraceError, Settled
 from tests.include.control.tenants import slots_in_all, tenants
 from tests.include.control.world import NAME, NOON, World, world
 

@@ -11,16 +11,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from include.control.arrivals import arrival_basis, with_arrivals
-from include.control.collect import collect
-from include.control.rates import batch_rows_limit, rates, restart_lag_rows
-from include.control.recent_batches import History
-from include.lake.control_tables import ControlTables
-from include.model.arrival import ArrivalBasis
-from include.model.decision import Outcome, Reconfiguration
-from include.model.protocols import Cursor
-from include.model.signals import AppSignals
-from include.model.telemetry import BatchMetrics
+from millrace.control.arrivals import arrival_basis, with_arrivals
+from millrace.control.collect import collect
+from millrace.control.rates import batch_rows_limit, rates, restart_lag_rows
+from millrace.control.recent_batches import History
+from millrace.lake.control_tables import ControlTables
+from millrace.model.arrival import ArrivalBasis
+from millrace.model.decision import Outcome, Reconfiguration
+from millrace.model.protocols import Cursor
+from millrace.model.signals import AppSignals
+from millrace.model.telemetry import BatchMetrics
 from tests.include.control.synthetic import START, App, lake_of, spec
 
 TAKEN, READ, LISTED = ArrivalBasis.TAKEN, ArrivalBasis.READ, ArrivalBasis.LISTED

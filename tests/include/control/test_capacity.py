@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from include.control.capacity import (
+from millrace.control.capacity import (
     STATE_ROW_S,
     STORE_S,
     fit,
@@ -18,8 +18,8 @@ from include.control.capacity import (
     typical_parallelism,
     work,
 )
-from include.control.recent_batches import healthy
-from include.model.telemetry import BatchMetrics, OperatorBatch
+from millrace.control.recent_batches import healthy
+from millrace.model.telemetry import BatchMetrics, OperatorBatch
 from tests.include.control.synthetic import START, App
 
 

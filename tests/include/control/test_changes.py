@@ -6,17 +6,17 @@ from pathlib import Path
 
 import pytest
 
-from include.control.changes import verify
-from include.control.spark_plant import SparkPlant
-from include.lake.control_tables import ControlTables
-from include.lake.decisions import DecisionStore
-from include.lake.deployments import DeploymentStore
-from include.lake.reconfigurations import ReconfigurationStore
-from include.lake.store import Lake
-from include.model.decision import Action, Decision, Outcome, Reconfiguration
-from include.model.errors import Conflict
-from include.model.protocols import Cursor
-from include.model.signals import AppSignals, Capacity, Signals
+from millrace.control.changes import verify
+from millrace.control.spark_plant import SparkPlant
+from millrace.lake.control_tables import ControlTables
+from millrace.lake.decisions import DecisionStore
+from millrace.lake.deployments import DeploymentStore
+from millrace.lake.reconfigurations import ReconfigurationStore
+from millrace.lake.store import Lake
+from millrace.model.decision import Action, Decision, Outcome, Reconfiguration
+from millrace.model.errors import Conflict
+from millrace.model.protocols import Cursor
+from millrace.model.signals import AppSignals, Capacity, Signals
 from tests.include.control.synthetic import START, App, lake_of, spec
 
 PREDICTED = {"processing_ability_rows_per_s": 400.0, "utilisation_ratio": 0.7, "unheard_of": 1.0}

@@ -6,19 +6,19 @@ from pathlib import Path
 
 import pytest
 
-from include.control.collect import collect
-from include.control.new_observations import new_observations
-from include.lake.control_tables import ControlTables
-from include.lake.deployments import DeploymentStore
-from include.lake.observations import ObservationStore
-from include.lake.reconfigurations import ReconfigurationStore
-from include.lake.row_codec import executor_row
-from include.lake.store import Lake
-from include.model.decision import Outcome, Reconfiguration
-from include.model.errors import NotReady
-from include.model.protocols import Cursor
-from include.model.signals import AppSignals, Signals
-from include.model.telemetry import BatchMetrics, ExecutorRun
+from millrace.control.collect import collect
+from millrace.control.new_observations import new_observations
+from millrace.lake.control_tables import ControlTables
+from millrace.lake.deployments import DeploymentStore
+from millrace.lake.observations import ObservationStore
+from millrace.lake.reconfigurations import ReconfigurationStore
+from millrace.lake.row_codec import executor_row
+from millrace.lake.store import Lake
+from millrace.model.decision import Outcome, Reconfiguration
+from millrace.model.errors import NotReady
+from millrace.model.protocols import Cursor
+from millrace.model.signals import AppSignals, Signals
+from millrace.model.telemetry import BatchMetrics, ExecutorRun
 from tests.include.control.synthetic import START, App, add, lake_of, spec
 
 NOWHERE = Cursor()

@@ -8,14 +8,14 @@ from typing import Any
 
 import pytest
 
-from include.control.decide import DecisionContext, Question, action_of, decide
-from include.control.evaluation import NO_REQUEST, EvaluationInput, GateResult, Hold, Request
-from include.control.guard_context import GuardContext, guard_context
-from include.model.decision import Action, Decision, Outcome, Reconfiguration
-from include.model.deployment import Deployment
-from include.model.protocols import Cursor
-from include.model.signals import AppSignals, Bounds, Capacity, Objective, Signals
-from include.model.spec import Mode
+from millrace.control.decide import DecisionContext, Question, action_of, decide
+from millrace.control.evaluation import NO_REQUEST, EvaluationInput, GateResult, Hold, Request
+from millrace.control.guard_context import GuardContext, guard_context
+from millrace.model.decision import Action, Decision, Outcome, Reconfiguration
+from millrace.model.deployment import Deployment
+from millrace.model.protocols import Cursor
+from millrace.model.signals import AppSignals, Bounds, Capacity, Objective, Signals
+from millrace.model.spec import Mode
 from tests.include.control.world import NAME, NOON, Proportional, spec
 
 SOUND, BAD = GateResult(True), GateResult(False, sentence="rows_in is -7")

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 
-from include.control.changes import failed_changes
-from include.model.decision import Outcome, Reconfiguration
+from millrace.control.changes import failed_changes
+from millrace.model.decision import Outcome, Reconfiguration
 
 NOON = datetime(2013, 1, 1, 12, tzinfo=UTC)
 

@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
-from include.control.flows import remote_s_per_mb
-from include.control.key_groups import key_groups
-from include.lake.row_codec import partition_flow_row
-from include.lake.store import Lake
-from include.model.placement import Flows
-from include.model.telemetry import PartitionFlow
+from millrace.control.flows import remote_s_per_mb
+from millrace.control.key_groups import key_groups
+from millrace.lake.row_codec import partition_flow_row
+from millrace.lake.store import Lake
+from millrace.model.placement import Flows
+from millrace.model.telemetry import PartitionFlow
 from tests.include.control.test_key_groups import SPEC, run, sampled
 from tests.include.control.world import NAME, NOON
 

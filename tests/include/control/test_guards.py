@@ -8,14 +8,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from include.control.changes import Scaling
-from include.control.evaluation import GateResult
-from include.control.guard_context import GuardContext
-from include.control.guards import CHAIN, first_veto, judge, quality_outcome
-from include.model.decision import GuardOutcome, Outcome, Reconfiguration
-from include.model.deployment import AppDeployment, Deployment, ExecutorSize
-from include.model.signals import Bounds
-from include.model.spec import GuardsSpec
+from millrace.control.changes import Scaling
+from millrace.control.evaluation import GateResult
+from millrace.control.guard_context import GuardContext
+from millrace.control.guards import CHAIN, first_veto, judge, quality_outcome
+from millrace.model.decision import GuardOutcome, Outcome, Reconfiguration
+from millrace.model.deployment import AppDeployment, Deployment, ExecutorSize
+from millrace.model.signals import Bounds
+from millrace.model.spec import GuardsSpec
 
 NOW = datetime(2013, 1, 1, 12, tzinfo=UTC)
 ORDER = ["bounds", "cool-down", "changes per hour", "quiet hours", "ineffective scaling", "roll-back", "quota"]

@@ -4,9 +4,9 @@ from collections.abc import Mapping
 from datetime import timedelta
 from pathlib import Path
 
-from include.control.hot_streams import hot_streams
-from include.control.key_groups import key_groups
-from include.lake.store import Lake
+from millrace.control.hot_streams import hot_streams
+from millrace.control.key_groups import key_groups
+from millrace.lake.store import Lake
 from tests.include.control.test_key_groups import run, sampled
 from tests.include.control.world import NAME, NOON, spec
 

@@ -13,18 +13,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from include.control.guard_context import GuardContext
-from include.control.guards import judge
-from include.control.launch import launch, roll_back
-from include.control.messages import explain_change
-from include.control.proposals import Proposals, arbitrate
-from include.lake.control_tables import ControlTables
-from include.lake.deployments import DeploymentStore
-from include.lake.reconfigurations import ReconfigurationStore
-from include.lake.store import Lake
-from include.model.backtest import Backtest
-from include.model.decision import Action, Memory, Outcome, Proposal, Reconfiguration
-from include.model.deployment import (
+from millrace.control.guard_context import GuardContext
+from millrace.control.guards import judge
+from millrace.control.launch import launch, roll_back
+from millrace.control.messages import explain_change
+from millrace.control.proposals import Proposals, arbitrate
+from millrace.lake.control_tables import ControlTables
+from millrace.lake.deployments import DeploymentStore
+from millrace.lake.reconfigurations import ReconfigurationStore
+from millrace.lake.store import Lake
+from millrace.model.backtest import Backtest
+from millrace.model.decision import Action, Memory, Outcome, Proposal, Reconfiguration
+from millrace.model.deployment import (
     BLOCK_SIZE,
     JOIN_FIELDS,
     JOIN_WORKERS,
@@ -34,11 +34,11 @@ from include.model.deployment import (
     Change,
     Deployment,
 )
-from include.model.join import JoinSettings
-from include.model.protocols import Cursor
-from include.model.signals import Bounds, Signals
-from include.model.spec import GuardsSpec, PipelineSpec
-from include.reporting.backtest import replay
+from millrace.model.join import JoinSettings
+from millrace.model.protocols import Cursor
+from millrace.model.signals import Bounds, Signals
+from millrace.model.spec import GuardsSpec, PipelineSpec
+from millrace.reporting.backtest import replay
 from tests.include.control.recorded_run import DAY, App, Steady, launched, spec_of
 from tests.include.control.world import NAME, NOON, MemoryPlant, PassingGate, World, spec, world
 from tests.include.drivers.plant_of_doubles import DoublesPlant

@@ -10,10 +10,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from include.control.join_signals import join_signals
-from include.lake.store import Lake
-from include.model.codec import from_json, to_json
-from include.model.join import JoinSignals
+from millrace.control.join_signals import join_signals
+from millrace.lake.store import Lake
+from millrace.model.codec import from_json, to_json
+from millrace.model.join import JoinSignals
 from tests.include.control.world import NAME, NOON, spec
 
 PERIOD = timedelta(seconds=60)

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from include.control.key_groups import key_groups
-from include.lake.row_codec import partition_run_row
-from include.lake.store import Lake
-from include.model.telemetry import PartitionRun
+from millrace.control.key_groups import key_groups
+from millrace.lake.row_codec import partition_run_row
+from millrace.lake.store import Lake
+from millrace.model.telemetry import PartitionRun
 from tests.include.control.world import NAME, NOON, spec
 
 SPEC = spec(placement={}, submit={"master": "embedded"}, period_s=10)
@@ -62,6 +62,15 @@ def test_key_groups_follow_hot_keys(tmp_path: Path) -> None:
     sampled(lake, *(run(batch, 0, run_s=9.0) for batch in range(10)), *(run(10 + batch, 0) for batch in range(10)))
     found = key_groups(SPEC, lake, NOON + timedelta(seconds=20))
     assert found is not None and found.busy_s == (1.0,) and found.batches == 10
+
+
+def test_key_groups_before_executors_came_or_went_do_not_count(tmp_path: Path) -> None:
+    lake = Lake(tmp_path)
+    alone = (run(batch, partition, run_s=1.0) for batch in range(4) for partition in range(2))
+    shared = (run(batch, p, run_s=3.0, executor=str(p)) for batch in range(4, 6) for p in range(2))
+    sampled(lake, *alone, *shared)
+    found = key_groups(SPEC, lake, NOON + timedelta(seconds=9))
+    assert found is not None and found.busy_s == (3.0, 3.0) and found.batches == 2
 
 
 def test_key_groups_of_former_drivers_and_other_pipelines_do_not_count(tmp_path: Path) -> None:

@@ -4,15 +4,15 @@ from pathlib import Path
 
 import pytest
 
-from include.control.launch import attach, detach, launch
-from include.lake.control_tables import ControlTables
-from include.lake.decisions import DecisionStore
-from include.lake.deployments import DeploymentStore
-from include.lake.reconfigurations import ReconfigurationStore
-from include.lake.store import Lake
-from include.model.decision import Action, Outcome, Reconfiguration
-from include.model.errors import MillraceError
-from include.model.spec import PipelineSpec
+from millrace.control.launch import attach, detach, launch
+from millrace.lake.control_tables import ControlTables
+from millrace.lake.decisions import DecisionStore
+from millrace.lake.deployments import DeploymentStore
+from millrace.lake.reconfigurations import ReconfigurationStore
+from millrace.lake.store import Lake
+from millrace.model.decision import Action, Outcome, Reconfiguration
+from millrace.model.errors import MillraceError
+from millrace.model.spec import PipelineSpec
 
 NOON = datetime(2013, 1, 1, 12, tzinfo=UTC)
 

@@ -6,23 +6,23 @@ from pathlib import Path
 
 import pytest
 
-from include.control.evaluation import NO_REQUEST, EvaluationInput, Request
-from include.control.guard_context import read_guard_context
-from include.control.guards import judge
-from include.control.launch import launch, roll_back
-from include.control.messages import NEXT_RUN
-from include.lake.decisions import DecisionStore, veto_id
-from include.lake.deployments import DeploymentStore
-from include.lake.memories import MemoryStore
-from include.lake.observations import ObservationStore
-from include.lake.reconfigurations import ReconfigurationStore
-from include.lake.row_codec import batch_row
-from include.model.codec import from_json, to_json
-from include.model.decision import Action, Decision, Memory, Outcome, Proposal, Reconfiguration
-from include.model.deployment import Change, Deployment
-from include.model.errors import MillraceError, NotReady, Settled
-from include.model.protocols import Cursor
-from include.model.signals import Signals
+from millrace.control.evaluation import NO_REQUEST, EvaluationInput, Request
+from millrace.control.guard_context import read_guard_context
+from millrace.control.guards import judge
+from millrace.control.launch import launch, roll_back
+from millrace.control.messages import NEXT_RUN
+from millrace.lake.decisions import DecisionStore, veto_id
+from millrace.lake.deployments import DeploymentStore
+from millrace.lake.memories import MemoryStore
+from millrace.lake.observations import ObservationStore
+from millrace.lake.reconfigurations import ReconfigurationStore
+from millrace.lake.row_codec import batch_row
+from millrace.model.codec import from_json, to_json
+from millrace.model.decision import Action, Decision, Memory, Outcome, Proposal, Reconfiguration
+from millrace.model.deployment import Change, Deployment
+from millrace.model.errors import MillraceError, NotReady, Settled
+from millrace.model.protocols import Cursor
+from millrace.model.signals import Signals
 from tests.include.control.world import NAME, NOON, Proportional, World, batch, good_rows, world, write, write_app
 
 

@@ -4,11 +4,11 @@ from pathlib import Path
 
 import pytest
 
-from include.lake.decisions import DecisionStore
-from include.lake.reconfigurations import ReconfigurationStore
-from include.model.decision import Action, Reconfiguration
-from include.model.deployment import Deployment
-from include.reporting.tracker import MlflowTracker
+from millrace.lake.decisions import DecisionStore
+from millrace.lake.reconfigurations import ReconfigurationStore
+from millrace.model.decision import Action, Reconfiguration
+from millrace.model.deployment import Deployment
+from millrace.reporting.tracker import MlflowTracker
 from tests.include.control.world import NAME, world
 
 

@@ -8,12 +8,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from include.control.evaluation import Request
-from include.control.new_observations import known_observations, new_observations, remembered
-from include.lake.decisions import DecisionStore
-from include.lake.observations import KEEP_PER_LEVEL, ObservationStore
-from include.lake.store import Lake
-from include.model.signals import AppSignals, Capacity, Observation, Signals
+from millrace.control.evaluation import Request
+from millrace.control.new_observations import known_observations, new_observations, remembered
+from millrace.lake.decisions import DecisionStore
+from millrace.lake.observations import KEEP_PER_LEVEL, ObservationStore
+from millrace.lake.store import Lake
+from millrace.model.signals import AppSignals, Capacity, Observation, Signals
 from tests.include.control.recorded_run import DAY, Steady, launched
 from tests.include.control.world import NAME
 

@@ -5,13 +5,13 @@ from typing import Any
 
 import pytest
 
-from include.control.pending_decision import awaiting, on_newest, refuse
-from include.lake.control_tables import ControlTables
-from include.lake.decisions import DecisionStore
-from include.lake.store import Lake
-from include.model.decision import Action, Decision, Proposal
-from include.model.deployment import EXECUTOR_MEMORY, AppDeployment, Change, Deployment, ExecutorSize
-from include.model.errors import MillraceError
+from millrace.control.pending_decision import awaiting, on_newest, refuse
+from millrace.lake.control_tables import ControlTables
+from millrace.lake.decisions import DecisionStore
+from millrace.lake.store import Lake
+from millrace.model.decision import Action, Decision, Proposal
+from millrace.model.deployment import EXECUTOR_MEMORY, AppDeployment, Change, Deployment, ExecutorSize
+from millrace.model.errors import MillraceError
 from tests.include.control.world import NAME, world
 
 NOW = datetime(2013, 1, 1, 12, tzinfo=UTC)

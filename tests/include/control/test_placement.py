@@ -9,15 +9,15 @@ from typing import Any
 
 import pytest
 
-from include.control.changes import achieved_by
-from include.lake.decisions import DecisionStore
-from include.lake.memories import MemoryStore
-from include.model.decision import LIVE, Action, Memory, Outcome, Proposal, Reconfiguration
-from include.model.deployment import PLACEMENT, Change, Deployment
-from include.model.placement import STATEFUL_BATCH, PlacementPlan
-from include.model.signals import Capacity, Signals
-from include.reporting.tracker import MlflowTracker
-from optimizers.conformance.builders import app_signals, signals
+from millrace.control.changes import achieved_by
+from millrace.lake.decisions import DecisionStore
+from millrace.lake.memories import MemoryStore
+from millrace.model.decision import LIVE, Action, Memory, Outcome, Proposal, Reconfiguration
+from millrace.model.deployment import PLACEMENT, Change, Deployment
+from millrace.model.placement import STATEFUL_BATCH, PlacementPlan
+from millrace.model.signals import Capacity, Signals
+from millrace.optimizers.conformance.builders import app_signals, signals
+from millrace.reporting.tracker import MlflowTracker
 from tests.include.control.world import NAME, NOON, World, world
 from tests.optimizers.albic.key_groups import groups
 

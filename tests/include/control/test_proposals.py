@@ -3,9 +3,9 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from include.control.proposals import FIRST, LAST, arbitrate, in_order
-from include.model.decision import Proposal
-from include.model.deployment import AppDeployment, Change, Deployment
+from millrace.control.proposals import FIRST, LAST, arbitrate, in_order
+from millrace.model.decision import Proposal
+from millrace.model.deployment import AppDeployment, Change, Deployment
 
 CURRENT = Deployment(
     "delays",

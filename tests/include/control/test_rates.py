@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from include.control.rates import RECENT_RATIO, rates
-from include.control.recent_batches import History
-from include.model.telemetry import BatchMetrics
+from millrace.control.rates import RECENT_RATIO, rates
+from millrace.control.recent_batches import History
+from millrace.model.telemetry import BatchMetrics
 from tests.include.control.synthetic import START, App
 
 PERIOD_S = 30

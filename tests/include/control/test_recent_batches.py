@@ -5,9 +5,9 @@ from datetime import timedelta
 
 import pytest
 
-from include.control.recent_batches import healthy, sound
-from include.model.decision import Outcome, Reconfiguration
-from include.model.telemetry import BatchMetrics
+from millrace.control.recent_batches import healthy, sound
+from millrace.model.decision import Outcome, Reconfiguration
+from millrace.model.telemetry import BatchMetrics
 from tests.include.control.synthetic import START, App
 
 

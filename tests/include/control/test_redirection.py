@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import os
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping
@@ -14,20 +13,20 @@ from typing import Any
 
 import pytest
 
-from include.control.launch import roll_back
-from include.control.profile_signals import stream_counts
-from include.lake.control_tables import ControlTables
-from include.lake.deployments import DeploymentStore
-from include.lake.source_tables import query
-from include.lake.store import Lake
-from include.local.feeds.nycflights import flights
-from include.local.feeds.replay_clock import Clock, Replay
-from include.model.decision import Action, Decision
-from include.model.deployment import Deployment
-from include.model.protocols import Cursor
-from include.model.signals import Signals
-from include.model.spec import PipelineSpec
-from optimizers.registry import Role, create
+from millrace.control.launch import roll_back
+from millrace.control.profile_signals import stream_counts
+from millrace.lake.control_tables import ControlTables
+from millrace.lake.deployments import DeploymentStore
+from millrace.lake.source_tables import query
+from millrace.lake.store import Lake
+from millrace.local.feeds.nycflights import flights
+from millrace.local.feeds.replay_clock import Clock, Replay
+from millrace.model.decision import Action, Decision
+from millrace.model.deployment import Deployment
+from millrace.model.protocols import Cursor
+from millrace.model.signals import Signals
+from millrace.model.spec import PipelineSpec
+from millrace.optimizers.registry import Role, create
 from tests.include.control.world import NAME, NOON, MemoryPlant, World, world
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -138,13 +137,13 @@ def test_redirected_streams_lose_and_double_no_row(
     command = [
         sys.executable,
         "-m",
-        "include.local.feeds.streams",
+        "millrace.local.feeds.streams",
         *(f"--ingest={t}" for t in tables),
         f"--pipeline={NAME}",
     ]
     command += [f"--lake={w.lake.location}", "--fold-days=7", "--day-s=24", "--tick-s=0.2", "--parts=1", "--report-s=1"]
     feed = subprocess.Popen(
-        command, cwd=ROOT, env={**os.environ, "PYTHONPATH": str(ROOT)}, text=True,
+        command, cwd=ROOT, text=True,
         stdout=subprocess.PIPE, stderr=subprocess.PIPE,
     )  # fmt: skip
     seen, reasons, numbers = -1, [], itertools.count(31)

@@ -9,16 +9,16 @@ from pathlib import Path
 
 import pytest
 
-from include.control.evaluation import GateResult
-from include.control.loop import ControlLoop
-from include.control.spark_plant import SparkPlant
-from include.lake.control_tables import ControlTables
-from include.model.decision import Action, Decision, Outcome, Proposal
-from include.model.deployment import Change
-from include.model.errors import NotReady
-from include.model.protocols import Cursor
-from include.model.spec import Mode
-from include.reporting.tracker import MlflowTracker
+from millrace.control.evaluation import GateResult
+from millrace.control.loop import ControlLoop
+from millrace.control.spark_plant import SparkPlant
+from millrace.lake.control_tables import ControlTables
+from millrace.model.decision import Action, Decision, Outcome, Proposal
+from millrace.model.deployment import Change
+from millrace.model.errors import NotReady
+from millrace.model.protocols import Cursor
+from millrace.model.spec import Mode
+from millrace.reporting.tracker import MlflowTracker
 from tests.include.drivers.plant_of_doubles import NAME, DoublesPlant
 
 

@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from include.control.guard_context import GuardContext, guard_context
-from include.control.proposals import VERIFICATION
-from include.control.rolled_back import objection
-from include.model.decision import Action, Decision, Proposal
-from include.model.deployment import Change, Deployment, ExecutorSize
-from include.model.signals import AppSignals, Signals
+from millrace.control.guard_context import GuardContext, guard_context
+from millrace.control.proposals import VERIFICATION
+from millrace.control.rolled_back import objection
+from millrace.model.decision import Action, Decision, Proposal
+from millrace.model.deployment import Change, Deployment, ExecutorSize
+from millrace.model.signals import AppSignals, Signals
 from tests.include.control.world import NAME, NOON, spec
 
 APP = AppSignals(NAME, 4, 4, False, 500.0, 500.0, 0, 0.0, 9, 9, 1.0, 0.0, 0.5, None)

@@ -7,14 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from include.control.launch import detach, launch
-from include.control.spec_update import described, spec_update
-from include.lake.control_tables import ControlTables
-from include.lake.deployments import DeploymentStore
-from include.lake.store import Lake
-from include.model.decision import Action
-from include.model.deployment import Deployment
-from include.model.spec import Mode, PipelineSpec
+from millrace.control.launch import detach, launch
+from millrace.control.spec_update import described, spec_update
+from millrace.lake.control_tables import ControlTables
+from millrace.lake.deployments import DeploymentStore
+from millrace.lake.store import Lake
+from millrace.model.decision import Action
+from millrace.model.deployment import Deployment
+from millrace.model.spec import Mode, PipelineSpec
 from tests.include.control.test_loop import evaluate
 from tests.include.control.world import NAME, World, world
 

@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from include.control.profile_signals import stream_counts
-from include.lake.control_tables import ControlTables
-from include.lake.memories import MemoryStore
-from include.lake.store import Lake
-from include.model.admission import StreamCounts
-from include.model.spec import PipelineSpec
+from millrace.control.profile_signals import stream_counts
+from millrace.lake.control_tables import ControlTables
+from millrace.lake.memories import MemoryStore
+from millrace.lake.store import Lake
+from millrace.model.admission import StreamCounts
+from millrace.model.spec import PipelineSpec
 from tests.include.control.world import NAME, NOON, spec
 
 HOUR = timedelta(hours=1)

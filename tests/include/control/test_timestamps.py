@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from include.control.timestamps import PATTERN, parse_timestamp
-from include.model.errors import MillraceError
+from millrace.control.timestamps import PATTERN, parse_timestamp
+from millrace.model.errors import MillraceError
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
 

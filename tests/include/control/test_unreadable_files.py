@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from include.lake.decisions import DecisionStore
-from include.lake.memories import MemoryStore
-from include.lake.new_rows import CATCH_UP_ROWS
-from include.lake.store import Lake
-from include.model.decision import Action, Decision
+from millrace.lake.decisions import DecisionStore
+from millrace.lake.memories import MemoryStore
+from millrace.lake.new_rows import CATCH_UP_ROWS
+from millrace.lake.store import Lake
+from millrace.model.decision import Action, Decision
 from tests.include.control.world import NAME, World, good_rows, world, write, write_app
 
 BATCHES = "telemetry/batches"

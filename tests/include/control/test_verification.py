@@ -10,19 +10,19 @@ from typing import Any
 
 import pytest
 
-from include.control.evaluation import Request
-from include.control.guard_context import guard_context
-from include.control.launch import launch
-from include.control.new_observations import known_observations
-from include.control.pending_decision import refuse
-from include.control.verification import lag_s, undo
-from include.lake.reconfigurations import ReconfigurationStore
-from include.model.arrival import ArrivalBasis
-from include.model.decision import Action, Decision, Memory, Outcome, Proposal, Reconfiguration
-from include.model.deployment import Change, Deployment
-from include.model.placement import KeyGroups
-from include.model.signals import AppSignals, Signals
-from include.reporting.backtest import replay
+from millrace.control.evaluation import Request
+from millrace.control.guard_context import guard_context
+from millrace.control.launch import launch
+from millrace.control.new_observations import known_observations
+from millrace.control.pending_decision import refuse
+from millrace.control.verification import lag_s, undo
+from millrace.lake.reconfigurations import ReconfigurationStore
+from millrace.model.arrival import ArrivalBasis
+from millrace.model.decision import Action, Decision, Memory, Outcome, Proposal, Reconfiguration
+from millrace.model.deployment import Change, Deployment
+from millrace.model.placement import KeyGroups
+from millrace.model.signals import AppSignals, Signals
+from millrace.reporting.backtest import replay
 from tests.include.control.recorded_run import Run, launched, spec_of
 from tests.include.control.world import NAME, NOON
 

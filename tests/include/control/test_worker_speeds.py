@@ -6,10 +6,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from include.control.worker_speeds import host_speeds, worker_speeds
-from include.lake.store import Lake
-from include.model.placement import Speeds
-from include.model.telemetry import PartitionRun
+from millrace.control.worker_speeds import host_speeds, worker_speeds
+from millrace.lake.store import Lake
+from millrace.model.placement import Speeds
+from millrace.model.telemetry import PartitionRun
 from tests.include.control.test_key_groups import run, sampled
 from tests.include.control.world import NOON
 

@@ -8,21 +8,21 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from include.control.evaluation import GateResult
-from include.control.loop import ControlLoop
-from include.control.quality import QualityGate
-from include.lake.control_tables import ControlTables
-from include.lake.deployments import DeploymentStore
-from include.lake.row_codec import app_row, batch_row
-from include.lake.store import Lake
-from include.model.decision import Memory, Outcome, Proposal, Reconfiguration
-from include.model.deployment import Change, Deployment
-from include.model.errors import NotReady
-from include.model.protocols import Cursor
-from include.model.signals import AppSignals, Bounds, Capacity, Objective, Signals
-from include.model.spec import PipelineSpec
-from include.model.telemetry import AppMetrics, BatchMetrics, OperatorBatch
-from include.reporting.tracker import MlflowTracker
+from millrace.control.evaluation import GateResult
+from millrace.control.loop import ControlLoop
+from millrace.control.quality import QualityGate
+from millrace.lake.control_tables import ControlTables
+from millrace.lake.deployments import DeploymentStore
+from millrace.lake.row_codec import app_row, batch_row
+from millrace.lake.store import Lake
+from millrace.model.decision import Memory, Outcome, Proposal, Reconfiguration
+from millrace.model.deployment import Change, Deployment
+from millrace.model.errors import NotReady
+from millrace.model.protocols import Cursor
+from millrace.model.signals import AppSignals, Bounds, Capacity, Objective, Signals
+from millrace.model.spec import PipelineSpec
+from millrace.model.telemetry import AppMetrics, BatchMetrics, OperatorBatch
+from millrace.reporting.tracker import MlflowTracker
 
 NOON = datetime(2013, 1, 1, 12, tzinfo=UTC)
 NAME = "delays"

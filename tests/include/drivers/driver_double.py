@@ -15,14 +15,14 @@ import time
 from datetime import UTC, datetime
 from pathlib import Path
 
-from include.lake.deployments import DeploymentFollower, DeploymentStore
-from include.lake.store import Lake
-from include.run_folder.arguments import DriverArguments, recognise
-from include.run_folder.driver_records import DriverState, QueryCheckpoint, app_dir
-from include.run_folder.generation import newest
-from include.run_folder.lock import AppLock
-from include.run_folder.repartition import ENTRY_POINT
-from include.runtime.journal import Journal
+from millrace.lake.deployments import DeploymentFollower, DeploymentStore
+from millrace.lake.store import Lake
+from millrace.run_folder.arguments import DriverArguments, recognise
+from millrace.run_folder.driver_records import DriverState, QueryCheckpoint, app_dir
+from millrace.run_folder.generation import newest
+from millrace.run_folder.lock import AppLock
+from millrace.run_folder.repartition import ENTRY_POINT
+from millrace.runtime.journal import Journal
 from tests.include.drivers import job_double
 
 TICK_S = 0.01

@@ -14,9 +14,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from include.run_folder import repartition
-from include.run_folder.lock import AppLock
-from include.run_folder.repartition import Phase, Repartition, Verb, copy_of
+from millrace.run_folder import repartition
+from millrace.run_folder.lock import AppLock
+from millrace.run_folder.repartition import Phase, Repartition, Verb, copy_of
 
 TICK_S = 0.01
 

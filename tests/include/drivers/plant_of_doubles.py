@@ -11,16 +11,16 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
-from include.drivers.app_reconciler import Method
-from include.drivers.reconciler import Reconciler
-from include.drivers.submit import SubmitOptions
-from include.lake.control_tables import ControlTables
-from include.lake.deployments import DeploymentStore
-from include.lake.reconfigurations import ReconfigurationStore
-from include.lake.store import Lake
-from include.model.deployment import Deployment, ExecutorSize
-from include.model.spec import PipelineSpec
-from include.run_folder.discovery import LiveDriver, find
+from millrace.drivers.app_reconciler import Method
+from millrace.drivers.reconciler import Reconciler
+from millrace.drivers.submit import SubmitOptions
+from millrace.lake.control_tables import ControlTables
+from millrace.lake.deployments import DeploymentStore
+from millrace.lake.reconfigurations import ReconfigurationStore
+from millrace.lake.store import Lake
+from millrace.model.deployment import Deployment, ExecutorSize
+from millrace.model.spec import PipelineSpec
+from millrace.run_folder.discovery import LiveDriver, find
 
 ROOT = Path(__file__).resolve().parents[3]
 DOUBLE = Path(__file__).with_name("driver_double.py")
@@ -60,7 +60,8 @@ class DoublesPlant:
 
     def reconciler(self, method: Method = "hand-over", clock: Callable[[], datetime] | None = None) -> Reconciler:
         """Return a reconciler as a new process would make it."""
-        env = {"PYTHONPATH": str(ROOT), "PATH": f"{Path(sys.executable).parent}:{os.environ.get('PATH', '')}"}
+        env = {k: os.environ[k] for k in ("PYTHONPATH", "PATH")}
+        env["PATH"] = f"{Path(sys.executable).parent}:{env['PATH']}"
         options = SubmitOptions(DOUBLE, env=env)
         now = clock or (lambda: datetime.now(UTC))
         return Reconciler(

@@ -8,14 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from include.drivers.delegated_reconciler import DelegatedReconciler, write_status
-from include.lake.control_tables import ControlTables
-from include.lake.deployments import DeploymentStore
-from include.lake.reconfigurations import ReconfigurationStore
-from include.lake.store import Lake
-from include.model.decision import Outcome, Reconfiguration
-from include.model.errors import MillraceError, NotReady
-from include.model.spec import PipelineSpec
+from millrace.drivers.delegated_reconciler import DelegatedReconciler, write_status
+from millrace.lake.control_tables import ControlTables
+from millrace.lake.deployments import DeploymentStore
+from millrace.lake.reconfigurations import ReconfigurationStore
+from millrace.lake.store import Lake
+from millrace.model.decision import Outcome, Reconfiguration
+from millrace.model.errors import MillraceError, NotReady
+from millrace.model.spec import PipelineSpec
 
 SPEC = PipelineSpec(name="orders", script="orders.py", ready_deadline_s=0.2, stop_deadline_s=0.1)
 
@@ -62,7 +62,7 @@ def test_delegate_is_not_ready_while_the_runner_has_an_older_version(lake: Lake,
 def test_delegate_when_no_runner_is_up_then_says_so(
     lake: Lake, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("include.drivers.delegated_reconciler.RUNNER_SLACK_S", 0.0)
+    monkeypatch.setattr("millrace.drivers.delegated_reconciler.RUNNER_SLACK_S", 0.0)
     with pytest.raises(MillraceError, match="millrace runner"):
         DelegatedReconciler(SPEC, ControlTables(lake), tmp_path, lambda _: None).reconcile()
 

@@ -12,7 +12,7 @@ from typing import IO
 
 import pytest
 
-from include.drivers import driver_log
+from millrace.drivers import driver_log
 
 JVM = """26/01/01 10:00:00 WARN Something: a RuntimeException was ignored
 Exception in thread "main" org.apache.spark.SparkException: Failed to get main class in JAR

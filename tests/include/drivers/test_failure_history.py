@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from include.drivers import failure_history
-from include.drivers.failure_history import LONGEST_DELAY_S, FailureHistory, fingerprint
-from include.model.deployment import AppDeployment, Deployment
+from millrace.drivers import failure_history
+from millrace.drivers.failure_history import LONGEST_DELAY_S, FailureHistory, fingerprint
+from millrace.model.deployment import AppDeployment, Deployment
 
 NOW = datetime(2013, 1, 1, tzinfo=UTC)
 APP = AppDeployment("s.py", (), 1, 1024, 8)

@@ -16,16 +16,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from include.control.pending_decision import refuse
-from include.drivers.quota import restore
-from include.lake import deployments
-from include.lake.control_tables import ControlTables
-from include.lake.decisions import DecisionStore, veto_id
-from include.lake.deployments import DeploymentStore
-from include.lake.store import Lake
-from include.model.decision import Action, Decision
-from include.model.deployment import AppDeployment, Deployment
-from include.model.errors import Conflict, MillraceError, Settled
+from millrace.control.pending_decision import refuse
+from millrace.drivers.quota import restore
+from millrace.lake import deployments
+from millrace.lake.control_tables import ControlTables
+from millrace.lake.decisions import DecisionStore, veto_id
+from millrace.lake.deployments import DeploymentStore
+from millrace.lake.store import Lake
+from millrace.model.decision import Action, Decision
+from millrace.model.deployment import AppDeployment, Deployment
+from millrace.model.errors import Conflict, MillraceError, Settled
 from tests.include.control.tenants import Tenant, slots_in_all, spec, tenants
 from tests.include.control.world import NOON, Clock
 

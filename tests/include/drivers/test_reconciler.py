@@ -13,32 +13,32 @@ from pathlib import Path
 
 import pytest
 
-from include.drivers import driver_log, failure_history
-from include.model.decision import Outcome
-from include.model.deployment import BY_DECISION
-from include.model.errors import MillraceError, NotReady
-from include.run_folder.driver_records import DriverState
-from tests.include.drivers.plant_of_doubles import NAME, ROOT, DoublesPlant
+from millrace.drivers import driver_log, failure_history
+from millrace.model.decision import Outcome
+from millrace.model.deployment import BY_DECISION
+from millrace.model.errors import MillraceError, NotReady
+from millrace.run_folder.driver_records import DriverState
+from tests.include.drivers.plant_of_doubles import NAME, DoublesPlant
 
 KILLED = Path(__file__).with_name("killed_reconciler.py")
-RECONCILER = "include.drivers.app_reconciler:AppReconciler"
-HAND_OVER = "include.drivers.handover:HandOver"
+RECONCILER = "millrace.drivers.app_reconciler:AppReconciler"
+HAND_OVER = "millrace.drivers.handover:HandOver"
 STAGES = [
-    ("include.run_folder.generation", "allot", "after"),
-    ("include.drivers.reconfiguration_log:ReconfigurationLog", "begin", "after"),
-    ("include.drivers.submit", "start", "after"),
+    ("millrace.run_folder.generation", "allot", "after"),
+    ("millrace.drivers.reconfiguration_log:ReconfigurationLog", "begin", "after"),
+    ("millrace.drivers.submit", "start", "after"),
     (HAND_OVER, "await_gate", "after"),
     (HAND_OVER, "end", "after"),
     (HAND_OVER, "await_ready", "after"),
-    ("include.drivers.reconfiguration_log:ReconfigurationLog", "end", "before"),
-    ("include.drivers.reconfiguration_log:ReconfigurationLog", "end", "after"),
+    ("millrace.drivers.reconfiguration_log:ReconfigurationLog", "end", "before"),
+    ("millrace.drivers.reconfiguration_log:ReconfigurationLog", "end", "after"),
 ]
 FAILURE_STAGES = [
     (RECONCILER, "_failed", "before"),
     (HAND_OVER, "kill", "before"),
     (HAND_OVER, "kill", "after"),
-    ("include.drivers.reconfiguration_log:ReconfigurationLog", "end", "before"),
-    ("include.drivers.reconfiguration_log:ReconfigurationLog", "end", "after"),
+    ("millrace.drivers.reconfiguration_log:ReconfigurationLog", "end", "before"),
+    ("millrace.drivers.reconfiguration_log:ReconfigurationLog", "end", "after"),
     (RECONCILER, "_roll_back", "after"),
 ]
 
@@ -52,7 +52,7 @@ def plant(tmp_path: Path) -> Iterator[DoublesPlant]:
 
 def _killed(plant: DoublesPlant, stage: tuple[str, str, str]) -> None:
     argv = [sys.executable, str(KILLED), str(plant.root), *stage]
-    assert subprocess.run(argv, env={**os.environ, "PYTHONPATH": str(ROOT)}).returncode == -signal.SIGKILL
+    assert subprocess.run(argv).returncode == -signal.SIGKILL
 
 
 def _nothing_lost_or_doubled(plant: DoublesPlant) -> None:

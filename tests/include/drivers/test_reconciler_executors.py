@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from include.model.decision import Outcome
-from include.model.deployment import ExecutorSize
+from millrace.model.decision import Outcome
+from millrace.model.deployment import ExecutorSize
 from tests.include.drivers.plant_of_doubles import DoublesPlant
 
 SIZE = ExecutorSize(1, 512)

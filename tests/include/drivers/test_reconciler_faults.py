@@ -12,9 +12,9 @@ from pathlib import Path
 import psutil
 import pytest
 
-from include.model.decision import Outcome
-from include.run_folder import generation
-from include.run_folder.driver_records import DriverState
+from millrace.model.decision import Outcome
+from millrace.run_folder import generation
+from millrace.run_folder.driver_records import DriverState
 from tests.include.drivers.plant_of_doubles import NAME, DoublesPlant
 
 
@@ -123,7 +123,7 @@ def test_driver_is_left_alone_where_the_wall_clock_is_stepped(
 
 
 def test_driver_still_there_is_not_recorded_as_stopped(plant: DoublesPlant, monkeypatch: pytest.MonkeyPatch) -> None:
-    from include.drivers.handover import HandOver
+    from millrace.drivers.handover import HandOver
 
     plant.deploy()
     plant.reconciler().reconcile()

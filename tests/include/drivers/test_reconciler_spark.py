@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import signal
 import subprocess
 import sys
@@ -16,21 +15,21 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from include.drivers.reconciler import Reconciler
-from include.lake.control_tables import ControlTables
-from include.lake.deployments import DeploymentStore
-from include.lake.reconfigurations import ReconfigurationStore
-from include.lake.source_tables import SourceTable, query
-from include.lake.store import Lake
-from include.local.stack.spark_env import submit_options
-from include.model.decision import Outcome
-from include.model.deployment import Deployment
-from include.model.master import LOCAL
-from include.model.spec import PipelineSpec, Submit
-from include.run_folder import repartition
-from include.run_folder.discovery import LiveDriver, find, python_driver
-from include.run_folder.driver_records import DriverState
-from include.run_folder.repartition import copy_of
+from millrace.drivers.reconciler import Reconciler
+from millrace.lake.control_tables import ControlTables
+from millrace.lake.deployments import DeploymentStore
+from millrace.lake.reconfigurations import ReconfigurationStore
+from millrace.lake.source_tables import SourceTable, query
+from millrace.lake.store import Lake
+from millrace.local.stack.spark_env import submit_options
+from millrace.model.decision import Outcome
+from millrace.model.deployment import Deployment
+from millrace.model.master import LOCAL
+from millrace.model.spec import PipelineSpec, Submit
+from millrace.run_folder import repartition
+from millrace.run_folder.discovery import LiveDriver, find, python_driver
+from millrace.run_folder.driver_records import DriverState
+from millrace.run_folder.repartition import copy_of
 from tests.jobs.driving import SCRIPTS, until
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
@@ -119,7 +118,7 @@ def plant(tmp_path: Path) -> Iterator[Plant]:
 
 def _killed_at(plant: Plant, stage: tuple[str, str, str]) -> None:
     argv = [sys.executable, str(KILLED), str(plant.root), *stage]
-    assert subprocess.run(argv, env={**os.environ, "PYTHONPATH": str(ROOT)}).returncode == -signal.SIGKILL
+    assert subprocess.run(argv).returncode == -signal.SIGKILL
 
 
 def test_results_after_kills_all_around_are_those_of_a_batch(plant: Plant) -> None:
@@ -145,7 +144,7 @@ def test_results_after_kills_all_around_are_those_of_a_batch(plant: Plant) -> No
     assert len(plant.live()) == 1
 
     # the reconciler is killed in the middle of a hand-over: the next one repairs what it left
-    owner = "include.drivers.handover:HandOver"
+    owner = "millrace.drivers.handover:HandOver"
     for slots, stage in enumerate([(owner, "await_gate", "before"), (owner, "end", "after")], start=3):
         version = plant.deploy(slots=slots).version
         _killed_at(plant, stage)
@@ -173,7 +172,7 @@ def test_results_over_changes_of_state_partitions_that_are_killed_are_those_of_a
 
     # the reconciler is killed, and its job goes on
     plant.deploy(partitions=5, **ROCKSDB)
-    _killed_at(plant, ("include.drivers.launcher:Launcher", "repartition", "after"))
+    _killed_at(plant, ("millrace.drivers.launcher:Launcher", "repartition", "after"))
     (change,) = [c for c in plant.reconciler().reconcile() if c.outcome is Outcome.READY]
     assert change.to_version == 2, plant.logs()
     until(lambda: plant.reconciler().status()[0].checkpoints, "the first batch over 5 partitions")
@@ -184,7 +183,7 @@ def test_results_over_changes_of_state_partitions_that_are_killed_are_those_of_a
 
     # the job is killed too: the change is taken back
     plant.deploy(partitions=3, **ROCKSDB)
-    _killed_at(plant, ("include.drivers.launcher:Launcher", "repartition", "after"))
+    _killed_at(plant, ("millrace.drivers.launcher:Launcher", "repartition", "after"))
     until(copy.exists, "the job copies")
     for process in repartition.running(run):
         process.signal(signal.SIGKILL)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import signal
 import subprocess
 import sys
@@ -11,13 +10,13 @@ from pathlib import Path
 
 import pytest
 
-from include.model.decision import Outcome
-from include.model.deployment import Deployment
-from include.run_folder.repartition import copy_of
-from tests.include.drivers.plant_of_doubles import NAME, ROOT, DoublesPlant
+from millrace.model.decision import Outcome
+from millrace.model.deployment import Deployment
+from millrace.run_folder.repartition import copy_of
+from tests.include.drivers.plant_of_doubles import NAME, DoublesPlant
 
 KILLED = Path(__file__).with_name("killed_reconciler.py")
-PARTITIONS = "include.drivers.state_partitions:StatePartitions"
+PARTITIONS = "millrace.drivers.state_partitions:StatePartitions"
 
 
 class StatefulPlant(DoublesPlant):
@@ -192,10 +191,10 @@ def test_version_that_wants_the_former_number_again_restores_the_copy(plant: Sta
 @pytest.mark.parametrize(
     "stage",
     [
-        ("include.run_folder.repartition", "write", "after"),
-        ("include.drivers.launcher:Launcher", "repartition", "after"),
+        ("millrace.run_folder.repartition", "write", "after"),
+        ("millrace.drivers.launcher:Launcher", "repartition", "after"),
         (PARTITIONS, "change", "after"),
-        ("include.drivers.launcher:Launcher", "start", "after"),
+        ("millrace.drivers.launcher:Launcher", "start", "after"),
     ],
 )
 def test_reconciler_that_is_killed_leaves_nothing_half_done(
@@ -205,7 +204,7 @@ def test_reconciler_that_is_killed_leaves_nothing_half_done(
     (plant.root / "behaviour").write_text(behaviour)
     plant.deploy("state", partitions=7)
     argv = [sys.executable, str(KILLED), str(plant.root), *stage]
-    assert subprocess.run(argv, env={**os.environ, "PYTHONPATH": str(ROOT)}).returncode == -signal.SIGKILL
+    assert subprocess.run(argv).returncode == -signal.SIGKILL
     plant.reconciler().reconcile()
     plant.reconciler().reconcile()
     plant.is_whole(plant.newest().apps[NAME].max_parallelism)
@@ -217,7 +216,7 @@ def test_reconciler_that_is_killed_at_the_way_back_goes_on_with_it(plant: Statef
     plant.begin()
     (plant.root / "behaviour").write_text("dies changing")
     plant.deploy("state", partitions=7)
-    argv = [sys.executable, str(KILLED), str(plant.root), "include.drivers.state_partitions", "go_back", when]
-    assert subprocess.run(argv, env={**os.environ, "PYTHONPATH": str(ROOT)}).returncode == -signal.SIGKILL
+    argv = [sys.executable, str(KILLED), str(plant.root), "millrace.drivers.state_partitions", "go_back", when]
+    assert subprocess.run(argv).returncode == -signal.SIGKILL
     plant.reconciler().reconcile()
     plant.is_whole(4)

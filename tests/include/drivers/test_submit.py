@@ -13,14 +13,15 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from include.drivers import submit
-from include.drivers.submit import RUN_SCRIPT, SubmitOptions
-from include.model.deployment import AppDeployment, ExecutorSize
-from include.model.errors import MillraceError
-from include.model.spec import Submit
-from include.model.submit_options import EmbeddedCluster
-from include.run_folder.arguments import DriverArguments, recognise
-from include.run_folder.repartition import Verb
+from millrace.drivers import submit
+from millrace.drivers.submit import RUN_SCRIPT, SubmitOptions
+from millrace.model.deployment import AppDeployment, ExecutorSize
+from millrace.model.errors import MillraceError
+from millrace.model.spec import Submit
+from millrace.model.submit_options import EmbeddedCluster
+from millrace.places import SOURCES
+from millrace.run_folder.arguments import DriverArguments, recognise
+from millrace.run_folder.repartition import Verb
 
 JARS = (Path("/jars/a.jar"), Path("/jars/b.jar"))
 OPTIONS = SubmitOptions(Path("/spark/bin/spark-submit"), JARS, {"spark.driver.extraJavaOptions": "-Xshare:auto"})
@@ -144,7 +145,7 @@ def test_command_on_the_embedded_cluster_logs_in_by_a_file() -> None:
     assert "--jars" not in argv
     # executors share the driver's class archive, and a script's own modules come before Millrace's
     assert _conf(argv)["spark.executor.extraJavaOptions"].startswith("-Xshare:auto ")
-    assert _conf(argv)["spark.executorEnv.PYTHONPATH"].split(os.pathsep) == ["/", str(submit.REPO)]
+    assert _conf(argv)["spark.executorEnv.PYTHONPATH"].split(os.pathsep) == ["/", str(SOURCES)]
 
 
 def test_embedded_cluster_that_does_not_run_is_named_with_its_remedy() -> None:
@@ -160,9 +161,16 @@ def test_driver_of_a_cluster_elsewhere_leaves_the_loopback_address() -> None:
     for master, stays in (*((m, True) for m in here), *((m, False) for m in elsewhere)):
         app = _app(master=master)
         assert ("spark.driver.host" in submit.conf(options, app)) is stays
-        assert ("SPARK_LOCAL_IP" in submit.environment(options, app, {})) is stays
+        assert ("SPARK_LOCAL_IP" in submit.environment(options, app, {"HADOOP_CONF_DIR": "/etc/hadoop"})) is stays
     told = _app(master="spark://master:7077", conf={"spark.driver.host": "me"})
     assert submit.conf(options, told)["spark.driver.host"] == "me"
+
+
+def test_yarn_has_to_be_told_where_it_is() -> None:
+    with pytest.raises(MillraceError, match=r"submit\.env.*HADOOP_CONF_DIR or YARN_CONF_DIR"):
+        submit.environment(OPTIONS, _app(master="yarn"), {"HOME": "/home/me"})
+    told = _app(master="yarn", env={"YARN_CONF_DIR": "/etc/yarn"})
+    assert submit.environment(OPTIONS, told, {})["YARN_CONF_DIR"] == "/etc/yarn"
 
 
 def test_command_applies_the_pipelines_packages_files_and_conf() -> None:
@@ -236,7 +244,7 @@ def test_start_when_folder_or_program_is_missing_then_says_which(tmp_path: Path,
 
 @pytest.mark.spark
 def test_spark_submit_passes_odd_characters_untouched(tmp_path: Path) -> None:
-    from include.local.stack import spark_env
+    from millrace.local.stack import spark_env
 
     words = ("", " a b ", "ä€😀", 'it\'s "quoted"', "$HOME `id` $(id)", "*?[a]", "\\n", "line\nbreak", "--conf", "-- x")
     program = tmp_path / "tell.py"

@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from include.joins.batch_plan import RETAINED, BatchPlan, BatchPlans, Move, level, sizes_after
-from include.joins.blocks import Block
-from include.model.errors import MillraceError
-from include.model.join import JoinSettings
+from millrace.joins.batch_plan import RETAINED, BatchPlan, BatchPlans, Move, level, sizes_after
+from millrace.joins.blocks import Block
+from millrace.model.errors import MillraceError
+from millrace.model.join import JoinSettings
 
 
 def test_plan_when_written_then_the_same_is_read(tmp_path: Path) -> None:

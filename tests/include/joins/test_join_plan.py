@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from include.model.errors import MillraceError
-from include.model.join import JoinTask
+from millrace.model.errors import MillraceError
+from millrace.model.join import JoinTask
 from tests.include.joins.tuples import SECOND, brute_force, plan
 
 SPAN = st.tuples(st.integers(-10, 10), st.integers(0, 15)).map(lambda s: (s[0], s[0] + s[1]))

@@ -5,13 +5,13 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
-from include.joins.batch_plan import BatchPlan
-from include.joins.lake_link import STREAMS, WORKERS, DeployedSettings, JoinTelemetry
-from include.joins.worker import WorkerReport
-from include.lake.deployments import DeploymentStore
-from include.lake.store import Lake
-from include.model.deployment import AppDeployment, Deployment
-from include.model.join import JoinSettings
+from millrace.joins.batch_plan import BatchPlan
+from millrace.joins.lake_link import STREAMS, WORKERS, DeployedSettings, JoinTelemetry
+from millrace.joins.worker import WorkerReport
+from millrace.lake.deployments import DeploymentStore
+from millrace.lake.store import Lake
+from millrace.model.deployment import AppDeployment, Deployment
+from millrace.model.join import JoinSettings
 
 
 def reports(*sizes: int) -> list[WorkerReport]:

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from include.joins import matching
-from include.joins.matching import condition, pairs
-from include.model.join import JoinTask
+from millrace.joins import matching
+from millrace.joins.matching import condition, pairs
+from millrace.model.join import JoinTask
 from tests.include.joins.tuples import ROWS, brute_force, table
 
 ON = st.lists(st.sampled_from([("key", "key"), ("other", "other"), ("id", "id")]), unique=True).map(tuple)

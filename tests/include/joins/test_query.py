@@ -11,11 +11,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from include.joins.query import start
-from include.joins.router import sheds
-from include.lake.source_tables import query as read
-from include.model.errors import MillraceError
-from include.model.join import JoinDefinition, JoinSettings, JoinStream, JoinTask
+from millrace.joins.query import start
+from millrace.joins.router import sheds
+from millrace.lake.source_tables import query as read
+from millrace.model.errors import MillraceError
+from millrace.model.join import JoinDefinition, JoinSettings, JoinStream, JoinTask
 from tests.include.joins.tuples import brute_force
 
 pytestmark = pytest.mark.spark

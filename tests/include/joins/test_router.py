@@ -11,11 +11,11 @@ import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
-from include.joins.batch_plan import BatchPlan
-from include.joins.blocks import Block, unpack, unpack_times
-from include.joins.join_plan import TIME
-from include.joins.router import HASH, copies, cut, sheds
-from include.model.join import JoinSettings, JoinTask
+from millrace.joins.batch_plan import BatchPlan
+from millrace.joins.blocks import Block, unpack, unpack_times
+from millrace.joins.join_plan import TIME
+from millrace.joins.router import HASH, copies, cut, sheds
+from millrace.model.join import JoinSettings, JoinTask
 from tests.include.joins.tuples import ROWS, SCHEMA, SECOND, plan, table
 
 TASK = JoinTask("t", "r", "s", (), -1, 1)

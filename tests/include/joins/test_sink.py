@@ -10,13 +10,13 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from include.joins.batch_plan import BatchPlans, Move
-from include.joins.blocks import HandOver, pack
-from include.joins.sink import Sink
-from include.joins.worker import HANDED, PAIRS, REPORT, WorkerReport
-from include.lake.source_tables import query
-from include.model.errors import MillraceError
-from include.model.join import JoinSettings, JoinTask
+from millrace.joins.batch_plan import BatchPlans, Move
+from millrace.joins.blocks import HandOver, pack
+from millrace.joins.sink import Sink
+from millrace.joins.worker import HANDED, PAIRS, REPORT, WorkerReport
+from millrace.lake.source_tables import query
+from millrace.model.errors import MillraceError
+from millrace.model.join import JoinSettings, JoinTask
 from tests.include.joins.tuples import Output, plan
 
 TASK = JoinTask("t", "r", "s", (("key", "key"),), -1, 1)

@@ -8,9 +8,9 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from include.joins.blocks import Kept, pack_kept, unpack_kept
-from include.joins.join_plan import TIME
-from include.joins.window import MOST_SETS, Window
+from millrace.joins.blocks import Kept, pack_kept, unpack_kept
+from millrace.joins.join_plan import TIME
+from millrace.joins.window import MOST_SETS, Window
 from tests.include.joins.tuples import ROWS, SCHEMA, SECOND, State, table
 
 SCHEMAS = {0: SCHEMA, 1: SCHEMA}

@@ -13,15 +13,15 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import Row
 
-from include.joins import worker as module
-from include.joins.batch_plan import BatchPlan, BatchPlans
-from include.joins.join_plan import JoinPlan
-from include.joins.router import HASH, copies, cut
-from include.joins.sink import Sink
-from include.joins.window import KEY, NAME, VALUE
-from include.joins.worker import JoinWorker, WorkerReport
-from include.lake.source_tables import query
-from include.model.join import JoinSettings, JoinTask
+from millrace.joins import worker as module
+from millrace.joins.batch_plan import BatchPlan, BatchPlans
+from millrace.joins.join_plan import JoinPlan
+from millrace.joins.router import HASH, copies, cut
+from millrace.joins.sink import Sink
+from millrace.joins.window import KEY, NAME, VALUE
+from millrace.joins.worker import JoinWorker, WorkerReport
+from millrace.lake.source_tables import query
+from millrace.model.join import JoinSettings, JoinTask
 from tests.include.joins.tuples import SECOND, Output, State, brute_force, plan, table
 
 NEAR = JoinTask("near", "r", "s", (("key", "key"),), -6, 4)

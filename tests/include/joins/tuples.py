@@ -9,8 +9,8 @@ from typing import Any
 import pyarrow as pa
 from hypothesis import strategies as st
 
-from include.joins.join_plan import TIME, JoinPlan
-from include.model.join import JoinDefinition, JoinStream, JoinTask
+from millrace.joins.join_plan import TIME, JoinPlan
+from millrace.model.join import JoinDefinition, JoinStream, JoinTask
 
 SCHEMA = pa.schema([(TIME, pa.int64()), ("id", pa.int64()), ("key", pa.string()), ("other", pa.int32())])
 ROW = st.tuples(

@@ -12,7 +12,7 @@ from deltalake import DeltaTable, write_deltalake
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from include.lake.backlog import DeltaOffset, DeltaSource, local_path
+from millrace.lake.backlog import DeltaOffset, DeltaSource, local_path
 
 SCHEMA = pa.schema([("id", pa.int64()), ("part", pa.int64())])
 

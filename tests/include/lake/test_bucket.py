@@ -9,15 +9,15 @@ from pathlib import Path
 
 import pytest
 
-from include.lake.commit_follower import CommitFollower
-from include.lake.fenced_table import Fenced, FencedTable
-from include.lake.location import OPTIONS_VARIABLE, Location, options_of
-from include.lake.maintenance import compact, last_upkeep, maintain
-from include.lake.new_rows import read_since
-from include.lake.recent_rows import RowQuery, read_recent
-from include.lake.storage import table_storage
-from include.lake.store import Lake
-from include.model.errors import MillraceError
+from millrace.lake.commit_follower import CommitFollower
+from millrace.lake.fenced_table import Fenced, FencedTable
+from millrace.lake.location import OPTIONS_VARIABLE, Location, options_of
+from millrace.lake.maintenance import compact, last_upkeep, maintain
+from millrace.lake.new_rows import read_since
+from millrace.lake.recent_rows import RowQuery, read_recent
+from millrace.lake.storage import table_storage
+from millrace.lake.store import Lake
+from millrace.model.errors import MillraceError
 from tests.s3.server import Bucket
 
 TABLE = "telemetry/apps"

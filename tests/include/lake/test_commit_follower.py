@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 from deltalake import DeltaTable
 
-from include.lake.commit_follower import CommitFollower
-from include.lake.log import NOTHING
-from include.lake.store import Lake
+from millrace.lake.commit_follower import CommitFollower
+from millrace.lake.log import NOTHING
+from millrace.lake.store import Lake
 from tests.telemetry_commits import TABLE, commit
 
 

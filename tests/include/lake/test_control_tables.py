@@ -9,17 +9,17 @@ from typing import Any
 
 import pytest
 
-from include.lake.decisions import DecisionStore, new_decision_id
-from include.lake.deployments import DeploymentStore
-from include.lake.memories import MemoryStore
-from include.lake.observations import ObservationStore
-from include.lake.reconfigurations import ReconfigurationStore
-from include.lake.store import Lake
-from include.model.decision import Action, Decision, Outcome, Reconfiguration
-from include.model.deployment import AppDeployment, Change, Deployment
-from include.model.errors import Conflict
-from include.model.protocols import Cursor
-from include.model.signals import Observation
+from millrace.lake.decisions import DecisionStore, new_decision_id
+from millrace.lake.deployments import DeploymentStore
+from millrace.lake.memories import MemoryStore
+from millrace.lake.observations import ObservationStore
+from millrace.lake.reconfigurations import ReconfigurationStore
+from millrace.lake.store import Lake
+from millrace.model.decision import Action, Decision, Outcome, Reconfiguration
+from millrace.model.deployment import AppDeployment, Change, Deployment
+from millrace.model.errors import Conflict
+from millrace.model.protocols import Cursor
+from millrace.model.signals import Observation
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
 FIRST = Deployment("delays", 1, True, {"delays": AppDeployment("a.py", ("-x",), 1, 1024, 8, {"conf": {"a": "b"}})})

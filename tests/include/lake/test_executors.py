@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from include.lake.executors import TABLE, executor_runs
-from include.lake.row_codec import executor_row
-from include.lake.store import Lake
-from include.model.telemetry import ExecutorRun
+from millrace.lake.executors import TABLE, executor_runs
+from millrace.lake.row_codec import executor_row
+from millrace.lake.store import Lake
+from millrace.model.telemetry import ExecutorRun
 
 NOON = datetime(2013, 1, 1, 12, tzinfo=UTC)
 RUN = ExecutorRun("delays", "delays", 1, "0", "host", 1, 512, NOON)

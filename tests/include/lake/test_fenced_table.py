@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from include.lake.fenced_table import Fenced, FencedTable
-from include.lake.store import Lake
-from include.model.errors import Conflict, MillraceError
+from millrace.lake.fenced_table import Fenced, FencedTable
+from millrace.lake.store import Lake
+from millrace.model.errors import Conflict, MillraceError
 
 TABLE = "telemetry/batches"
 

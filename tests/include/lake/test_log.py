@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 from deltalake import DeltaTable
 
-from include.lake.log import DeltaLog
-from include.lake.store import Lake
-from include.model.errors import MillraceError
+from millrace.lake.log import DeltaLog
+from millrace.lake.store import Lake
+from millrace.model.errors import MillraceError
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
 TABLE = "telemetry/apps"

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from include.lake.maintenance import MANY_FILES, maintain
-from include.lake.store import Lake
-from include.model.errors import MillraceError
+from millrace.lake.maintenance import MANY_FILES, maintain
+from millrace.lake.store import Lake
+from millrace.model.errors import MillraceError
 
 NOW = datetime(2026, 3, 3, 12, tzinfo=UTC)
 TABLE = "telemetry/apps"

@@ -9,13 +9,13 @@ import pyarrow as pa
 import pytest
 from deltalake import DeltaTable
 
-from include.lake.fenced_table import FencedTable
-from include.lake.maintenance import maintain
-from include.lake.migration import migrate
-from include.lake.reconfigurations import ReconfigurationStore
-from include.lake.schemas import TABLES
-from include.lake.store import Lake
-from include.model.errors import MillraceError
+from millrace.lake.fenced_table import FencedTable
+from millrace.lake.maintenance import maintain
+from millrace.lake.migration import migrate
+from millrace.lake.reconfigurations import ReconfigurationStore
+from millrace.lake.schemas import TABLES
+from millrace.lake.store import Lake
+from millrace.model.errors import MillraceError
 
 NOW = datetime(2026, 3, 3, 12, tzinfo=UTC)
 TABLE = "control/reconfigurations"

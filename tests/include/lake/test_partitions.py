@@ -9,12 +9,12 @@ from pathlib import Path
 import pytest
 from deltalake import DeltaTable
 
-from include.lake import partitions
-from include.lake.partitions import FLOWS, RUNS, partition_flows, partition_runs
-from include.lake.row_codec import partition_flow_row, partition_run_row
-from include.lake.schemas import TABLES
-from include.lake.store import Lake
-from include.model.telemetry import PartitionFlow, PartitionRun
+from millrace.lake import partitions
+from millrace.lake.partitions import FLOWS, RUNS, partition_flows, partition_runs
+from millrace.lake.row_codec import partition_flow_row, partition_run_row
+from millrace.lake.schemas import TABLES
+from millrace.lake.store import Lake
+from millrace.model.telemetry import PartitionFlow, PartitionRun
 
 NOON = datetime(2013, 1, 1, 12, tzinfo=UTC)
 RUN = PartitionRun("delays", "delays", 1, 3, "q", 1, (1, 2), 7, NOON, 12, "0", 400, 0.25, 1000, 50, 4096)

@@ -8,12 +8,12 @@ import pyarrow.compute as pc
 import pytest
 from deltalake import DeltaTable
 
-from include.lake.new_rows import CATCH_UP_ROWS, read_since, read_span
-from include.lake.recent_rows import COMMITS_OF_ROWS, RecentRows, RowQuery, read_recent
-from include.lake.schemas import TABLES
-from include.lake.store import Lake
-from include.lake.table_schema import CONFIGURATION
-from include.model.errors import MillraceError
+from millrace.lake.new_rows import CATCH_UP_ROWS, read_since, read_span
+from millrace.lake.recent_rows import COMMITS_OF_ROWS, RecentRows, RowQuery, read_recent
+from millrace.lake.schemas import TABLES
+from millrace.lake.store import Lake
+from millrace.lake.table_schema import CONFIGURATION
+from millrace.model.errors import MillraceError
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
 TABLE = "telemetry/apps"

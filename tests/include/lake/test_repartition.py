@@ -14,15 +14,15 @@ import pyarrow as pa
 import pytest
 from deltalake import DeltaTable, write_deltalake
 
-from include.lake.fenced_table import FencedTable
-from include.lake.location import Location
-from include.lake.maintenance import compact, maintain
-from include.lake.recent_rows import RowQuery, read_recent
-from include.lake.repartition import repartition
-from include.lake.schemas import TABLES
-from include.lake.store import Lake
-from include.lake.table_schema import CONFIGURATION
-from include.model.errors import MillraceError
+from millrace.lake.fenced_table import FencedTable
+from millrace.lake.location import Location
+from millrace.lake.maintenance import compact, maintain
+from millrace.lake.recent_rows import RowQuery, read_recent
+from millrace.lake.repartition import repartition
+from millrace.lake.schemas import TABLES
+from millrace.lake.store import Lake
+from millrace.lake.table_schema import CONFIGURATION
+from millrace.model.errors import MillraceError
 
 NOW = datetime(2026, 3, 3, 12, tzinfo=UTC)
 TABLE = "telemetry/apps"

@@ -12,15 +12,15 @@ from typing import Any
 import pytest
 from deltalake import DeltaTable
 
-from include.lake.control_tables import ControlTables
-from include.lake.decisions import new_decision_id
-from include.lake.maintenance import last_upkeep, maintain
-from include.lake.retention import expire
-from include.lake.store import Lake
-from include.model.decision import Action, Decision
-from include.model.deployment import AppDeployment, Deployment
-from include.model.protocols import Cursor
-from include.model.signals import Observation, Signals
+from millrace.lake.control_tables import ControlTables
+from millrace.lake.decisions import new_decision_id
+from millrace.lake.maintenance import last_upkeep, maintain
+from millrace.lake.retention import expire
+from millrace.lake.store import Lake
+from millrace.model.decision import Action, Decision
+from millrace.model.deployment import AppDeployment, Deployment
+from millrace.model.protocols import Cursor
+from millrace.model.signals import Observation, Signals
 
 NOW = datetime(2026, 3, 3, 12, tzinfo=UTC)
 LIMIT = date(2026, 3, 1)

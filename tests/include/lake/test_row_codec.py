@@ -9,7 +9,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from include.lake.row_codec import (
+from millrace.lake.row_codec import (
     app_row,
     batch_from_row,
     batch_row,
@@ -24,11 +24,11 @@ from include.lake.row_codec import (
     reconfiguration_from_row,
     reconfiguration_row,
 )
-from include.lake.store import Lake
-from include.model.codec import to_plain
-from include.model.decision import Action, Decision, Outcome, Proposal, Reconfiguration
-from include.model.signals import Observation, Signals
-from include.model.telemetry import AppMetrics, BatchMetrics, OperatorBatch, PartitionFlow, PartitionRun
+from millrace.lake.store import Lake
+from millrace.model.codec import to_plain
+from millrace.model.decision import Action, Decision, Outcome, Proposal, Reconfiguration
+from millrace.model.signals import Observation, Signals
+from millrace.model.telemetry import AppMetrics, BatchMetrics, OperatorBatch, PartitionFlow, PartitionRun
 
 small = st.integers(0, 2**31 - 1)
 long = st.integers(0, 2**60)

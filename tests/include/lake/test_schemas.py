@@ -6,10 +6,10 @@ import dataclasses
 
 import pytest
 
-from include.lake.schemas import DOCUMENT, TABLES, document
-from include.model.decision import Decision, Reconfiguration
-from include.model.signals import Observation
-from include.model.telemetry import AppMetrics, BatchMetrics, ExecutorRun, PartitionRun
+from millrace.lake.schemas import DOCUMENT, TABLES, document
+from millrace.model.decision import Decision, Reconfiguration
+from millrace.model.signals import Observation
+from millrace.model.telemetry import AppMetrics, BatchMetrics, ExecutorRun, PartitionRun
 
 CONTRACTS = {
     "telemetry/batches": BatchMetrics,
@@ -23,7 +23,7 @@ CONTRACTS = {
 
 
 def test_page_of_tables_equals_the_schemas() -> None:
-    assert DOCUMENT.read_text(encoding="utf-8") == document(), "run: python -m include.lake.schemas"
+    assert DOCUMENT.read_text(encoding="utf-8") == document(), "run: python -m millrace.lake.schemas"
 
 
 @pytest.mark.parametrize("table", TABLES)

@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from include.lake.source_tables import SourceTable, arrivals, is_table, query, split
-from include.model.errors import Conflict, MillraceError
+from millrace.lake.source_tables import SourceTable, arrivals, is_table, query, split
+from millrace.model.errors import Conflict, MillraceError
 
 SCHEMA = pa.schema([("n", pa.int64())])
 

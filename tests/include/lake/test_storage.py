@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from include.lake.maintenance import maintain
-from include.lake.storage import folder_bytes, table_storage
-from include.lake.store import Lake
-from include.model.errors import MillraceError
+from millrace.lake.maintenance import maintain
+from millrace.lake.storage import folder_bytes, table_storage
+from millrace.lake.store import Lake
+from millrace.model.errors import MillraceError
 
 NOW = datetime(2026, 3, 3, 12, tzinfo=UTC)
 TABLE = "telemetry/apps"

@@ -14,9 +14,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from include.lake.schemas import TABLES
-from include.lake.store import Lake, literal
-from include.model.errors import Conflict, MillraceError
+from millrace.lake.schemas import TABLES
+from millrace.lake.store import Lake, literal
+from millrace.model.errors import Conflict, MillraceError
 
 NOW = datetime(2026, 3, 1, 12, 0, 0, 123456, tzinfo=UTC)
 BATCHES = "telemetry/batches"

@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from include.model.codec import from_json, to_json, to_plain
-from include.model.decision import Action, Decision, GuardOutcome, Proposal, Reconfiguration
-from include.model.deployment import AppDeployment, Change, Deployment
-from include.model.signals import Signals
-from include.model.telemetry import AppMetrics, BatchMetrics
+from millrace.model.codec import from_json, to_json, to_plain
+from millrace.model.decision import Action, Decision, GuardOutcome, Proposal, Reconfiguration
+from millrace.model.deployment import AppDeployment, Change, Deployment
+from millrace.model.signals import Signals
+from millrace.model.telemetry import AppMetrics, BatchMetrics
 
 number = st.floats(allow_nan=False, allow_infinity=False)
 times = st.datetimes(datetime(2000, 1, 1), datetime(2100, 1, 1), timezones=st.just(UTC))

@@ -4,8 +4,8 @@ from dataclasses import replace
 
 import pytest
 
-from include.model.deployment import AppDeployment, Change, Deployment, ExecutorSize, operator_name
-from include.model.errors import MillraceError
+from millrace.model.deployment import AppDeployment, Change, Deployment, ExecutorSize, operator_name
+from millrace.model.errors import MillraceError
 
 CURRENT = Deployment(
     "delays",

@@ -12,15 +12,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from include.model import spec as specs
-from include.model.codec import from_json
-from include.model.deployment import JOIN_FIELDS
-from include.model.errors import MillraceError
-from include.model.join import JoinDefinition, JoinSettings, JoinStream, JoinTask
-from include.model.join_spec import Join
-from include.model.spec import PipelineSpec
-from include.pipelines.catalog import load
-from include.pipelines.schema import schema
+from millrace.model import spec as specs
+from millrace.model.codec import from_json
+from millrace.model.deployment import JOIN_FIELDS
+from millrace.model.errors import MillraceError
+from millrace.model.join import JoinDefinition, JoinSettings, JoinStream, JoinTask
+from millrace.model.join_spec import Join
+from millrace.model.spec import PipelineSpec
+from millrace.pipelines.catalog import load
+from millrace.pipelines.schema import schema
 
 GOOD: dict[str, Any] = {
     "streams": {

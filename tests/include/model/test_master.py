@@ -2,7 +2,7 @@ import re
 
 import pytest
 
-from include.model.master import PATTERN, addresses, is_loopback
+from millrace.model.master import PATTERN, addresses, is_loopback
 
 
 @pytest.mark.parametrize(

@@ -9,13 +9,14 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from include.model.admission_spec import StreamMetadata
-from include.model.errors import MillraceError
-from include.model.spec import PipelineSpec, Slots
-from include.pipelines.catalog import FOLDERS_VARIABLE, find, load, load_all
-from optimizers.drfm.metadata import Metadata
-from optimizers.drfm.options import AdmissionPolicy
-from optimizers.registry import all_of, problems
+from millrace.model.admission_spec import StreamMetadata
+from millrace.model.errors import MillraceError
+from millrace.model.spec import PipelineSpec, Slots
+from millrace.optimizers.drfm.metadata import Metadata
+from millrace.optimizers.drfm.options import AdmissionPolicy
+from millrace.optimizers.registry import all_of, problems
+from millrace.pipelines.catalog import FOLDERS_VARIABLE, find, load, load_all
+from millrace.places import PACKAGE
 
 GOOD: dict[str, Any] = {"name": "orders", "script": "orders.py"}
 PROFILE = {"source": "x", "time_column": "t", "stream": ["origin"]}
@@ -311,7 +312,7 @@ def test_config_hash_when_any_value_changes_then_changes(folder: Path) -> None:
 
 def test_examples_load_and_drfm_owns_where_streams_enter(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MILLRACE_HOME", "/somewhere")
-    folder = Path(__file__).resolve().parents[3] / "include" / "pipelines" / "examples"
+    folder = PACKAGE / "pipelines" / "examples"
     spec = load(folder / "departures.yaml")
     assert Path(spec.script).is_file()
     assert spec.field_owners["ingest"] == "drfm" and spec.stream_period_s == 10

@@ -12,16 +12,17 @@ from pathlib import Path
 import psutil
 import pytest
 
-from include.lake.source_tables import SourceTable, is_table, query
-from include.local.demo.comparison import compare, settled
-from include.local.feeds.nycflights import flights
-from include.local.feeds.replay_clock import SCHEMA, Clock, Replay
-from include.local.stack import spark_env
-from include.model.submit_options import conf_words
+from millrace.lake.source_tables import SourceTable, is_table, query
+from millrace.local.demo.comparison import compare, settled
+from millrace.local.feeds.nycflights import flights
+from millrace.local.feeds.replay_clock import SCHEMA, Clock, Replay
+from millrace.local.stack import spark_env
+from millrace.model.submit_options import conf_words
+from millrace.places import PACKAGE
 
 pytestmark = pytest.mark.spark
 
-SCRIPT = Path(__file__).resolve().parents[3] / "include" / "pipelines" / "scripts" / "delays.py"
+SCRIPT = PACKAGE / "pipelines" / "scripts" / "delays.py"
 CONF = {
     **spark_env.driver_submit_conf(),
     "spark.ui.enabled": "false",

@@ -11,15 +11,16 @@ import pyarrow as pa
 import pytest
 import yaml
 
-from include.local.feeds.nycflights import flights, weather
-from include.local.feeds.replay_clock import FLIGHTS, WEATHER, Clock, Replay, RowKind
-from include.model.join import JoinDefinition, JoinTask
-from include.model.spec import PipelineSpec
-from include.pipelines.catalog import load
-from include.pipelines.schema import FILE
-from optimizers.registry import all_of, problems
+from millrace.local.feeds.nycflights import flights, weather
+from millrace.local.feeds.replay_clock import FLIGHTS, WEATHER, Clock, Replay, RowKind
+from millrace.model.join import JoinDefinition, JoinTask
+from millrace.model.spec import PipelineSpec
+from millrace.optimizers.registry import all_of, problems
+from millrace.pipelines.catalog import load
+from millrace.pipelines.schema import FILE
+from millrace.places import PACKAGE
 
-EXAMPLE = Path(__file__).resolve().parents[3] / "include" / "pipelines" / "examples" / "flight_weather.yaml"
+EXAMPLE = PACKAGE / "pipelines" / "examples" / "flight_weather.yaml"
 CLOCK = Clock(days=1)
 
 

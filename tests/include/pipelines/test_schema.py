@@ -6,15 +6,15 @@ import jsonschema
 import pytest
 import yaml
 
-from include.pipelines import spec_reference
-from include.pipelines.catalog import BUILT_IN, spec_files
-from include.pipelines.schema import FILE, schema, text
+from millrace.pipelines import spec_reference
+from millrace.pipelines.catalog import BUILT_IN, spec_files
+from millrace.pipelines.schema import FILE, schema, text
 
 
 def test_schema_file_when_models_change_then_is_written_anew() -> None:
-    assert FILE.read_text(encoding="utf-8") == text(), "run: python -m include.pipelines.schema"
+    assert FILE.read_text(encoding="utf-8") == text(), "run: python -m millrace.pipelines.schema"
     page = spec_reference.FILE.read_text(encoding="utf-8")
-    assert page == spec_reference.text(schema()), "run: python -m include.pipelines.schema"
+    assert page == spec_reference.text(schema()), "run: python -m millrace.pipelines.schema"
 
 
 @pytest.mark.parametrize("path", sorted(BUILT_IN.glob("*.yaml")), ids=lambda p: p.name)

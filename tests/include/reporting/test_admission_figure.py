@@ -4,8 +4,8 @@ from dataclasses import replace
 
 import pytest
 
-from include.model.admission import AdmissionPlan
-from include.reporting.plan_figures import admission_figure
+from millrace.model.admission import AdmissionPlan
+from millrace.reporting.plan_figures import admission_figure
 from tests.optimizers.drfm.stream_counts import advised, counts
 
 

@@ -8,20 +8,20 @@ from typing import Any
 
 import pytest
 
-from include import wiring
-from include.control.evaluation import Request
-from include.control.launch import launch
-from include.lake.decisions import DecisionStore
-from include.lake.schemas import TABLES
-from include.model.backtest import Backtest
-from include.model.decision import Action, Decision, Memory, Proposal
-from include.model.deployment import Change, Deployment
-from include.model.errors import MillraceError
-from include.model.protocols import Optimizer
-from include.model.signals import Signals
-from include.reporting.backtest import replay
-from optimizers import registry
-from optimizers.registry import create, names
+from millrace import wiring
+from millrace.control.evaluation import Request
+from millrace.control.launch import launch
+from millrace.lake.decisions import DecisionStore
+from millrace.lake.schemas import TABLES
+from millrace.model.backtest import Backtest
+from millrace.model.decision import Action, Decision, Memory, Proposal
+from millrace.model.deployment import Change, Deployment
+from millrace.model.errors import MillraceError
+from millrace.model.protocols import Optimizer
+from millrace.model.signals import Signals
+from millrace.optimizers import registry
+from millrace.optimizers.registry import create, names
+from millrace.reporting.backtest import replay
 from tests.include.control.recorded_run import DAY, PERIOD_S, Run, Steady, ability, launched, spec_of
 from tests.include.control.world import NAME, NOON
 

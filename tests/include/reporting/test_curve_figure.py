@@ -11,10 +11,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from include.model.decision import Action, Decision, Proposal
-from include.model.deployment import Change
-from include.model.signals import AppSignals, Bounds, Capacity, Objective, OperatorSignals, Signals
-from include.reporting.curve_figure import curve_figure, subject_of
+from millrace.model.decision import Action, Decision, Proposal
+from millrace.model.deployment import Change
+from millrace.model.signals import AppSignals, Bounds, Capacity, Objective, OperatorSignals, Signals
+from millrace.reporting.curve_figure import curve_figure, subject_of
 
 NOON = datetime(2013, 1, 1, 12, tzinfo=UTC)
 CURVE = {

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from include.reporting.heat_map import heat_maps
+from millrace.reporting.heat_map import heat_maps
 from tests.optimizers.albic.key_groups import FIRST, SECOND, groups
 
 

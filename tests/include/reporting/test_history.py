@@ -11,12 +11,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from include.lake.control_tables import ControlTables
-from include.lake.store import Lake
-from include.model.decision import Action, Decision
-from include.model.signals import AppSignals, Capacity, Signals
-from include.reporting.history import MOST_MOMENTS, History, Moment, history
-from include.reporting.history_figure import HEIGHTS, LEFT, RIGHT, WIDTH, figure, spark
+from millrace.lake.control_tables import ControlTables
+from millrace.lake.store import Lake
+from millrace.model.decision import Action, Decision
+from millrace.model.signals import AppSignals, Capacity, Signals
+from millrace.reporting.history import MOST_MOMENTS, History, Moment, history
+from millrace.reporting.history_figure import HEIGHTS, LEFT, RIGHT, WIDTH, figure, spark
 
 UNTIL = datetime(2026, 3, 2, 1, tzinfo=UTC)
 HOUR = timedelta(hours=1)
@@ -54,7 +54,7 @@ def test_history_is_of_its_span_and_pipeline(tables: ControlTables) -> None:
 def test_history_samples_evaluations_but_leaves_no_change_out(tables: ControlTables) -> None:
     times = [UNTIL - timedelta(seconds=s) for s in range(2 * MOST_MOMENTS, 0, -1)]
     rows = [evaluation(t, action=Action.APPLY if n == 77 else Action.HOLD) for n, t in enumerate(times)]
-    from include.lake.row_codec import decision_row
+    from millrace.lake.row_codec import decision_row
 
     tables.lake.append("control/decisions", [decision_row(row) for row in rows], {})
     found = history(tables, "p", UNTIL - HOUR, UNTIL)

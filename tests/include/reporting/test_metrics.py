@@ -6,13 +6,15 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Iterator
 from dataclasses import replace
 
 import pytest
 from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportMetricsServiceRequest
+from opentelemetry.proto.metrics.v1.metrics_pb2 import Metric
 
-from include.model.decision import Action, Decision, Outcome, Reconfiguration
-from include.reporting.metrics import EXPORT_S, export_changes, export_decision
+from millrace.model.decision import Action, Decision, Outcome, Reconfiguration
+from millrace.reporting.metrics import EXPORT_S, export_changes, export_decision
 from tests.http_server import posted_bodies
 from tests.include.control.test_decide import APP, SIGNALS
 from tests.include.control.world import NAME, NOON
@@ -23,17 +25,21 @@ CHANGE = Reconfiguration(NAME, NAME, None, "T2", 1, 2, 2, NOON, NOON, 4.5, Outco
 Point = tuple[str, tuple[tuple[str, str], ...], float]
 
 
+def metrics(posted: list[bytes]) -> Iterator[Metric]:
+    """Yield the metrics of all exports."""
+    for body in posted:
+        request = ExportMetricsServiceRequest.FromString(body)
+        yield from (m for r in request.resource_metrics for s in r.scope_metrics for m in s.metrics)
+
+
 def points(posted: list[bytes]) -> set[Point]:
     """Return name, labels and value (a histogram's sum) of each point."""
     found = set()
-    for body in posted:
-        request = ExportMetricsServiceRequest.FromString(body)
-        for metric in (m for r in request.resource_metrics for s in r.scope_metrics for m in s.metrics):
-            data = getattr(metric, metric.WhichOneof("data"))
-            for point in data.data_points:
-                labels = tuple(sorted((a.key, a.value.string_value) for a in point.attributes))
-                value = point.sum if metric.HasField("histogram") else point.as_double or point.as_int
-                found.add((metric.name, labels, round(value, 3)))
+    for metric in metrics(posted):
+        for point in getattr(metric, metric.WhichOneof("data")).data_points:
+            labels = tuple(sorted((a.key, a.value.string_value) for a in point.attributes))
+            value = point.sum if metric.HasField("histogram") else point.as_double or point.as_int
+            found.add((metric.name, labels, round(value, 3)))
     return found
 
 
@@ -89,7 +95,7 @@ def test_collector_that_hangs_or_is_away_costs_an_evaluation_seconds_at_most(mon
 def test_without_an_endpoint_nothing_is_loaded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv(ENDPOINT, raising=False)
     code = (
-        "import sys; from include.reporting.metrics import export_changes; export_changes(());"
+        "import sys; from millrace.reporting.metrics import export_changes; export_changes(());"
         "sys.exit(any(name.startswith('opentelemetry') for name in sys.modules))"
     )
     assert subprocess.run([sys.executable, "-c", code]).returncode == 0

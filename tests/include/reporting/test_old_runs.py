@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from include.model.errors import MillraceError
-from include.reporting.mlflow_client import CHAMPION, connect
-from include.reporting.old_runs import delete_old_runs
-from include.reporting.tracker import DECISION_TAG
+from millrace.model.errors import MillraceError
+from millrace.reporting.mlflow_client import CHAMPION, connect
+from millrace.reporting.old_runs import delete_old_runs
+from millrace.reporting.tracker import DECISION_TAG
 
 NOW = datetime(2026, 3, 3, 12, tzinfo=UTC)
 

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from include.reporting.plan_figures import placement_figure
+from millrace.reporting.plan_figures import placement_figure
 from tests.include.control.test_placement import plan
 
 

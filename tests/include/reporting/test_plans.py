@@ -8,14 +8,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-from include.model.decision import Action, Decision, Proposal
-from include.model.deployment import JOIN_WORKERS, SHED_RATIO, Change
-from include.model.join import JoinSignals
-from include.model.signals import AppSignals, Signals
-from include.model.spec import PipelineSpec
-from include.reporting.plan_figures import join_figure
-from include.reporting.plans import FIGURE, join_metrics
-from include.reporting.tracker import MlflowTracker, change_metrics
+from millrace.model.decision import Action, Decision, Proposal
+from millrace.model.deployment import JOIN_WORKERS, SHED_RATIO, Change
+from millrace.model.join import JoinSignals
+from millrace.model.signals import AppSignals, Signals
+from millrace.model.spec import PipelineSpec
+from millrace.reporting.plan_figures import join_figure
+from millrace.reporting.plans import FIGURE, join_metrics
+from millrace.reporting.tracker import MlflowTracker, change_metrics
 
 NOON = datetime(2013, 1, 1, 12, tzinfo=UTC)
 FOUND = JoinSignals(

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from include.model.signals import AppSignals, Capacity, Observation, Signals
-from include.reporting.recorded_abilities import EXPONENT, RecordedAbilities, abilities
+from millrace.model.signals import AppSignals, Capacity, Observation, Signals
+from millrace.reporting.recorded_abilities import EXPONENT, RecordedAbilities, abilities
 
 NOON = datetime(2013, 1, 1, 12, tzinfo=UTC)
 LEVELS = st.dictionaries(st.integers(1, 64), st.floats(1, 1e6), min_size=1, max_size=6)

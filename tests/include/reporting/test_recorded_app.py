@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from include.model.signals import AppSignals, Capacity, Objective
-from include.reporting.recorded_abilities import RecordedAbilities
-from include.reporting.recorded_app import Span, Waiting, modelled, planned_rows
+from millrace.model.signals import AppSignals, Capacity, Objective
+from millrace.reporting.recorded_abilities import RecordedAbilities
+from millrace.reporting.recorded_app import Span, Waiting, modelled, planned_rows
 
 GOAL = Objective(target_utilisation=0.8, max_lag_s=30.0)
 ABLE = RecordedAbilities(rates={1: 250.0, 2: 500.0, 4: 1000.0}, fixed_s={2: 1.0})

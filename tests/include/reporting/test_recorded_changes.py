@@ -3,9 +3,9 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
-from include.model.decision import Outcome, Reconfiguration
-from include.model.deployment import AppDeployment, Deployment
-from include.reporting.recorded_changes import DOWNTIME_S, RecordedChanges
+from millrace.model.decision import Outcome, Reconfiguration
+from millrace.model.deployment import AppDeployment, Deployment
+from millrace.reporting.recorded_changes import DOWNTIME_S, RecordedChanges
 
 NOON = datetime(2013, 1, 1, 12, tzinfo=UTC)
 ONE = Deployment("a", 1, True, {"a": AppDeployment("a.py", (), 2, 1024, 8)})

@@ -6,12 +6,12 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from include.model.decision import Action, Decision
-from include.model.deployment import AppDeployment, Change, Deployment
-from include.model.errors import MillraceError, NotReady
-from include.model.protocols import Cursor, Plant
-from include.model.signals import AppSignals, Capacity, Observation, Signals
-from include.reporting.recorded_plant import RecordedPlant
+from millrace.model.decision import Action, Decision
+from millrace.model.deployment import AppDeployment, Change, Deployment
+from millrace.model.errors import MillraceError, NotReady
+from millrace.model.protocols import Cursor, Plant
+from millrace.model.signals import AppSignals, Capacity, Observation, Signals
+from millrace.reporting.recorded_plant import RecordedPlant
 
 NOON = datetime(2013, 1, 1, 12, tzinfo=UTC)
 TO_FOUR = (Change("a", "slots", 2, 4),)

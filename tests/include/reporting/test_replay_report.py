@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from include.model.backtest import Backtest, EvaluationResult, ReplayedEvaluation, Totals
-from include.model.codec import from_json, to_json
-from include.model.decision import Action
-from include.model.errors import MillraceError
-from include.reporting.replay_report import as_csv, check_file, log_replay, plain, replay_figure, summary, write_figure
+from millrace.model.backtest import Backtest, EvaluationResult, ReplayedEvaluation, Totals
+from millrace.model.codec import from_json, to_json
+from millrace.model.decision import Action
+from millrace.model.errors import MillraceError
+from millrace.reporting.replay_report import as_csv, check_file, log_replay, plain, replay_figure, summary, write_figure
 
 NOON = datetime(2013, 1, 1, 12, tzinfo=UTC)
 HELD = EvaluationResult(2, 2, 2, 480.0, 900, Action.HOLD, "fits", "The slots fit.")

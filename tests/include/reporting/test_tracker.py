@@ -12,13 +12,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from include.model.codec import from_plain
-from include.model.decision import Action, Decision, Proposal
-from include.model.deployment import Change
-from include.model.signals import AppSignals, Capacity, Signals
-from include.model.spec import PipelineSpec
-from include.reporting.mlflow_client import CHAMPION, MATERIAL_RATIO, level_means, material
-from include.reporting.tracker import MlflowTracker
+from millrace.model.codec import from_plain
+from millrace.model.decision import Action, Decision, Proposal
+from millrace.model.deployment import Change
+from millrace.model.signals import AppSignals, Capacity, Signals
+from millrace.model.spec import PipelineSpec
+from millrace.reporting.mlflow_client import CHAMPION, MATERIAL_RATIO, level_means, material
+from millrace.reporting.tracker import MlflowTracker
 
 NOON = datetime(2013, 1, 1, 12, tzinfo=UTC)
 SPEC = PipelineSpec.model_validate({"name": "delays", "script": "x.py", "tuner": {"options": {"top_k": 3}}})

@@ -7,7 +7,7 @@ import sys
 import time
 from pathlib import Path
 
-from include.run_folder.lock import AppLock
+from millrace.run_folder.lock import AppLock
 
 lock = AppLock(Path(sys.argv[1]))
 print(lock.try_acquire(), flush=True)

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from include.model.errors import MillraceError
-from include.run_folder.arguments import DriverArguments, parse, recognise
+from millrace.model.errors import MillraceError
+from millrace.run_folder.arguments import DriverArguments, parse, recognise
 
 ARGUMENTS = DriverArguments("p", "a", 3, 2, 4, 0, Path("/run"), "/lake", 60.0, 120.0, 60.0, Path("/s.py"))
 WORDS = st.lists(st.text(st.characters(exclude_characters="\0", exclude_categories=("Cs",))), max_size=6)

@@ -14,8 +14,8 @@ from pathlib import Path
 import psutil
 import pytest
 
-from include.run_folder.arguments import DriverArguments
-from include.run_folder.discovery import find
+from millrace.run_folder.arguments import DriverArguments
+from millrace.run_folder.discovery import find
 
 ARGUMENTS = DriverArguments("p", "a", 1, 1, 1, 0, Path("/run"), "/lake", 60.0, 120.0, 60.0, Path("/s.py"))
 

@@ -12,10 +12,10 @@ from pathlib import Path
 
 import pytest
 
-from include.atomic_file import write_atomically
-from include.model.errors import MillraceError
-from include.run_folder import driver_records
-from include.run_folder.driver_records import DriverRecord, DriverState
+from millrace.atomic_file import write_atomically
+from millrace.model.errors import MillraceError
+from millrace.run_folder import driver_records
+from millrace.run_folder.driver_records import DriverRecord, DriverState
 
 ROOT = Path(__file__).resolve().parents[3]
 NOW = datetime(2013, 1, 1, tzinfo=UTC)
@@ -26,7 +26,7 @@ import sys
 from dataclasses import replace
 from pathlib import Path
 from tests.include.run_folder.test_driver_records import RECORD
-from include.run_folder import driver_records
+from millrace.run_folder import driver_records
 n = 0
 while True:
     n += 1
@@ -44,7 +44,7 @@ def test_record_when_written_and_read_then_is_the_same(tmp_path: Path) -> None:
 def test_record_when_its_writer_is_killed_at_any_moment_then_is_whole(tmp_path: Path) -> None:
     for _ in range(3):
         argv = [sys.executable, "-c", WRITE_FOREVER, str(tmp_path)]
-        writer = subprocess.Popen(argv, stdout=subprocess.PIPE, env={**os.environ, "PYTHONPATH": str(ROOT)})
+        writer = subprocess.Popen(argv, stdout=subprocess.PIPE)
         assert writer.stdout is not None
         writer.stdout.readline()
         for _ in range(200):  # a reader beside it never sees half a record

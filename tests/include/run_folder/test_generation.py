@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from include.model.errors import MillraceError
-from include.run_folder.generation import allot, newest
+from millrace.model.errors import MillraceError
+from millrace.run_folder.generation import allot, newest
 
 
 def test_allot_gives_no_number_twice_to_many_processes(tmp_path: Path) -> None:

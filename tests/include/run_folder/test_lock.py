@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from include.run_folder.lock import CHECKPOINT, AppLock, holders
+from millrace.run_folder.lock import CHECKPOINT, AppLock, holders
 
 ROOT = Path(__file__).resolve().parents[3]
 HOLDER = Path(__file__).with_name("holder.py")
@@ -26,7 +26,7 @@ def hold(tmp_path: Path) -> Iterator[Callable[..., tuple[subprocess.Popen[str], 
 
     def start(*options: str) -> tuple[subprocess.Popen[str], str]:
         argv = [sys.executable, str(HOLDER), str(tmp_path), *options]
-        child = subprocess.Popen(argv, stdout=subprocess.PIPE, text=True, env={**os.environ, "PYTHONPATH": str(ROOT)})
+        child = subprocess.Popen(argv, stdout=subprocess.PIPE, text=True)
         children.append(child)
         assert child.stdout is not None
         answer = child.stdout.readline().strip()

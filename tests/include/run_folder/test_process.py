@@ -11,7 +11,7 @@ from dataclasses import replace
 import psutil
 import pytest
 
-from include.run_folder.process import ProcessId, this_process
+from millrace.run_folder.process import ProcessId, this_process
 
 
 @pytest.fixture

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from include.runtime import advance
-from include.runtime.advance import AdvanceWatch
+from millrace.runtime import advance
+from millrace.runtime.advance import AdvanceWatch
 
 INTERVAL_S = 5.0
 

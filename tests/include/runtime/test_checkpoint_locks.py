@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
-from include.model.errors import MillraceError
-from include.run_folder.lock import CHECKPOINT
-from include.runtime.checkpoint_locks import ROOT, CheckpointLocks, checkpoint_folder
+from millrace.model.errors import MillraceError
+from millrace.run_folder.lock import CHECKPOINT
+from millrace.runtime.checkpoint_locks import ROOT, CheckpointLocks, checkpoint_folder
 
 pytestmark = pytest.mark.spark
 
@@ -19,7 +18,7 @@ REPO = Path(__file__).resolve().parents[3]
 TAKE = f"""
 import sys, time
 from pathlib import Path
-from include.run_folder.lock import AppLock
+from millrace.run_folder.lock import AppLock
 print(AppLock(Path(sys.argv[1]), "{CHECKPOINT}").try_acquire(), flush=True)
 time.sleep(60)
 """
@@ -32,7 +31,7 @@ def writer(spark):
 
 def _elsewhere(folder: Path) -> subprocess.Popen[str]:
     argv = [sys.executable, "-c", TAKE, str(folder)]
-    return subprocess.Popen(argv, stdout=subprocess.PIPE, text=True, env={**os.environ, "PYTHONPATH": str(REPO)})
+    return subprocess.Popen(argv, stdout=subprocess.PIPE, text=True)
 
 
 def test_folder_is_what_the_writer_or_its_start_says(writer, tmp_path: Path) -> None:

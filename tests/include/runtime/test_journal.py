@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from include.run_folder import driver_records
-from include.run_folder.arguments import DriverArguments
-from include.run_folder.driver_records import DriverState
-from include.runtime.journal import Journal
+from millrace.run_folder import driver_records
+from millrace.run_folder.arguments import DriverArguments
+from millrace.run_folder.driver_records import DriverState
+from millrace.runtime.journal import Journal
 
 NOON = datetime(2013, 1, 1, 12, tzinfo=UTC)
 

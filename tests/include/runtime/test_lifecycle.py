@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from include.runtime.lifecycle import LIMIT, describe
+from millrace.runtime.lifecycle import LIMIT, describe
 
 WORKER = """[STREAM_FAILED] Query [id = 1, runId = 2] terminated with exception: Job aborted due to stage failure: Task
 0 in stage 4.0 failed 1 times: org.apache.spark.api.python.PythonException: Traceback (most recent call last):
@@ -30,7 +30,7 @@ SINK = """[STREAM_FAILED] Query [id = 1, runId = 2] terminated with exception: [
 Traceback (most recent call last):
   File "/x/clientserver.py", line 644, in _call_proxy
     return_value = getattr(self.pool[obj_id], method)(*params)
-include.model.errors.Conflict: results: 30 was committed by another writer
+millrace.model.errors.Conflict: results: 30 was committed by another writer
  SQLSTATE: 39000 SQLSTATE: XXKST
 === Streaming Query ===
 Logical Plan:
@@ -38,7 +38,7 @@ Logical Plan:
 
 
 def test_describe_a_failure_in_the_driver_leaves_the_plan_out() -> None:
-    expected = "include.model.errors.Conflict: results: 30 was committed by another writer"
+    expected = "millrace.model.errors.Conflict: results: 30 was committed by another writer"
     assert describe(StreamingQueryException(SINK)) == expected
     without = SINK[: SINK.index("Traceback")] + SINK[SINK.index("=== ") :]
     assert describe(StreamingQueryException(without)).endswith("Reason:")

@@ -11,10 +11,10 @@ import pyarrow as pa
 import pytest
 from deltalake import DeltaTable
 
-from include.lake.source_tables import SourceTable
-from include.lake.store import Lake
-from include.model.errors import MillraceError
-from include.runtime.profile import Profile, run
+from millrace.lake.source_tables import SourceTable
+from millrace.lake.store import Lake
+from millrace.model.errors import MillraceError
+from millrace.runtime.profile import Profile, run
 
 pytestmark = pytest.mark.spark
 SCHEMA = pa.schema(

@@ -13,13 +13,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from include.drivers.state_partitions import FILE_SINK
-from include.run_folder import repartition as record
-from include.run_folder.driver_records import QueryCheckpoint
-from include.run_folder.repartition import Phase, Repartition, copy_of
-from include.runtime import repartition
-from include.runtime.checkpoints import STATE_STORE, checkpoint_of
-from include.runtime.executors.placement import StatePlacement
+from millrace.drivers.state_partitions import FILE_SINK
+from millrace.run_folder import repartition as record
+from millrace.run_folder.driver_records import QueryCheckpoint
+from millrace.run_folder.repartition import Phase, Repartition, copy_of
+from millrace.runtime import repartition
+from millrace.runtime.checkpoints import STATE_STORE, checkpoint_of
+from millrace.runtime.executors.placement import StatePlacement
 
 pytestmark = pytest.mark.spark
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 import pytest
 
-from include.runtime.stop import end_at_boundary, running
+from millrace.runtime.stop import end_at_boundary, running
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -10,8 +10,8 @@ import pytest
 
 @pytest.mark.parametrize("package", ["panes", "partitioning"])
 def test_former_name_warns_and_has_all_that_was_published(package: str) -> None:
-    present = importlib.import_module(f"include.windows.{package}")
+    present = importlib.import_module(f"millrace.windows.{package}")
     sys.modules.pop(f"include.streaming.{package}", None)
-    with pytest.warns(DeprecationWarning, match=f"include.windows.{package}"):
+    with pytest.warns(DeprecationWarning, match=f"millrace.windows.{package}"):
         former = importlib.import_module(f"include.streaming.{package}")
     assert all(getattr(former, name) is getattr(present, name) for name in present.__all__)

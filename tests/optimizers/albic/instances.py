@@ -8,7 +8,7 @@ from itertools import product
 import numpy as np
 from hypothesis import strategies as st
 
-from optimizers.albic.problem import Caps, Ints, Problem
+from millrace.optimizers.albic.problem import Caps, Ints, Problem
 
 
 def problem(

@@ -9,7 +9,7 @@ from itertools import product
 import numpy as np
 from hypothesis import strategies as st
 
-from optimizers.albic.problem import Flows, Ints, Problem
+from millrace.optimizers.albic.problem import Flows, Ints, Problem
 
 
 def ints(values: Sequence[int]) -> Ints:

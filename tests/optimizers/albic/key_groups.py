@@ -7,10 +7,10 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
-from include.model.deployment import Deployment, ExecutorSize
-from include.model.placement import KeyGroups
-from include.model.signals import Signals
-from optimizers.conformance.builders import APP, NOON, app_signals, deployment, signals
+from millrace.model.deployment import Deployment, ExecutorSize
+from millrace.model.placement import KeyGroups
+from millrace.model.signals import Signals
+from millrace.optimizers.conformance.builders import APP, NOON, app_signals, deployment, signals
 
 FIRST, SECOND = "flights/0", "flights/1+2"
 

@@ -1,9 +1,9 @@
 import numpy as np
 import pytest
 
-from optimizers.albic import balance_bound
-from optimizers.albic.balance_bound import lower_bound
-from optimizers.albic.subset_sums import SubsetSums, affordable
+from millrace.optimizers.albic import balance_bound
+from millrace.optimizers.albic.balance_bound import lower_bound
+from millrace.optimizers.albic.subset_sums import SubsetSums, affordable
 from tests.optimizers.albic.instances import least_distance, problem, uneven
 
 

@@ -5,10 +5,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from optimizers.albic.assignment import Assignment
-from optimizers.albic.balance_bound import lower_bound
-from optimizers.albic.balancer import balance
-from optimizers.albic.problem import Caps, Flows, Problem
+from millrace.optimizers.albic.assignment import Assignment
+from millrace.optimizers.albic.balance_bound import lower_bound
+from millrace.optimizers.albic.balancer import balance
+from millrace.optimizers.albic.problem import Caps, Flows, Problem
 from tests.optimizers.albic.instances import assert_valid, least_distance, pins, problem, problems, uneven, used
 
 FEW = settings(max_examples=60, deadline=None)

@@ -7,11 +7,11 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from include.model.errors import MillraceError
-from include.model.placement import Flows, KeyGroups, Speeds
-from optimizers.albic.balancer import balance
-from optimizers.albic.cluster import Cluster, cluster, plan_stages
-from optimizers.albic.options import PlacementOptions
+from millrace.model.errors import MillraceError
+from millrace.model.placement import Flows, KeyGroups, Speeds
+from millrace.optimizers.albic.balancer import balance
+from millrace.optimizers.albic.cluster import Cluster, cluster, plan_stages
+from millrace.optimizers.albic.options import PlacementOptions
 from tests.optimizers.albic.key_groups import groups
 
 NOTHING = np.zeros(0, dtype=np.intp)

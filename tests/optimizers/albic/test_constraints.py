@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from optimizers.albic.balancer import balance
-from optimizers.albic.constraints import OVERLOADED
+from millrace.optimizers.albic.balancer import balance
+from millrace.optimizers.albic.constraints import OVERLOADED
 from tests.optimizers.albic.instances import problem, problems
 
 

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 
-from include.model.errors import MillraceError
-from optimizers.albic.contraction import contract, numbered
-from optimizers.albic.problem import Caps, Problem
+from millrace.model.errors import MillraceError
+from millrace.optimizers.albic.contraction import contract, numbered
+from millrace.optimizers.albic.problem import Caps, Problem
 from tests.optimizers.albic.jobs import ints, problem, problems
 
 

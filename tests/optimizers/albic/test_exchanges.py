@@ -6,10 +6,10 @@ import numpy as np
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from optimizers.albic.exchanges import exchange, gains, pair_savings
-from optimizers.albic.joint_prices import JointOptions
-from optimizers.albic.problem import Problem
-from optimizers.albic.search_context import objective, placement_state, search_context
+from millrace.optimizers.albic.exchanges import exchange, gains, pair_savings
+from millrace.optimizers.albic.joint_prices import JointOptions
+from millrace.optimizers.albic.problem import Problem
+from millrace.optimizers.albic.search_context import objective, placement_state, search_context
 from tests.optimizers.albic.jobs import problem, problems
 
 

@@ -5,8 +5,8 @@ from dataclasses import replace
 import numpy as np
 from hypothesis import given, settings
 
-from optimizers.albic.first_placement import place_first
-from optimizers.albic.problem import UNPLACED, Problem
+from millrace.optimizers.albic.first_placement import place_first
+from millrace.optimizers.albic.problem import UNPLACED, Problem
 from tests.optimizers.albic.jobs import pairs, problem, problems
 
 

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from optimizers.albic.graph import components, downstream, heavy, partition
+from millrace.optimizers.albic.graph import components, downstream, heavy, partition
 from tests.optimizers.albic.jobs import ints, pairs, problem
 
 FULL = [(k, j, 1.0) for k in range(4) for j in range(4, 8)]

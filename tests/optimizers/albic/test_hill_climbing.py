@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 
-from optimizers.albic.hill_climbing import climb
-from optimizers.albic.joint_prices import JointOptions
-from optimizers.albic.problem import Problem
-from optimizers.albic.search_context import objective, placement_state, search_context
+from millrace.optimizers.albic.hill_climbing import climb
+from millrace.optimizers.albic.joint_prices import JointOptions
+from millrace.optimizers.albic.problem import Problem
+from millrace.optimizers.albic.search_context import objective, placement_state, search_context
 from tests.optimizers.albic.jobs import problem, problems
 
 

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 
-from optimizers.albic.joint_bound import joint_lower_bound
-from optimizers.albic.problem import Problem
+from millrace.optimizers.albic.joint_bound import joint_lower_bound
+from millrace.optimizers.albic.problem import Problem
 from tests.optimizers.albic.jobs import pairs, placements, problem, problems
 
 

@@ -7,11 +7,11 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 
-from include.model.errors import MillraceError
-from optimizers.albic.balancer import balance
-from optimizers.albic.joint_prices import JointOptions
-from optimizers.albic.joint_search import place
-from optimizers.albic.problem import UNPLACED, Caps, Flows, Problem
+from millrace.model.errors import MillraceError
+from millrace.optimizers.albic.balancer import balance
+from millrace.optimizers.albic.joint_prices import JointOptions
+from millrace.optimizers.albic.joint_search import place
+from millrace.optimizers.albic.problem import UNPLACED, Caps, Flows, Problem
 from tests.optimizers.albic.jobs import after, chains, ints, pairs, problem, problems
 
 

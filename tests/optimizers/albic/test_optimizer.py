@@ -10,13 +10,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from include.model.codec import from_json, to_json
-from include.model.decision import Memory, Proposal
-from include.model.deployment import PLACEMENT, Deployment
-from include.model.errors import MillraceError
-from include.model.placement import STATEFUL_BATCH, KeyGroups, Speeds
-from optimizers.conformance.builders import APP, NOON, deployment
-from optimizers.registry import Role, create
+from millrace.model.codec import from_json, to_json
+from millrace.model.decision import Memory, Proposal
+from millrace.model.deployment import PLACEMENT, Deployment
+from millrace.model.errors import MillraceError
+from millrace.model.placement import STATEFUL_BATCH, KeyGroups, Speeds
+from millrace.optimizers.conformance.builders import APP, NOON, deployment
+from millrace.optimizers.registry import Role, create
 from tests.optimizers.albic.key_groups import FIRST, SECOND, groups, look, running
 
 SKEWED = [8.0, 8.0, 8.0, *[1.0] * 13]
@@ -67,6 +67,31 @@ def test_noise_moves_nothing() -> None:
     assert proposed(told, running(4))[0].reason_code == "placement_stays"
     unsure = groups(SKEWED, TOGETHER, busy_error_s=(20.0,) * 16)
     assert proposed(unsure, running(4))[0].changes == ()
+
+
+PLANNED = {"planned_s": 10.0, "base_version": 1}
+"""A plan that was to change version 1."""
+
+
+@pytest.mark.parametrize(
+    ("version", "busy_s", "moves"),
+    [
+        (2, [5.0, 5.0, 1.5, 9.0, 9.0, 9.0], False),  # the plan was missed by 1.5 s, and another would gain 1 s
+        (1, [5.0, 5.0, 1.5, 9.0, 9.0, 9.0], True),  # it was not carried out
+        (2, [5.0, 5.0, 8.0, 1.0, 9.0, 9.0], True),  # other keys are hot
+    ],
+)
+def test_plan_that_was_missed_makes_the_next_one_gain_more(version: int, busy_s: list[float], moves: bool) -> None:
+    current = replace(running(4), version=version)
+    proposal, _ = proposed(groups(busy_s, [0, 0, 0, 1, 2, 3]), current, PLANNED)
+    assert bool(proposal.changes) is moves
+
+
+def test_what_a_plan_was_missed_by_is_taken_once() -> None:
+    current = replace(running(4), version=2)
+    _, memory = proposed(groups([5.0, 5.0, 1.5, 9.0, 9.0, 9.0], [0, 0, 0, 1, 2, 3]), current, PLANNED)
+    assert memory["doubt"] == pytest.approx(0.15)
+    assert proposed(groups([5.0, 5.0, 2.0, 9.0, 9.0, 9.0], [0, 0, 0, 1, 2, 3]), current, memory)[1] == memory
 
 
 def test_gain_that_hardly_shortens_the_batch_moves_nothing() -> None:
@@ -196,10 +221,13 @@ def test_options_when_wrong_then_are_refused_by_name(options: dict[str, object],
 junk = st.none() | st.integers(-5, 5) | st.text(max_size=3)
 
 
-@given(moved=st.dictionaries(st.sampled_from([f"{FIRST}/0", f"{FIRST}/3", "x"]), junk) | junk)
+@given(
+    moved=st.dictionaries(st.sampled_from([f"{FIRST}/0", f"{FIRST}/3", "x"]), junk) | junk,
+    plan=st.dictionaries(st.sampled_from(["planned_s", "base_version", "doubt"]), junk),
+)
 @settings(deadline=None, max_examples=30)
-def test_junk_in_its_memory_is_ignored(moved: object) -> None:
-    proposal, memory = proposed(groups(SKEWED, TOGETHER), running(4), {"moved": moved})
+def test_junk_in_its_memory_is_ignored(moved: object, plan: dict[str, object]) -> None:
+    proposal, memory = proposed(groups(SKEWED, TOGETHER), running(4), {"moved": moved, **plan})
     assert from_json(Proposal, to_json(proposal)) == proposal
     assert json.loads(json.dumps(memory, allow_nan=False)) == memory
 

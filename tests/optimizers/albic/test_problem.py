@@ -3,8 +3,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from include.model.errors import MillraceError
-from optimizers.albic.problem import Caps, Flows
+from millrace.model.errors import MillraceError
+from millrace.optimizers.albic.problem import Caps, Flows
 from tests.optimizers.albic.instances import problem
 
 GOOD = problem([10.0, 20.0, 30.0], [0, 1, 1], 3, 2, capacity=[1.0, 2.0, 1.0])

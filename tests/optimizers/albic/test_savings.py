@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 
-from optimizers.albic import savings
-from optimizers.albic.problem import Problem
-from optimizers.albic.savings import Savings, edges, worth
+from millrace.optimizers.albic import savings
+from millrace.optimizers.albic.problem import Problem
+from millrace.optimizers.albic.savings import Savings, edges, worth
 from tests.optimizers.albic.jobs import problem, problems
 
 

@@ -4,11 +4,11 @@ from dataclasses import replace
 
 import numpy as np
 
-from optimizers.albic.joint_prices import JointOptions, prices
-from optimizers.albic.problem import Problem
-from optimizers.albic.savings import edges
-from optimizers.albic.search_context import contract_context, search_context
-from optimizers.albic.target import LOOSE, Target, binding_edges, find_target, kept_units
+from millrace.optimizers.albic.joint_prices import JointOptions, prices
+from millrace.optimizers.albic.problem import Problem
+from millrace.optimizers.albic.savings import edges
+from millrace.optimizers.albic.search_context import contract_context, search_context
+from millrace.optimizers.albic.target import LOOSE, Target, binding_edges, find_target, kept_units
 from tests.optimizers.albic.jobs import chains, pairs, problem
 
 

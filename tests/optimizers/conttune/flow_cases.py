@@ -6,9 +6,9 @@ from collections.abc import Iterable, Mapping
 from itertools import pairwise
 from typing import Any
 
-from include.model.decision import Memory, Proposal
-from include.model.signals import AppSignals, Bounds, Capacity, Edge, Objective, Observation, Signals
-from optimizers.conformance.builders import (
+from millrace.model.decision import Memory, Proposal
+from millrace.model.signals import AppSignals, Bounds, Capacity, Edge, Objective, Observation, Signals
+from millrace.optimizers.conformance.builders import (
     APP,
     capacity,
     dag_signals,
@@ -19,7 +19,7 @@ from optimizers.conformance.builders import (
     source,
     target,
 )
-from optimizers.registry import create
+from millrace.optimizers.registry import create
 
 POWER = {p: 100.0 * p**0.9 for p in range(1, 9)}
 """Rows a second by level of an app or operator that scales as most do."""

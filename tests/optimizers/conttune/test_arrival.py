@@ -6,9 +6,9 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from optimizers.conformance.builders import app_signals, dag_signals, deployment, operator, source
-from optimizers.conttune.arrival import at_rate, rate_at_end
-from optimizers.conttune.job_graph import Job, build_job, whole_app
+from millrace.optimizers.conformance.builders import app_signals, dag_signals, deployment, operator, source
+from millrace.optimizers.conttune.arrival import at_rate, rate_at_end
+from millrace.optimizers.conttune.job_graph import Job, build_job, whole_app
 
 rates = st.floats(1.0, 1e6)
 

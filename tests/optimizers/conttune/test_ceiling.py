@@ -4,9 +4,9 @@ from datetime import timedelta
 
 import pytest
 
-from optimizers.conformance.builders import NOON, observed
-from optimizers.conttune.observed_levels import find_ceiling, observed_levels
-from optimizers.conttune.options import FlowOptions
+from millrace.optimizers.conformance.builders import NOON, observed
+from millrace.optimizers.conttune.observed_levels import find_ceiling, observed_levels
+from millrace.optimizers.conttune.options import FlowOptions
 
 
 @pytest.mark.parametrize(

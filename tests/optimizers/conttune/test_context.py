@@ -10,14 +10,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from include.model.signals import Bounds, Objective
-from optimizers.conformance.builders import NOON, app_signals, capacity, observed
-from optimizers.conformance.situations import histories
-from optimizers.conttune.context import OperatorContext
-from optimizers.conttune.demand import Demand
-from optimizers.conttune.job_graph import Operator, whole_app
-from optimizers.conttune.options import FlowOptions
-from optimizers.conttune.state import OperatorState
+from millrace.model.signals import Bounds, Objective
+from millrace.optimizers.conformance.builders import NOON, app_signals, capacity, observed
+from millrace.optimizers.conformance.situations import histories
+from millrace.optimizers.conttune.context import OperatorContext
+from millrace.optimizers.conttune.demand import Demand
+from millrace.optimizers.conttune.job_graph import Operator, whole_app
+from millrace.optimizers.conttune.options import FlowOptions
+from millrace.optimizers.conttune.state import OperatorState
 from tests.optimizers.conttune.flow_cases import FULL, POWER
 
 Points = dict[int, float | Sequence[float]]

@@ -5,10 +5,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from optimizers.conformance.builders import observed
-from optimizers.conformance.situations import histories
-from optimizers.conttune.observed_levels import observed_levels, training_columns
-from optimizers.conttune.surrogate import Curve, draw_curve, fit
+from millrace.optimizers.conformance.builders import observed
+from millrace.optimizers.conformance.situations import histories
+from millrace.optimizers.conttune.observed_levels import observed_levels, training_columns
+from millrace.optimizers.conttune.surrogate import Curve, draw_curve, fit
 
 
 def line(points: dict[int, float], p_max: int = 12, confidence: float = 1.0, variance: float = 0.0) -> Curve:

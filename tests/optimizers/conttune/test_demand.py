@@ -8,11 +8,11 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from include.model.signals import Capacity, Objective
-from optimizers.conformance.builders import app_signals, dag_signals, deployment, operator, source
-from optimizers.conttune.demand import LEAST_UTILISATION, Demand, build_demand
-from optimizers.conttune.job_graph import build_job, whole_app
-from optimizers.conttune.state import OperatorState
+from millrace.model.signals import Capacity, Objective
+from millrace.optimizers.conformance.builders import app_signals, dag_signals, deployment, operator, source
+from millrace.optimizers.conttune.demand import LEAST_UTILISATION, Demand, build_demand
+from millrace.optimizers.conttune.job_graph import build_job, whole_app
+from millrace.optimizers.conttune.state import OperatorState
 
 OBJECTIVE = Objective(target_utilisation=0.8, max_lag_s=30.0, catch_up_s=60.0)
 FIXED = {2: (1.0,)}

@@ -13,15 +13,24 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from include.model.arrival import ArrivalBasis
-from include.model.codec import to_json
-from include.model.decision import Memory, Proposal
-from include.model.deployment import ExecutorSize
-from include.model.signals import AppSignals, Bounds, Objective, Signals
-from optimizers.conformance.builders import APP, NOON, app_signals, capacity, deployment, observed, signals, target
-from optimizers.conformance.situations import histories
-from optimizers.conttune.messages import MESSAGES, Reason
-from optimizers.registry import create
+from millrace.model.arrival import ArrivalBasis
+from millrace.model.codec import to_json
+from millrace.model.decision import Memory, Proposal
+from millrace.model.deployment import ExecutorSize
+from millrace.model.signals import AppSignals, Bounds, Objective, Signals
+from millrace.optimizers.conformance.builders import (
+    APP,
+    NOON,
+    app_signals,
+    capacity,
+    deployment,
+    observed,
+    signals,
+    target,
+)
+from millrace.optimizers.conformance.situations import histories
+from millrace.optimizers.conttune.messages import MESSAGES, Reason
+from millrace.optimizers.registry import create
 from tests.optimizers.conttune.flow_cases import POWER, ask, measured, outcome
 
 # ---- up
@@ -231,6 +240,34 @@ def test_slots_when_outside_new_bounds_then_are_brought_inside() -> None:
 def test_slots_measured_at_another_version_count_as_settling() -> None:
     seen = signals(app_signals(2, 900.0, measured(2)))
     assert create("flow", {}).propose(seen, deployment(4), {})[0].reason_code == "settling"
+
+
+# ---- a cluster without room for all executors
+
+
+def on_full_cluster(arrives: float, memory: Memory | None = None) -> tuple[Proposal, Memory]:
+    """What flow says where 8 slots are asked for and 6 run."""
+    current, seen = deployment(8), signals(app_signals(6, arrives, measured(6)), observed(POWER))
+    current = replace(current, apps={APP: replace(current.apps[APP], executor=ExecutorSize(1, 1024))})
+    return create("flow", {}).propose(seen, current, memory or {})
+
+
+def test_slots_for_which_there_was_no_room_are_given_up_when_the_load_falls() -> None:
+    proposal, _ = on_full_cluster(50.0)
+    (change,) = proposal.changes
+    assert change.before == 8 and change.value < 6
+    assert "6 slots can process" in proposal.sentence
+
+
+def test_no_more_slots_are_asked_for_while_a_cluster_has_no_room() -> None:
+    proposal, memory = on_full_cluster(2 * POWER[8])
+    assert (proposal.changes, proposal.reason_code) == ((), "no_room")
+    assert memory["apps"][APP] == {}, "a step that was not made cannot fail"
+
+
+def test_slots_that_are_asked_for_stay_so_where_those_that_run_suffice() -> None:
+    proposal, _ = on_full_cluster(0.7 * POWER[6])
+    assert proposal.changes == ()
 
 
 # ---- tasks that take turns

@@ -12,10 +12,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from include.model.signals import Bounds, Edge, Objective, Observation
-from optimizers.conformance import with_operator
-from optimizers.conformance.builders import APP, NOON, app_signals, capacity, deployment, observed, target
-from optimizers.registry import create
+from millrace.model.signals import Bounds, Edge, Objective, Observation
+from millrace.optimizers.conformance import with_operator
+from millrace.optimizers.conformance.builders import APP, NOON, app_signals, capacity, deployment, observed, target
+from millrace.optimizers.registry import create
 from tests.optimizers.conttune.flow_cases import POWER, ask, ask_job, chain, measured, outcome, targets
 
 # ---- few observations

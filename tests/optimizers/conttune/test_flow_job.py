@@ -12,10 +12,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from include.model.signals import Bounds, Edge, Signals
-from optimizers.conformance import with_operator
-from optimizers.conformance.builders import APP, NOON, dag_signals, deployment, operator, source
-from optimizers.registry import create
+from millrace.model.signals import Bounds, Edge, Signals
+from millrace.optimizers.conformance import with_operator
+from millrace.optimizers.conformance.builders import APP, NOON, dag_signals, deployment, operator, source
+from millrace.optimizers.registry import create
 from tests.optimizers.conttune.flow_cases import FULL, POWER, ask_job, chain, targets
 
 WELL = {p: [POWER[p]] * 5 for p in (1, 2, 4, 8)}

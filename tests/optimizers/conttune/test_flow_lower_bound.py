@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from include.model.arrival import ArrivalBasis
-from include.model.signals import AppSignals, Bounds
-from optimizers.conformance.builders import APP, app_signals, capacity, deployment, observed, signals, target
-from optimizers.registry import create
+from millrace.model.arrival import ArrivalBasis
+from millrace.model.signals import AppSignals, Bounds
+from millrace.optimizers.conformance.builders import APP, app_signals, capacity, deployment, observed, signals, target
+from millrace.optimizers.registry import create
 from tests.optimizers.conttune.flow_cases import POWER, ask, measured, outcome
 
 SEEN = {"apps": {APP: {"rate": 100.0}}}

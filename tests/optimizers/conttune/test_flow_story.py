@@ -20,11 +20,11 @@ from benchmarks.simulation.scenario import Scenario
 from benchmarks.simulation.scenarios import scenario
 from benchmarks.simulation.score import recoveries, score
 from benchmarks.simulation.workload import sliding, stepwise
-from include.model.decision import Memory, Proposal
-from include.model.deployment import Deployment
-from include.model.protocols import Optimizer
-from include.model.signals import Bounds, Objective, Signals
-from optimizers.registry import create
+from millrace.model.decision import Memory, Proposal
+from millrace.model.deployment import Deployment
+from millrace.model.protocols import Optimizer
+from millrace.model.signals import Bounds, Objective, Signals
+from millrace.optimizers.registry import create
 from tests.benchmarks.simulation.cases import case, chain, micro_batch
 
 POWER = power(0.85)

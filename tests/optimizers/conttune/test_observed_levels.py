@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from include.model.signals import Observation
-from optimizers.conformance.builders import APP, NOON, observed
-from optimizers.conttune.observed_levels import LEAST_SCATTER, MAX_LEVELS, observed_levels, training_columns
+from millrace.model.signals import Observation
+from millrace.optimizers.conformance.builders import APP, NOON, observed
+from millrace.optimizers.conttune.observed_levels import LEAST_SCATTER, MAX_LEVELS, observed_levels, training_columns
 
 values = st.lists(st.floats(50, 200), min_size=1, max_size=12)
 

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from benchmarks.simulation.workload import permutation
-from optimizers.conttune.arrival import (
+from millrace.optimizers.conttune.arrival import (
     LEAST_RUNS,
     MOST_RUNS,
     NEAR,

@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from include.model.signals import Edge, OperatorSignals
-from optimizers.conformance.builders import app_signals, dag_signals, deployment, operator, source
-from optimizers.conttune.job_graph import Job, build_job, whole_app
-from optimizers.conttune.ratios import EVALUATION_SD, FORGET, Need, Ratio, Ratios, find_needs, learn_ratios
+from millrace.model.signals import Edge, OperatorSignals
+from millrace.optimizers.conformance.builders import app_signals, dag_signals, deployment, operator, source
+from millrace.optimizers.conttune.job_graph import Job, build_job, whole_app
+from millrace.optimizers.conttune.ratios import EVALUATION_SD, FORGET, Need, Ratio, Ratios, find_needs, learn_ratios
 
 
 def a_job(

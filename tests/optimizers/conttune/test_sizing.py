@@ -2,11 +2,11 @@ from __future__ import annotations
 
 import pytest
 
-from include.model.signals import Bounds
-from optimizers.conformance.builders import dag_signals, deployment, edges, operator, source
-from optimizers.conttune.job_graph import Job, build_job
-from optimizers.conttune.messages import Reason
-from optimizers.conttune.sizing import Choice, hold_job, is_worthwhile, size_job
+from millrace.model.signals import Bounds
+from millrace.optimizers.conformance.builders import dag_signals, deployment, edges, operator, source
+from millrace.optimizers.conttune.job_graph import Job, build_job
+from millrace.optimizers.conttune.messages import Reason
+from millrace.optimizers.conttune.sizing import Choice, hold_job, is_worthwhile, size_job
 
 BOUNDS = Bounds(1, 8)
 

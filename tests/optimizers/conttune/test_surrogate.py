@@ -3,12 +3,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from optimizers.conformance.builders import observed
-from optimizers.conttune.flow import Flow
-from optimizers.conttune.observed_levels import observed_levels
-from optimizers.conttune.observed_levels import training_columns as of_levels
-from optimizers.conttune.options import FlowOptions
-from optimizers.conttune.surrogate import fit
+from millrace.optimizers.conformance.builders import observed
+from millrace.optimizers.conttune.flow import Flow
+from millrace.optimizers.conttune.observed_levels import observed_levels
+from millrace.optimizers.conttune.observed_levels import training_columns as of_levels
+from millrace.optimizers.conttune.options import FlowOptions
+from millrace.optimizers.conttune.surrogate import LEVEL_SD, fit, level_sd
 
 # means of the published observations of Nexmark Q1's mapper on Flink ([ContTune]'s artifact), rows a second
 Q1 = {1: 529573, 2: 966827, 4: 1830236, 6: 2535064, 7: 2932321, 8: 3112389, 10: 3733032, 14: 4624681, 15: 4964037}
@@ -58,6 +58,47 @@ def test_surrogate_keeps_what_is_peculiar_to_an_observed_level() -> None:
     mean, std = fit(known).predict([4, 7])
     assert mean[0] == pytest.approx(odd[4], rel=0.02)
     assert std[0] < 0.012 < std[1]
+
+
+def scattered(sd: float, seed: int = 3) -> dict[int, float]:
+    draw = np.random.default_rng(seed)
+    return {p: 100.0 * p**0.85 * float(np.exp(sd * draw.standard_normal())) for p in range(2, 16)}
+
+
+def test_surrogate_is_less_sure_where_levels_are_off_any_smooth_curve() -> None:
+    smooth, rough = (fit(training(scattered(sd))).predict([17])[1][0] for sd in (0.0, 0.08))
+    assert rough > 2 * smooth
+
+
+@pytest.mark.parametrize(
+    "points",
+    [
+        {p: 100.0 * min(p, 6) ** 0.9 for p in range(1, 13)},  # a plateau
+        {p: 100.0 * p / (1 + 0.04 * (p - 1)) for p in range(1, 13)},  # contention
+        {**{p: 100.0 * p**0.85 for p in range(1, 13)}, 7: 100.0 * 7**0.85 * 1.3},  # one odd level
+        {1: 100.0, 2: 300.0, 4: 310.0},  # too few to tell
+    ],
+)
+def test_levels_are_no_rougher_for_a_bend_or_one_odd_level(points: dict[int, float]) -> None:
+    x, y = np.log(list(points)), np.log(list(points.values()))
+    assert level_sd(x, y, np.zeros_like(x)) == LEVEL_SD
+
+
+def test_scatter_of_levels_is_the_same_in_any_order_and_with_repeats() -> None:
+    x, y = np.log(np.arange(2.0, 16.0)), np.log(list(scattered(0.08).values()))
+    mixed = [*np.random.default_rng(1).permutation(len(x)), 4, 4]
+    errors = np.full(len(x), 1e-4)
+    assert level_sd(x[mixed], y[mixed], errors[mixed]) == level_sd(x, y, errors) > LEVEL_SD
+
+
+@pytest.mark.parametrize("sd", [0.04, 0.08, 0.15])
+def test_scatter_of_levels_is_learned_without_the_noise_of_measurements(sd: float) -> None:
+    draw, noise, x = np.random.default_rng(5), 0.02, np.log(np.arange(2.0, 60.0))
+    found = [
+        level_sd(x, 0.85 * x + np.hypot(sd, noise) * draw.standard_normal(len(x)), np.full(len(x), noise**2))
+        for _ in range(100)
+    ]
+    assert np.median(found) == pytest.approx(sd, rel=0.1)
 
 
 def test_estimator_refitted_from_a_proposal_predicts_as_the_surrogate() -> None:

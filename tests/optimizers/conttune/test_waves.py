@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from include.model.signals import Bounds
-from optimizers.conttune.waves import level, worth
+from millrace.model.signals import Bounds
+from millrace.optimizers.conttune.waves import level, worth
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,7 @@
 import numpy as np
 from hypothesis import strategies as st
 
-from optimizers.drfm.problem import Problem
+from millrace.optimizers.drfm.problem import Problem
 
 
 def problem(rates, node, *, capacity=10.0, nodes=None, variance=0.0, latency_s=None, last=None):

@@ -9,11 +9,11 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from include.model.admission import StreamCounts
-from include.model.decision import Memory, Proposal
-from include.model.signals import Signals
-from optimizers.conformance.builders import app_signals, deployment, signals
-from optimizers.registry import Role, create
+from millrace.model.admission import StreamCounts
+from millrace.model.decision import Memory, Proposal
+from millrace.model.signals import Signals
+from millrace.optimizers.conformance.builders import app_signals, deployment, signals
+from millrace.optimizers.registry import Role, create
 
 HOUR_S = 3600
 MIDNIGHT = datetime(2013, 1, 1, tzinfo=UTC)

@@ -3,8 +3,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from optimizers.drfm.characteristics import chain, complete, cycle, expect, tabulate, unknown
-from optimizers.drfm.metadata import Metadata
+from millrace.optimizers.drfm.characteristics import chain, complete, cycle, expect, tabulate, unknown
+from millrace.optimizers.drfm.metadata import Metadata
 
 JUMP = Metadata(minimum=2.0, maximum=10.0, high_duration=3, low_duration=4, phase=2, transition="jump")
 TREND = Metadata(minimum=0.0, maximum=8.0, high_duration=5, low_duration=4, phase=0, slope_duration=4)

@@ -4,9 +4,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from include.model.errors import MillraceError
-from optimizers.drfm.forecasters import Best, ExponentialSmoothing, Holt, Seasonal
-from optimizers.drfm.paper.fitting import fit, forecast_error
+from millrace.model.errors import MillraceError
+from millrace.optimizers.drfm.forecasters import Best, ExponentialSmoothing, Holt, Seasonal
+from millrace.optimizers.drfm.paper.fitting import fit, forecast_error
 
 ALL = [Holt(), Holt(damping=0.8), Seasonal(season=1), Seasonal(season=3), ExponentialSmoothing(), Best()]
 RATES = arrays(float, st.tuples(st.integers(1, 12), st.integers(0, 4)), elements=st.floats(0, 1e6))

@@ -4,12 +4,12 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 
-from include.model.errors import MillraceError
-from optimizers.drfm.horizon import plan
-from optimizers.drfm.insertion import best_node, pair
-from optimizers.drfm.overload_relief import relieve_overloads
-from optimizers.drfm.problem import NEW
-from optimizers.drfm.stream_placement import HorizonOptions, StreamPlacement
+from millrace.model.errors import MillraceError
+from millrace.optimizers.drfm.horizon import plan
+from millrace.optimizers.drfm.insertion import best_node, pair
+from millrace.optimizers.drfm.overload_relief import relieve_overloads
+from millrace.optimizers.drfm.problem import NEW
+from millrace.optimizers.drfm.stream_placement import HorizonOptions, StreamPlacement
 from tests.optimizers.drfm.instances import problem, problems
 
 EXACT = HorizonOptions(margin=0.0, polish=True, move_price=0.0)

@@ -8,11 +8,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from include.model.codec import to_json
-from include.model.deployment import NOWHERE
-from optimizers.conformance.builders import deployment
-from optimizers.drfm.optimizer import match_tables
-from optimizers.registry import Role, create
+from millrace.model.codec import to_json
+from millrace.model.deployment import NOWHERE
+from millrace.optimizers.conformance.builders import deployment
+from millrace.optimizers.drfm.optimizer import match_tables
+from millrace.optimizers.registry import Role, create
 from tests.optimizers.drfm.stream_counts import counts, histories, look
 
 

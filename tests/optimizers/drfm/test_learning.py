@@ -3,10 +3,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from include.model.errors import MillraceError
-from optimizers.drfm.characteristics import Characteristics, cycle
-from optimizers.drfm.learning import Learning, learn, periods
-from optimizers.drfm.trust import Trust
+from millrace.model.errors import MillraceError
+from millrace.optimizers.drfm.characteristics import Characteristics, cycle
+from millrace.optimizers.drfm.learning import Learning, learn, periods
+from millrace.optimizers.drfm.trust import Trust
 
 
 def cyclic(up, down, phase, ramp=0.0, low=400.0, high=1600.0):

@@ -4,11 +4,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from optimizers.drfm import memory
-from optimizers.drfm.admission_state import AdmissionState
-from optimizers.drfm.forecasters import Holt, Seasonal
-from optimizers.drfm.metadata import Metadata
-from optimizers.drfm.rate_forecaster import ForecastOptions, RateForecaster
+from millrace.optimizers.drfm import memory
+from millrace.optimizers.drfm.admission_state import AdmissionState
+from millrace.optimizers.drfm.forecasters import Holt, Seasonal
+from millrace.optimizers.drfm.metadata import Metadata
+from millrace.optimizers.drfm.rate_forecaster import ForecastOptions, RateForecaster
 
 C, HOUR_S = 1000.0, 3600
 JUMPS = Metadata(minimum=100.0, maximum=400.0, high_duration=6, low_duration=6, phase=0, transition="jump")

@@ -1,7 +1,7 @@
 import pytest
 
-from include.model.errors import MillraceError
-from optimizers.drfm.metadata import Metadata, read_streams
+from millrace.model.errors import MillraceError
+from millrace.optimizers.drfm.metadata import Metadata, read_streams
 
 
 @pytest.mark.parametrize(

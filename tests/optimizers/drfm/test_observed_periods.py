@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from include.model.errors import MillraceError
-from optimizers.drfm.observed_periods import first_period, new_periods
+from millrace.model.errors import MillraceError
+from millrace.optimizers.drfm.observed_periods import first_period, new_periods
 from tests.optimizers.drfm.stream_counts import counts
 
 FIRST = first_period(counts({}))

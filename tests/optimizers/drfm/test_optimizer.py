@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from include.model.codec import from_json, to_json
-from include.model.decision import Memory, Proposal
+from millrace.model.codec import from_json, to_json
+from millrace.model.decision import Memory, Proposal
 from tests.optimizers.drfm.stream_counts import advised, counts, histories
 
 METHODS = ("horizon", "par", "ari", "ard", "drf", "drfm")

@@ -5,11 +5,11 @@ from typing import Any, get_args
 
 import pytest
 
-from include.model.errors import MillraceError
-from optimizers.drfm.forecasters import Holt, Seasonal
-from optimizers.drfm.options import AdmissionPolicy, Method
-from optimizers.drfm.paper.strategies import STRATEGIES
-from optimizers.registry import Role, create
+from millrace.model.errors import MillraceError
+from millrace.optimizers.drfm.forecasters import Holt, Seasonal
+from millrace.optimizers.drfm.options import AdmissionPolicy, Method
+from millrace.optimizers.drfm.paper.strategies import STRATEGIES
+from millrace.optimizers.registry import Role, create
 
 
 def section_of(**section: Any) -> dict[str, Any]:

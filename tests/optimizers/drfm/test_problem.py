@@ -3,8 +3,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from include.model.errors import MillraceError
-from optimizers.drfm.problem import NEW, Plan, match_nodes, oversized
+from millrace.model.errors import MillraceError
+from millrace.optimizers.drfm.problem import NEW, Plan, match_nodes, oversized
 from tests.optimizers.drfm.instances import problem
 
 GOOD = problem([[1.0, 2.0, 3.0], [2.0, 2.0, 2.0]], [0, 1, NEW], nodes=2)

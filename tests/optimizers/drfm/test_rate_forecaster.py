@@ -1,12 +1,12 @@
 import numpy as np
 import pytest
 
-from include.model.errors import MillraceError
-from optimizers.drfm.characteristics import unknown
-from optimizers.drfm.forecasters import Best, Holt
-from optimizers.drfm.horizon import plan
-from optimizers.drfm.metadata import Metadata
-from optimizers.drfm.rate_forecaster import ForecastOptions, RateForecaster
+from millrace.model.errors import MillraceError
+from millrace.optimizers.drfm.characteristics import unknown
+from millrace.optimizers.drfm.forecasters import Best, Holt
+from millrace.optimizers.drfm.horizon import plan
+from millrace.optimizers.drfm.metadata import Metadata
+from millrace.optimizers.drfm.rate_forecaster import ForecastOptions, RateForecaster
 
 C = 1000.0
 JUMPS = Metadata(minimum=100.0, maximum=400.0, high_duration=6, low_duration=6, phase=0, transition="jump")
@@ -182,7 +182,8 @@ def test_forecast_when_streams_jitter_then_a_new_one_jitters_as_much():
 
 def test_forecast_when_metadata_come_true_then_learns_nothing(monkeypatch):
     asked = []
-    monkeypatch.setattr("optimizers.drfm.rate_forecaster.learn", lambda history, *_: asked.append(history.shape))
+    learn = "millrace.optimizers.drfm.rate_forecaster.learn"
+    monkeypatch.setattr(learn, lambda history, *_: asked.append(history.shape))
 
     fed(Run({"a": JUMPS}), 40, truth)
 
@@ -203,7 +204,7 @@ def test_variance_far_ahead_is_limited_and_constant_for_cycles():
 def test_forecast_when_periods_pass_then_learns_every_few_of_them(monkeypatch):
     asked = []
     monkeypatch.setattr(
-        "optimizers.drfm.rate_forecaster.learn", lambda history, *_: asked.append(len(history)) or unknown(1)
+        "millrace.optimizers.drfm.rate_forecaster.learn", lambda history, *_: asked.append(len(history)) or unknown(1)
     )
 
     fed(Run(options=ForecastOptions(relearn=5, history=16)), 41, truth)

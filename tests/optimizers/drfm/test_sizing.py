@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from include.model.errors import MillraceError
-from optimizers.drfm.sizing import WorkerCosts, WorkerCounts
+from millrace.model.errors import MillraceError
+from millrace.optimizers.drfm.sizing import WorkerCosts, WorkerCounts
 
 MEASURED = {"query_s": 1e-3, "merge_s": 2e-3, "partials": 100.0}
 

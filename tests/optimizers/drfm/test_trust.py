@@ -1,9 +1,9 @@
 import numpy as np
 import pytest
 
-from optimizers.drfm.characteristics import tabulate, unknown
-from optimizers.drfm.metadata import Metadata
-from optimizers.drfm.trust import (
+from millrace.optimizers.drfm.characteristics import tabulate, unknown
+from millrace.optimizers.drfm.metadata import Metadata
+from millrace.optimizers.drfm.trust import (
     DECLARED,
     FORECAST,
     LEARNED,

@@ -7,13 +7,13 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
-from include.model.decision import Memory, Proposal
-from include.model.deployment import Deployment
-from include.model.join import JoinSettings, JoinSignals
-from include.model.signals import Bounds, Signals
-from optimizers.conformance.builders import APP, NOON, app_signals, deployment, signals
-from optimizers.esj.optimizer import Esj
-from optimizers.esj.options import JoinPolicy
+from millrace.model.decision import Memory, Proposal
+from millrace.model.deployment import Deployment
+from millrace.model.join import JoinSettings, JoinSignals
+from millrace.model.signals import Bounds, Signals
+from millrace.optimizers.conformance.builders import APP, NOON, app_signals, deployment, signals
+from millrace.optimizers.esj.optimizer import Esj
+from millrace.optimizers.esj.options import JoinPolicy
 
 W = 1000
 PERIOD_S = 10.0

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from include.model.errors import MillraceError
-from optimizers.esj.block_size import block_size, cost, fits
+from millrace.model.errors import MillraceError
+from millrace.optimizers.esj.block_size import block_size, cost, fits
 
 ALPHAS = st.floats(0.01, 0.79)
 CAPACITIES = st.integers(2, 400)

@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from include.model.deployment import JOIN_FIELDS
-from include.model.join import JoinSignals
-from include.model.signals import Bounds, Signals
-from optimizers.conformance.builders import APP
-from optimizers.esj.workers import start_workers, workers_for
+from millrace.model.deployment import JOIN_FIELDS
+from millrace.model.join import JoinSignals
+from millrace.model.signals import Bounds, Signals
+from millrace.optimizers.conformance.builders import APP
+from millrace.optimizers.esj.workers import start_workers, workers_for
 from tests.optimizers.esj.cases import W, deployed, esj, evaluation, follow, measured, wanted
 
 

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from include.model.errors import MillraceError
-from optimizers.esj.options import EsjOptions, JoinPolicy, WorkerBounds
+from millrace.model.errors import MillraceError
+from millrace.optimizers.esj.options import EsjOptions, JoinPolicy, WorkerBounds
 
 SECTION = {"capacity": 1000, "window_s": 60.0}
 TAUS = ("tau0", "tau1", "tau2", "tau3")

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from optimizers.esj.shedding import EXPONENT, round_to_step, shed_factor
+from millrace.optimizers.esj.shedding import EXPONENT, round_to_step, shed_factor
 
 FORMS = tuple(EXPONENT)
 BEGINS = st.floats(0.01, 0.99)

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from optimizers.esj.options import EsjOptions
-from optimizers.esj.timers import ThresholdTimers, update_timers
+from millrace.optimizers.esj.options import EsjOptions
+from millrace.optimizers.esj.timers import ThresholdTimers, update_timers
 from tests.optimizers.esj.cases import PERIOD_S, measured
 
 OPTIONS = EsjOptions()

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from include.model.signals import Bounds
-from optimizers.esj.options import JoinPolicy
-from optimizers.esj.workers import RaisedSlots, choose_slots, initial_workers, start_workers, workers_for
+from millrace.model.signals import Bounds
+from millrace.optimizers.esj.options import JoinPolicy
+from millrace.optimizers.esj.workers import RaisedSlots, choose_slots, initial_workers, start_workers, workers_for
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from include.control.quality.expectations import (
+from millrace.control.quality.expectations import (
     Always,
     Between,
     Check,
@@ -16,8 +16,8 @@ from include.control.quality.expectations import (
     columns_suite,
     tables_suite,
 )
-from include.control.quality.measures import Part, sound
-from include.model.spec import Quality
+from millrace.control.quality.measures import Part, sound
+from millrace.model.spec import Quality
 
 CHECKS = [*tables_suite(Quality(), True), *columns_suite(), *batches_suite(Quality()), *apps_suite()]
 

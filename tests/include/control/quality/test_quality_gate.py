@@ -12,16 +12,16 @@ from deltalake import write_deltalake
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from include.control.evaluation import GateResult
-from include.control.quality import QualityGate
-from include.control.quality.docs import EVERY_S, DataDocs
-from include.lake.deployments import DeploymentStore
-from include.lake.reconfigurations import ReconfigurationStore
-from include.lake.row_codec import batch_row
-from include.lake.schemas import TABLES
-from include.lake.store import to_arrow
-from include.model.decision import Action, Outcome, Reconfiguration
-from include.model.protocols import Cursor
+from millrace.control.evaluation import GateResult
+from millrace.control.quality import QualityGate
+from millrace.control.quality.docs import EVERY_S, DataDocs
+from millrace.lake.deployments import DeploymentStore
+from millrace.lake.reconfigurations import ReconfigurationStore
+from millrace.lake.row_codec import batch_row
+from millrace.lake.schemas import TABLES
+from millrace.lake.store import to_arrow
+from millrace.model.decision import Action, Outcome, Reconfiguration
+from millrace.model.protocols import Cursor
 from tests.include.control.world import NAME, NOON, World, batch, good_rows, world, write, write_app
 
 Rows = list[dict[str, Any]]

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 
-from include.joins.mp2pf.chain import Chain
-from include.joins.mp2pf.link import Row
-from include.joins.mp2pf.rules import Rules
+from millrace.joins.mp2pf.chain import Chain
+from millrace.joins.mp2pf.link import Row
+from millrace.joins.mp2pf.rules import Rules
 
 
 @dataclass(frozen=True)

@@ -7,10 +7,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from benchmarks.esj.wire import settle
-from include.joins.mp2pf.chain import Chain
-from include.joins.mp2pf.link import BEFORE_ALL, R, S
-from include.joins.mp2pf.rules import Rules, resting_place
-from include.model.errors import MillraceError
+from millrace.joins.mp2pf.chain import Chain
+from millrace.joins.mp2pf.link import BEFORE_ALL, R, S
+from millrace.joins.mp2pf.rules import Rules, resting_place
+from millrace.model.errors import MillraceError
 
 ALWAYS = Rules(1000, 1000)
 

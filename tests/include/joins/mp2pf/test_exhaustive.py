@@ -4,7 +4,7 @@ import os
 
 import pytest
 
-from include.joins.mp2pf.rules import Rules
+from millrace.joins.mp2pf.rules import Rules
 from tests.include.joins.mp2pf.exhaustive import Small, search
 
 WIDE, NARROW = Rules(100, 100), Rules(0, 0)

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from benchmarks.esj.interleavings import METHODS, run_chunk
 from benchmarks.esj.schedule import play, random_course
-from include.joins.mp2pf.rules import Rules
+from millrace.joins.mp2pf.rules import Rules
 
 PICKS = st.lists(st.integers(0, 2**20), max_size=80)
 WINDOWS = st.sampled_from([0, 1, 3, 8, 1000])

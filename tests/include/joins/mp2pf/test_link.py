@@ -1,6 +1,6 @@
 """One end of a link: what it takes note of, and when."""
 
-from include.joins.mp2pf.link import LinkEnd
+from millrace.joins.mp2pf.link import LinkEnd
 
 
 def pair():

@@ -7,9 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from benchmarks.esj.wire import settle
-from include.joins.mp2pf.chain import Chain
-from include.joins.mp2pf.rules import Rules, Task, resting_place, results, shared_rules
-from include.model.errors import MillraceError
+from millrace.joins.mp2pf.chain import Chain
+from millrace.joins.mp2pf.rules import Rules, Task, resting_place, results, shared_rules
+from millrace.model.errors import MillraceError
 
 SIDES = st.sampled_from(["left", "right"])
 

@@ -2,26 +2,24 @@
 
 from __future__ import annotations
 
-import json
 import subprocess
 from collections.abc import Callable, Sequence
-from dataclasses import asdict
 from pathlib import Path
 
 import pytest
 from rich.console import Console
 
-from benchmarks.record import Record
-from include.local.cli import __main__ as cli
-from include.local.cli.bench_all import Part, measure_all, read
-from include.model.errors import MillraceError
+from benchmarks.record import Record, read, write
+from millrace.local.cli import __main__ as cli
+from millrace.local.cli.bench_all import Measurement, measure_all
+from millrace.model.errors import MillraceError
 
-PARTS = [Part("a"), Part("b", "one"), Part("b", "two", seed=True)]
+PARTS = [Measurement("a"), Measurement("b", "one"), Measurement("b", "two", seed=True)]
 Run = Callable[[Sequence[str]], int]
 
 
-def record(bench: str, scenario: str) -> dict[str, object]:
-    return asdict(Record(bench, scenario, "ours", "time_s", 1.0, "s"))
+def record(bench: str, scenario: str) -> Record:
+    return Record(bench, scenario, "ours", "time_s", 1.0, "s")
 
 
 @pytest.fixture
@@ -35,7 +33,7 @@ def started(monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
             return subprocess.CompletedProcess(argv, 1)
         scenario = next((word.removeprefix("--scenario=") for word in argv if "--scenario=" in word), "whole")
         file = next(word for word in argv if word.startswith("--json=")).removeprefix("--json=")
-        Path(file).write_text(json.dumps([record(argv[4], scenario)]))
+        write([record(argv[4], scenario)], Path(file))
         return subprocess.CompletedProcess(argv, 0)
 
     monkeypatch.setattr(subprocess, "run", run)
@@ -43,7 +41,7 @@ def started(monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
 
 
 def measured(file: Path) -> list[tuple[str, str]]:
-    return [(row["bench"], row["scenario"]) for row in read(file)]
+    return [(r.bench, r.scenario) for r in read(file)]
 
 
 def test_parts_that_have_figures_are_not_measured_again(tmp_path: Path, started: list[list[str]]) -> None:
@@ -60,9 +58,15 @@ def test_parts_that_have_figures_are_not_measured_again(tmp_path: Path, started:
     assert measured(file) == [("a", "whole"), ("b", "one"), ("b", "two")]
 
 
+def test_part_is_measured_when_there_are_figures_of_the_scenario_that_it_gives() -> None:
+    part = Measurement("b", "workloads", gives="psfcw")
+    assert part.done([record("b", "psfcw")])
+    assert not part.done([record("b", "ptfcw"), record("a", "psfcw")])
+
+
 def test_interrupted_part_leaves_what_was_measured_before_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     file = tmp_path / "all.json"
-    file.write_text(json.dumps([record("a", "whole")]))
+    write([record("a", "whole")], file)
 
     def interrupt(*_: object, **__: object) -> None:
         raise KeyboardInterrupt

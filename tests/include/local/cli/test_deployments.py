@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from include.lake.deployments import DeploymentStore
-from include.lake.store import Lake
-from include.local.cli import __main__ as cli
-from include.pipelines.catalog import find
+from millrace.lake.deployments import DeploymentStore
+from millrace.lake.store import Lake
+from millrace.local.cli import __main__ as cli
+from millrace.pipelines.catalog import find
 
 
 @pytest.fixture(autouse=True)

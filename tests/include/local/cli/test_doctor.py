@@ -9,15 +9,15 @@ from pathlib import Path
 
 import pytest
 
-from include.drivers import failure_history
-from include.drivers.failure_history import FailureHistory, fingerprint
-from include.lake.control_tables import ControlTables
-from include.lake.store import Lake
-from include.local.cli import __main__ as cli
-from include.local.cli.status import pipeline_statuses
-from include.local.doctor import pipelines
-from include.local.doctor.finding import Level
-from include.local.stack.jars import CONNECTORS
+from millrace.drivers import failure_history
+from millrace.drivers.failure_history import FailureHistory, fingerprint
+from millrace.lake.control_tables import ControlTables
+from millrace.lake.store import Lake
+from millrace.local.cli import __main__ as cli
+from millrace.local.cli.status import pipeline_statuses
+from millrace.local.doctor import pipelines
+from millrace.local.doctor.finding import Level
+from millrace.local.stack.jars import CONNECTORS
 from tests.include.local.demo.synthetic import Run, at, spec_of
 
 
@@ -75,7 +75,7 @@ def test_pipeline_that_does_not_run_and_whose_spec_is_gone_is_told_twice(
     found = _findings(capsys)
     assert found["stack"]["level"] == Level.WARNING and "delays" in found["stack"]["sentence"]
     assert found["delays"]["level"] == Level.PROBLEM and "does not run" in found["delays"]["sentence"]
-    monkeypatch.setattr("include.pipelines.catalog.BUILT_IN", Path("/nowhere"))
+    monkeypatch.setattr("millrace.pipelines.catalog.BUILT_IN", Path("/nowhere"))
     assert cli.main(["doctor", "--json"]) == 1
     assert "spec is gone" in _findings(capsys)["delays"]["sentence"]
 

@@ -6,9 +6,9 @@ import subprocess
 import sys
 from pathlib import Path
 
-from include.local.cli.stack import jobs_left
-from include.local.stack.home import Home
-from include.run_folder.arguments import DriverArguments
+from millrace.local.cli.stack import jobs_left
+from millrace.local.stack.home import Home
+from millrace.run_folder.arguments import DriverArguments
 
 
 def test_jobs_left_names_a_pipeline_whose_driver_runs(tmp_path: Path) -> None:

@@ -14,21 +14,21 @@ import psutil
 import pytest
 from click.testing import CliRunner, Result
 
-from include.drivers import failure_history
-from include.drivers.failure_history import FailureHistory, fingerprint
-from include.lake.control_tables import ControlTables
-from include.lake.deployments import DeploymentStore
-from include.lake.store import Lake
-from include.local.cli.__main__ import millrace
-from include.local.cli.pipelines import conf_for
-from include.local.cli.status import pipeline_statuses
-from include.local.stack.airflow_api import AirflowApi
-from include.model.errors import MillraceError
-from include.model.join import JoinSettings
-from include.run_folder import driver_records
-from include.run_folder.arguments import DriverArguments
-from include.run_folder.driver_records import DriverRecord, DriverState
-from include.run_folder.process import ProcessId
+from millrace.drivers import failure_history
+from millrace.drivers.failure_history import FailureHistory, fingerprint
+from millrace.lake.control_tables import ControlTables
+from millrace.lake.deployments import DeploymentStore
+from millrace.lake.store import Lake
+from millrace.local.cli.__main__ import millrace
+from millrace.local.cli.pipelines import conf_for
+from millrace.local.cli.status import pipeline_statuses
+from millrace.local.stack.airflow_api import AirflowApi
+from millrace.model.errors import MillraceError
+from millrace.model.join import JoinSettings
+from millrace.run_folder import driver_records
+from millrace.run_folder.arguments import DriverArguments
+from millrace.run_folder.driver_records import DriverRecord, DriverState
+from millrace.run_folder.process import ProcessId
 from tests.include.local.demo.synthetic import Run, at, spec_of
 
 NOTHING = {"--slots": None, "--dry-run": False, "--stop": False, "--roll-back-to": None}

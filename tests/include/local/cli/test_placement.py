@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from include.lake.control_tables import ControlTables
-from include.lake.row_codec import partition_run_row
-from include.lake.store import Lake
-from include.local.cli import __main__ as cli
-from include.model.decision import Action, Decision, Proposal
-from include.pipelines.catalog import find
+from millrace.lake.control_tables import ControlTables
+from millrace.lake.row_codec import partition_run_row
+from millrace.lake.store import Lake
+from millrace.local.cli import __main__ as cli
+from millrace.model.decision import Action, Decision, Proposal
+from millrace.pipelines.catalog import find
 from tests.include.control.test_key_groups import run
 
 

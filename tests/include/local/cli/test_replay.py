@@ -8,14 +8,14 @@ from typing import Any
 
 import pytest
 
-from include.lake.schemas import TABLES
-from include.lake.store import Lake
-from include.local.cli import __main__ as cli
-from include.local.cli.replay import parsed
-from include.model.errors import MillraceError
-from optimizers import registry
-from optimizers.api import Options
-from optimizers.registry import Registration, Role
+from millrace.lake.schemas import TABLES
+from millrace.lake.store import Lake
+from millrace.local.cli import __main__ as cli
+from millrace.local.cli.replay import parsed
+from millrace.model.errors import MillraceError
+from millrace.optimizers import registry
+from millrace.optimizers.api import Options
+from millrace.optimizers.registry import Registration, Role
 from tests.include.control.recorded_run import DAY, Steady, launched, spec_of
 
 

@@ -12,13 +12,13 @@ from pathlib import Path
 
 import pytest
 
-from include.lake.deployments import DeploymentStore
-from include.lake.reconfigurations import ReconfigurationStore
-from include.lake.store import Lake
-from include.model.decision import Outcome
-from include.pipelines.catalog import find as find_spec
-from include.run_folder.discovery import find
-from include.run_folder.driver_records import DriverRecord, DriverState, all_of
+from millrace.lake.deployments import DeploymentStore
+from millrace.lake.reconfigurations import ReconfigurationStore
+from millrace.lake.store import Lake
+from millrace.model.decision import Outcome
+from millrace.pipelines.catalog import find as find_spec
+from millrace.run_folder.discovery import find
+from millrace.run_folder.driver_records import DriverRecord, DriverState, all_of
 from tests.airflow_home import ROOT
 from tests.jobs.driving import until
 
@@ -48,7 +48,7 @@ def serves(home: Path, generation: int) -> Callable[[], bool]:
 def runner(*options: str) -> Iterator[subprocess.Popen[bytes]]:
     """A runner as the container starts it; asked to end, as the container's end does, when the block is left."""
     process = subprocess.Popen(
-        [sys.executable, "-m", "include.local.cli", "runner", *options], cwd=ROOT, env=os.environ
+        [sys.executable, "-m", "millrace.local.cli", "runner", *options], cwd=ROOT, env=os.environ
     )
     try:
         yield process

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from include.lake.maintenance import maintain
-from include.lake.store import Lake
-from include.local.cli import __main__ as cli
-from include.local.cli.storage import size
+from millrace.lake.maintenance import maintain
+from millrace.lake.store import Lake
+from millrace.local.cli import __main__ as cli
+from millrace.local.cli.storage import size
 
 NOW = datetime.now(UTC)
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from include.lake.store import Lake
+from millrace.lake.store import Lake
 from tests.include.local.demo.synthetic import Run, spec_of
 
 

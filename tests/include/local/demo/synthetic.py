@@ -11,18 +11,18 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from include.lake.decisions import DecisionStore
-from include.lake.deployments import DeploymentStore
-from include.lake.reconfigurations import ReconfigurationStore
-from include.lake.row_codec import batch_row
-from include.lake.source_tables import SourceTable
-from include.lake.store import Lake
-from include.model.decision import Action, Decision, Outcome, Proposal, Reconfiguration
-from include.model.deployment import Change
-from include.model.placement import KeyGroups
-from include.model.signals import AppSignals, Capacity, Signals
-from include.model.spec import PipelineSpec
-from include.model.telemetry import BatchMetrics
+from millrace.lake.decisions import DecisionStore
+from millrace.lake.deployments import DeploymentStore
+from millrace.lake.reconfigurations import ReconfigurationStore
+from millrace.lake.row_codec import batch_row
+from millrace.lake.source_tables import SourceTable
+from millrace.lake.store import Lake
+from millrace.model.decision import Action, Decision, Outcome, Proposal, Reconfiguration
+from millrace.model.deployment import Change
+from millrace.model.placement import KeyGroups
+from millrace.model.signals import AppSignals, Capacity, Signals
+from millrace.model.spec import PipelineSpec
+from millrace.model.telemetry import BatchMetrics
 
 BEGUN = datetime(2026, 1, 1, 8, tzinfo=UTC)
 SCHEMA = pa.schema([("row_id", pa.int64())])
@@ -54,7 +54,7 @@ class Run:
         self.arrived = self.processed = self.ticks = self.batches = self.version = self.generation = 0
 
     def arrive(self, time_s: float, rows: int) -> None:
-        self.monkeypatch.setattr("include.lake.source_tables.time.time", lambda: at(time_s).timestamp())
+        self.monkeypatch.setattr("millrace.lake.source_tables.time.time", lambda: at(time_s).timestamp())
         ids = pa.table({"row_id": range(self.arrived, self.arrived + rows)}, schema=SCHEMA)
         self.table.append(ids, 2, "feed", self.ticks)
         self.arrived, self.ticks = self.arrived + rows, self.ticks + 1

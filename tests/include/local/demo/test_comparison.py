@@ -9,10 +9,10 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 
-from include.lake.source_tables import SourceTable, query
-from include.local.demo.comparison import batch_delays, compare, settled
-from include.local.feeds.nycflights import flights
-from include.local.feeds.replay_clock import SCHEMA, Clock, Replay
+from millrace.lake.source_tables import SourceTable, query
+from millrace.local.demo.comparison import batch_delays, compare, settled
+from millrace.local.feeds.nycflights import flights
+from millrace.local.feeds.replay_clock import SCHEMA, Clock, Replay
 
 
 @pytest.fixture(scope="module")

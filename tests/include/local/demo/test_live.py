@@ -9,13 +9,13 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from include.lake.control_tables import ControlTables
-from include.lake.reconfigurations import ReconfigurationStore
-from include.local.demo.live_stats import LiveStats, LiveStatsReader
-from include.local.demo.terminal import View, line
-from include.model.decision import Outcome
-from include.run_folder import driver_records
-from include.run_folder.driver_records import DriverRecord, DriverState
+from millrace.lake.control_tables import ControlTables
+from millrace.lake.reconfigurations import ReconfigurationStore
+from millrace.local.demo.live_stats import LiveStats, LiveStatsReader
+from millrace.local.demo.terminal import View, line
+from millrace.model.decision import Outcome
+from millrace.run_folder import driver_records
+from millrace.run_folder.driver_records import DriverRecord, DriverState
 from tests.include.local.demo.synthetic import Run, at
 
 STATS = LiveStats(183.4, 5000, 3760, 4, None, 200.0, None)

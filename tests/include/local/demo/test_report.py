@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
-from include.lake.control_tables import ControlTables
-from include.local.demo.checks import checks, passed, steps
-from include.local.demo.comparison import Comparison
-from include.local.demo.figures import figures, restarts_saved, slots_for
-from include.local.demo.report import page
-from include.local.demo.timeline import Timeline, read_timeline
+from millrace.lake.control_tables import ControlTables
+from millrace.local.demo.checks import checks, passed, steps
+from millrace.local.demo.comparison import Comparison
+from millrace.local.demo.figures import figures, restarts_saved, slots_for
+from millrace.local.demo.labels import slots_of
+from millrace.local.demo.report import page
+from millrace.local.demo.timeline import Timeline, read_timeline
 from tests.include.local.demo.synthetic import PER_SLOT, Run, at, simulate
 from tests.optimizers.albic.key_groups import groups
 
@@ -119,6 +122,14 @@ def test_slots_for_meet_the_peak_at_the_goal_of_utilisation(run: Run, rate: floa
     run.evaluate(10, rate, None, "measured")
     assert PER_SLOT * 0.8 == 40
     assert slots_for(_timeline(run, 20), rate, run.spec) == slots
+
+
+def test_slots_of_a_change_are_those_that_it_replaces_though_fewer_ran(run: Run) -> None:
+    run.launch(0, 4, 4)
+    decision = run.evaluate(12, 300, 8, "A growth to 4 slots is not complete.")
+    assert decision.signals is not None
+    apps = tuple(replace(app, slots=2) for app in decision.signals.apps)
+    assert slots_of(replace(decision, signals=replace(decision.signals, apps=apps)), "delays") == (4, 8)
 
 
 def test_slots_for_when_nothing_was_measured_then_the_bound(run: Run) -> None:

@@ -10,12 +10,12 @@ from types import SimpleNamespace
 import pytest
 from pyarrow.fs import FileSelector
 
-from include.lake.location import Location
-from include.lake.store import Lake
-from include.local.doctor import machine
-from include.local.doctor.finding import Level, checked
-from include.local.stack import java
-from include.local.stack.home import Home
+from millrace.lake.location import Location
+from millrace.lake.store import Lake
+from millrace.local.doctor import machine
+from millrace.local.doctor.finding import Level, checked
+from millrace.local.stack import java
+from millrace.local.stack.home import Home
 from tests.s3.server import Bucket
 
 

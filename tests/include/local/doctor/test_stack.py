@@ -13,14 +13,15 @@ from pathlib import Path
 
 import pytest
 
-from include.local.doctor import stack
-from include.local.doctor.finding import Level
-from include.local.stack import supervisor
-from include.local.stack.home import REPO, Home
-from include.local.stack.loopback import USUAL, any_free
-from include.local.stack.stack_record import ServiceRecord, StackRecord
-from include.model.deployment import Deployment
-from include.run_folder.process import ProcessId
+from millrace.local.doctor import stack
+from millrace.local.doctor.finding import Level
+from millrace.local.stack import supervisor
+from millrace.local.stack.home import Home
+from millrace.local.stack.loopback import USUAL, any_free
+from millrace.local.stack.stack_record import ServiceRecord, StackRecord
+from millrace.model.deployment import Deployment
+from millrace.places import REPO
+from millrace.run_folder.process import ProcessId
 from tests.include.local.demo.synthetic import spec_of
 
 HOLDER = REPO / "tests" / "include" / "run_folder" / "holder.py"
@@ -92,7 +93,7 @@ def test_cluster_is_a_problem_where_it_does_not_answer(home: Home, listener: int
 def test_lock_that_no_driver_holds_is_a_problem(home: Home) -> None:
     folder = home.run / "drivers" / "p" / "a"
     argv = [sys.executable, str(HOLDER), str(folder)]
-    with subprocess.Popen(argv, stdout=subprocess.PIPE, env={**os.environ, "PYTHONPATH": str(REPO)}) as holder:
+    with subprocess.Popen(argv, stdout=subprocess.PIPE) as holder:
         assert holder.stdout is not None and holder.stdout.readline() == b"True\n"
         found = stack.locks(home)
         holder.kill()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
 import time
@@ -16,12 +15,12 @@ from click.testing import CliRunner
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from include.lake.source_tables import SourceTable, query
-from include.local.feeds import flight_weather
-from include.local.feeds.feed import TRANSACTION, run
-from include.local.feeds.flight_weather import first_tick, main
-from include.local.feeds.nycflights import flights, weather
-from include.local.feeds.replay_clock import FLIGHTS, WEATHER, Clock, Replay
+from millrace.lake.source_tables import SourceTable, query
+from millrace.local.feeds import flight_weather
+from millrace.local.feeds.feed import TRANSACTION, run
+from millrace.local.feeds.flight_weather import first_tick, main
+from millrace.local.feeds.nycflights import flights, weather
+from millrace.local.feeds.replay_clock import FLIGHTS, WEATHER, Clock, Replay
 
 ROOT = Path(__file__).resolve().parents[4]
 NAMES = ("flights", "weather")
@@ -51,9 +50,9 @@ def whole(replay: Replay) -> pd.DataFrame:
 
 def start(folder: Path) -> subprocess.Popen[str]:
     tables = [f"--flights={folder / 'flights'}", f"--weather={folder / 'weather'}"]
-    command = [sys.executable, "-m", "include.local.feeds.flight_weather", *tables, *ARGS]
+    command = [sys.executable, "-m", "millrace.local.feeds.flight_weather", *tables, *ARGS]
     return subprocess.Popen(
-        command, cwd=ROOT, env={**os.environ, "PYTHONPATH": str(ROOT)}, text=True,
+        command, cwd=ROOT, text=True,
         stdout=subprocess.PIPE, stderr=subprocess.PIPE,
     )  # fmt: skip
 

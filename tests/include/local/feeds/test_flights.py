@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import signal
 import subprocess
 import sys
@@ -11,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from include.lake.source_tables import SourceTable, query
-from include.local.feeds.feed import TRANSACTION
-from include.local.feeds.nycflights import flights
-from include.local.feeds.replay_clock import SCHEMA, Clock, Replay
+from millrace.lake.source_tables import SourceTable, query
+from millrace.local.feeds.feed import TRANSACTION
+from millrace.local.feeds.nycflights import flights
+from millrace.local.feeds.replay_clock import SCHEMA, Clock, Replay
 
 ROOT = Path(__file__).resolve().parents[4]
 CLOCK = Clock(fold_days=7, days=1, day_s=6, start_hour=5, tick_s=0.1)
@@ -27,9 +26,9 @@ def replay() -> Replay:
 
 
 def _start(table: Path, *more: str) -> subprocess.Popen[str]:
-    command = [sys.executable, "-m", "include.local.feeds.flights", "--table", str(table), *ARGS, *more]
+    command = [sys.executable, "-m", "millrace.local.feeds.flights", "--table", str(table), *ARGS, *more]
     return subprocess.Popen(
-        command, cwd=ROOT, env={**os.environ, "PYTHONPATH": str(ROOT)}, text=True,
+        command, cwd=ROOT, text=True,
         stdout=subprocess.PIPE, stderr=subprocess.PIPE,
     )  # fmt: skip
 

@@ -10,11 +10,11 @@ import pyarrow as pa
 import pytest
 from confluent_kafka import Consumer, TopicPartition
 
-from include.lake.source_tables import SourceTable, query
-from include.local.feeds.kafka_broker import KafkaBroker, stop
-from include.local.feeds.kafka_topic import RecordedTopic, make_topic
-from include.local.stack import loopback
-from include.model.errors import MillraceError
+from millrace.lake.source_tables import SourceTable, query
+from millrace.local.feeds.kafka_broker import KafkaBroker, stop
+from millrace.local.feeds.kafka_topic import RecordedTopic, make_topic
+from millrace.local.stack import loopback
+from millrace.model.errors import MillraceError
 
 pytestmark = pytest.mark.spark
 
@@ -66,7 +66,7 @@ def test_rows_reach_all_partitions_once_and_are_recorded(broker: KafkaBroker, tm
 
 
 def test_broker_that_does_not_answer_is_said_so(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("include.local.feeds.kafka_topic.SEND_S", 1.0)
+    monkeypatch.setattr("millrace.local.feeds.kafka_topic.SEND_S", 1.0)
     nobody = f"{loopback.HOST}:{loopback.any_free()}"
     with pytest.raises(MillraceError, match=rf"{nobody}.*a broker that answers"):
         make_topic(nobody, "flights", 1)

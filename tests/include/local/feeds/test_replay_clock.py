@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from include.local.feeds.nycflights import flights
-from include.local.feeds.replay_clock import SCHEMA, Clock, Replay
-from include.model.errors import MillraceError
+from millrace.local.feeds.nycflights import flights
+from millrace.local.feeds.replay_clock import SCHEMA, Clock, Replay
+from millrace.model.errors import MillraceError
 
 
 @pytest.fixture(scope="module")

@@ -10,11 +10,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from include.local.feeds.nycflights import flights
-from include.local.feeds.replay_clock import Clock, Replay
-from include.local.feeds.routing import Routing, RoutingLog, steer
-from include.local.feeds.streams import Intake
-from include.model.errors import MillraceError
+from millrace.local.feeds.nycflights import flights
+from millrace.local.feeds.replay_clock import Clock, Replay
+from millrace.local.feeds.routing import Routing, RoutingLog, steer
+from millrace.local.feeds.streams import Intake
+from millrace.model.errors import MillraceError
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 TABLES = 3

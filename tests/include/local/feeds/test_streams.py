@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import signal
 import subprocess
 import sys
@@ -12,12 +11,12 @@ from pathlib import Path
 
 import pytest
 
-from include.lake.deployments import DeploymentStore
-from include.lake.source_tables import is_table, query
-from include.lake.store import Lake
-from include.local.feeds.nycflights import flights
-from include.local.feeds.replay_clock import Clock, Replay
-from include.model.deployment import Deployment
+from millrace.lake.deployments import DeploymentStore
+from millrace.lake.source_tables import is_table, query
+from millrace.lake.store import Lake
+from millrace.local.feeds.nycflights import flights
+from millrace.local.feeds.replay_clock import Clock, Replay
+from millrace.model.deployment import Deployment
 
 ROOT = Path(__file__).resolve().parents[4]
 CLOCK = Clock(fold_days=7, days=1, day_s=8, start_hour=5, tick_s=0.1)
@@ -39,13 +38,13 @@ class Feed:
         command = [
             sys.executable,
             "-m",
-            "include.local.feeds.streams",
+            "millrace.local.feeds.streams",
             *ingest,
             "--pipeline=p",
             f"--lake={self.lake.location}",
         ]
         return subprocess.Popen(
-            [*command, *ARGS], cwd=ROOT, env={**os.environ, "PYTHONPATH": str(ROOT)}, text=True,
+            [*command, *ARGS], cwd=ROOT, text=True,
             stdout=subprocess.PIPE, stderr=subprocess.PIPE,
         )  # fmt: skip
 
@@ -129,7 +128,7 @@ def _table(feed: Feed, turn: int) -> str:
 
 
 def test_feed_when_columns_do_not_exist_then_says_which_it_has(feed: Feed) -> None:
-    command = [sys.executable, "-m", "include.local.feeds.streams", "--ingest", str(feed.tables[0]), "--pipeline=p"]
+    command = [sys.executable, "-m", "millrace.local.feeds.streams", "--ingest", str(feed.tables[0]), "--pipeline=p"]
     command += [f"--lake={feed.lake.location}", "--stream=origin,airline"]
     ended = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     assert ended.returncode == 1

@@ -5,11 +5,11 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from include.local.stack.home import Home
-from include.local.stack.loopback import HOST, answers, any_free
-from include.local.stack.service import Service
-from include.local.stack.supervisor import Supervisor, record_path, stop_orphans
-from include.run_folder.process import ProcessId
+from millrace.local.stack.home import Home
+from millrace.local.stack.loopback import HOST, answers, any_free
+from millrace.local.stack.service import Service
+from millrace.local.stack.supervisor import Supervisor, record_path, stop_orphans
+from millrace.run_folder.process import ProcessId
 
 # a child of its own that does not listen to TERM, as a stuck worker process would be
 STUBBORN = (

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from include.local.stack import java
+from millrace.local.stack import java
 
 
 @pytest.mark.parametrize(

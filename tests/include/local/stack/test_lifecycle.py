@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from include.local.stack.home import Home
-from include.local.stack.lifecycle import FOLDERS, environment
-from include.pipelines.catalog import FOLDERS_VARIABLE
+from millrace.local.stack.home import Home
+from millrace.local.stack.lifecycle import FOLDERS, environment
+from millrace.pipelines.catalog import FOLDERS_VARIABLE
 
 
 def test_environment_makes_relative_folders_of_specs_absolute(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

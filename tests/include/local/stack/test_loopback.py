@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import socket
 
-from include.local.stack import loopback
+from millrace.local.stack import loopback
 
 
 def test_choose_when_the_usual_port_is_free_then_takes_it() -> None:

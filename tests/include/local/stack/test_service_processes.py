@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from include.local.stack import service_processes
-from include.local.stack.home import Home
-from include.local.stack.service import Service
+from millrace.local.stack import service_processes
+from millrace.local.stack.home import Home
+from millrace.local.stack.service import Service
 
 PRINT = "import json, os; print(json.dumps(dict(os.environ)))"
 

@@ -19,13 +19,13 @@ from pathlib import Path
 import psutil
 import pytest
 
-from include.local.stack import java, progress, python_env, setup, spark_env, spark_files
-from include.local.stack.home import REPO
-from include.local.stack.jars import CONNECTORS, DELTA
-from include.model.errors import MillraceError
+from millrace.local.stack import java, progress, python_env, setup, spark_env, spark_files
+from millrace.local.stack.jars import CONNECTORS, DELTA
+from millrace.model.errors import MillraceError
+from millrace.places import REPO, SOURCES
 
 PATIENCE_S = 300.0
-PACKAGES = """from include.local.stack import setup
+PACKAGES = """from millrace.local.stack import setup
 with setup._one_at_a_time() as run:
     setup._packages(run)
 print('whole')
@@ -35,8 +35,8 @@ print('whole')
 @pytest.fixture
 def clone(tmp_path: Path) -> Path:
     """Copy what set-up needs, with a lock of two small packages, so that installing them takes seconds."""
-    for name in ("include", "jobs"):
-        shutil.copytree(REPO / name, tmp_path / name, ignore=shutil.ignore_patterns("__pycache__"))
+    for name in ("include", "jobs", "optimizers"):
+        shutil.copytree(REPO / name, tmp_path / name, symlinks=True, ignore=shutil.ignore_patterns("__pycache__"))
     shutil.copy2(REPO / "millrace", tmp_path / "millrace")
     lock = (REPO / "requirements.lock").read_text()
     small = "".join(python_env.stanza(lock, name) for name in ("click", "filelock", "uv"))
@@ -49,7 +49,8 @@ def _run(argv: Sequence[str | Path], env: Mapping[str, str]) -> None:
 
 
 def _packages(clone: Path) -> subprocess.Popen[str]:
-    env = {k: v for k, v in os.environ.items() if k not in ("PYTHONPATH", "VIRTUAL_ENV", "MILLRACE_HOME")}
+    env = {k: v for k, v in os.environ.items() if k not in ("VIRTUAL_ENV", "MILLRACE_HOME")}
+    env["PYTHONPATH"] = str(clone / "include")
     return subprocess.Popen(
         [sys.executable, "-c", PACKAGES], cwd=clone, env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     )
@@ -57,7 +58,10 @@ def _packages(clone: Path) -> subprocess.Popen[str]:
 
 def _assert_whole(clone: Path) -> None:
     python = clone / ".venv" / "bin" / "python"
-    subprocess.run([python, "-c", "import click, filelock; click.echo(filelock.__version__)"], check=True)
+    code = "import click, filelock; from millrace.places import SOURCES; click.echo(SOURCES)"
+    # whatever PYTHONPATH the tests have
+    imported = subprocess.run([python, "-E", "-c", code], check=True, capture_output=True, text=True).stdout
+    assert imported.strip() == str(clone / "include")
     assert not (clone / ".venv" / "share" / "millrace" / "installing").exists()
     assert not (clone / ".venv.discarded").exists()
 
@@ -96,7 +100,7 @@ def test_packages_when_two_set_up_at_once_then_one_waits_and_both_succeed(clone:
 def test_lock_when_held_by_a_child_of_a_killed_set_up_then_is_still_held(tmp_path: Path) -> None:
     """A program of set-up inherits the lock, or two installers would write into one environment."""
     code = (
-        "import fcntl, os, sys\nfrom pathlib import Path\nfrom include.local.stack import progress\n"
+        "import fcntl, os, sys\nfrom pathlib import Path\nfrom millrace.local.stack import progress\n"
         "lock = open(sys.argv[1], 'w'); fcntl.flock(lock, fcntl.LOCK_EX)\n"
         "child = 'import sys, time; open(sys.argv[1], chr(119)).close(); time.sleep(600)'\n"
         "progress.run([sys.executable, '-c', child, sys.argv[2]], Path(sys.argv[3]), lock_fd=lock.fileno())\n"
@@ -262,6 +266,7 @@ def test_java_when_missing_and_not_root_then_says_what_to_install(
 
 def test_set_up_when_imported_then_needs_the_standard_library_only() -> None:
     """It runs before there is anything else."""
-    env = {"PATH": os.defpath, "PYTHONPATH": str(REPO)}
+    env = {"PATH": os.defpath, "PYTHONPATH": str(SOURCES)}
     # -S leaves every installed package out
-    subprocess.run([sys.executable, "-S", "-c", "from include.local.stack import setup"], check=True, env=env, cwd=REPO)
+    argv = [sys.executable, "-S", "-c", "from millrace.local.stack import setup"]
+    subprocess.run(argv, check=True, env=env, cwd=REPO)

@@ -17,19 +17,19 @@ from typing import Any
 import psutil
 import pytest
 
-from include.local.stack import lifecycle, secrets, service_processes
-from include.local.stack.airflow_api import AirflowApi
-from include.local.stack.home import REPO, Home
-from include.local.stack.services import airflow_url, mlflow_url
-from include.local.stack.stack_record import StackRecord
-from include.model.errors import MillraceError
+from millrace.local.stack import lifecycle, secrets, service_processes
+from millrace.local.stack.airflow_api import AirflowApi
+from millrace.local.stack.home import Home
+from millrace.local.stack.services import airflow_url, mlflow_url
+from millrace.local.stack.stack_record import StackRecord
+from millrace.model.errors import MillraceError
 
 pytestmark = [pytest.mark.airflow, pytest.mark.slow]
 
 
 def _cli(home: Home, *args: str) -> subprocess.CompletedProcess[str]:
-    env = {**os.environ, "MILLRACE_HOME": str(home.root), "PYTHONPATH": str(REPO)}
-    return subprocess.run([sys.executable, "-m", "include.local.cli", *args], env=env, capture_output=True, text=True)
+    env = {**os.environ, "MILLRACE_HOME": str(home.root)}
+    return subprocess.run([sys.executable, "-m", "millrace.local.cli", *args], env=env, capture_output=True, text=True)
 
 
 def _status(url: str, password: str | None = None) -> int:

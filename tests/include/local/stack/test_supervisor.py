@@ -13,12 +13,12 @@ from pathlib import Path
 import psutil
 import pytest
 
-from include.local.stack import lifecycle, service_processes
-from include.local.stack.home import REPO, Home
-from include.local.stack.service import Service
-from include.local.stack.stack_record import StackRecord
-from include.local.stack.supervisor import record_path
-from include.run_folder.process import ProcessId
+from millrace.local.stack import lifecycle, service_processes
+from millrace.local.stack.home import Home
+from millrace.local.stack.service import Service
+from millrace.local.stack.stack_record import StackRecord
+from millrace.local.stack.supervisor import record_path
+from millrace.run_folder.process import ProcessId
 
 PROGRAM = Path(__file__).with_name("small_stack.py")
 PATIENCE_S = 60.0
@@ -34,10 +34,7 @@ def await_(condition: Callable[[], bool], what: str) -> None:
 class SmallStack:
     def __init__(self, home: Home, *args: str) -> None:
         self.home = home
-        env = {**os.environ, "PYTHONPATH": str(REPO)}
-        self.supervisor = subprocess.Popen(
-            [sys.executable, PROGRAM, str(home.root), *args], env=env, start_new_session=True
-        )
+        self.supervisor = subprocess.Popen([sys.executable, PROGRAM, str(home.root), *args], start_new_session=True)
 
     def record(self) -> StackRecord:
         record = lifecycle.status(self.home)
@@ -225,7 +222,7 @@ def test_stop_leaves_somebody_elses_process_alone(home: Home) -> None:
 
 
 def _written(home: Home, pid: int, created: float) -> Path:
-    from include.local.stack.stack_record import ServiceRecord
+    from millrace.local.stack.stack_record import ServiceRecord
 
     service = ServiceRecord("healthy", created, ProcessId(pid, created))
     StackRecord(ProcessId(pid, created), created, {}, {"web": service}).write(record_path(home))

@@ -12,8 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from include.local.stack import upkeep
-from include.local.stack.home import REPO
+from millrace.local.stack import upkeep
 
 NOW = datetime.now(UTC)
 
@@ -44,7 +43,6 @@ def test_clean_deletes_old_rows_of_airflows_tables_and_keeps_new_ones(tmp_path: 
         "AIRFLOW__DATABASE__SQL_ALCHEMY_CONN": f"sqlite:///{database}",
         "AIRFLOW__CORE__LOAD_EXAMPLES": "false",
         "MILLRACE_HOME": str(tmp_path / "home"),
-        "PYTHONPATH": str(REPO),
     }
     subprocess.run([sys.executable, "-m", "airflow", "db", "migrate"], env=env, check=True, capture_output=True)
     with closing(sqlite3.connect(database)) as rows:
@@ -53,7 +51,7 @@ def test_clean_deletes_old_rows_of_airflows_tables_and_keeps_new_ones(tmp_path: 
             time = (NOW - timedelta(days=age)).strftime("%Y-%m-%d %H:%M:%S")
             rows.execute("insert into log (dttm, event) values (?, ?)", (time, f"{age} days ago"))
         rows.commit()
-    clean = "from include.local.stack.upkeep import clean; clean(())"
+    clean = "from millrace.local.stack.upkeep import clean; clean(())"
     subprocess.run([sys.executable, "-c", clean], env=env, check=True, capture_output=True)
     with closing(sqlite3.connect(database)) as rows:
         events = {event for (event,) in rows.execute("select event from log")}

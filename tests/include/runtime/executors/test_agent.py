@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from include.model.deployment import AppDeployment, Deployment, ExecutorSize
-from include.model.errors import MillraceError
-from include.runtime.executors import agent as agents
-from include.runtime.executors.agent import ExecutorAgent
-from include.runtime.executors.allocation import Executor, Lifetime
-from include.runtime.executors.placement import Partition
+from millrace.model.deployment import AppDeployment, Deployment, ExecutorSize
+from millrace.model.errors import MillraceError
+from millrace.runtime.executors import agent as agents
+from millrace.runtime.executors.agent import ExecutorAgent
+from millrace.runtime.executors.allocation import Executor, Lifetime
+from millrace.runtime.executors.placement import Partition
 
 APP = AppDeployment("s.py", (), 2, 1024, 8, executor=ExecutorSize(1, 512))
 NOON = datetime(2013, 1, 1, 12, tzinfo=UTC)

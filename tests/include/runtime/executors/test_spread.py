@@ -7,7 +7,7 @@ from collections import Counter
 from hypothesis import given
 from hypothesis import strategies as st
 
-from include.runtime.executors.placement import follow, spread
+from millrace.runtime.executors.placement import follow, spread
 
 IDS = [str(i) for i in range(8)]
 LOCATED = st.lists(st.sampled_from([*IDS, None]), max_size=40).map(lambda on: dict(enumerate(on)))

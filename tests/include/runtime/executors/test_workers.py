@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from include.runtime.executors.allocation import Executor
-from include.runtime.executors.workers import Workers, staying
+from millrace.runtime.executors.allocation import Executor
+from millrace.runtime.executors.workers import Workers, staying
 
 
 def numbers(workers: Workers, ids: Sequence[int]) -> dict[int, str]:

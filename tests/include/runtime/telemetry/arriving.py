@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 from pyarrow import csv, parquet
 
-from include.lake.source_tables import SourceTable
+from millrace.lake.source_tables import SourceTable
 
 SCHEMA = pa.schema([("id", pa.int64())])
 CHUNK_S = 0.1

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from include.runtime.telemetry.execution import Boundary, ExecutedPlan, Node, Stage, StateOperator
-from include.runtime.telemetry.fragments import StatefulStage, stateful_stages
+from millrace.runtime.telemetry.execution import Boundary, ExecutedPlan, Node, Stage, StateOperator
+from millrace.runtime.telemetry.fragments import StatefulStage, stateful_stages
 
 
 def node(name: str, *children: Node, state: StateOperator | None = None, below: Boundary | None = None) -> Node:

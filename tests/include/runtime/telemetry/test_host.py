@@ -9,7 +9,7 @@ import time
 
 import psutil
 
-from include.runtime.telemetry.host import HostCpu
+from millrace.runtime.telemetry.host import HostCpu
 
 BURN_S = 0.5
 

@@ -13,11 +13,11 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 
-from include.lake.row_codec import batch_from_row
-from include.lake.source_tables import SourceTable
-from include.lake.store import Lake
-from include.model.telemetry import BatchMetrics
-from include.runtime.telemetry.batches import AppIdentity
+from millrace.lake.row_codec import batch_from_row
+from millrace.lake.source_tables import SourceTable
+from millrace.lake.store import Lake
+from millrace.model.telemetry import BatchMetrics
+from millrace.runtime.telemetry.batches import AppIdentity
 
 pytestmark = pytest.mark.spark
 
@@ -46,7 +46,7 @@ def feed(tmp_path: Path) -> Feed:
 
 @pytest.fixture
 def start(spark: Any, tmp_path: Path) -> Iterator[Callable[..., Any]]:
-    from include.runtime.telemetry.listener import Telemetry
+    from millrace.runtime.telemetry.listener import Telemetry
 
     opened = []
 

@@ -7,7 +7,7 @@ import json
 from itertools import pairwise
 from typing import Any
 
-from include.runtime.telemetry.map_output import SIZES, pairs
+from millrace.runtime.telemetry.map_output import SIZES, pairs
 
 
 def test_sizes_of_map_outputs_are_within_ten_percent() -> None:

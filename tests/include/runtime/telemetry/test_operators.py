@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from include.runtime.telemetry.execution import Boundary, ExecutedPlan, Node, Stage
-from include.runtime.telemetry.operators import operators
+from millrace.runtime.telemetry.execution import Boundary, ExecutedPlan, Node, Stage
+from millrace.runtime.telemetry.operators import operators
 
 
 def node(

@@ -16,13 +16,13 @@ import pyarrow.parquet as pq
 import pytest
 from pyspark.sql.streaming import StatefulProcessor
 
-from include.lake.partitions import partition_flows, partition_runs
-from include.lake.row_codec import batch_from_row
-from include.lake.store import Lake
-from include.model.telemetry import BatchMetrics, PartitionFlow, PartitionRun
-from include.runtime.telemetry.batches import AppIdentity
-from include.runtime.telemetry.host import HostCpu
-from include.runtime.telemetry.state_size import HadoopStorage, LocalStorage, StateSizes
+from millrace.lake.partitions import partition_flows, partition_runs
+from millrace.lake.row_codec import batch_from_row
+from millrace.lake.store import Lake
+from millrace.model.telemetry import BatchMetrics, PartitionFlow, PartitionRun
+from millrace.runtime.telemetry.batches import AppIdentity
+from millrace.runtime.telemetry.host import HostCpu
+from millrace.runtime.telemetry.state_size import HadoopStorage, LocalStorage, StateSizes
 
 pytestmark = pytest.mark.spark
 
@@ -92,9 +92,9 @@ class Sampled:
 
 @pytest.fixture
 def measured(spark: Any, tmp_path: Path) -> Iterator[Callable[..., Sampled]]:
-    from include.runtime.telemetry.listener import EVENTS_TIMEOUT_MS, TelemetryListener
-    from include.runtime.telemetry.partitions import PartitionSampler
-    from include.runtime.telemetry.writer import Writer
+    from millrace.runtime.telemetry.listener import EVENTS_TIMEOUT_MS, TelemetryListener
+    from millrace.runtime.telemetry.partitions import PartitionSampler
+    from millrace.runtime.telemetry.writer import Writer
 
     ends: list[Callable[[], None]] = []
     settings = {
@@ -325,7 +325,7 @@ def test_state_measured_through_hadoop_is_the_same(
 def test_query_goes_on_when_its_partitions_cannot_be_measured(
     measured: Callable[..., Sampled], source: Source, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    from include.runtime.telemetry import stage_tasks
+    from millrace.runtime.telemetry import stage_tasks
 
     def broken(self: object, stage: object) -> None:
         raise OSError("no status store")

@@ -10,8 +10,8 @@ import pyarrow as pa
 import pytest
 from deltalake import DeltaTable, write_deltalake
 
-from include.model.arrival import ArrivalBasis
-from include.runtime.telemetry.positions import UNKNOWN, Position, Positions
+from millrace.model.arrival import ArrivalBasis
+from millrace.runtime.telemetry.positions import UNKNOWN, Position, Positions
 
 # a progress event of Spark's Kafka source, two topics, one partition that grew while the batch was planned
 KAFKA = json.loads(

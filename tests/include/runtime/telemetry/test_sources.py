@@ -13,15 +13,15 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from include.control.arrivals import arrival_basis, with_arrivals
-from include.control.rates import batch_rows_limit, rates
-from include.control.recent_batches import History, main_query
-from include.lake.row_codec import batch_from_row
-from include.lake.store import Lake
-from include.model.arrival import ArrivalBasis
-from include.model.telemetry import BatchMetrics
-from include.runtime.telemetry import unread_files
-from include.runtime.telemetry.batches import AppIdentity
+from millrace.control.arrivals import arrival_basis, with_arrivals
+from millrace.control.rates import batch_rows_limit, rates
+from millrace.control.recent_batches import History, main_query
+from millrace.lake.row_codec import batch_from_row
+from millrace.lake.store import Lake
+from millrace.model.arrival import ArrivalBasis
+from millrace.model.telemetry import BatchMetrics
+from millrace.runtime.telemetry import unread_files
+from millrace.runtime.telemetry.batches import AppIdentity
 from tests.include.runtime.telemetry.arriving import CHUNK_S, Write, arriving, files, lines, table
 
 pytestmark = pytest.mark.spark
@@ -35,7 +35,7 @@ Frame = Any
 @pytest.fixture
 def measured(spark: Any, tmp_path: Path) -> Iterator[Callable[[Frame], Callable[[], list[BatchMetrics]]]]:
     """Start a query and return what reads its telemetry."""
-    from include.runtime.telemetry.listener import Telemetry
+    from millrace.runtime.telemetry.listener import Telemetry
 
     telemetry = Telemetry(spark, AppIdentity("p", "a", 1, 1, 4), tmp_path / "lake", 5)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from include.runtime.telemetry.stage_tasks import Task, succeeded
+from millrace.runtime.telemetry.stage_tasks import Task, succeeded
 
 
 def attempt(task_id: int, index: int, status: str = "SUCCESS", **other: Any) -> dict[str, Any]:

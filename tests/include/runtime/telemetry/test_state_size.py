@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from include.runtime.telemetry.state_size import LocalStorage, StateSizes, listed, named_bytes, to_load
+from millrace.runtime.telemetry.state_size import LocalStorage, StateSizes, listed, named_bytes, to_load
 
 
 @pytest.mark.parametrize(

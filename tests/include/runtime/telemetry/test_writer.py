@@ -10,13 +10,13 @@ from pathlib import Path
 
 import pytest
 
-from include.lake.partitions import partition_flows, partition_runs
-from include.lake.store import Lake
-from include.model.telemetry import BatchMetrics, PartitionFlow, PartitionRun
-from include.runtime.telemetry import writer as module
-from include.runtime.telemetry.batches import AppIdentity
-from include.runtime.telemetry.host import HostCpu
-from include.runtime.telemetry.writer import Entry, Writer
+from millrace.lake.partitions import partition_flows, partition_runs
+from millrace.lake.store import Lake
+from millrace.model.telemetry import BatchMetrics, PartitionFlow, PartitionRun
+from millrace.runtime.telemetry import writer as module
+from millrace.runtime.telemetry.batches import AppIdentity
+from millrace.runtime.telemetry.host import HostCpu
+from millrace.runtime.telemetry.writer import Entry, Writer
 
 
 def entry(batch_id: int, series: str = "checkpoint") -> Entry:

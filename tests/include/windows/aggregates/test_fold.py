@@ -13,8 +13,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from include.windows.aggregates import fold
-from include.windows.aggregates.fold import Fold, StateStep, Step
+from millrace.windows.aggregates import fold
+from millrace.windows.aggregates.fold import Fold, StateStep, Step
 
 KEYS = st.one_of(st.none(), st.sampled_from(["a", "b", "c"]))
 FLOATS = st.one_of(st.none(), st.floats(-1e6, 1e6), st.just(math.nan))

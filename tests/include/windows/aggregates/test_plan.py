@@ -12,8 +12,8 @@ pytestmark = pytest.mark.spark
 def test_prepared_when_aggregates_share_a_column_then_it_is_there_once(spark: Any) -> None:
     from pyspark.sql import functions as sf
 
-    from include.windows import panes
-    from include.windows.aggregates.plan import AggregationPlan
+    from millrace.windows import panes
+    from millrace.windows.aggregates.plan import AggregationPlan
 
     rows = spark.range(9).select((sf.col("id") % 2).alias("k"), sf.col("id").cast("double").alias("v"), "id")
     named = AggregationPlan(rows, ("k",), (panes.count("v"), panes.avg("v"), panes.max("v"), panes.count()))

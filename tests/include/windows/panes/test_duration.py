@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from include.model.errors import MillraceError
-from include.windows.panes.sliding import MICROSECONDS, microseconds, text
+from millrace.model.errors import MillraceError
+from millrace.windows.panes.sliding import MICROSECONDS, microseconds, text
 
 
 @given(

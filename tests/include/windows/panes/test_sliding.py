@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from include.model.errors import MillraceError
+from millrace.model.errors import MillraceError
 from tests.include.windows.panes.same import different
 
 COLUMNS = [
@@ -54,7 +54,7 @@ def rows(spark: Any, n: int = 600, step_s: int = 11) -> Any:
 
 
 def panes_of(name: str, column: str) -> Any:
-    from include.windows import panes
+    from millrace.windows import panes
 
     return getattr(panes, name)(column)
 
@@ -71,7 +71,7 @@ def theirs() -> list[Any]:
 
 def last(kind: str = "timestamp") -> Any:
     """Return a user's aggregate that depends on order: the newest value."""
-    from include.windows import panes
+    from millrace.windows import panes
 
     def update(state: tuple[Any, ...], rows: Any) -> tuple[Any, ...]:
         newest = rows.loc[rows["ts"].idxmax()]
@@ -103,9 +103,9 @@ def test_agg_when_rows_are_a_batch_then_windows_equal_sparks(
 ) -> None:
     from pyspark.sql import functions as sf
 
-    from include.windows.aggregates.plan import AggregationPlan
-    from include.windows.panes import sliding
-    from include.windows.panes.sliding import microseconds, text
+    from millrace.windows.aggregates.plan import AggregationPlan
+    from millrace.windows.panes import sliding
+    from millrace.windows.panes.sliding import microseconds, text
 
     data = rows(spark)
     spans = [text(microseconds("", length)) for length in (size, slide, start)]
@@ -120,8 +120,8 @@ def test_agg_when_rows_are_a_batch_then_windows_equal_sparks(
 def test_agg_equals_spark_across_clock_changes_and_odd_keys(spark: Any, kind: str) -> None:
     from pyspark.sql import functions as sf
 
-    from include.windows.aggregates.plan import AggregationPlan
-    from include.windows.panes import sliding
+    from millrace.windows.aggregates.plan import AggregationPlan
+    from millrace.windows.panes import sliding
 
     key = sf.array(*map(sf.lit, (None, float("nan"), 0.0, -0.0, 1.5)))
     zone = spark.conf.get("spark.sql.session.timeZone")
@@ -146,7 +146,7 @@ def test_agg_equals_spark_across_clock_changes_and_odd_keys(spark: Any, kind: st
 def test_agg_of_user_aggregates_equals_spark_over_whole_windows(spark: Any) -> None:
     from pyspark.sql import functions as sf
 
-    from include.windows import panes
+    from millrace.windows import panes
 
     data = rows(spark).withColumn("id", sf.unix_seconds("ts"))
     expected = data.groupBy(sf.window("ts", "9 minutes", "6 minutes"), "k").agg(
@@ -166,7 +166,7 @@ def test_agg_of_user_aggregates_equals_spark_over_whole_windows(spark: Any) -> N
 def test_agg_when_columns_are_expressions_or_named_then_names_are_sparks(spark: Any) -> None:
     from pyspark.sql import functions as sf
 
-    from include.windows import panes
+    from millrace.windows import panes
 
     data = rows(spark)
     day = sf.to_date("ts").alias("day")
@@ -180,7 +180,7 @@ def test_agg_when_columns_are_expressions_or_named_then_names_are_sparks(spark: 
 
 
 def test_agg_when_there_are_no_rows_then_there_are_no_windows(spark: Any) -> None:
-    from include.windows import panes
+    from millrace.windows import panes
 
     empty = rows(spark).where("false")
     windows = panes.sliding(empty, "ts", "10 minutes", "4 minutes", "k")
@@ -233,7 +233,7 @@ def batches(frame: Any, checkpoint: Path, mode: str = "append") -> list[list[Any
 def test_agg_of_a_stream_with_late_rows_emits_what_spark_does(spark: Any, tmp_path: Path, mode: str) -> None:
     from pyspark.sql import functions as sf
 
-    from include.windows import panes
+    from millrace.windows import panes
 
     stream = source(spark, tmp_path / "source")
     spans = ("20 minutes", "8 minutes", "90 seconds")
@@ -249,7 +249,7 @@ def test_agg_of_a_stream_with_late_rows_emits_what_spark_does(spark: Any, tmp_pa
 def test_agg_of_a_streamed_user_aggregate_counts_late_rows(spark: Any, tmp_path: Path) -> None:
     from pyspark.sql import functions as sf
 
-    from include.windows import panes
+    from millrace.windows import panes
 
     stream = source(spark, tmp_path / "source")
     spans = ("20 minutes", "8 minutes")
@@ -263,7 +263,7 @@ def test_agg_of_a_streamed_user_aggregate_counts_late_rows(spark: Any, tmp_path:
 def test_agg_by_panes_counts_rows_within_the_delay(spark: Any, tmp_path: Path) -> None:
     from pyspark.sql import functions as sf
 
-    from include.windows import panes
+    from millrace.windows import panes
 
     # each row at most 5 minutes behind the newest before it
     files = ([(0, 0), (250, 1)], [(100, 2), (900, 3)], [(700, 4), (601, 5)], [(5000, 6), (4800, 7)], [(9000, 8)])
@@ -284,7 +284,7 @@ def test_agg_by_panes_counts_rows_within_the_delay(spark: Any, tmp_path: Path) -
 def test_sliding_when_arguments_are_bad_then_error_names_them(spark: Any, tmp_path: Path) -> None:
     from pyspark.sql import functions as sf
 
-    from include.windows import panes
+    from millrace.windows import panes
 
     data = rows(spark, 5).withColumn("id", sf.unix_seconds("ts"))
     for arguments, key in (

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from include.model.errors import MillraceError
+from millrace.model.errors import MillraceError
 from tests.include.windows.panes.same import different
 
 pytestmark = pytest.mark.spark
@@ -35,7 +35,7 @@ def windows(size: int, slide: int, keyed: bool) -> list[tuple[Any, ...]]:
 def test_agg_when_windows_slide_by_rows_then_full_ones_equal_pythons(
     spark: Any, size: int, slide: int, keyed: bool
 ) -> None:
-    from include.windows import panes
+    from millrace.windows import panes
 
     first = panes.user_defined(
         "first",
@@ -59,7 +59,7 @@ def test_agg_when_windows_slide_by_rows_then_full_ones_equal_pythons(
 
 
 def test_sliding_rows_when_arguments_are_bad_then_error_names_them(spark: Any) -> None:
-    from include.windows import panes
+    from millrace.windows import panes
 
     data = spark.createDataFrame(ROWS, "n long, k long, v double")
     for arguments, key in (

@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from include.model.errors import MillraceError
-from include.windows.partitioning import PartitionMap, Sketch, plan
-from include.windows.partitioning.hashing import of_groups
-from include.windows.partitioning.sketch import canonical
+from millrace.model.errors import MillraceError
+from millrace.windows.partitioning import PartitionMap, Sketch, plan
+from millrace.windows.partitioning.hashing import of_groups
+from millrace.windows.partitioning.sketch import canonical
 
 G = 16
 

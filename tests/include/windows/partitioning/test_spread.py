@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from include.model.errors import MillraceError
-from include.windows.partitioning import PartitionMap, Sketch, merged, plan, sketch, spread
+from millrace.model.errors import MillraceError
+from millrace.windows.partitioning import PartitionMap, Sketch, merged, plan, sketch, spread
 
 pytestmark = pytest.mark.spark
 GROUPS = 512
@@ -159,7 +159,7 @@ def test_spread_when_rows_stream_then_each_batch_is_spread(spark: Any, tmp_path:
 def test_merged_when_hot_keys_are_split_then_results_equal_group_by(spark: Any) -> None:
     from pyspark.sql import functions as sf
 
-    from include.windows import panes
+    from millrace.windows import panes
 
     data = rows(spark).withColumn("s", sf.col("`s.t`")).drop("s.t")
     median = panes.user_defined(

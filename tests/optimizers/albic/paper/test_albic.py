@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 
-from include.model.errors import MillraceError
-from optimizers.albic.graph import heavy
-from optimizers.albic.paper.albic import place
-from optimizers.albic.paper.collocation import improve, maintain
-from optimizers.albic.paper.options import CORRECTED, LITERAL, AlbicOptions
-from optimizers.albic.problem import Problem
+from millrace.model.errors import MillraceError
+from millrace.optimizers.albic.graph import heavy
+from millrace.optimizers.albic.paper.albic import place
+from millrace.optimizers.albic.paper.collocation import improve, maintain
+from millrace.optimizers.albic.paper.options import CORRECTED, LITERAL, AlbicOptions
+from millrace.optimizers.albic.problem import Problem
 from tests.optimizers.albic.jobs import after, pairs, problem, problems
 
 BOTH = pytest.mark.parametrize("options", [LITERAL, CORRECTED], ids=["literal", "corrected"])

@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from include.model.errors import MillraceError
-from optimizers.albic.balancer import balance
-from optimizers.albic.joint_search import place
-from optimizers.albic.paper.framework import NEW, NeededCapacity, ScalingLimits, adapt, to_target
-from optimizers.albic.problem import Caps, Ints, Problem
+from millrace.model.errors import MillraceError
+from millrace.optimizers.albic.balancer import balance
+from millrace.optimizers.albic.joint_search import place
+from millrace.optimizers.albic.paper.framework import NEW, NeededCapacity, ScalingLimits, adapt, to_target
+from millrace.optimizers.albic.problem import Caps, Ints, Problem
 from tests.optimizers.albic.jobs import after, pairs, problem, problems
 
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 
-from optimizers.albic.paper.milp import LITERAL, Formulation, Status, literal, solve
+from millrace.optimizers.albic.paper.milp import LITERAL, Formulation, Status, literal, solve
 from tests.optimizers.albic.instances import least_distance, problem, problems, uneven
 
 LEMMA_1 = problem([12.0] * 5 + [45.0, 45.0], [0] * 5 + [1, 2], 4, 1, removed=[3])

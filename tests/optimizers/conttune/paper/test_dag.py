@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from include.model.decision import Memory, Proposal
-from include.model.signals import Bounds, Signals
-from optimizers.conformance.builders import APP, dag_signals, deployment, edges, observed, operator, source
-from optimizers.registry import create
+from millrace.model.decision import Memory, Proposal
+from millrace.model.signals import Bounds, Signals
+from millrace.optimizers.conformance.builders import APP, dag_signals, deployment, edges, observed, operator, source
+from millrace.optimizers.registry import create
 
 POWER = {p: 100.0 * p**0.9 for p in range(1, 33)}
 P = {"split": 2, "count": 3}

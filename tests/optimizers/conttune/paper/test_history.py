@@ -5,7 +5,7 @@ from datetime import timedelta
 
 import pytest
 
-from optimizers.conformance.builders import (
+from millrace.optimizers.conformance.builders import (
     APP,
     NOON,
     app_signals,
@@ -17,9 +17,9 @@ from optimizers.conformance.builders import (
     operator,
     source,
 )
-from optimizers.conttune.job_graph import build_job, whole_app
-from optimizers.conttune.observed_levels import MAX_LEVELS, nearest, training_columns
-from optimizers.conttune.paper.history import levels_by_operator, mean_levels, with_current
+from millrace.optimizers.conttune.job_graph import build_job, whole_app
+from millrace.optimizers.conttune.observed_levels import MAX_LEVELS, nearest, training_columns
+from millrace.optimizers.conttune.paper.history import levels_by_operator, mean_levels, with_current
 
 
 def test_levels_when_there_are_more_than_k_then_the_oldest_are_forgotten() -> None:

@@ -4,8 +4,8 @@ import math
 
 import pytest
 
-from include.model.errors import MillraceError
-from optimizers.conttune.paper.options import STRONG, ContTuneOptions
+from millrace.model.errors import MillraceError
+from millrace.optimizers.conttune.paper.options import STRONG, ContTuneOptions
 
 LITERAL = ContTuneOptions()
 

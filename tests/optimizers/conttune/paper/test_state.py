@@ -4,9 +4,9 @@ import json
 
 import pytest
 
-from optimizers.conttune.base_tuner import LastStep
-from optimizers.conttune.paper.options import ContTuneOptions
-from optimizers.conttune.paper.state import BIG, JobMemory, JobState, MeanRatio, job_state
+from millrace.optimizers.conttune.base_tuner import LastStep
+from millrace.optimizers.conttune.paper.options import ContTuneOptions
+from millrace.optimizers.conttune.paper.state import BIG, JobMemory, JobState, MeanRatio, job_state
 
 OPTIONS = ContTuneOptions(backpressure_thr=0.1, core_min_thr=0.4, core_max_thr=0.7)
 

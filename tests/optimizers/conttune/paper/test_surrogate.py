@@ -3,9 +3,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from optimizers.conttune.paper.options import ContTuneOptions
-from optimizers.conttune.paper.surrogate import fit, fit_curve
-from optimizers.conttune.paper.tuner import ContTune
+from millrace.optimizers.conttune.paper.options import ContTuneOptions
+from millrace.optimizers.conttune.paper.surrogate import fit, fit_curve
+from millrace.optimizers.conttune.paper.tuner import ContTune
 
 KINDS = ("rbf", "rbf_white")
 

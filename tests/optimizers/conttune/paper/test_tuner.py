@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from include.model.decision import Memory, Proposal
-from include.model.signals import AppSignals, Bounds, Capacity
-from optimizers.conformance.builders import APP, app_signals, capacity, deployment, observed, signals, target
-from optimizers.conttune.messages import MESSAGES, Reason
-from optimizers.registry import create
+from millrace.model.decision import Memory, Proposal
+from millrace.model.signals import AppSignals, Bounds, Capacity
+from millrace.optimizers.conformance.builders import APP, app_signals, capacity, deployment, observed, signals, target
+from millrace.optimizers.conttune.messages import MESSAGES, Reason
+from millrace.optimizers.registry import create
 
 POWER = {p: 100.0 * p**0.9 for p in range(1, 9)}
 

@@ -2,9 +2,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from include.model.decision import Memory, Proposal
-from include.model.signals import Bounds, Edge, Signals
-from optimizers.conformance.builders import (
+from millrace.model.decision import Memory, Proposal
+from millrace.model.signals import Bounds, Edge, Signals
+from millrace.optimizers.conformance.builders import (
     app_signals,
     capacity,
     dag_signals,
@@ -14,7 +14,7 @@ from optimizers.conformance.builders import (
     source,
     target,
 )
-from optimizers.registry import create
+from millrace.optimizers.registry import create
 
 P = {"split": 4, "count": 4}
 

@@ -6,10 +6,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from include.model.decision import Memory
-from include.model.signals import Bounds
-from optimizers.conformance.builders import app_signals, capacity, deployment, observed, signals, target
-from optimizers.conttune.rivals.dragster import (
+from millrace.model.decision import Memory
+from millrace.model.signals import Bounds
+from millrace.optimizers.conformance.builders import app_signals, capacity, deployment, observed, signals, target
+from millrace.optimizers.conttune.rivals.dragster import (
     MAX_PRICE,
     MAX_RATES,
     OperatorMemory,
@@ -17,7 +17,7 @@ from optimizers.conttune.rivals.dragster import (
     confidence_bounds,
     rate_name,
 )
-from optimizers.registry import create
+from millrace.optimizers.registry import create
 
 
 def power(p: int) -> float:

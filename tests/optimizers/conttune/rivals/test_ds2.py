@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from include.model.decision import Proposal
-from include.model.signals import Bounds, Edge, OperatorSignals, Signals
-from optimizers.conformance.builders import (
+from millrace.model.decision import Proposal
+from millrace.model.signals import Bounds, Edge, OperatorSignals, Signals
+from millrace.optimizers.conformance.builders import (
     app_signals,
     capacity,
     dag_signals,
@@ -17,7 +17,7 @@ from optimizers.conformance.builders import (
     source,
     target,
 )
-from optimizers.registry import create
+from millrace.optimizers.registry import create
 
 P = {"op1": 1, "op2": 1}
 PUBLISHED = {"rates": "producer", "known_arrival_rate": False}

@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from include.model.decision import Memory
-from include.model.signals import Bounds, Signals
-from optimizers.conformance.builders import (
+from millrace.model.decision import Memory
+from millrace.model.signals import Bounds, Signals
+from millrace.optimizers.conformance.builders import (
     app_signals,
     capacity,
     dag_signals,
@@ -17,7 +17,7 @@ from optimizers.conformance.builders import (
     source,
     target,
 )
-from optimizers.registry import create
+from millrace.optimizers.registry import create
 
 
 def power(p: int) -> float:

@@ -3,10 +3,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from include.model.errors import MillraceError
-from optimizers.drfm.paper.best_fit import pack
-from optimizers.drfm.paper.strategies import STRATEGIES, StrategyOptions
-from optimizers.drfm.problem import NEW
+from millrace.model.errors import MillraceError
+from millrace.optimizers.drfm.paper.best_fit import pack
+from millrace.optimizers.drfm.paper.strategies import STRATEGIES, StrategyOptions
+from millrace.optimizers.drfm.problem import NEW
 from tests.optimizers.drfm.instances import problem, problems
 
 NO_DRAIN = StrategyOptions(drains=0.0)

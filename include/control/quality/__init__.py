@@ -1,6 +1,0 @@
-"""The quality gate: Great Expectations over the telemetry since the last evaluation, before any optimizer sees it."""
-
-from include.control.quality.docs import DataDocs
-from include.control.quality.quality_gate import QualityGate
-
-__all__ = ["DataDocs", "QualityGate"]

@@ -1,0 +1,56 @@
+"""Small files that several processes read: each sees the old content or the new one whole, even after a kill.
+
+Only the standard library: set-up writes such files before the environment exists.
+"""
+
+from __future__ import annotations
+
+import os
+import uuid
+from pathlib import Path
+
+from millrace.model.errors import MillraceError
+
+
+def write_atomically(
+    path: Path, content: str | bytes, mode: int | None = 0o600, *, key: str = "folder", sync_folder: bool = False
+) -> None:
+    """Write a file beside its place, bring it to disk, and rename it there.
+
+    Args:
+        path: The file; its folder is created if it is not there.
+        content: The new content; text is written as UTF-8.
+        mode: Permissions, set before anything is written; None for what the process's umask leaves.
+        key: What a person knows the folder by, for the error.
+        sync_folder: Bring the rename to disk too, so that not even a crash of the machine brings the old content back.
+
+    Raises:
+        MillraceError: If the folder cannot be written.
+    """
+    scratch = path.with_name(f".{path.name}-{uuid.uuid4().hex}")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            descriptor = os.open(scratch, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666 if mode is None else mode)
+            with os.fdopen(descriptor, "wb") as file:
+                if mode is not None:
+                    os.fchmod(file.fileno(), mode)
+                file.write(content.encode() if isinstance(content, str) else content)
+                file.flush()
+                os.fsync(file.fileno())
+            scratch.replace(path)
+        except BaseException:
+            scratch.unlink(missing_ok=True)
+            raise
+        if sync_folder:
+            _sync(path.parent)
+    except OSError as error:
+        raise MillraceError(key, str(path.parent), "a writable folder with free space", str(error)) from error
+
+
+def _sync(folder: Path) -> None:
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

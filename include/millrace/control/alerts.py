@@ -1,0 +1,86 @@
+"""Which alerts are due: what happened lately, less what was told before."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from datetime import datetime, timedelta
+
+from millrace.control.proposals import FAILED
+from millrace.lake.control_tables import ControlTables
+from millrace.model.alert import Alert, AlertKind
+from millrace.model.decision import Action, Decision, Outcome, Reconfiguration
+from millrace.model.spec import PipelineSpec
+
+LOOK_BACK = timedelta(hours=1)
+"""What happened before is told no more: nobody looked for so long, or alerts are new."""
+REMIND = timedelta(days=1)
+"""What goes on is told again after so long."""
+HOLDS = 10
+"""Evaluations in a row that hold for the same fault."""
+FAULTS = ("collect_failed", "data_quality", FAILED)
+"""Reasons of holds that do not pass by themselves."""
+DECISIONS = 50
+STATES = (AlertKind.NOT_RUNNING, AlertKind.RUNNING)
+"""A pipeline is in one of them."""
+Happened = tuple[AlertKind, str, str]
+"""What, to what, and a sentence."""
+
+
+def due(spec: PipelineSpec, tables: ControlTables, problem: str | None, now: datetime) -> tuple[Alert, ...]:
+    """Return what a person is to be told of a pipeline.
+
+    Args:
+        spec: The pipeline.
+        tables: Where what happened is recorded.
+        problem: What is wanted and does not run, and why; None if all is well.
+        now: The present (UTC).
+    """
+    decisions = [d for d in tables.decisions.recent(spec.name, DECISIONS) if d.time >= now - LOOK_BACK]
+    changes = tables.reconfigurations.recent(spec.name, since=now - LOOK_BACK)
+    told = tables.alerts.since(spec.name, now - REMIND)
+    happened = [
+        *_decided(decisions, timedelta(seconds=spec.approval_expires_s), now),
+        *_held(decisions),
+        *_changed(changes),
+        *_ran(problem, told),
+    ]
+    known = {(alert.kind, alert.subject) for alert in told if alert.kind not in STATES}
+    return tuple(
+        Alert(spec.name, now, kind, subject, sentence)
+        for kind, subject, sentence in happened
+        if (kind, subject) not in known
+    )
+
+
+def _decided(decisions: Sequence[Decision], expires: timedelta, now: datetime) -> Iterator[Happened]:
+    for decision in decisions:
+        if decision.action is Action.AWAIT and now < decision.time + expires:
+            yield AlertKind.APPROVAL, decision.decision_id, decision.sentence
+        elif decision.action is Action.ROLL_BACK:
+            yield AlertKind.ROLLED_BACK, decision.decision_id, decision.sentence
+        elif decision.action is Action.VETO and decision.reason_code in ("rejected", "expired"):
+            yield AlertKind.REJECTED, decision.decision_id, decision.sentence
+
+
+def _held(decisions: Sequence[Decision]) -> Iterator[Happened]:
+    newest = decisions[:HOLDS]
+    reasons = {d.reason_code for d in newest}
+    if len(newest) == HOLDS and len(reasons) == 1 and newest[0].reason_code in FAULTS:
+        yield AlertKind.HOLDS, newest[0].reason_code, f"{HOLDS} evaluations in a row held. {newest[0].sentence}"
+
+
+def _changed(changes: Sequence[Reconfiguration]) -> Iterator[Happened]:
+    for change in changes:
+        sentence = f"Version {change.to_version} of {change.app} was given up: {change.error or 'no error was told'}"
+        if change.outcome is Outcome.CIRCUIT_OPEN:
+            yield AlertKind.CIRCUIT_OPEN, f"{change.app} {change.to_version}", sentence
+        elif change.outcome is Outcome.ROLLED_BACK:
+            yield AlertKind.ROLLED_BACK, f"{change.app} {change.started.isoformat()}", sentence
+
+
+def _ran(problem: str | None, told: Sequence[Alert]) -> Iterator[Happened]:
+    last = next((alert.kind for alert in told if alert.kind in STATES), AlertKind.RUNNING)
+    if problem is not None and last is not AlertKind.NOT_RUNNING:
+        yield AlertKind.NOT_RUNNING, "", problem
+    elif problem is None and last is AlertKind.NOT_RUNNING:
+        yield AlertKind.RUNNING, "", "What is wanted runs again."

@@ -1,0 +1,174 @@
+"""What arrived at sources that do not count it, from the batches that read them.
+
+Symbols:
+    t_i  start of batch i;  R_i  rows read by all batches up to and including i;  B_i  rows estimated to wait at its end
+
+A batch that takes all there is (``taken``) has read whatever arrived before it started: by t_i, R_i rows have arrived,
+exactly. An idle marker says the same of its own time. So (t_i, R_i) are points of the curve of arrivals; between them
+rows are taken to arrive evenly, and after the last one as they did lately. Where the curve lies above R_i at the end of
+batch i, that many rows wait.
+The ends of batches would not do: over its own end the curve of an overloaded app shows its own pace, as its batches
+grow with what waits. Rows that a checkpoint's first batch found waiting are no arrivals: the curve begins after it.
+
+A source that counts may tell its end only as of when the batch was planned (``planned``). Then (t_i, end) are the
+points, exact as well; what came during the newest batch is what came lately.
+
+Batches of a limited source (``read``) that were full give a lower bound of the curve, in the same way. Where unread
+files were listed (``listed``), the points are (end of i, R_i + B_i).
+
+R is summed over the rows themselves, not over a driver's life: a successor goes on where its predecessor's checkpoint
+ends, so what arrived while none ran counts from the last start to the next. Where rows are missing, the curve begins
+anew.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import timedelta
+from itertools import pairwise
+
+import numpy as np
+
+from millrace.control.recent_batches import History, is_idle_marker, span
+from millrace.model.arrival import ArrivalBasis
+from millrace.model.telemetry import BatchMetrics
+
+BY_BATCHES = frozenset({ArrivalBasis.TAKEN, ArrivalBasis.READ})
+CLOCK_TOLERANCE = timedelta(seconds=5)
+"""How far a row's time may lie before its predecessor's: a marker is written a moment after it was true."""
+
+IDLE_RATIO = 0.1
+"""Share of the time between batches from which an app has idle time: less goes by between any two."""
+
+FULL_RATIO = 0.8
+"""Share of the largest batch's rows from which a batch counts as full."""
+
+LATELY = 3.0
+"""Length of the span before the last point that tells what arrives, over the time since: rows come in whole files."""
+
+Points = list[tuple[float, float]]
+"""Times, seconds, and rows that have arrived by then."""
+
+
+def with_arrivals(rows: Sequence[BatchMetrics]) -> tuple[BatchMetrics, ...]:
+    """Return rows with ``source_end`` and ``backlog_rows`` where batches or listed files tell them.
+
+    Rows of sources that count are returned as they are.
+
+    Args:
+        rows: Batches and idle markers of one query in the order they ran.
+    """
+    if rows and rows[-1].arrival_basis is ArrivalBasis.PLANNED:
+        return _as_of_their_ends(rows)
+    if not rows or rows[-1].arrival_basis not in {*BY_BATCHES, ArrivalBasis.LISTED}:
+        return tuple(rows)
+    tail = _tail(rows)
+    read = _rows_read(tail)
+    points = _points(tail, read)
+    told = [replace(row, source_end=None, backlog_rows=None) for row in rows[: len(rows) - len(tail)]]
+    for row, so_far in zip(tail, read, strict=True):
+        end = _arrived_by(points, row.time.timestamp()) if len(points) > 1 else None
+        backlog = None if end is None else max(0, round(end) - so_far)
+        told.append(replace(row, source_end=None if backlog is None else so_far + backlog, backlog_rows=backlog))
+    return tuple(told)
+
+
+def _as_of_their_ends(rows: Sequence[BatchMetrics]) -> tuple[BatchMetrics, ...]:
+    """Return rows with a source's end and backlog at their own time, not when their batch was planned."""
+    tail = _tail(rows)
+    points: Points = []
+    for row in tail:
+        planned = row.time.timestamp() if is_idle_marker(row) else span(row)[0].timestamp()
+        if row.source_end is not None and (not points or planned > points[-1][0]):
+            points.append((planned, float(row.source_end)))
+    told = list(rows[: len(rows) - len(tail)])
+    for row in tail:
+        end, backlog = row.source_end, row.backlog_rows
+        if end is not None and backlog is not None and len(points) > 1:
+            came = max(0, round(_arrived_by(points, row.time.timestamp())) - end)
+            row = replace(row, source_end=end + came, backlog_rows=backlog + came)
+        told.append(replace(row, arrival_basis=ArrivalBasis.COUNTED))
+    return tuple(told)
+
+
+def arrival_basis(history: History) -> ArrivalBasis:
+    """Return how a period's arrivals are known."""
+    newest = history.newest.arrival_basis
+    if newest not in BY_BATCHES:
+        return newest or ArrivalBasis.COUNTED
+    batches = history.in_period(history.batches)
+    limited = [b for b in history.batches if b.arrival_basis is ArrivalBasis.READ]
+    if not limited:
+        return ArrivalBasis.TAKEN
+    largest = max(b.rows_in for b in limited)
+    full = [b for b in batches if b.arrival_basis is ArrivalBasis.READ and b.rows_in >= FULL_RATIO * largest]
+    bound = 2 * len(full) > len(batches) and _idle_ratio(history) < IDLE_RATIO
+    return ArrivalBasis.AT_LEAST if bound else ArrivalBasis.READ
+
+
+def _idle_ratio(history: History) -> float:
+    """Return the share of the period that a driver which ran spent between batches, 0..1."""
+    if any(is_idle_marker(row) for row in history.in_period(history.rows)):
+        return 1.0
+    idle = busy = 0.0
+    for a, b in pairwise(history.batches):
+        if a.generation == b.generation and history.since < b.time <= history.until:
+            idle += max(0.0, (span(b)[0] - a.time).total_seconds())
+            busy += b.duration_s
+    return idle / (idle + busy) if idle > 0 else 0.0
+
+
+def _tail(rows: Sequence[BatchMetrics]) -> Sequence[BatchMetrics]:
+    """Return the newest rows of which each goes on where the one before it ended."""
+    first = len(rows) - 1
+    while first > 0 and _follows(rows[first - 1], rows[first]):
+        first -= 1
+    return rows[first:]
+
+
+def _follows(a: BatchMetrics, b: BatchMetrics) -> bool:
+    alike = a.arrival_basis == b.arrival_basis or {a.arrival_basis, b.arrival_basis} <= BY_BATCHES
+    next_batch = a.epoch == b.epoch and b.batch_id - a.batch_id in (0, 1)
+    return alike and next_batch and b.time >= a.time - CLOCK_TOLERANCE
+
+
+def _rows_read(tail: Sequence[BatchMetrics]) -> list[int]:
+    """Return R of each row; the first one's own rows are left out, and a batch that ran again counts once."""
+    read, total = [0], 0
+    for a, b in pairwise(tail):
+        total += b.rows_in if b.batch_id != a.batch_id else 0
+        read.append(total)
+    return read
+
+
+def _points(tail: Sequence[BatchMetrics], read: Sequence[int]) -> Points:
+    points: Points = []
+    before: BatchMetrics | None = None
+    for row, so_far in zip(tail, read, strict=True):
+        point = _point(row, so_far, before)
+        before = row
+        if point is not None and points and point[0] <= points[-1][0]:
+            points[-1] = (points[-1][0], point[1])
+        elif point is not None:
+            points.append(point)
+    return points
+
+
+def _point(row: BatchMetrics, read: int, before: BatchMetrics | None) -> tuple[float, float] | None:
+    if row.arrival_basis is ArrivalBasis.LISTED:
+        return None if row.backlog_rows is None else (row.time.timestamp(), float(read + row.backlog_rows))
+    if is_idle_marker(row):
+        return row.time.timestamp(), float(read)
+    if before is not None and row.batch_id == before.batch_id:
+        return None  # ran again: its rows had been chosen when it started first
+    return span(row)[0].timestamp(), float(read)
+
+
+def _arrived_by(points: Points, time: float) -> float:
+    times, arrived = np.array(points).T
+    if time <= times[-1]:
+        return float(np.interp(time, times, arrived))
+    begin = max(times[0], times[-1] - LATELY * (time - times[-1]))
+    rate = (arrived[-1] - np.interp(begin, times, arrived)) / (times[-1] - begin)
+    return float(arrived[-1] + rate * (time - times[-1]))

@@ -1,0 +1,241 @@
+"""An app's capacity from its micro-batches.
+
+Symbols, per batch i that really ran at parallelism p:
+    d_i  duration, seconds;  x_i  rows;  u_ik  useful time of operator k, all its tasks together, waits included;
+    t_ik tasks of operator k;  tau_i = min_k u_ik / t_ik  an upper bound of what starting a task costs (seen in the
+    lightest operator; 0 where there is only one);
+    w_i = sum_k (u_ik - a_ik t_ik) / p_ik  time in which the app's slots worked on rows: p tasks share u evenly.
+    a_ik what a task of operator k costs without rows: tau_i, and for one that keeps state more (below).
+    o(p) fixed cost of a batch, seconds;  PA(p) rows a second of the whole app, s(p) = 1 / PA(p).
+
+Model:
+    d_i = o(p) + x_i s(p) + e_i                                                                       (1)
+    The stages of a batch take turns on the app's slots, hence their times add up. An operator's part of the
+    row-dependent time is x_i / PA_k(p) = u_ik / p (PA_k = p x / u: ContTune, Section 3), so
+    x_i s(p) = c w_i,                                                                                 (2)
+    where c >= 1 covers what no operator reports: scheduling, uneven tasks, writing. With (2) in (1)
+    d_i = o + c w_i + e_i                                                                             (3)
+
+Sources of information, strongest first:
+    1. rows that vary at one p: (1) alone gives o(p) and s(p).
+    2. (3) over the other levels together, so that no batch counts twice: w varies with p by its own nature, even if
+       rows do not, so o and c become known; then s(p) = c median(w_i / x_i). It enters (1) as a prior, so it decides
+       where rows hardly vary and is outvoted where they do. Its error holds what is not known of the tasks' own cost:
+       with few rows a batch, useful time is mostly that (a state store's, above all) and says little about rows.
+    3. o(p) is mostly planning, log and commit, so it is close across p: a prior again.
+    4. batches without rows cost about o, a little less, for they read nothing: a prior, not points of the line.
+Without any of them (one level, equal rows, no useful time) o and s cannot be told apart, and there is no Capacity.
+
+Rows / duration (o counted as work) and p x / u of the heaviest stage (all else forgotten) are both wrong by 2x.
+How busy the app is says nothing: under the default trigger batches run back to back at any load.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from statistics import median, median_low
+
+import numpy as np
+
+from millrace.control.robust_line import Array, Line, Prior, fit_line, weighted_median
+from millrace.model.signals import Capacity
+from millrace.model.telemetry import STATEFUL, BatchMetrics, OperatorBatch
+
+MIN_BATCHES = 3
+"""Fewest healthy batches with rows that make a level: two points always lie on a line."""
+MAX_BATCHES = 200
+"""Newest batches of a level that are fitted: enough for 1 %, few enough for an evaluation to stay quick."""
+MAX_RELATIVE_ERROR = 0.5
+"""A processing ability known worse than this is not known."""
+MOST_WORK_RATIO = 2.0
+"""Stages side by side may work longer than their batch lasts, but not by more than this: that is no useful time."""
+STORE_S, STATE_ROW_S = 0.3, 0.001
+"""Spread of what opening and committing a store costs a task, and what a state costs a row, seconds."""
+START_SPREAD = 0.3
+"""Relative error of tau, an upper bound: what is spread evenly between nothing and it has this standard deviation."""
+COVERAGE = Prior(1.02, 0.06)
+"""c of equation (3) before anything is known of an app: 1.00 to 1.02 on the built-in pipeline at p = 1, 2 and 4."""
+CLEAR = 2.5
+"""Standard errors beyond which data contradicts a prior."""
+COVERAGE_SPREAD = 0.1
+"""Relative difference of c between levels."""
+FIXED_SPREAD = 0.2
+"""Relative difference of o between levels, and between a batch with and one without rows."""
+
+
+@dataclass(frozen=True)
+class _Level:
+    """Batches that ran at one p: rows x (n,), durations d (n,), work w (n,) and its error (n,), or NaN."""
+
+    x: Array
+    d: Array
+    w: Array
+    error: Array
+
+    @property
+    def work_per_row(self) -> Prior | None:
+        """Work a row, w / x, and its error, seconds; None if too few batches tell."""
+        known = np.isfinite(self.w)
+        if known.sum() < MIN_BATCHES:
+            return None
+        x = self.x[known]
+        return Prior(weighted_median(self.w[known] / x, x), weighted_median(self.error[known] / x, x))
+
+
+def fit(batches: Sequence[BatchMetrics]) -> Mapping[int, Capacity]:
+    """Return the fitted capacity by the p that really ran.
+
+    Args:
+        batches: Healthy batches of one query in the order they ran (:func:`millrace.control.recent_batches.healthy`),
+            at any number of levels. Those without rows count for the fixed cost only.
+    """
+    levels = _levels(batches)
+    empty = [b.duration_s for b in batches if b.rows_in == 0 and b.duration_s > 0]
+    alone = {p: _line(level, _empty_prior(empty), None) for p, level in levels.items()}
+    capacities = {}
+    for p, level in levels.items():
+        # its own batches must not count twice, as points and as what is known beside them
+        others = [line for q, line in alone.items() if q != p and line is not None]
+        pooled = _pooled([other for q, other in levels.items() if q != p], _empty_prior(empty))
+        line = _line(level, _fixed(pooled, empty, others), pooled)
+        if line is None or not line.slope_error <= MAX_RELATIVE_ERROR * line.slope:
+            continue
+        rate = 1 / line.slope
+        capacity = Capacity(p, line.intercept, rate, rate * line.slope_error / line.slope, len(level.x))
+        if all(map(math.isfinite, (capacity.fixed_s, rate, capacity.rows_per_s_error))):
+            capacities[p] = capacity
+    return capacities
+
+
+def heaviest(batch: BatchMetrics) -> OperatorBatch | None:
+    """Return the operator with the most useful time, whose stage decides the p that really ran; None if unknown."""
+    known = [o for o in batch.operators if ran_at(o, batch.slots) is not None]
+    return max(known, key=lambda o: o.useful_s or 0.0, default=None)
+
+
+def ran_at(operator: OperatorBatch, slots: int) -> int | None:
+    """Return the tasks of an operator that really ran at once, min(tasks, slots); None if unknown."""
+    p = operator.p if operator.p is not None else operator.tasks
+    return None if p is None or min(p, slots) < 1 else min(p, slots)
+
+
+def parallelism(batch: BatchMetrics) -> int | None:
+    """Return the p that a batch really ran at; None if unknown."""
+    operator = heaviest(batch)
+    return None if operator is None else ran_at(operator, batch.slots)
+
+
+def task_cost(operator: OperatorBatch, tasks: int, tau: float) -> Prior:
+    """Return a, the seconds that a task of an operator takes without rows, and its error.
+
+    A task that keeps state opens a store and commits it, whatever it holds. How much of its useful time that is follows
+    from what either part usually is: u = a t + b x with a ~ N(tau, STORE_S) a task and b ~ N(0, STATE_ROW_S) a row has
+    its most likely a here. With few rows nearly all of u is a, with many nearly none.
+    """
+    useful, rows = operator.useful_s or 0.0, operator.rows_in
+    if not STATEFUL.search(operator.name) or not rows:
+        return Prior(tau, START_SPREAD * tau)
+    of_tasks, of_rows = (tasks * STORE_S) ** 2, (rows * STATE_ROW_S) ** 2
+    share = of_tasks / (of_tasks + of_rows)
+    a = tau + max(0.0, useful - tau * tasks) / tasks * share
+    return Prior(a, math.hypot(START_SPREAD * tau, math.sqrt(share * of_rows) / tasks))
+
+
+@dataclass(frozen=True)
+class Work:
+    """What slots did in a batch: seconds on rows (w), seconds that tasks took without rows, and the error of both."""
+
+    rows_s: float
+    starts_s: float
+    error_s: float
+
+
+def work(batch: BatchMetrics) -> Work | None:
+    """Return how the app's slots spent a batch; None if no operator reported it, or more than the batch could hold."""
+    known = [
+        (o, o.useful_s, o.tasks or p, p)
+        for o in batch.operators
+        if (p := ran_at(o, batch.slots)) is not None and o.useful_s is not None and 0 < o.useful_s < math.inf
+    ]
+    tau = min((u / t for _, u, t, _ in known), default=0.0) if len(known) > 1 else 0.0
+    costs = [(task_cost(o, t, tau), t / p) for o, _, t, p in known]
+    starts_s = sum(cost.mean * waves for cost, waves in costs)
+    error_s = math.hypot(*(cost.error * waves for cost, waves in costs))
+    rows_s = sum(u / p for _, u, _, p in known) - starts_s
+    possible = rows_s > 0 and rows_s + starts_s <= MOST_WORK_RATIO * batch.duration_s
+    return Work(rows_s, starts_s, error_s) if possible else None
+
+
+def _levels(batches: Sequence[BatchMetrics]) -> dict[int, _Level]:
+    rows: dict[int, list[tuple[float, float, float, float]]] = {}
+    for batch in batches:
+        p = parallelism(batch)
+        if p is not None and batch.rows_in > 0 and batch.duration_s > 0:
+            spent = work(batch) or Work(math.nan, math.nan, math.nan)
+            rows.setdefault(p, []).append((batch.rows_in, batch.duration_s, spent.rows_s, spent.error_s))
+    return {
+        p: _Level(*np.array(of_level[-MAX_BATCHES:], dtype=float).T)
+        for p, of_level in sorted(rows.items())
+        if len(of_level) >= MIN_BATCHES
+    }
+
+
+def _pooled(levels: Sequence[_Level], fixed: Prior | None) -> Line | None:
+    """Return equation (3) over some levels: intercept o, slope c; None if too few batches tell."""
+    if not levels:
+        return None
+    w = np.concatenate([level.w for level in levels])
+    d = np.concatenate([level.d for level in levels])
+    known = np.isfinite(w)
+    if known.sum() < MIN_BATCHES:
+        return None
+    return _fit(w[known], d[known], fixed, COVERAGE)
+
+
+def _line(level: _Level, fixed: Prior | None, pooled: Line | None) -> Line | None:
+    """Return equation (1) at one level, with what other levels say of c."""
+    unit = level.work_per_row
+    if unit is None:
+        return fit_line(level.x, level.d, fixed)
+    c = COVERAGE
+    if pooled is not None:
+        c = Prior(pooled.slope, math.hypot(pooled.slope_error, COVERAGE_SPREAD * pooled.slope))
+    error = math.hypot(c.error / c.mean, unit.error / unit.mean)
+    slope = c.mean * unit.mean
+    return _fit(level.x, level.d, fixed, Prior(slope, error * slope))
+
+
+def _fit(x: Array, y: Array, fixed: Prior | None, slope: Prior) -> Line | None:
+    """Return the line with a prior of its slope, or without where the data clearly contradicts it."""
+    free = fit_line(x, y, fixed)
+    if free is not None and abs(free.slope - slope.mean) > CLEAR * math.hypot(free.slope_error, slope.error):
+        return free
+    return fit_line(x, y, fixed, slope)
+
+
+def _fixed(pooled: Line | None, empty: Sequence[float], others: Sequence[Line]) -> Prior | None:
+    """Return what is known of o(p) beside the level's own batches with rows."""
+    known = [_spread(Prior(line.intercept, line.intercept_error)) for line in others]
+    if pooled is not None:
+        known.append(_spread(Prior(pooled.intercept, pooled.intercept_error)))
+    if (prior := _empty_prior(empty)) is not None:
+        known.append(prior)
+    known = [k for k in known if k.error > 0]
+    # the surest one alone: they share batches, so together they would seem surer than they are
+    return min(known, key=lambda k: k.error, default=None)
+
+
+def _empty_prior(empty: Sequence[float]) -> Prior | None:
+    return _spread(Prior(median(empty), 0.0)) if empty else None
+
+
+def _spread(prior: Prior) -> Prior:
+    return Prior(prior.mean, math.hypot(prior.error, FIXED_SPREAD * prior.mean))
+
+
+def typical_parallelism(batches: Sequence[BatchMetrics]) -> int | None:
+    """Return the median p of the batches with rows, a level that really ran; None if unknown."""
+    known = [p for p in (parallelism(b) for b in batches if b.rows_in > 0) if p is not None]
+    return median_low(known) if known else None

@@ -1,0 +1,187 @@
+"""What became of earlier changes: what each achieved, which brought nothing, and which failed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+
+from millrace.lake.control_tables import ControlTables
+from millrace.lake.reconfigurations import BROKEN
+from millrace.model.decision import Decision, Outcome, Reconfiguration
+from millrace.model.placement import STATEFUL_BATCH
+from millrace.model.signals import Signals
+
+ABILITY = "processing_ability_rows_per_s"
+"""The key under which a Decision predicts and a Reconfiguration achieves."""
+
+EFFECTIVE_SHARE = 0.1
+"""Least share of the predicted gain that counts as an effect (Flink's autoscaler uses the same default)."""
+
+FAILURES = {*BROKEN, Outcome.ROLLED_BACK}
+
+
+@dataclass(frozen=True)
+class Scaling:
+    """The last verified change of an app's slots, and what it brought (rows a second)."""
+
+    app: str
+    before: int
+    after: int
+    ended: datetime
+    capacity_before: float
+    capacity_predicted: float
+    capacity_achieved: float
+
+    @property
+    def ineffective(self) -> bool:
+        """True for a scale-up that was to bring more and brought almost nothing of it."""
+        promised = self.capacity_predicted - self.capacity_before
+        gained = self.capacity_achieved - self.capacity_before
+        return self.after > self.before and promised > 0 and gained < EFFECTIVE_SHARE * promised
+
+
+def verify(tables: ControlTables, signals: Signals) -> tuple[tuple[Reconfiguration, Decision], ...]:
+    """Fill in what the last change achieved, and return the Reconfigurations so completed with their Decisions.
+
+    A change is judged once, when it has settled, and only if its own version is what was measured. A predicted figure
+    that cannot be measured yet (no capacity) waits for a later evaluation; an ineffective scaling then shows as
+    ``achieved`` far from the Decision's ``predicted`` under the same keys.
+    """
+    if signals.settling:
+        return ()
+    verified: list[tuple[Reconfiguration, Decision]] = []
+    for change in unverified(tables.reconfigurations.recent(signals.pipeline), signals):
+        decision = tables.decisions.get(change.decision_id or "")
+        if decision is not None and (achieved := achieved_by(change, decision, signals)):
+            completed = replace(change, achieved=achieved)
+            tables.reconfigurations.record(completed)
+            verified.append((completed, decision))
+    return tuple(verified)
+
+
+def unverified(history: Iterable[Reconfiguration], signals: Signals) -> list[Reconfiguration]:
+    """Return the decided changes that these signals can judge.
+
+    Args:
+        history: Reconfigurations, newest first.
+        signals: What was measured.
+    """
+    if signals.settling:
+        return []
+    newest: dict[str, Reconfiguration] = {}
+    for change in history:
+        newest.setdefault(change.app, change)
+    return [
+        c
+        for c in newest.values()
+        if c.outcome is Outcome.READY
+        and c.decision_id is not None
+        and not c.achieved
+        and c.to_version == signals.deployment_version
+    ]
+
+
+def achieved_by(change: Reconfiguration, decision: Decision, signals: Signals) -> Mapping[str, float]:
+    """Return what was measured under the keys of what was predicted.
+
+    It is empty while the capacity is not known, unless nothing but the time of stages with state was predicted.
+    """
+    app = next((a for a in signals.apps if a.app == change.app), None)
+    capacity, groups = app.capacity if app else None, signals.key_groups
+    size = decision.target.apps[change.app].executor if decision.target else None
+    measured: dict[str, float | None] = {}
+    if app is not None and capacity is not None and capacity.parallelism == app.parallelism:
+        arrival, rate = app.arrival_rows_per_s, capacity.rows_per_s
+        measured = {
+            ABILITY: rate,
+            "fixed_s": capacity.fixed_s,
+            "parallelism": float(capacity.parallelism),
+            "slots": float(app.slots),
+            "arrival_rows_per_s": arrival,
+            "utilisation_ratio": None if arrival is None else arrival / rate,
+        }
+    elif set(decision.predicted) != {STATEFUL_BATCH}:
+        return {}
+    measured[STATEFUL_BATCH] = None if groups is None or size is None else groups.stateful_batch_s(size.cores)
+    return {key: value for key in decision.predicted if (value := measured.get(key)) is not None}
+
+
+def last_decided(history: Iterable[Reconfiguration]) -> list[Reconfiguration]:
+    """Return the last change of each app that a Decision made.
+
+    Args:
+        history: Reconfigurations, newest first.
+    """
+    newest: dict[str, Reconfiguration] = {}
+    for change in history:
+        if change.decision_id is not None:
+            newest.setdefault(change.app, change)
+    return list(newest.values())
+
+
+def scaling(change: Reconfiguration, decision: Decision | None) -> Scaling | None:
+    """Return what a change of an app's slots was expected to add and brought; None if it was not verified."""
+    if decision is None or decision.target is None or change.ended is None or ABILITY not in change.achieved:
+        return None
+    signals = decision.signals
+    app = next((a for a in signals.apps if a.app == change.app), None) if signals else None
+    of_slots = (c for p in decision.proposals for c in p.changes if (c.app, c.field) == (change.app, "slots"))
+    step = next(of_slots, None)
+    if app is None or app.capacity is None or step is None or ABILITY not in decision.predicted:
+        return None
+    return Scaling(
+        app=change.app,
+        before=int(step.before),
+        after=decision.target.apps[change.app].slots,
+        ended=change.ended,
+        capacity_before=app.capacity.rows_per_s,
+        capacity_predicted=decision.predicted[ABILITY],
+        capacity_achieved=change.achieved[ABILITY],
+    )
+
+
+def failed_changes(history: Sequence[Reconfiguration]) -> list[Reconfiguration]:
+    """Return the changes that failed by what they changed to, newest first.
+
+    A driver that failed while it served did not fail by a change. Nor did a new content where the old one, tried after
+    it, failed too.
+
+    Args:
+        history: Reconfigurations, newest first.
+    """
+    return [
+        change
+        for change, later in zip(history, [None, *history], strict=False)
+        if change.outcome in FAILURES and change.from_version != change.to_version and not _fails_as_well(change, later)
+    ]
+
+
+def since_s(now: datetime, time: datetime) -> float:
+    """Return how long ago something was, seconds. Where it lies ahead, the clock was set back: as far is taken.
+
+    So nobody waits for the clock to catch up with what it said before.
+    """
+    return abs((now - time).total_seconds())
+
+
+def dead_drivers(history: Iterable[Reconfiguration]) -> frozenset[int]:
+    """Return the generations of drivers that died, by themselves or killed: each left a failure, or was replaced.
+
+    Args:
+        history: Reconfigurations of one app, in any order.
+    """
+    dead: set[int] = set()
+    for change in history:
+        if change.generation is None or change.from_version != change.to_version:
+            continue
+        broken = change.outcome in BROKEN
+        if broken:
+            dead.add(change.generation)
+        if not broken or change.ended != change.started:  # a start that healed, well or not, not a failure's record
+            dead.add(change.generation - 1)
+    return frozenset(dead)
+
+
+def _fails_as_well(change: Reconfiguration, later: Reconfiguration | None) -> bool:
+    return later is not None and later.outcome in BROKEN and later.to_version != change.to_version

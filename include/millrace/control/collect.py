@@ -1,0 +1,279 @@
+"""From telemetry to Signals: what one period measured, whole."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from statistics import median, median_low
+
+from millrace.control.arrivals import arrival_basis, with_arrivals
+from millrace.control.capacity import fit, heaviest, ran_at, typical_parallelism
+from millrace.control.changes import since_s
+from millrace.control.join_signals import join_signals
+from millrace.control.key_groups import key_groups
+from millrace.control.new_observations import known_observations
+from millrace.control.profile_signals import stream_counts
+from millrace.control.rates import backpressured_ratio, batch_rows_limit, rates, restart_lag_rows
+from millrace.control.recent_batches import (
+    CLOCK_STEP,
+    HISTORY,
+    TABLE,
+    History,
+    healthy,
+    is_idle_marker,
+    main_query,
+    read_batches,
+)
+from millrace.lake.control_tables import ControlTables
+from millrace.lake.executors import executor_runs
+from millrace.lake.store import Lake
+from millrace.model.decision import Outcome, Reconfiguration
+from millrace.model.deployment import Deployment
+from millrace.model.errors import NotReady
+from millrace.model.protocols import Cursor
+from millrace.model.signals import AppSignals, OperatorSignals, Signals
+from millrace.model.spec import PipelineSpec
+from millrace.model.telemetry import BatchMetrics, OperatorBatch
+
+SETTLED_BATCHES = 2
+"""Healthy batches after a reconfiguration, its cold first one not counted, before figures are trusted, unless fewer
+fill a period: with less the period would still be the predecessor's, with more an app too small by far would wait for
+its own long batches."""
+
+SAME_TASKS = 0.9
+"""Share of the rows whose batches have to have as many tasks as each other."""
+
+MAX_PERIODS = 3
+"""Longest period in spec periods: after a pause of the loop the average over the whole pause would say nothing."""
+
+
+@dataclass(frozen=True)
+class Deaths:
+    """Executors that died of memory, and of anything else."""
+
+    of_memory: int = 0
+    others: int = 0
+
+
+def collect(spec: PipelineSpec, tables: ControlTables, cursor: Cursor, now: datetime) -> Signals:
+    """Return what happened since the last evaluation.
+
+    The period ends with the newest row and lasts one to :data:`MAX_PERIODS` spec periods: from the cursor where that
+    lies in between. A row without duration and rows is an idle marker: it tells the source's end while no batch runs,
+    which is the only way to know that nothing arrives.
+
+    Args:
+        spec: The pipeline.
+        tables: Its control tables, in the lake of its telemetry.
+        cursor: Where the last evaluation stopped.
+        now: The present (UTC).
+
+    Raises:
+        NotReady: Quietly, if there is no telemetry, nothing newer than the cursor, or no Deployment.
+    """
+    lake = tables.lake
+    version = lake.version(TABLE)  # before the rows: a commit in between is seen again by the next evaluation
+    if version <= cursor.telemetry_version:
+        raise NotReady(f"{spec.name}: no telemetry newer than version {cursor.telemetry_version}")
+    history = _history(spec, read_batches(lake, spec.name, spec.app, now), cursor)
+    # a script that ended by itself has changed nothing: what it measured stands
+    changes = [c for c in tables.reconfigurations.recent(spec.name) if c.outcome is not Outcome.FINISHED]
+    current = tables.deployments.latest(spec.name)
+    if current is None:
+        raise NotReady(f"{spec.name}: it has never been launched")
+    open_at_most_s = spec.ready_deadline_s + spec.stop_deadline_s
+    counted = healthy(history.rows, changes, open_at_most_s)
+    return Signals(
+        pipeline=spec.name,
+        since=history.since,
+        until=history.until,
+        telemetry_version=version,
+        deployment_version=_version_that_ran(history, changes, current.version),
+        apps=(_app(spec, history, counted, changes, _deaths(spec, lake, current, _last_change(changes), now)),),
+        observations=known_observations(tables, spec.name),
+        objective=spec.objective_contract(),
+        bounds=spec.bounds_contract(),
+        settling=_settling(history, counted, changes, now, open_at_most_s, spec.period_s),
+        key_groups=None if spec.placement is None else key_groups(spec, lake, now, _batch_s(history)),
+        streams=stream_counts(spec, tables, cursor.until, now),
+        join=join_signals(spec, lake, history.since, history.until),
+    )
+
+
+def _history(spec: PipelineSpec, rows: Sequence[BatchMetrics], cursor: Cursor) -> History:
+    if not rows:
+        raise NotReady(f"{spec.name}: no telemetry yet")
+    newest = max(rows, key=lambda r: (r.generation, r.time))
+    period = timedelta(seconds=spec.period_s)
+    ordered = with_arrivals(main_query(rows, newest.time - period))
+    until = ordered[-1].time
+    # not "<": where the clock went back, the newest row is older than the cursor and new all the same
+    if cursor.until is not None and until == cursor.until:
+        raise NotReady(f"{spec.name}: nothing newer than {cursor.until:%H:%M:%S}")
+    since = min(max(cursor.until or until - period, until - MAX_PERIODS * period), until - period)
+    return History(ordered, since, until)
+
+
+def _app(
+    spec: PipelineSpec,
+    history: History,
+    counted: Sequence[BatchMetrics],
+    changes: Sequence[Reconfiguration],
+    deaths: Deaths,
+) -> AppSignals:
+    batches = history.in_period(history.batches)
+    present = history.present(batches)
+    p = typical_parallelism(present) or typical_parallelism(history.present(history.batches))
+    capacity = fit(counted).get(p) if p is not None else None
+    source = rates(history)
+    fixed_s = capacity.fixed_s if capacity else None
+    lag = restart_lag_rows(history, changes)
+    return AppSignals(
+        app=spec.app,
+        slots=history.newest.slots,
+        parallelism=p,
+        source_splits=_source_splits(present or history.present(history.batches)),
+        arrival_rows_per_s=source.arrival_rows_per_s,
+        arrival_recent_rows_per_s=source.arrival_recent_rows_per_s,
+        processed_rows_per_s=source.processed_rows_per_s,
+        backlog_rows=source.backlog_rows,
+        backlog_growth_rows_per_s=source.backlog_growth_rows_per_s,
+        batches=len(batches),
+        healthy_batches=len(history.in_period(counted)),
+        busy_ratio=min(1.0, history.busy_s() / history.period_s),
+        backpressured_ratio=backpressured_ratio(history, source.arrival_rows_per_s, spec.objective_contract(), fixed_s),
+        slot_busy_ratio=_slot_busy_ratio(history),
+        capacity=capacity,
+        restart_lag_rows=lag,
+        batch_rows_limit=batch_rows_limit(history),
+        memory_deaths=deaths.of_memory,
+        executor_deaths=deaths.others,
+        operators=_operators(spec.app, history, present),
+        arrival_basis=arrival_basis(history),
+        tasks=_tasks(history.present(history.batches)),
+        lag=history.newest.lag,
+    )
+
+
+def _deaths(
+    spec: PipelineSpec, lake: Lake, current: Deployment, change: Reconfiguration | None, now: datetime
+) -> Deaths:
+    """Return how many executors of the present size died of memory lately, and how many otherwise since a change."""
+    size = current.apps[spec.app].executor if spec.app in current.apps else None
+    if size is None:
+        return Deaths()
+    runs = executor_runs(lake, spec.name, now - HISTORY)
+    of_memory = [
+        run for run in runs if run.died_of_memory and (run.cores, run.memory_mb) == (size.cores, size.memory_mb)
+    ]
+    begin = None if change is None else change.ended
+    others = [
+        run
+        for run in runs
+        if run.died and not run.died_of_memory and run.ended is not None and begin is not None and run.ended > begin
+    ]
+    return Deaths(len(of_memory), len(others))
+
+
+def _last_change(changes: Sequence[Reconfiguration]) -> Reconfiguration | None:
+    """Return the last change to another version, None without one."""
+    return next((change for change in changes if change.from_version != change.to_version), None)
+
+
+def _batch_s(history: History) -> float | None:
+    """Return the time of a batch with rows, seconds: the median of the period; None without one."""
+    durations = [batch.duration_s for batch in history.in_period(history.batches) if batch.rows_in > 0]
+    return median(durations) if durations else None
+
+
+def _tasks(batches: Sequence[BatchMetrics]) -> int | None:
+    """Return the tasks of the heaviest operator; None if unknown, if they differ, or if they may follow the slots."""
+    rows: Counter[int] = Counter()
+    for batch in batches:
+        if batch.rows_in > 0 and (operator := heaviest(batch)) is not None and operator.tasks is not None:
+            rows[operator.tasks] += batch.rows_in
+    tasks, most = rows.most_common(1)[0] if rows else (0, 0)
+    if not most or most < SAME_TASKS * rows.total():
+        return None
+    slots = {batch.slots for batch in batches if batch.rows_in > 0}
+    return tasks if len(slots) > 1 or min(slots) < tasks else None
+
+
+def _source_splits(batches: Sequence[BatchMetrics]) -> bool:
+    """Say whether the heaviest operator usually had fewer tasks than slots."""
+    pairs = [(o.tasks, b.slots) for b in batches if b.rows_in > 0 and (o := heaviest(b)) is not None]
+    fewer = [tasks < slots for tasks, slots in pairs if tasks is not None]
+    return bool(fewer) and sum(fewer) > len(fewer) / 2
+
+
+def _slot_busy_ratio(history: History) -> float | None:
+    """Return occupied task-slot time over slots * period; a batch counts as far as it lies in the period."""
+    inside = [(b, share) for b in history.batches if (share := history.share_in_period(b)) > 0]
+    if not inside:
+        return 0.0 if is_idle_marker(history.newest) else None
+    timed = [(b, share) for b, share in inside if any(o.useful_s is not None for o in b.operators)]
+    if not timed:
+        return None
+    busy_s = sum(share * sum(o.useful_s or 0.0 for o in b.operators) / b.slots for b, share in timed)
+    return min(1.0, max(0.0, busy_s / history.period_s))
+
+
+def _operators(app: str, history: History, batches: Sequence[BatchMetrics]) -> tuple[OperatorSignals, ...]:
+    seen: dict[str, list[tuple[OperatorBatch, int]]] = {}
+    for batch in batches:
+        for operator in batch.operators:
+            seen.setdefault(operator.id, []).append((operator, batch.slots))
+    return tuple(_operator(f"{app}/{key}", parts, history.period_s) for key, parts in seen.items())
+
+
+def _operator(name: str, parts: Sequence[tuple[OperatorBatch, int]], period_s: float) -> OperatorSignals:
+    ran = [p for o, slots in parts if (p := ran_at(o, slots)) is not None]
+    counted = [o for o, _ in parts if o.rows_in is not None and o.rows_in >= 0]
+    timed = [o for o in counted if o.rows_in and o.useful_s is not None and o.useful_s > 0]
+    rows, useful_s = sum(o.rows_in or 0 for o in timed), sum(o.useful_s or 0.0 for o in timed)
+    p = median_low(ran) if ran else None
+    return OperatorSignals(
+        operator=name,
+        name=parts[-1][0].name,
+        parallelism=p,
+        rows_in_per_s=sum(o.rows_in or 0 for o in counted) / period_s if counted else None,
+        useful_s_per_row=useful_s / rows if rows else None,
+        processing_ability=p * rows / useful_s if rows and p else None,
+    )
+
+
+def _version_that_ran(history: History, changes: Sequence[Reconfiguration], latest: int) -> int:
+    """Return the Deployment version of the running generation: a proposal built on an older one must not win."""
+    for change in changes:
+        if change.generation == history.newest.generation and change.to_version is not None:
+            return change.to_version
+    return latest
+
+
+def _settling(
+    history: History,
+    counted: Sequence[BatchMetrics],
+    changes: Sequence[Reconfiguration],
+    now: datetime,
+    open_at_most_s: float,
+    period_s: float,
+) -> bool:
+    """Say whether the last reconfiguration is still open, or too few healthy batches have followed it.
+
+    An idle app gives markers in place of batches: they count, or a quiet night could never be used to shrink. Where
+    the clock was set back after the change, all rows of its driver have followed it.
+    """
+    if not changes:
+        return False
+    last = changes[0]
+    if last.ended is None and since_s(now, last.started) < open_at_most_s:
+        return True
+    begun = [r for r in history.rows if r.generation >= (last.generation or 0)]
+    end = last.ended or last.started
+    end = end if end <= now + CLOCK_STEP else history.rows[0].time - CLOCK_STEP
+    following = [r for r in counted if r.generation >= (last.generation or 0) and r.time > end]
+    idle = [r for r in begun if is_idle_marker(r) and r.backlog_rows == 0 and r.time > end]
+    filled = sum(r.duration_s for r in following) >= period_s
+    return not filled and len(following) + len(idle) < SETTLED_BATCHES

@@ -1,0 +1,322 @@
+"""From what was observed to a Decision: the same function for a live evaluation and for a replayed one.
+
+Nothing is read from a table and nothing is stored here: what came before comes in as :class:`DecisionContext`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+
+from millrace.control import messages
+from millrace.control.evaluation import NO_REQUEST, EvaluationInput, GateResult, Hold, Request
+from millrace.control.guard_context import GuardContext
+from millrace.control.guards import first_veto, judge, quality_outcome, reason_code
+from millrace.control.pending_decision import on_newest
+from millrace.control.proposals import (
+    FAILED,
+    LAST,
+    SPEC_CHANGED,
+    VERIFICATION,
+    Proposals,
+    acts,
+    collect_proposals,
+    forced_proposals,
+    spec_proposals,
+    undoes,
+)
+from millrace.control.spec_update import SpecUpdate
+from millrace.control.verification import undo
+from millrace.model.decision import Action, Decision, GuardOutcome, Memory, Proposal
+from millrace.model.deployment import BY_DECISION, Deployment
+from millrace.model.protocols import Optimizer
+from millrace.model.signals import Signals
+from millrace.model.spec import SPEC, Mode, PipelineSpec
+
+ACTION_OF_MODE = {Mode.ADVISE: Action.ADVISE, Mode.APPROVE: Action.AWAIT, Mode.AUTO: Action.APPLY}
+
+
+@dataclass(frozen=True)
+class Question:
+    """A Decision that was put before a person, and the veto that ended it; None while it waits."""
+
+    decision: Decision
+    veto: Decision | None
+
+
+@dataclass(frozen=True)
+class DecisionContext:
+    """All that a Decision rests on beside what was observed.
+
+    Attributes:
+        spec: The pipeline.
+        decision_id: Id of the Decision to make.
+        now: The present (UTC).
+        action: What becomes of a change that no guard vetoes.
+        update: What the spec and its script have become since the newest Deployment took them over; None for no news.
+        repartition: The same of another number of state partitions in the spec; None to leave it out.
+        owners: The optimizer that owns each field of the Deployment.
+        optimizers: By registry name.
+        guards: What the guards judge by, the newest Deployment included; None before the first launch.
+        ran: The Deployment that was measured, if it is known.
+        memories: What each optimizer remembered after the last evaluation.
+        request: What a person asked of the evaluation.
+        questions: What a person was asked lately, newest first.
+    """
+
+    spec: PipelineSpec
+    decision_id: str
+    now: datetime
+    action: Action
+    owners: Mapping[str, str]
+    optimizers: Mapping[str, Optimizer]
+    guards: GuardContext | None
+    ran: Deployment | None = None
+    memories: Mapping[str, Memory] = field(default_factory=dict)
+    request: Request = NO_REQUEST
+    questions: Sequence[Question] = ()
+    repartition: Action | None = None
+    update: SpecUpdate | None = None
+
+    @property
+    def forced(self) -> bool:
+        """Whether a person demands a change."""
+        return self.request.forced_slots is not None
+
+
+def action_of(mode: Mode, request: Request) -> Action:
+    """Return what becomes of a change that no guard vetoes, in a mode of the spec."""
+    if request.dry_run:
+        return Action.ADVISE
+    return Action.APPLY if request.forced_slots is not None else ACTION_OF_MODE[mode]
+
+
+def decide(observation: EvaluationInput, context: DecisionContext) -> tuple[Decision, Mapping[str, Memory]]:
+    """Return what becomes of an evaluation, and what its optimizers want to remember.
+
+    A hold, an advice, a veto, or a change as far as ``context.action`` goes; where optimizers are not asked, none
+    remembers anything.
+    """
+    draft, guards = _draft(observation, context), context.guards
+    if guards is None:
+        return _held(draft, observation.gate, messages.not_launched(context.spec.name)), {}
+    roll_back = _roll_back(draft, observation, context, guards)
+    if roll_back is not None and roll_back.target is not None:
+        return roll_back, {}
+    hold = _obstacle(observation, context, guards.current)
+    if hold is not None:
+        return _besides(_held(draft, observation.gate, hold), roll_back), {}
+    of_spec = [
+        _updated(draft, observation.gate, context, guards),
+        _repartition(draft, observation.gate, context, guards),
+    ]
+    for change in of_spec:
+        if change is not None and change.target is not None:
+            return change, {}
+    decision, memories = _evaluated(draft, observation, context, guards)
+    return _besides(decision, roll_back, *of_spec), memories
+
+
+def _besides(decision: Decision, *others: Decision | None) -> Decision:
+    """Return a Decision that also says what waits, or may not be now: it goes on meanwhile."""
+    sentences = dict.fromkeys([decision.sentence, *(other.sentence for other in others if other is not None)])
+    return replace(decision, sentence=" ".join(sentences))
+
+
+def _roll_back(
+    draft: Decision, observation: EvaluationInput, context: DecisionContext, guards: GuardContext
+) -> Decision | None:
+    """Return what becomes of the last change where it missed its prediction, None where it did not.
+
+    That drivers die shows without telemetry.
+    """
+    if context.forced or not guards.current.kept_running:
+        return None
+    sound = observation.gate.passed and observation.hold is None
+    proposals = undo(context.spec.verification, guards, observation.signals if sound else None)
+    if proposals is None:
+        return None
+    decision = replace(draft, proposals=proposals.proposals)
+    action = Action.ROLL_BACK if context.action is Action.APPLY else context.action
+    quality = quality_outcome(observation.gate)
+    return _judged(decision, proposals, quality, replace(context, action=action), guards)
+
+
+def _updated(draft: Decision, gate: GateResult, context: DecisionContext, guards: GuardContext) -> Decision | None:
+    """Return what becomes of a newer spec or script, None where there is none."""
+    update = context.update
+    if update is None or context.forced:
+        return None
+    proposal = Proposal(SPEC, (), SPEC_CHANGED, f"{update.sentence}; a restart with hand-over takes it over")
+    proposals = Proposals(update.content, (proposal,))
+    return _judged(replace(draft, proposals=proposals.proposals), proposals, quality_outcome(gate), context, guards)
+
+
+def _repartition(draft: Decision, gate: GateResult, context: DecisionContext, guards: GuardContext) -> Decision | None:
+    """Return what becomes of the number of state partitions that the spec wants, None where it is in force."""
+    if context.repartition is None or context.forced:
+        return None
+    proposals = spec_proposals(context.spec, guards.current)
+    if not proposals.changes:
+        return None
+    decision = replace(draft, proposals=proposals.proposals)
+    return _judged(decision, proposals, quality_outcome(gate), replace(context, action=context.repartition), guards)
+
+
+def _evaluated(
+    draft: Decision, observation: EvaluationInput, context: DecisionContext, guards: GuardContext
+) -> tuple[Decision, Mapping[str, Memory]]:
+    """Return what becomes of what the optimizers propose."""
+    proposals = _proposals(observation.signals, context, guards.current)
+    decision = replace(draft, proposals=proposals.proposals, predicted=proposals.predicted)
+    if proposals.failure is not None:
+        message = f"Nothing is changed: {proposals.failure}"
+        return replace(decision, reason_code=FAILED, sentence=message, predicted={}), proposals.memories
+    lagging = messages.lagging_partitions(observation.signals)
+    if not proposals.changes:
+        unchanged = _unchanged(decision, proposals, context.request)
+        missing = messages.missing_slots(observation.signals, guards.current)
+        return _with_notes(unchanged, missing, lagging), proposals.memories
+    quality = quality_outcome(observation.gate, forced=context.forced)
+    return _with_notes(_judged(decision, proposals, quality, context, guards), lagging), proposals.memories
+
+
+def _with_notes(decision: Decision, *notes: str) -> Decision:
+    return replace(decision, sentence=" ".join(filter(None, (decision.sentence, *notes))))
+
+
+def not_running_yet(signals: Signals, current: Deployment, ran: Deployment | None) -> Hold | None:
+    """Return why signals of another version decide nothing; None if they are of this one.
+
+    Args:
+        signals: What was measured.
+        current: The newest version.
+        ran: The version that was measured, if it is known: the same apps under another number are as good.
+    """
+    if signals.deployment_version == current.version or (ran is not None and ran.apps == current.apps):
+        return None
+    return messages.not_running_yet(current.version, signals.deployment_version)
+
+
+def _draft(observation: EvaluationInput, context: DecisionContext) -> Decision:
+    cursor = observation.since if context.request.dry_run else observation.until or observation.since
+    return Decision(
+        decision_id=context.decision_id,
+        pipeline=context.spec.name,
+        time=context.now,
+        action=Action.HOLD,
+        reason_code="",
+        sentence="",
+        signals=observation.signals,
+        base_version=context.guards.current.version if context.guards else None,
+        config_hash=context.spec.config_hash,
+        cursor_version=cursor.telemetry_version,
+        cursor_until=cursor.until,
+        cursor_table=cursor.table_id,
+    )
+
+
+def _held(draft: Decision, gate: GateResult, hold: Hold) -> Decision:
+    trace = () if gate.passed else (quality_outcome(gate),)
+    return replace(draft, reason_code=hold.reason, sentence=hold.message, guards=trace)
+
+
+def _obstacle(observation: EvaluationInput, context: DecisionContext, current: Deployment) -> Hold | None:
+    """Return what ends the evaluation before any optimizer is asked; None if nothing does."""
+    if current.detached:
+        return messages.detached(context.spec.name)
+    if not current.sizeable:
+        return messages.stopped(context.spec.name)
+    if context.forced:
+        return None
+    if observation.hold is not None:
+        return observation.hold
+    if not observation.gate.passed:
+        return messages.bad_telemetry(observation.gate)
+    if observation.signals is None:
+        return messages.NOTHING_MEASURED
+    return not_running_yet(observation.signals, current, context.ran)
+
+
+def _proposals(signals: Signals | None, context: DecisionContext, current: Deployment) -> Proposals:
+    if context.forced or signals is None:
+        return forced_proposals(context.request, context.spec.app, current)
+    return collect_proposals(context.optimizers, signals, current, context.memories, context.owners)
+
+
+def _unchanged(decision: Decision, proposals: Proposals, request: Request) -> Decision:
+    proposed = next((p.reason_code for p in proposals.proposals if p.changes), None)
+    advised = next((p.reason_code for p in proposals.proposals if p.advises), None)
+    # who sizes comes last but for who places, and says something in every evaluation
+    sized = (p.reason_code for p in reversed(proposals.proposals) if p.optimizer not in LAST)
+    last = next(sized, "nothing_proposed")
+    return replace(
+        decision,
+        action=Action.ADVISE if proposals.advice or advised else Action.HOLD,
+        reason_code=proposed or advised or last,
+        sentence=messages.explain_hold(proposals, request),
+    )
+
+
+def _judged(
+    decision: Decision, proposals: Proposals, quality: GuardOutcome, context: DecisionContext, guards: GuardContext
+) -> Decision:
+    accepted, trace, put_off = _passing(proposals, guards)
+    veto = first_veto(trace)
+    action = Action.VETO if veto else context.action
+    decision = replace(decision, guards=(quality, *trace))
+    if action is Action.AWAIT:
+        hold = _asked_before(context.questions, guards.current, accepted.content)
+        if hold is not None:
+            return replace(decision, reason_code=hold.reason, sentence=hold.message)
+    message = messages.explain_change(action, accepted, decision.signals, veto)
+    next_run = messages.NEXT_RUN if guards.current.finished is not None and veto is None else ""
+    message = " ".join(filter(None, (message, put_off, next_run)))
+    proposed = next((p.reason_code for p in proposals.proposals if acts(p)), "")
+    decision = replace(
+        decision,
+        action=action,
+        reason_code=reason_code(veto) if veto else proposed,
+        sentence=message,
+        predicted=accepted.predicted,
+    )
+    if action in (Action.VETO, Action.ADVISE):
+        return decision
+    author = VERIFICATION if undoes(accepted.proposals) else BY_DECISION
+    author = (context.request.requested_by or "person") if context.forced else author
+    # a version exists once somebody has agreed
+    reason = message.removeprefix(messages.LEAD[Action.AWAIT])
+    target = replace(accepted.content, author=author, decision_id=decision.decision_id, reason=reason)
+    return replace(decision, target=target)
+
+
+def _passing(proposals: Proposals, guards: GuardContext) -> tuple[Proposals, tuple[GuardOutcome, ...], str]:
+    """Return the proposals to go on with, their trace, and the message on what was left out of them.
+
+    A shed ratio must not wait until slots may change: where the guards veto all together, what starts no driver is
+    judged by itself.
+    """
+    trace = judge(guards, proposals.content)
+    veto = first_veto(trace)
+    live = proposals.without_restarts(guards.current)
+    if veto is None or undoes(proposals.proposals) or not live.changes or live.changes == proposals.changes:
+        return proposals, trace, ""
+    live_trace = judge(guards, live.content)
+    if first_veto(live_trace) is not None:
+        return proposals, trace, ""
+    left_out = [change for change in proposals.changes if change not in live.changes]
+    return live, live_trace, messages.put_off(left_out, veto)
+
+
+def _asked_before(questions: Sequence[Question], newest: Deployment, content: Deployment) -> Hold | None:
+    """Return why a person is not asked again: a question still waits, or this very content was refused."""
+    for question in questions:
+        asked = on_newest(question.decision, newest)
+        if asked is None:
+            continue
+        if question.veto is None:
+            return messages.still_waiting(question.decision)
+        if question.veto.reason_code == "rejected" and asked.content == content.content:
+            return messages.refused_before(question.veto)
+    return None

@@ -1,0 +1,217 @@
+"""The guards between a proposal and a change: a fixed order, each with a veto, all of them in the trace.
+
+Cool-down and changes per hour hold for urgent scale-ups too: right after a restart the backlog that the restart
+itself caused looks like urgency, and following it is how a tuner runs away.
+A change that a person forces passes ``bounds`` and ``quota`` only; the trace says that the others were not asked.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime, timedelta
+
+from millrace.control.changes import since_s
+from millrace.control.evaluation import GateResult
+from millrace.control.guard_context import GuardContext
+from millrace.control.rolled_back import objection
+from millrace.drivers.quota import slots_elsewhere, slots_left
+from millrace.model.decision import GuardOutcome, Outcome
+from millrace.model.deployment import Deployment
+
+INEFFECTIVE_FOR = timedelta(hours=1)
+"""How long an ineffective scale-up stands against another one: the cause may have gone by then."""
+
+BACK_OFF_S, LONGEST_BACK_OFF_S = 300.0, 3600.0
+"""Waits before a content that failed is tried again: a decision must not become a restart storm."""
+
+MIN_MEMORY_MB = 512
+
+QUALITY = "data quality"
+NOT_ASKED = "not asked: the change was forced by a person"
+
+
+Guard = Callable[[GuardContext, Deployment], str | None]
+"""Returns why a content is vetoed; None lets it pass."""
+
+
+def judge(context: GuardContext, target: Deployment) -> tuple[GuardOutcome, ...]:
+    """Ask every guard about a content, in the fixed order, and return the whole trace."""
+    return tuple(_ask(name, guard, context, target) for name, guard in CHAIN)
+
+
+def quality_outcome(gate: GateResult, *, forced: bool = False) -> GuardOutcome:
+    """Return what opens every trace: whether the telemetry that a change rests on was sound.
+
+    This is no guard that could veto a content: the evaluation holds on bad telemetry before any optimizer is asked.
+    """
+    if forced:
+        return GuardOutcome(QUALITY, True, NOT_ASKED)
+    return GuardOutcome(QUALITY, gate.passed, "" if gate.passed else gate.sentence)
+
+
+def first_veto(trace: Sequence[GuardOutcome]) -> GuardOutcome | None:
+    """Return the veto that decides: the first in the order."""
+    return next((outcome for outcome in trace if not outcome.passed), None)
+
+
+def reason_code(veto: GuardOutcome) -> str:
+    """Return the reason code of a guard's veto, for example ``cool_down``."""
+    return veto.guard.replace(" ", "_").replace("-", "_")
+
+
+def _ask(name: str, guard: Guard, context: GuardContext, target: Deployment) -> GuardOutcome:
+    if context.forced and name not in ASKED_WHEN_FORCED:
+        return GuardOutcome(name, True, NOT_ASKED)
+    reason = guard(context, target)
+    return GuardOutcome(name, reason is None, reason or "")
+
+
+def bounds(context: GuardContext, target: Deployment) -> str | None:
+    """Hold slots and a join's settings within the spec's bounds, and memory above Spark's least."""
+    for name, app in sorted(target.apps.items()):
+        if app.slots not in context.bounds:
+            return f"{name}: {app.slots} slots; allowed: {context.bounds}"
+        if app.memory_mb < MIN_MEMORY_MB:
+            return f"{name}: {app.memory_mb} MB of memory; allowed: {MIN_MEMORY_MB} or more"
+    return _join_out_of_bounds(context, target)
+
+
+def _join_out_of_bounds(context: GuardContext, target: Deployment) -> str | None:
+    join, allowed = target.join, context.join
+    if join is None or allowed is None:
+        return None
+    if not allowed.workers.min <= join.workers <= allowed.workers.max:
+        return f"{join.workers} join workers; allowed: {allowed.workers.min} to {allowed.workers.max}"
+    if not 1 <= join.block <= allowed.capacity // 2:
+        return f"blocks of {join.block} tuples; allowed: 1 to {allowed.capacity // 2}"
+    if not 0.0 <= join.shed <= 1.0:
+        return f"a shed ratio of {join.shed:g}; allowed: 0 to 1"
+    return None
+
+
+def cool_down(context: GuardContext, target: Deployment) -> str | None:
+    """Let a reconfiguration end, and then the pipeline settle; back off from a content that failed."""
+    for change in context.history:
+        is_open = change.ended is None and change.outcome is Outcome.OPEN
+        if is_open and since_s(context.now, change.started) < context.open_at_most_s:
+            return f"{change.app}: the reconfiguration of {_clock(change.started)} is still under way"
+    if context.resizes(target) and (why := _backing_off(context, target)) is not None:
+        return why
+    if not context.restarts(target):
+        return None
+    elapsed_s = min(
+        (since_s(context.now, change.ended) for change in context.history if change.ended), default=math.inf
+    )
+    if elapsed_s >= context.limits.cool_down_s:
+        return None
+    allowed = f"the cool-down is {context.limits.cool_down_s:g} s"
+    return f"the last reconfiguration ended {elapsed_s:.0f} s ago; {allowed}"
+
+
+def _backing_off(context: GuardContext, target: Deployment) -> str | None:
+    """Return why a content that failed is not tried again yet: each failure doubles the wait."""
+    failed = [change for change, content in context.failures if content.apps == target.apps]
+    if not failed:
+        return None
+    last = failed[0]
+    wait_s = min(BACK_OFF_S * 2.0 ** (len(failed) - 1), LONGEST_BACK_OFF_S)
+    elapsed_s = since_s(context.now, last.ended or last.started)
+    if elapsed_s >= wait_s:
+        return None
+    return f"this content failed {elapsed_s:.0f} s ago ({last.error}); it may be tried again after {wait_s:g} s"
+
+
+def changes_per_hour(context: GuardContext, target: Deployment) -> str | None:
+    """Hold the number of decided changes in the last hour; launches and healing do not count."""
+    if not context.resizes(target):
+        return None
+    hour_ago = context.now - timedelta(hours=1)
+    recent = [c for c in context.history if c.decision_id and hour_ago < c.started <= context.now]
+    changes = len({c.decision_id for c in recent})
+    if changes < context.max_per_hour:
+        return None
+    return f"{changes} changes in the last hour; allowed: {context.max_per_hour}"
+
+
+def quiet_hours(context: GuardContext, target: Deployment) -> str | None:
+    """Change nothing within the spec's UTC spans."""
+    now = context.now.astimezone(UTC)
+    minute = now.hour * 60 + now.minute
+    for span in context.limits.quiet_hours:
+        start, end = (_minute(text) for text in span.split("-"))
+        inside = start <= minute < end if start <= end else minute >= start or minute < end
+        if inside:
+            return f"it is {now:%H:%M} UTC, within the quiet hours {span}"
+    return None
+
+
+def ineffective_scaling(context: GuardContext, target: Deployment) -> str | None:
+    """Refuse to scale up again where the last scale-up brought nothing."""
+    for last in context.scalings:
+        app = last.app
+        if app not in target.apps or app not in context.current.apps:
+            continue
+        grows = target.apps[app].slots > context.current.apps[app].slots
+        if grows and last.ineffective and since_s(context.now, last.ended) < INEFFECTIVE_FOR.total_seconds():
+            return (
+                f"{app}: the last step from {last.before} to {last.after} slots was expected to add "
+                f"{last.capacity_predicted - last.capacity_before:.0f} rows/s and added "
+                f"{last.capacity_achieved - last.capacity_before:.0f}"
+            )
+    return None
+
+
+def roll_back(context: GuardContext, target: Deployment) -> str | None:
+    """Leave what a person has undone, for an hour unless something else was changed, and what missed its prediction."""
+    return _undone_by_a_person(context, target) or objection(context, target)
+
+
+def _undone_by_a_person(context: GuardContext, target: Deployment) -> str | None:
+    for name, app in sorted(target.apps.items()):
+        undone = context.undone.apps.get(name) if context.undone else None
+        current = context.current.apps.get(name)
+        if undone is None or current is None:
+            continue
+        if current.slots != undone.slots == app.slots:
+            return f"{name}: a person rolled {undone.slots} slots back to {current.slots} less than an hour ago"
+        number = undone.max_parallelism
+        if current.max_parallelism != number == app.max_parallelism:
+            return (
+                f"{name}: a person rolled {number} partitions back to {current.max_parallelism} less than an hour ago"
+            )
+        if current.placement != undone.placement and current.placement != app.placement and app.slots == current.slots:
+            return f"{name}: a person rolled a placement back less than an hour ago"
+    return None
+
+
+def quota(context: GuardContext, target: Deployment) -> str | None:
+    """Hold the slots of all running pipelines together; giving slots back is always allowed."""
+    allowed, wanted = context.limits.max_total_slots, target.slots
+    elsewhere = slots_elsewhere(target.pipeline, context.others)
+    if allowed is None or wanted <= slots_left(allowed, context.current.slots, elsewhere):
+        return None
+    return f"{wanted} slots here and {elsewhere} in other pipelines; the quota is {allowed}"
+
+
+CHAIN: tuple[tuple[str, Guard], ...] = (
+    ("bounds", bounds),
+    ("cool-down", cool_down),
+    ("changes per hour", changes_per_hour),
+    ("quiet hours", quiet_hours),
+    ("ineffective scaling", ineffective_scaling),
+    ("roll-back", roll_back),
+    ("quota", quota),
+)
+"""Asked in this order."""
+
+ASKED_WHEN_FORCED = frozenset({"bounds", "quota"})
+
+
+def _minute(text: str) -> int:
+    hours, minutes = text.split(":")
+    return int(hours) * 60 + int(minutes)
+
+
+def _clock(time: datetime) -> str:
+    return f"{time.astimezone(UTC):%H:%M:%S} UTC"

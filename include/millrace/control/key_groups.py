@@ -1,0 +1,120 @@
+"""What each state partition cost of late, from the batches that drivers sampled (``telemetry/partitions``)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from datetime import datetime, timedelta
+from statistics import median
+
+import numpy as np
+
+from millrace.control.flows import flows
+from millrace.control.hot_streams import hot_streams
+from millrace.control.worker_speeds import worker_speeds
+from millrace.lake.partitions import partition_runs
+from millrace.lake.store import Lake
+from millrace.model.deployment import NOWHERE, operator_name
+from millrace.model.placement import KeyGroups, Speeds
+from millrace.model.spec import PipelineSpec
+from millrace.model.telemetry import PartitionRun
+
+SPAN_PERIODS = 6
+"""Periods whose batches are looked at: hot keys may be others later."""
+NEWEST_BATCHES = 10
+"""Batches of an operator that count, the newest: of fewer, a batch that loaded state would weigh too much."""
+MAD_TO_SIGMA = 1.4826
+SKEW = 2.0
+"""Time of a partition, in times of the mean one's, from which hot streams are looked for."""
+
+
+def key_groups(spec: PipelineSpec, lake: Lake, now: datetime, batch_s: float | None = None) -> KeyGroups | None:
+    """Return the key groups of the newest driver; None if none was sampled lately.
+
+    Args:
+        spec: The pipeline.
+        lake: Its telemetry.
+        now: The present (UTC).
+        batch_s: Time of a whole batch, seconds; None where it is not known.
+    """
+    since = now - timedelta(seconds=SPAN_PERIODS * spec.period_s)
+    runs = [run for run in partition_runs(lake, spec.name, since) if run.app == spec.app]
+    newest = max((run.generation for run in runs), default=None)
+    runs = [run for run in runs if run.generation == newest]
+    groups = _of_operators(runs)
+    if not groups:
+        return None
+    speeds = worker_speeds(lake, runs, now)
+    found = replace(_key_groups(spec.app, groups, speeds, batch_s), flows=flows(lake, spec.name, groups, now))
+    return replace(found, hot=hot_streams(lake, spec, now)) if _is_skewed(found) else found
+
+
+def _is_skewed(groups: KeyGroups) -> bool:
+    """Say whether a partition takes twice what the mean one of its stage does."""
+    stages: dict[str, list[float]] = {}
+    for operator, seconds in zip(groups.operator, groups.busy_s, strict=True):
+        stages.setdefault(operator, []).append(seconds)
+    return any(max(seconds) > SKEW * sum(seconds) / len(seconds) for seconds in stages.values())
+
+
+def _of_operators(runs: Sequence[PartitionRun]) -> Mapping[tuple[str, int], list[PartitionRun]]:
+    """Return the newest batches of each key group that ran on as many executors as the last one, oldest first.
+
+    A partition takes another time where fewer or more executors share a host's processors.
+    """
+    executors: dict[str, dict[int, set[str]]] = {}
+    for run in runs:
+        executors.setdefault(_name(run), {}).setdefault(run.batch_id, set()).add(run.executor)
+    kept = {name: set(_alike(batches)[-NEWEST_BATCHES:]) for name, batches in executors.items()}
+    groups: dict[tuple[str, int], list[PartitionRun]] = {}
+    for run in sorted(runs, key=lambda run: run.batch_id):
+        if run.batch_id in kept[_name(run)]:
+            groups.setdefault((_name(run), run.partition), []).append(run)
+    return dict(sorted(groups.items()))
+
+
+def _alike(executors: Mapping[int, set[str]]) -> list[int]:
+    """Return the batches that ran on as many executors as the last one, oldest first."""
+    last = executors[max(executors)]
+    return sorted(batch for batch, on in executors.items() if len(on) == len(last))
+
+
+def _name(run: PartitionRun) -> str:
+    return operator_name(run.query, run.operators)
+
+
+def _key_groups(
+    app: str, groups: Mapping[tuple[str, int], Sequence[PartitionRun]], speeds: Speeds, batch_s: float | None
+) -> KeyGroups:
+    runs = [run for of_group in groups.values() for run in of_group]
+    busy = [
+        [run.run_s * speeds.of(NOWHERE if run.worker is None else run.worker) for run in of_group]
+        for of_group in groups.values()
+    ]
+    remote, every = sum(run.remote_bytes for run in runs), sum(run.remote_bytes + run.local_bytes for run in runs)
+    return KeyGroups(
+        app=app,
+        since=min(run.time for run in runs),
+        until=max(run.time for run in runs),
+        batches=min(len(of_group) for of_group in groups.values()),
+        operator=tuple(operator for operator, _ in groups),
+        partition=tuple(partition for _, partition in groups),
+        worker=tuple(NOWHERE if of[-1].worker is None else of[-1].worker for of in groups.values()),
+        busy_s=tuple(round(median(seconds), 4) for seconds in busy),
+        busy_error_s=tuple(round(_error(seconds), 4) for seconds in busy),
+        rows=tuple(float(median(run.rows_in for run in of_group)) for of_group in groups.values()),
+        state_bytes=tuple(_state_bytes(of_group) for of_group in groups.values()),
+        remote_ratio=round(remote / every, 4) if every else None,
+        batch_s=batch_s,
+        speeds=speeds,
+    )
+
+
+def _error(values: Sequence[float]) -> float:
+    """Return the standard error of a median, from the median deviation: a batch that loaded state must not widen it."""
+    deviation = float(np.median(np.abs(np.array(values) - np.median(values))))
+    return float(MAD_TO_SIGMA * deviation / len(values) ** 0.5)
+
+
+def _state_bytes(runs: Sequence[PartitionRun]) -> int | None:
+    return next((run.state_bytes for run in reversed(runs) if run.state_bytes is not None), None)

@@ -1,0 +1,171 @@
+"""What a person wants a pipeline to be: started, stopped, resized, rolled back."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from dataclasses import replace
+from datetime import UTC, datetime
+
+from millrace.control.spec_update import described
+from millrace.drivers.quota import check_quota
+from millrace.lake.control_tables import ControlTables
+from millrace.lake.decisions import new_decision_id
+from millrace.lake.deployments import OUTRUN
+from millrace.model.decision import Action, Decision
+from millrace.model.deployment import Deployment
+from millrace.model.errors import Conflict, MillraceError
+from millrace.model.spec import PipelineSpec
+
+
+def launch(
+    spec: PipelineSpec,
+    tables: ControlTables,
+    *,
+    running: bool = True,
+    slots: int | None = None,
+    roll_back_to: int | None = None,
+    author: str = "person",
+    alive: bool = True,
+) -> Deployment:
+    """Make what a person wants the pipeline's newest Deployment; safe to repeat: what is there makes no new version.
+
+    A content that does not run is not there by being the newest: launched again it becomes a new version, which is
+    tried at once, whatever failed before.
+
+    Args:
+        spec: The pipeline; script, arguments, memory and submit settings are taken from it as they are now.
+        tables: The control tables.
+        running: False to stop the pipeline.
+        slots: Slots of its app, within the spec's bounds; None keeps those of the newest version.
+        roll_back_to: A former version that is wanted again as it was, running or not, instead of all the above.
+        author: Who wants it.
+        alive: Whether a driver of the pipeline is alive.
+
+    Raises:
+        Conflict: If other changes kept coming first; try again.
+        MillraceError: If slots are out of bounds or beyond what the quota leaves, the version does not exist, both
+            are given, or a pipeline that was never launched is to be stopped.
+    """
+    _check(spec, slots, roll_back_to)
+    quota = spec.guards.max_total_slots
+    if roll_back_to is not None:
+        return roll_back(tables, spec.name, roll_back_to, author, datetime.now(UTC), quota)
+    for in_use in tables.deployments.attempts():
+        latest = in_use.latest(spec.name)
+        if latest is None and not running:
+            raise MillraceError("running", running, "a pipeline that was launched", f"Launch {spec.name} first.")
+        wanted = replace(_content(spec, latest, slots), running=running, author=author)
+        if latest is not None and _is_met(tables, wanted, latest, alive):
+            return latest
+        check_quota(wanted, in_use, quota)
+        with suppress(Conflict):
+            return tables.deployments.commit(wanted, None if latest is None else latest.version, in_use)
+    raise Conflict(OUTRUN)
+
+
+def roll_back(
+    tables: ControlTables, pipeline: str, to_version: int, author: str, now: datetime, quota: int | None
+) -> Deployment:
+    """Commit a new version with the content of an old one and return it; the reconciler does the rest.
+
+    Repeated, it finds the old content in place and makes no further version.
+
+    Args:
+        tables: The control tables.
+        pipeline: Name of the pipeline.
+        to_version: The version to go back to.
+        author: Who wants it.
+        now: The present (UTC).
+        quota: Slots that all pipelines together may hold, the spec's ``guards.max_total_slots``.
+
+    Raises:
+        MillraceError: If the pipeline has no such version, or the quota does not leave the slots that it had.
+        Conflict: If other changes kept coming first; try again.
+    """
+    old = tables.deployments.get(pipeline, to_version)
+    for in_use in tables.deployments.attempts():
+        latest = in_use.latest(pipeline)
+        if old is None or latest is None:
+            allowed = f"1 to {latest.version}" if latest else "none: it was never launched"
+            raise MillraceError("to_version", to_version, allowed, "Name a version that the pipeline had.")
+        if (old.content, old.running) == (latest.content, latest.running) and not latest.detached:
+            _record(tables, latest, now)  # an earlier call may have made it, and died before it recorded it
+            return latest
+        sentence = f"{author} rolled back from version {latest.version} to the content of version {to_version}."
+        decision_id = new_decision_id(now, pipeline, "roll back", str(latest.version))
+        target = replace(old, author=author, decision_id=decision_id, reason=sentence)
+        target = replace(target, detached=False, source=latest.source)
+        check_quota(target, in_use, quota)
+        with suppress(Conflict):
+            version = tables.deployments.commit(target, latest.version, in_use)
+            _record(tables, version, now)
+            return version
+    raise Conflict(OUTRUN)
+
+
+def detach(tables: ControlTables, pipeline: str, author: str) -> Deployment:
+    """Leave a pipeline's job running without Millrace, and return the newest Deployment, which says so.
+
+    Raises:
+        Conflict: If other changes kept coming first; try again.
+        MillraceError: If the pipeline is not to run.
+    """
+    return _mark(tables, pipeline, True, author, f"{author} detached it: its job runs on without Millrace.")
+
+
+def attach(tables: ControlTables, pipeline: str, author: str) -> Deployment:
+    """Take a detached pipeline back as it runs; what is attached stays as it is.
+
+    Raises:
+        Conflict: If other changes kept coming first; try again.
+        MillraceError: If the pipeline is not to run.
+    """
+    return _mark(tables, pipeline, False, author, f"{author} attached it again, as it runs.")
+
+
+def _mark(tables: ControlTables, pipeline: str, detached: bool, author: str, reason: str) -> Deployment:
+    for in_use in tables.deployments.attempts():
+        latest = in_use.latest(pipeline)
+        if latest is None or not latest.running:
+            raise MillraceError("pipeline", pipeline, "one that is to run", f"Run ./millrace trigger {pipeline}.")
+        if latest.detached == detached:
+            return latest
+        # the same content: its driver is the right one before and after
+        marked = replace(latest, detached=detached, author=author, decision_id=None, reason=reason)
+        with suppress(Conflict):
+            return tables.deployments.commit(marked, latest.version, in_use)
+    raise Conflict(OUTRUN)
+
+
+def _record(tables: ControlTables, version: Deployment, now: datetime) -> None:
+    """Record the Decision of a roll-back, unless it is on record."""
+    if version.decision_id is None or tables.decisions.get(version.decision_id) is not None:
+        return
+    decision = Decision(version.decision_id, version.pipeline, now, Action.ROLL_BACK, "roll_back", version.reason)
+    tables.decisions.record(replace(decision, base_version=version.version - 1, target=version))
+
+
+def _check(spec: PipelineSpec, slots: int | None, roll_back_to: int | None) -> None:
+    if slots is not None and slots not in spec.bounds_contract():
+        allowed = str(spec.bounds_contract())
+        raise MillraceError("slots", slots, allowed, f"Choose within the bounds, or widen them in {spec.name}'s spec.")
+    if slots is not None and roll_back_to is not None:
+        raise MillraceError("roll_back_to", roll_back_to, "given without slots", "A roll-back restores the slots too.")
+
+
+def _is_met(tables: ControlTables, wanted: Deployment, latest: Deployment, alive: bool) -> bool:
+    if latest.detached or (latest.running, latest.content) != (wanted.running, wanted.content):
+        return False
+    return not latest.running or (alive and tables.reconfigurations.given_up(latest) is None)
+
+
+def _content(spec: PipelineSpec, latest: Deployment | None, slots: int | None) -> Deployment:
+    first = described(spec)
+    app = latest.apps.get(spec.app) if latest else None
+    # what adaptation has found stays, unless the spec's bounds have moved
+    kept = first.apps[spec.app].slots if app is None else min(max(app.slots, spec.slots.min), spec.slots.max)
+    wanted = replace(first.apps[spec.app], slots=kept if slots is None else slots)
+    if latest is None:
+        return replace(first, apps={spec.app: wanted})
+    join = first.join if spec.join is None or latest.join is None else spec.join.kept(latest.join)
+    return replace(first, apps={spec.app: wanted}, reason="launched again", ingest=latest.ingest, join=join)

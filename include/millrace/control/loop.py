@@ -1,0 +1,242 @@
+"""One evaluation: observe, decide, commit, apply. Each ends as a recorded Decision, holds included.
+
+Nothing stands before a change but what it needs: MLflow gets its run when the change is on its way.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from typing import Protocol
+
+from millrace.control import messages
+from millrace.control.apply import apply_decision, commit_version
+from millrace.control.changes import dead_drivers, verify
+from millrace.control.cursor import refused, starting_point, unreported_files
+from millrace.control.decide import DecisionContext, Question, action_of, decide
+from millrace.control.evaluation import NO_REQUEST, EvaluationInput, GateResult, Hold, Request
+from millrace.control.guard_context import read_guard_context
+from millrace.control.new_observations import new_observations
+from millrace.control.pending_decision import find_decision, veto_of
+from millrace.control.spec_update import spec_update
+from millrace.lake.control_tables import ControlTables
+from millrace.lake.decisions import new_decision_id
+from millrace.model.codec import to_json
+from millrace.model.decision import CARRIED_OUT, Action, Decision, Memory, Reconfiguration
+from millrace.model.errors import Conflict, MillraceError, NotReady, Settled
+from millrace.model.protocols import Cursor, Optimizer, Plant, Tracker
+from millrace.model.spec import PipelineSpec
+
+NOT_JUDGED = GateResult(True, sentence="not judged")
+
+
+class Gate(Protocol):
+    """Judges telemetry before any optimizer sees it."""
+
+    def check(self, since: Cursor, now: datetime) -> GateResult:
+        """Judge what was committed since a cursor."""
+        ...
+
+
+@dataclass
+class ControlLoop:
+    """A pipeline's control loop; its collaborators come in, its state lies in the lake.
+
+    Attributes:
+        spec: The pipeline.
+        tables: The control tables.
+        gate: Judges the telemetry.
+        plant: What is observed and reconfigured.
+        optimizers: By registry name.
+        tracker: Where changes are logged.
+        clock: The present (UTC).
+    """
+
+    spec: PipelineSpec
+    tables: ControlTables
+    gate: Gate
+    plant: Plant
+    optimizers: Mapping[str, Optimizer]
+    tracker: Tracker
+    clock: Callable[[], datetime]
+
+    def observe(self, request: Request = NO_REQUEST) -> EvaluationInput:
+        """Judge and collect the telemetry since the last evaluation, and check what earlier changes achieved.
+
+        Args:
+            request: What a person asked; a forced change needs no telemetry, so nothing stands in its way.
+
+        Raises:
+            NotReady: Quietly, if the pipeline is detached, or there is nothing new and no driver has died lately.
+        """
+        since, note = starting_point(self.tables, self.spec.name)
+        start = EvaluationInput(self.spec.name, None, NOT_JUDGED, since, time=self.clock(), until=since, note=note)
+        hold = self._not_running()
+        if hold is not None:
+            return replace(start, hold=hold)
+        try:
+            return self._collect(start)
+        except NotReady as outcome:
+            if request.forced_slots is None and not self._lost_driver():
+                raise
+            return replace(start, hold=Hold("not_ready", str(outcome)))
+
+    def decide(self, observation: EvaluationInput, request: Request = NO_REQUEST) -> Decision:
+        """Decide on what was observed and record it; the same observation gives the same Decision, once.
+
+        Args:
+            observation: What :meth:`observe` returned.
+            request: What a person asked.
+        """
+        span = to_json((observation.since, observation.until))
+        decision_id = new_decision_id(observation.time or self.clock(), self.spec.name, span, to_json(request))
+        recorded = self.tables.decisions.get(decision_id)
+        if recorded is not None:
+            return recorded
+        memories: Mapping[str, Memory] = {}
+        if request.forced_slots is None and observation.signals is not None:
+            try:
+                memories = self._memories(decision_id)
+            except MillraceError as error:
+                observation = replace(observation, hold=messages.memory_unreadable(error))
+        decision, learned = decide(observation, self._context(decision_id, observation, memories, request))
+        if observation.note:
+            decision = replace(decision, sentence=f"{decision.sentence} {observation.note}")
+        if not request.dry_run:
+            self._remember(decision, learned)
+        self.tables.decisions.record(decision)
+        # a change is logged when it is on its way
+        advice = decision.action not in CARRIED_OUT and any(p.planned for p in decision.proposals)
+        return self._log(decision) if advice or decision.action is Action.AWAIT else decision
+
+    def commit(self, decision: Decision) -> None:
+        """Commit the version of a change that needs no approval; agents carry it out before :meth:`apply` is called.
+
+        What stands against it, :meth:`apply` meets again and says.
+        """
+        if decision.action in CARRIED_OUT:
+            with suppress(Settled, Conflict):
+                commit_version(self.spec, self.tables, decision, self.clock)
+
+    def apply(self, decision_id: str, approved_by: str | None = None) -> tuple[Reconfiguration, ...]:
+        """Make a Decision real, see :func:`~millrace.control.apply.apply_decision`, and log it to MLflow."""
+        decision = find_decision(self.tables, self.spec.name, decision_id)
+        try:
+            return apply_decision(self.spec, self.tables, self.plant, decision, self.clock, approved_by)
+        finally:
+            self._log(decision)
+
+    def _log(self, decision: Decision) -> Decision:
+        """Log a Decision to MLflow, once, and return it with its run."""
+        (recorded,) = self.tables.decisions.with_runs([decision])
+        if recorded.mlflow_run_id is not None:
+            return recorded
+        run_id, models = self.tracker.log_change(self.spec, decision)
+        if run_id is not None:
+            self.tables.decisions.record_run(decision, run_id, models)
+        return replace(decision, mlflow_run_id=run_id, models=models)
+
+    def _not_running(self) -> Hold | None:
+        current = self.tables.deployments.latest(self.spec.name)
+        if current is None:
+            return messages.not_launched(self.spec.name)
+        if current.detached:
+            raise NotReady(messages.detached(self.spec.name).message)
+        if not current.sizeable:
+            return messages.stopped(self.spec.name)
+        failure = self.tables.reconfigurations.given_up(current)
+        return None if failure is None else messages.driver_failed(failure)
+
+    def _lost_driver(self) -> bool:
+        """Return whether a driver died lately: who dies before it reports leaves no telemetry to be judged by."""
+        since = self.clock() - timedelta(seconds=self.spec.verification.window_s)
+        return bool(dead_drivers(self.tables.reconfigurations.recent(self.spec.name, since=since)))
+
+    def _collect(self, start: EvaluationInput) -> EvaluationInput:
+        result = self._name_unreadable(self._judge(start))
+        if result.hold is not None or not result.gate.passed:
+            return result
+        try:
+            signals = self.plant.observe(start.since)
+            if signals.telemetry_version > result.gate.read_to.telemetry_version:
+                result = self._judge(start)  # rows came in between: judge them too
+            result = self._name_unreadable(result)
+            if result.hold is not None:
+                return result
+            for change, decision in verify(self.tables, signals):
+                (logged,) = self.tables.decisions.with_runs([decision])
+                self.tracker.log_achieved(logged.mlflow_run_id, change.achieved)
+        except NotReady:
+            result = self._name_unreadable(result)
+            if result.hold is None:
+                raise
+            return result
+        except Exception as error:
+            return replace(result, hold=messages.collect_failed(error))
+        if not result.gate.passed:
+            return result
+        return replace(
+            result, signals=signals, until=Cursor(signals.telemetry_version, signals.until, start.since.table_id)
+        )
+
+    def _judge(self, start: EvaluationInput) -> EvaluationInput:
+        gate = self.gate.check(start.since, self.clock())
+        return replace(start, gate=gate, until=gate.read_to, note=" ".join(filter(None, (start.note, gate.note))))
+
+    def _name_unreadable(self, observation: EvaluationInput) -> EvaluationInput:
+        """Return an evaluation's input that ends with files which could not be read, unless all were named before."""
+        files = unreported_files(self.tables, self.spec.name, self.clock())
+        if not files:
+            return observation
+        gate = observation.gate
+        return replace(observation, gate=refused(gate, files), hold=messages.unreadable(files, gate))
+
+    def _memories(self, decision_id: str) -> Mapping[str, Memory]:
+        latest = self.tables.memories.latest
+        return {name: latest(self.spec.name, name, besides=decision_id) for name in self.optimizers}
+
+    def _context(
+        self, decision_id: str, observation: EvaluationInput, memories: Mapping[str, Memory], request: Request
+    ) -> DecisionContext:
+        """Read once all that the Decision rests on."""
+        spec, now, signals = self.spec, self.clock(), observation.signals
+        in_use = self.tables.deployments.slots_in_use()
+        current, others = in_use.latest(spec.name), in_use.others(spec.name)
+        forced, action = request.forced_slots is not None, action_of(spec.mode, request)
+        repartition = action_of(spec.repartition, request)
+        guards = None
+        if current is not None:
+            guards = read_guard_context(spec, self.tables, current, now, others, forced=forced, signals=signals)
+        return DecisionContext(
+            spec=spec,
+            decision_id=decision_id,
+            now=now,
+            action=action,
+            owners=spec.field_owners,
+            optimizers=self.optimizers,
+            guards=guards,
+            ran=self.tables.deployments.get(spec.name, signals.deployment_version) if signals else None,
+            memories=memories,
+            request=request,
+            questions=self._questions(now) if Action.AWAIT in (action, repartition) else (),
+            repartition=repartition,
+            update=None if current is None else spec_update(spec, current),
+        )
+
+    def _questions(self, now: datetime) -> list[Question]:
+        expiry = timedelta(seconds=self.spec.approval_expires_s)
+        asked = self.tables.decisions.awaiting(self.spec.name, now - expiry)
+        return [Question(decision, veto_of(self.tables, decision)) for decision in asked]
+
+    def _remember(self, decision: Decision, memories: Mapping[str, Memory]) -> None:
+        """Store what was learned. The Decision comes after it: until it is there, a retry begins anew."""
+        name, signals = self.spec.name, decision.signals
+        if signals is not None:
+            # a table made anew counts its versions from 0 again
+            # "looks", an evaluation's former name, is what lakes of earlier versions have
+            series = f"looks/{decision.cursor_table}" if decision.cursor_table else "looks"
+            self.tables.observations.add(name, new_observations(signals), series, signals.telemetry_version)
+        for optimizer, memory in memories.items():
+            self.tables.memories.record(name, optimizer, decision.decision_id, decision.time, memory)

@@ -1,0 +1,58 @@
+"""What an evaluation adds to the tuner's training data."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from millrace.lake.control_tables import ControlTables
+from millrace.lake.observations import KEEP_PER_LEVEL, newest_of_each
+from millrace.model.signals import AppSignals, Observation, Signals
+
+
+def new_observations(signals: Signals) -> tuple[Observation, ...]:
+    """Return the points of processing ability that an evaluation measured anew, one an app.
+
+    A point is new only if healthy batches at its p ran in the period: an idle night repeats nothing, and a settling
+    app is not yet what it will be. The p is the one that really ran, whatever the slots.
+    """
+    if signals.settling:
+        return ()
+    points = (_point(signals, app) for app in signals.apps)
+    return tuple(p for p in points if p is not None)
+
+
+def remembered(
+    known: Sequence[Observation], signals: Signals, per_level: int = KEEP_PER_LEVEL
+) -> tuple[Observation, ...]:
+    """Return the points that the next evaluation is given, as the store would: the newest of each (operator, p).
+
+    Args:
+        known: Those that this one was given, oldest first.
+        signals: What it measured.
+        per_level: Points of each (operator, p) that are kept, >= 1.
+    """
+    return newest_of_each((*known, *new_observations(signals)), per_level)
+
+
+def known_observations(tables: ControlTables, pipeline: str) -> tuple[Observation, ...]:
+    """Return the most recent points of every (operator, p), oldest first, as ``control/observations`` has them.
+
+    The last evaluation was given those before it, and measured its own: reading it is reading them all.
+    """
+    last = tables.decisions.last_measured(pipeline)
+    if last is None or last.signals is None:
+        return tables.observations.recent(pipeline)
+    return remembered(last.signals.observations, last.signals)
+
+
+def _point(signals: Signals, app: AppSignals) -> Observation | None:
+    if app.capacity is None or app.healthy_batches == 0:
+        return None
+    return Observation(
+        operator=app.app,
+        parallelism=app.capacity.parallelism,
+        processing_ability=app.capacity.rows_per_s,
+        noise=app.capacity.rows_per_s_error,
+        batches=app.capacity.batches,
+        time=signals.until,
+    )

@@ -1,0 +1,103 @@
+"""What input streams brought of late, from the table that ``profile_<pipeline>`` or a feed writes."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from millrace.lake.control_tables import ControlTables
+from millrace.lake.store import Lake, literal
+from millrace.model.admission import INGEST_OPTIMIZER, TAKEN_IN, StreamCounts
+from millrace.model.admission_spec import Admission
+from millrace.model.spec import PipelineSpec
+
+STREAMS = "telemetry/streams"
+
+
+def stream_counts(
+    spec: PipelineSpec, tables: ControlTables, after: datetime | None, now: datetime
+) -> StreamCounts | None:
+    """Return what streams brought in periods that are over and were not taken in yet.
+
+    Times are those of the rows themselves, which may be years ago, so no clock says that a period is over: it is once
+    as many newer ones have rows as the spec's ``unfinished`` says. Rows that several runs of the profile counted are
+    added up; those that come for a period that was taken in already are lost, those from the future are left out.
+
+    Args:
+        spec: The pipeline.
+        tables: What its optimizers remember, in the lake of its telemetry.
+        after: End of the last evaluation (UTC): what was committed earlier is known; None for "nothing is known".
+        now: The present (UTC).
+
+    Returns:
+        The counts; None if nothing was measured anew, no new period is over, or nobody wants streams admitted.
+    """
+    period_s = spec.stream_period_s
+    if spec.admission is None or period_s is None:
+        return None
+    lake = tables.lake
+    committed = lake.committed_at(STREAMS)
+    if committed is None or (after is not None and committed <= after):
+        return None
+    version = lake.version(STREAMS)
+    of = f"pipeline = {literal(spec.name)} and stream is not null"
+    begin, end = _span(spec.admission, _periods(lake, of, spec, now), _taken_in(spec, tables), period_s)
+    if begin >= end:
+        return None
+    since, until = (datetime.fromtimestamp(number * period_s, UTC) for number in (begin, end))
+    counts = lake.query(
+        "select stream, time, sum(rows) as rows, count(*) - count(rows) as lost from streams "  # noqa: S608 - literals
+        f"where {of} and time >= {literal(since)} and time < {literal(until)} "
+        "group by stream, time order by time, stream",
+        STREAMS,
+    )
+    begun = counts["time"].cast(pa.timestamp("s", "UTC"), safe=False).cast(pa.int64()).to_numpy()
+    names, index = np.unique(counts["stream"].to_numpy().astype(str), return_inverse=True)
+    rows = pc.if_else(pc.equal(counts["lost"], 0), counts["rows"], None)  # a count that is not there is not 0
+    return StreamCounts(
+        version=version,
+        since=since,
+        until=until,
+        period_s=period_s,
+        stream=tuple(names.tolist()),
+        period=tuple((begun // period_s - begin).tolist()),
+        index=tuple(index.tolist()),
+        rows=tuple(rows.to_pylist()),
+    )
+
+
+def _periods(lake: Lake, of: str, spec: PipelineSpec, now: datetime) -> list[datetime]:
+    """Return the begins of the newest periods with rows, the newest first."""
+    wanted = spec.admission
+    most = wanted.periods + wanted.unfinished if wanted else 0
+    sql = (
+        f"select distinct time from streams where {of} and time <= {literal(now)} "  # noqa: S608 - literals
+        f"order by time desc limit {most}"
+    )
+    return [row["time"] for row in lake.rows(sql, STREAMS)]
+
+
+def _span(wanted: Admission, times: list[datetime], taken_in: datetime | None, period_s: int) -> tuple[int, int]:
+    """Return the first period that is asked for and the first that is not, as numbers; equal if there is none."""
+    over = times[wanted.unfinished :]
+    if not over:
+        return 0, 0
+    end = _number(over[0], period_s) + 1
+    begun = over[-1] if taken_in is None else taken_in
+    return max(end - wanted.periods, _number(begun, period_s)), end
+
+
+def _number(time: datetime, period_s: int) -> int:
+    return int(time.timestamp()) // period_s
+
+
+def _taken_in(spec: PipelineSpec, tables: ControlTables) -> datetime | None:
+    """Return up to when the optimizer has taken streams in; None if it has not, or remembers something else."""
+    taken_in = tables.memories.latest(spec.name, INGEST_OPTIMIZER).get(TAKEN_IN)
+    try:
+        return datetime.fromisoformat(taken_in) if isinstance(taken_in, str) else None
+    except ValueError:
+        return None

@@ -1,0 +1,214 @@
+"""Asks the optimizers, each on what was accepted before it, and divides what they propose into changes and advice.
+
+Each field of a Deployment has one owner; what another optimizer proposes for it is recorded as advice. Order within
+an evaluation: admission, then join workers, then slots, then placement on the executors that these make.
+"""
+
+from __future__ import annotations
+
+import traceback
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+
+from millrace.control.evaluation import Request
+from millrace.model.decision import Memory, Proposal
+from millrace.model.deployment import BY_VERIFICATION, JOIN_FIELDS, LIVE, MAX_PARALLELISM, Change, Deployment
+from millrace.model.protocols import Optimizer
+from millrace.model.signals import Signals
+from millrace.model.spec import MEMORY_OPTIMIZER, PLACEMENT_OPTIMIZER, SPEC, PipelineSpec
+
+FIRST, LAST = ("drfm", "esj", MEMORY_OPTIMIZER), (PLACEMENT_OPTIMIZER,)
+"""Optimizers in the order they are asked; any other is a tuner and comes in between: who places has to know how many
+executors there are to be."""
+
+FAILED = "optimizer_failed"
+SPEC_CHANGED = "spec_changed"
+"""Reason of the proposal that takes a newer spec or script over: what it changes has no names of its own."""
+PERSON, VERIFICATION = "person", BY_VERIFICATION
+"""Who proposes beside the optimizers: a person, and what undoes changes that missed their predictions."""
+
+
+@dataclass(frozen=True)
+class Advice:
+    """A change that was proposed and is not made, and why."""
+
+    optimizer: str
+    change: Change
+    why: str
+
+    @property
+    def sentence(self) -> str:
+        """The advice for a person."""
+        c = self.change
+        whose = c.operator or c.stream
+        of = f" of {whose}" if whose else ""
+        return f"{self.optimizer} advises {c.app}: {c.field}{of} {c.before} -> {c.value} ({self.why})"
+
+
+@dataclass(frozen=True)
+class Proposals:
+    """What an evaluation may change.
+
+    Attributes:
+        content: The Deployment's content with every accepted change.
+        proposals: Every proposal, in the order they were made.
+        changes: The accepted changes.
+        predicted: Predicted effect of the proposals with accepted changes.
+        advice: What remains advice.
+        memories: What the optimizers want to remember, by name; without those that learned nothing new.
+        failure: Why an optimizer that may change something could not answer; None if all did. Nothing is changed then.
+    """
+
+    content: Deployment
+    proposals: tuple[Proposal, ...] = ()
+    changes: tuple[Change, ...] = ()
+    predicted: Mapping[str, float] = field(default_factory=dict)
+    advice: tuple[Advice, ...] = ()
+    memories: Mapping[str, Memory] = field(default_factory=dict)
+    failure: str | None = None
+
+    def without_restarts(self, current: Deployment) -> Proposals:
+        """Return these without the changes that start a driver anew, to be made on ``current``."""
+        changes = tuple(change for change in self.changes if change.field in LIVE)
+        predicted: dict[str, float] = {}
+        for proposal in self.proposals:
+            if any(change in changes for change in proposal.changes):
+                predicted |= proposal.predicted
+        return replace(self, content=current.with_changes(changes), changes=changes, predicted=predicted)
+
+
+def collect_proposals(
+    optimizers: Mapping[str, Optimizer],
+    signals: Signals,
+    current: Deployment,
+    memories: Mapping[str, Memory],
+    owners: Mapping[str, str],
+) -> Proposals:
+    """Return what the optimizers propose, asked in the order of :func:`in_order`.
+
+    Args:
+        optimizers: By registry name.
+        signals: What was measured.
+        current: The Deployment that runs.
+        memories: What each optimizer remembered after the last evaluation.
+        owners: The spec's owner of each field.
+    """
+    content = current
+    proposals: list[Proposal] = []
+    changes: list[Change] = []
+    advice: list[Advice] = []
+    predicted: dict[str, float] = {}
+    learned: dict[str, Memory] = {}
+    for name in in_order(optimizers):
+        before = memories.get(name, {})
+        try:
+            proposal, after = optimizers[name].propose(signals, content, before)
+        except Exception as error:
+            failure = f"{name} failed: {_where(error)}"
+            if name in owners.values():
+                return Proposals(current, tuple(proposals), failure=failure)
+            # who can only advise must not keep the others from changing what they own
+            proposal, after = Proposal(name, (), FAILED, failure), before
+        if after is not before:
+            learned[name] = after
+        proposals.append(proposal)
+        accepted, advised = arbitrate(proposal, content, owners)
+        advice += advised
+        if accepted:
+            content = content.with_changes(accepted)
+            changes += accepted
+            predicted |= proposal.predicted
+    return Proposals(content, tuple(proposals), tuple(changes), predicted, tuple(advice), learned)
+
+
+def forced_proposals(request: Request, app: str, current: Deployment) -> Proposals:
+    """Return the slots that a person demands for an app as the only proposal."""
+    before, wanted = current.apps[app].slots, int(request.forced_slots or 0)
+    change = Change(app, "slots", before, wanted)
+    changes = (change,) if wanted != before else ()
+    sentence = f"{request.requested_by or 'a person'} asked for {wanted} slots"
+    proposal = Proposal(PERSON, changes, "forced", sentence)
+    return Proposals(current.with_changes(changes), (proposal,), changes)
+
+
+def spec_proposals(spec: PipelineSpec, current: Deployment) -> Proposals:
+    """Return the number of state partitions that the spec wants as the only proposal; none for a join, which keeps its.
+
+    Args:
+        spec: The pipeline.
+        current: The Deployment that runs.
+    """
+    before, wanted = current.apps[spec.app].max_parallelism, spec.max_parallelism
+    sentence = "the spec says so; its driver stops, its state is repartitioned, and a copy of it stays until that runs"
+    change = Change(spec.app, MAX_PARALLELISM, before, wanted)
+    changes = (change,) if wanted != before and spec.join is None else ()
+    proposal = Proposal(SPEC, changes, "state_partitions", sentence)
+    return Proposals(current.with_changes(changes), (proposal,), changes)
+
+
+def undoes(proposals: Iterable[Proposal]) -> bool:
+    """Say whether a Decision's proposals undo a change that missed its prediction."""
+    return any(proposal.optimizer == VERIFICATION for proposal in proposals)
+
+
+def acts(proposal: Proposal) -> bool:
+    """Say whether a proposal would change anything."""
+    return bool(proposal.changes) or proposal.reason_code == SPEC_CHANGED
+
+
+def is_forced(proposals: Iterable[Proposal]) -> bool:
+    """Say whether a Decision's proposals are a person's own."""
+    return any(proposal.optimizer == PERSON for proposal in proposals)
+
+
+def in_order(optimizers: Iterable[str]) -> list[str]:
+    """Return registry names in the order they are asked."""
+    known = set(optimizers)
+    tuners = sorted(known - {*FIRST, *LAST})
+    return [name for name in (*FIRST, *tuners, *LAST) if name in known]
+
+
+def arbitrate(
+    proposal: Proposal, current: Deployment, owners: Mapping[str, str]
+) -> tuple[tuple[Change, ...], tuple[Advice, ...]]:
+    """Return which changes of a proposal are accepted, and which remain advice.
+
+    Args:
+        proposal: What one optimizer wants.
+        current: The Deployment with all that was accepted before this proposal.
+        owners: The spec's owner of each field.
+    """
+    accepted: dict[tuple[object, ...], Change] = {}
+    advice: list[Advice] = []
+    for change in proposal.changes:
+        why = _objection(change, proposal.optimizer, current, owners)
+        which = (change.app, change.field, change.operator, change.stream, change.partition)
+        if why is None and which in accepted:
+            why = "it proposed this field twice"
+        if why is not None:
+            advice.append(Advice(proposal.optimizer, change, why))
+        elif change.value != change.before:
+            accepted[which] = change
+    return tuple(accepted.values()), tuple(advice)
+
+
+def _objection(change: Change, optimizer: str, current: Deployment, owners: Mapping[str, str]) -> str | None:
+    if change.app not in current.apps:
+        return f"{current.pipeline} has no app {change.app}"
+    owner = owners.get(change.field)
+    if owner != optimizer:
+        return f"{change.field} belongs to {owner}" if owner else f"{change.field} is changed by hand only"
+    present = current.value(change)
+    if present is None and change.field in JOIN_FIELDS:
+        return f"{current.pipeline} has no join"
+    if present is None:
+        return f"{change.app} has no operator {change.operator} with parallelism of its own"
+    if present != change.before:
+        return f"it expected {change.before}, but {present} is set"
+    return None
+
+
+def _where(error: Exception) -> str:
+    frames = traceback.extract_tb(error.__traceback__)
+    place = f" ({frames[-1].name}, line {frames[-1].lineno})" if frames else ""
+    return f"{type(error).__name__}: {' '.join(str(error).split())[:300]}{place}"

@@ -1,0 +1,155 @@
+"""What telemetry must look like, as Great Expectations suites, and the message of each failure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from millrace.control.quality.frames import BATCH_KEY, CLOCK_TOLERANCE, OPERATOR_MEASURES
+from millrace.model.spec import Quality
+
+if TYPE_CHECKING:
+    from great_expectations.expectations.expectation import Expectation
+
+BATCH_REQUIRED = ("time", "app", "query", "generation", "epoch", "batch_id", "slots", "rows_in")
+BATCH_RANGES: dict[str, tuple[float | None, float | None]] = {
+    "generation": (1, None),
+    "epoch": (0, None),
+    "batch_id": (0, None),
+    "slots": (1, 4096),
+    "rows_in": (0, None),
+    "rows_out": (0, None),
+    "duration_s": (0, None),
+    "least_duration_ms": (0, None),
+    "backlog_rows": (0, None),
+    "source_end": (0, None),
+    "state_rows": (0, None),
+    "state_bytes": (0, None),
+    "host_cpu_other": (0, 1),
+    **{f"least_operator_{name}": (1 if name in ("tasks", "p") else 0, None) for name in OPERATOR_MEASURES},
+}
+APP_REQUIRED = ("time", "app", "generation", "up_s")
+APP_RANGES: dict[str, tuple[float | None, float | None]] = {
+    "generation": (1, None),
+    "cpu_ratio": (0, None),
+    "rss_bytes": (0, None),
+    "up_s": (0, None),
+}
+
+
+@dataclass(frozen=True)
+class Check:
+    """One thing that holds for a frame, as plain data: what it costs to make an expectation of it is paid if it fails.
+
+    Attributes:
+        message: Message of its failure; ``{row}`` and ``{value}`` are filled in.
+        columns: The column; of rows that must be unique, those that tell them apart.
+    """
+
+    message: str
+    columns: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Required(Check):
+    """No value is null."""
+
+
+@dataclass(frozen=True)
+class Between(Check):
+    """Every value that is not null lies within ``low`` and ``high``; None for no limit."""
+
+    low: float | None = None
+    high: float | None = None
+
+
+@dataclass(frozen=True)
+class Always(Check):
+    """Every value is ``truth``."""
+
+    truth: bool = True
+
+
+@dataclass(frozen=True)
+class Unique(Check):
+    """No two rows have the same values."""
+
+
+def suite(name: str, checks: Sequence[Check]) -> Any:
+    """Return checks as an expectation suite."""
+    import great_expectations as gx
+
+    return gx.ExpectationSuite(name=name, expectations=[_expectation(check) for check in checks])
+
+
+def _expectation(check: Check) -> Expectation:
+    import great_expectations.expectations as gxe
+
+    column, meta = check.columns[0], {"message": check.message}
+    match check:
+        case Required():
+            return gxe.ExpectColumnValuesToNotBeNull(column=column, meta=meta)
+        case Between(low=low, high=high):
+            return gxe.ExpectColumnValuesToBeBetween(column=column, min_value=low, max_value=high, meta=meta)
+        case Always(truth=truth):
+            return gxe.ExpectColumnValuesToBeInSet(column=column, value_set=[truth], meta=meta)
+        case Unique():
+            return gxe.ExpectCompoundColumnsToBeUnique(column_list=list(check.columns), meta=meta)
+        case _:
+            raise NotImplementedError(type(check).__name__)
+
+
+def tables_suite(quality: Quality, running: bool) -> list[Check]:
+    """Return what holds for the tables: they are there and, while the pipeline runs, fresh."""
+    there = Always("{row} is missing or has no row of this pipeline", ("rows",))
+    message = f"the newest row of {{row}} is {{value}} s old; at most {quality.max_age_s:g} s while the pipeline runs"
+    fresh = Between(message, ("age_s",), None, quality.max_age_s)
+    return [there, fresh] if running else []
+
+
+def columns_suite() -> list[Check]:
+    """Return what holds for a table's columns: each is there and has its type."""
+    return [
+        Required("column {row} is missing", ("found",)),
+        Always("column {row} has another type than the lake's schema", ("agrees",)),
+    ]
+
+
+def batches_suite(quality: Quality) -> list[Check]:
+    """Return what holds for the rows of ``telemetry/batches``."""
+    return [
+        *(_required(c) for c in BATCH_REQUIRED),
+        *(_between(c, *limits) for c, limits in BATCH_RANGES.items()),
+        Always("{row} has no duration", ("missing_duration",), truth=False),
+        Unique("{row} appears more than once", tuple(BATCH_KEY)),
+        _not_ahead(),
+        Between("{row} is out of order: it ended {value} s after the batch before it", ("time_step_s",), 0),
+        Between("{row}: source_end went back ({value} rows)", ("source_step_rows",), 0),
+        Between(
+            f"before {{row}} there is a gap of {{value}} s while rows were coming; at most {quality.max_gap_s:g} s",
+            ("silent_s",),
+            None,
+            quality.max_gap_s,
+        ),
+        Between("{row} reads 0 rows while {value} rows are known to have arrived", ("unread_rows",), None, 0),
+    ]
+
+
+def apps_suite() -> list[Check]:
+    """Return what holds for the rows of ``telemetry/apps``."""
+    ranges = (_between(c, *limits) for c, limits in APP_RANGES.items())
+    return [*(_required(c) for c in APP_REQUIRED), *ranges, _not_ahead()]
+
+
+def _required(column: str) -> Check:
+    return Required(f"{column} of {{row}} is missing", (column,))
+
+
+def _between(column: str, low: float | None, high: float | None) -> Check:
+    allowed = f"{low:g} or more" if high is None else f"{low:g} to {high:g}"
+    return Between(f"{column} of {{row}} is {{value}}; allowed: {allowed}", (column,), low, high)
+
+
+def _not_ahead() -> Check:
+    return Between("{row} is {value} s in the future", ("ahead_s",), None, CLOCK_TOLERANCE.total_seconds())

@@ -1,0 +1,182 @@
+"""Telemetry as flat frames whose derived columns make order, gaps and silence plain range checks."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from millrace.lake.new_rows import NewRows, expected_types
+from millrace.model.arrival import ArrivalBasis
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+QUERY = ["app", "query", "epoch"]
+BATCH_KEY = ["app", "query", "epoch", "batch_id", "generation", "marker_at"]
+CLOCK_TOLERANCE = timedelta(seconds=5)
+"""How far a row's time may lie ahead of this clock."""
+
+LATER_COLUMNS = frozenset({"arrival_basis", "lag"})
+"""Columns that a driver of an earlier version, which may run on for long, does not write."""
+
+OPERATOR_MEASURES = ("tasks", "p", "rows_in", "rows_out", "useful_s")
+
+
+def columns_frame(table: str, since: NewRows) -> pd.DataFrame:
+    """Return one row a column of ``table``: its name, the type expected and the type found (null: missing)."""
+    import pandas as pd
+
+    expected = {c: t for c, t in expected_types(table).items() if c in since.types or c not in LATER_COLUMNS}
+    return pd.DataFrame(
+        {
+            "column": [f"{table}.{column}" for column in expected],
+            "expected": [_short(t) for t in expected.values()],
+            "found": [_short(since.types[c]) if c in since.types else None for c in expected],
+            "agrees": [since.types.get(c, t) == t for c, t in expected.items()],
+            "sound": [since.types.get(c) == t for c, t in expected.items()],
+        }
+    )
+
+
+def tables_frame(seen: dict[str, NewRows], now: datetime, started: datetime | None) -> pd.DataFrame:
+    """Return one row a telemetry table: whether it is there, and the age of its newest row in seconds.
+
+    Args:
+        seen: What was read, by table.
+        now: The present (UTC).
+        started: When the last reconfiguration began: until the app has had time to report, silence is no age.
+    """
+    import pandas as pd
+
+    rows = []
+    for table, since in seen.items():
+        newest = max((t for part in (since.rows, since.before) if (t := newest_time(part, now))), default=None)
+        known = [t for t in (newest, started) if t is not None]
+        age_s = (now - max(known)).total_seconds() if known else None
+        rows.append({"table": table, "rows": newest is not None or started is not None, "age_s": age_s})
+    return pd.DataFrame(rows, columns=["table", "rows", "age_s"]).astype({"age_s": "float64"})
+
+
+def newest_time(part: pa.Table, now: datetime) -> datetime | None:
+    """Return the newest time of some rows that is not in the future, None without one."""
+    import pyarrow.compute as pc
+
+    if "time" not in part.column_names or not pa.types.is_timestamp(part.schema.field("time").type):
+        return None
+    limit = pa.scalar(now + CLOCK_TOLERANCE, part.schema.field("time").type)
+    newest: datetime | None = pc.max(part["time"].filter(pc.less_equal(part["time"], limit))).as_py()
+    return newest
+
+
+def batches_frame(since: NewRows, now: datetime) -> pd.DataFrame:
+    """Return the new rows of ``telemetry/batches`` with what the checks need beside the columns.
+
+    A row without rows and duration is an idle marker: it tells the source's end while no batch runs, under the id of
+    the batch before. It has no duration to require (``missing_duration`` is False) and repeats a key (``marker_at``
+    tells markers apart).
+
+    Derived columns: ``duration_s``; ``least_duration_ms``; ``least_operator_*``; ``ahead_s`` (time after now);
+    and against the batch before of the same query, by batch id: ``time_step_s``, ``source_step_rows``,
+    ``silent_s`` (time between the two batches while rows were waiting or batches are missing) and
+    ``unread_rows`` (rows known to wait, or to have come, that a batch of 0 rows left unread).
+    """
+    import numpy as np
+    import pandas as pd
+
+    parts = [part for part in (since.before, since.rows) if part.num_rows]
+    if not parts:
+        return pd.DataFrame()
+    frame = _flat(pa.concat_tables(parts, promote_options="permissive"))
+    frame["new"] = np.arange(len(frame)) >= since.before.num_rows
+    frame["ahead_s"] = (frame["time"] - now).dt.total_seconds()
+    frame = frame[frame["new"] | (frame["ahead_s"] <= CLOCK_TOLERANCE.total_seconds())]
+    idle = (frame["rows_in"] == 0) & ~(frame["duration_s"].abs() > 0)
+    frame["missing_duration"] = frame["duration_s"].isna() & ~idle
+    frame["marker_at"] = frame["time"].where(idle).astype(str)
+    frame = frame.assign(idle=idle).sort_values(["batch_id", "generation", "idle", "time"], kind="stable")
+    before = frame.groupby(QUERY, dropna=False, sort=False)[
+        ["time", "generation", "batch_id", "source_end", "backlog_rows", "rows_in"]
+    ].shift()
+    step_s = (frame["time"] - before["time"]).dt.total_seconds()
+    same_driver = frame["generation"] == before["generation"]
+    frame["time_step_s"] = step_s
+    frame["source_step_rows"] = (frame["source_end"] - before["source_end"]).where(same_driver)
+    missing = frame["batch_id"] - before["batch_id"] > 1
+    traffic = (before["backlog_rows"] > 0) | missing | (frame["source_step_rows"] > frame["rows_in"])
+    frame["silent_s"] = (step_s - frame["duration_s"].fillna(0).clip(lower=0)).where(same_driver & traffic)
+    frame["unread_rows"] = _unread(frame, before).where(same_driver & (frame["rows_in"] == 0), 0)
+    # the twin of a new row is kept even if it was read before, or the new one would look unique
+    twins = frame.groupby(BATCH_KEY, dropna=False, sort=False)["new"].transform("any")
+    return frame[twins].drop(columns=["new", "idle"])
+
+
+def apps_frame(since: NewRows, now: datetime) -> pd.DataFrame:
+    """Return the new rows of ``telemetry/apps`` with ``ahead_s`` (time after now)."""
+    frame = _numbers(since.rows, [c for c in since.rows.column_names if c != "date"])
+    if len(frame):
+        frame["ahead_s"] = (frame["time"] - now).dt.total_seconds()
+    return frame
+
+
+def _unread(frame: pd.DataFrame, before: pd.DataFrame) -> pd.Series[float]:
+    """Return rows that waited before and after a batch, or that came and neither wait nor were read.
+
+    What is only estimated to wait may be none: it makes no batch suspicious. Nor does a batch without rows that follows
+    one with rows: Spark starts it at once to move the watermark, before the rows came that waited when it was counted.
+    """
+    import numpy as np
+
+    backlog_before = before["backlog_rows"]
+    counted = ~frame["idle"] & ~(before["rows_in"] > 0)
+    if "arrival_basis" in frame:
+        counted &= frame["arrival_basis"] != ArrivalBasis.LISTED
+    waited = np.minimum(backlog_before.fillna(0), frame["backlog_rows"].fillna(0)).where(counted, 0)
+    growth = (frame["backlog_rows"] - backlog_before).fillna(0)
+    vanished = (frame["source_step_rows"] - growth).fillna(0)
+    return np.maximum(waited, vanished).clip(lower=0)
+
+
+def _flat(part: pa.Table) -> pd.DataFrame:
+    nested = {"durations_ms", "operators", "date"}
+    frame = _numbers(part, [c for c in part.column_names if c not in nested])
+    durations: list[dict[str, Any]] = [dict(d or ()) for d in part["durations_ms"].to_pylist()]
+    frame["duration_s"] = [_least([d.get("triggerExecution")]) / 1000.0 for d in durations]
+    frame["least_duration_ms"] = [_least(d.values()) for d in durations]
+    operators = [o or [] for o in part["operators"].to_pylist()]
+    for name in OPERATOR_MEASURES:
+        frame[f"least_operator_{name}"] = [_least(o.get(name) for o in row) for row in operators]
+    return frame
+
+
+def _numbers(part: pa.Table, columns: list[str]) -> pd.DataFrame:
+    """Return columns as pandas: null numbers become NaN, and what is not finite becomes -inf, which no range allows."""
+    import numpy as np
+    import pandas as pd
+
+    frame = part.select(columns).to_pandas() if part.num_rows else pd.DataFrame(columns=columns)
+    for name in columns:
+        column = part[name]
+        if pa.types.is_floating(column.type):
+            values = frame[name].to_numpy(dtype="float64")
+            known = ~column.combine_chunks().is_null().to_numpy(zero_copy_only=False)
+            frame[name] = np.where(known & ~np.isfinite(values), -np.inf, values)
+        elif pa.types.is_integer(column.type):
+            frame[name] = frame[name].astype("float64")
+    return frame
+
+
+def _least(values: Iterable[float | None]) -> float:
+    """Return the least of the known values: NaN if none is known, -inf if one is not finite."""
+    known = [v for v in values if v is not None]
+    if not known:
+        return math.nan
+    return float(min(known)) if all(math.isfinite(v) for v in known) else -math.inf
+
+
+def _short(kind: str) -> str:
+    text = kind.strip('"')
+    return text if len(text) <= 60 else text[:57] + "..."

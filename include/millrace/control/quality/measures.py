@@ -1,0 +1,105 @@
+"""All that is checked as one frame with three expectations: Great Expectations is paid by the expectation, not the row.
+
+Each value that a check is about is a row: the value beside its limit, whether it is there where it must be, or a number
+that only one row may have. Only what is refused here is judged again frame by frame, to name its rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from millrace.control.quality.expectations import Always, Between, Check, Required, Unique
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+COLUMNS = ("larger", "smaller", "given", "identity")
+
+
+@dataclass(frozen=True)
+class Part:
+    """One frame and what must hold for it; ``key`` names its rows."""
+
+    name: str
+    frame: pd.DataFrame
+    suite: Sequence[Check]
+    key: tuple[str, ...]
+
+
+def sound(parts: Sequence[Part]) -> bool:
+    """Say whether every check of every part holds, as Great Expectations judges it."""
+    import great_expectations as gx
+    import great_expectations.expectations as gxe
+
+    values = measures(parts)
+    if values.empty:
+        return True
+    within: Mapping[str, Any] = {"or_equal": True, "ignore_row_if": "either_value_is_missing"}
+    expected = [
+        gxe.ExpectColumnValuesToNotBeNull(column="given"),
+        gxe.ExpectColumnPairValuesAToBeGreaterThanB(column_A="larger", column_B="smaller", **within),
+        gxe.ExpectColumnValuesToBeUnique(column="identity"),
+    ]
+    rows = without_bars(gx.get_context(mode="ephemeral")).data_sources.pandas_default.read_dataframe(values)
+    suite = gx.ExpectationSuite(name="measures", expectations=expected)
+    return bool(rows.validate(suite, result_format={"result_format": "BOOLEAN_ONLY"}).success)
+
+
+def measures(parts: Sequence[Part]) -> pd.DataFrame:
+    """Return a row a value that is checked.
+
+    Returns:
+        Columns ``larger`` and ``smaller`` (a value and its limit, or NaN), ``given`` (NaN where a required value is
+        null) and ``identity`` (NaN, or a number that a row of the same values has too).
+    """
+    import numpy as np
+    import pandas as pd
+
+    columns_of: list[tuple[int, Mapping[str, Any]]] = []
+    for part in parts:
+        first = sum(length for length, _ in columns_of)  # numbers of one check's rows are no other's
+        columns_of += [(len(part.frame), columns) for columns in _columns(part, first)]
+    whole = {
+        name: np.concatenate([np.broadcast_to(c.get(name, _ELSE[name]), n) for n, c in columns_of] or [np.empty(0)])
+        for name in COLUMNS
+    }
+    return pd.DataFrame(whole)
+
+
+_ELSE = {"larger": float("nan"), "smaller": float("nan"), "given": 1.0, "identity": float("nan")}
+
+
+def _columns(part: Part, first: int) -> Iterator[Mapping[str, Any]]:
+    import numpy as np
+
+    for place, check in enumerate(part.suite):
+        match check:
+            case Required():
+                yield {"given": np.where(part.frame[check.columns[0]].isna(), np.nan, 1.0)}
+            case Between():
+                yield from _within(part.frame[check.columns[0]], check.low, check.high)
+            case Always():
+                yield from _within(part.frame[check.columns[0]], float(check.truth), float(check.truth))
+            case Unique():
+                number = part.frame.groupby(list(check.columns), dropna=False, sort=False).ngroup()
+                yield {"identity": number.to_numpy(dtype="float64") + first + place * len(part.frame)}
+            case _:
+                raise NotImplementedError(type(check).__name__)
+
+
+def _within(column: pd.Series[Any], low: float | None, high: float | None) -> Iterator[Mapping[str, Any]]:
+    values = column.to_numpy(dtype="float64")
+    if low is not None:
+        yield {"larger": values, "smaller": low}
+    if high is not None:
+        yield {"larger": high, "smaller": values}
+
+
+def without_bars(context: Any) -> Any:
+    """Return a Great Expectations context that draws no progress bars into the logs."""
+    from great_expectations.data_context.types.base import ProgressBarsConfig
+
+    context.variables.progress_bars = ProgressBarsConfig(globally=False, metric_calculations=False)
+    return context

@@ -1,0 +1,191 @@
+"""Rates and backlog of one period from a source's end, which only ever grows.
+
+lambda, the true arrival rate, is the change of the source's end a second, not what was processed: they differ exactly
+when it matters (a saturated or restarting app). Backlog and processed rows use the same points in time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from itertools import pairwise
+from statistics import fmean
+
+from millrace.control.recent_batches import History, span
+from millrace.model.arrival import ArrivalBasis
+from millrace.model.decision import Reconfiguration
+from millrace.model.signals import Objective
+from millrace.model.telemetry import BatchMetrics
+
+BACK_TO_BACK_RATIO = 0.25
+"""A batch that followed its predecessor within this share of its own duration ran without a pause."""
+
+LEFT_OVER_RATIO = 0.5
+"""A batch that leaves this share of its own rows behind, beside what came meanwhile, did so because it was full."""
+
+LEAST_FULL = 2
+"""A single batch that left much behind may be the first of a start, whose rows came while it was being planned."""
+
+FULL_BATCHES = 5
+"""Newest full batches whose rows are averaged."""
+
+RECENT_RATIO = 1 / 3
+"""Newest share of the period whose rate is reported besides."""
+
+LEAST_COVER_RATIO = 0.5
+"""Points that cover less of the period than this need the last one before it to give a rate."""
+
+
+@dataclass(frozen=True)
+class Rates:
+    """What the source did in a period; None where it is not known."""
+
+    arrival_rows_per_s: float | None
+    arrival_recent_rows_per_s: float | None
+    processed_rows_per_s: float | None
+    backlog_rows: int | None
+    backlog_growth_rows_per_s: float | None
+
+
+def rates(history: History) -> Rates:
+    """Return the period's rates; they reach over restarts, for the source knows nothing of them.
+
+    Where the source's end is estimated it may fall a little: such a fall counts, or the rises would add up to more.
+    """
+    points = _points(history)
+    backlog = history.newest.backlog_rows
+    estimated = history.newest.arrival_basis is ArrivalBasis.LISTED
+    return Rates(
+        arrival_rows_per_s=_rate(points, estimated),
+        arrival_recent_rows_per_s=_rate(_recent(points, history.period_s), estimated),
+        processed_rows_per_s=_processed(points),
+        backlog_rows=backlog if backlog is None or backlog >= 0 else None,
+        backlog_growth_rows_per_s=_slope(points, "backlog_rows", falls=True),
+    )
+
+
+def backpressured_ratio(
+    history: History, arrival: float | None, objective: Objective, fixed_s: float | None
+) -> float | None:
+    """Return the share of the period's batches that could not keep up (ContTune's backPressurePer, as a ratio).
+
+    A batch could not keep up if it ran without a pause and left more rows waiting than arrive during the longest batch
+    the objective plans for: o / (1 - target_utilisation), at most max_lag_s. Some rows waiting are no sign: under the
+    default trigger those that arrived during the batch always wait when it ends.
+
+    Deviation: the paper's ratio is Flink's share of time that an operator's output is blocked; micro-batches never
+    block, they grow.
+
+    Args:
+        history: The app's telemetry.
+        arrival: Arrival rate, rows a second.
+        objective: The pipeline's objective.
+        fixed_s: o(p), seconds; None if unknown.
+    """
+    batches = history.in_period(history.batches)
+    if not batches:
+        return 0.0 if history.newest.backlog_rows == 0 else None
+    if arrival is None:
+        return None
+    planned_s = objective.max_lag_s
+    if fixed_s is not None and objective.target_utilisation < 1:
+        planned_s = min(planned_s, fixed_s / (1 - objective.target_utilisation))
+    known = [b for b in batches if b.backlog_rows is not None]
+    if not known:
+        return None
+    ends = {id(b): a.time for a, b in pairwise(history.batches) if a.generation == b.generation}
+    behind = 0
+    for b in known:
+        pause = (span(b)[0] - ends[id(b)]).total_seconds() if id(b) in ends else 0.0
+        waiting = b.backlog_rows or 0
+        behind += pause <= BACK_TO_BACK_RATIO * b.duration_s and waiting > arrival * planned_s
+    return behind / len(known)
+
+
+def batch_rows_limit(history: History) -> int | None:
+    """Return the rows of a full batch where the source is read in limited batches; None if no batch was full.
+
+    A batch that is not limited takes all that waits: what is left when it ends has come meanwhile. A limited one leaves
+    more. Limits are set in files or bytes, so the rows of the newest few full batches are averaged. Where files are
+    written at intervals, they are small while little arrives: what batches have held, they can hold.
+    """
+    full = []
+    for a, b in pairwise(history.batches):
+        known = None not in (a.source_end, b.source_end, b.backlog_rows)
+        if a.generation == b.generation and known and b.rows_in > 0:
+            came = (b.source_end or 0) - (a.source_end or 0)
+            if (b.backlog_rows or 0) > came + LEFT_OVER_RATIO * b.rows_in:
+                full.append(b.rows_in)
+    if len(full) < LEAST_FULL:
+        return None
+    largest = sorted(batch.rows_in for batch in history.batches)[-LEAST_FULL:]
+    return round(max(fmean(full[-FULL_BATCHES:]), fmean(largest)))
+
+
+def restart_lag_rows(history: History, changes: Sequence[Reconfiguration]) -> int | None:
+    """Return the rows that still wait because Millrace's own last restart kept them waiting.
+
+    What arrived between the predecessor's last batch and the successor's first one, as far as the backlog has stayed
+    above what it was before: once drained it never comes back, later backlog has other causes.
+    """
+    ours = [c for c in changes if c.generation is not None and c.generation <= history.newest.generation]
+    if not ours:
+        return 0
+    generation = max(c.generation or 0 for c in ours)
+    before = [r for r in history.rows if r.generation < generation]
+    after = [r for r in history.rows if r.generation >= generation]
+    if not before or not after:
+        return 0
+    old, new = before[-1], after[0]
+    if None in (old.source_end, new.source_end, old.backlog_rows, history.newest.backlog_rows):
+        return None
+    remaining = max(0, (new.source_end or 0) - (old.source_end or 0))
+    for row in after:
+        if row.backlog_rows is not None:
+            remaining = min(remaining, max(0, row.backlog_rows - (old.backlog_rows or 0)))
+    return remaining
+
+
+def _points(history: History) -> list[BatchMetrics]:
+    inside = history.in_period(history.rows)
+    cover = (inside[-1].time - inside[0].time).total_seconds() if inside else 0.0
+    if cover >= LEAST_COVER_RATIO * history.period_s:
+        return inside
+    first = history.rows.index(inside[0]) if inside else len(history.rows)
+    earlier = [r for r in history.rows[:first] if r.time <= history.since]
+    return [*earlier[-1:], *inside]
+
+
+def _recent(points: Sequence[BatchMetrics], period_s: float) -> list[BatchMetrics]:
+    """Return the points of the newest part of the period, and the one before it, where its span begins."""
+    begin = points[-1].time - timedelta(seconds=RECENT_RATIO * period_s) if points else None
+    later = [p for p in points if begin is not None and p.time > begin]
+    return [*points[: len(points) - len(later)][-1:], *later] if len(later) < len(points) else []
+
+
+def _rate(points: Sequence[BatchMetrics], estimated: bool) -> float | None:
+    slope = _slope(points, "source_end", falls=estimated)
+    return None if slope is None else max(0.0, slope)
+
+
+def _slope(points: Sequence[BatchMetrics], name: str, *, falls: bool) -> float | None:
+    """Return the change of a column a second; spans in which the clock or the source went back are left out."""
+    known: list[tuple[datetime, int]] = [(p.time, getattr(p, name)) for p in points if getattr(p, name) is not None]
+    change = seconds = 0.0
+    for (t0, v0), (t1, v1) in pairwise(known):
+        dt = (t1 - t0).total_seconds()
+        if dt > 0 and (falls or v1 >= v0):
+            change += v1 - v0
+            seconds += dt
+    return change / seconds if seconds > 0 else None
+
+
+def _processed(points: Sequence[BatchMetrics]) -> float | None:
+    rows = seconds = 0.0
+    for a, b in pairwise(points):
+        dt = (b.time - a.time).total_seconds()
+        if dt > 0:
+            rows += max(b.rows_in, 0)
+            seconds += dt
+    return rows / seconds if seconds > 0 else None

@@ -1,0 +1,266 @@
+"""An app's recent micro-batches: which rows count, in which order they ran, and which say something of its capacity.
+
+A batch counts for capacity if nothing but its own rows and its own slots made it as long as it was.
+What is dropped there is contaminated, not wrong: it still counts for rates and backlog.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from functools import cached_property
+from statistics import median
+from typing import Any
+
+from millrace.lake.recent_rows import RowQuery, read_recent
+from millrace.lake.row_codec import batch_from_row
+from millrace.lake.store import Lake
+from millrace.model.decision import Reconfiguration
+from millrace.model.telemetry import BatchMetrics
+
+TABLE = "telemetry/batches"
+REQUIRED = ("query", "generation", "epoch", "batch_id", "slots", "rows_in")
+
+HISTORY = timedelta(minutes=30)
+"""How far back an evaluation reads. Long enough for tens of batches at the present level and for the levels just left,
+short enough that the cost of a row is still the same; older levels are remembered as observations."""
+
+MAX_ROWS = 3000
+"""Rows that an evaluation reads at most, for a bounded time: half an hour of batches of 0.6 s."""
+
+CLOCK_STEP = timedelta(seconds=60)
+"""How much earlier a row may be than one committed before it; beyond that the clock was set back in between."""
+
+FOREIGN_CPU_MARGIN = 0.25
+"""Share of the host's processors above the usual that makes a batch contaminated.
+
+Relative to the median of the history: a steady background (a scheduler beside the app) slows all batches alike and is
+part of the app's real capacity here; dropping for it would drop everything. A quarter is half a core of the smallest
+host; a Spark driver starting beside the app takes one to two cores.
+"""
+
+Span = tuple[datetime, datetime]
+
+
+def sound(batches: Iterable[BatchMetrics]) -> list[BatchMetrics]:
+    """Return committed batches in the order they ran, each once, without those that cannot be.
+
+    Args:
+        batches: Rows of ``telemetry/batches`` in any order. A batch that ran again after a crash has several rows:
+            the highest generation's latest one counts. Idle markers (see :func:`is_idle_marker`) are left out.
+    """
+    latest: dict[tuple[str, str, int, int], BatchMetrics] = {}
+    for batch in sorted(batches, key=lambda b: (b.generation, b.time)):
+        if is_idle_marker(batch) or batch.rows_in < 0 or batch.slots < 1 or not _positive(batch.duration_s):
+            continue
+        latest[(batch.app, batch.query, batch.epoch, batch.batch_id)] = batch
+    return sorted(latest.values(), key=order)
+
+
+def order(batch: BatchMetrics) -> tuple[int, int, int, datetime]:
+    """Return the sort key of the order in which batches really ran, whatever the clock did."""
+    return batch.generation, batch.epoch, batch.batch_id, batch.time
+
+
+def is_idle_marker(batch: BatchMetrics) -> bool:
+    """Say whether a row reports the source's end while no batch ran (it has no duration and no rows)."""
+    return batch.rows_in == 0 and not batch.durations_ms.get("triggerExecution")
+
+
+def healthy(
+    batches: Sequence[BatchMetrics], changes: Sequence[Reconfiguration] = (), open_at_most_s: float = math.inf
+) -> list[BatchMetrics]:
+    """Return the batches that count for capacity, in the order they ran.
+
+    Dropped are the first batch of each generation and on each number of slots (Python workers and code are cold, state
+    is loaded), those that overlap a reconfiguration or a batch of another generation, and those with much foreign CPU.
+
+    Args:
+        batches: One app's rows of ``telemetry/batches``.
+        changes: Its Reconfigurations of that time, in any order.
+        open_at_most_s: An open Reconfiguration older than this is dead, not running, seconds.
+    """
+    rows = sound(batches)
+    cold = _cold(rows)
+    spans = disturbances(rows, changes, open_at_most_s)
+    others = _other_generations(rows)
+    limit = foreign_cpu_limit(rows)
+    return [
+        b
+        for b in rows
+        if id(b) not in cold
+        and not any(overlap(span(b), s) for s in spans)
+        and not any(g != b.generation and overlap(span(b), s) for g, s in others)
+        and (b.host_cpu_other is None or not b.host_cpu_other > limit)
+    ]
+
+
+def _cold(rows: Sequence[BatchMetrics]) -> set[int]:
+    """Return the ids of the objects whose batch ran first on its slots."""
+    ran_on: dict[str, tuple[int, int]] = {}
+    cold = set()
+    for row in rows:
+        if ran_on.get(row.query) != (row.generation, row.slots):
+            cold.add(id(row))
+        ran_on[row.query] = (row.generation, row.slots)
+    return cold
+
+
+def foreign_cpu_limit(batches: Sequence[BatchMetrics]) -> float:
+    """Return the share of the host's processors used by others above which a batch is contaminated."""
+    known = [b.host_cpu_other for b in batches if b.host_cpu_other is not None and math.isfinite(b.host_cpu_other)]
+    return median(known) + FOREIGN_CPU_MARGIN if known else math.inf
+
+
+def disturbances(
+    batches: Sequence[BatchMetrics], changes: Sequence[Reconfiguration], open_at_most_s: float
+) -> list[Span]:
+    """Return when reconfigurations went on.
+
+    An open one ends with the first batch that its generation committed, and after ``open_at_most_s`` in any case: a
+    row that a killed reconciler left open must not hide every later batch.
+    """
+    spans = []
+    for change in changes:
+        if change.ended is not None:
+            spans.append((change.started, change.ended))
+            continue
+        ends = [b.time for b in batches if change.generation is not None and b.generation >= change.generation]
+        ends.append(_later(change.started, open_at_most_s))
+        spans.append((change.started, min(ends)))
+    return spans
+
+
+def span(batch: BatchMetrics) -> Span:
+    """Return when a batch ran."""
+    return batch.time - timedelta(seconds=batch.duration_s), batch.time
+
+
+def overlap(a: Span, b: Span) -> bool:
+    """Say whether two spans have more than a moment in common."""
+    return a[0] < b[1] and b[0] < a[1]
+
+
+def _other_generations(rows: Sequence[BatchMetrics]) -> list[tuple[int, Span]]:
+    """Return each generation's spans as one from its first batch to its last, where generations overlap at all."""
+    whole: dict[int, Span] = {}
+    for b in rows:
+        begin, end = span(b)
+        known = whole.get(b.generation, (begin, end))
+        whole[b.generation] = min(begin, known[0]), max(end, known[1])
+    busy = {g for g, s in whole.items() if any(h != g and overlap(s, t) for h, t in whole.items())}
+    return [(b.generation, span(b)) for b in rows if b.generation in busy]
+
+
+def _later(time: datetime, seconds: float) -> datetime:
+    return time + timedelta(seconds=seconds) if seconds < 1e9 else datetime.max.replace(tzinfo=time.tzinfo)
+
+
+def _positive(value: float) -> bool:
+    return math.isfinite(value) and value > 0
+
+
+@dataclass(frozen=True)
+class History:
+    """Rows of one query in the order they ran, and the period inside them.
+
+    Attributes:
+        rows: Batches and idle markers, in the order they ran, whatever the clock did.
+        since: Start of the period (UTC).
+        until: End of the period (UTC): the time of the newest row.
+    """
+
+    rows: tuple[BatchMetrics, ...]
+    since: datetime
+    until: datetime
+
+    @property
+    def newest(self) -> BatchMetrics:
+        """The last row."""
+        return self.rows[-1]
+
+    @cached_property
+    def batches(self) -> list[BatchMetrics]:
+        """Committed batches of the whole history, each once."""
+        return sound(self.rows)
+
+    @property
+    def period_s(self) -> float:
+        """Length of the period in seconds."""
+        return (self.until - self.since).total_seconds()
+
+    def in_period(self, batches: Sequence[BatchMetrics]) -> list[BatchMetrics]:
+        """Return those rows that ended within the period."""
+        return [b for b in batches if self.since < b.time <= self.until]
+
+    def present(self, batches: Sequence[BatchMetrics]) -> list[BatchMetrics]:
+        """Return those rows that the running generation wrote."""
+        return [b for b in batches if b.generation == self.newest.generation]
+
+    def share_in_period(self, batch: BatchMetrics) -> float:
+        """Return the share of a batch's duration that lies in the period, 0..1."""
+        begin, end = span(batch)
+        inside = (min(end, self.until) - max(begin, self.since)).total_seconds()
+        return max(0.0, inside) / batch.duration_s
+
+    def busy_s(self) -> float:
+        """Return the time of the period spent inside batches, seconds."""
+        covered, total = self.since, 0.0
+        for begin, end in sorted(span(b) for b in self.batches):
+            begin, end = max(begin, covered), min(end, self.until)
+            if end > begin:
+                total += (end - begin).total_seconds()
+                covered = end
+        return total
+
+
+def read_batches(lake: Lake, pipeline: str, app: str, now: datetime) -> tuple[BatchMetrics, ...]:
+    """Return an app's rows of ``telemetry/batches`` of the last :data:`HISTORY`, all its queries, in any order.
+
+    Rows that lack what every row must have were named by the quality gate once; here they must not block every
+    evaluation until they are old.
+    """
+    oldest = now - HISTORY
+    newest = read_recent(lake, RowQuery(TABLE, pipeline, MAX_ROWS, not_before=oldest)).rows
+    if not {"app", "time", *REQUIRED} <= set(newest.column_names):
+        return ()
+    own = [row for row in newest.to_pylist() if row["app"] == app and row["time"]]
+    rows = (row for row in _since_clock_was_set(own) if oldest <= row["time"] <= now)
+    return tuple(batch_from_row(row) for row in rows if all(row[column] is not None for column in REQUIRED))
+
+
+def _since_clock_was_set(rows: Sequence[Mapping[str, Any]]) -> Sequence[Mapping[str, Any]]:
+    """Return each query's rows since the clock was last set back: the same times mean others before.
+
+    Args:
+        rows: Rows in the order in which they were committed.
+    """
+    begin: dict[str, int] = {}
+    newest: dict[str, datetime] = {}
+    for index, row in enumerate(rows):
+        query, time = row["query"], row["time"]
+        if time < newest.get(query, time) - CLOCK_STEP:
+            begin[query], newest[query] = index, time
+        newest[query] = max(newest.get(query, time), time)
+    return [row for index, row in enumerate(rows) if index >= begin.get(row["query"], 0)]
+
+
+def main_query(rows: Sequence[BatchMetrics], since: datetime) -> tuple[BatchMetrics, ...]:
+    """Return the rows of the query that keeps the app busiest since a time, in the order they ran.
+
+    Queries of one app run side by side and would each look half as able as they are; the busiest one sets the limit.
+    """
+    time_spent: dict[str, tuple[float, float]] = {}
+    for row in rows:
+        recent, whole = time_spent.get(row.query, (0.0, 0.0))
+        spent = max(row.duration_s, 0.0)
+        time_spent[row.query] = (recent + (spent if row.time > since else 0.0), whole + spent)
+    query = max(time_spent, key=lambda q: (time_spent[q], q))
+    return tuple(sorted((r for r in rows if r.query == query), key=_running_order))
+
+
+def _running_order(row: BatchMetrics) -> tuple[object, ...]:
+    generation, epoch, batch_id, time = order(row)
+    return generation, epoch, batch_id, is_idle_marker(row), time

@@ -1,0 +1,110 @@
+"""What a spec and its script have become since they were taken over: noticed at each evaluation, and by ``status``.
+
+Slots, placement and the executors' memory stay what was found for them, and the number of state partitions has its own
+mode (``repartition``). What an evaluation reads of the spec (bounds, objective, tuner, guards) counts at once anyway.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from millrace.model.codec import to_json
+from millrace.model.deployment import AppDeployment, Deployment
+from millrace.model.spec import PipelineSpec
+
+
+@dataclass(frozen=True)
+class SpecUpdate:
+    """A newer spec or script.
+
+    Attributes:
+        content: The newest Deployment with it.
+        sentence: What has changed, for a person.
+    """
+
+    content: Deployment
+    sentence: str
+
+
+def described(spec: PipelineSpec) -> Deployment:
+    """Return the first Deployment of a spec with hashes of what it says, and of its script as it is now."""
+    first = spec.first_deployment()
+    app = replace(first.apps[spec.app], script_hash=_script_hash(spec))
+    return replace(first, apps={spec.app: app}, source=_source(spec, app))
+
+
+def spec_update(spec: PipelineSpec, current: Deployment) -> SpecUpdate | None:
+    """Return what the spec and its script have become since ``current`` took them over; None if they are the same.
+
+    Args:
+        spec: The pipeline as its file says now.
+        current: Its newest Deployment; one that did not note its spec (of an earlier release) is left as it is.
+    """
+    wanted, before = described(spec), current.apps.get(spec.app)
+    if before is None or not current.kept_running or current.source in ("", wanted.source):
+        return None
+    after = _taken_over(spec, wanted.apps[spec.app], before)
+    changed = [name for name, values in _parts(before, after).items() if values[0] != values[1]]
+    if not changed:
+        return None
+    sentence = f"{_listed(changed)} changed, which version {current.version} of {spec.name} does not have yet"
+    return SpecUpdate(replace(current, apps={**current.apps, spec.app: after}, source=wanted.source), sentence)
+
+
+def _taken_over(spec: PipelineSpec, wanted: AppDeployment, before: AppDeployment) -> AppDeployment:
+    """Return what runs with the script, arguments, memory and submit settings of the spec."""
+    executor, submit = before.executor, wanted.submit
+    if (wanted.executor is None) != (executor is None):  # to a cluster, or away from it, by a launch only
+        submit = {**submit, "master": before.submit.get("master")}
+    elif wanted.executor is not None and executor is not None:
+        executor = replace(executor, cores=wanted.executor.cores)
+    return replace(
+        before,
+        script=wanted.script,
+        script_hash=wanted.script_hash,
+        args=wanted.args,
+        memory_mb=before.memory_mb if "memory_mb" in spec.owners else wanted.memory_mb,
+        submit=submit,
+        executor=executor,
+    )
+
+
+def _parts(before: AppDeployment, after: AppDeployment) -> dict[str, tuple[object, object]]:
+    """Return what a person knows the parts of an app by, with their values before and after."""
+    parts: dict[str, tuple[object, object]] = {
+        "the script": ((before.script, before.script_hash), (after.script, after.script_hash)),
+        "args": (before.args, after.args),
+        "memory_mb": (before.memory_mb, after.memory_mb),
+        "executor": (before.executor, after.executor),
+    }
+    for key in sorted({*before.submit, *after.submit}):
+        parts[f"submit.{key}"] = to_json(before.submit.get(key)), to_json(after.submit.get(key))
+    return parts
+
+
+def _listed(names: list[str]) -> str:
+    text = ", ".join(names[:-1]) + " and " + names[-1] if len(names) > 1 else names[0]
+    return text[0].upper() + text[1:]
+
+
+def _script_hash(spec: PipelineSpec) -> str:
+    """Return the hash of a script and its py_files on this machine; empty for Millrace's own or an unreadable one."""
+    if spec.join is not None:
+        return ""
+    whole = hashlib.sha256()
+    with suppress(OSError):
+        whole.update(Path(spec.script).read_bytes())
+        for file in filter(Path.is_file, map(Path, spec.submit.py_files)):
+            whole.update(file.read_bytes())
+        return whole.hexdigest()[:16]
+    return ""
+
+
+def _source(spec: PipelineSpec, app: AppDeployment) -> str:
+    submit = spec.submit.model_dump(mode="json", exclude_defaults=True)
+    cores = None if app.executor is None else app.executor.cores
+    said = (app.script, app.script_hash, app.args, app.memory_mb, submit, cores)
+    return hashlib.sha256(to_json(said).encode()).hexdigest()[:16]

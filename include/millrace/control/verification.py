@@ -1,0 +1,255 @@
+"""Undoes a change that Millrace made and that missed what was predicted of it, within the window of the spec.
+
+Three things are misses: slots that were freed and are missing now, slots or a placement that brought too little, and
+drivers or executors that die. Nothing is undone where that could make it worse: only what the pipeline had shown to be
+as good before comes back.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
+
+from millrace.control.changes import ABILITY, dead_drivers, since_s
+from millrace.control.guard_context import GuardContext
+from millrace.control.proposals import PERSON, VERIFICATION, Proposals
+from millrace.model.arrival import ArrivalBasis, arrival_phrase
+from millrace.model.decision import Action, Decision, Outcome, Proposal, Reconfiguration
+from millrace.model.deployment import LIVE, PLACEMENT, SLOTS, Change
+from millrace.model.placement import STATEFUL_BATCH, KeyGroups
+from millrace.model.signals import AppSignals, Signals
+from millrace.model.spec import SPEC
+from millrace.model.verification_spec import Verification
+
+HELD_FROM, HELD_TO = "held_from_rows_per_s", "held_to_rows_per_s"
+"""Under these a roll-back's Decision names the range of arrival in which the change is not tried again."""
+GAIN_MISSED = "gain_missed"
+DIED = "died_after_change"
+
+
+@dataclass(frozen=True)
+class Trial:
+    """A change in its window, and what there is to judge it by.
+
+    Attributes:
+        change: What happened.
+        decision: The Decision behind it.
+        steps: What can be undone of it.
+        before: What happened to the app in as long as the window before it.
+        after: What happened to the app since: its driver died, or was started again.
+        signals: What is measured now; None where that cannot be trusted, or is of another version.
+    """
+
+    change: Reconfiguration
+    decision: Decision
+    steps: tuple[Change, ...]
+    before: Sequence[Reconfiguration]
+    after: Sequence[Reconfiguration]
+    signals: Signals | None
+
+    @property
+    def then(self) -> AppSignals | None:
+        """What was measured of the app when the change was decided."""
+        return self.decision.signals.app(self.change.app) if self.decision.signals else None
+
+    @property
+    def now(self) -> AppSignals | None:
+        """What is measured of the app now."""
+        return self.signals.app(self.change.app) if self.signals else None
+
+    @property
+    def settled(self) -> bool:
+        """Whether figures before and after it can be compared."""
+        both = (self.signals, self.decision.signals)
+        return all(signals is not None and not signals.settling for signals in both)
+
+    @property
+    def slots(self) -> Change | None:
+        """Its step of the app's slots."""
+        return next((step for step in self.steps if step.field == SLOTS), None)
+
+
+@dataclass(frozen=True)
+class Miss:
+    """What a change missed: a reason code, and what was predicted and what came, for a person."""
+
+    reason: str
+    sentence: str
+
+
+@dataclass(frozen=True)
+class Gain:
+    """What a change was to bring, what it brought, and how far that may be off, all of one unit."""
+
+    promised: float
+    came: float
+    doubt: float
+
+    def missed(self, least: float) -> bool:
+        """Say whether it surely is less than a share of what was promised, and no more than nothing."""
+        return self.promised > 0 and self.came + self.doubt < least * self.promised and self.came <= self.doubt
+
+
+def undo(limits: Verification, guards: GuardContext, signals: Signals | None) -> Proposals | None:
+    """Return what takes back the last change, as the only proposal; None where there is nothing to take back.
+
+    Args:
+        limits: The spec's bounds.
+        guards: What happened, and the newest Deployment.
+        signals: What is measured now; None where nothing is, or it was not found sound.
+    """
+    trials = (_trial(limits, guards, change, decision, signals) for change, decision in guards.decided)
+    for trial in trials:
+        miss = None if trial is None else _miss(trial, limits)
+        if trial is not None and miss is not None:
+            return _proposals(trial, miss, limits, guards)
+    return None
+
+
+def _trial(
+    limits: Verification, guards: GuardContext, change: Reconfiguration, decision: Decision, signals: Signals | None
+) -> Trial | None:
+    """Return a change that may be judged: Millrace's own, in its window, and nothing else was changed since."""
+    by = {proposal.optimizer for proposal in decision.proposals if proposal.changes}
+    own = decision.action in (Action.APPLY, Action.AWAIT) and not by & {PERSON, SPEC, VERIFICATION}
+    if (
+        not own
+        or change.outcome is not Outcome.READY
+        or change.ended is None
+        or since_s(guards.now, change.ended) >= limits.window_s
+    ):
+        return None
+    history = [entry for entry in guards.history if entry.app == change.app]
+    at = history.index(change)
+    after, begin = history[:at], change.started - timedelta(seconds=limits.window_s)
+    before = [entry for entry in history[at + 1 :] if entry.started > begin]
+    steps = tuple(step for step in decision.changes if step.field not in LIVE or step.field == PLACEMENT)
+    in_force = guards.current.decision_id is not None and all(guards.current.value(s) == s.value for s in steps)
+    if not steps or not in_force or any(entry.from_version != entry.to_version for entry in after):
+        return None
+    measured = signals if signals is not None and signals.deployment_version == change.to_version else None
+    return Trial(change, decision, steps, before, after, measured)
+
+
+def _miss(trial: Trial, limits: Verification) -> Miss | None:
+    return _deaths(trial, limits) or _lag(trial) or _little_gain(trial, limits) or _placed_in_vain(trial, limits)
+
+
+def _deaths(trial: Trial, limits: Verification) -> Miss | None:
+    """Return the deaths since the change, where nobody died before it; of memory, executors are healed elsewhere."""
+    now, then = trial.now, trial.then
+    executors = now.executor_deaths if now and not (then and then.executor_deaths) else 0
+    drivers = 0 if dead_drivers(trial.before) else len(dead_drivers(trial.after))
+    number, who = max((drivers, "drivers"), (executors, "executors"))
+    if number < limits.deaths:
+        return None
+    return Miss(DIED, f"{number} {who} died since {_told(trial)} at {_clock(trial.change.ended)}, and none before")
+
+
+def _lag(trial: Trial) -> Miss | None:
+    """Return the lag that freed slots have left, where no more arrives than they were to suffice for."""
+    now, then, step, signals = trial.now, trial.then, trial.slots, trial.signals
+    if now is None or then is None or signals is None or not trial.settled or step is None or step.value > step.before:
+        return None
+    goal, lag, before = signals.objective.max_lag_s, lag_s(now), lag_s(then)
+    if lag is None or before is None or before > goal or lag <= goal:
+        return None
+    arrives = now.arrival_rows_per_s or 0.0
+    planned = signals.objective.target_utilisation * trial.decision.predicted.get(ABILITY, 0.0)
+    planned = max(planned, then.arrival_rows_per_s or 0.0)
+    if max(arrives, now.arrival_recent_rows_per_s or 0.0) > planned:
+        return None
+    arrival = arrival_phrase(now.arrival_basis, f"{arrives:,.0f}")
+    came = f"{arrival}, and rows wait {lag:.0f} s (the goal is {goal:g} s)"
+    return Miss("lag_goal_missed", f"{_told(trial)} was to suffice for {planned:,.0f} rows/s; {came}")
+
+
+def _little_gain(trial: Trial, limits: Verification) -> Miss | None:
+    """Return the gain that more slots have not brought, where as many as before can do as much."""
+    now, then, step = trial.now, trial.then, trial.slots
+    if now is None or then is None or step is None or not trial.settled:
+        return None
+    before, after, predicted = then.capacity, now.capacity, trial.decision.predicted.get(ABILITY)
+    if step.value < step.before or now.slots != step.value or predicted is None or before is None or after is None:
+        return None
+    if (before.parallelism, after.parallelism) != (then.parallelism, now.parallelism):
+        return None
+    doubt = math.hypot(before.rows_per_s_error, after.rows_per_s_error)
+    gain = Gain(predicted - before.rows_per_s, after.rows_per_s - before.rows_per_s, doubt)
+    suffices_alone = before.rows_per_s < (now.arrival_rows_per_s or 0.0) <= after.rows_per_s
+    if not gain.missed(limits.least_gain) or suffices_alone:
+        return None
+    came = f"was to add {gain.promised:,.0f} rows/s and added {gain.came:,.0f} +- {gain.doubt:,.0f}"
+    return Miss(GAIN_MISSED, f"{_told(trial)} {came}; {step.before:g} can do as much")
+
+
+def _placed_in_vain(trial: Trial, limits: Verification) -> Miss | None:
+    """Return the time that another placement alone has not saved, at about the same load."""
+    now, then, ended = trial.now, trial.then, trial.change.ended
+    if now is None or then is None or ended is None or any(step.field != PLACEMENT for step in trial.steps):
+        return None
+    after, before = (signals and signals.key_groups for signals in (trial.signals, trial.decision.signals))
+    app = trial.decision.target.apps[trial.change.app] if trial.decision.target else None
+    predicted = trial.decision.predicted.get(STATEFUL_BATCH)
+    if not trial.settled or not after or not before or predicted is None or app is None or app.executor is None:
+        return None
+    load, former_load = now.arrival_rows_per_s, then.arrival_rows_per_s
+    if after.since < ended or load is None or not former_load or abs(load / former_load - 1) > limits.load_change:
+        return None
+    cores = app.executor.cores
+    was_s, is_s = before.stateful_batch_s(cores), after.stateful_batch_s(cores)
+    if not Gain(was_s - predicted, was_s - is_s, math.hypot(_error_s(before), _error_s(after))).missed(
+        limits.least_gain
+    ):
+        return None
+    return Miss(
+        GAIN_MISSED,
+        f"{_told(trial)} was to bring the stateful part of a batch from {was_s:.1f} to {predicted:.1f} s; "
+        f"it takes {is_s:.1f} s",
+    )
+
+
+def lag_s(app: AppSignals) -> float | None:
+    """Return how long the rows that wait have been there, seconds; None where the source does not tell.
+
+    What Millrace's own restart has kept waiting does not count.
+    """
+    arrival, waiting = app.arrival_rows_per_s, app.backlog_rows
+    if app.arrival_basis is ArrivalBasis.AT_LEAST or waiting is None or not arrival:
+        return None
+    return max(0, waiting - (app.restart_lag_rows or 0)) / arrival
+
+
+def _proposals(trial: Trial, miss: Miss, limits: Verification, guards: GuardContext) -> Proposals:
+    changes = tuple(replace(step, before=step.value, value=step.before) for step in trial.steps)
+    then, now = trial.then, trial.now
+    predicted: dict[str, float] = {}
+    if then is not None and then.capacity is not None:
+        predicted[ABILITY] = then.capacity.rows_per_s
+    rates = [app.arrival_rows_per_s for app in (then, now) if app is not None and app.arrival_rows_per_s is not None]
+    if rates:
+        predicted |= {
+            HELD_FROM: min(rates) * max(0.0, 1 - limits.load_change),
+            HELD_TO: max(rates) * (1 + limits.load_change),
+        }
+    proposal = Proposal(VERIFICATION, changes, miss.reason, miss.sentence, predicted)
+    return Proposals(guards.current.with_changes(changes), (proposal,), changes, predicted)
+
+
+def _told(trial: Trial) -> str:
+    """Return the change for a person."""
+    step = trial.slots
+    if step is not None:
+        return f"the step from {step.before:g} to {step.value:g} slots"
+    fields = sorted({step.field for step in trial.steps})
+    return f"the change of {', '.join(fields)}"
+
+
+def _error_s(groups: KeyGroups) -> float:
+    return math.hypot(*groups.busy_error_s)
+
+
+def _clock(time: datetime | None) -> str:
+    return "" if time is None else f"{time.astimezone(UTC):%H:%M:%S} UTC"

@@ -1,0 +1,252 @@
+"""One app's drivers, seen from outside: which live, what each says, which content it runs, what has failed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
+from pathlib import Path
+
+from millrace.drivers import driver_log, failure_history
+from millrace.drivers.failure_history import STEADY_S, FailureHistory, fingerprint
+from millrace.drivers.handover import HandOver
+from millrace.lake.deployments import DeploymentStore
+from millrace.model.deployment import BY_DECISION, BY_VERIFICATION, Deployment
+from millrace.run_folder import driver_records, generation, repartition
+from millrace.run_folder.discovery import LiveDriver, find, python_driver
+from millrace.run_folder.driver_records import ENDED, DriverRecord, DriverState
+
+STARTING = frozenset({DriverState.STARTING, DriverState.WAITING})
+
+
+@dataclass(frozen=True)
+class DriverFailure:
+    """A driver that failed by its content's own doing: its generation, the version it ran, and the error."""
+
+    generation: int
+    version: int
+    error: str
+
+
+@dataclass(frozen=True)
+class AppDrivers:
+    """The drivers of one app.
+
+    Attributes:
+        run_dir: Folder of records, locks and generations.
+        pipeline: Name of the pipeline.
+        app: Name of the app.
+        deployments: Where a version's content is looked up.
+        log_dir: Folder of the drivers' logs; None where nobody reads them.
+    """
+
+    run_dir: Path
+    pipeline: str
+    app: str
+    deployments: DeploymentStore
+    log_dir: Path | None = None
+    _contents: dict[int, str] = field(default_factory=dict)
+
+    @property
+    def folder(self) -> Path:
+        """The app's folder under the run folder."""
+        return driver_records.app_dir(self.run_dir, self.pipeline, self.app)
+
+    def live(self) -> list[LiveDriver]:
+        """Return the app's live drivers, newest generation first."""
+        return [d for d in find(self.run_dir, self.pipeline) if d.arguments.app == self.app]
+
+    def record(self, number: int) -> DriverRecord | None:
+        """Return one generation's record."""
+        return driver_records.read(self.run_dir, self.pipeline, self.app, number)
+
+    def records(self) -> tuple[DriverRecord, ...]:
+        """Return the records that are kept, newest generation first."""
+        return driver_records.all_of(self.run_dir, self.pipeline, self.app)
+
+    def starting(self, driver: LiveDriver) -> bool:
+        """Return whether a live driver has not come past its gate; one without a record has not."""
+        record = self.record(driver.generation)
+        return record is None or record.state in STARTING
+
+    def content(self, version: int) -> str:
+        """Return the fingerprint of the app's content in a version; empty if that version does not have the app."""
+        if version not in self._contents:
+            stored = self.deployments.get(self.pipeline, version)
+            app = stored.apps.get(self.app) if stored else None
+            self._contents[version] = fingerprint(app) if app else ""
+        return self._contents[version]
+
+    def current(self, drivers: Sequence[LiveDriver], content: str) -> LiveDriver | None:
+        """Return the driver to keep: the newest of the right content that serves, or still may."""
+        # a lost counter starts again below the drivers that live on
+        newest = max([generation.newest(self.folder), *(d.generation for d in drivers)])
+        settled = self.history().settled
+        for driver in drivers:
+            record = self.record(driver.generation)
+            python = python_driver(record)
+            if python is not None and not python.alive():
+                continue  # its JVM has only not noticed yet
+            state = record.state if record else DriverState.STARTING
+            hopeful = state in STARTING and driver.generation == newest
+            wanted = driver.generation not in settled and self.content(driver.arguments.version) == content
+            if wanted and (state is DriverState.RUNNING or hopeful):
+                return driver
+        return None
+
+    def completed(self, deployment: Deployment) -> DriverRecord | None:
+        """Return the newest driver's record if its script ended by itself, and nobody has asked for another run since.
+
+        What Decisions changed meanwhile is for the next run.
+        """
+        newest = next(iter(self.records()), None)
+        if newest is None or newest.state is not DriverState.COMPLETED or newest.version > deployment.version:
+            return None
+        later = deployment.version - newest.version
+        since = self.deployments.versions(self.pipeline, later) if later else []
+        return newest if all(v.author in (BY_DECISION, BY_VERIFICATION) for _, v in since) else None
+
+    def predecessor(self, number: int) -> DriverRecord | None:
+        """Return the record of the last generation before ``number`` that served."""
+        return next((r for r in self.records() if r.generation < number and r.ready_at is not None), None)
+
+    def served(self) -> DriverRecord | None:
+        """Return the record of the last generation that was ready."""
+        return next((r for r in self.records() if r.ready_at is not None), None)
+
+    def history(self) -> FailureHistory:
+        """Return what has failed so far."""
+        return failure_history.load(self.folder)
+
+    def save(self, history: FailureHistory) -> None:
+        """Keep what has failed."""
+        if history != self.history():
+            failure_history.save(self.folder, history)
+
+    def end(self, drivers: Sequence[LiveDriver], hand_over: HandOver) -> None:
+        """End some drivers, and note before that their end is no failure."""
+        if drivers:
+            self.save(self.history().settle(*(d.generation for d in drivers)))
+            hand_over.end(drivers)
+
+    def account_for_ends(self, now: datetime) -> list[DriverFailure]:
+        """Add every driver that has ended unasked since the last call to the history; return those that failed."""
+        history, alive, failures = self.history(), {d.generation for d in self.live()}, []
+        for record in reversed(self.records()):
+            if record.generation not in history.settled and record.generation not in alive:
+                history, error = self._account(history, record, now)
+                history = history.settle(record.generation)
+                if error is not None:
+                    failures.append(DriverFailure(record.generation, record.version, error))
+        self.save(history)
+        return failures
+
+    def problem(self, deployment: Deployment, now: datetime) -> str | None:
+        """Return why what a Deployment wants of the app does not run, or what runs on unwanted; None if all is well.
+
+        Args:
+            deployment: The pipeline's newest Deployment.
+            now: The present (UTC).
+        """
+        drivers, wanted = self.live(), deployment.apps.get(self.app) if deployment.running else None
+        if wanted is None:
+            pids = ", ".join(str(process.pid) for driver in drivers for process in driver.processes)
+            return f"{self.app} was stopped, but its driver still runs (pid {pids})." if drivers else None
+        content = fingerprint(wanted)
+        if self.current(drivers, content) is not None or self.completed(deployment) is not None:
+            return None
+        if repartition.running(self.folder):
+            return None  # its next driver starts when its state is ready
+        return f"{self.app} does not run: {self._reason(content, deployment, now)}"
+
+    def status(self) -> list[DriverRecord]:
+        """Return the records of live drivers, of the newest one, and of the last failure that is not forgiven."""
+        alive = {d.generation for d in self.live()}
+        every = self.records()
+        errors = {f.error for f in self.history().contents.values() if f.error}
+        failed = next((r for r in every if r.error in errors), None)
+        shown = [r for r in every if r.generation in alive or r is every[0] or r is failed]
+        return [r if r.generation in alive else _ended(r) for r in shown]
+
+    def logged_error(self, number: int) -> str | None:
+        """Return the last line of a driver's log that names an error."""
+        if self.log_dir is None:
+            return None
+        return driver_log.last_error(driver_log.path(self.log_dir, self.pipeline, self.app, number))
+
+    def prune(self) -> None:
+        """Delete records and logs of long past generations."""
+        driver_records.prune(self.run_dir, self.pipeline, self.app)
+        if self.log_dir is not None:
+            driver_log.prune(self.log_dir, self.pipeline, self.app, generation.newest(self.folder))
+
+    def _account(
+        self, history: FailureHistory, record: DriverRecord, now: datetime
+    ) -> tuple[FailureHistory, str | None]:
+        """Return the history after a driver's end, and by which error it failed; None if by no doing of its own."""
+        if record.state in (DriverState.STOPPING, DriverState.STOPPED, DriverState.COMPLETED):
+            return history, None
+        content = self.content(record.version)
+        if was_steady(record, record.last_commit_at):
+            history = history.steady(content)
+        if record.state is not DriverState.FAILED and record.ready_at is not None:
+            return history.died(content, record.version, now), None
+        error = record.error or self.logged_error(record.generation) or "ended before it was ready"
+        return history.failed(content, record.version, error, now), error
+
+    def _reason(self, content: str, deployment: Deployment, now: datetime) -> str:
+        history = self.history()
+        failures, wait_s = history.contents.get(content), history.wait_s(content, deployment, now)
+        if failures is None:
+            return "its driver is gone, or was not started yet; the next reconcile starts it."
+        failed = f"it failed {_times(failures.failures)}" if failures.failures else "its driver was killed"
+        error = f", the last time with {failures.error.rstrip('. ')}" if failures.error else ""
+        again = f"in {_duration(wait_s)}" if wait_s > 0 else "at the next reconcile"
+        remedy = f" `./millrace trigger {self.pipeline}` tries at once." if wait_s > 0 else ""
+        return f"{failed}{error}. It is tried again {again}.{remedy}"
+
+
+def apps_of(run_dir: Path, pipeline: str, wanted: Iterable[str]) -> list[str]:
+    """Return the apps of a pipeline that are wanted or have a live driver, by name."""
+    return sorted({d.arguments.app for d in find(run_dir, pipeline)} | set(wanted))
+
+
+def problem(run_dir: Path, deployment: Deployment, deployments: DeploymentStore, now: datetime) -> str | None:
+    """Return what a Deployment wants and does not run, and why, or what runs on unwanted; None if all is well.
+
+    Args:
+        run_dir: Folder of records, locks and generations.
+        deployment: A pipeline's newest Deployment.
+        deployments: Where a version's content is looked up.
+        now: The present (UTC).
+    """
+    if deployment.detached:
+        return None
+    name = deployment.pipeline
+    apps = apps_of(run_dir, name, deployment.apps)
+    problems = (AppDrivers(run_dir, name, app, deployments).problem(deployment, now) for app in apps)
+    return next((sentence for sentence in problems if sentence is not None), None)
+
+
+def was_steady(record: DriverRecord, until: datetime | None) -> bool:
+    """Return whether a driver served long enough, until a moment, to be trusted again."""
+    if record.ready_at is None or until is None:
+        return False
+    return until - record.ready_at >= timedelta(seconds=STEADY_S)
+
+
+def _times(number: int) -> str:
+    return "once" if number == 1 else f"{number} times"
+
+
+def _duration(seconds: float) -> str:
+    return f"{seconds:.0f} s" if seconds < 120 else f"{seconds / 60:.0f} min"
+
+
+def _ended(record: DriverRecord) -> DriverRecord:
+    """Return the record of a driver without a process as one that has ended."""
+    if record.state in ENDED:
+        return record
+    if record.state is DriverState.STOPPING:
+        return replace(record, state=DriverState.STOPPED)
+    return replace(record, state=DriverState.FAILED, error="the process is gone and reported no end: it was killed")

@@ -1,0 +1,297 @@
+"""One app's next step towards a Deployment: start, hand over, stop, heal, or roll back."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Literal
+
+from millrace.drivers.app_drivers import AppDrivers, DriverFailure, was_steady
+from millrace.drivers.failure_history import AUTHOR, fingerprint
+from millrace.drivers.handover import HandOver, downtime_s, is_ready
+from millrace.drivers.launcher import Launcher
+from millrace.drivers.quota import go_back
+from millrace.drivers.reconfiguration_log import ReconfigurationLog
+from millrace.drivers.state_partitions import StatePartitions
+from millrace.drivers.step_result import DONE, StepResult
+from millrace.model.decision import LIVE, Outcome, Reconfiguration
+from millrace.model.deployment import AppDeployment, Deployment
+from millrace.model.errors import Conflict, MillraceError
+from millrace.run_folder import driver_records, generation
+from millrace.run_folder.discovery import LiveDriver
+from millrace.run_folder.driver_records import DriverRecord, DriverState
+from millrace.run_folder.lock import holders
+
+Method = Literal["hand-over", "plain"]
+
+
+@dataclass(frozen=True)
+class AppReconciler:
+    """One step of one app towards a Deployment.
+
+    Attributes:
+        drivers: The app's drivers.
+        log: The app's entries in ``control/reconfigurations``.
+        hand_over: How an app moves between drivers.
+        method: ``hand-over`` or ``plain``.
+        quota: Slots that all pipelines together may hold; None for any number.
+        hang_deadline_s: Longest time in which the work of a ready driver may stand still.
+        clock: The time (UTC).
+        launcher: Starts drivers.
+        partitions: The number of the app's state partitions.
+    """
+
+    drivers: AppDrivers
+    log: ReconfigurationLog
+    hand_over: HandOver
+    method: Method
+    quota: int | None
+    hang_deadline_s: float
+    clock: Callable[[], datetime]
+    launcher: Launcher
+    partitions: StatePartitions
+
+    def step(self, deployment: Deployment) -> StepResult:
+        """Do what is due first."""
+        failures = tuple(self._record(failure) for failure in self.drivers.account_for_ends(self.clock()))
+        step = self._next(deployment)
+        return replace(step, changes=(*failures, *step.changes))
+
+    def _next(self, deployment: Deployment) -> StepResult:
+        unsettled = self.partitions.settle(deployment)
+        if unsettled is not None:
+            return unsettled
+        live = self.drivers.live()
+        wanted = deployment.apps.get(self.drivers.app) if deployment.running else None
+        if wanted is None:
+            return self._stop(deployment, live)
+        content = fingerprint(wanted)
+        current = self.drivers.current(live, content)
+        begun = self.partitions.begun(deployment)
+        self._close_interrupted(current, begun)
+        if current is not None:
+            return self._keep(deployment, current, [d for d in live if d is not current], content)
+        completed = self.drivers.completed(deployment)
+        if completed is not None:
+            return self._finished(deployment, completed, live)
+        if self._roll_back(deployment, content):
+            return StepResult(again=True)
+        wait_s = self.drivers.history().wait_s(content, deployment, self.clock())
+        if wait_s > 0:
+            return DONE
+        return self._start(deployment, wanted, live, begun)
+
+    def _record(self, failure: DriverFailure) -> Reconfiguration:
+        """Record in the lake that a driver failed: not everybody sees the run folder."""
+        failures = self.drivers.history().contents.get(self.drivers.content(failure.version))
+        is_open = failures is not None and failures.open
+        return self.log.record_failure(failure, Outcome.CIRCUIT_OPEN if is_open else Outcome.FAILED)
+
+    def _stop(self, deployment: Deployment, live: Sequence[LiveDriver]) -> StepResult:
+        entry = next((e for e in self.log.open_entries() if e.generation is None), None)
+        if live and entry is None:
+            entry = self.log.begin(deployment, None, live[-1].arguments.version)
+        self.drivers.end(live, self.hand_over)
+        if any(driver.alive() for driver in live):
+            return StepResult(() if entry is None else (entry,))  # it may still commit: not stopped until seen gone
+        stopped = () if entry is None else (self.log.end(entry, Outcome.STOPPED),)
+        self._close_interrupted(None)
+        return StepResult(stopped)
+
+    def _finished(self, deployment: Deployment, record: DriverRecord, live: Sequence[LiveDriver]) -> StepResult:
+        """Record that a script ended by itself: nothing is to run, or holds slots, until it is launched again."""
+        if live or len(deployment.apps) > 1:
+            return DONE  # it is about to leave; or others of its pipeline run on
+        reason = f"Its script ended by itself at {record.since:%Y-%m-%d %H:%M} UTC."
+        finished = replace(deployment, running=False, finished=record.since, author=AUTHOR, reason=reason)
+        try:
+            self.drivers.deployments.commit(replace(finished, decision_id=None), deployment.version)
+        except Conflict:
+            return StepResult(again=True)
+        return StepResult((self.log.end(self.log.begin(deployment, None, record.version), Outcome.FINISHED),))
+
+    def _keep(
+        self, deployment: Deployment, current: LiveDriver, rest: Sequence[LiveDriver], content: str
+    ) -> StepResult:
+        """Leave a driver that is ready alone; bring one that is not through the rest of its hand-over."""
+        entry = next((e for e in self.log.open_entries() if e.generation == current.generation), None)
+        record = self.drivers.record(current.generation)
+        if record is None or not is_ready(record):
+            before = self.log.served_version()
+            return self._finish(entry or self.log.begin(deployment, current.generation, before), current, rest)
+        if record.advanced_s is not None and current.still_s(record) > self.hang_deadline_s:
+            return self._end_hung(current, record)
+        if was_steady(record, self.clock()):
+            self.drivers.save(self.drivers.history().steady(content))
+        self.drivers.end(rest, self.hand_over)
+        if entry is not None and entry.tier != LIVE:
+            return StepResult((self._ready(entry),), again=True)
+        return self._resize(deployment, current, record, entry)
+
+    def _resize(
+        self, deployment: Deployment, current: LiveDriver, record: DriverRecord, entry: Reconfiguration | None
+    ) -> StepResult:
+        """Wait until a driver has carried out the executors that a Deployment wants."""
+        wanted = deployment.apps[self.drivers.app]
+        if entry is not None and entry.to_version != deployment.version:
+            self.log.end(entry, Outcome.FAILED, f"version {deployment.version} came first")
+            entry = None
+        if entry is None:
+            if not self._to_be_resized(deployment, wanted, current):
+                return DONE
+            entry = self.log.begin_live(deployment, current.generation, self.log.served_version())
+        since = max(entry.started, record.ready_at or entry.started)
+        wait = self.hand_over.await_slots(current, deployment.version, wanted.slots, since)
+        if wait.pending:
+            return StepResult((entry,))
+        if wait.error is not None:
+            return StepResult((self.log.end(entry, Outcome.FAILED, wait.error),))
+        done = self.drivers.record(current.generation) or record
+        # its query never stopped
+        return StepResult((self.log.end(entry, Outcome.READY, downtime_s=0.0, ended=done.resize_ended),))
+
+    def _to_be_resized(self, deployment: Deployment, wanted: AppDeployment, current: LiveDriver) -> bool:
+        """Return whether a version's executors are not on record yet; the driver may have got them long ago."""
+        tried = self.log.newest_version(current.generation)
+        if wanted.executor is None or tried is None or tried == deployment.version:
+            return False
+        before = self.drivers.deployments.get(deployment.pipeline, tried)
+        app = None if before is None else before.apps.get(self.drivers.app)
+        return app is not None and app.live_content != wanted.live_content
+
+    def _end_hung(self, driver: LiveDriver, record: DriverRecord) -> StepResult:
+        """Kill a driver whose work stands still, as its death from outside; a restart is due at once."""
+        version = driver.arguments.version
+        error = f"hung: no progress for {driver.still_s(record):.0f} s"
+        history = self.drivers.history().died(self.drivers.content(version), version, self.clock())
+        self.drivers.save(history.settle(driver.generation))
+        self.hand_over.kill([driver])
+        failure = DriverFailure(driver.generation, version, error)
+        return StepResult((self.log.record_failure(failure, Outcome.FAILED),), again=True)
+
+    def _start(
+        self,
+        deployment: Deployment,
+        wanted: AppDeployment,
+        live: Sequence[LiveDriver],
+        begun: Reconfiguration | None,
+    ) -> StepResult:
+        self.drivers.end([d for d in live if self.drivers.starting(d)], self.hand_over)
+        serving = [d for d in live if d.alive()]
+        entry = begun or self._begin(deployment, serving)
+        number = entry.generation or 0
+        if self.partitions.due(wanted):
+            unfinished = self.partitions.change(deployment, wanted, entry, serving)
+            if unfinished is not None:
+                return unfinished
+            serving = []
+        if self.method == "plain" or not self._behind_lock(serving):
+            self.drivers.end(serving, self.hand_over)
+            serving = []
+        try:
+            driver = self.launcher.start(wanted, self.drivers.app, deployment.version, number)
+        except MillraceError as error:
+            self._write_failed_record(deployment.version, wanted.slots, number, str(error))
+            return self._failed(entry, str(error))
+        return self._finish(entry, driver, serving)
+
+    def _begin(self, deployment: Deployment, serving: Sequence[LiveDriver]) -> Reconfiguration:
+        number = generation.allot(self.drivers.folder, above=self.log.newest_generation())
+        before = serving[0].arguments.version if serving else self.log.served_version()
+        return self.log.begin(deployment, number, before)
+
+    def _behind_lock(self, serving: Sequence[LiveDriver]) -> bool:
+        """Return whether a successor would have to wait for those that serve: a lost run folder has lost their lock."""
+        pids = holders(self.drivers.folder)
+        return all(any(process.pid in pids for process in driver.processes) for driver in serving)
+
+    def _finish(self, entry: Reconfiguration, driver: LiveDriver, rest: Sequence[LiveDriver]) -> StepResult:
+        """Bring a started driver to ready, past its predecessors."""
+        wait = self.hand_over.await_gate(driver)
+        if wait.reached:
+            self.drivers.end(rest, self.hand_over)
+            wait = self.hand_over.await_ready(driver)
+        if wait.pending:
+            return StepResult((entry,))
+        if wait.error is not None:
+            return self._failed(entry, wait.error, driver)
+        return StepResult((self._ready(entry),))
+
+    def _ready(self, entry: Reconfiguration) -> Reconfiguration:
+        number = entry.generation or 0
+        before = None if entry.from_version is None else self.drivers.predecessor(number)
+        gap_s = downtime_s(before, self.drivers.record(number))
+        self.drivers.prune()
+        return self.log.end(entry, Outcome.READY, downtime_s=gap_s)
+
+    def _failed(self, entry: Reconfiguration, error: str, driver: LiveDriver | None = None) -> StepResult:
+        """Count a failure, then end its driver: killed in between, the next call knows that it is not wanted."""
+        version, number = entry.to_version or 0, entry.generation or 0
+        record = self.drivers.record(number)
+        if (record is None or record.error is None) and (logged := self.drivers.logged_error(number)):
+            error = f"{error}: {logged}"
+        content = self.drivers.content(version)
+        history = self.drivers.history().failed(content, version, error, self.clock()).settle(number)
+        if self._is_roll_back(version):
+            history = history.forgive_others(content)
+        self.drivers.save(history)
+        if driver is not None:
+            self.hand_over.kill([driver])
+        outcome = Outcome.FAILED if self._former_version(content) is None else Outcome.ROLLED_BACK
+        outcome = Outcome.CIRCUIT_OPEN if history.contents[content].open else outcome
+        return StepResult((self.log.end(entry, outcome, error),), again=True)
+
+    def _roll_back(self, deployment: Deployment, content: str) -> bool:
+        """Commit the last ready content as a new version if this version failed, and return whether it was done."""
+        failures = self.drivers.history().contents.get(content)
+        if failures is None or failures.version != deployment.version or not failures.failures:
+            return False
+        version = self._former_version(content)
+        if version is None:
+            return False
+        reason = f"Version {deployment.version} failed ({failures.error}); back to the content of version {version}."
+        return go_back(self.drivers.deployments, deployment, version, reason, self.quota)
+
+    def _is_roll_back(self, version: int) -> bool:
+        """Return whether a version is a roll-back of ours: where it fails too, it was not the new content's doing."""
+        deployment = self.drivers.deployments.get(self.drivers.pipeline, version)
+        return deployment is not None and deployment.author == AUTHOR
+
+    def _former_version(self, content: str) -> int | None:
+        """Return the last ready version of another content; None if this very content has been ready itself.
+
+        What was ready once and fails now does not fail by the change that led to it.
+        """
+        ready = self.log.ready_versions()
+        if any(self.drivers.content(version) == content for version in ready):
+            return None
+        return ready[0] if ready else None
+
+    def _close_interrupted(self, current: LiveDriver | None, begun: Reconfiguration | None = None) -> None:
+        """End the entries that a killed reconciler left open, but for the one that goes on."""
+        for entry in self.log.open_entries():
+            if entry == begun:
+                continue
+            if entry.generation is None:
+                self._close_stop(entry)
+            elif current is None or entry.generation != current.generation:
+                record = self.drivers.record(entry.generation)
+                if record is not None and is_ready(record):
+                    self._ready(entry)
+                else:
+                    error = record.error if record else None
+                    self.log.end(entry, Outcome.FAILED, error or "interrupted before it was ready")
+
+    def _close_stop(self, entry: Reconfiguration) -> None:
+        records = (self.drivers.record(driver.generation) for driver in self.drivers.live())
+        if any(r is not None and r.ready_at is not None and r.ready_at < entry.started for r in records):
+            self.log.end(entry, Outcome.FAILED, "wanted again before its driver had stopped")
+        else:
+            self.log.end(entry, Outcome.STOPPED)
+
+    def _write_failed_record(self, version: int, slots: int, number: int, error: str) -> None:
+        """Write the record of a driver that could not even be started, so that ``status`` can show why."""
+        of, state, now = self.drivers, DriverState.FAILED, self.clock()
+        record = DriverRecord(of.pipeline, of.app, number, version, slots, 0, 0.0, state, now, error=error)
+        driver_records.write(of.run_dir, record)

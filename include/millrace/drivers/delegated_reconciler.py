@@ -1,0 +1,120 @@
+"""Reconciling by a runner: it owns the drivers, everyone else writes Deployments and waits for it.
+
+Drivers must not die with the container that decided; so where a runner is at work, only it starts and stops them.
+It writes the version that it has reconciled into the run folder, which both sides share.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from millrace.atomic_file import write_atomically
+from millrace.lake.control_tables import ControlTables
+from millrace.model.decision import Outcome, Reconfiguration
+from millrace.model.errors import MillraceError, NotReady
+from millrace.model.spec import PipelineSpec
+from millrace.run_folder import driver_records
+from millrace.run_folder.driver_records import DriverRecord
+
+POLL_S = 0.5
+RUNNER_SLACK_S = 30.0
+STATUS_FILE = "reconciled.json"
+
+
+def write_status(
+    run_dir: Path, pipeline: str, version: int, problem: str | None = None, *, running: bool = True
+) -> None:
+    """Write, as the runner, that a pipeline's version has been reconciled, or why it does not run.
+
+    Args:
+        run_dir: The shared run folder.
+        pipeline: Name of the pipeline.
+        version: The Deployment version that was reconciled.
+        problem: What went wrong; None if nothing did.
+        running: Whether a driver of the pipeline is alive.
+    """
+    status = {"version": version, "problem": problem, "running": running}
+    write_atomically(run_dir / pipeline / STATUS_FILE, json.dumps(status), key="run folder", sync_folder=True)
+
+
+def read_status(run_dir: Path, pipeline: str) -> dict[str, Any]:
+    """Return what the runner last wrote of a pipeline, empty before the first time."""
+    with suppress(FileNotFoundError, json.JSONDecodeError):
+        status: dict[str, Any] = json.loads((run_dir / pipeline / STATUS_FILE).read_text(encoding="utf-8"))
+        return status
+    return {}
+
+
+class DelegatedReconciler:
+    """Waits until the runner has made a pipeline run its latest Deployment.
+
+    Args:
+        spec: The pipeline.
+        tables: Where its Deployments and Reconfigurations are.
+        run_dir: The run folder shared with the runner.
+        sleep: Waits between two readings of the runner's status, seconds.
+    """
+
+    def __init__(
+        self, spec: PipelineSpec, tables: ControlTables, run_dir: Path, sleep: Callable[[float], None] = time.sleep
+    ) -> None:
+        self._spec, self._tables, self._run_dir, self._sleep = spec, tables, run_dir, sleep
+
+    def reconcile(self, wait_s: float | None = None, patience_s: float | None = None) -> tuple[Reconfiguration, ...]:
+        """Wait for the runner and return what it had to change since this call.
+
+        Args:
+            wait_s: How long to wait; by default as long as a hand-over may take.
+            patience_s: Left to the runner, which has its own.
+
+        Raises:
+            NotReady: Quietly, if ``wait_s`` was given and the runner has not come round yet.
+            MillraceError: If the runner does not answer in time, or says that it could not do it.
+        """
+        latest = self._tables.deployments.latest(self._spec.name)
+        if latest is None:
+            return ()
+        began = datetime.now(UTC)
+        limit_s = self._spec.ready_deadline_s * 2 + self._spec.stop_deadline_s + RUNNER_SLACK_S
+        deadline = time.monotonic() + (limit_s if wait_s is None else wait_s)
+        while not self._done(latest.version):
+            if time.monotonic() >= deadline:
+                if wait_s is not None:
+                    raise NotReady(f"{self._spec.name}: the runner has not reached version {latest.version}")
+                if under_way := self._under_way(latest.version):
+                    return under_way
+                remedy = "Check that the runner is up (`./millrace runner`) and shares this home."
+                raise MillraceError("runner", "no answer", f"version {latest.version} in {limit_s:.0f} s", remedy)
+            self._sleep(POLL_S)
+        return tuple(self._tables.reconfigurations.recent(self._spec.name, since=began))
+
+    def running(self) -> bool:
+        """Return whether a driver of the pipeline is alive, by the runner's status."""
+        return bool(read_status(self._run_dir, self._spec.name).get("running"))
+
+    def problem(self) -> str | None:
+        """Return what is wanted and does not run, and why, by the runner's status; None if all is well."""
+        return read_status(self._run_dir, self._spec.name).get("problem")
+
+    def status(self) -> tuple[DriverRecord, ...]:
+        """Return the newest driver's record as the runner's drivers wrote it."""
+        return driver_records.all_of(self._run_dir, self._spec.name, self._spec.app)[:1]
+
+    def _under_way(self, version: int) -> tuple[Reconfiguration, ...]:
+        """Return what the runner has begun for a version and not brought to its end."""
+        changes = self._tables.reconfigurations.recent(self._spec.name)
+        return tuple(c for c in changes if c.outcome is Outcome.OPEN and c.to_version == version)
+
+    def _done(self, version: int) -> bool:
+        status = read_status(self._run_dir, self._spec.name)
+        if status.get("version", 0) < version:
+            return False
+        if status["problem"]:
+            raise MillraceError("runner", self._spec.name, "a pipeline it can run", status["problem"])
+        return True

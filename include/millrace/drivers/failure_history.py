@@ -1,0 +1,133 @@
+"""What failed of an app, by content and kept on disk: when to try again, and when to stop trying (circuit breaker)."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from pathlib import Path
+
+from millrace.atomic_file import write_atomically
+from millrace.model.codec import from_json, to_json, to_plain
+from millrace.model.deployment import AppDeployment, Deployment
+from millrace.run_folder.driver_records import KEPT_GENERATIONS
+
+FILE = "trouble.json"
+AUTHOR = "reconciler"
+FAILURES_TO_OPEN = 2
+FIRST_DELAY_S = 10.0
+LONGEST_DELAY_S = 300.0
+HALF_OPEN_DELAYS_S = (60.0, 300.0, 900.0, 3600.0)
+"""Delays between tries while the circuit is open, the last one for ever: most sources that are away come back soon."""
+STEADY_S = 300.0
+"""A driver that served this long was healthy: what happens to it later is no consequence of its start."""
+KEPT_CONTENTS = 20
+
+
+@dataclass(frozen=True)
+class ContentFailures:
+    """What went wrong with one content since it was last steady.
+
+    Attributes:
+        failures: Starts or batches that failed by the content's own doing.
+        deaths: Ready drivers that were killed from outside.
+        version: The Deployment version of the last of them.
+        last: When that was (UTC).
+        error: The last failure's exception in one line.
+    """
+
+    failures: int
+    deaths: int
+    version: int
+    last: datetime
+    error: str | None = None
+
+    @property
+    def open(self) -> bool:
+        """Whether the circuit is open: starts are tried now and then only, until one of them becomes steady."""
+        return self.failures >= FAILURES_TO_OPEN
+
+    @property
+    def delay_s(self) -> float:
+        """Time to wait after the last failure or death; a first death is healed at once."""
+        if self.open:
+            return HALF_OPEN_DELAYS_S[min(self.failures - FAILURES_TO_OPEN, len(HALF_OPEN_DELAYS_S) - 1)]
+        steps = self.failures + max(0, self.deaths - 1)
+        return 0.0 if steps == 0 else min(LONGEST_DELAY_S, FIRST_DELAY_S * 2 ** min(steps - 1, 16))
+
+
+@dataclass(frozen=True)
+class FailureHistory:
+    """An app's failures by content, and the generations whose end has been accounted for.
+
+    Attributes:
+        settled: Generations whose end is accounted for: they were told to end, or are counted below.
+        contents: Failures by the content's fingerprint.
+    """
+
+    settled: tuple[int, ...] = ()
+    contents: Mapping[str, ContentFailures] = field(default_factory=dict)
+
+    def settle(self, *generations: int) -> FailureHistory:
+        """Return the history after accounting for the end of some generations."""
+        return replace(self, settled=tuple(sorted({*self.settled, *generations})[-KEPT_GENERATIONS * 2 :]))
+
+    def failed(self, content: str, version: int, error: str, now: datetime) -> FailureHistory:
+        """Return the history after a failure by the content's own doing."""
+        old = self.contents.get(content, ContentFailures(0, 0, version, now))
+        return self._with(content, replace(old, failures=old.failures + 1, version=version, last=now, error=error))
+
+    def died(self, content: str, version: int, now: datetime) -> FailureHistory:
+        """Return the history after a ready driver was killed from outside."""
+        old = self.contents.get(content, ContentFailures(0, 0, version, now))
+        return self._with(content, replace(old, deaths=old.deaths + 1, version=version, last=now))
+
+    def steady(self, content: str) -> FailureHistory:
+        """Return the history after a content has run long enough to be trusted again."""
+        return replace(self, contents={k: v for k, v in self.contents.items() if k != content})
+
+    def forgive_others(self, content: str) -> FailureHistory:
+        """Return the history in which all other contents are as good as new: this one fails as they did."""
+        return replace(self, contents={k: v for k, v in self.contents.items() if k == content})
+
+    def wait_s(self, content: str, deployment: Deployment, now: datetime) -> float:
+        """Return how long a content has to wait until it may be started, seconds; 0 for now.
+
+        A version that a person or a decision made after the last failure is tried at once; with an open circuit one
+        more failure closes the door again. Where the clock was set back before that failure, nobody waits.
+        """
+        failures = self.contents.get(content)
+        if failures is None or (deployment.version > failures.version and deployment.author != AUTHOR):
+            return 0.0
+        since_s = (now - failures.last).total_seconds()
+        return 0.0 if since_s < 0 else max(0.0, failures.delay_s - since_s)
+
+    def _with(self, content: str, failures: ContentFailures) -> FailureHistory:
+        newest = sorted({**self.contents, content: failures}.items(), key=lambda item: item[1].last)[-KEPT_CONTENTS:]
+        return replace(self, contents=dict(newest))
+
+
+def fingerprint(app: AppDeployment) -> str:
+    """Return what two contents share that one driver can run, whatever version they are part of."""
+    content = to_plain(app.restart_content)
+    if app.executor is None:
+        del content["executor"]  # as releases before it wrote these contents
+    del content["placement"]  # empty, and as releases before it wrote them
+    if not app.script_hash:
+        del content["script_hash"]
+    return hashlib.sha256(json.dumps(content, sort_keys=True, separators=(",", ":")).encode()).hexdigest()[:16]
+
+
+def load(folder: Path) -> FailureHistory:
+    """Return an app's history; a lost or damaged file means that nothing has failed."""
+    try:
+        return from_json(FailureHistory, (folder / FILE).read_bytes())
+    except (OSError, ValueError):
+        return FailureHistory()
+
+
+def save(folder: Path, history: FailureHistory) -> None:
+    """Replace an app's history atomically."""
+    write_atomically(folder / FILE, to_json(history), key="run folder", sync_folder=True)

@@ -1,0 +1,151 @@
+"""From one driver of an app to the next: the successor waits at its gate before the predecessor is stopped."""
+
+from __future__ import annotations
+
+import math
+import signal
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+from millrace.run_folder import driver_records
+from millrace.run_folder.discovery import LiveDriver, find, python_driver
+from millrace.run_folder.driver_records import ENDED, DriverRecord, DriverState
+
+POLL_S = 0.05
+GONE_S = 10.0
+"""A killed process leaves the process table within this time, or the machine has other problems."""
+
+
+@dataclass(frozen=True)
+class Wait:
+    """How waiting for a driver ended.
+
+    Attributes:
+        pending: True if the driver's work goes on, and the caller could not wait any longer.
+        error: What went wrong; None if nothing did.
+    """
+
+    pending: bool = False
+    error: str | None = None
+
+    @property
+    def reached(self) -> bool:
+        """True if the driver got to where it was awaited."""
+        return not self.pending and self.error is None
+
+
+@dataclass(frozen=True)
+class HandOver:
+    """Moves an app between drivers.
+
+    Attributes:
+        run_dir: Folder of records and locks.
+        pipeline: Name of the pipeline.
+        ready_deadline_s: Longest time in which the work of a driver that is not ready may stand still. A start that
+            goes on may take any time: a first batch under backlog, or one that loads much state, is not cut.
+        stop_deadline_s: From TERM to kill -9.
+        leave_at_s: Time of the monotonic clock from which nobody waits any longer for a start that goes on.
+    """
+
+    run_dir: Path
+    pipeline: str
+    ready_deadline_s: float
+    stop_deadline_s: float
+    leave_at_s: float = math.inf
+
+    def await_gate(self, driver: LiveDriver) -> Wait:
+        """Wait until a driver waits at its gate or is past it."""
+        past = (DriverState.WAITING, DriverState.RUNNING, DriverState.COMPLETED)
+        return self._await(driver, "at its gate", lambda r: r.state in past or is_ready(r))
+
+    def await_ready(self, driver: LiveDriver) -> Wait:
+        """Wait for a driver's first commit, or its first idle trigger."""
+        return self._await(driver, "ready", is_ready)
+
+    def await_slots(self, driver: LiveDriver, version: int, slots: int, since: datetime) -> Wait:
+        """Wait until a driver says that it has carried a version out, or how many slots a full cluster gave it."""
+        while True:
+            gone = not driver.alive()
+            record = self._record(driver)
+            if record is not None and record.version >= version:
+                short = f"{record.slots} of {slots} slots: the cluster has no room for more executors"
+                return Wait(error=None if record.slots == slots else short)
+            if gone or record is None or record.state in ENDED:
+                return Wait(error="the driver ended meanwhile")
+            if (datetime.now(UTC) - since).total_seconds() > self.ready_deadline_s:
+                late = f"the driver changed no executors within {self.ready_deadline_s:g} s; its log says why"
+                return Wait(error=late)
+            if time.monotonic() > self.leave_at_s:
+                return Wait(pending=True)
+            time.sleep(POLL_S)
+
+    def end(self, drivers: Sequence[LiveDriver]) -> None:
+        """Stop drivers at a batch boundary, by force after the deadline; return when none of them is left."""
+        give_up = time.monotonic() + self.stop_deadline_s
+        for driver in drivers:
+            python = python_driver(self._record(driver))
+            if python is None or not python.signal(signal.SIGTERM):
+                self.kill([driver])  # nothing of the script has run yet, or its Python has gone already
+        while any(driver.alive() for driver in drivers):
+            if time.monotonic() > give_up:
+                self.kill(drivers)
+                return
+            time.sleep(POLL_S)
+
+    def kill(self, drivers: Sequence[LiveDriver]) -> None:
+        """End every process of some drivers at once and wait until they are gone, or for :data:`GONE_S`."""
+        ended = {(d.arguments.app, d.generation) for d in drivers}
+        give_up = time.monotonic() + GONE_S
+        while time.monotonic() < give_up:
+            # asked again each time: a driver that is just starting makes new processes
+            left = [d for d in find(self.run_dir, self.pipeline) if (d.arguments.app, d.generation) in ended]
+            if not left:
+                return
+            for process in (p for d in left for p in d.processes):
+                process.signal(signal.SIGKILL)
+            time.sleep(POLL_S)
+
+    def _await(self, driver: LiveDriver, what: str, reached: Callable[[DriverRecord], bool]) -> Wait:
+        while True:
+            gone = not driver.alive()  # asked before the record is read: a last word counts
+            record = self._record(driver)
+            if record is not None and reached(record):
+                return Wait()
+            if record is not None and record.state in ENDED:
+                return Wait(error=record.error or f"ended before it was {what}")
+            if gone:
+                return Wait(error=f"ended before it was {what}")
+            if driver.still_s(record) > self.ready_deadline_s:
+                return Wait(error=f"not {what}: no progress for {self.ready_deadline_s:g} s")
+            if time.monotonic() > self.leave_at_s:
+                return Wait(pending=True)
+            time.sleep(POLL_S)
+
+    def _record(self, driver: LiveDriver) -> DriverRecord | None:
+        return driver_records.read(self.run_dir, self.pipeline, driver.arguments.app, driver.generation)
+
+
+def is_ready(record: DriverRecord) -> bool:
+    """Return whether a driver has been ready; a script that ran to its end by itself was."""
+    return record.ready_at is not None or record.state is DriverState.COMPLETED
+
+
+def downtime_s(before: DriverRecord | None, after: DriverRecord | None) -> float | None:
+    """Return the time without service between two drivers, None where either never served.
+
+    From the predecessor's last commit (or its end, if it was idle) to the successor's first (or its first idle
+    trigger), seconds.
+    """
+    end = _end_of_service(before)
+    if end is None or after is None or after.ready_at is None:
+        return None
+    return max(0.0, (after.ready_at - end).total_seconds())
+
+
+def _end_of_service(record: DriverRecord | None) -> datetime | None:
+    if record is None:
+        return None
+    return record.served_until or record.last_commit_at or record.ready_at

@@ -1,0 +1,115 @@
+"""Starts the drivers of one pipeline, and waits for the processes that it started, so that none is left a zombie."""
+
+from __future__ import annotations
+
+import subprocess
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import psutil
+
+from millrace.drivers import driver_log, submit
+from millrace.drivers.submit import SubmitOptions
+from millrace.model.deployment import AppDeployment
+from millrace.model.errors import MillraceError
+from millrace.model.spec import PipelineSpec
+from millrace.run_folder.arguments import DriverArguments
+from millrace.run_folder.discovery import LiveDriver
+from millrace.run_folder.process import ProcessId
+from millrace.run_folder.repartition import Verb
+
+
+@dataclass(frozen=True)
+class Launcher:
+    """Starts drivers.
+
+    Attributes:
+        spec: The pipeline.
+        options: What every driver of this installation is started with.
+        lake: The lake's folder or URI.
+        run_dir: Folder of records, locks and generations.
+        log_dir: Folder of the drivers' logs.
+    """
+
+    spec: PipelineSpec
+    options: SubmitOptions
+    lake: str
+    run_dir: Path
+    log_dir: Path
+    _children: list[subprocess.Popen[bytes]] = field(default_factory=list)
+
+    def start(self, app: AppDeployment, name: str, version: int, number: int) -> LiveDriver:
+        """Start a driver and return it.
+
+        Args:
+            app: What to run.
+            name: Name of the app.
+            version: The Deployment version that it is part of.
+            number: The driver's generation.
+
+        Raises:
+            MillraceError: If the script or spark-submit is not there, or cannot be started.
+        """
+        arguments = self._arguments(app, name, version, number)
+        if not arguments.script.is_file():
+            raise MillraceError("script", app.script, "an existing file", "Create it or correct the path.")
+        log = driver_log.path(self.log_dir, self.spec.name, name, number)
+        child = submit.start(self.options, app, arguments, log)
+        self._children.append(child)
+        with suppress(psutil.NoSuchProcess):
+            return LiveDriver(arguments, (ProcessId.of(child.pid),))
+        return LiveDriver(arguments, ())  # it has ended already
+
+    def repartition(
+        self, app: AppDeployment, name: str, number: int, verb: Verb, folder: Path
+    ) -> tuple[ProcessId, ...]:
+        """Start the job that gives an app's state another number of partitions, and return its first process.
+
+        Args:
+            app: Whose settings it reads the checkpoints with.
+            name: Name of the app.
+            number: The driver's generation, whose log it writes to.
+            verb: What it is to do.
+            folder: The app's folder under the run folder.
+
+        Raises:
+            MillraceError: If spark-submit is not there, or cannot be started.
+        """
+        log = driver_log.path(self.log_dir, self.spec.name, name, number)
+        child = submit.start_repartition(self.options, app, verb, folder, log)
+        self._children.append(child)
+        with suppress(psutil.NoSuchProcess):
+            return (ProcessId.of(child.pid),)
+        return ()  # it has ended already
+
+    def command(self, app: AppDeployment, name: str, version: int, number: int) -> list[str]:
+        """Return the words that start such a driver by hand, its environment in front.
+
+        Raises:
+            MillraceError: If the cluster of the local stack is wanted and does not run.
+        """
+        env = [f"{key}={value}" for key, value in submit.environment(self.options, app, {}).items()]
+        return ["env", *env, *submit.command(self.options, app, self._arguments(app, name, version, number))]
+
+    def _arguments(self, app: AppDeployment, name: str, version: int, number: int) -> DriverArguments:
+        return DriverArguments(
+            pipeline=self.spec.name,
+            app=name,
+            generation=number,
+            version=version,
+            slots=app.slots,
+            epoch=0,
+            run_dir=self.run_dir,
+            lake=self.lake,
+            period_s=self.spec.period_s,
+            ready_deadline_s=self.spec.ready_deadline_s,
+            stop_deadline_s=self.spec.stop_deadline_s,
+            script=submit.script_path(app),
+            args=app.args,
+            batch_deadline_s=self.spec.batch_deadline_s,
+        )
+
+    def reap(self) -> None:
+        """Forget the processes that have ended."""
+        self._children[:] = [child for child in self._children if child.poll() is None]

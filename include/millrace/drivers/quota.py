@@ -1,0 +1,133 @@
+"""The quota over all pipelines' slots where no Decision is made: a person's change, and a roll-back after a failure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from contextlib import suppress
+from dataclasses import replace
+
+from millrace.drivers.failure_history import AUTHOR
+from millrace.lake.deployments import OUTRUN, DeploymentStore, SlotsInUse
+from millrace.model.deployment import AppDeployment, Deployment
+from millrace.model.errors import Conflict, MillraceError
+
+
+def check_quota(content: Deployment, in_use: SlotsInUse, quota: int | None) -> None:
+    """Refuse a person's change to more slots than the quota leaves.
+
+    Args:
+        content: What the person wants.
+        in_use: What all pipelines hold.
+        quota: The spec's ``guards.max_total_slots``.
+
+    Raises:
+        MillraceError: If it does not fit; the quota, who holds what, and a remedy are in it.
+    """
+    name = content.pipeline
+    left = _left(name, in_use, quota)
+    if left is None or content.slots <= left:
+        return
+    holders = ", ".join(f"{d.pipeline} {d.slots}" for d in in_use.others(name) if d.slots)
+    allowed = f"at most {left}: the quota of all pipelines is {quota}, and others hold {holders or 'none'}"
+    remedy = f"Ask for fewer, stop or shrink another pipeline, or raise guards.max_total_slots in {name}'s spec."
+    raise MillraceError("slots", content.slots, allowed, remedy)
+
+
+def restore(store: DeploymentStore, former: Deployment, current: Deployment, quota: int | None) -> Deployment | None:
+    """Commit a former content in place of ``current``, with as many of its slots as the quota leaves.
+
+    Each app gets at least what it holds now, unless it had less then.
+
+    Args:
+        store: Where it is committed.
+        former: The content wanted, with author and reason.
+        current: The version that it replaces.
+        quota: The spec's ``guards.max_total_slots``.
+
+    Returns:
+        The new version; None if the pipeline has moved on from ``current``.
+
+    Raises:
+        Conflict: If :data:`~millrace.lake.deployments.MOST_ATTEMPTS` other changes came first.
+    """
+    for in_use in store.attempts():
+        latest = in_use.latest(current.pipeline)
+        if latest is None or latest.version != current.version:
+            return None
+        with suppress(Conflict):
+            content = _shrunk(former, current, _left(current.pipeline, in_use, quota))
+            return store.commit(content, current.version, in_use)
+    raise Conflict(OUTRUN)
+
+
+def go_back(store: DeploymentStore, current: Deployment, version: int, reason: str, quota: int | None) -> bool:
+    """Commit the content of a former version again, but for what is obeyed without a restart: that did not fail.
+
+    Args:
+        store: Where it is committed.
+        current: The version that failed.
+        version: The version whose content is wanted.
+        reason: One sentence.
+        quota: The spec's ``guards.max_total_slots``.
+
+    Returns:
+        Whether the former version is there; where somebody else has moved on, their version counts.
+    """
+    former = store.get(current.pipeline, version)
+    if former is None:
+        return False
+    join = former.join and (current.join or former.join)
+    again = replace(
+        former,
+        running=True,
+        detached=False,
+        source=current.source,
+        author=AUTHOR,
+        decision_id=None,
+        reason=reason,
+        ingest=current.ingest,
+        join=join,
+    )
+    with suppress(Conflict):
+        restore(store, again, current, quota)
+    return True
+
+
+def slots_elsewhere(pipeline: str, deployments: Iterable[Deployment]) -> int:
+    """Return the slots that pipelines other than ``pipeline`` hold."""
+    return sum(d.slots for d in deployments if d.pipeline != pipeline)
+
+
+def slots_left(quota: int, held: int, elsewhere: int) -> int:
+    """Return the most slots that a pipeline may have; what it holds it may keep.
+
+    Args:
+        quota: Slots of all pipelines together.
+        held: Slots of the pipeline's newest version.
+        elsewhere: Slots of the other pipelines.
+    """
+    return max(quota - elsewhere, held)
+
+
+def _left(pipeline: str, in_use: SlotsInUse, quota: int | None) -> int | None:
+    if quota is None:
+        return None
+    latest = in_use.latest(pipeline)
+    return slots_left(quota, latest.slots if latest else 0, slots_elsewhere(pipeline, in_use.deployments))
+
+
+def _shrunk(former: Deployment, current: Deployment, left: int | None) -> Deployment:
+    if left is None or former.slots <= left:
+        return former
+    least = {name: _least(app, current.apps.get(name)) for name, app in former.apps.items()}
+    spare = left - sum(least.values())
+    apps: dict[str, AppDeployment] = {}
+    for name, app in sorted(former.apps.items()):
+        more = max(0, min(app.slots - least[name], spare))
+        spare -= more
+        apps[name] = replace(app, slots=least[name] + more)
+    return replace(former, apps=apps)
+
+
+def _least(former: AppDeployment, current: AppDeployment | None) -> int:
+    return min(former.slots, current.slots if current else 1)

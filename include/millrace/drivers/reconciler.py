@@ -1,0 +1,177 @@
+"""Makes what runs equal to what a Deployment says; safe to call at any time, by anyone, and to kill at any point."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+
+from filelock import FileLock, Timeout
+
+from millrace.drivers import driver_log
+from millrace.drivers.app_drivers import AppDrivers, apps_of, problem
+from millrace.drivers.app_reconciler import AppReconciler, Method
+from millrace.drivers.handover import HandOver
+from millrace.drivers.launcher import Launcher
+from millrace.drivers.reconfiguration_log import ReconfigurationLog
+from millrace.drivers.state_partitions import StatePartitions
+from millrace.drivers.submit import SubmitOptions
+from millrace.lake.control_tables import ControlTables
+from millrace.model.decision import Reconfiguration
+from millrace.model.deployment import Deployment
+from millrace.model.errors import MillraceError, NotReady
+from millrace.model.spec import PipelineSpec
+from millrace.run_folder.discovery import find
+from millrace.run_folder.driver_records import DriverRecord
+from millrace.run_folder.generation import newest
+
+LOCK_SLACK_S = 30.0
+MOST_STEPS = 6
+"""Start, fail, roll back, start the old content, and two to spare."""
+
+
+class Reconciler:
+    """Starts, stops and replaces a pipeline's drivers; the only place that does.
+
+    Args:
+        spec: The pipeline.
+        tables: Where its Deployments are read and its Reconfigurations written.
+        run_dir: Folder of records, locks and generations.
+        log_dir: Folder of the drivers' logs.
+        submit: What every driver of this installation is started with.
+        method: ``hand-over`` starts the successor first; ``plain`` stops the predecessor first.
+        clock: The time (UTC).
+    """
+
+    def __init__(
+        self,
+        spec: PipelineSpec,
+        tables: ControlTables,
+        run_dir: Path,
+        log_dir: Path,
+        submit: SubmitOptions,
+        method: Method = "hand-over",
+        clock: Callable[[], datetime] = lambda: datetime.now(UTC),
+    ) -> None:
+        self._spec, self._tables = spec, tables
+        self._run_dir, self._log_dir = run_dir.resolve(), log_dir.resolve()
+        self._method, self._clock = method, clock
+        self._launcher = Launcher(spec, submit, tables.lake.location.uri, self._run_dir, self._log_dir)
+
+    def reconcile(self, wait_s: float | None = None, patience_s: float | None = None) -> tuple[Reconfiguration, ...]:
+        """Make the pipeline run its latest Deployment and return what had to be changed.
+
+        Args:
+            wait_s: How long to wait for another call at work on the same pipeline; by default as long as a
+                hand-over may take.
+            patience_s: How long to wait for a driver whose start goes on, by default both deadlines together; what
+                is not ready by then is returned open, and a later call brings it to its end.
+
+        Raises:
+            NotReady: Quietly, if the other call is still at work then.
+            MillraceError: If the run folder or the lake cannot be written.
+        """
+        usual_s = self._spec.ready_deadline_s + self._spec.stop_deadline_s
+        with self._alone(self._spec.ready_deadline_s + usual_s + LOCK_SLACK_S if wait_s is None else wait_s):
+            return self._steps(time.monotonic() + (usual_s if patience_s is None else patience_s))
+
+    def stop_drivers(self, wait_s: float = 0.0) -> None:
+        """End the pipeline's drivers at a batch boundary, by force after ``stop_deadline_s``.
+
+        What is wanted stays, so the next :meth:`reconcile` starts them again, and none of them counts as failed.
+
+        Args:
+            wait_s: How long to wait for another call at work on the same pipeline.
+
+        Raises:
+            NotReady: If the other call is still at work then.
+            MillraceError: If the run folder cannot be written.
+        """
+        with self._alone(wait_s):
+            hand_over = self._hand_over(time.monotonic())
+            for app in self._apps(None):
+                drivers = self._drivers(app)
+                drivers.end(drivers.live(), hand_over)
+
+    def commands(self, deployment: Deployment) -> list[list[str]]:
+        """Return the words that start each app of a version by hand, as the app's next driver.
+
+        Raises:
+            MillraceError: If the cluster of the local stack is wanted and does not run.
+        """
+        folder, of = self._run_dir / self._spec.name, deployment.version
+        apps = sorted(deployment.apps.items())
+        return [self._launcher.command(app, name, of, newest(folder / name) + 1) for name, app in apps]
+
+    def running(self) -> bool:
+        """Return whether a driver of the pipeline is alive."""
+        return bool(find(self._run_dir, self._spec.name))
+
+    def problem(self) -> str | None:
+        """Return what is wanted and does not run, and why, or what runs on unwanted; None if all is well."""
+        deployments = self._tables.deployments
+        latest = deployments.latest(self._spec.name)
+        return None if latest is None else problem(self._run_dir, latest, deployments, self._clock())
+
+    def status(self) -> tuple[DriverRecord, ...]:
+        """Return each app's live drivers, its newest one, and its last failure that is not forgiven; newest first.
+
+        A driver whose process is gone without a word counts as failed.
+        """
+        apps = self._apps(self._tables.deployments.latest(self._spec.name))
+        return tuple(record for app in apps for record in self._drivers(app).status())
+
+    @contextmanager
+    def _alone(self, wait_s: float) -> Iterator[None]:
+        """Exclude other calls on the same pipeline while the block runs."""
+        folder = self._run_dir / self._spec.name
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            with FileLock(folder / "reconcile.lock", timeout=wait_s):
+                yield
+        except Timeout:
+            raise NotReady(f"{self._spec.name}: another reconcile is under way") from None
+        except OSError as error:
+            raise MillraceError("run folder", str(folder), "a writable folder with free space", str(error)) from error
+
+    def _steps(self, leave_at_s: float) -> tuple[Reconfiguration, ...]:
+        driver_log.bound_all(self._log_dir, self._spec.name)
+        changes: list[Reconfiguration] = []
+        for _ in range(MOST_STEPS):
+            deployment = self._tables.deployments.latest(self._spec.name)
+            if deployment is None or deployment.detached:
+                break
+            self._launcher.reap()
+            steps = [self._app(app, leave_at_s).step(deployment) for app in self._apps(deployment)]
+            changes += [change for step in steps for change in step.changes]
+            if not any(step.again for step in steps):
+                break
+        return tuple(changes)
+
+    def _apps(self, deployment: Deployment | None) -> list[str]:
+        return apps_of(self._run_dir, self._spec.name, deployment.apps if deployment else [self._spec.app])
+
+    def _drivers(self, app: str) -> AppDrivers:
+        return AppDrivers(self._run_dir, self._spec.name, app, self._tables.deployments, self._log_dir)
+
+    def _hand_over(self, leave_at_s: float) -> HandOver:
+        spec = self._spec
+        return HandOver(self._run_dir, spec.name, spec.ready_deadline_s, spec.stop_deadline_s, leave_at_s)
+
+    def _app(self, app: str, leave_at_s: float) -> AppReconciler:
+        spec, drivers, quota = self._spec, self._drivers(app), self._spec.guards.max_total_slots
+        log = ReconfigurationLog(spec.name, app, self._tables, self._clock)
+        hand_over = self._hand_over(leave_at_s)
+        return AppReconciler(
+            drivers=drivers,
+            log=log,
+            hand_over=hand_over,
+            method=self._method,
+            quota=quota,
+            hang_deadline_s=spec.hang_deadline_s,
+            clock=self._clock,
+            launcher=self._launcher,
+            partitions=StatePartitions(drivers, log, self._launcher, hand_over, quota, self._clock),
+        )

@@ -1,0 +1,115 @@
+"""The reconciler's entries in ``control/reconfigurations``: opened before it acts, ended when the outcome is known."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from datetime import datetime
+
+from millrace.drivers.app_drivers import DriverFailure
+from millrace.lake.control_tables import ControlTables
+from millrace.model.decision import LIVE, RESTART, SUCCEEDED, Outcome, Reconfiguration
+from millrace.model.deployment import Deployment
+from millrace.run_folder import generation
+
+TELEMETRY = "telemetry/batches"
+
+
+@dataclass(frozen=True)
+class ReconfigurationLog:
+    """The entries of one app.
+
+    Attributes:
+        pipeline: Name of the pipeline.
+        app: Name of the app.
+        tables: Where they are kept.
+        clock: The time (UTC).
+    """
+
+    pipeline: str
+    app: str
+    tables: ControlTables
+    clock: Callable[[], datetime]
+
+    def begin(self, deployment: Deployment, number: int | None, before: int | None) -> Reconfiguration:
+        """Record that a driver is about to be started or (without a generation) stopped.
+
+        Args:
+            deployment: What it is done for.
+            number: Generation of the driver.
+            before: The version that served until now; None without one.
+        """
+        version = None if number is None else deployment.version
+        decision_id = None if before == version else deployment.decision_id  # the same version again is healing
+        return self._record(self._entry(decision_id, before, version, number))
+
+    def begin_live(self, deployment: Deployment, number: int, before: int | None) -> Reconfiguration:
+        """Record that a running driver gets other executors: it began when it could hear of them."""
+        heard = self.tables.deployments.committed_at(self.pipeline, deployment.version)
+        entry = self._entry(deployment.decision_id, before, deployment.version, number)
+        return self._record(replace(entry, tier=LIVE, started=heard or entry.started))
+
+    def end(
+        self,
+        entry: Reconfiguration,
+        outcome: Outcome,
+        error: str | None = None,
+        downtime_s: float | None = None,
+        ended: datetime | None = None,
+    ) -> Reconfiguration:
+        """Record how an entry ended, and when (now by default, never before it began), and return it."""
+        ended = self.clock() if ended is None else max(entry.started, ended)
+        return self._record(replace(entry, ended=ended, outcome=outcome, error=error, downtime_s=downtime_s))
+
+    def record_failure(self, failure: DriverFailure, outcome: Outcome) -> Reconfiguration:
+        """Record that a driver which ran failed by itself, or was ended because it hung, and return the entry."""
+        entry = self._entry(None, failure.version, failure.version, failure.generation)
+        return self._record(replace(entry, ended=entry.started, outcome=outcome, error=failure.error))
+
+    def newest_version(self, number: int) -> int | None:
+        """Return the version that a driver was last brought to, or did not get to; None if nothing is on record."""
+        return next((entry.to_version for entry in self._entries() if entry.generation == number), None)
+
+    def newest_generation(self) -> int:
+        """Return the highest generation that the lake has seen, recorded or at work, 0 before the first."""
+        recorded = self.tables.reconfigurations.newest_generation(self.pipeline, self.app)
+        return max(recorded, self.tables.lake.committed(TELEMETRY, generation.fence(self.pipeline, self.app)))
+
+    def open_entries(self) -> list[Reconfiguration]:
+        """Return entries without an end, newest first."""
+        return [entry for entry in self._entries() if entry.outcome is Outcome.OPEN]
+
+    def ready_versions(self) -> list[int]:
+        """Return the versions that have been ready, the latest first."""
+        ready = (entry.to_version for entry in self._entries() if entry.outcome is Outcome.READY)
+        return list(dict.fromkeys(version for version in ready if version is not None))
+
+    def served_version(self) -> int | None:
+        """Return the version that was ready last, None if there is none or the app was stopped or finished since."""
+        ended = (e for e in self._entries() if e.outcome in SUCCEEDED)
+        last = next(ended, None)
+        return None if last is None or last.outcome is not Outcome.READY else last.to_version
+
+    def _entry(
+        self, decision_id: str | None, before: int | None, version: int | None, number: int | None
+    ) -> Reconfiguration:
+        return Reconfiguration(
+            pipeline=self.pipeline,
+            app=self.app,
+            decision_id=decision_id,
+            tier=RESTART,
+            from_version=before,
+            to_version=version,
+            generation=number,
+            started=self.clock(),
+            ended=None,
+            downtime_s=None,
+            outcome=Outcome.OPEN,
+        )
+
+    def _record(self, entry: Reconfiguration) -> Reconfiguration:
+        self.tables.reconfigurations.record(entry)
+        return entry
+
+    def _entries(self) -> list[Reconfiguration]:
+        return [entry for entry in self.tables.reconfigurations.recent(self.pipeline) if entry.app == self.app]

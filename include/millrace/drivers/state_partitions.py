@@ -1,0 +1,241 @@
+"""Another number of state partitions between two drivers: what is due, what is refused, and what a kill left to do.
+
+The work is a job's (``jobs/repartition_state.py``), and how far it has come is on disk
+(:mod:`millrace.run_folder.repartition`). No driver starts while checkpoints may be half changed.
+"""
+
+from __future__ import annotations
+
+import signal
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from pathlib import Path
+
+from millrace.drivers.app_drivers import AppDrivers
+from millrace.drivers.failure_history import fingerprint
+from millrace.drivers.handover import POLL_S, HandOver
+from millrace.drivers.launcher import Launcher
+from millrace.drivers.quota import go_back
+from millrace.drivers.reconfiguration_log import ReconfigurationLog
+from millrace.drivers.step_result import StepResult
+from millrace.model.decision import Outcome, Reconfiguration
+from millrace.model.deployment import AppDeployment, Deployment
+from millrace.run_folder import repartition
+from millrace.run_folder.discovery import LiveDriver
+from millrace.run_folder.driver_records import QueryCheckpoint
+from millrace.run_folder.process import ProcessId
+from millrace.run_folder.repartition import Phase, Repartition, Verb
+
+REPARTITIONED = "RocksDBStateStoreProvider"
+"""The only class whose state Spark repartitions."""
+FILE_SINK = "FileSink"
+"""How Spark describes a sink of files: it keeps a log of its own in which no batch may be left out."""
+
+
+@dataclass(frozen=True)
+class StatePartitions:
+    """The number of an app's state partitions.
+
+    Attributes:
+        drivers: The app's drivers.
+        log: The app's entries in ``control/reconfigurations``.
+        launcher: Starts the job.
+        hand_over: Ends drivers.
+        quota: Slots that all pipelines together may hold; None for any number.
+        clock: The time (UTC).
+    """
+
+    drivers: AppDrivers
+    log: ReconfigurationLog
+    launcher: Launcher
+    hand_over: HandOver
+    quota: int | None
+    clock: Callable[[], datetime]
+
+    def due(self, wanted: AppDeployment) -> bool:
+        """Return whether state is kept, and in another number of partitions than is wanted."""
+        number = self._in_force()
+        if number is None or number == wanted.max_parallelism:
+            return False
+        return not self._told() or bool(self._stateful())
+
+    def change(
+        self, deployment: Deployment, wanted: AppDeployment, entry: Reconfiguration, serving: Sequence[LiveDriver]
+    ) -> StepResult | None:
+        """Stop the drivers and repartition their state; None where the next driver can start.
+
+        Refused, nothing is changed: the drivers run on, and the Deployment goes back to the content of theirs.
+        """
+        served = self.drivers.served()
+        number = self._in_force()
+        if served is None or number is None:
+            return None
+        if (refusal := self._refusal(deployment)) is not None:
+            return self._given_up(deployment, served.version, number, refusal, entry)
+        self.drivers.end(serving, self.hand_over)
+        if any(driver.alive() for driver in serving):
+            return StepResult((entry,))
+        change = Repartition(
+            version=deployment.version,
+            before=served.version,
+            generation=entry.generation or 0,
+            partitions=wanted.max_parallelism,
+            former=number,
+            checkpoints=self._stateful(),
+            since=self.clock(),
+        )
+        repartition.write(self.drivers.folder, change)
+        if not self._run(Verb.CHANGE, change):
+            return StepResult((entry,))
+        changed = self._last()
+        return None if changed is not None and changed.phase is Phase.CHANGED else StepResult(again=True)
+
+    def begun(self, deployment: Deployment) -> Reconfiguration | None:
+        """Return the entry of a version whose state is ready and whose driver was not started yet; None without one."""
+        change = self._last()
+        if change is None or change.phase is not Phase.CHANGED or change.version != deployment.version:
+            return None
+        started = self.drivers.record(change.generation) is not None
+        return None if started else next(iter(self._entries(change)), None)
+
+    def settle(self, deployment: Deployment) -> StepResult | None:
+        """Bring what is left of a change to its end; None where drivers may start and stop as usual."""
+        change = self._last()
+        if change is None:
+            return None
+        if change.copies and not self._ended():
+            return StepResult(self._entries(change))
+        change = self._judged(deployment, self._last() or change)
+        if change.phase is Phase.CHANGED and change.error is None:
+            return None
+        if change.phase in (Phase.COPYING, Phase.CHANGING, Phase.CHANGED):
+            self.drivers.end(self.drivers.live(), self.hand_over)
+            if not self._run(Verb.UNDO, change):
+                return StepResult(self._entries(change))
+            change = self._last() or change
+        elif change.copies:
+            self._run(Verb.CLEAN, change)  # if it cannot now, a later call will
+        return self._after(deployment, change)
+
+    def _after(self, deployment: Deployment, change: Repartition) -> StepResult | None:
+        """Go back to the content before a change that was undone; no driver starts before it is."""
+        if change.phase is Phase.KEPT:
+            return None
+        entries = self._entries(change)
+        if change.phase is not Phase.UNDONE:
+            error = self.drivers.logged_error(change.generation) or "the driver's log says why"
+            sentence = f"its former state is not restored yet: {error}; the next reconcile tries again"
+            return StepResult(tuple(self.log.end(entry, Outcome.FAILED, sentence) for entry in entries))
+        if deployment.version != change.version:
+            return None
+        error = change.error or "it was interrupted"
+        return self._given_up(deployment, change.before, change.former, error, next(iter(entries), None))
+
+    def _judged(self, deployment: Deployment, change: Repartition) -> Repartition:
+        """Note that a change stays, as a driver has committed with it, or why it shall not."""
+        if change.phase in (Phase.KEPT, Phase.UNDONE):
+            return change
+        if change.phase is not Phase.CHANGED:
+            change = replace(change, error=change.error or self.drivers.logged_error(change.generation))
+        elif self._committed(change):
+            change = replace(change, phase=Phase.KEPT)
+        else:
+            change = replace(change, error=self._objection(deployment, change))
+        return repartition.write(self.drivers.folder, change)
+
+    def _last(self) -> Repartition | None:
+        return repartition.read(self.drivers.folder)
+
+    def _in_force(self) -> int | None:
+        """Return the number of partitions that the state has; None before a driver was ready."""
+        served, last = self.drivers.served(), self._last()
+        if last is not None and (served is None or last.generation >= served.generation):
+            return last.in_force
+        app = None if served is None else self._content(served.version)
+        return None if app is None else app.max_parallelism
+
+    def _content(self, version: int) -> AppDeployment | None:
+        deployment = self.drivers.deployments.get(self.drivers.pipeline, version)
+        return None if deployment is None else deployment.apps.get(self.drivers.app)
+
+    def _told(self) -> tuple[QueryCheckpoint, ...]:
+        """Return the checkpoints that a driver last told of; empty if none ever did."""
+        return next((record.checkpoints for record in self.drivers.records() if record.checkpoints), ())
+
+    def _stateful(self) -> tuple[QueryCheckpoint, ...]:
+        """Return those of queries that keep state, but for checkpoints that were taken away since."""
+        return tuple(c for c in self._told() if c.partitions and not _taken_away(c.folder))
+
+    def _refusal(self, deployment: Deployment) -> str | None:
+        """Return why the state cannot be repartitioned, as far as that shows without touching it."""
+        if deployment.join is not None:
+            return "the workers of a join keep the partitions of its first start"
+        if not self._told():
+            return "it is not known where its queries keep their state: no driver of this release has run a batch"
+        for checkpoint in self._stateful():
+            provider = checkpoint.provider.rpartition(".")[2]
+            if provider != REPARTITIONED:
+                return f"{checkpoint.query} keeps its state in {provider}, and Spark repartitions {REPARTITIONED} only"
+            if checkpoint.sink.startswith(FILE_SINK):
+                return f"{checkpoint.query} writes to {checkpoint.sink}, whose log may leave out no batch"
+        return None
+
+    def _objection(self, deployment: Deployment, change: Repartition) -> str | None:
+        """Return why state that no driver has committed with shall not stay as it is now."""
+        wanted = deployment.apps.get(self.drivers.app)
+        if not deployment.running or wanted is None:
+            return None
+        if wanted.max_parallelism != change.partitions:
+            return f"version {deployment.version} wants {wanted.max_parallelism} partitions"
+        failures = self.drivers.history().contents.get(fingerprint(wanted))
+        if failures is None or not failures.failures or failures.last < change.since:
+            return None
+        return failures.error or "its driver failed"
+
+    def _committed(self, change: Repartition) -> bool:
+        """Return whether a driver has committed a batch since."""
+        later = (record for record in self.drivers.records() if record.generation >= change.generation)
+        return any(record.last_commit_at is not None for record in later)
+
+    def _given_up(
+        self, deployment: Deployment, before: int, number: int, error: str, entry: Reconfiguration | None
+    ) -> StepResult:
+        """Record that a change of the number was given up, and go back to the content before it."""
+        sentence = f"its state stays in {number} partitions: {error.rstrip('. ')}"
+        ended = () if entry is None else (self.log.end(entry, Outcome.ROLLED_BACK, sentence),)
+        reason = f"Version {deployment.version} failed ({sentence}); back to the content of version {before}."
+        go_back(self.drivers.deployments, deployment, before, reason, self.quota)
+        return StepResult(ended, again=True)
+
+    def _entries(self, change: Repartition) -> tuple[Reconfiguration, ...]:
+        return tuple(entry for entry in self.log.open_entries() if entry.generation == change.generation)
+
+    def _run(self, verb: Verb, change: Repartition) -> bool:
+        """Have the job do something, and return whether it has ended."""
+        content = self._content(change.version)
+        if content is None:
+            return True
+        app, folder = self.drivers.app, self.drivers.folder
+        return self._ended(self.launcher.repartition(content, app, change.generation, verb, folder))
+
+    def _ended(self, started: tuple[ProcessId, ...] = ()) -> bool:
+        """Wait for the job, killed after the time that a batch may take; False if it goes on and nobody can wait."""
+        folder = self.drivers.folder
+        # who has just been started is not in the process table by its words yet
+        while processes := {*(p for p in started if p.alive()), *repartition.running(folder)}:
+            if max(process.age_s() for process in processes) > self.launcher.spec.batch_deadline_s:
+                for process in processes:
+                    process.signal(signal.SIGKILL)
+            if time.monotonic() > self.hand_over.leave_at_s:
+                return False
+            self.launcher.reap()
+            time.sleep(POLL_S)
+        return True
+
+
+def _taken_away(folder: str) -> bool:
+    """Return whether a checkpoint on this machine is not there any more: its query begins anew."""
+    local = folder.startswith(("file:", "/"))
+    return local and not Path("/" + folder.removeprefix("file:").lstrip("/")).exists()

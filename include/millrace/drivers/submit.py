@@ -1,0 +1,248 @@
+"""How a driver is started: the argument list of spark-submit, its environment, and a process of its own session."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from millrace.drivers.executors import CLUSTER, executor_conf, local_executor_conf, login, master_address
+from millrace.model.deployment import AppDeployment
+from millrace.model.errors import MillraceError
+from millrace.model.master import EMBEDDED, LOCAL, YARN, is_loopback
+from millrace.model.spec import Submit, resolve_script
+from millrace.model.submit_options import SubmitOptions as SubmitOptions
+from millrace.model.submit_options import conf_words
+from millrace.places import PACKAGE, SOURCES
+from millrace.run_folder.arguments import DriverArguments
+from millrace.run_folder.repartition import ENTRY_POINT, Verb
+from millrace.run_folder.repartition import arguments as job_arguments
+
+RUN_SCRIPT = PACKAGE / "jobs" / "run_script.py"
+REPARTITION = PACKAGE / "jobs" / ENTRY_POINT
+
+DEFAULTS = {
+    "spark.ui.enabled": "false",
+    "spark.log.level": "WARN",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.sql.adaptive.enabled": "false",
+    "spark.databricks.delta.snapshotPartitions": "1",
+    "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
+    "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
+}
+"""What suits small micro-batches on Delta; a pipeline's own ``submit.conf`` wins, its script does not."""
+
+JOINED = {
+    "spark.driver.extraJavaOptions": " ",
+    "spark.driver.extraClassPath": os.pathsep,
+    "spark.executor.extraJavaOptions": " ",
+    "spark.executor.extraClassPath": os.pathsep,
+    "spark.jars": ",",
+}
+"""Settings that a pipeline's own value is added to instead of replacing ours."""
+
+LOOPBACK_CONF = frozenset({"spark.driver.host", "spark.driver.bindAddress"})
+LOOPBACK_VARIABLE = "SPARK_LOCAL_IP"
+"""They keep a driver on this machine to itself."""
+
+HADOOP_CONF = frozenset({"HADOOP_CONF_DIR", "YARN_CONF_DIR"})
+"""Either tells spark-submit where YARN is."""
+
+NOT_INHERITED = (
+    *("AIRFLOW", "_AIRFLOW", "MLFLOW_", "OPENBLAS_", "PYSPARK_", "_PYSPARK"),
+    *("SPARK_ENV_LOADED", "PYTHONPATH", "PYTHONHASHSEED"),
+)
+"""Variables, by their beginning, that are the reconciler's caller's and not a driver's, secrets among them."""
+
+
+def command(options: SubmitOptions, app: AppDeployment, arguments: DriverArguments) -> list[str]:
+    """Return the argument list that starts a driver; nothing in it ever passes a shell.
+
+    Raises:
+        MillraceError: If an argument holds a character that spark-submit's own shell script cannot pass on.
+    """
+    submit = _submit(app)
+    argv = [str(options.spark_submit), "--name", f"{arguments.pipeline}/{arguments.app}"]
+    master = master_address(submit.master, options.cluster)
+    argv += ["--master", f"local[{app.slots}]" if master == LOCAL else master, *login(options, submit.master)]
+    argv += ["--driver-memory", f"{app.memory_mb}m"]
+    argv += conf_words(conf(options, app))
+    jars = [*_jars(options, submit), *map(str, options.jars if submit.master not in (LOCAL, EMBEDDED) else ())]
+    argv += _lists({"--packages": submit.packages, "--jars": jars, "--py-files": submit.py_files})
+    argv += [str(RUN_SCRIPT), *arguments.argv()]
+    for argument in argv:
+        if "\0" in argument or "\r" in argument:
+            remedy = "Pass such text in a file or an environment variable."
+            raise MillraceError("args", argument, "text without NUL and carriage return", remedy)
+    return argv
+
+
+def conf(options: SubmitOptions, app: AppDeployment) -> dict[str, str]:
+    """Return the Spark settings of a driver: Millrace's, the pipeline's over them, and what a Deployment fixes."""
+    submit = _submit(app)
+    merged = {**DEFAULTS, **options.conf}
+    if app.executor is not None:
+        same_paths = submit.master == EMBEDDED or _on_this_machine(submit, options)
+        merged |= {**CLUSTER, **executor_conf(app, app.executor)}
+        if same_paths:
+            merged |= local_executor_conf(options.conf, (script_path(app).parent, SOURCES))
+    elif submit.master == LOCAL:
+        merged["spark.authenticate"] = "true"  # it listens on a port, and makes a secret that nobody else knows
+    else:  # deployed by a release up to 0.1
+        merged["spark.cores.max"] = str(app.slots)
+    for key, value in submit.conf.items():
+        merged[key] = f"{merged[key]}{JOINED[key]}{value}" if key in JOINED and key in merged else value
+    if not _on_this_machine(submit, options):
+        # executors elsewhere must reach the driver, so it cannot stay on the loopback address
+        for key in LOOPBACK_CONF - set(submit.conf):
+            merged.pop(key, None)
+    merged["spark.sql.shuffle.partitions"] = str(app.max_parallelism)
+    return merged
+
+
+def environment(options: SubmitOptions, app: AppDeployment, inherited: Mapping[str, str]) -> dict[str, str]:
+    """Return a driver's environment.
+
+    Args:
+        options: The installation's part.
+        app: The app; its ``submit.env`` wins.
+        inherited: The caller's environment, of which Airflow's and a surrounding Spark's variables are dropped.
+
+    Raises:
+        MillraceError: If the file of a secret cannot be read, or others can read it too, or nobody says where YARN is.
+    """
+    submit = _submit(app)
+    env = {k: v for k, v in inherited.items() if not k.startswith(NOT_INHERITED)}
+    env.update({k: v for k, v in options.env.items() if k != LOOPBACK_VARIABLE or _on_this_machine(submit, options)})
+    interpreter = submit.python or (str(options.python) if options.python else None)
+    if interpreter:
+        env["PYSPARK_PYTHON"] = env["PYSPARK_DRIVER_PYTHON"] = interpreter
+    env["PYTHONUNBUFFERED"] = "1"
+    env.update(submit.env)
+    if submit.master == YARN and not env.keys() & HADOOP_CONF:
+        allowed = f"{' or '.join(sorted(HADOOP_CONF))} for the master yarn"
+        raise MillraceError("submit.env", "neither", allowed, "Name the folder of the cluster's yarn-site.xml.")
+    env.update({name: _secret(name, Path(file).expanduser()) for name, file in submit.secrets.items()})
+    return env
+
+
+def start(options: SubmitOptions, app: AppDeployment, arguments: DriverArguments, log: Path) -> subprocess.Popen[bytes]:
+    """Start a driver as a detached process: own session, files as its only streams.
+
+    Args:
+        options: The installation's part.
+        app: What to run.
+        arguments: The driver's own arguments.
+        log: File for everything it prints, appended.
+
+    Raises:
+        MillraceError: If spark-submit, the working folder or the log's folder is not there.
+    """
+    submit = _submit(app)
+    folder = Path(submit.cwd).expanduser() if submit.cwd else arguments.script.parent
+    if not folder.is_dir():
+        raise MillraceError("submit.cwd", str(folder), "an existing folder", "Create it or correct the path.")
+    return _spawn(command(options, app, arguments), folder, environment(options, app, os.environ), log)
+
+
+def start_repartition(
+    options: SubmitOptions, app: AppDeployment, verb: Verb, folder: Path, log: Path
+) -> subprocess.Popen[bytes]:
+    """Start the job that gives an app's state another number of partitions, beside the caller, as a detached process.
+
+    Args:
+        options: The installation's part.
+        app: The app; its settings reach the checkpoints.
+        verb: What the job is to do.
+        folder: The app's folder under the run folder.
+        log: File for everything it prints, appended.
+
+    Raises:
+        MillraceError: If spark-submit or the log's folder is not there.
+    """
+    env = environment(options, _without_executors(app), os.environ)
+    return _spawn(repartition_command(options, app, verb, folder), folder, env, log)
+
+
+def repartition_command(options: SubmitOptions, app: AppDeployment, verb: Verb, folder: Path) -> list[str]:
+    """Return the argument list that starts the job on this machine, with the app's settings but no executors.
+
+    Args:
+        options: The installation's part.
+        app: The app.
+        verb: What the job is to do.
+        folder: The app's folder under the run folder.
+    """
+    submit, local = _submit(app), _without_executors(app)
+    argv = [str(options.spark_submit), "--name", f"repartition {folder.name}", "--master", f"local[{os.cpu_count()}]"]
+    argv += ["--driver-memory", f"{app.memory_mb}m", *conf_words(conf(options, local))]
+    argv += _lists({"--packages": submit.packages, "--jars": _jars(options, submit)})
+    return [*argv, str(REPARTITION), *job_arguments(verb, folder)]
+
+
+def _jars(options: SubmitOptions, submit: Submit) -> list[str]:
+    """Return a pipeline's own jars, and those of the connectors that it asks for."""
+    for name in submit.connectors:
+        if name not in options.connectors:
+            remedy = f"Run ./millrace setup {name}."
+            raise MillraceError("submit.connectors", name, "a connector whose jars were fetched", remedy)
+    return [*submit.jars, *(str(jar) for name in submit.connectors for jar in options.connectors[name])]
+
+
+def _lists(options: Mapping[str, Sequence[str]]) -> list[str]:
+    """Return options that have several values, without those that have none."""
+    return [word for option, values in options.items() if values for word in (option, ",".join(values))]
+
+
+def _secret(name: str, file: Path) -> str:
+    """Return a file's content without the line end, as editors leave one."""
+    key = f"submit.secrets.{name}"
+    try:
+        open_to_others = file.stat().st_mode & 0o077
+        value = file.read_text(encoding="utf-8").rstrip("\r\n")
+    except (OSError, UnicodeDecodeError) as error:
+        reason = getattr(error, "strerror", None) or "no UTF-8 text"
+        raise MillraceError(
+            key, f"{file}: {reason}", "a file that can be read", "Create it or correct the path."
+        ) from None
+    if open_to_others:
+        raise MillraceError(key, str(file), "a file that only its owner can read", f"Run chmod 600 {file}.")
+    if not value or "\0" in value:
+        raise MillraceError(key, str(file), "a file that holds a text without NUL", "Write the value to it.")
+    return value
+
+
+def _spawn(argv: Sequence[str], folder: Path, env: Mapping[str, str], log: Path) -> subprocess.Popen[bytes]:
+    try:
+        log.parent.mkdir(parents=True, exist_ok=True)
+        with log.open("ab") as output:
+            return subprocess.Popen(
+                argv,
+                cwd=folder,
+                env=env,
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
+    except OSError as error:
+        raise MillraceError("spark-submit", argv[0], "a program that can be started", str(error)) from error
+
+
+def script_path(app: AppDeployment) -> Path:
+    """Return the script's absolute path."""
+    return resolve_script(app.script, PACKAGE)
+
+
+def _on_this_machine(submit: Submit, options: SubmitOptions) -> bool:
+    return is_loopback(master_address(submit.master, options.cluster))
+
+
+def _without_executors(app: AppDeployment) -> AppDeployment:
+    return replace(app, executor=None, submit={**app.submit, "master": LOCAL})
+
+
+def _submit(app: AppDeployment) -> Submit:
+    return Submit.model_validate({"master": LOCAL, **app.submit})

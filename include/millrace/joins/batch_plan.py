@@ -1,0 +1,168 @@
+"""What holds for one micro-batch of a join: settings, clocks, who keeps which block, who hands tuples to whom.
+
+All tasks of a batch read the same plan, and a batch that is repeated after a crash reads it again: so it keeps, sheds
+and drops the very same tuples. A plan is written at the end of the batch before, next to the query's checkpoint; the
+names and fields of its files (``terms-*``, ``handed-*``) are part of that checkpoint.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from millrace.atomic_file import write_atomically
+from millrace.joins.blocks import Block
+from millrace.joins.mp2pf.rules import resting_place
+from millrace.model.codec import from_json, to_json
+from millrace.model.errors import MillraceError
+from millrace.model.join import JoinSettings
+
+RETAINED = 8
+"""Batches whose plans stay: Spark repeats the last one at most, the others are for people."""
+
+
+@dataclass(frozen=True)
+class Move:
+    """Tuples that one worker hands to another at the end of a batch."""
+
+    source: int
+    target: int
+    tuples: int
+
+
+@dataclass(frozen=True)
+class BatchPlan:
+    """The plan of one micro-batch.
+
+    Attributes:
+        batch_id: Spark's batch id, >= 0.
+        settings: Workers, block size and shed ratio.
+        clocks: Newest event time seen before the batch, microseconds since 1970, of each stream that had a tuple.
+        sizes: Tuples of the window at each worker, as if the moves were made.
+        moves: Tuples to hand over at the end of the batch.
+        handed: Pairs (target, source) of workers that handed something over at the end of the batch before.
+    """
+
+    batch_id: int
+    settings: JoinSettings
+    clocks: Mapping[str, int] = field(default_factory=dict)
+    sizes: tuple[int, ...] = ()
+    moves: tuple[Move, ...] = ()
+    handed: tuple[tuple[int, int], ...] = ()
+
+    @property
+    def reach(self) -> tuple[int, ...]:
+        """Workers that every new tuple has to meet: those that keep new ones, and those that still keep old ones."""
+        old = {i for i, size in enumerate(self.sizes) if size}
+        targets, sources = (t for t, _ in self.handed), (m.source for m in self.moves)
+        return tuple(sorted({*range(self.settings.workers), *old, *targets, *sources}))
+
+    def place(self, blocks: Sequence[Block]) -> list[int]:
+        """Return the worker that keeps each block, by the forwarding condition of MP-2PF.
+
+        All workers of a batch work this out for themselves, from the same blocks in the same order. The first stream
+        enters the chain on the left, the others on the right.
+
+        Args:
+            blocks: All blocks of the batch, in their order.
+        """
+        count = self.settings.workers
+        sizes = [*self.sizes[:count], *[0] * (count - len(self.sizes))]
+        homes = []
+        for block in blocks:
+            # a short block travels as a full one would: the condition knows one block size
+            home = resting_place(sizes, "right" if block.stream else "left", self.settings.block)
+            sizes[home] += block.rows
+            homes.append(home)
+        return homes
+
+
+def level(sizes: Sequence[int], workers: int, block: int) -> tuple[Move, ...]:
+    """Return the moves after which workers below ``workers`` keep the same number of tuples, and the others none.
+
+    Nothing moves while all is level to within a block.
+
+    Args:
+        sizes: Tuples at each worker.
+        workers: m.
+        block: Tuples of a block.
+    """
+    all_sizes = [*sizes, *[0] * (workers - len(sizes))]
+    staying = all_sizes[:workers]
+    if max(staying) - min(staying) <= block and not any(all_sizes[workers:]):
+        return ()
+    total = sum(all_sizes)
+    goal = [total * (i + 1) // workers - total * i // workers for i in range(workers)]
+    goal += [0] * (len(all_sizes) - workers)
+    surplus = [[i, size - aim] for i, (size, aim) in enumerate(zip(all_sizes, goal, strict=True)) if size > aim]
+    moves = []
+    for target, (size, aim) in enumerate(zip(all_sizes, goal, strict=True)):
+        lack = aim - size
+        while lack > 0:
+            source = surplus[-1]
+            count = min(lack, source[1])
+            moves.append(Move(source[0], target, count))
+            lack, source[1] = lack - count, source[1] - count
+            if not source[1]:
+                surplus.pop()
+    return tuple(moves)
+
+
+def sizes_after(sizes: Sequence[int], moves: Sequence[Move]) -> tuple[int, ...]:
+    """Return the tuples at each worker once moves are made."""
+    after = [*sizes, *[0] * (max((m.target for m in moves), default=-1) + 1 - len(sizes))]
+    for move in moves:
+        after[move.source] -= move.tuples
+        after[move.target] += move.tuples
+    return tuple(after)
+
+
+@dataclass(frozen=True)
+class BatchPlans:
+    """The plans of a query's batches, and what its workers hand over between two of them.
+
+    Attributes:
+        folder: A folder that driver and executors see, beside the checkpoint.
+    """
+
+    folder: Path
+
+    def read(self, batch_id: int) -> BatchPlan:
+        """Return the plan of a batch.
+
+        Raises:
+            MillraceError: If it is not there.
+        """
+        try:
+            return from_json(BatchPlan, self._file(batch_id).read_text(encoding="utf-8"))
+        except FileNotFoundError:
+            remedy = "The folder belongs to the query's checkpoint: bring both back, or start with an empty checkpoint."
+            raise MillraceError("plan of a batch", str(self._file(batch_id)), "a file", remedy) from None
+
+    def write(self, batch: BatchPlan) -> None:
+        """Store the plan of the next batch; a repeated batch may write it again, as the next has not begun."""
+        write_atomically(self._file(batch.batch_id), to_json(batch), mode=None, key="checkpoint")
+        for kind in ("terms", "handed"):
+            for old in self.folder.glob(f"{kind}-*"):
+                if int(old.name.split("-")[1]) < batch.batch_id - RETAINED:
+                    old.unlink(missing_ok=True)
+
+    def begin(self, settings: JoinSettings) -> None:
+        """Store the plan of the very first batch, unless there are some."""
+        if not self._file(0).exists() and not any(self.folder.glob("terms-*")):
+            self.write(BatchPlan(0, settings))
+
+    def hand(self, batch_id: int, target: int, source: int, tuples: bytes) -> None:
+        """Store what a worker receives from another at the start of a batch."""
+        write_atomically(self._handed(batch_id, target, source), tuples, mode=None, key="checkpoint")
+
+    def handed(self, batch_id: int, target: int, source: int) -> bytes:
+        """Return what a worker receives from another at the start of a batch."""
+        return self._handed(batch_id, target, source).read_bytes()
+
+    def _file(self, batch_id: int) -> Path:
+        return self.folder / f"terms-{batch_id:09d}-.json"
+
+    def _handed(self, batch_id: int, target: int, source: int) -> Path:
+        return self.folder / f"handed-{batch_id:09d}-{target}-{source}"

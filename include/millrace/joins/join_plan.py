@@ -1,0 +1,108 @@
+"""A join's definition, checked against the streams' columns and ready for Spark's tasks."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pyarrow as pa
+
+from millrace.model.errors import MillraceError
+from millrace.model.join import JoinDefinition, JoinSettings, JoinTask
+
+TIME = "_time"
+"""Event time of a tuple, microseconds since 1970."""
+
+
+@dataclass(frozen=True)
+class JoinPlan:
+    """What router, workers and sink share for as long as the query runs.
+
+    Attributes:
+        definition: The join.
+        schemas: Arrow schema of each stream's tuples, times and conditions included, by stream.
+        folder: Folder of the batch plans.
+        keys: State key of each worker: Spark's hash brings each to a partition of its own.
+        numbers: Number of each stream, by name, in the order of the definition.
+    """
+
+    definition: JoinDefinition
+    schemas: Mapping[str, pa.Schema]
+    folder: Path
+    keys: tuple[int, ...]
+    numbers: Mapping[str, int] = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "numbers", {s.name: i for i, s in enumerate(self.definition.streams)})
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Names of the streams, by their numbers."""
+        return tuple(self.numbers)
+
+    def bounded(self, settings: JoinSettings) -> JoinSettings:
+        """Return settings that the query can obey: each worker needs a partition of state."""
+        workers = min(max(settings.workers, 1), len(self.keys))
+        block = min(max(settings.block, 1), max(1, self.definition.capacity // 2))
+        return JoinSettings(workers, block, min(max(settings.shed, 0.0), 1.0))
+
+    def oldest_live(self, clocks: Mapping[str, int]) -> dict[str, int | None]:
+        """Return the oldest event time of each stream that can still find partners; None where all can.
+
+        A partner may come as late as its own stream allows, so a stream that stands still, or whose clock is behind,
+        keeps the tuples that wait for it.
+
+        Args:
+            clocks: Newest event time by stream, microseconds.
+        """
+        late_s = {s.name: s.late_s for s in self.definition.streams}
+        bounds: dict[str, list[int | None]] = {name: [] for name in late_s}
+        for task in self.definition.tasks:
+            for stream, partner, reach_s in (
+                (task.left, task.right, task.before_s),
+                (task.right, task.left, -task.after_s),
+            ):
+                clock = clocks.get(partner)
+                bounds[stream].append(None if clock is None else clock - micros(late_s[partner] + reach_s))
+        return {stream: _least(of_stream) for stream, of_stream in bounds.items()}
+
+    def result_columns(self, stream: str) -> list[tuple[str, pa.DataType]]:
+        """Return the columns of a stream that results have, and their types."""
+        columns = next(s.columns for s in self.definition.streams if s.name == stream)
+        schema = self.schemas[stream]
+        return [("time", pa.timestamp("us", "UTC")), *((name, schema.field(name).type) for name in columns)]
+
+    def result_schema(self, task: JoinTask) -> pa.Schema:
+        """Return the schema of a task's results: ``left_`` and ``right_`` before each stream's columns and its time."""
+        sides = (("left", task.left), ("right", task.right))
+        return pa.schema([(f"{side}_{name}", kind) for side, of in sides for name, kind in self.result_columns(of)])
+
+    def check_keys(self) -> None:
+        """Refuse tasks whose key columns cannot be compared.
+
+        Raises:
+            MillraceError: If a column is missing or two are of different types.
+        """
+        for task in self.definition.tasks:
+            at = f"tasks.{task.name}.on"
+            left, right = self.schemas[task.left], self.schemas[task.right]
+            for a, b in task.on:
+                for name, schema, stream in ((a, left, task.left), (b, right, task.right)):
+                    if name not in schema.names:
+                        allowed = ", ".join(n for n in schema.names if not n.startswith("_"))
+                        raise MillraceError(at, name, allowed, f"Name a column of {stream}, or add it to its columns.")
+                kinds = left.field(a).type, right.field(b).type
+                if kinds[0] != kinds[1]:
+                    value = f"{a} {kinds[0]}, {b} {kinds[1]}"
+                    raise MillraceError(at, value, "columns of one type", "Cast one in its stream.")
+
+
+def _least(bounds: list[int | None]) -> int | None:
+    certain = [b for b in bounds if b is not None]
+    return min(certain) if certain and len(certain) == len(bounds) else None
+
+
+def micros(seconds: float) -> int:
+    """Return seconds as microseconds."""
+    return round(seconds * 1_000_000)

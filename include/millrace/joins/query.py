@@ -1,0 +1,167 @@
+"""A windowed join of streams as one streaming query; workers, block size and shed ratio change between batches."""
+
+from __future__ import annotations
+
+import json
+import os
+import zipfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import reduce
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from millrace.atomic_file import write_atomically
+from millrace.joins.batch_plan import BatchPlans
+from millrace.joins.blocks import DDL
+from millrace.joins.join_plan import TIME, JoinPlan
+from millrace.joins.matching import condition
+from millrace.joins.router import HASH, router
+from millrace.joins.sink import Listener, Sink
+from millrace.joins.worker import OUTPUT, JoinWorker
+from millrace.model.errors import MillraceError
+from millrace.model.join import JoinDefinition, JoinSettings, JoinStream
+from millrace.places import PACKAGE, SOURCES
+
+if TYPE_CHECKING:
+    from pyspark import SparkContext
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.streaming import StreamingQuery
+
+FOLDER, FACTS = "join", "join.json"
+ARCHIVE = "millrace-modules.zip"
+STATE_STORE = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
+
+
+def start(
+    spark: SparkSession,
+    definition: JoinDefinition,
+    settings: Callable[[], JoinSettings],
+    listener: Listener = lambda query, batch, reports: None,
+    *,
+    name: str = "join",
+    source: Callable[[JoinStream], DataFrame] | None = None,
+    available_now: bool = False,
+) -> StreamingQuery:
+    """Start a join; each task's pairs go to a Delta table of its own, each pair once.
+
+    Args:
+        spark: The session. Its shuffle partitions at the first start are the most workers that the join can have.
+        definition: What is joined. Checkpoint and results are folders that driver and executors see.
+        settings: Returns the settings wanted; called between batches.
+        listener: Takes the query's id, a batch's plan and what each worker did.
+        name: The query's name.
+        source: Returns a stream's rows; by default its Delta table's.
+        available_now: End when all that is there at the start has been joined.
+
+    Raises:
+        MillraceError: If a column or an expression does not exist, key columns are of different types, or the
+            checkpoint belongs to a join of other streams.
+    """
+    add_modules(spark.sparkContext)
+    rows = {s.name: _rows(definition, s, source or _delta(spark)) for s in definition.streams}
+    plan = _plan(spark, definition, rows)
+    BatchPlans(plan.folder).begin(plan.bounded(settings()))
+    blocks = [frame.mapInArrow(router(plan, stream), DDL) for stream, frame in rows.items()]
+    joined = (
+        reduce(lambda a, b: a.union(b), blocks)
+        .groupBy("key")
+        .transformWithState(JoinWorker(plan), outputStructType=OUTPUT, outputMode="append", timeMode="none")
+    )
+    writer = joined.writeStream.queryName(name).outputMode("append").foreachBatch(Sink(plan, settings, listener))
+    writer = writer.option("checkpointLocation", definition.checkpoint)
+    with _setting(spark, "spark.sql.streaming.stateStore.providerClass", STATE_STORE):
+        return (writer.trigger(availableNow=True) if available_now else writer).start()
+
+
+def add_modules(context: SparkContext) -> None:
+    """Let the Python workers of a driver, which have neither its path nor its folder, import ``millrace``.
+
+    Safe to repeat.
+    """
+    if any(ARCHIVE in name for name in context._python_includes):
+        return
+    archive = Path(context._temp_dir) / ARCHIVE  # Spark's own folder: gone with the application, and not before
+    with zipfile.ZipFile(archive, "w") as modules:
+        for module in sorted(PACKAGE.rglob("*.py")):
+            modules.write(module, module.relative_to(SOURCES))
+    context.addPyFile(str(archive))
+    # a worker that Spark starts beside the driver, to prepare a stateful operator, is not given the file
+    before = context.environment.get("PYTHONPATH")
+    context.environment["PYTHONPATH"] = os.pathsep.join(filter(None, [str(archive), before]))
+
+
+@contextmanager
+def _setting(spark: SparkSession, key: str, value: str) -> Iterator[None]:
+    """Set what a query keeps from its start on; other queries of the session have what they had."""
+    before = spark.conf.get(key, None)
+    spark.conf.set(key, value)
+    try:
+        yield
+    finally:
+        if before is None:
+            spark.conf.unset(key)
+        else:
+            spark.conf.set(key, before)
+
+
+def _delta(spark: SparkSession) -> Callable[[JoinStream], DataFrame]:
+    return lambda stream: spark.readStream.format("delta").load(stream.source)
+
+
+def _rows(definition: JoinDefinition, stream: JoinStream, source: Callable[[JoinStream], DataFrame]) -> DataFrame:
+    """Return a stream's columns with its time, its hash and the conditions of its tasks."""
+    from pyspark.errors import AnalysisException
+    from pyspark.sql import functions as sf
+    from pyspark.sql.types import TimestampType
+
+    at = f"streams.{stream.name}"
+    read = source(stream)
+    try:
+        if not isinstance(read.select(sf.expr(stream.time)).schema[0].dataType, TimestampType):
+            raise MillraceError(f"{at}.time", stream.time, "a column of type timestamp", "Cast it in the expression.")
+        chosen = [sf.expr(expression).alias(name) for name, expression in stream.columns.items()]
+        rows = read.select(sf.unix_micros(sf.expr(stream.time)).alias(TIME), *chosen)
+        conditions = [
+            sf.expr(where).cast("boolean").alias(condition(task.name, side))
+            for task in definition.tasks
+            for side, of, where in (("left", task.left, task.left_where), ("right", task.right, task.right_where))
+            if of == stream.name and where
+        ]
+        return rows.select("*", *conditions, sf.xxhash64("*").alias(HASH))
+    except AnalysisException as error:
+        problem = str(error).splitlines()[0]
+        remedy = f"Fix the expression ({problem})."
+        raise MillraceError(at, json.dumps(dict(stream.columns)), ", ".join(read.columns), remedy) from error
+
+
+def _plan(spark: SparkSession, definition: JoinDefinition, rows: dict[str, DataFrame]) -> JoinPlan:
+    """Return the plan; what a checkpoint fixed at its first start stays fixed."""
+    from pyspark.sql.pandas.types import to_arrow_schema
+
+    schemas = {stream: to_arrow_schema(frame.drop(HASH).schema, timezone="UTC") for stream, frame in rows.items()}
+    folder = Path(definition.checkpoint) / FOLDER
+    facts, shapes = folder / FACTS, {stream: str(schema) for stream, schema in schemas.items()}
+    if facts.exists():
+        stored = json.loads(facts.read_text(encoding="utf-8"))
+        if stored["streams"] != shapes:
+            remedy = "Name a new checkpoint and new results: the window that this one keeps has other columns."
+            allowed = f"streams {list(stored['streams'])} as then"
+            raise MillraceError("checkpoint", definition.checkpoint, allowed, remedy)
+        keys = stored["keys"]
+    else:
+        keys = _keys(spark)
+    plan = JoinPlan(definition, schemas, folder, tuple(keys))
+    plan.check_keys()
+    if not facts.exists():
+        write_atomically(facts, json.dumps({"streams": shapes, "keys": keys}), mode=None, key="checkpoint")
+    return plan
+
+
+def _keys(spark: SparkSession) -> list[int]:
+    """Return a key for each partition of state that Spark's hash brings there."""
+    count = int(spark.conf.get("spark.sql.shuffle.partitions") or 1)
+    most = 64 * count  # enough that each partition is hit
+    hashed = spark.range(0, most, 1, 1).selectExpr("cast(id as int) key", f"pmod(hash(cast(id as int)), {count}) place")
+    least = {row["place"]: row["key"] for row in sorted(hashed.collect(), key=lambda row: -row["key"])}
+    return [least[place] for place in range(count)]

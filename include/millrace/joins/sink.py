@@ -1,0 +1,83 @@
+"""The end of each micro-batch: results into their tables, hand-overs and plan for the next batch, figures for the lake.
+
+Everything here may happen twice, where a driver dies before Spark has noted that the batch is done: results and figures
+know their batch and are skipped, hand-overs and plan are written anew.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from millrace.joins.batch_plan import BatchPlan, BatchPlans, level, sizes_after
+from millrace.joins.blocks import HandOver, unpack
+from millrace.joins.join_plan import JoinPlan
+from millrace.joins.worker import HANDED, PAIRS, REPORT, WorkerReport
+from millrace.lake.source_tables import SourceTable
+from millrace.model.codec import from_json, to_json
+from millrace.model.join import JoinSettings, JoinTask
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+Listener = Callable[[str, BatchPlan, Sequence[WorkerReport]], None]
+"""Takes the query's id, a batch's plan and what each worker did."""
+
+
+class Sink:
+    """What Spark calls with the output of each batch.
+
+    Args:
+        plan: The join.
+        settings: Returns the settings wanted from the next batch on.
+        listener: Takes what a batch's workers did.
+    """
+
+    def __init__(self, plan: JoinPlan, settings: Callable[[], JoinSettings], listener: Listener) -> None:
+        self._plan, self._settings, self._listener = plan, settings, listener
+        self._plans = BatchPlans(plan.folder)
+        self._results = {task.name: self._table(task) for task in plan.definition.tasks}
+
+    def __call__(self, output: DataFrame, batch_id: int) -> None:
+        """Finish a batch."""
+        rows = output.toArrow().to_pylist()
+        batch = self._plans.read(batch_id)
+        query = _query_id(Path(self._plan.definition.checkpoint))
+        for task, (schema, table) in self._results.items():
+            pairs = [unpack(row["content"], schema) for row in rows if (row["kind"], row["task"]) == (PAIRS, task)]
+            if pairs:
+                table.refresh()  # a driver that took over opened it while its predecessor still wrote
+                table.append(pa.concat_tables(pairs).combine_chunks(), 1, f"join/{query}", batch_id)
+        reports = [from_json(WorkerReport, row["content"].decode()) for row in rows if row["kind"] == REPORT]
+        hand_overs = [(row["worker"], HandOver.read(row["content"])) for row in rows if row["kind"] == HANDED]
+        self._plans.write(self._next(batch, reports, hand_overs))
+        self._listener(query, batch, sorted(reports, key=lambda report: report.worker))
+
+    def _next(
+        self, batch: BatchPlan, reports: Sequence[WorkerReport], hand_overs: Sequence[tuple[int, HandOver]]
+    ) -> BatchPlan:
+        settings = self._plan.bounded(self._settings())
+        sizes, clocks = [0] * len(self._plan.keys), dict(batch.clocks)
+        for report in reports:
+            sizes[report.worker] = report.tuples
+            clocks.update(report.clocks)
+        for target, over in hand_overs:  # kept by nobody now, and by the target from the next batch on
+            sizes[target] += over.tuples
+            self._plans.hand(batch.batch_id + 1, target, over.source, over.content)
+        moves = level(sizes, settings.workers, settings.block)
+        handed = tuple(sorted((target, over.source) for target, over in hand_overs))
+        return BatchPlan(batch.batch_id + 1, settings, clocks, sizes_after(sizes, moves), moves, handed)
+
+    def _table(self, task: JoinTask) -> tuple[pa.Schema, SourceTable]:
+        schema = self._plan.result_schema(task)
+        folder = Path(self._plan.definition.results) / task.name
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        return schema, SourceTable(folder, schema, f"matches of {to_json(task)}")
+
+
+def _query_id(checkpoint: Path) -> str:
+    return str(json.loads((checkpoint / "metadata").read_text(encoding="utf-8"))["id"])

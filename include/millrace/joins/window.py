@@ -1,0 +1,116 @@
+"""The part of a join's window that one worker keeps, in Spark's state: sets of tuples, as they came batch by batch."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from millrace.joins.blocks import Kept, Times, concat, pack, pack_times, unpack, unpack_times
+from millrace.joins.join_plan import TIME
+
+NAME, KEY, VALUE = "window", "stream int, number long", "tuples binary, shed binary"
+"""Name and Spark schemas of the state; a running join's checkpoint holds all three."""
+MOST_SETS = 24
+"""Sets of a stream before the smaller half of them becomes one: each costs a call when the state is read."""
+
+
+class Window:
+    """One worker's tuples during one micro-batch.
+
+    Args:
+        state: Spark's map state, from (stream, number) to a set.
+        schemas: Arrow schema of each stream, by its number.
+    """
+
+    def __init__(self, state: Any, schemas: Mapping[int, pa.Schema]) -> None:
+        self._state, self._schemas = state, schemas
+        self._sets: dict[tuple[int, int], Kept] = {}
+        for (stream, number), (tuples, shed) in state.iterator():
+            kept = Kept(unpack(bytes(tuples), schemas[stream]), unpack_times(bytes(shed)))
+            self._sets[stream, number] = kept
+
+    def tuples(self, stream: int) -> pa.Table:
+        """Return all tuples of a stream."""
+        tables = [kept.tuples for key, kept in self._sets.items() if key[0] == stream]
+        return pa.concat_tables(tables) if tables else self._schemas[stream].empty_table()
+
+    @property
+    def size(self) -> int:
+        """Number of tuples."""
+        return sum(kept.tuples.num_rows for kept in self._sets.values())
+
+    @property
+    def offered(self) -> int:
+        """Number of tuples that would be there had nothing been shed."""
+        return self.size + sum(len(kept.shed) for kept in self._sets.values())
+
+    def add(self, stream: int, number: int, kept: Kept) -> None:
+        """Keep a set under a number that it has never had."""
+        if not kept.empty:
+            self._put((stream, number), kept)
+
+    def expire(self, oldest: Mapping[int, int | None]) -> None:
+        """Drop the sets that find no partner any more, and do not count the tuples of others that do not.
+
+        Args:
+            oldest: Event time of the oldest tuple that still can, by stream.
+        """
+        for key, kept in list(self._sets.items()):
+            bound = oldest[key[0]]
+            if bound is None:
+                continue
+            live = _not_before(kept, bound)
+            if live.empty:
+                self._drop(key)
+            else:
+                self._sets[key] = live  # Spark's copy stays as it is until the whole set has expired
+
+    def take(self, count: int, before: int) -> dict[int, Kept]:
+        """Give tuples away, the newest sets first, and return them by stream.
+
+        Args:
+            count: How many; whole sets go with what was shed beside them.
+            before: Sets from this number on stay: who planned the move did not know of them.
+        """
+        taken: dict[int, list[Kept]] = {}
+        for key in sorted((k for k in self._sets if k[1] < before), key=lambda k: (k[1], k[0]), reverse=True):
+            kept, rows = self._sets[key], self._sets[key].tuples.num_rows
+            if rows <= count:
+                self._drop(key)
+            elif count:
+                self._put(key, Kept(kept.tuples.slice(count), kept.shed))
+                kept = Kept(kept.tuples.slice(0, count), np.empty(0, np.int64))
+            else:
+                break
+            taken.setdefault(key[0], []).append(kept)
+            count -= kept.tuples.num_rows
+        return {stream: concat(parts) for stream, parts in taken.items()}
+
+    def compact(self) -> None:
+        """Merge the smaller half of a stream's sets where it has many."""
+        for stream in self._schemas:
+            keys = [key for key in self._sets if key[0] == stream]
+            if len(keys) > MOST_SETS:
+                small = sorted(keys, key=lambda key: self._sets[key].tuples.num_rows)[: len(keys) // 2]
+                merged = concat([self._sets[key] for key in small])
+                for key in small:
+                    self._drop(key)
+                self._put(max(small), merged)
+
+    def _put(self, key: tuple[int, int], kept: Kept) -> None:
+        self._sets[key] = kept
+        self._state.updateValue(key, (pack(kept.tuples), pack_times(kept.shed)))
+
+    def _drop(self, key: tuple[int, int]) -> None:
+        del self._sets[key]
+        self._state.removeKey(key)
+
+
+def _not_before(kept: Kept, oldest: int) -> Kept:
+    times: Times = np.asarray(kept.tuples[TIME].to_numpy(), np.int64)
+    live = times >= oldest
+    tuples = kept.tuples if live.all() else kept.tuples.filter(pa.array(live))
+    return Kept(tuples, kept.shed[kept.shed >= oldest])

@@ -1,0 +1,213 @@
+"""A worker of a join: keeps its part of the window in Spark's state, and joins it with every new block.
+
+Each pair meets once: a new tuple meets older ones where these are kept, and one of the same batch where the left of the
+two is kept.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import pyarrow as pa
+from pyspark import TaskContext
+from pyspark.sql import Row
+from pyspark.sql.streaming import StatefulProcessor, StatefulProcessorHandle
+
+from millrace.joins.batch_plan import BatchPlan, BatchPlans
+from millrace.joins.blocks import (
+    NEVER,
+    Block,
+    HandOver,
+    Kept,
+    concat,
+    pack,
+    pack_kept,
+    unpack,
+    unpack_kept,
+    unpack_times,
+)
+from millrace.joins.join_plan import TIME, JoinPlan
+from millrace.joins.matching import pairs
+from millrace.joins.router import batch_of
+from millrace.joins.window import KEY, NAME, VALUE, Window
+from millrace.model.join import JoinTask
+
+OUTPUT = "kind string, task string, worker int, content binary"
+"""Spark schema of a worker's output: pairs of a task, tuples handed to a worker, and the worker's report."""
+PAIRS, HANDED, REPORT = "pairs", "handed", "report"
+
+
+@dataclass(frozen=True)
+class WorkerReport:
+    """What a worker did in a batch.
+
+    Attributes:
+        worker: Its number.
+        tuples: Tuples that it keeps after the batch.
+        offered: Tuples that it would keep had nothing been shed.
+        messages: Blocks that it received.
+        bytes: Their size.
+        shed: Tuples that were shed of the blocks that it keeps.
+        late: Late tuples that came with those.
+        arrived: Tuples that came in the batch, by stream, what was shed or late included: the same at every worker.
+        dropped: Tuples that were shed, by stream.
+        clocks: Newest event time by stream.
+    """
+
+    worker: int
+    tuples: int
+    offered: int
+    messages: int
+    bytes: int
+    shed: int
+    late: int
+    arrived: Mapping[str, int]
+    dropped: Mapping[str, int]
+    clocks: Mapping[str, int]
+
+
+@dataclass(frozen=True)
+class WorkerBatch:
+    """A micro-batch as one worker sees it.
+
+    Attributes:
+        plan: The plan of the batch.
+        worker: The worker's number.
+        blocks: All blocks of the batch, in the order that all workers agree on.
+        own: Those of them that this worker keeps.
+        new: The tuples of all blocks, by stream.
+        kept: The tuples of its own blocks, by stream.
+    """
+
+    plan: BatchPlan
+    worker: int
+    blocks: Sequence[Block]
+    own: Sequence[Block]
+    new: Mapping[int, Kept]
+    kept: Mapping[int, Kept]
+
+
+class JoinWorker(StatefulProcessor):  # type: ignore[misc]
+    """What Spark runs for each worker that a batch reaches.
+
+    Args:
+        plan: The join.
+    """
+
+    def __init__(self, plan: JoinPlan) -> None:
+        self._plan = plan
+        self._schemas = {number: plan.schemas[name] for name, number in plan.numbers.items()}
+
+    def init(self, handle: StatefulProcessorHandle) -> None:
+        """Open the state."""
+        self._state = handle.getMapState(NAME, KEY, VALUE)
+
+    def handleInputRows(self, key: Any, rows: Iterator[Row], timerValues: Any) -> Iterator[Row]:  # noqa: N802, N803
+        """Join the blocks of a batch, and keep those that are to be kept here."""
+        batch = self._batch(self._plan.keys.index(key[0]), rows)
+        window = Window(self._state, self._schemas)
+        self._receive(window, batch)
+        yield from self._join(window, batch)
+        for stream, kept in batch.kept.items():
+            window.add(stream, _number(batch.plan), kept)
+        clocks = self._clocks(batch)
+        oldest = self._plan.oldest_live(clocks)
+        window.expire({number: oldest[name] for name, number in self._plan.numbers.items()})
+        yield from _hand_over(window, batch)
+        window.compact()
+        report = self._report(window, batch, clocks)
+        yield Row(kind=REPORT, task="", worker=batch.worker, content=json.dumps(asdict(report)).encode())
+
+    def close(self) -> None:
+        """Nothing is open beside Spark's state."""
+
+    def _batch(self, worker: int, rows: Iterator[Row]) -> WorkerBatch:
+        plan = BatchPlans(self._plan.folder).read(batch_of(TaskContext.get()))
+        blocks = sorted((Block(*row[1:]) for row in rows), key=lambda block: block.order)
+        own = [block for block, home in zip(blocks, plan.place(blocks), strict=True) if home == worker]
+        content = {block.order: self._unpack(block) for block in blocks}
+        new, kept = self._by_stream(blocks, content), self._by_stream(own, content)
+        return WorkerBatch(plan, worker, blocks, own, new, kept)
+
+    def _unpack(self, block: Block) -> Kept:
+        return Kept(unpack(block.tuples, self._schemas[block.stream]), unpack_times(block.shed))
+
+    def _by_stream(self, blocks: Sequence[Block], content: Mapping[tuple[int, int, int], Kept]) -> dict[int, Kept]:
+        sets = {number: [Kept(schema.empty_table(), unpack_times(b""))] for number, schema in self._schemas.items()}
+        for block in blocks:
+            sets[block.stream].append(content[block.order])
+        return {stream: concat(of_stream) for stream, of_stream in sets.items()}
+
+    def _receive(self, window: Window, batch: WorkerBatch) -> None:
+        """Keep what other workers handed over at the end of the batch before."""
+        plans, received = BatchPlans(self._plan.folder), []
+        for target, source in batch.plan.handed:
+            if target == batch.worker:
+                received.append(unpack_kept(plans.handed(batch.plan.batch_id, target, source), self._schemas))
+        for stream in {stream for sets in received for stream in sets}:
+            # the number between those of the last batch's sets and of this one's: who planned the moves knew of it
+            window.add(stream, _number(batch.plan) - 1, concat([sets[stream] for sets in received if stream in sets]))
+
+    def _join(self, window: Window, batch: WorkerBatch) -> Iterator[Row]:
+        for task in self._plan.definition.tasks:
+            left, right = self._plan.numbers[task.left], self._plan.numbers[task.right]
+            older = window.tuples(right)
+            here = pa.concat_tables([window.tuples(left), batch.kept[left].tuples])
+            yield from self._pairs(task, here, batch.new[right].tuples)
+            yield from self._pairs(task, batch.new[left].tuples, older)
+
+    def _pairs(self, task: JoinTask, left: pa.Table, right: pa.Table) -> Iterator[Row]:
+        schema = self._plan.result_schema(task)
+        for rows_left, rows_right in pairs(task, left, right):
+            columns = [
+                *self._result_columns(task.left, left.take(pa.array(rows_left))),
+                *self._result_columns(task.right, right.take(pa.array(rows_right))),
+            ]
+            yield Row(kind=PAIRS, task=task.name, worker=0, content=pack(pa.Table.from_arrays(columns, schema=schema)))
+
+    def _result_columns(self, stream: str, tuples: pa.Table) -> list[pa.ChunkedArray]:
+        columns = self._plan.result_columns(stream)
+        return [tuples[TIME].cast(kind) if name == "time" else tuples[name] for name, kind in columns]
+
+    def _clocks(self, batch: WorkerBatch) -> dict[str, int]:
+        clocks = dict(batch.plan.clocks)
+        for block in batch.blocks:
+            if block.newest != NEVER:
+                name = self._plan.names[block.stream]
+                clocks[name] = max(clocks.get(name, NEVER), block.newest)
+        return clocks
+
+    def _report(self, window: Window, batch: WorkerBatch, clocks: Mapping[str, int]) -> WorkerReport:
+        arrived, dropped = dict.fromkeys(self._plan.names, 0), dict.fromkeys(self._plan.names, 0)
+        for block in batch.blocks:
+            name = self._plan.names[block.stream]
+            arrived[name] += block.rows + block.shed_rows + block.late
+            dropped[name] += block.shed_rows
+        return WorkerReport(
+            worker=batch.worker,
+            tuples=window.size,
+            offered=window.offered,
+            messages=len(batch.blocks),
+            bytes=sum(len(b.tuples) + len(b.shed) for b in batch.blocks),
+            shed=sum(b.shed_rows for b in batch.own),
+            late=sum(b.late for b in batch.own),
+            arrived=arrived,
+            dropped=dropped,
+            clocks=clocks,
+        )
+
+
+def _number(plan: BatchPlan) -> int:
+    """Return the number of a batch's sets; the odd one before it is that of what is handed over before the batch."""
+    return 2 * plan.batch_id
+
+
+def _hand_over(window: Window, batch: WorkerBatch) -> Iterator[Row]:
+    for move in batch.plan.moves:
+        if move.source == batch.worker:
+            taken = window.take(move.tuples, _number(batch.plan))
+            over = HandOver(batch.worker, sum(k.tuples.num_rows for k in taken.values()), pack_kept(taken))
+            yield Row(kind=HANDED, task="", worker=move.target, content=over.write())

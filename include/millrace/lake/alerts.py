@@ -1,0 +1,39 @@
+"""What people were told."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from datetime import datetime
+
+from millrace.lake.store import Lake, literal
+from millrace.model.alert import Alert, AlertKind
+
+TABLE = "control/alerts"
+
+
+@dataclass(frozen=True)
+class AlertStore:
+    """Alerts of all pipelines."""
+
+    lake: Lake
+
+    def record(self, alerts: Sequence[Alert]) -> None:
+        """Store what a person was told; nothing is written where that is nothing."""
+        if alerts:
+            self.lake.append(TABLE, [{**asdict(alert), "kind": alert.kind.value} for alert in alerts])
+
+    def since(self, pipeline: str, since: datetime) -> list[Alert]:
+        """Return what was told of a pipeline, newest first.
+
+        Args:
+            pipeline: The pipeline.
+            since: Alerts of before are left out.
+        """
+        sql = f"""
+            select * from alerts where pipeline = {literal(pipeline)} and time >= {literal(since)} order by time desc
+        """  # noqa: S608 - values pass through literal()
+        return [
+            Alert(row["pipeline"], row["time"], AlertKind(row["kind"]), row["subject"], row["sentence"])
+            for row in self.lake.rows(sql, TABLE)
+        ]

@@ -1,0 +1,192 @@
+"""Numbered Deployments: two writers can never both make the same version, nor both take the last free slots.
+
+A commit carries Delta transactions, each of which Delta grants to one writer only, over processes and hosts:
+
+- ``deployment/<pipeline>``: the version.
+- ``decision/<id>``: a Decision becomes one version, or none at all once it is ruled out.
+- ``slots``: one more with every commit that raises a pipeline's slots. Whoever judged theirs before it has to read and
+  judge again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+
+from millrace.lake.store import Lake, literal
+from millrace.model.codec import from_json, to_json
+from millrace.model.deployment import Deployment
+from millrace.model.errors import Conflict
+
+TABLE = "control/deployments"
+SLOTS = "slots"
+MOST_ATTEMPTS = 100
+"""An attempt is lost to another writer's commit only, so this many fail where a hundred others got through first."""
+OUTRUN = f"{MOST_ATTEMPTS} changes of others came first; try again"
+
+
+@dataclass(frozen=True)
+class SlotsInUse:
+    """The newest Deployments of all pipelines, to judge a change of slots by.
+
+    Attributes:
+        raises: How often slots had been raised, by anybody, before the Deployments were read.
+        deployments: Each pipeline's newest version.
+    """
+
+    raises: int
+    deployments: tuple[Deployment, ...]
+
+    def latest(self, pipeline: str) -> Deployment | None:
+        """Return a pipeline's newest version, None before its first launch."""
+        return next((d for d in self.deployments if d.pipeline == pipeline), None)
+
+    def others(self, pipeline: str) -> tuple[Deployment, ...]:
+        """Return the newest versions of the other pipelines."""
+        return tuple(d for d in self.deployments if d.pipeline != pipeline)
+
+
+@dataclass(frozen=True)
+class DeploymentStore:
+    """Deployments of all pipelines in ``control/deployments``."""
+
+    lake: Lake
+
+    def latest(self, pipeline: str) -> Deployment | None:
+        """Return the newest version of a pipeline, None before its first launch."""
+        return self._one(f"pipeline = {literal(pipeline)} order by version desc limit 1")
+
+    def get(self, pipeline: str, version: int) -> Deployment | None:
+        """Return one version of a pipeline."""
+        return self._one(f"pipeline = {literal(pipeline)} and version = {literal(version)}")
+
+    def committed_at(self, pipeline: str, version: int) -> datetime | None:
+        """Return when a version was made (UTC), None if there is no such version."""
+        where = f"pipeline = {literal(pipeline)} and version = {literal(version)}"
+        rows = self.lake.rows(f"select time from deployments where {where}", TABLE)  # noqa: S608 - literal()
+        return rows[0]["time"] if rows else None
+
+    def made_by(self, pipeline: str, decision_id: str) -> Deployment | None:
+        """Return the version that a Decision became, None if it never did."""
+        return self._one(f"pipeline = {literal(pipeline)} and decision_id = {literal(decision_id)}")
+
+    def made_by_author(self, pipeline: str, author: str, since: datetime, limit: int) -> list[str]:
+        """Return the Decisions behind an author's newest versions of a pipeline since a time (UTC), newest first."""
+        where = f"pipeline = {literal(pipeline)} and author = {literal(author)} and time >= {literal(since)}"
+        sql = f"select decision_id from deployments where {where} order by version desc limit {int(limit)}"  # noqa: S608 - literal()
+        return [row["decision_id"] for row in self.lake.rows(sql, TABLE) if row["decision_id"]]
+
+    def all_latest(self) -> list[Deployment]:
+        """Return every pipeline's newest version, by name."""
+        sql = """
+            select content from (
+                select pipeline, content, row_number() over (partition by pipeline order by version desc) as age
+                from deployments
+            ) where age = 1 order by pipeline
+        """
+        return [from_json(Deployment, row["content"]) for row in self.lake.rows(sql, TABLE)]
+
+    def history(self) -> list[tuple[datetime, Deployment]]:
+        """Return every version of every pipeline with the time at which it was made (UTC), oldest first."""
+        rows = self.lake.rows("select time, content from deployments order by time, version", TABLE)
+        return [(row["time"], from_json(Deployment, row["content"])) for row in rows]
+
+    def versions(self, pipeline: str, limit: int) -> list[tuple[datetime, Deployment]]:
+        """Return the newest versions of a pipeline with the time at which each was made (UTC), newest first."""
+        where = f"pipeline = {literal(pipeline)} order by version desc limit {int(limit)}"
+        rows = self.lake.rows(f"select time, content from deployments where {where}", TABLE)  # noqa: S608 - literal()
+        return [(row["time"], from_json(Deployment, row["content"])) for row in rows]
+
+    def slots_in_use(self) -> SlotsInUse:
+        """Return what to judge a commit by that may raise slots."""
+        raises = max(
+            0, self.lake.committed(TABLE, SLOTS)
+        )  # before the rows: a raise in between is then noticed at commit
+        return SlotsInUse(raises, tuple(self.all_latest()))
+
+    def attempts(self) -> Iterator[SlotsInUse]:
+        """Yield what to judge each of :data:`MOST_ATTEMPTS` attempts at a commit by, read again each time."""
+        for _ in range(MOST_ATTEMPTS):
+            yield self.slots_in_use()
+
+    def commit(self, content: Deployment, base_version: int | None, in_use: SlotsInUse | None = None) -> Deployment:
+        """Store ``content`` as the version after ``base_version`` and return it numbered.
+
+        Args:
+            content: The desired state; its own version is ignored.
+            base_version: The version it was decided on; None for the first.
+            in_use: What its slots were judged by; None where no quota stands against them.
+
+        Raises:
+            Conflict: If the pipeline has moved on from ``base_version``, the content raises its slots and somebody
+                has raised theirs since ``in_use`` was read, or its Decision has become a version or was ruled out.
+        """
+        in_use = in_use or self.slots_in_use()
+        latest = in_use.latest(content.pipeline)
+        version = (base_version or 0) + 1
+        if version != (latest.version if latest else 0) + 1:
+            raise Conflict(f"{content.pipeline}: version {version} does not follow the newest one")
+        numbered = replace(content, version=version)
+        row = {
+            "pipeline": numbered.pipeline,
+            "time": datetime.now(UTC),
+            "version": version,
+            "content": to_json(numbered),
+            "decision_id": numbered.decision_id,
+            "author": numbered.author,
+        }
+        transactions = {f"deployment/{numbered.pipeline}": version}
+        if numbered.decision_id is not None:
+            transactions[_decision(numbered.decision_id)] = 1
+        if numbered.slots > (latest.slots if latest else 0):
+            transactions[SLOTS] = in_use.raises + 1
+        if self.lake.append(TABLE, [row], transactions) is None:
+            raise Conflict(f"{numbered.pipeline}: one of {transactions} was committed before")
+        return numbered
+
+    def rule_out(self, pipeline: str, decision_id: str) -> Deployment | None:
+        """See to it that a Decision never becomes a version; return the one that it has become already."""
+        with suppress(Conflict):  # the other writer has ruled it out too, or made the version that is returned
+            self.lake.append(TABLE, [], {_decision(decision_id): 1})
+        return self.made_by(pipeline, decision_id)
+
+    def is_settled(self, decision_id: str) -> bool:
+        """Return whether a Decision has become a version or was ruled out."""
+        return self.lake.committed(TABLE, _decision(decision_id)) > 0
+
+    def _one(self, where: str) -> Deployment | None:
+        sql = f"select content from deployments where {where}"  # noqa: S608 - values pass through literal()
+        rows = self.lake.rows(sql, TABLE)
+        return from_json(Deployment, rows[0]["content"]) if rows else None
+
+
+@dataclass
+class DeploymentFollower:
+    """Reads a pipeline's newest Deployment again and again; without a new commit it looks at the table's log only.
+
+    Attributes:
+        lake: Where it is.
+        pipeline: Whose.
+    """
+
+    lake: Lake
+    pipeline: str
+    _version: int = -1
+    _newest: Deployment | None = None
+
+    def read(self) -> Deployment | None:
+        """Return the newest version, None before the first launch.
+
+        Raises:
+            MillraceError: If the lake cannot be read.
+        """
+        version = self.lake.version(TABLE)
+        if version != self._version:
+            self._newest, self._version = DeploymentStore(self.lake).latest(self.pipeline), version
+        return self._newest
+
+
+def _decision(decision_id: str) -> str:
+    return f"decision/{decision_id}"

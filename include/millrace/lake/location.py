@@ -1,0 +1,173 @@
+"""Where tables are: a folder, or a prefix of an S3 bucket."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from functools import cached_property, lru_cache
+from itertools import islice
+from pathlib import Path
+from typing import Any, TypeVar
+
+from deltalake import DeltaTable
+from pyarrow.fs import FileSystem, FileType, LocalFileSystem, SubTreeFileSystem
+
+from millrace.model.errors import MillraceError
+
+S3 = "s3://"
+OPTIONS: Mapping[str, str] = {
+    "AWS_ACCESS_KEY_ID": "access_key",
+    "AWS_SECRET_ACCESS_KEY": "secret_key",
+    "AWS_SESSION_TOKEN": "session_token",
+    "AWS_REGION": "region",
+    "AWS_ENDPOINT_URL": "endpoint_override",
+}
+"""What AWS's own tools read from the environment, by Arrow's name. Where no key is given, both clients look where those
+tools do: a profile, a web identity, the machine's role."""
+OPTIONS_VARIABLE = "MILLRACE_LAKE_OPTIONS"
+"""Names a file of options, where the lake's are not the environment's."""
+TIMEOUT_S = 10
+READERS = 16
+"""An object takes tens of milliseconds to come, and its reader waits."""
+T = TypeVar("T")
+R = TypeVar("R")
+
+
+@dataclass(frozen=True)
+class Location:
+    """A folder of this machine, or a prefix of an S3 bucket.
+
+    Attributes:
+        uri: Absolute path, or ``s3://bucket/prefix``.
+        options: Options of S3's client (:data:`OPTIONS`); empty for a folder.
+    """
+
+    uri: str
+    options: Mapping[str, str] = field(default_factory=dict, repr=False)
+
+    @classmethod
+    def of(cls, where: str | Path | Location) -> Location:
+        """Return the location that a path or a URI names, with the options that the environment has for it.
+
+        Raises:
+            MillraceError: If it is a URI of another scheme, or the file of options cannot be read.
+        """
+        if isinstance(where, Location):
+            return where
+        text = str(where)
+        if text.startswith(S3):
+            return cls(text.rstrip("/"), options_of(os.environ))
+        if "://" in text:
+            raise MillraceError("MILLRACE_LAKE", text, "a folder, or s3://BUCKET/PREFIX", "Name one of these.")
+        return cls(str(Path(text).absolute()))
+
+    @property
+    def folder(self) -> Path | None:
+        """The folder; None in a bucket."""
+        return None if self.uri.startswith(S3) else Path(self.uri)
+
+    @cached_property
+    def files(self) -> FileSystem:
+        """The files below; their names are relative."""
+        if self.folder is not None:
+            return SubTreeFileSystem(self.uri, LocalFileSystem())
+        return SubTreeFileSystem(self.uri.removeprefix(S3), _s3(tuple(sorted(self.options.items()))))
+
+    def __truediv__(self, name: str) -> Location:
+        return Location(f"{self.uri}/{name}", self.options)
+
+    def __str__(self) -> str:
+        return self.uri
+
+    def exists(self, name: str) -> bool:
+        """Say whether there is a file or a folder of a name.
+
+        Raises:
+            OSError: If that cannot be seen.
+        """
+        return self.files.get_file_info(name).type is not FileType.NotFound
+
+    def read(self, name: str) -> bytes:
+        """Return a file's content.
+
+        Raises:
+            FileNotFoundError: If it is not there.
+            OSError: If it cannot be read.
+        """
+        with self.files.open_input_stream(name) as stream:
+            return stream.read()  # type: ignore[no-any-return]
+
+    def table(self, version: int | None = None) -> DeltaTable:
+        """Open the Delta table that is here.
+
+        Args:
+            version: Which version; None for the newest.
+
+        Raises:
+            OSError: If it cannot be read.
+            DeltaError: If it is no table.
+        """
+        return DeltaTable(self.uri, version=version, storage_options=self.storage_options)
+
+    def is_table(self) -> bool:
+        """Say whether a Delta table is here.
+
+        Raises:
+            OSError: If that cannot be seen.
+        """
+        return bool(DeltaTable.is_deltatable(self.uri, self.storage_options))
+
+    def each(self, read: Callable[[T], R], items: Iterable[T]) -> Iterator[R]:
+        """Yield what reading gives for each item, in their order; in a bucket several are read at a time, ahead.
+
+        Args:
+            read: Reads; in a bucket it is called by several threads.
+            items: Of what.
+        """
+        if self.folder is not None:
+            yield from map(read, items)
+            return
+        rest = iter(items)
+        with ThreadPoolExecutor(READERS) as readers:
+            while some := list(islice(rest, READERS)):
+                yield from readers.map(read, some)
+
+    @property
+    def storage_options(self) -> dict[str, str] | None:
+        """The options as deltalake takes them."""
+        plain = self.options.get("AWS_ENDPOINT_URL", "").startswith("http://")
+        return {**self.options, **({"AWS_ALLOW_HTTP": "true"} if plain else {})} or None
+
+
+def options_of(environment: Mapping[str, str]) -> dict[str, str]:
+    """Return the options of S3's client: those of a file, if one is named, or else the environment's.
+
+    Raises:
+        MillraceError: If the file cannot be read, is open to others, or has other options.
+    """
+    named = environment.get(OPTIONS_VARIABLE)
+    if not named:
+        return {key: environment[key] for key in OPTIONS if environment.get(key)}
+    allowed = f"the absolute path of a JSON file, readable by its owner only, of {', '.join(OPTIONS)}"
+    if not Path(named).is_absolute():
+        raise MillraceError(OPTIONS_VARIABLE, named, allowed, "Processes of several folders read it.")
+    try:
+        if Path(named).stat().st_mode & 0o077:
+            raise MillraceError(OPTIONS_VARIABLE, named, allowed, f"chmod 600 {named}")
+        options: Any = json.loads(Path(named).read_text("utf-8"))
+    except (OSError, ValueError) as error:
+        raise MillraceError(OPTIONS_VARIABLE, named, allowed, f"Mend the file ({type(error).__name__}).") from None
+    if not isinstance(options, dict) or not all(k in OPTIONS and isinstance(v, str) for k, v in options.items()):
+        raise MillraceError(OPTIONS_VARIABLE, named, allowed, "Take other keys out, and write values as text.")
+    return options
+
+
+@lru_cache(maxsize=8)
+def _s3(options: tuple[tuple[str, str], ...]) -> FileSystem:
+    from pyarrow.fs import S3FileSystem  # loads AWS's client, which who has a folder need not pay for
+
+    named = {OPTIONS[key]: value for key, value in options}
+    return S3FileSystem(**named, request_timeout=TIMEOUT_S, connect_timeout=TIMEOUT_S)

@@ -1,0 +1,297 @@
+"""A Delta table's log, one commit at a time: the newest version, and what each commit added and removed.
+
+Opening a table through ``deltalake`` loads the names and statistics of all its files. Here only the entries that are
+asked for are opened, so that reading the last half hour costs the same however long the table has grown.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from functools import cached_property
+from itertools import chain
+from pathlib import Path
+from typing import Any
+from urllib.parse import unquote
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+from pyarrow.fs import FileSelector, FileType
+
+from millrace.lake.location import Location
+from millrace.lake.table_errors import unreadable
+
+NOTHING = -1
+"""Version of a table that is not there."""
+MOST_KEPT = 50_000
+"""Entries that are kept in memory: one evaluation reads the last half hour several times."""
+_TIMESTAMP = re.compile(rb'"commitInfo":\{[^{}]*?"timestamp":(\d+)')
+_VERSION = re.compile(r"(\d{20})\.(json|checkpoint\..*)")
+
+
+@dataclass(frozen=True)
+class AddedFile:
+    """A data file that a commit brought.
+
+    Attributes:
+        path: Relative to the table's folder.
+        partition: Values of its partition columns as text; null for a missing value.
+        stats: The writer's statistics of its columns, as JSON.
+    """
+
+    path: str
+    partition: Mapping[str, str | None]
+    stats: str = "{}"
+
+    @cached_property
+    def least(self) -> Mapping[str, Any]:
+        """Least value of each column, as far as the statistics have it."""
+        return self._statistics.get("minValues") or {}
+
+    @cached_property
+    def greatest(self) -> Mapping[str, Any]:
+        """Greatest value of each column, as far as the statistics have it."""
+        return self._statistics.get("maxValues") or {}
+
+    @property
+    def rows(self) -> int | None:
+        """Its rows; None if the statistics do not have them."""
+        rows = self._statistics.get("numRecords")
+        return None if rows is None else int(rows)
+
+    @cached_property
+    def _statistics(self) -> Mapping[str, Any]:
+        try:
+            statistics = json.loads(self.stats)
+        except ValueError:
+            return {}
+        return statistics if isinstance(statistics, dict) else {}
+
+    def may_hold(self, pipeline: str) -> bool:
+        """Return whether rows of a pipeline can be in it."""
+        if "pipeline" in self.partition:
+            return self.partition["pipeline"] == pipeline
+        return self.may_have("pipeline", pipeline)
+
+    def may_have(self, column: str, text: str) -> bool:
+        """Return whether a column of text can have a value."""
+        least, greatest = self.least.get(column), self.greatest.get(column)
+        if not isinstance(least, str) or not isinstance(greatest, str):
+            return True
+        return least <= text <= greatest
+
+    def has_only(self, column: str, text: str) -> bool:
+        """Return whether the statistics show that all rows have one value in a column of text."""
+        if column in self.partition:
+            return self.partition[column] == text
+        nulls = (self._statistics.get("nullCount") or {}).get(column, 1)
+        return self.least.get(column) == text == self.greatest.get(column) and not nulls
+
+    @cached_property
+    def newest_time(self) -> datetime | None:
+        """Time of its newest row to within a millisecond; None if the statistics do not have it."""
+        greatest = self.greatest.get("time")
+        try:
+            time = datetime.fromisoformat(greatest) if isinstance(greatest, str) else None
+        except ValueError:
+            return None
+        if time is None:
+            return None
+        return time if time.tzinfo else time.replace(tzinfo=UTC)
+
+
+@dataclass(frozen=True)
+class Commit:
+    """One entry of the log.
+
+    Attributes:
+        version: Its version.
+        time: When it was made (UTC); None if it does not say.
+        added: Files with rows that are new to the table, in the order of the entry.
+        removed: Paths of files whose rows it took away.
+        rewritten: Paths of files whose rows other files hold since: they may be gone from the folder.
+    """
+
+    version: int
+    time: datetime | None
+    added: tuple[AddedFile, ...] = ()
+    removed: frozenset[str] = frozenset()
+    rewritten: frozenset[str] = frozenset()
+
+
+class DeltaLog:
+    """Reads the log of one table.
+
+    Args:
+        table: Where the table is; it need not exist.
+    """
+
+    def __init__(self, table: str | Path | Location) -> None:
+        self.location = Location.of(table) / "_delta_log"
+        self._newest = NOTHING
+        self._commits: dict[tuple[int, str | None, str | None], tuple[int, Commit]] = {}
+
+    def has(self, version: int) -> bool:
+        """Return whether the log has an entry.
+
+        Raises:
+            OSError: If that cannot be seen.
+        """
+        return self.location.exists(_name(version))
+
+    def text(self, version: int) -> bytes:
+        """Return an entry as it is written.
+
+        Raises:
+            OSError: If it is not there or cannot be read.
+        """
+        return self.location.read(_name(version))
+
+    def newest(self) -> int:
+        """Return the newest version, -1 without a table; the folder is listed only where nothing else leads to it.
+
+        Raises:
+            MillraceError: If it cannot be read.
+        """
+        try:
+            known = next((v for v in (self._newest, self._checkpoint(), 0) if v >= 0 and self.has(v)), None)
+            last = self._last_from(known) if known is not None else None
+        except OSError as error:
+            raise unreadable(self.location, error) from error
+        self._newest = max(chain(*self.versions()), default=NOTHING) if last is None else last
+        return self._newest
+
+    def commit(self, version: int, pipeline: str | None = None, transaction: str | None = None) -> Commit | None:
+        """Return an entry of the log; None if it was cleaned from it.
+
+        Args:
+            version: Its version.
+            pipeline: Only files that can hold rows of this pipeline are wanted; None for all.
+            transaction: Only files of commits with this application transaction are wanted; None for all.
+
+        Raises:
+            MillraceError: If it cannot be read.
+        """
+        key = version, pipeline, transaction
+        try:
+            changed_ns, known = self._changed_ns(version), self._commits.get(key)
+            if changed_ns is None:
+                return None
+            if known is not None and known[0] == changed_ns:
+                return known[1]
+            commit = _commit(version, self.text(version), pipeline, transaction)
+        except FileNotFoundError:
+            return None
+        except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+            raise unreadable(self.location / _name(version), error) from error
+        if len(self._commits) >= MOST_KEPT:
+            self._commits.clear()
+        self._commits[key] = changed_ns, commit
+        return commit
+
+    def versions(self) -> tuple[list[int], list[int]]:
+        """Return the versions whose entries the folder has, and those with a checkpoint; empty without a table.
+
+        Raises:
+            MillraceError: If the folder cannot be read.
+        """
+        try:
+            names = [match for name in self._names() if (match := _VERSION.fullmatch(name))]
+        except OSError as error:
+            raise unreadable(self.location, error) from error
+        entries = [int(name[1]) for name in names if name[2] == "json"]
+        return entries, [int(name[1]) for name in names if name[2] != "json"]
+
+    def table_id(self) -> str | None:
+        """Return the id that a table keeps for life, another one if it was recreated; None without a table.
+
+        Raises:
+            MillraceError: If the log cannot be read.
+        """
+        try:
+            if self.has(0):
+                actions = (json.loads(line) for line in self.text(0).splitlines() if line)
+                return next((str(action["metaData"]["id"]) for action in actions if "metaData" in action), None)
+            return self._id_in_checkpoint()
+        except (OSError, ValueError, KeyError, TypeError, pa.ArrowException) as error:
+            raise unreadable(self.location / _name(0), error) from error
+
+    def _id_in_checkpoint(self) -> str | None:
+        for name in sorted((name for name in self._names() if ".checkpoint" in name), reverse=True):
+            content = pa.BufferReader(self.location.read(name))
+            column = pq.ParquetFile(content).read(columns=["metaData.id"])["metaData"].combine_chunks()
+            ids = pc.struct_field(column.drop_null(), "id").drop_null()
+            if len(ids):
+                return str(ids[0].as_py())
+        return None
+
+    def _names(self) -> list[str]:
+        return [info.base_name for info in self.location.files.get_file_info(FileSelector("", allow_not_found=True))]
+
+    def _changed_ns(self, version: int) -> int | None:
+        """Return when an entry was written; in a bucket, where asking costs as much as reading, 0."""
+        if self.location.folder is None:
+            return 0
+        info = self.location.files.get_file_info(_name(version))
+        return None if info.type is FileType.NotFound else info.mtime_ns
+
+    def _checkpoint(self) -> int:
+        try:
+            return int(json.loads(self.location.read("_last_checkpoint"))["version"])
+        except (OSError, ValueError, KeyError, TypeError):
+            return NOTHING
+
+    def _last_from(self, version: int) -> int:
+        """Return the last version that there is from one that there is: entries follow each other without a gap."""
+        step = 1
+        while self.has(version + step):
+            version, step = version + step, 2 * step
+        while step > 1:
+            step //= 2
+            if self.has(version + step):
+                version += step
+        return version
+
+
+def _name(version: int) -> str:
+    return f"{version:020d}.json"
+
+
+def _of_others(text: bytes, pipeline: str | None) -> bool:
+    """Return whether an entry names partitions of pipelines, and this one is not among them."""
+    if pipeline is None or b'"pipeline":"' not in text:
+        return False
+    return f'"pipeline":{json.dumps(pipeline)}'.encode() not in text
+
+
+def _without(text: bytes, transaction: str | None) -> bool:
+    return transaction is not None and f'"appId":{json.dumps(transaction)}'.encode() not in text
+
+
+def _commit(version: int, text: bytes, pipeline: str | None, transaction: str | None) -> Commit:
+    stamp = _TIMESTAMP.search(text)
+    time = datetime.fromtimestamp(int(stamp[1]) / 1000, UTC) if stamp else None
+    if b'"remove":' not in text and (_of_others(text, pipeline) or _without(text, transaction)):
+        return Commit(version, time)
+    adds, removes = [], []
+    for line in text.splitlines():
+        if not line.startswith((b'{"commitInfo":', b'{"txn":')):  # much of the text, and nothing of files
+            action = json.loads(line)
+            adds += [action["add"]] if "add" in action else []
+            removes += [action["remove"]] if "remove" in action else []
+    gone = {unquote(r["path"]): r.get("dataChange", True) for r in removes}
+    return Commit(
+        version,
+        time,
+        tuple(_added(add) for add in adds if add.get("dataChange", True)),
+        frozenset(path for path, changed in gone.items() if changed),
+        frozenset(path for path, changed in gone.items() if not changed),
+    )
+
+
+def _added(add: Mapping[str, Any]) -> AddedFile:
+    return AddedFile(unquote(add["path"]), add.get("partitionValues") or {}, add.get("stats") or "{}")

@@ -1,0 +1,344 @@
+"""The newest rows of a growing table, at a cost that does not grow with its age.
+
+The log is walked backwards from the newest version, and the data files that its commits name are read directly. Rows
+that were compacted since are read from the files as they were written, which stay for hours. Where the log was cleaned,
+or nothing came for so long that the walk would not end, the files of the newest version are read instead, newest first.
+
+A file that cannot be read is left out and named: its rows count as missing.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from typing import Any
+from urllib.parse import unquote
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from deltalake.exceptions import DeltaError
+from pyarrow.fs import FileSelector
+
+from millrace.lake.log import AddedFile, Commit
+from millrace.lake.schemas import TABLES
+from millrace.lake.store import Lake
+from millrace.lake.table_errors import unreadable
+
+LOG = logging.getLogger(__name__)
+
+MOST_COMMITS = 20_000
+"""Entries of the log that a read with a bound in time or versions goes back at most; one costs 20 to 60 us."""
+
+COMMITS_OF_ROWS = 2_000
+"""Entries that a read of a number of rows goes back before it asks the newest version for its files."""
+
+MOST_FILES = 3_000
+"""Files of the newest version that are read at most."""
+
+OLD_FILES = 3
+"""Files in a row with nothing but rows before the bound, after which nothing newer is expected: one can be late."""
+
+CLOCK_MARGIN = timedelta(minutes=10)
+"""How far the clocks of those who commit may differ."""
+
+TRUNCATION = timedelta(milliseconds=1)
+"""Statistics have times in whole milliseconds."""
+
+_NEVER = datetime.max.replace(tzinfo=UTC)
+READ_ERRORS = (OSError, pa.ArrowException, KeyError)
+
+
+@dataclass(frozen=True)
+class RecentRows:
+    """The newest rows of a table.
+
+    Attributes:
+        rows: In the order in which they were committed, oldest first; columns as the files have them.
+        whole: True if there are no more: none was left out for its number or its distance.
+        unreadable: Files that could not be read, relative to the lake, newest first.
+        by_version: False if the newest version's files were read: rows of commits out of the range are among them, as
+            files do not say when their rows were committed.
+    """
+
+    rows: pa.Table
+    whole: bool
+    unreadable: tuple[str, ...] = ()
+    by_version: bool = True
+
+
+@dataclass(frozen=True)
+class RowQuery:
+    """Which rows of a table to return.
+
+    Attributes:
+        table: The table's name.
+        pipeline: Whose; None for all pipelines'.
+        limit: How many at most, the newest.
+        after: Only rows of commits after this version.
+        through: Only rows of commits up to this version; None for the newest.
+        not_before: No rows of earlier times are needed (UTC). Some may come, as whole files are read.
+        equal: Text that columns of the rows have: files whose statistics rule that out are not opened.
+        where: A further condition on the rows.
+        transaction: Only rows of commits with this application transaction.
+    """
+
+    table: str
+    pipeline: str | None
+    limit: int
+    after: int = -1
+    through: int | None = None
+    not_before: datetime | None = None
+    equal: Mapping[str, str] = field(default_factory=dict)
+    where: pc.Expression | None = None
+    transaction: str | None = None
+
+    @property
+    def bounded(self) -> bool:
+        """Whether the bound is one of time or of versions, not only a number of rows."""
+        return self.after >= 0 or self.not_before is not None
+
+    def may_be_in(self, file: AddedFile) -> bool:
+        """Return whether a file can have such rows, by its partition and statistics; times apart."""
+        if self.pipeline is not None and not file.may_hold(self.pipeline):
+            return False
+        return all(file.may_have(column, text) for column, text in self.equal.items())
+
+    def select(self, rows: pa.Table, file: AddedFile) -> pa.Table:
+        """Return the rows of a file that belong to the query; times apart."""
+        equal = self.equal if self.pipeline is None else {**self.equal, "pipeline": self.pipeline}
+        for column, text in equal.items():
+            if not file.has_only(column, text):
+                rows = rows.filter(pc.equal(rows[column], text))
+        return rows if self.where is None else rows.filter(self.where)
+
+
+class _LogEndsError(Exception):
+    """The log does not lead back far enough."""
+
+
+@dataclass
+class _Reading:
+    """One read under way: its rows so far, newest first."""
+
+    lake: Lake
+    query: RowQuery
+    pieces: list[pa.Table] = field(default_factory=list)
+    unreadable: list[str] = field(default_factory=list)
+    count: int = 0
+    whole: bool = True
+    by_version: bool = True
+
+    def take(self, file: AddedFile) -> None:
+        """Read a file and keep the rows of the query; one that cannot be read is only named."""
+        name = self._name(file)
+        try:
+            rows = self.query.select(self._read(file), file)
+        except READ_ERRORS as error:
+            LOG.warning("%s cannot be read, its rows count as missing: %s", self.lake.location / name, error)
+            self.unreadable.append(name)
+            self.lake.unreadable[name] = " ".join(str(error).split())[:200]
+            return
+        if len(rows):
+            self.pieces.append(rows)
+            self.count += len(rows)
+
+    def fetch(self, file: AddedFile) -> AddedFile:
+        """Read a file ahead of :meth:`take`, which meets the same error."""
+        with suppress(*READ_ERRORS):
+            if self.lake.location.folder is None and self.query.may_be_in(file):
+                self._read(file)
+        return file
+
+    def entry(self, version: int) -> Commit | None:
+        """Return an entry of the log, with its files read ahead; None if it was cleaned from it."""
+        commit = self.lake.log(self.query.table).commit(version, self.query.pipeline, self.query.transaction)
+        for file in commit.added if commit is not None else ():
+            self.fetch(file)
+        return commit
+
+    def has(self, file: AddedFile) -> bool:
+        """Return whether a file is still there; one of which that cannot be seen is named when it is read."""
+        try:
+            return self.lake.location.exists(self._name(file))
+        except OSError:
+            return True
+
+    def _read(self, file: AddedFile) -> pa.Table:
+        return self.lake.files.read(self._name(file), file.partition, TABLES[self.query.table].columns)
+
+    def _name(self, file: AddedFile) -> str:
+        return f"{self.query.table}/{file.path}"
+
+    def sort(self) -> None:
+        """Order the rows by their times: files that were compacted have lost the commits' order."""
+        if self.pieces:
+            rows = pa.concat_tables(self.pieces, promote_options="permissive")
+            self.pieces = [rows.sort_by("time")]
+
+    def oldest_needed(self) -> datetime:
+        """Return the time that a row must have to be among the newest so far."""
+        times = pa.chunked_array([piece["time"] for piece in self.pieces]).sort(order="descending")
+        return times[self.query.limit - 1].as_py() - TRUNCATION  # type: ignore[no-any-return]
+
+    def result(self) -> RecentRows:
+        """Return what was read."""
+        if not self.pieces:
+            return RecentRows(pa.table({}), self.whole, tuple(self.unreadable), self.by_version)
+        rows = pa.concat_tables(reversed(self.pieces), promote_options="permissive")
+        whole = self.whole and self.count <= self.query.limit
+        newest = rows.slice(max(0, len(rows) - self.query.limit))
+        return RecentRows(newest, whole, tuple(self.unreadable), self.by_version)
+
+
+def read_recent(lake: Lake, query: RowQuery) -> RecentRows:
+    """Return the newest rows of a growing table.
+
+    Args:
+        lake: The lake.
+        query: Which rows.
+
+    Raises:
+        MillraceError: If the table's log cannot be read; a data file that cannot be read is no error.
+    """
+    newest = lake.version(query.table)
+    if newest < 0 or _has_no_rows(lake, query):
+        return RecentRows(pa.table({}), True)
+    reading = _Reading(lake, query)
+    try:
+        _walk(reading, newest)
+    except _LogEndsError:
+        reading = _Reading(lake, query, whole=query.after < 0, by_version=False)
+        _read_snapshot(reading)
+    return reading.result()
+
+
+def _has_no_rows(lake: Lake, query: RowQuery) -> bool:
+    """Return whether the folder shows that the pipeline has no rows: a table by pipelines without a part for it."""
+    location = lake.at(query.table)
+    if query.pipeline is None:
+        return False
+    try:
+        if location.exists(f"pipeline={query.pipeline}"):
+            return False
+        below = location.files.get_file_info(FileSelector(""))
+        return all(info.base_name.startswith(("pipeline=", "_")) for info in below)
+    except OSError:
+        return False
+
+
+def _walk(reading: _Reading, newest: int) -> None:
+    """Read what the log leads to, newest first.
+
+    Raises:
+        _LogEndsError: If the log does not lead back far enough.
+    """
+    query = reading.query
+    removed: set[str] = set()
+    rewritten: set[str] = set()
+    limit = _AgeLimit(query.not_before)
+    for commit in _commits(reading, newest):
+        removed |= commit.removed
+        rewritten |= commit.rewritten
+        if query.through is not None and commit.version > query.through:
+            continue
+        if limit.excludes(commit):
+            return
+        for file in commit.added:
+            if file.path in removed or not query.may_be_in(file) or limit.is_old(file):
+                continue
+            if file.path in rewritten and not reading.has(file):
+                raise _LogEndsError  # vacuumed: the compacted files have its rows
+            reading.take(file)
+        if reading.count >= query.limit:
+            reading.whole = commit.version == query.after + 1 and reading.count == query.limit
+            return
+        if limit.is_reached:
+            return
+
+
+def _commits(reading: _Reading, newest: int) -> Iterator[Commit]:
+    """Yield the entries of the log from the newest on.
+
+    Raises:
+        _LogEndsError: If one was cleaned from it, or so many gave too few rows.
+    """
+    query = reading.query
+    most = MOST_COMMITS if query.bounded else COMMITS_OF_ROWS
+    last = max(query.after, newest - most)
+    for commit in reading.lake.location.each(reading.entry, range(newest, last, -1)):
+        if commit is None:
+            raise _LogEndsError
+        yield commit
+    if last > query.after:
+        if not query.bounded:
+            raise _LogEndsError
+        reading.whole = False
+
+
+class _AgeLimit:
+    """Tells when a walk back has come to where everything is older than needed, by files and by commits."""
+
+    def __init__(self, not_before: datetime | None) -> None:
+        self._not_before = not_before
+        self._old_files = 0
+        self._newest: datetime | None = None
+
+    @property
+    def is_reached(self) -> bool:
+        """Whether so many files in a row had nothing but old rows that there is nothing newer before them."""
+        return self._old_files >= OLD_FILES
+
+    def excludes(self, commit: Commit) -> bool:
+        """Return whether a commit is too old to bring rows that are needed.
+
+        Only where the committers' clock is the one that the bound comes from can that be said: some commit is near it.
+        """
+        if self._not_before is None or commit.time is None:
+            return False
+        self._newest = self._newest or commit.time
+        oldest = self._not_before - CLOCK_MARGIN
+        return self._newest >= oldest and commit.time < oldest
+
+    def is_old(self, file: AddedFile) -> bool:
+        """Return whether a file has only old rows by its statistics."""
+        time = file.newest_time
+        if self._not_before is None or time is None:
+            return False
+        old = time + TRUNCATION < self._not_before
+        self._old_files = self._old_files + 1 if old else 0
+        return old
+
+
+def _read_snapshot(reading: _Reading) -> None:
+    """Read files of the newest version, newest first by their statistics, until no newer row can come."""
+    query = reading.query
+    for count, file in enumerate(reading.lake.location.each(reading.fetch, _snapshot(reading.lake, query))):
+        enough = reading.count >= query.limit and (file.newest_time or _NEVER) < reading.oldest_needed()
+        if enough or count >= MOST_FILES:
+            reading.whole = False
+            break
+        reading.take(file)
+    reading.sort()
+
+
+def _snapshot(lake: Lake, query: RowQuery) -> list[AddedFile]:
+    location = lake.at(query.table)
+    try:
+        actions = pa.table(location.table().get_add_actions(flatten=False)).to_pylist()
+    except (OSError, DeltaError) as error:
+        raise unreadable(location, error, query.table) from error
+    files = [file for file in map(_active, actions) if query.may_be_in(file)]
+    begin = query.not_before
+    in_time = [f for f in files if begin is None or f.newest_time is None or f.newest_time + TRUNCATION >= begin]
+    return sorted(in_time, key=lambda file: file.newest_time or _NEVER, reverse=True)
+
+
+def _active(action: dict[str, Any]) -> AddedFile:
+    partition = {k: None if v is None else str(v) for k, v in (action.get("partition") or {}).items()}
+    ends = {"minValues": action.get("min") or {}, "maxValues": action.get("max") or {}}
+    texts = {name: {c: v for c, v in of.items() if isinstance(v, str | datetime)} for name, of in ends.items()}
+    return AddedFile(unquote(action["path"]), partition, json.dumps(texts, default=datetime.isoformat))

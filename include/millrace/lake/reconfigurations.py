@@ -1,0 +1,66 @@
+"""What actually happened to the apps."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from millrace.lake.row_codec import reconfiguration_from_row, reconfiguration_row
+from millrace.lake.store import Lake, literal
+from millrace.model.decision import RESTART, Outcome, Reconfiguration
+from millrace.model.deployment import Deployment
+
+TABLE = "control/reconfigurations"
+NEWEST_FIRST = """
+    coalesce(to_version, from_version, 0) desc, to_version is null desc, coalesce(generation, 0) desc,
+    case when outcome in ('failed', 'circuit open') then 1 else 0 end desc, started desc
+"""
+"""Versions and generations only go up, whatever the clock does; of one driver, its failure is the last."""
+BROKEN = {Outcome.FAILED: "driver_failed", Outcome.CIRCUIT_OPEN: "circuit_open"}
+"""Outcomes that leave a pipeline without a driver, with the reason code of an evaluation that finds it so."""
+
+
+@dataclass(frozen=True)
+class ReconfigurationStore:
+    """Reconfigurations of all pipelines; a later row with the same start replaces an earlier one.
+
+    A row that has ended is later than an open one whatever the clock says, and one with what was achieved is later
+    than the same without: it is written when an evaluation has verified the change, under the same end.
+    """
+
+    lake: Lake
+
+    def record(self, change: Reconfiguration) -> None:
+        """Store the present state of a Reconfiguration."""
+        self.lake.append(TABLE, [reconfiguration_row(change)])
+
+    def newest_generation(self, pipeline: str, app: str) -> int:
+        """Return the highest generation of an app that was ever recorded, 0 before the first."""
+        where = f"pipeline = {literal(pipeline)} and app = {literal(app)}"
+        rows = self.lake.rows(f"select max(generation) as newest from reconfigurations where {where}", TABLE)  # noqa: S608 - literal()
+        return int(rows[0]["newest"] or 0) if rows else 0
+
+    def recent(self, pipeline: str, limit: int = 50, since: datetime | None = None) -> list[Reconfiguration]:
+        """Return the newest Reconfigurations of a pipeline, newest first, each in its last known state."""
+        newer = f"and started >= {literal(since)}" if since else ""
+        sql = f"""
+            select * from (
+                select *, row_number() over (
+                    partition by app, started
+                    order by ended is not null desc, time desc, achieved <> '{{}}' desc
+                ) as age
+                from reconfigurations where pipeline = {literal(pipeline)} {newer}
+            ) where age = 1 order by {NEWEST_FIRST} limit {int(limit)}
+        """  # noqa: S608 - values pass through literal()
+        return [reconfiguration_from_row(row) for row in self.lake.rows(sql, TABLE)]
+
+    def given_up(self, deployment: Deployment) -> Reconfiguration | None:
+        """Return the Reconfiguration that left a pipeline's newest Deployment without a driver; None if none did."""
+        last = next(iter(self.recent(deployment.pipeline, 1)), None)
+        broken = (
+            last is not None
+            and last.tier == RESTART
+            and last.outcome in BROKEN
+            and (last.to_version or 0) >= deployment.version
+        )
+        return last if broken else None

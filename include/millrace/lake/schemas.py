@@ -1,0 +1,38 @@
+"""The lake's tables; ``python -m millrace.lake.schemas`` writes docs/tables.md after a change."""
+
+from __future__ import annotations
+
+from millrace.lake.control_schemas import CONTROL
+from millrace.lake.table_schema import TYPES, TableSchema
+from millrace.lake.telemetry_schemas import TELEMETRY
+from millrace.places import REPO
+
+DOCUMENT = REPO / "docs" / "tables.md"
+TABLES: dict[str, TableSchema] = {**TELEMETRY, **CONTROL}
+
+_HEAD = """# The tables of the lake
+
+What each table holds, who writes it and who reads it. Written from `telemetry_schemas.py` and `control_schemas.py` in
+`include/millrace/lake` by `python -m millrace.lake.schemas`; [lake.md](lake.md) says how they are read and kept small.
+Missing is null, never 0. Columns that an older table lacks are null in its rows.
+"""
+
+
+def document() -> str:
+    """Return the page that describes every table and column."""
+    return "\n".join([_HEAD, *(_section(name, table) for name, table in TABLES.items())])
+
+
+def _section(name: str, table: TableSchema) -> str:
+    rows = [
+        f"| `{field.name}` | {TYPES[field.type]} | {table.units.get(field.name, '')} | {table.meanings[field.name]} |"
+        for field in table.columns
+    ]
+    kept = f"for {table.keep_days} days" if table.keep_days else "for good"
+    users = f"Written by: {table.writer}. Read by: {table.readers}. Kept {kept}."
+    head = [f"## {name}", "", f"A row is {table.row}.", "", users]
+    return "\n".join([*head, "", "| column | type | unit or range | meaning |", "|---|---|---|---|", *rows, ""])
+
+
+if __name__ == "__main__":
+    DOCUMENT.write_text(document(), encoding="utf-8")

@@ -1,0 +1,182 @@
+"""Write and read source and result tables: Delta tables that belong to a pipeline, not to the lake."""
+
+from __future__ import annotations
+
+import json
+import time
+import uuid
+from itertools import pairwise
+from pathlib import Path
+from urllib.parse import unquote
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from deltalake import CommitProperties, DeltaTable, QueryBuilder, Transaction
+from deltalake.exceptions import CommitFailedError, DeltaError
+from deltalake.transaction import AddAction
+
+from millrace.lake.log import DeltaLog
+from millrace.lake.table_errors import unreadable, unwritable
+from millrace.lake.table_schema import CONFIGURATION
+from millrace.model.errors import Conflict, MillraceError
+
+
+class SourceTable:
+    """A Delta table that a feed appends to, each commit made of several files of near-equal rows.
+
+    Spark reads a micro-batch with at most one task a file, so a commit of fewer files than slots leaves slots
+    idle whatever their number. ``write_deltalake`` writes one file; here the parts are written first and then
+    added by one commit.
+
+    Args:
+        path: The table's folder; created if it is not there.
+        schema: Its Arrow schema.
+        content: What the table holds and how it was made. A table made of something else is refused.
+
+    Raises:
+        MillraceError: If the folder cannot be written, or holds a table of other content.
+    """
+
+    def __init__(self, path: str | Path, schema: pa.Schema, content: str) -> None:
+        self.path = Path(path)
+        self._schema = schema
+        try:
+            self._table = DeltaTable.create(
+                str(self.path), schema=schema, mode="ignore", description=content, configuration=CONFIGURATION
+            )
+            self._table.update_incremental()
+        except (OSError, DeltaError) as error:
+            raise unwritable(self.path, error, "source table") from error
+        description = self._table.metadata().description
+        if description != content:
+            remedy = f"It was made as {description!r}: use the same settings, or a new folder."
+            raise MillraceError("source table", str(self.path), f"a table of {content!r}", remedy)
+
+    def refresh(self) -> None:
+        """See what other writers have committed; a writer itself does not need to."""
+        self._table.update_incremental()
+
+    def last(self, transaction: str) -> int:
+        """Return the number last committed under a transaction id, -1 before the first."""
+        number = self._table.transaction_version(transaction)
+        return -1 if number is None else int(number)
+
+    def append(self, rows: pa.Table, parts: int, transaction: str, number: int) -> int | None:
+        """Append rows as one commit of ``parts`` files and return its version.
+
+        Args:
+            rows: Rows in the table's schema; fewer rows than parts make as many files as rows.
+            parts: Files a commit, >= 1.
+            transaction: Application transaction id.
+            number: Its number, counted up by the caller; one that was committed before writes nothing and
+                returns None.
+
+        Raises:
+            Conflict: If another writer committed this number at the same moment.
+            MillraceError: If the table cannot be written.
+        """
+        if number <= self.last(transaction):
+            return None
+        try:
+            # A kill between the two steps leaves files that no commit names: readers never see them.
+            files = [self._write(part) for part in split(rows, parts)]
+            self._table.create_write_transaction(
+                files,
+                mode="append",
+                schema=self._schema,
+                commit_properties=CommitProperties(app_transactions=[Transaction(transaction, number)]),
+            )
+            self._table.update_incremental()
+        except CommitFailedError as error:
+            raise Conflict(f"{self.path}: {transaction} {number} was committed by another writer") from error
+        except (OSError, DeltaError) as error:
+            raise unwritable(self.path, error, "source table") from error
+        return int(self._table.version())
+
+    def _write(self, part: pa.Table) -> AddAction:
+        name = f"part-{uuid.uuid4()}.parquet"
+        pq.write_table(part, self.path / name, compression="snappy")
+        size = (self.path / name).stat().st_size
+        return AddAction(name, size, {}, int(time.time() * 1000), True, json.dumps({"numRecords": part.num_rows}))
+
+
+def split(rows: pa.Table, parts: int) -> list[pa.Table]:
+    """Return ``rows`` in at most ``parts`` slices, none empty, whose lengths differ by at most one row."""
+    count = min(parts, rows.num_rows)
+    bounds = [rows.num_rows * i // count for i in range(count + 1)] if count else [0]
+    return [rows.slice(start, end - start) for start, end in pairwise(bounds)]
+
+
+def is_table(path: str | Path) -> bool:
+    """Return whether a Delta table is there; one whose first commit is still being written is not yet."""
+    return bool(DeltaTable.is_deltatable(str(path)))
+
+
+def query(sql: str, **tables: str | Path) -> pa.Table:
+    """Run a SELECT (DataFusion SQL) over Delta tables anywhere, each under the name it is passed by.
+
+    Raises:
+        MillraceError: If a table is not there or cannot be read.
+    """
+    builder = QueryBuilder()
+    try:
+        for name, path in tables.items():
+            builder.register(name, DeltaTable(str(path)))
+        return pa.table(builder.execute(sql).read_all())
+    except (OSError, DeltaError) as error:
+        raise unreadable(", ".join(map(str, tables.values())), error, "table") from error
+
+
+def arrivals(path: str | Path) -> pa.Table:
+    """Return what each file brought to a table, oldest first: ``time`` (UTC) and ``rows``.
+
+    The time is that of the file's writing, which is its commit's to within milliseconds.
+
+    Raises:
+        MillraceError: If the table is not there or cannot be read.
+    """
+    try:
+        files = pa.table(DeltaTable(str(path)).get_add_actions(flatten=True))
+    except (OSError, DeltaError) as error:
+        raise unreadable(path, error, "table") from error
+    times = files["modification_time"].cast(pa.timestamp("ms", "UTC"))
+    return pa.table({"time": times, "rows": files["num_records"]}).sort_by("time")
+
+
+def newest_version(source: Path) -> int:
+    """Return the newest version of a pipeline's source table.
+
+    Raises:
+        MillraceError: If there is none, or one whose files cannot be read by their columns' names.
+    """
+    try:
+        table = DeltaTable(str(source))
+        mapping = table.metadata().configuration.get("delta.columnMapping.mode", "none")
+    except (OSError, DeltaError) as error:
+        raise MillraceError("source", str(source), "a Delta table", "Start the feed, or name another table.") from error
+    if mapping != "none":
+        remedy = "Its files do not have the columns' names: profile a table without column mapping."
+        raise MillraceError("delta.columnMapping.mode", mapping, "none", remedy)
+    return int(table.version())
+
+
+def appended_files(source: Path, after: int, through: int) -> tuple[Path, ...]:
+    """Return the data files that the commits of (after, through] appended; what compaction rewrote is not among them.
+
+    After -1 these are all files there are, also where the log begins later.
+
+    Raises:
+        MillraceError: If commits of the range were cleaned from the log.
+    """
+    log = DeltaLog(source)
+    if after < 0 and log.commit(0) is None:
+        files = DeltaTable(str(source), version=through).file_uris()
+        return tuple(Path(unquote(f.removeprefix("file://"))) for f in files)
+    files = []
+    for version in range(after + 1, through + 1):
+        commit = log.commit(version)
+        if commit is None:
+            remedy = f"Version {version} was cleaned from the log: go on with --since-version {version}."
+            raise MillraceError("--since-version", after, f">= {version}", remedy)
+        files += [source / file.path for file in commit.added]
+    return tuple(files)

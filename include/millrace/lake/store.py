@@ -1,0 +1,311 @@
+"""Append to and read from the lake's Delta tables without Spark."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from deltalake import CommitProperties, DeltaTable, PostCommitHookProperties, QueryBuilder, Transaction, write_deltalake
+from deltalake.exceptions import CommitFailedError, DeltaError
+
+from millrace.lake.data_files import DataFiles
+from millrace.lake.location import Location
+from millrace.lake.log import DeltaLog
+from millrace.lake.schemas import TABLES
+from millrace.lake.table_errors import unreadable, unwritable
+from millrace.lake.table_schema import TableSchema
+from millrace.model.errors import Conflict, MillraceError
+
+VERSION, VERSION_PROPERTY = 1, "millrace.version"
+"""What the columns mean. A version that changes that sets the property of its tables; none has done so yet."""
+MAX_COMMIT_RETRIES = 50
+"""Appends of several writers conflict only in the log; deltalake's default of 15 is reached by four in a tight loop."""
+PROPERTIES = CommitProperties(max_commit_retries=MAX_COMMIT_RETRIES)
+"""Of commits without application transactions."""
+HOOKS = PostCommitHookProperties(create_checkpoint=True, cleanup_expired_logs=False)
+"""Cleaning would list the whole log at every append: maintenance does it."""
+STALE_TRIES = 50
+"""Tries of an append with a fresh handle each, where maintenance changes the table or deletes rows under it."""
+
+
+class Lake:
+    """The tables of one folder or bucket. Handles are kept open: reopening replays the log at every append.
+
+    Args:
+        root: The lake's folder, created with its first table, or ``s3://BUCKET/PREFIX``.
+
+    Attributes:
+        location: The same.
+        files: What was read of data files.
+        unreadable: Data files that could not be read, relative to the lake, with the reason: their rows are missing
+            in what was read.
+    """
+
+    def __init__(self, root: str | Path | Location) -> None:
+        self.location = Location.of(root)
+        self.files = DataFiles(self.location)
+        self.unreadable: dict[str, str] = {}
+        self._handles: dict[str, DeltaTable] = {}
+        self._logs: dict[str, DeltaLog] = {}
+
+    def at(self, table: str) -> Location:
+        """Return where ``table`` is.
+
+        Raises:
+            MillraceError: If the lake has no table of that name.
+        """
+        _schema(table)
+        return self.location / table
+
+    def path(self, table: str) -> Path:
+        """Return the folder of ``table``.
+
+        Raises:
+            MillraceError: If the lake has no table of that name, or is no folder.
+        """
+        folder = self.at(table).folder
+        if folder is None:
+            raise MillraceError("lake", str(self.location), "a folder", "This works on a lake on a disk only.")
+        return folder
+
+    def exists(self, table: str) -> bool:
+        """Return whether ``table`` has been created.
+
+        Raises:
+            MillraceError: If that cannot be seen.
+        """
+        try:
+            return self.at(table).is_table()
+        except OSError as error:
+            raise unreadable(self.at(table), error) from error
+
+    def log(self, table: str) -> DeltaLog:
+        """Return the log of ``table``."""
+        if table not in self._logs:
+            self._logs[table] = DeltaLog(self.at(table))
+        return self._logs[table]
+
+    def create(self, *tables: str) -> None:
+        """Create tables that do not exist yet, all of them by default; safe to repeat and to race."""
+        for table in tables or TABLES:
+            self._created(table)
+
+    def version(self, table: str) -> int:
+        """Return the newest version of ``table``, -1 if it does not exist."""
+        return self.log(table).newest()
+
+    def committed_at(self, table: str) -> datetime | None:
+        """Return when the newest version of ``table`` was committed (UTC); None if it does not exist."""
+        newest = self.log(table).newest()
+        commit = self.log(table).commit(newest) if newest >= 0 else None
+        return None if commit is None else commit.time
+
+    def committed(self, table: str, transaction: str) -> int:
+        """Return the number that an application transaction was last committed with, -1 if it never was.
+
+        Raises:
+            MillraceError: If the table cannot be read.
+        """
+        handle = self._existing(table)
+        number = None if handle is None else handle.transaction_version(transaction)
+        return -1 if number is None else int(number)
+
+    def append(
+        self,
+        table: str,
+        rows: Sequence[Mapping[str, Any]] | pa.Table,
+        transactions: Mapping[str, int] | None = None,
+    ) -> int | None:
+        """Append rows as one commit and return its version.
+
+        Args:
+            table: The table's name, for example ``telemetry/batches``.
+            rows: Rows as mappings or an Arrow table; missing columns are null, ``date`` is added from ``time``.
+            transactions: Application transactions by id. If any id was already committed with this number or
+                a higher one, nothing is written and None is returned: replayed writes are skipped.
+
+        Raises:
+            Conflict: If another writer committed one of ``transactions`` at the same moment.
+            MillraceError: If the lake cannot be written.
+        """
+        data, marks = to_arrow(rows, _schema(table)), dated(transactions or {})
+        tries = 0
+        while True:
+            handle, tries = self._created(table), tries + 1
+            if _committed(handle, transactions or {}):
+                return None
+            try:
+                return append_rows(handle, data, marks)
+            except (OSError, DeltaError) as error:
+                self._handles.pop(table, None)
+                if transactions and is_conflict(error):
+                    raise Conflict(f"{table}: {transactions} was committed by another writer") from error
+                if not is_stale(error) or tries == STALE_TRIES:
+                    raise unwritable(self.at(table), error) from error
+
+    def query(self, sql: str, *tables: str) -> pa.Table:
+        """Run a SELECT (DataFusion SQL) over tables; ``telemetry/batches`` is called ``batches`` in the query.
+
+        A table that does not exist yet is read as empty. Values never belong into the text of a query that a
+        person can influence: use :func:`literal`.
+
+        Raises:
+            MillraceError: If a table cannot be read.
+        """
+        builder = QueryBuilder()
+        for table in tables:
+            handle = self._existing(table)
+            if handle is None:
+                return pa.table({})
+            builder.register(table.rsplit("/", 1)[-1], handle)
+        try:
+            return pa.table(builder.execute(sql).read_all())
+        except (OSError, DeltaError) as error:
+            raise unreadable(f"{self.location}: {', '.join(tables)}", error) from error
+        except Exception as error:
+            if type(error) is Exception:  # how the query engine tells that a data file cannot be read
+                raise unreadable(f"{self.location}: {', '.join(tables)}", error) from error
+            raise
+
+    def rows(self, sql: str, *tables: str) -> list[dict[str, Any]]:
+        """Run :meth:`query` and return its rows."""
+        rows: list[dict[str, Any]] = self.query(sql, *tables).to_pylist()
+        return rows
+
+    def _existing(self, table: str) -> DeltaTable | None:
+        """Return a table's handle at its newest version, None if it does not exist."""
+        handle = self._handles.get(table)
+        try:
+            # without its version the table was recreated: a kept handle would go on with files that are gone
+            if handle is not None and self.log(table).has(handle.version()):
+                handle.update_incremental()
+                return handle
+            if not self.at(table).is_table():
+                return None
+            handle = self.at(table).table()
+        except (OSError, DeltaError) as error:
+            raise unreadable(f"{self.location}: {table}", error) from error
+        _check_version(handle)
+        self._handles[table] = handle
+        return handle
+
+    def _created(self, table: str) -> DeltaTable:
+        """Return a table's handle at its newest version; the table is created if it does not exist."""
+        schema, location, handle = _schema(table), self.at(table), self._existing(table)
+        if handle is None:
+            partitions = list(schema.partition_by) or None
+            try:
+                handle = DeltaTable.create(
+                    location.uri,
+                    schema=schema.columns,
+                    mode="ignore",
+                    partition_by=partitions,
+                    configuration=schema.configuration,
+                    storage_options=location.storage_options,
+                )
+            except CommitFailedError:  # another writer created it first
+                handle = location.table()
+            except (OSError, DeltaError) as error:
+                raise unwritable(location, error) from error
+            self._handles[table] = handle
+        return handle
+
+
+def dated(transactions: Mapping[str, int]) -> list[Transaction]:
+    """Return application transactions with their date: where a table forgets ids, those without one stay."""
+    now_ms = int(time.time() * 1000)
+    return [Transaction(app_id, number, now_ms) for app_id, number in transactions.items()]
+
+
+def append_rows(handle: DeltaTable, rows: pa.Table, transactions: Sequence[Transaction]) -> int:
+    """Commit rows on a table's handle as it is and return the version; columns that the table lacks are added to it.
+
+    Args:
+        handle: The table.
+        rows: Rows; columns that only the table has are null.
+        transactions: Application transactions of the commit.
+
+    Raises:
+        CommitFailedError: If another writer committed one of ``transactions`` since the handle was read, or changed
+            the table's columns or partitions (:func:`is_stale`).
+        DeltaError: If the table cannot be written.
+    """
+    properties = CommitProperties(app_transactions=list(transactions) or None, max_commit_retries=MAX_COMMIT_RETRIES)
+    same = {field.name for field in handle.schema().fields} == set(rows.column_names)
+    mode = None if same else "merge"
+    write_deltalake(
+        handle,
+        rows,
+        mode="append",
+        schema_mode=mode,
+        commit_properties=properties,
+        post_commithook_properties=HOOKS,
+    )
+    return int(handle.version())
+
+
+def is_conflict(error: Exception) -> bool:
+    """Return whether a commit failed because another writer committed one of its application transactions."""
+    return isinstance(error, CommitFailedError) and "oncurrent transaction failed" in str(error)
+
+
+def is_stale(error: Exception) -> bool:
+    """Return whether a commit failed as the table has other columns or partitions now, or lost old rows: try afresh.
+
+    deltalake takes every append for one that has read the whole table.
+    """
+    reasons = ("etadata changed", "concurrent transaction deleted data")
+    return isinstance(error, CommitFailedError) and any(reason in str(error) for reason in reasons)
+
+
+def _committed(handle: DeltaTable, transactions: Mapping[str, int]) -> bool:
+    """Return whether any of some transactions was committed with its number or a higher one."""
+    last = ((handle.transaction_version(app_id), number) for app_id, number in transactions.items())
+    return any(committed is not None and committed >= number for committed, number in last)
+
+
+def literal(value: str | int | float | datetime) -> str:
+    """Return ``value`` as a SQL literal for :meth:`Lake.query`."""
+    if isinstance(value, datetime):
+        return f"arrow_cast('{value.astimezone(UTC).isoformat()}', 'Timestamp(Microsecond, Some(\"UTC\"))')"
+    if isinstance(value, str):
+        return "'" + value.replace("'", "''") + "'"
+    return json.dumps(value)
+
+
+def _check_version(handle: DeltaTable) -> None:
+    """Refuse a table whose columns mean what only a later version knows; one that only has more of them is well."""
+    version = handle.metadata().configuration.get(VERSION_PROPERTY, str(VERSION))
+    if version != str(VERSION):
+        remedy = "A newer Millrace wrote it: upgrade this one, or name another MILLRACE_HOME."
+        raise MillraceError("version of the lake", f"{version} ({handle.table_uri})", f"{VERSION}", remedy)
+
+
+def _schema(table: str) -> TableSchema:
+    try:
+        return TABLES[table]
+    except KeyError:
+        raise MillraceError("table", table, ", ".join(TABLES), "Name a table of the lake.") from None
+
+
+def to_arrow(rows: Iterable[Mapping[str, Any]] | pa.Table, schema: TableSchema) -> pa.Table:
+    """Return rows with exactly a table's columns: missing ones are null, ``date`` comes from ``time``."""
+    if isinstance(rows, pa.Table):
+        if schema.growing and "date" not in rows.column_names:
+            rows = rows.append_column("date", pc.cast(rows["time"], pa.date32()))
+        for column in schema.columns:
+            if column.name not in rows.column_names:
+                rows = rows.append_column(column, pa.nulls(len(rows), column.type))
+        return rows.select(schema.columns.names).cast(schema.columns)
+    complete = [_with_date(row) if schema.growing else row for row in rows]
+    return pa.Table.from_pylist(complete, schema=schema.columns)
+
+
+def _with_date(row: Mapping[str, Any]) -> dict[str, Any]:
+    return {**row, "date": row["time"].astimezone(UTC).date()}

@@ -1,0 +1,42 @@
+"""What a person sees when a table cannot be read or written."""
+
+from __future__ import annotations
+
+import re
+
+from millrace.lake.location import S3
+from millrace.model.errors import MillraceError
+
+_COLOURS = re.compile(r"\x1b\[\d+m")
+_ANSWERS = (
+    re.compile(r"<Code>(.*?)</Code>.*?<Message>(.*?)</Message>", re.DOTALL),  # as deltalake tells them, and Arrow
+    re.compile(r"AWS Error (\w+) during \w+ operation: (.*)"),
+)
+_BUCKET = "Check the bucket, its keys and what they may do"
+
+
+def unreadable(what: object, error: Exception, key: str = "lake") -> MillraceError:
+    """Return the problem of a table, a folder or one of its files that cannot be read."""
+    remedy = _BUCKET if _in_bucket(what) else "Restore it, or check its permissions and its _delta_log"
+    return MillraceError(key, str(what), "readable Delta tables", f"{remedy} ({reason(error)}).")
+
+
+def unwritable(what: object, error: Exception, key: str = "lake") -> MillraceError:
+    """Return the problem of a table that cannot be written."""
+    if _in_bucket(what):
+        return MillraceError(key, str(what), "a bucket that can be written", f"{_BUCKET} ({reason(error)}).")
+    remedy = f"Free space, or make the folder and its _delta_log writable, then try again ({reason(error)})."
+    return MillraceError(key, str(what), "a writable folder with free space", remedy)
+
+
+def _in_bucket(what: object) -> bool:
+    return str(what).startswith(S3)
+
+
+def reason(error: Exception) -> str:
+    """Return an error's last line, or what a bucket's service answered."""
+    text = _COLOURS.sub("", str(error)).strip()
+    answer = next(filter(None, (form.search(text) for form in _ANSWERS)), None)
+    if answer:
+        return f"{answer[1]}: {answer[2].rstrip('.')}"
+    return (text.splitlines() or [type(error).__name__])[-1].strip()[:300]

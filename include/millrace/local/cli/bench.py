@@ -1,0 +1,136 @@
+"""The command bench: measures one part, and prints its figures against their targets."""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import subprocess
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+from types import ModuleType
+
+import click
+from rich.console import Console
+
+from millrace.model.errors import MillraceError
+from millrace.places import REPO
+
+ALL = "all"
+FILES = ("capacity", "stack", "telemetry")
+"""Benchmarks of one module; the others are packages."""
+WIDTH = 120
+"""Columns of the tables where the output is no terminal."""
+
+
+def bench_names() -> list[str]:
+    """List the benchmarks: modules of ``benchmarks/``, and packages that have a module ``bench``."""
+    return sorted((*FILES, *(p.parent.name for p in (REPO / "benchmarks").glob("*/bench.py"))))
+
+
+def bench_module(name: str) -> ModuleType:
+    """Import a benchmark.
+
+    It has ``run(quick) -> list[Record]``, which may take a ``seed`` and, if the module lists ``SCENARIOS``, some of
+    these as ``scenarios``: names, or a mapping from names to a scenario of their records. And it may have
+    ``report(records)``, which lays them out for a terminal.
+    """
+    package = (REPO / "benchmarks" / name).is_dir()
+    return importlib.import_module(f"benchmarks.{name}.bench" if package else f"benchmarks.{name}")
+
+
+@click.command()
+@click.argument("name", required=False)
+@click.option("--quick", is_flag=True, help="Every scenario with fewer repetitions.")
+@click.option("--scenario", "scenarios", multiple=True, help="Only this one; may be given several times.")
+@click.option("--seed", type=click.IntRange(min=0), help="Other moments, victims or inputs, where the part draws any.")
+@click.option(
+    "--json",
+    "json_file",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="Also write the records to this file, where they take the place of former ones.",
+)
+def bench(
+    name: str | None, quick: bool, scenarios: Sequence[str], seed: int | None, json_file: Path | None
+) -> int | None:
+    """Measure the part NAME and print its figures against their targets; without NAME, list the parts.
+
+    The name `all` measures every part, which takes a day, and needs --json FILE: it goes on where FILE ends.
+    """
+    from benchmarks import record
+
+    if name is None:
+        click.echo("\n".join(bench_names()))
+        return None
+    if name == ALL:
+        return _bench_all(quick, scenarios, seed, json_file)
+    if name not in bench_names():
+        raise MillraceError("bench", name, ", ".join([*bench_names(), ALL]), "Name one of these.")
+    # asked before the work, because a bench can take hours
+    if json_file and not json_file.parent.is_dir():
+        raise MillraceError("--json", str(json_file), "a file in a folder that exists", "Make the folder first.")
+    if json_file:
+        record.read(json_file)
+    measured = bench_module(name)
+    when = _today_and_commit()
+    records = [replace(r, measured=when) for r in measured.run(quick, **_choices(measured, name, scenarios, seed))]
+    # written first: a picture that fails must not cost the figures
+    if json_file:
+        record.write(records, json_file)
+    _console().print(getattr(measured, "report", record.table)(records))
+    return None
+
+
+def _bench_all(quick: bool, scenarios: Sequence[str], seed: int | None, json_file: Path | None) -> int:
+    from benchmarks.record import read, table
+    from millrace.local.cli.bench_all import Measurement, measure_all
+
+    if json_file is None or scenarios:
+        allowed = "a file for the figures, and no scenario"
+        raise MillraceError("bench", ALL, allowed, "Say --json FILE; the next run goes on where it ends.")
+    parts = []
+    for name in bench_names():
+        measured = bench_module(name)
+        takes_seed = "seed" in inspect.signature(measured.run).parameters
+        named = getattr(measured, "SCENARIOS", (None,))
+        gives = named if isinstance(named, Mapping) else {}
+        parts += [Measurement(name, scenario, takes_seed, gives.get(scenario)) for scenario in named]
+    console = _console()
+    failed = measure_all(parts, json_file, quick, seed, console)
+    console.print(table(read(json_file)))
+    return 1 if failed else 0
+
+
+def _today_and_commit() -> str:
+    """Return the day and what is measured, as ``2013-01-05 3f2a91c``; the day alone where there is no Git."""
+    argv = ["git", "rev-parse", "--short", "HEAD"]
+    try:
+        commit = subprocess.run(argv, cwd=REPO, capture_output=True, text=True, check=False).stdout.strip()
+    except OSError:
+        commit = ""
+    return f"{datetime.now(UTC):%Y-%m-%d} {commit}".strip()
+
+
+def _console() -> Console:
+    console = Console()
+    if not console.is_terminal:
+        console.width = max(console.width, WIDTH)
+    return console
+
+
+def _choices(measured: ModuleType, name: str, scenarios: Sequence[str], seed: int | None) -> dict[str, object]:
+    """Return what is passed on to a part's ``run``."""
+    choices: dict[str, object] = {}
+    if seed is not None:
+        if "seed" not in inspect.signature(measured.run).parameters:
+            raise MillraceError("--seed", seed, f"none: {name} draws nothing", "Leave it out.")
+        choices["seed"] = seed
+    if scenarios:
+        known = getattr(measured, "SCENARIOS", ())
+        for scenario in scenarios:
+            if scenario not in known:
+                allowed = ", ".join(known) or f"none: {name} is measured as a whole"
+                raise MillraceError("--scenario", scenario, allowed, "Name one of these, or leave it out.")
+        choices["scenarios"] = frozenset(scenarios)
+    return choices

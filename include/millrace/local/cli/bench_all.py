@@ -1,0 +1,82 @@
+"""Measures every benchmark, one after the other, and goes on where an earlier run of the same file ended."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+from benchmarks.record import Record, read
+from millrace.places import REPO
+
+
+@dataclass(frozen=True)
+class Measurement:
+    """What is measured at a time.
+
+    Attributes:
+        bench: The benchmark.
+        scenario: Its scenario; None where it is measured as a whole.
+        seed: Whether it takes a seed.
+        gives: Scenario of its records, where that has another name.
+    """
+
+    bench: str
+    scenario: str | None = None
+    seed: bool = False
+    gives: str | None = None
+
+    def done(self, records: Sequence[Record]) -> bool:
+        """Say whether there is a figure of it."""
+        scenario = self.gives or self.scenario
+        return any(r.bench == self.bench and scenario in (None, r.scenario) for r in records)
+
+
+def measure_all(parts: Sequence[Measurement], file: Path, quick: bool, seed: int | None, console: Console) -> int:
+    """Measure what a file has no figures of, and add them to it, part by part.
+
+    Each part is a process of its own. Interrupted, the part that runs is lost, and the next run begins with it.
+
+    Args:
+        parts: What is measured.
+        file: A JSON list of records; made if it is not there.
+        quick: Every scenario with fewer repetitions.
+        seed: For the parts that take one.
+        console: Where progress is shown.
+
+    Returns:
+        How many parts failed: they have no figures, and are measured again by the next run.
+
+    Raises:
+        MillraceError: If the file holds something else.
+    """
+    failed = 0
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    with Progress(*columns, console=console) as progress:
+        shown = progress.add_task("", total=len(parts))
+        for part in parts:
+            progress.update(shown, description=" ".join(filter(None, (part.bench, part.scenario))))
+            if not part.done(read(file)):
+                failed += not _measured(part, file, quick, seed)
+            progress.advance(shown)
+    return failed
+
+
+def _measured(part: Measurement, file: Path, quick: bool, seed: int | None) -> bool:
+    """Add a part's figures to a file; False if it failed."""
+    argv = [sys.executable, "-m", "millrace.local.cli", "bench", part.bench, f"--json={file.resolve()}"]
+    return subprocess.run([*argv, *_options(part, quick, seed)], cwd=REPO, check=False).returncode == 0
+
+
+def _options(part: Measurement, quick: bool, seed: int | None) -> Iterator[str]:
+    if quick:
+        yield "--quick"
+    if part.scenario is not None:
+        yield f"--scenario={part.scenario}"
+    if seed is not None and part.seed:
+        yield f"--seed={seed}"

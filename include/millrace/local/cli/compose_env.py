@@ -1,0 +1,84 @@
+"""The command compose-env: secrets and folders of the shared deployment (docker-compose.yaml)."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import shutil
+from collections.abc import Mapping
+from pathlib import Path
+
+import click
+
+from millrace.atomic_file import write_atomically
+from millrace.local.stack.secrets import ADMIN, generate
+from millrace.local.stack.spark_cluster import cluster_properties, login_properties, properties_file
+from millrace.model.errors import MillraceError
+from millrace.places import REPO
+
+OWN = Path("var", "compose")
+SECRETS = OWN / "secrets"
+FOLDERS = ("home/data", "home/mlflow", "pipelines", "driver_secrets", "postgres", "spark")
+"""What containers write to, and where a person puts specs, scripts and drivers' secrets."""
+UNPRIVILEGED = 1000
+"""Whom containers run as where root has called: user and group."""
+RECOVERY = Path("/millrace/spark")
+
+
+@click.command("compose-env")
+@click.option("--replace", is_flag=True, help="Replace secrets that exist already.")
+@click.option("--folder", type=click.Path(path_type=Path, file_okay=False), default=REPO, hidden=True)
+def compose_env(replace: bool, folder: Path) -> None:
+    """Write .env, and what docker-compose.yaml mounts: files of secrets, and folders, in var/compose.
+
+    Postgres keeps the passwords, and Airflow its users, that they were first started with: replace secrets only with
+    var/compose/postgres.
+    """
+    env = folder / ".env"
+    if env.exists() and not replace:
+        raise MillraceError(".env", str(env), "no file yet", "Use it as it is, or give --replace.")
+    for name in FOLDERS:
+        (folder / OWN / name).mkdir(parents=True, exist_ok=True, mode=0o700)
+    for name, content in secret_files(generate()).items():
+        write_atomically(folder / SECRETS / name, content)
+    user, group = os.getuid(), os.getgid()
+    if user == 0:
+        user = group = UNPRIVILEGED
+        for path in (folder / OWN, *(folder / OWN).rglob("*")):
+            shutil.chown(path, user, group)
+    (folder / OWN).chmod(0o700)
+    lines = env.read_text(encoding="utf-8").splitlines() if env.exists() else []
+    own = [line for line in lines if not line.startswith("MILLRACE_USER=")]
+    write_atomically(env, "\n".join([f"MILLRACE_USER={user}:{group}", *own, ""]))
+    click.echo(f"User {ADMIN}, password in {folder / SECRETS / 'admin_password'}. Next: docker compose up --build")
+
+
+def secret_files(generated: Mapping[str, str]) -> dict[str, str]:
+    """Return what each file of secrets holds, by its name in docker-compose.yaml.
+
+    Args:
+        generated: Fresh values of the stack's own secrets.
+    """
+    password = generated["admin_password"]
+    airflow, mlflow = secrets.token_urlsafe(24), secrets.token_urlsafe(24)
+    of_airflow, of_mlflow = f"postgres:5432:*:airflow:{airflow}\n", f"postgres:5432:*:mlflow:{mlflow}\n"
+    users = "database_uri = postgresql+psycopg2://mlflow@postgres/mlflow_auth"
+    admin = (f"admin_username = {ADMIN}", f"admin_password = {password}", "auth_cache_ttl_seconds = 300")
+    login = ("[mlflow]", f"mlflow_tracking_username = {ADMIN}", f"mlflow_tracking_password = {password}")
+    return {
+        "postgres_password": secrets.token_urlsafe(24),
+        "airflow_database_password": airflow,
+        "mlflow_database_password": mlflow,
+        "airflow_pgpass": of_airflow,
+        "mlflow_pgpass": of_mlflow,
+        "upkeep_pgpass": of_airflow + of_mlflow,
+        "fernet_key": generated["fernet_key"],
+        "jwt_secret": generated["jwt_secret"],
+        "api_secret_key": generated["api_secret_key"],
+        "admin_password": password + "\n",
+        "mlflow_auth": "\n".join(["[mlflow]", "default_permission = READ", users, *admin, ""]),
+        "mlflow_session_key": generated["mlflow_secret_key"],
+        "mlflow_credentials": "\n".join([*login, ""]),
+        "spark_cluster": properties_file(cluster_properties(generated["spark_secret"], RECOVERY)),
+        "spark_driver": properties_file(login_properties(generated["spark_secret"])),
+    }

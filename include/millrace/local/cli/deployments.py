@@ -1,0 +1,54 @@
+"""The command deployments: every version of what a pipeline is to run, and the spark-submit that starts one."""
+
+from __future__ import annotations
+
+import shlex
+from datetime import datetime
+
+import click
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from millrace.model.deployment import Deployment
+from millrace.model.errors import MillraceError
+
+
+@click.command()
+@click.argument("pipeline")
+@click.option(
+    "--limit", type=click.IntRange(min=1), default=20, show_default=True, help="Show at most this many, the newest."
+)
+@click.option("--submit", "version", type=click.IntRange(min=1), help="Print the spark-submit command of this version.")
+def deployments(pipeline: str, limit: int, version: int | None) -> None:
+    """Show the versions of what PIPELINE is to run; the newest last."""
+    from millrace.pipelines.catalog import find
+    from millrace.wiring import control_tables, own_reconciler
+
+    tables = control_tables()
+    if version is not None:
+        deployment = tables.deployments.get(pipeline, version)
+        if deployment is None:
+            remedy = f"./millrace deployments {pipeline} lists them."
+            raise MillraceError("--submit", version, f"a version of {pipeline}", remedy)
+        for words in own_reconciler(find(pipeline), tables).commands(deployment):
+            click.echo(shlex.join(words))
+        return
+    versions = tables.deployments.versions(pipeline, limit)
+    if not versions:
+        find(pipeline)  # tells a wrong name from one that was never launched
+        click.echo(f"{pipeline} was never launched: ./millrace trigger {pipeline}")
+    else:
+        Console().print(_table(versions), highlight=False)
+
+
+def _table(versions: list[tuple[datetime, Deployment]]) -> Table:
+    rows = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False)
+    for name in ("version", "time (UTC)", "slots", "by"):
+        rows.add_column(name, no_wrap=True, justify="right" if name in ("version", "slots") else "left")
+    rows.add_column("why", overflow="fold", ratio=1)
+    for time, deployment in reversed(versions):
+        slots = str(deployment.slots) if deployment.running else deployment.state
+        cells = (str(deployment.version), f"{time:%m-%d %H:%M:%S}", slots, deployment.author, deployment.reason)
+        rows.add_row(*map(Text, cells))
+    return rows

@@ -1,0 +1,38 @@
+"""The command docs: the documentation as a site."""
+
+from __future__ import annotations
+
+import subprocess
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+
+import click
+
+from millrace.local.stack.jars import VENV
+from millrace.local.stack.loopback import HOST
+from millrace.local.stack.python_env import run_with
+from millrace.model.errors import MillraceError
+from millrace.places import REPO
+
+SITE = REPO / "var" / "docs"
+LOCK = REPO / "docs" / "requirements.lock"
+
+
+@click.command()
+@click.option("--serve", is_flag=True, help="Show it on 127.0.0.1 until Ctrl-C; the search needs that.")
+def docs(serve: bool) -> None:
+    """Build the documentation as a site in var/docs.
+
+    Its programs have a lock of their own, docs/requirements.lock; the first call fetches them.
+    """
+    command = [*run_with(VENV, LOCK), "zensical", "build", "--strict"]
+    built = subprocess.run(command, cwd=REPO, capture_output=True, text=True, check=False)
+    if built.returncode:
+        click.echo(built.stderr.partition("Traceback")[0], err=True)
+        remedy = "Correct what the lines above name; the first call needs a package index."
+        raise MillraceError("docs", f"exit code {built.returncode}", "a site that can be built", remedy)
+    click.echo(f"Open {SITE / 'index.html'}")
+    if serve:
+        with ThreadingHTTPServer((HOST, 0), partial(SimpleHTTPRequestHandler, directory=str(SITE))) as server:
+            click.echo(f"or http://{HOST}:{server.server_address[1]}/, until Ctrl-C")
+            server.serve_forever()

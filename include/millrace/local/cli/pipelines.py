@@ -1,0 +1,147 @@
+"""Commands about pipelines: list, launch and change, pause and resume."""
+
+from __future__ import annotations
+
+import getpass
+from typing import Any
+
+import click
+from rich.console import Console
+from rich.table import Table
+
+from millrace.local.stack.home import Home
+from millrace.model.errors import MillraceError
+
+KINDS = ("launch", "adapt", "profile")
+ADAPTING = ("approve", "adapt")
+"""DAGs that change a pipeline by themselves, or once a person agrees: a paused one starts no task."""
+
+
+@click.command()
+def pipelines() -> int:
+    """List the pipelines: mode, bounds and description; exit code 1 where a spec is wrong."""
+    from millrace.optimizers.registry import problems
+    from millrace.pipelines.catalog import load_all
+
+    specs, wrong = load_all()
+    wrong += problems(specs.values())
+    console = Console()
+    table = Table("pipeline", "mode", "slots", "evaluated every", "description", box=None)
+    for spec in specs.values():
+        bounds = f"{spec.slots.min} to {spec.slots.max}"
+        table.add_row(spec.name, spec.mode.value, bounds, f"{spec.period_s:g} s", spec.description)
+    console.print(table, highlight=False)
+    for problem in wrong:
+        console.print(str(problem), style="red", highlight=False, soft_wrap=True)
+    return 1 if wrong else 0
+
+
+@click.command()
+@click.argument("pipeline")
+@click.argument("what", type=click.Choice(KINDS), default="launch")
+@click.option("--slots", type=click.IntRange(min=1), help="Run with this many, whatever the tuner says.")
+@click.option("--dry-run", is_flag=True, help="adapt: decide and record, change nothing.")
+@click.option("--stop", is_flag=True, help="launch: stop the pipeline at a batch boundary.")
+@click.option("--roll-back-to", type=click.IntRange(min=1), help="launch: restore the content of this version.")
+@click.option("--no-wait", is_flag=True, help="Do not wait for the outcome.")
+def trigger(
+    pipeline: str, what: str, slots: int | None, dry_run: bool, stop: bool, roll_back_to: int | None, no_wait: bool
+) -> int:
+    """Launch PIPELINE, evaluate it (adapt), or count its streams (profile), through its DAG in Airflow."""
+    from millrace.pipelines.catalog import find
+
+    spec = find(pipeline)
+    if what == "profile" and spec.profile is None:
+        raise MillraceError("profile", None, "a section in the spec", f"Add `profile` to the spec of {pipeline}.")
+    options = {"--slots": slots, "--dry-run": dry_run, "--stop": stop, "--roll-back-to": roll_back_to}
+    return _run(f"{what}_{pipeline}", conf_for(what, options), wait=not no_wait)
+
+
+def conf_for(what: str, options: dict[str, Any]) -> dict[str, Any]:
+    """Return the parameters of a DAG run from the command line's options.
+
+    Raises:
+        MillraceError: If an option is given that does not belong to the DAG.
+    """
+    allowed = {"launch": ("--slots", "--stop", "--roll-back-to"), "adapt": ("--slots", "--dry-run"), "profile": ()}
+    for option, value in options.items():
+        if value not in (None, False) and option not in allowed[what]:
+            possible = ", ".join(allowed[what]) or "no option"
+            raise MillraceError(option, value, f"{possible} with {what}", f"Leave {option} out.")
+    if what == "adapt":
+        return {"slots": options["--slots"], "dry_run": options["--dry-run"]}
+    if what == "launch":
+        wish = {"slots": options["--slots"], "roll_back_to": options["--roll-back-to"]}
+        return {"running": not options["--stop"], **wish}
+    return {}
+
+
+def _run(dag_id: str, conf: dict[str, Any], *, wait: bool) -> int:
+    from millrace.local.stack.airflow_api import AirflowApi
+
+    api = AirflowApi.of(Home.from_env())
+    run_id = api.trigger(dag_id, conf)
+    console = Console()
+    page = f"{api.url}/dags/{dag_id}/runs/{run_id}"
+    if not wait:
+        console.print(f"{dag_id} was triggered: {page}", highlight=False, soft_wrap=True)
+        return 0
+    with Console(stderr=True).status(f"{dag_id} is running ..."):
+        state = api.wait_for_run(dag_id, run_id)
+    colour = "green" if state == "success" else "red"
+    console.print(f"[{colour}]{dag_id}: {state}[/{colour}]  {page}", highlight=False, soft_wrap=True)
+    return 0 if state == "success" else 1
+
+
+@click.command()
+@click.argument("pipeline")
+def pause(pipeline: str) -> None:
+    """Stop adapting PIPELINE at once, approvals that wait included; its job runs on as it is."""
+    _set_paused(pipeline, True)
+    click.echo(f"{pipeline} is no longer adapted; ./millrace resume {pipeline} turns it on again.")
+
+
+@click.command()
+@click.argument("pipeline")
+def resume(pipeline: str) -> None:
+    """Adapt PIPELINE again."""
+    _set_paused(pipeline, False)
+    click.echo(f"{pipeline} is adapted again.")
+
+
+@click.command()
+@click.argument("pipeline")
+def detach(pipeline: str) -> None:
+    """Leave the job of PIPELINE running without Millrace: nobody evaluates, restarts or stops it.
+
+    Its driver serves on, and keeps its executors. ./millrace attach takes it back.
+    """
+    from millrace.control import launch
+    from millrace.wiring import control_tables
+
+    version = launch.detach(control_tables(), pipeline, getpass.getuser()).version
+    click.echo(
+        f"{pipeline} is detached as of version {version}: its job runs on, and nobody evaluates, restarts or stops it. "
+        f"./millrace attach {pipeline} takes it back."
+    )
+
+
+@click.command()
+@click.argument("pipeline")
+def attach(pipeline: str) -> None:
+    """Take the detached job of PIPELINE back as it runs; where it has ended meanwhile, it is started again."""
+    from millrace.control import launch
+    from millrace.wiring import control_tables
+
+    version = launch.attach(control_tables(), pipeline, getpass.getuser()).version
+    click.echo(f"{pipeline} is attached as of version {version}: it is evaluated, and started again where it ends.")
+
+
+def _set_paused(pipeline: str, paused: bool) -> None:
+    from millrace.local.stack.airflow_api import AirflowApi
+    from millrace.pipelines.catalog import find
+
+    find(pipeline)
+    airflow = AirflowApi.of(Home.from_env())
+    for kind in ADAPTING:
+        airflow.set_paused(f"{kind}_{pipeline}", paused)

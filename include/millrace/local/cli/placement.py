@@ -1,0 +1,88 @@
+"""The command placement: which executor runs which state partitions, what they cost, and what albic says of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import click
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from millrace.model.deployment import NOWHERE, AppDeployment
+from millrace.model.placement import KeyGroups
+
+MB = 1e6
+
+
+@click.command()
+@click.argument("pipeline")
+def placement(pipeline: str) -> None:
+    """Show on which executors the state partitions of PIPELINE run, and what a better placement would bring."""
+    from millrace.control.key_groups import key_groups
+    from millrace.model.spec import PLACEMENT_OPTIMIZER
+    from millrace.pipelines.catalog import find
+    from millrace.wiring import control_tables, utc_now
+
+    spec, tables = find(pipeline), control_tables()
+    deployed = tables.deployments.latest(pipeline)
+    app = deployed.apps.get(spec.app) if deployed else None
+    if app is None:
+        click.echo(f"{pipeline} was never launched: ./millrace trigger {pipeline}")
+        return
+    if app.executor is None:
+        click.echo(f"{pipeline} has no executors (submit.master: local): its state is all in the driver.")
+        return
+    groups = key_groups(spec, tables.lake, utc_now())
+    if groups is None:
+        click.echo(
+            f"No state partition of {pipeline} was measured lately: it is idle, keeps no state, or does not run."
+        )
+        return
+    Console().print(_table(groups), highlight=False)
+    click.echo(_summary(groups, app, app.executor.cores))
+    decision = tables.decisions.last(pipeline)
+    said = [p.sentence for p in decision.proposals if p.optimizer == PLACEMENT_OPTIMIZER] if decision else []
+    if spec.placement is None:
+        click.echo(
+            "Partitions are spread evenly by number; a section `placement: {}` in the spec has them placed by load."
+        )
+    elif said and said[0]:
+        click.echo(f"albic, {decision.time if decision else '':%H:%M:%S} UTC: {said[0]}.")
+    else:
+        click.echo("albic: nothing to gain.")
+
+
+def _table(groups: KeyGroups) -> Table:
+    rows = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False)
+    for name in ("operators", "worker", "busy s", "share", "state MB"):
+        rows.add_column(name, no_wrap=True, justify="left" if name == "operators" else "right")
+    rows.add_column("partitions", overflow="fold", ratio=1)
+    for cells in _cells(groups):
+        rows.add_row(*map(Text, cells))
+    return rows
+
+
+def _cells(groups: KeyGroups) -> Iterator[tuple[str, ...]]:
+    for operator in dict.fromkeys(groups.operator):
+        of_stage = [i for i, name in enumerate(groups.operator) if name == operator]
+        whole = sum(groups.busy_s[i] for i in of_stage)
+        for worker in sorted({groups.worker[i] for i in of_stage}):
+            here = [i for i in of_stage if groups.worker[i] == worker]
+            busy, sizes = sum(groups.busy_s[i] for i in here), [groups.state_bytes[i] for i in here]
+            yield (
+                operator,
+                "lost" if worker == NOWHERE else str(worker),
+                f"{busy:.2f}",
+                f"{100 * busy / whole:.0f} %" if whole else "",
+                "?" if None in sizes else f"{sum(size or 0 for size in sizes) / MB:.1f}",
+                " ".join(str(groups.partition[i]) for i in here),
+            )
+
+
+def _summary(groups: KeyGroups, app: AppDeployment, cores: int) -> str:
+    executors = f"{app.executors} executor{'s' * (app.executors != 1)} of {cores} core{'s' * (cores != 1)}"
+    remote = "" if groups.remote_ratio is None else f"; {100 * groups.remote_ratio:.0f} % of its bytes come from others"
+    batches = f"{groups.batches} sampled batch{'es' * (groups.batches != 1)}"
+    seconds = groups.stateful_batch_s(cores)
+    return f"On {executors}, the stateful part of a batch takes {seconds:.1f} s ({batches}){remote}."

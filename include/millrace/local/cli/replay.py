@@ -1,0 +1,185 @@
+"""The command replay: recorded telemetry through any tuner, beside what was done."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import click
+import yaml
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from millrace.local.demo.labels import slots_text
+from millrace.local.stack.home import Home
+from millrace.model.backtest import Backtest, EvaluationResult, ReplayedEvaluation
+from millrace.model.decision import Action
+from millrace.model.errors import MillraceError
+
+PLACE = "MLFLOW_TRACKING_URI"
+
+
+@click.command()
+@click.argument("pipeline")
+@click.option("--tuner", help="Registry name of the tuner; the pipeline's own by default.")
+@click.option("--option", "options", multiple=True, metavar="KEY=VALUE", help="An option of the tuner; repeatable.")
+@click.option("--since", help="Time of the first evaluation, or how long ago: 2h. By default a day before the last.")
+@click.option("--until", help="Time of the last evaluation, or how long ago; now by default.")
+@click.option("--all", "every", is_flag=True, help="Show every evaluation, not only those with a change.")
+@click.option("--json", "as_json", is_flag=True, help="Print every evaluation and all figures as JSON.")
+@click.option("--figure", type=click.Path(dir_okay=False, path_type=Path), help="Also draw it: .png, .svg or .pdf.")
+def replay(
+    pipeline: str,
+    tuner: str | None,
+    options: tuple[str, ...],
+    since: str | None,
+    until: str | None,
+    every: bool,
+    as_json: bool,
+    figure: Path | None,
+) -> None:
+    """Take what was recorded of PIPELINE through a tuner: what it would have done, beside what was done.
+
+    Changes nothing. Where the stack is up, the replay is also logged to MLflow.
+    """
+    from millrace import wiring
+    from millrace.control.timestamps import parse_timestamp
+    from millrace.pipelines.catalog import find
+    from millrace.reporting.replay_report import check_file, plain, write_figure
+
+    given, now = parsed(options), datetime.now(UTC)
+    begin = None if since is None else parse_timestamp(since, now, "--since")
+    end = now if until is None else parse_timestamp(until, now, "--until")
+    if figure is not None:
+        check_file(figure)
+    spec = find(pipeline)
+    backtest = wiring.replay(spec, wiring.control_tables(), tuner or spec.tuner.name, given, begin, end)
+    if figure is not None:
+        write_figure(backtest, figure)
+    run_id = _log(backtest)
+    if as_json:
+        click.echo(json.dumps({**plain(backtest), "mlflow_run_id": run_id}, indent=2))
+    else:
+        _show(backtest, every, figure, run_id)
+
+
+def parsed(options: Sequence[str]) -> dict[str, Any]:
+    """Return options given as KEY=VALUE; a value is read as in a spec: 3, 0.5, true, or a word.
+
+    Raises:
+        MillraceError: If one is not of that form.
+    """
+    values = {}
+    for text in options:
+        key, equals, value = text.partition("=")
+        if not equals or not key.strip():
+            raise MillraceError("--option", text, "KEY=VALUE", "Write it like alpha=3.")
+        try:
+            values[key.strip()] = yaml.safe_load(value)
+        except yaml.YAMLError:
+            raise MillraceError(f"--option {key}", value, "a value as in a YAML file", "Quote it.") from None
+    return values
+
+
+def table(evaluations: Sequence[ReplayedEvaluation]) -> Table:
+    """Return evaluations as a table that stays readable at 100 columns."""
+    rows = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False)
+    rows.add_column("time (UTC)", no_wrap=True)
+    rows.add_column("rows/s", no_wrap=True, justify="right")
+    for name in ("was done", "would be"):
+        rows.add_column(name, no_wrap=True, justify="right")
+    rows.add_column("why it would be", overflow="fold", ratio=1)
+    for evaluation in evaluations:
+        arrival = evaluation.arrival_rows_per_s
+        rows.add_row(
+            Text(f"{evaluation.time:%m-%d %H:%M:%S}"),
+            Text("" if arrival is None else f"{arrival:,.0f}"),
+            Text(_slots(evaluation.recorded)),
+            Text(
+                _slots(evaluation.replayed) + (" ~" if evaluation.modelled else "  "),
+                style="" if evaluation.agreed else "yellow",
+            ),
+            Text(evaluation.replayed.sentence, style="dim" if evaluation.replayed.action is Action.HOLD else ""),
+        )
+    return rows
+
+
+def changed(evaluations: Sequence[ReplayedEvaluation]) -> list[ReplayedEvaluation]:
+    """Return the evaluations at which something was changed, or would have been, or a guard kept it from being."""
+    return [
+        evaluation
+        for evaluation in evaluations
+        if evaluation.recorded.decided != evaluation.recorded.slots
+        or evaluation.replayed.decided != evaluation.replayed.slots
+        or evaluation.replayed.action is Action.VETO
+    ]
+
+
+def figures(backtest: Backtest) -> Table:
+    """Return the totals as a table."""
+    from millrace.reporting.replay_report import totals
+
+    rows = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False)
+    rows.add_column("")
+    rows.add_column("was done", justify="right")
+    rows.add_column("would be", justify="right")
+    for row in totals(backtest):
+        rows.add_row(*row)
+    return rows
+
+
+def _slots(result: EvaluationResult) -> str:
+    return slots_text(result.slots, result.decided)
+
+
+def _show(backtest: Backtest, every: bool, figure: Path | None, run_id: str | None) -> None:
+    from millrace.reporting.replay_report import summary
+
+    console, shown = Console(), backtest.evaluations if every else changed(backtest.evaluations)
+    console.print(
+        f"Replay of {backtest.pipeline} with {backtest.tuner}{_options_text(backtest.options)}",
+        highlight=False,
+        markup=False,
+    )
+    if shown:
+        console.print(table(shown), highlight=False)
+    else:
+        console.print("Slots were never changed, and would never have been.")
+    if backtest.modelled:
+        console.print("~ other slots ran than recorded: load as recorded, ability and backlog modelled", style="dim")
+    if not every and len(shown) < len(backtest.evaluations):
+        console.print(
+            f"{len(backtest.evaluations) - len(shown)} evaluations without a change are left out; --all shows them."
+        )
+    console.print()
+    console.print(figures(backtest), highlight=False)
+    console.print()
+    console.print(summary(backtest), highlight=False, markup=False)
+    if figure is not None:
+        console.print(f"The picture is in {figure}.", highlight=False, markup=False, soft_wrap=True)
+    if run_id is not None:
+        console.print(f"Logged to MLflow as run {run_id} of the experiment {backtest.pipeline}.", highlight=False)
+
+
+def _options_text(options: Mapping[str, Any]) -> str:
+    return f" ({', '.join(f'{key}={value}' for key, value in options.items())})" if options else ""
+
+
+def _log(backtest: Backtest) -> str | None:
+    """Log to the MLflow that the environment names, or else to that of the stack, where it is up."""
+    from millrace.local.stack import lifecycle, secrets
+    from millrace.local.stack.services import client_env
+    from millrace.reporting.replay_report import log_replay
+
+    if not os.environ.get(PLACE):
+        home = Home.from_env()
+        record = lifecycle.status(home)
+        if record is None or not record.running:
+            return None
+        os.environ.update(client_env(home, secrets.load(home), record.ports))
+    return log_replay(os.environ[PLACE], backtest)

@@ -1,0 +1,160 @@
+"""The command test: style, types and tests, stage by stage."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import tempfile
+import time
+import xml.etree.ElementTree as ElementTree
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import click
+from rich.console import Console
+from rich.table import Table
+
+from millrace.local.stack import spark_env
+from millrace.places import REPO
+from millrace.wiring import LAKE_VARIABLE
+
+STAGES = {
+    "unit": "not spark and not airflow and not e2e and not research",
+    "spark": "spark and not airflow and not e2e and not research",
+    "airflow": "airflow and not e2e and not research",
+    "e2e": "e2e and not research",
+    "research": "research",
+}
+NOT_SLOW = " and not slow"
+SIDE_BY_SIDE = {
+    "unit": ("-n", "2", "--dist", "loadfile"),
+    "research": ("-n", "2", "--dist", "loadfile"),
+    "spark": ("-n", "2", "--dist", "worksteal"),
+}
+"""Stages that run in two processes; the others start Airflow, which takes all processors anyway. Spark's tests take so
+unlike times that whole files would leave one process idle for minutes."""
+CHECKS = {
+    "style": ("ruff", "check", "."),
+    "types": ("mypy",),
+}
+NO_TESTS = 5
+JAVA_OPTIONS = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+"""For JVMs that live for seconds: a third less processor time in all."""
+
+
+@dataclass(frozen=True)
+class StageResult:
+    """How a stage went.
+
+    Args:
+        stage: Its name.
+        code: Exit code; 0 is good.
+        took_s: Seconds.
+        counts: How many tests passed, failed, were skipped.
+        failed: Ids of the failed tests.
+    """
+
+    stage: str
+    code: int
+    took_s: float
+    counts: Mapping[str, int]
+    failed: tuple[str, ...] = ()
+
+
+@click.command(context_settings={"ignore_unknown_options": True})
+@click.option(
+    "--stage",
+    "stages",
+    multiple=True,
+    type=click.Choice([*CHECKS, *STAGES]),
+    help="Only this stage; may be given several times.",
+)
+@click.option("--slow", is_flag=True, help="Also those that take long: kills on a real cluster, the demo.")
+@click.option("--research", is_flag=True, help="Also the tests of what only benchmarks need.")
+@click.argument("pytest_args", nargs=-1, type=click.UNPROCESSED)
+def test(stages: Sequence[str], slow: bool, research: bool, pytest_args: Sequence[str]) -> int:
+    """Run style, types and tests; PYTEST_ARGS such as -k NAME or a path select among the tests.
+
+    Of named stages and selected tests the slow ones run too.
+    """
+    console = Console(stderr=True)
+    # who selects tests wants those, of whatever stage, and not the checks
+    everything = STAGES if pytest_args else [*CHECKS, *STAGES]
+    wanted = stages or [stage for stage in everything if stage != "research" or research or pytest_args]
+    quick = not (slow or stages or pytest_args)
+    outcomes = []
+    with tempfile.TemporaryDirectory(prefix="millrace-test-") as home:
+        env = _environment(Path(home), quick)
+        for stage in (*CHECKS, *STAGES):
+            if stage in wanted:
+                console.rule(stage)
+                marks = STAGES.get(stage, "") + (NOT_SLOW if quick else "")
+                outcomes.append(_check(stage) if stage in CHECKS else _pytest(stage, marks, pytest_args, env))
+    _print_summary(console, outcomes)
+    if pytest_args and not any(any(o.counts.values()) for o in outcomes):
+        console.print("no test was selected", style="red")
+        return 1
+    return 1 if any(o.code for o in outcomes) else 0
+
+
+def _environment(home: Path, quick: bool) -> dict[str, str]:
+    """Keep tests off the user's own Millrace, give them Spark, and say how many examples prove a property."""
+    data = REPO.parent / "shared" / "data"
+    variables = {"MILLRACE_DATA": str(data), **os.environ, LAKE_VARIABLE: ""}
+    return {
+        **variables,
+        **spark_env.environment(),
+        "MILLRACE_HOME": str(home / "home"),
+        "AIRFLOW_HOME": str(home / "airflow"),
+        "JDK_JAVA_OPTIONS": JAVA_OPTIONS,
+        "MILLRACE_TEST_PROFILE": "quick" if quick else "whole",
+    }
+
+
+def _check(stage: str) -> StageResult:
+    started = time.monotonic()
+    code = subprocess.call([sys.executable, "-m", *CHECKS[stage]], cwd=REPO)
+    return StageResult(stage, code, time.monotonic() - started, {})
+
+
+def _pytest(stage: str, marks: str, args: Sequence[str], env: Mapping[str, str]) -> StageResult:
+    started = time.monotonic()
+    with tempfile.TemporaryDirectory() as scratch:
+        report = Path(scratch) / "report.xml"
+        processes = SIDE_BY_SIDE.get(stage, ())
+        argv = [sys.executable, "-m", "pytest", "-m", marks, f"--junitxml={report}", *processes, *args]
+        code = subprocess.call(argv, cwd=REPO, env=dict(env))
+        counts, failed = _read(report)
+    return StageResult(stage, 0 if code == NO_TESTS else code, time.monotonic() - started, counts, failed)
+
+
+def _read(report: Path) -> tuple[dict[str, int], tuple[str, ...]]:
+    if not report.is_file():
+        return {}, ()
+    # written by our own pytest a moment ago
+    cases = list(ElementTree.parse(report).getroot().iter("testcase"))  # noqa: S314
+    counts = {"passed": 0, "failed": 0, "skipped": 0}
+    failed = []
+    for case in cases:
+        outcome = {child.tag for child in case}
+        kind = "failed" if outcome & {"failure", "error"} else "skipped" if "skipped" in outcome else "passed"
+        counts[kind] += 1
+        if kind == "failed":
+            failed.append(f"{case.get('classname')}::{case.get('name')}")
+    return counts, tuple(failed)
+
+
+def _print_summary(console: Console, outcomes: Sequence[StageResult]) -> None:
+    console.rule("summary")
+    table = Table("stage", "result", "passed", "failed", "skipped", "seconds", box=None)
+    for o in outcomes:
+        ran = o.stage in CHECKS or any(o.counts.values())
+        result = "[red]failed[/]" if o.code else "[green]passed[/]" if ran else "none selected"
+        numbers = [str(o.counts.get(kind, "")) for kind in ("passed", "failed", "skipped")]
+        table.add_row(o.stage, result, *numbers, f"{o.took_s:.0f}")
+    console.print(table)
+    for o in outcomes:
+        for name in o.failed:
+            console.print(f"  {o.stage}: {name}", style="red", highlight=False, markup=False, soft_wrap=True)

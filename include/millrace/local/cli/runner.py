@@ -1,0 +1,118 @@
+"""The command runner: it owns the drivers of the shared deployment, which must outlive Airflow's containers."""
+
+from __future__ import annotations
+
+import logging
+import signal
+import threading
+from concurrent.futures import Future, ThreadPoolExecutor
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from millrace.local.stack.home import Home
+from millrace.model.decision import Outcome
+from millrace.model.errors import Conflict, MillraceError, NotReady
+
+if TYPE_CHECKING:
+    from millrace.drivers.reconciler import Reconciler
+    from millrace.lake.control_tables import ControlTables
+
+PATIENCE_S = 5.0
+"""How long a round watches a start, which goes on by itself: whoever ends the runner waits for its rounds."""
+
+log = logging.getLogger("millrace.runner")
+
+
+@click.command()
+@click.option("--every", "every_s", type=click.FloatRange(min=0.1), default=1.0, show_default=True, help="Seconds.")
+@click.option(
+    "--stop-drivers", is_flag=True, help="Stop the drivers too when asked to end: a container's end would kill them."
+)
+def runner(every_s: float, stop_drivers: bool) -> None:
+    """Make every launched pipeline run its latest Deployment, until asked to end; the drivers run on by default."""
+    from millrace.wiring import control_tables
+
+    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(message)s")
+    ended = threading.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: ended.set())
+    tables, rounds = control_tables(), Rounds(Home.from_env().run / "drivers")
+    log.info("the runner owns the drivers of %s", tables.lake.location)
+    with ThreadPoolExecutor(thread_name_prefix="pipeline") as pool:
+        while not ended.is_set():
+            rounds.start_due(pool, tables)
+            ended.wait(every_s)
+    if stop_drivers:
+        rounds.stop_drivers()
+
+
+class Rounds:
+    """One round a pipeline at a time, so that one pipeline's slow start does not hold up the others.
+
+    Args:
+        run_dir: The run folder shared with those who wait for the runner.
+    """
+
+    def __init__(self, run_dir: Path) -> None:
+        self._run_dir = run_dir
+        self._at_work: dict[str, Future[None]] = {}
+        self._reconcilers: dict[str, tuple[str, Reconciler]] = {}
+
+    def start_due(self, pool: ThreadPoolExecutor, tables: ControlTables) -> None:
+        """Start a round of every pipeline that has none under way."""
+        try:
+            latest = tables.deployments.all_latest()
+        except MillraceError as error:
+            log.warning("%s", error)
+            return
+        for deployment in latest:
+            name = deployment.pipeline
+            if name not in self._at_work or self._at_work[name].done():
+                self._at_work[name] = pool.submit(self._round, name, deployment.version)
+
+    def stop_drivers(self) -> None:
+        """Stop the drivers of all pipelines at once, each at a batch boundary; no round may be under way."""
+        with ThreadPoolExecutor(max_workers=max(1, len(self._reconcilers))) as pool:
+            for name, future in [(n, pool.submit(r.stop_drivers)) for n, (_, r) in self._reconcilers.items()]:
+                try:
+                    future.result()
+                except (NotReady, MillraceError) as error:
+                    log.warning("%s: %s", name, error)
+
+    def _round(self, name: str, version: int) -> None:
+        from millrace.drivers.delegated_reconciler import write_status
+
+        problem, running = None, False
+        try:
+            reconciler = self._reconciler(name)
+            changes = reconciler.reconcile(wait_s=0, patience_s=PATIENCE_S)
+            for change in changes:
+                log.info("%s version %s: %s %s", name, change.to_version, change.outcome.value, change.error or "")
+            if any(change.outcome is Outcome.OPEN for change in changes):
+                return  # its start goes on
+            problem, running = reconciler.problem(), reconciler.running()
+        except (NotReady, Conflict) as outcome:
+            log.info("%s", outcome)
+            return
+        except MillraceError as error:
+            problem = str(error)
+            log.warning("%s", problem)
+        except Exception as error:
+            problem = f"{type(error).__name__}: {error}"
+            log.exception("%s", name)
+        write_status(self._run_dir, name, version, problem, running=running)
+
+    def _reconciler(self, name: str) -> Reconciler:
+        """Return the pipeline's reconciler, kept between rounds: it waits for the processes it started.
+
+        Each has tables of its own, as rounds are threads and a lake's handles belong to one.
+        """
+        from millrace.pipelines.catalog import find
+        from millrace.wiring import control_tables, own_reconciler
+
+        spec = find(name)
+        if self._reconcilers.get(name, ("",))[0] != spec.config_hash:
+            self._reconcilers[name] = spec.config_hash, own_reconciler(spec, control_tables())
+        return self._reconcilers[name][1]

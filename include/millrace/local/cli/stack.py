@@ -1,0 +1,155 @@
+"""The commands of the local stack: set it up, start and stop it, read its logs, run the demo."""
+
+from __future__ import annotations
+
+import os
+import time
+from pathlib import Path
+
+import click
+from rich.console import Console
+
+from millrace.local.stack import lifecycle
+from millrace.local.stack.home import Home
+from millrace.local.stack.jars import CONNECTORS
+from millrace.local.stack.lifecycle import log_files, tail
+from millrace.local.stack.services import addresses
+from millrace.local.stack.setup import ensure, ensure_jars, ready
+from millrace.local.stack.stack_record import StackRecord
+from millrace.model.errors import MillraceError
+from millrace.pipelines.catalog import FOLDERS_VARIABLE, load_all
+from millrace.wiring import LAKE_VARIABLE
+
+
+@click.command()
+@click.argument("connectors", nargs=-1, type=click.Choice(sorted(CONNECTORS)))
+def setup(connectors: tuple[str, ...]) -> None:
+    """Set up environment and jars, those of CONNECTORS too. In a checkout the launcher has done so before this runs."""
+    java_home = ready() or ensure()
+    for name in connectors:
+        ensure_jars(CONNECTORS[name], java_home)
+    click.echo("millrace: set up")
+
+
+@click.command()
+@click.option(
+    "--wait", "wait_s", type=click.FloatRange(min=1), default=300.0, show_default=True, help="Seconds to wait."
+)
+def up(wait_s: float) -> None:
+    """Start Airflow, MLflow and a Spark cluster on this machine and wait until every part is healthy."""
+    home = Home.from_env()
+    specs, _ = load_all()
+    for name in sorted({name for spec in specs.values() for name in spec.submit.connectors}):
+        ensure_jars(CONNECTORS[name])
+    record = start_with_progress(home, wait_s)
+    console = Console()
+    took = f" in {record.healthy_s:.0f} s" if record.healthy_s else ""
+    console.print(f"The stack is healthy{took}. Stop it with ./millrace down.", style="green", highlight=False)
+    print_addresses(console, home, record)
+
+
+def start_with_progress(home: Home, wait_s: float = 300.0) -> StackRecord:
+    """Bring the stack up, naming the parts that are still to come."""
+    console = Console(stderr=True)
+    with console.status("Starting the stack ...") as shown:
+
+        def watch(record: StackRecord) -> None:
+            missing = [name for name, s in record.services.items() if not s.well]
+            shown.update(f"Starting the stack: waiting for {', '.join(missing)}")
+
+        return lifecycle.up(home, wait_s=wait_s, watch=watch)
+
+
+def print_addresses(console: Console, home: Home, record: StackRecord) -> None:
+    """Tell where the pages are and where the password is."""
+    pages = addresses(home, record.ports)
+    console.print(f"  Airflow  {pages['airflow']}\n  MLflow   {pages['mlflow']}", highlight=False, soft_wrap=True)
+    console.print(f"  user {pages['user']}, password in {pages['password_file']}", highlight=False, soft_wrap=True)
+
+
+@click.command()
+def down() -> None:
+    """Stop the local stack, and whatever a killed one left behind; jobs run on."""
+    home = Home.from_env()
+    with Console(stderr=True).status("Stopping the stack ..."):
+        stopped = lifecycle.down(home)
+    click.echo("The stack is down." if stopped else "The stack was not up.")
+    for name in jobs_left(home):
+        click.echo(
+            f"{name} keeps running; on the embedded cluster it waits for the next ./millrace up. To stop it at a batch "
+            f"boundary: ./millrace up, ./millrace trigger {name} --stop"
+        )
+
+
+def jobs_left(home: Home) -> list[str]:
+    """Name the pipelines whose drivers run, stack or no stack."""
+    from millrace.run_folder.discovery import find
+
+    records = home.run / "drivers"
+    names = sorted(folder.name for folder in records.iterdir() if folder.is_dir()) if records.is_dir() else []
+    return [name for name in names if find(records, name)]
+
+
+POLL_S = 0.3
+
+
+@click.command()
+@click.argument("name")
+@click.option("-n", "lines", type=click.IntRange(min=0), default=50, show_default=True, help="Lines from the end.")
+@click.option("-f", "--follow", is_flag=True, help="Follow the log until Ctrl-C.")
+def logs(name: str, lines: int, follow: bool) -> None:
+    """Show the end of the log NAME: a service of the stack, or a driver."""
+    files = log_files(Home.from_env())
+    if name not in files:
+        allowed = ", ".join(files) or "none yet"
+        raise MillraceError("log", name, allowed, "Name one of these; ./millrace up makes the stack's.")
+    for line in tail(files[name], lines):
+        click.echo(line)
+    if follow:
+        _follow(files[name])
+
+
+def _follow(path: Path) -> None:
+    with path.open("rb") as log:
+        log.seek(0, 2)
+        while True:
+            if added := log.read():
+                click.echo(added.decode(errors="replace"), nl=False)
+            else:
+                time.sleep(POLL_S)
+
+
+@click.command()
+@click.option("--days", default=0.9, show_default=True, help="Replayed days, or a part of one.")
+@click.option("--day-s", default=360.0, show_default=True, help="Seconds a replayed day takes.")
+@click.option("--start-hour", default=5, show_default=True, help="Hour of the day to start at.")
+@click.option("--fold-days", default=14, show_default=True, help="Days of flights laid over one replayed day.")
+@click.option(
+    "--source", type=click.Choice(["delta", "kafka"]), default="delta", show_default=True, help="What the job reads."
+)
+@click.option("--keep", is_flag=True, help="Leave the stack and the job up at the end.")
+@click.option("--down", is_flag=True, help="Only stop what --keep left up.")
+def demo(days: float, day_s: float, start_hour: int, fold_days: int, source: str, keep: bool, down: bool) -> int:
+    """Replay a day of flights of 2013 and watch a real Spark job grow and shrink with them.
+
+    Exit code 0 only if the job scaled up, scaled down, caught up, and its results equal a batch computation.
+    """
+    from millrace.local.demo.demo_env import KAFKA_EXAMPLES, DemoEnv, SourceKind
+    from millrace.local.demo.run import Demo
+    from millrace.local.demo.terminal import console
+    from millrace.local.feeds.replay_clock import Clock
+
+    home = Home.from_env()
+    env = DemoEnv.inside(home, SourceKind(source))
+    if down:
+        with env.locked():
+            env.stop()
+        return 0
+    clock = Clock(fold_days=fold_days, days=days, day_s=day_s, start_hour=start_hour, tick_s=2.0)
+    # everything the demo starts lives in its own home and knows no other pipeline
+    os.environ["MILLRACE_HOME"] = str(env.home.root)
+    for variable in (FOLDERS_VARIABLE, LAKE_VARIABLE):
+        os.environ.pop(variable, None)
+    if env.kind is SourceKind.KAFKA:
+        os.environ[FOLDERS_VARIABLE] = str(KAFKA_EXAMPLES)
+    return 0 if Demo(home.reports / "demo.html", env, clock, console(), keep=keep).run() else 1

@@ -1,0 +1,193 @@
+"""The command status: how the stack and the pipelines are, as data and as tables."""
+
+from __future__ import annotations
+
+import json
+import time
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import click
+from rich.console import Console, Group
+from rich.markup import escape
+from rich.table import Table
+
+from millrace.lake.control_tables import ControlTables
+from millrace.local.cli.status_part import Status
+from millrace.local.cli.storage import storage_status
+from millrace.local.stack import lifecycle
+from millrace.local.stack.home import Home
+from millrace.local.stack.services import addresses
+from millrace.model.codec import to_plain
+from millrace.model.decision import Reconfiguration
+from millrace.model.deployment import Deployment
+from millrace.model.spec import PipelineSpec
+from millrace.run_folder import driver_records
+from millrace.run_folder.discovery import python_driver
+from millrace.run_folder.driver_records import ENDED, DriverRecord
+
+
+@click.command()
+@click.option("--storage", is_flag=True, help="Show what the lake and the other folders hold instead.")
+@click.option("--json", "as_json", is_flag=True, help="Print everything as JSON.")
+def status(storage: bool, as_json: bool) -> int:
+    """Show how the stack and the pipelines are; exit code 1 where something needs attention."""
+    from millrace.wiring import lake, table_keep_days
+
+    home = Home.from_env()
+    if storage:
+        parts = {"storage": storage_status(home, lake(), table_keep_days())}
+    else:
+        parts = {"stack": stack_status(home), "pipelines": pipelines_status(home)}
+    if as_json:
+        click.echo(json.dumps({name: part.data for name, part in parts.items()}, indent=2, default=str))
+    else:
+        console = Console()
+        for part in parts.values():
+            console.print(part.table, highlight=False)
+    return 0 if all(part.well for part in parts.values()) else 1
+
+
+def stack_status(home: Home) -> Status:
+    """Return how the stack's services are."""
+    record = lifecycle.status(home)
+    if record is None:
+        return Status({"running": False, "healthy": False}, "The stack is down; ./millrace up starts it.")
+    table = Table("service", "state", "for", "pid", "restarts", title="Stack", title_justify="left", box=None)
+    services: dict[str, Any] = {}
+    for name, service in record.services.items():
+        state = service.state if record.running else "left behind"
+        pid = service.process.pid if service.process else None
+        services[name] = {"state": state, "since": service.since, "pid": pid, "restarts": service.restarts}
+        table.add_row(name, state, _age(service.since), str(pid or ""), str(service.restarts))
+    pages = addresses(home, record.ports)
+    data = {
+        "running": record.running,
+        "healthy": record.healthy,
+        "healthy_s": record.healthy_s,
+        "addresses": pages if record.running else {},
+        "services": services,
+    }
+    if record.running:
+        below = f"Airflow {pages['airflow']}, MLflow {pages['mlflow']}"
+    else:
+        below = "Its supervisor was killed; ./millrace down or up cleans up."
+    return Status(data, Group(table, below), record.healthy)
+
+
+def _age(since: float) -> str:
+    seconds = int(max(0.0, time.time() - since))
+    return f"{seconds} s" if seconds < 120 else f"{seconds // 60} min" if seconds < 7200 else f"{seconds // 3600} h"
+
+
+def pipelines_status(home: Home) -> Status:
+    """Return how every pipeline that was ever launched is, and its drivers."""
+    from millrace.wiring import control_tables
+
+    pipelines = pipeline_statuses(control_tables(), home.run / "drivers")
+    if not pipelines:
+        return Status({}, "\nNo pipeline was launched yet; ./millrace trigger NAME launches one.")
+    table = Table(title="Pipelines", title_justify="left", box=None)
+    for column in ("pipeline", "wanted", "driver", "last batch"):
+        table.add_column(column, no_wrap=True)
+    table.add_column("last decision", overflow="fold")
+    for pipeline in pipelines:
+        table.add_row(*map(escape, pipeline.cells()), style="red" if pipeline.problem else None)
+    data = {p.wanted.pipeline: p.as_plain() for p in pipelines}
+    return Status(data, Group("", table), not any(p.problem for p in pipelines))
+
+
+@dataclass(frozen=True)
+class PipelineStatus:
+    """One pipeline.
+
+    Attributes:
+        wanted: Its newest Deployment.
+        drivers: Drivers that are alive, newest first; else the last one that was.
+        change: Its newest reconfiguration.
+        decision: Time, action and sentence of its newest Decision; None before the first.
+        problem: What is wanted and does not run, and why; None if all is well.
+        changed: What of its spec and script has changed and was not taken over; None if nothing has.
+    """
+
+    wanted: Deployment
+    drivers: tuple[DriverRecord, ...]
+    change: Reconfiguration | None
+    decision: dict[str, Any] | None
+    problem: str | None
+    changed: str | None = None
+
+    def as_plain(self) -> dict[str, Any]:
+        """Return it as JSON-able types."""
+        return {
+            "running": self.wanted.running,
+            "detached": self.wanted.detached,
+            "finished": to_plain(self.wanted.finished),
+            "version": self.wanted.version,
+            "slots": {name: app.slots for name, app in self.wanted.apps.items()},
+            "join": to_plain(self.wanted.join),
+            "drivers": [to_plain(d) for d in self.drivers],
+            "last_reconfiguration": to_plain(self.change) if self.change else None,
+            "last_decision": to_plain(self.decision) if self.decision else None,
+            "problem": self.problem,
+            "changed": self.changed,
+        }
+
+    def cells(self, now: datetime | None = None) -> list[str]:
+        """Return it as a table's row: pipeline, wanted, driver, last batch, last decision."""
+        now = now or datetime.now(UTC)
+        drivers = ", ".join(f"{d.state.value} on {d.slots}" for d in self.drivers if d.state not in ENDED) or "none"
+        commits = [d.last_commit_at for d in self.drivers if d.last_commit_at]
+        last = f"{max(0, int((now - max(commits)).total_seconds()))} s ago" if commits else ""
+        sentence = self.problem or self.changed or (self.decision or {}).get("sentence", "")
+        return [self.wanted.pipeline, _told(self.wanted, now), drivers, last, sentence]
+
+
+def _told(wanted: Deployment, now: datetime) -> str:
+    """Return what is wanted of a pipeline, in a few words."""
+    if wanted.finished is not None:
+        day = "at " if wanted.finished.date() == now.date() else f"{wanted.finished:%m-%d} "
+        return f"finished {day}{wanted.finished:%H:%M}"
+    if not wanted.running:
+        return wanted.state
+    slots = ", ".join(str(app.slots) for app in wanted.apps.values())
+    join = f", {wanted.join.workers} join workers" if wanted.join else ""
+    return f"{'detached, ' if wanted.detached else ''}{slots} slots{join}, version {wanted.version}"
+
+
+def pipeline_statuses(tables: ControlTables, run_dir: Path) -> list[PipelineStatus]:
+    """Return every pipeline that was ever launched.
+
+    Args:
+        tables: The control tables.
+        run_dir: Folder of the drivers' records.
+    """
+    from millrace.pipelines.catalog import load_all
+
+    specs, _ = load_all()
+    latest = tables.deployments.all_latest()
+    return [_pipeline_status(tables, run_dir, wanted, specs.get(wanted.pipeline)) for wanted in latest]
+
+
+def _pipeline_status(
+    tables: ControlTables, run_dir: Path, wanted: Deployment, spec: PipelineSpec | None
+) -> PipelineStatus:
+    from millrace import wiring
+    from millrace.control.spec_update import spec_update
+
+    change = next(iter(tables.reconfigurations.recent(wanted.pipeline, limit=1)), None)
+    last = tables.decisions.last(wanted.pipeline)
+    decision = {"time": last.time, "action": last.action.value, "sentence": last.sentence} if last else None
+    records = [r for app in wanted.apps for r in driver_records.all_of(run_dir, wanted.pipeline, app)]
+    problem = wiring.problem(wanted, tables.deployments)
+    update = None if spec is None else spec_update(spec, wanted)
+    changed = None if update is None else f"{update.sentence}; ./millrace trigger {wanted.pipeline} takes it over now."
+    return PipelineStatus(wanted, _living(records), change, decision, problem, changed)
+
+
+def _living(records: list[DriverRecord]) -> tuple[DriverRecord, ...]:
+    """Return the drivers whose process is alive, whatever their record says; else the newest record."""
+    alive = [r for r in records if r.state not in ENDED and (p := python_driver(r)) and p.alive()]
+    return tuple(alive) or tuple(r for r in records[:1] if r.state in ENDED)

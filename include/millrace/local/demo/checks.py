@@ -1,0 +1,87 @@
+"""What a run must have shown: the demo succeeds only if all of it holds."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
+
+from millrace.local.demo.comparison import Comparison
+from millrace.local.demo.labels import clock
+from millrace.local.demo.timeline import Span, Timeline
+
+
+@dataclass(frozen=True)
+class Check:
+    """One claim, whether it held, and what shows it."""
+
+    claim: str
+    held: bool
+    detail: str
+
+
+def checks(timeline: Timeline, comparison: Comparison | None, problem: str | None = None) -> tuple[Check, ...]:
+    """Return the demo's checks.
+
+    Args:
+        timeline: The run.
+        comparison: The results against a batch computation; None if it could not be made.
+        problem: Why the run ended early, None if it came to its end.
+    """
+    return (
+        _ended(problem),
+        _scaled(timeline, up=True),
+        _scaled(timeline, up=False),
+        _caught_up(timeline),
+        _equal(comparison),
+    )
+
+
+def passed(checks: tuple[Check, ...]) -> bool:
+    """Say whether every check held."""
+    return all(check.held for check in checks)
+
+
+def steps(timeline: Timeline) -> list[tuple[Span, Span]]:
+    """Return each change of slots that a decision made and that became ready: the driver before and after."""
+    by_version = {c.to_version for c in timeline.changes if c.decision_id}
+    ready = [s for s in timeline.spans if s.ready_s is not None]
+    return [(a, b) for a, b in pairwise(ready) if b.version in by_version and a.slots != b.slots]
+
+
+def _ended(problem: str | None) -> Check:
+    return Check("The run finished", problem is None, problem or "the feed ended and everything was processed")
+
+
+def _scaled(timeline: Timeline, *, up: bool) -> Check:
+    changes = steps(timeline)
+    first_up = next((i for i, (a, b) in enumerate(changes) if b.slots > a.slots), len(changes))
+    wanted = changes if up else changes[first_up:]  # down counts only after up: "up and down again"
+    matching = [(a, b) for a, b in wanted if (b.slots > a.slots) == up]
+    text = ", ".join(f"{a.slots} to {b.slots} slots at {clock(b.ready_s or 0)}" for a, b in matching)
+    return Check("It scaled up by itself" if up else "It scaled down again", bool(matching), text or "no such change")
+
+
+def _caught_up(timeline: Timeline) -> Check:
+    end = np.array([timeline.length_s])
+    waiting = int((timeline.arrived(end) - timeline.processed(end))[0])
+    came = int(timeline.arrived(end)[0])
+    if not came:
+        return Check("It caught up", False, "no row arrived")
+    detail = f"all {came:,} rows processed" if waiting <= 0 else f"{waiting:,} of {came:,} rows still wait"
+    return Check("It caught up", waiting <= 0, detail)
+
+
+def _equal(comparison: Comparison | None) -> Check:
+    claim = "The results equal a batch computation of the same input"
+    if comparison is None:
+        return Check(claim, False, "there are no results")
+    if comparison.equal:
+        open_rows = comparison.rows - comparison.closed_rows
+        rest = f"; {open_rows:,} in windows still open" if open_rows else ""
+        return Check(claim, True, f"{comparison.closed_rows:,} flights in {comparison.groups:,} rows, each once{rest}")
+    counts = {"lost": comparison.lost, "doubled": comparison.doubled, "foreign": comparison.foreign}
+    flaws = [f"{n:,} flights {what}" for what, n in counts.items() if n]
+    flaws += [f"{comparison.differing:,} of {comparison.groups:,} rows differ"]
+    return Check(claim, False, f"{', '.join(flaws)}; {comparison.example}"[:300].rstrip("; "))

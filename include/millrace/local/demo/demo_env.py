@@ -1,0 +1,189 @@
+"""The demo's environment: a home of its own, the feed, the pipeline's drivers, and how all of it is stopped."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from enum import StrEnum
+from pathlib import Path
+
+from millrace.atomic_file import write_atomically
+from millrace.local.feeds.kafka_broker import KafkaBroker, stop
+from millrace.local.feeds.kafka_topic import make_topic
+from millrace.local.feeds.replay_clock import Clock
+from millrace.local.stack import lifecycle
+from millrace.local.stack.home import Home
+from millrace.local.stack.jars import CONNECTORS
+from millrace.local.stack.setup import ensure_jars
+from millrace.model.errors import MillraceError
+from millrace.pipelines.catalog import BUILT_IN
+from millrace.places import SOURCES
+from millrace.run_folder import discovery, driver_records
+from millrace.run_folder.process import ProcessId
+
+KILL_AFTER_S = 20.0
+POLL_S = 0.2
+
+
+class SourceKind(StrEnum):
+    """Where the demo's flights come from."""
+
+    DELTA = "delta"
+    KAFKA = "kafka"
+
+
+PIPELINES = {SourceKind.DELTA: "delays", SourceKind.KAFKA: "delays_kafka"}
+KAFKA_EXAMPLES = BUILT_IN.with_name("examples") / "kafka"
+TOPIC, SERVERS_VARIABLE = "flights", "KAFKA_BOOTSTRAP_SERVERS"
+"""As the example spec and its script have them."""
+
+
+@dataclass(frozen=True)
+class DemoEnv:
+    """The demo's own home, inside the user's, so that it begins clean and touches no other pipeline.
+
+    Args:
+        home: The demo's home.
+        kind: Where the flights come from.
+    """
+
+    home: Home
+    kind: SourceKind = SourceKind.DELTA
+
+    @classmethod
+    def inside(cls, home: Home, kind: SourceKind = SourceKind.DELTA) -> DemoEnv:
+        """Return the environment inside a user's home."""
+        return cls(Home(home.root / "demo"), kind)
+
+    @property
+    def pipeline(self) -> str:
+        """Name of the pipeline."""
+        return PIPELINES[self.kind]
+
+    @property
+    def run_dir(self) -> Path:
+        """Folder of the drivers' records."""
+        return self.home.run / "drivers"
+
+    @property
+    def source(self) -> Path:
+        """Folder of the source table."""
+        return self.home.root / "data" / "flights"
+
+    @property
+    def results(self) -> Path:
+        """Folder of the results table."""
+        return self.home.root / "data" / "delays"
+
+    @contextmanager
+    def locked(self) -> Iterator[None]:
+        """Hold the environment: two demos in it would clear each other's tables.
+
+        Raises:
+            MillraceError: If another demo holds it.
+        """
+        self.home.root.parent.mkdir(parents=True, exist_ok=True)
+        with (self.home.root.parent / "demo.lock").open("w") as lock:
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                remedy = "Wait for it, stop it, or set MILLRACE_HOME to another folder."
+                raise MillraceError("demo", "running already", "one demo at a time", remedy) from None
+            yield
+
+    def start_broker(self, partitions: int) -> None:
+        """Start a broker with the topic, and name it to everything that is started from here on.
+
+        Args:
+            partitions: Those of the topic.
+
+        Raises:
+            MillraceError: If it does not start.
+        """
+        ensure_jars(CONNECTORS["kafka"])
+        broker = KafkaBroker.make(self.home.root / "kafka")
+        write_atomically(self._broker_record, json.dumps(asdict(broker.start())))
+        make_topic(broker.address, TOPIC, partitions)
+        os.environ[SERVERS_VARIABLE] = broker.address
+
+    def clear(self) -> None:
+        """Stop what an earlier demo left, by ``--keep`` or a kill, and begin with nothing."""
+        self.stop()
+        shutil.rmtree(self.home.root, ignore_errors=True)
+        self.home.ensure()
+
+    def stop(self) -> None:
+        """Stop the stack, then the drivers: the other way round, the stack would start them again. Then the broker."""
+        if self.home.run.is_dir():
+            lifecycle.down(self.home)
+            for pipeline in PIPELINES.values():
+                self._stop_drivers(pipeline)
+        if self._broker_record.is_file():
+            stop(ProcessId(**json.loads(self._broker_record.read_text(encoding="utf-8"))))
+            self._broker_record.unlink()
+
+    @property
+    def _broker_record(self) -> Path:
+        return self.home.run / "kafka.json"
+
+    def start_feed(self, clock: Clock, parts: int) -> subprocess.Popen[bytes]:
+        """Start the replay as a process that ends with this one."""
+        settings = [f"--{key.replace('_', '-')}={value}" for key, value in asdict(clock).items()]
+        if self.kind is SourceKind.KAFKA:
+            settings += [f"--topic={TOPIC}", f"--bootstrap-servers={os.environ[SERVERS_VARIABLE]}"]
+        with (self.home.logs / "feed.log").open("ab") as log:
+            return subprocess.Popen(
+                [
+                    *(sys.executable, "-m", "millrace.local.feeds.flights", "--with-parent"),
+                    *(f"--table={self.source}", f"--parts={parts}", *settings),
+                ],
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                cwd=SOURCES,
+                env={**os.environ, "PYTHONPATH": str(SOURCES)},
+                start_new_session=True,  # Ctrl-C goes to the demo, which stops it in order
+            )
+
+    def feed_error(self) -> str:
+        """Return the last line of the feed's log."""
+        return next(iter(lifecycle.tail(self.home.logs / "feed.log", 1)), "")
+
+    def _stop_drivers(self, pipeline: str) -> None:
+        """End every driver of a pipeline: at a batch boundary if it makes it in time."""
+        for driver in discovery.find(self.run_dir, pipeline):
+            record = driver_records.read(self.run_dir, pipeline, driver.arguments.app, driver.generation)
+            python = discovery.python_driver(record)
+            for process in [python] if python else driver.processes:
+                process.signal(signal.SIGTERM)
+        if not _await(lambda: not discovery.find(self.run_dir, pipeline), KILL_AFTER_S):
+            for driver in discovery.find(self.run_dir, pipeline):
+                for process in driver.processes:
+                    process.signal(signal.SIGKILL)
+            _await(lambda: not discovery.find(self.run_dir, pipeline), KILL_AFTER_S)
+
+
+def stop_feed(feed: subprocess.Popen[bytes]) -> None:
+    """Stop the replay between two commits."""
+    feed.terminate()
+    try:
+        feed.wait(KILL_AFTER_S)
+    except subprocess.TimeoutExpired:
+        feed.kill()
+        feed.wait()
+
+
+def _await(done: Callable[[], bool], seconds: float) -> bool:
+    deadline = time.monotonic() + seconds
+    while not (is_done := done()) and time.monotonic() < deadline:
+        time.sleep(POLL_S)
+    return is_done

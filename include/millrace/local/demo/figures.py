@@ -1,0 +1,150 @@
+"""The run in figures."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+from statistics import median
+
+import numpy as np
+
+from millrace.local.demo.timeline import Timeline
+from millrace.model.decision import LIVE, RESTART, Outcome, Reconfiguration
+from millrace.model.spec import PipelineSpec
+
+GRID_S = 0.25
+PEAK_WINDOW_S = 15.0
+"""A peak that a fixed provisioning is planned for lasts; a single full commit is no peak."""
+
+
+@dataclass(frozen=True)
+class Figures:
+    """The run in figures.
+
+    Attributes:
+        rows: Rows that came.
+        peak_rows_per_s: Highest rate over PEAK_WINDOW_S.
+        actions: Evaluations by action.
+        reconfigurations: Changes of slots that became ready.
+        downtime_s: Sum of their downtimes: last commit before to first commit after.
+        longest_downtime_s: The longest of them.
+        time_behind_s: Time in which the oldest waiting row was older than the objective's max_lag_s.
+        worst_lag_s: The longest that a row waited.
+        slots_least, slots_most: Fewest and most slots that served.
+        core_s: Slots of every driver times its time, hand-over counted twice.
+        fixed_slots: Slots that the peak needs at the objective's utilisation.
+        fixed_core_s: ``fixed_slots`` over the same time.
+        grown_s: How long each growth without a restart took, from its version to its executors.
+        start_s: How long the driver's first start took, which a restart would take again; None if it never was ready.
+    """
+
+    rows: int
+    peak_rows_per_s: float
+    actions: Mapping[str, int]
+    reconfigurations: int
+    downtime_s: float
+    longest_downtime_s: float
+    time_behind_s: float
+    worst_lag_s: float
+    slots_least: int
+    slots_most: int
+    core_s: float
+    fixed_slots: int
+    fixed_core_s: float
+    grown_s: tuple[float, ...] = ()
+    start_s: float | None = None
+
+    @property
+    def saved_ratio(self) -> float:
+        """Share of the fixed provisioning's core-seconds that were not used; below 0 if more were."""
+        return 1 - self.core_s / self.fixed_core_s if self.fixed_core_s else 0.0
+
+
+def figures(spec: PipelineSpec, timeline: Timeline) -> Figures:
+    """Return the figures of a run."""
+    grid = np.arange(0.0, max(timeline.length_s, GRID_S), GRID_S)
+    waiting = timeline.oldest_waiting_s(grid)
+    peak = float(timeline.rate(grid, PEAK_WINDOW_S).max())
+    ready = [s for s in timeline.spans if s.ready_s is not None]
+    changed = [c for c in timeline.changes if c.decision_id and c.outcome is Outcome.READY]
+    downtimes = [c.downtime_s for c in changed if c.downtime_s is not None]
+    fixed = slots_for(timeline, peak, spec)
+    served_s = max((s.end_s for s in timeline.spans), default=0.0) - min(
+        (s.start_s for s in timeline.spans), default=0.0
+    )
+    return Figures(
+        rows=int(timeline.arrival_rows[-1]) if timeline.arrival_rows.size else 0,
+        peak_rows_per_s=peak,
+        actions=Counter(evaluation.decision.action.value for evaluation in timeline.evaluations),
+        reconfigurations=len(changed),
+        downtime_s=sum(downtimes),
+        longest_downtime_s=max(downtimes, default=0.0),
+        time_behind_s=float((waiting > spec.objective.max_lag_s).sum() * GRID_S),
+        worst_lag_s=float(waiting.max()),
+        slots_least=min((s.slots for s in ready), default=0),
+        slots_most=max((s.slots for s in ready), default=0),
+        core_s=sum(s.slots * (s.end_s - s.start_s) for s in timeline.spans),
+        fixed_slots=fixed,
+        fixed_core_s=fixed * served_s,
+        grown_s=tuple(_took_s(c) for c in changed if c.tier == LIVE and c.decision_id in _growths(timeline)),
+        start_s=next((_took_s(c) for c in timeline.changes if c.tier == RESTART and c.outcome is Outcome.READY), None),
+    )
+
+
+def _growths(timeline: Timeline) -> set[str]:
+    sized = ((e.decision.decision_id, e.before, e.after) for e in timeline.evaluations)
+    return {decision_id for decision_id, before, after in sized if before and after and after > before}
+
+
+def _took_s(change: Reconfiguration) -> float:
+    return (change.ended - change.started).total_seconds() if change.ended else 0.0
+
+
+def restarts_saved(figures: Figures) -> str:
+    """Return for a person what growing would have cost as restarts; empty if there is nothing to compare."""
+    if not figures.grown_s or figures.start_s is None:
+        return ""
+    usual, longest = median(figures.grown_s), max(figures.grown_s)
+    return (
+        f"Changes of slots stopped nothing, and more executors came after {usual:.1f} s (at most {longest:.1f} s); "
+        f"a restart takes as long as the driver's first start here, {figures.start_s:.0f} s."
+    )
+
+
+def slots_for(timeline: Timeline, rows_per_s: float, spec: PipelineSpec) -> int:
+    """Return the slots that a rate needs at the objective's utilisation, by the capacity that the run measured.
+
+    Between two measured levels, and beyond them, ability is taken as proportional to the slots of the nearest
+    level measured: a person who provisions for a peak knows no more. Within the spec's bounds.
+    """
+    if not timeline.capacity_s.size:
+        return spec.slots.max
+    measured = timeline.capacity_slots
+    levels = {float(p): float(np.median(timeline.capacity_rows_per_s[measured == p])) for p in np.unique(measured)}
+
+    def ability(slots: int) -> float:
+        nearest = min(levels, key=lambda p: (abs(p - slots), p))
+        return levels[nearest] * slots / nearest
+
+    wanted = rows_per_s / spec.objective.target_utilisation
+    fitting = (p for p in range(spec.slots.min, spec.slots.max + 1) if ability(p) >= wanted or math.isclose(wanted, 0))
+    return next(fitting, spec.slots.max)
+
+
+def cards(spec: PipelineSpec, figures: Figures) -> list[tuple[str, str]]:
+    """Return the figures that matter to a person, each as a value and what it is."""
+    saved = (
+        f"{figures.saved_ratio:+.0%}".replace("+", "−") if figures.saved_ratio >= 0 else f"+{-figures.saved_ratio:.0%}"
+    )
+    evaluations = sum(figures.actions.values())
+    return [
+        (f"{figures.peak_rows_per_s:.0f} rows/s", "highest event rate"),
+        (f"{figures.reconfigurations} of {evaluations}", "evaluations that changed the slots"),
+        (f"{figures.downtime_s:.1f} s", f"downtime, the longest {figures.longest_downtime_s:.1f} s"),
+        (f"{figures.time_behind_s:.0f} s", f"behind: a row waited over {spec.objective.max_lag_s:g} s"),
+        (f"{figures.worst_lag_s:.0f} s", "longest wait of a row"),
+        (f"{figures.core_s:,.0f}", "core-seconds used"),
+        (saved, f"against {figures.fixed_slots} slots all the time ({figures.fixed_core_s:,.0f} core-seconds)"),
+    ]

@@ -1,0 +1,137 @@
+"""How the pipeline is right now: what the live view shows."""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+
+from millrace.lake.backlog import DeltaSource
+from millrace.lake.control_tables import ControlTables
+from millrace.lake.store import literal
+from millrace.model.decision import Decision, Outcome, Reconfiguration
+from millrace.model.spec import PipelineSpec
+from millrace.run_folder import driver_records
+from millrace.run_folder.driver_records import DriverState
+
+RATE_WINDOW_S = 5.0
+
+
+@dataclass(frozen=True)
+class LiveStats:
+    """A pipeline's figures at one time.
+
+    Attributes:
+        event_rows_per_s: Rows a second that came over the last RATE_WINDOW_S.
+        arrived: Rows that have come.
+        processed: Rows processed, as far as telemetry has been committed.
+        slots: Slots of the driver that serves; None without one.
+        starting: Slots of a driver that is being started; None without one.
+        ability_rows_per_s: Processing ability at these slots, as the newest evaluation fitted it; None before.
+        circuit_open: Why the pipeline does not start any more; None while it does.
+        changing: The last reconfiguration has not ended yet.
+    """
+
+    event_rows_per_s: float
+    arrived: int
+    processed: int
+    slots: int | None
+    starting: int | None
+    ability_rows_per_s: float | None
+    circuit_open: str | None
+    changing: bool = False
+
+    @property
+    def backlog(self) -> int:
+        """Rows that wait, those of a running batch included."""
+        return max(0, self.arrived - self.processed)
+
+
+class LiveStatsReader:
+    """Reads a pipeline's live figures and its new Decisions.
+
+    Args:
+        spec: The pipeline.
+        tables: Its control tables.
+        run_dir: Folder of its drivers' records.
+        source: Folder of its source table, which exists.
+        since: Nothing older is of interest (UTC).
+        clock: Seconds of any steady clock.
+    """
+
+    def __init__(
+        self,
+        spec: PipelineSpec,
+        tables: ControlTables,
+        run_dir: Path,
+        source: Path,
+        since: datetime,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._spec, self._tables, self._run_dir, self._since, self._clock = spec, tables, run_dir, since, clock
+        self._source = DeltaSource(source)
+        self._totals: deque[tuple[float, int]] = deque()
+        self._seen: set[str] = set()
+        self._ability: dict[int, float] = {}
+
+    def read(self) -> LiveStats:
+        """Return the figures of now."""
+        self._source.refresh()
+        arrived = self._source.total_rows or 0
+        serving, starting = self._drivers()
+        last = next(iter(self._tables.reconfigurations.recent(self._spec.name, limit=1, since=self._since)), None)
+        return LiveStats(
+            event_rows_per_s=self._rate(arrived),
+            arrived=arrived,
+            processed=self._processed(),
+            slots=serving,
+            starting=starting,
+            ability_rows_per_s=self._ability.get(serving or 0),
+            circuit_open=_given_up(last),
+            changing=last is not None and last.outcome is Outcome.OPEN,
+        )
+
+    def new_decisions(self) -> list[Decision]:
+        """Return the Decisions made since the last call, oldest first."""
+        recent = self._tables.decisions.recent(self._spec.name, limit=10)
+        new = [d for d in reversed(recent) if d.decision_id not in self._seen and d.time >= self._since]
+        self._seen |= {d.decision_id for d in new}
+        for decision in new:
+            for app in decision.signals.apps if decision.signals else ():
+                if app.app == self._spec.app and app.capacity:
+                    self._ability[app.capacity.parallelism] = app.capacity.rows_per_s
+        return new
+
+    def _rate(self, arrived: int) -> float:
+        now = self._clock()
+        self._totals.append((now, arrived))
+        while len(self._totals) > 2 and now - self._totals[1][0] >= RATE_WINDOW_S:
+            self._totals.popleft()
+        then, before = self._totals[0]
+        return (arrived - before) / (now - then) if now > then else 0.0
+
+    def _processed(self) -> int:
+        sql = f"""
+            select coalesce(sum(rows_in), 0) as processed from (
+                select max(rows_in) as rows_in from batches
+                where pipeline = {literal(self._spec.name)} and app = {literal(self._spec.app)}
+                group by query, epoch, batch_id
+            )
+        """  # noqa: S608 - values pass through literal()
+        rows = self._tables.lake.rows(sql, "telemetry/batches")
+        return int(rows[0]["processed"]) if rows else 0
+
+    def _drivers(self) -> tuple[int | None, int | None]:
+        records = driver_records.all_of(self._run_dir, self._spec.name, self._spec.app)
+        serving = [r.slots for r in records if r.state in (DriverState.RUNNING, DriverState.STOPPING)]
+        starting = [r.slots for r in records if r.state in (DriverState.STARTING, DriverState.WAITING)]
+        return next(iter(serving), None), next(iter(starting), None)
+
+
+def _given_up(last: Reconfiguration | None) -> str | None:
+    if last is None or last.outcome is not Outcome.CIRCUIT_OPEN:
+        return None
+    return last.error or "it failed again and again"

@@ -1,0 +1,70 @@
+"""The run as one page that needs nothing else: no network, no server."""
+
+from __future__ import annotations
+
+from datetime import UTC
+from pathlib import Path
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
+from millrace.atomic_file import write_atomically
+from millrace.local.demo.chart import chart
+from millrace.local.demo.checks import Check, passed
+from millrace.local.demo.figures import Figures, cards, restarts_saved
+from millrace.local.demo.labels import clock, slots_text
+from millrace.local.demo.timeline import Timeline
+from millrace.model.decision import SUCCEEDED
+from millrace.model.deployment import NOWHERE
+from millrace.model.spec import PipelineSpec
+from millrace.reporting.heat_map import HeatMap, heat_maps
+
+TEMPLATES = Environment(loader=FileSystemLoader(Path(__file__).parent), autoescape=True, undefined=StrictUndefined)
+TEMPLATES.filters["clock"] = clock
+TEMPLATES.globals["slots_text"] = slots_text
+TEMPLATES.globals["good_outcomes"] = SUCCEEDED
+
+
+def write_report(
+    path: Path, spec: PipelineSpec, timeline: Timeline, figures: Figures, checks: tuple[Check, ...]
+) -> None:
+    """Write the page to an HTML file; its folder is created.
+
+    Raises:
+        MillraceError: If it cannot be written.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    write_atomically(path, page(spec, timeline, figures, checks))
+
+
+def page(spec: PipelineSpec, timeline: Timeline, figures: Figures, checks: tuple[Check, ...]) -> str:
+    """Return the page as HTML."""
+    picture = chart(timeline, spec.objective.max_lag_s).to_html(
+        full_html=False, include_plotlyjs=True, config={"displaylogo": False, "responsive": True}
+    )
+    return TEMPLATES.get_template("report.html").render(
+        spec=spec,
+        timeline=timeline,
+        figures=figures,
+        checks=checks,
+        verdict="all checks held" if passed(checks) else "not all checks held",
+        begun=timeline.begun.astimezone(UTC),
+        cards=cards(spec, figures),
+        saved=restarts_saved(figures),
+        picture=picture,
+        changing=[evaluation for evaluation in timeline.evaluations if evaluation.changes],
+        staying=[evaluation for evaluation in timeline.evaluations if not evaluation.changes],
+        advice=[evaluation for evaluation in timeline.evaluations if evaluation.planned],
+        partitions=_partitions(timeline),
+    )
+
+
+def _partitions(timeline: Timeline) -> list[tuple[float, int, list[HeatMap]]]:
+    """Return when state partitions were first measured, and last on the most executors: time, executors and maps."""
+    measured = [
+        (evaluation.time_s, len({*groups.worker} - {NOWHERE}), heat_maps(groups))
+        for evaluation in timeline.evaluations
+        if evaluation.decision.signals and (groups := evaluation.decision.signals.key_groups)
+    ]
+    most = max((executors for _, executors, _ in measured), default=0)
+    last = [moment for moment in measured if moment[1] == most][-1:]
+    return [*measured[:1], *(moment for moment in last if moment[1] != measured[0][1])]

@@ -1,0 +1,236 @@
+"""The demo, step by step: stack, pipeline, replay, live view, profile, checks, summary."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+from types import FrameType
+
+from rich.console import Console
+
+from millrace.lake.control_tables import ControlTables
+from millrace.lake.source_tables import SourceTable, is_table
+from millrace.lake.store import Lake
+from millrace.local.demo.checks import checks, passed
+from millrace.local.demo.comparison import compare, settled
+from millrace.local.demo.demo_env import DemoEnv, SourceKind, stop_feed
+from millrace.local.demo.figures import figures
+from millrace.local.demo.live_stats import LiveStats, LiveStatsReader
+from millrace.local.demo.report import write_report
+from millrace.local.demo.terminal import View, print_summary
+from millrace.local.demo.timeline import read_timeline
+from millrace.local.feeds.feed import TRANSACTION
+from millrace.local.feeds.replay_clock import SCHEMA, Clock
+from millrace.local.stack import lifecycle
+from millrace.local.stack.airflow_api import AirflowApi
+from millrace.local.stack.services import addresses
+from millrace.local.stack.stack_record import StackRecord
+from millrace.model.errors import MillraceError
+from millrace.model.spec import PipelineSpec
+from millrace.pipelines.catalog import find
+
+POLL_S = 1.0
+GRACE_S = 90.0
+"""Time after the end of the replay to process what is left and to come down again."""
+PROFILE_S, PROFILE_POLL_S = 180.0, 0.5
+"""Time for the profile and the evaluation that plans on it."""
+
+
+class Demo:
+    """One run of the demo.
+
+    Args:
+        report: Where the report goes.
+        env: Where all else goes: a home of the demo's own, which ``MILLRACE_HOME`` must name.
+        clock: The replay.
+        console: Where to show it.
+        keep: Leave stack and job running at the end.
+    """
+
+    def __init__(self, report: Path, env: DemoEnv, clock: Clock, console: Console, *, keep: bool = False) -> None:
+        self._env = env
+        self._report = report
+        self._clock, self._keep, self._console = clock, keep, console
+        self._tables = ControlTables(Lake(self._env.home.lake))
+
+    def run(self) -> bool:
+        """Run it; say whether everything that it has to show was shown.
+
+        Raises:
+            MillraceError: If it cannot begin, or the stack or the job does not start.
+        """
+        env = self._env
+        with env.locked(), ExitStack() as cleaning, View(env.pipeline, self._console) as view:
+            view.step("Clearing what an earlier demo left")
+            env.clear()
+            cleaning.callback(self._stop, view)
+            cleaning.enter_context(_interruptible())
+            spec = find(env.pipeline)
+            if env.kind is SourceKind.KAFKA:
+                view.step("Starting a Kafka broker on 127.0.0.1")
+                env.start_broker(spec.max_parallelism)
+            api = self._start_stack(view)
+            # there from the start, because the job reads it from its own
+            source = SourceTable(env.source, SCHEMA, self._clock.content)
+            self._launch(view, spec, api)
+            reader = LiveStatsReader(spec, self._tables, env.run_dir, env.source, datetime.now(UTC))
+            problem = self._watch(view, spec, source, reader, cleaning)
+            ended = datetime.now(UTC)
+            if problem is None and spec.profile is not None:
+                problem = _profile(view, api, reader, spec)
+            if not self._keep:
+                view.step("Stopping the job at a batch boundary")
+                api.wait_for_run(f"launch_{spec.name}", api.trigger(f"launch_{spec.name}", {"running": False}))
+            held = self._conclude(view, spec, problem, ended)
+            if self._keep:
+                cleaning.pop_all()
+                self._print_next_steps(api)
+            return held
+
+    def _start_stack(self, view: View) -> AirflowApi:
+        view.step("Starting Airflow, MLflow and a Spark cluster on 127.0.0.1")
+        announced: set[str] = set()
+
+        def watch(record: StackRecord) -> None:
+            for name, service in record.services.items():
+                if service.well and name not in announced:
+                    announced.add(name)
+                    view.step(f"  {name} is {service.state}")
+
+        record = lifecycle.up(self._env.home, watch=watch)
+        at = addresses(self._env.home, record.ports)
+        pages = f"Airflow {at['airflow']}, MLflow {at['mlflow']} (user {at['user']})"
+        view.addresses(f"{pages}\npassword in {at['password_file']}")
+        view.step(pages)
+        return AirflowApi.of(self._env.home)
+
+    def _launch(self, view: View, spec: PipelineSpec, api: AirflowApi) -> None:
+        launch = f"launch_{spec.name}"
+        for dag_id in (launch, f"adapt_{spec.name}"):
+            api.wait_for_dag(dag_id)
+        if spec.profile is not None:  # a batch job of its own: it would take the processors from what is shown here
+            api.wait_for_dag(f"profile_{spec.name}")
+            api.set_paused(f"profile_{spec.name}", True)
+        view.step(f"Triggering the DAG {launch}: it starts a plain Spark script that knows nothing of Millrace")
+        if api.wait_for_run(launch, api.trigger(launch)) != "success":
+            log = self._env.home.logs / "drivers"
+            raise MillraceError(launch, "failed", "a job that starts", f"Read the driver's log under {log}.")
+        view.step("The job runs, its telemetry goes to Delta")
+
+    def _watch(
+        self, view: View, spec: PipelineSpec, source: SourceTable, reader: LiveStatsReader, cleaning: ExitStack
+    ) -> str | None:
+        """Replay and show until everything has been processed; return why it ended early, if it did."""
+        clock = self._clock
+        view.step(f"Replaying {clock.fold_days} days of flights as {clock.days:g} of {clock.day_s:g} s")
+        feed = self._env.start_feed(clock, spec.max_parallelism)
+        cleaning.callback(stop_feed, feed)
+        deadline = time.monotonic() + clock.days * clock.day_s + GRACE_S
+        most = 0
+        while True:
+            stats = reader.read()
+            source.refresh()
+            hour = clock.hour(source.last(TRANSACTION) + 1) if feed.poll() is None else None
+            for decision in reader.new_decisions():
+                view.decision(decision)
+            view.stats(stats, hour)
+            most = max(most, stats.slots or 0)
+            if failure := self._failure(feed, stats):
+                return failure
+            if feed.poll() is not None and self._settled(stats, most):
+                return None
+            if time.monotonic() > deadline:
+                waiting = f"{stats.backlog:,} rows still waited" if stats.backlog else "it never scaled down again"
+                return f"{GRACE_S:g} s after the end of the replay {waiting}"
+            time.sleep(POLL_S)
+
+    def _failure(self, feed: subprocess.Popen[bytes], stats: LiveStats) -> str | None:
+        if stats.circuit_open is not None:
+            return f"the job no longer starts: {stats.circuit_open}"
+        if feed.poll():
+            return f"the replay failed: {self._env.feed_error()}"
+        return None
+
+    def _settled(self, stats: LiveStats, most: int) -> bool:
+        """Say whether everything was processed, on fewer slots than at most."""
+        smaller = stats.slots is not None and stats.slots < most and stats.starting is None and not stats.changing
+        return smaller and not stats.backlog and settled(self._env.source, self._env.results)
+
+    def _conclude(self, view: View, spec: PipelineSpec, problem: str | None, ended: datetime) -> bool:
+        """Check the run, write its report and print its summary; say whether all checks hold."""
+        view.still()
+        view.step("Comparing the results with a batch computation of the same input")
+        source, results = self._env.source, self._env.results
+        timeline = read_timeline(spec, self._tables, source, ended)
+        outcomes = checks(timeline, compare(source, results) if is_table(results) else None, problem)
+        totals = figures(spec, timeline)
+        write_report(self._report, spec, timeline, totals, outcomes)
+        print_summary(self._console, spec, totals, outcomes, self._report)
+        return passed(outcomes)
+
+    def _print_next_steps(self, api: AirflowApi) -> None:
+        root = self._env.home.root
+        self._console.print(
+            f"\nStack and job stay up: Airflow {api.url}. Look around with, for example,", highlight=False
+        )
+        self._console.print(
+            f"  MILLRACE_HOME={root} ./millrace decisions {self._env.pipeline}", highlight=False, soft_wrap=True
+        )
+        self._console.print("and stop all of it with ./millrace demo --down", highlight=False)
+
+    def _stop(self, view: View) -> None:
+        """Stop everything; a second Ctrl-C does not leave half of it running."""
+        view.still()
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            signal.signal(number, signal.SIG_IGN)
+        view.step("Stopping everything that was started")
+        self._env.stop()
+        view.step("All stopped")
+
+
+@contextmanager
+def _interruptible() -> Iterator[None]:
+    """Turn SIGTERM, and the loss of the terminal, into the same orderly end as Ctrl-C."""
+
+    def interrupt(number: int, _frame: FrameType | None) -> None:
+        raise KeyboardInterrupt(signal.Signals(number).name)
+
+    before = {number: signal.signal(number, interrupt) for number in (signal.SIGTERM, signal.SIGHUP)}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _profile(view: View, api: AirflowApi, reader: LiveStatsReader, spec: PipelineSpec) -> str | None:
+    """Profile the source, now that the processors are free, and show the evaluation that plans on it.
+
+    Returns:
+        What went wrong; None if nothing did.
+
+    Raises:
+        MillraceError: If Airflow does not answer.
+    """
+    dag_id = f"profile_{spec.name}"
+    view.still()
+    view.step(f"Triggering the DAG {dag_id}: a Spark batch job counts what each stream brought")
+    view.step("and the evaluation after it advises where streams would enter; it changes nothing")
+    api.set_paused(dag_id, False)
+    run = api.trigger(dag_id)
+    advised = spec.admission is None  # without the section nobody plans
+    deadline = time.monotonic() + PROFILE_S
+    while not advised and time.monotonic() < deadline:
+        for decision in reader.new_decisions():
+            view.decision(decision)
+            advised = advised or any(proposal.admission is not None for proposal in decision.proposals)
+        # a run of the schedule may have come first, and have counted everything
+        if api.run(dag_id, run)["state"] == "failed":
+            return f"{dag_id} failed: its log is in Airflow"
+        time.sleep(PROFILE_POLL_S)
+    return None if advised else f"no admission was advised within {PROFILE_S:g} s"

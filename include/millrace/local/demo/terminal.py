@@ -1,0 +1,191 @@
+"""What a person sees of the demo: a live picture in a terminal, plain lines anywhere else, and the run at its end."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections import deque
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from rich.console import Console, Group, RenderableType
+from rich.live import Live
+from rich.markup import escape
+from rich.panel import Panel
+from rich.table import Table
+from rich.text import Text
+
+from millrace.local.demo.checks import Check, passed
+from millrace.local.demo.figures import Figures, cards, restarts_saved
+from millrace.local.demo.labels import clock, hour_text, slots_of, slots_text
+from millrace.local.demo.live_stats import LiveStats
+from millrace.model.decision import Decision
+from millrace.model.spec import PipelineSpec
+
+BLOCKS = "▁▂▃▄▅▆▇█"
+HISTORY = 48
+LINE_EVERY_S = 5.0
+SHOWN_DECISIONS = 6
+
+
+class View:
+    """Shows steps, live figures and Decisions; ``with`` it, it leaves the terminal as it was.
+
+    Args:
+        app: The pipeline's app.
+        console: Where to show it.
+    """
+
+    def __init__(self, app: str, console: Console) -> None:
+        self._app, self._console = app, console
+        self._begun = time.monotonic()
+        self._history: deque[LiveStats] = deque(maxlen=HISTORY)
+        self._decisions: deque[tuple[float, Decision]] = deque(maxlen=SHOWN_DECISIONS)
+        self._hour: float | None = None
+        self._addresses = ""
+        self._line_due = 0.0
+        self._live: Live | None = None  # made last: it renders at once
+        if console.is_terminal:
+            self._live = Live(console=console, refresh_per_second=4, get_renderable=self.render)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.still()
+
+    @property
+    def elapsed_s(self) -> float:
+        """Seconds since the demo began."""
+        return time.monotonic() - self._begun
+
+    def step(self, text: str) -> None:
+        """Say in one line what happens now."""
+        self._console.print(f"[dim]{clock(self.elapsed_s):>5}[/dim]  {text}", highlight=False, soft_wrap=True)
+
+    def addresses(self, text: str) -> None:
+        """Set the line that says where the pages are."""
+        self._addresses = text
+
+    def stats(self, stats: LiveStats, hour: float | None) -> None:
+        """Show figures.
+
+        Args:
+            stats: The pipeline.
+            hour: Hour of the replayed day; None when the replay has ended.
+        """
+        self._hour = hour
+        self._history.append(stats)
+        if self._live is not None:
+            self._live.start()
+        elif self.elapsed_s >= self._line_due:
+            self._line_due = self.elapsed_s + LINE_EVERY_S
+            self._console.print(f"{clock(self.elapsed_s):>5}  {line(stats, hour)}", highlight=False, soft_wrap=True)
+
+    def decision(self, decision: Decision) -> None:
+        """Show a Decision as it happens."""
+        self._decisions.append((self.elapsed_s, decision))
+        if self._live is None:
+            self._console.print(decision_text(self.elapsed_s, decision, self._app), soft_wrap=True)
+
+    def still(self) -> None:
+        """Leave the last picture standing and go on in plain lines."""
+        if self._live is not None:
+            self._live.stop()
+            self._live = None
+
+    def render(self) -> RenderableType:
+        """Return the live picture."""
+        if not self._history:
+            return Text("")
+        rows = Table.grid(padding=(0, 2))
+        rows.add_column(justify="left", style="bold")
+        rows.add_column(justify="right", min_width=14)
+        rows.add_column(no_wrap=True)
+        past, now = list(self._history), self._history[-1]
+        ability = "measuring" if now.ability_rows_per_s is None else f"{now.ability_rows_per_s:,.0f} rows/s"
+        top = max([p.event_rows_per_s for p in past] + [p.ability_rows_per_s or 0 for p in past])
+        rows.add_row(
+            "event rate", f"{now.event_rows_per_s:,.0f} rows/s", _spark([p.event_rows_per_s for p in past], top)
+        )
+        rows.add_row("processing ability", ability, _spark([p.ability_rows_per_s or 0 for p in past], top))
+        rows.add_row("parallelism", parallelism(now), _spark([p.slots or 0 for p in past], 8))
+        rows.add_row("backlog", f"{now.backlog:,} rows", _spark([p.backlog for p in past]))
+        decisions: RenderableType = Text("The first evaluation follows the first telemetry.", style="dim")
+        if self._decisions:
+            decisions = table = Table.grid(padding=(0, 2))
+            for at_s, each in self._decisions:
+                table.add_row(*decision_cells(at_s, each, self._app))
+        title = f"[bold]Millrace demo[/bold]  {clock(self.elapsed_s)}{of_day(self._hour)}"
+        below = Text(self._addresses, style="dim")
+        return Panel(Group(rows, Text(), decisions, Text(), below), title=title, title_align="left", padding=(1, 2))
+
+
+def line(stats: LiveStats, hour: float | None) -> str:
+    """Return figures as one line of text."""
+    ability = "" if stats.ability_rows_per_s is None else f", able to process {stats.ability_rows_per_s:,.0f} rows/s"
+    day = "feed done" if hour is None else f"flights of {hour_text(hour)}"
+    return f"{day}: {stats.event_rows_per_s:,.0f} rows/s, backlog {stats.backlog:,} rows, {parallelism(stats)}{ability}"
+
+
+def parallelism(stats: LiveStats) -> str:
+    """Return the slots, and those on their way."""
+    now = "starting" if stats.slots is None else f"{stats.slots} slot{'s' if stats.slots != 1 else ''}"
+    return f"{now} (→ {stats.starting})" if stats.starting is not None else now
+
+
+def decision_text(at_s: float, decision: Decision, app: str) -> Text:
+    """Return a Decision as a line."""
+    return Text("  ").join(decision_cells(at_s, decision, app))
+
+
+def decision_cells(at_s: float, decision: Decision, app: str) -> tuple[Text, Text, Text]:
+    """Return a Decision's time, slots and sentence; one that changes something stands out."""
+    before, after = slots_of(decision, app)
+    change = after is not None and after != before
+    slots = Text(f"{slots_text(before, after):>6}", style="bold magenta" if change else "dim")
+    return Text(f"{clock(at_s):>5}", style="dim"), slots, Text(decision.sentence, style="" if change else "dim")
+
+
+def of_day(hour: float | None) -> str:
+    """Return the hour for a title."""
+    return "" if hour is None else f"  flights of {hour_text(hour)}"
+
+
+def _spark(values: list[float] | list[int], top: float | None = None) -> str:
+    high = max(top or 0, *values, 1e-9)
+    return "".join(BLOCKS[min(len(BLOCKS) - 1, int(v / high * len(BLOCKS)))] if v > 0 else " " for v in values)
+
+
+def console() -> Console:
+    """Return the console of this process; lines are not wrapped where nobody looks at a terminal."""
+    return Console(file=sys.stdout, highlight=False)
+
+
+def print_summary(
+    console: Console, spec: PipelineSpec, figures: Figures, checks: tuple[Check, ...], report: Path
+) -> None:
+    """Print figures, checks and where the report is."""
+    console.print()
+    table = Table.grid(padding=(0, 2))
+    table.add_column(justify="right", style="bold")
+    table.add_column(overflow="fold")
+    actions = ", ".join(f"{n} {action}" for action, n in sorted(figures.actions.items())) or "none"
+    table.add_row(str(sum(figures.actions.values())), f"decisions: {actions}")
+    for value, what in cards(spec, figures):
+        table.add_row(value, what)
+    console.print(table, highlight=False)
+    console.print()
+    if saved := restarts_saved(figures):
+        console.print(saved, highlight=False)
+        console.print()
+    table = Table.grid(padding=(0, 2))
+    for check in checks:
+        mark = "[green]held[/green]" if check.held else "[red]failed[/red]"
+        table.add_row(mark, check.claim, f"[dim]{escape(check.detail)}[/dim]")
+    console.print(table, highlight=False)
+    colour, verdict = ("green", "The demo succeeded.") if passed(checks) else ("red", "The demo did not succeed.")
+    console.print(f"\n[bold {colour}]{verdict}[/bold {colour}] The report: {report}", highlight=False, soft_wrap=True)

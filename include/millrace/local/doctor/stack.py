@@ -1,0 +1,133 @@
+"""The local stack: services, ports, cluster, locks, runner."""
+
+from __future__ import annotations
+
+import os
+import socket
+import time
+from collections.abc import Sequence
+from contextlib import suppress
+
+import psutil
+
+from millrace.local.doctor.finding import Finding, ok, problem, warning
+from millrace.local.stack import lifecycle
+from millrace.local.stack.home import Home
+from millrace.local.stack.loopback import HOST, is_free
+from millrace.local.stack.supervisor import usual_ports
+from millrace.model.deployment import Deployment
+from millrace.model.master import EMBEDDED, LOCAL, YARN, addresses
+from millrace.run_folder.discovery import find
+from millrace.run_folder.lock import holders
+from millrace.wiring import RUNNER_VARIABLE
+
+CONNECT_S = 2.0
+RUNNER_SILENT_S = 60.0
+"""The runner comes round every second, and says so at the latest when a start has ended."""
+
+
+def services(home: Home, wanted: Sequence[Deployment]) -> Finding:
+    """Return whether the stack is up where pipelines are to run, and all of it healthy."""
+    record = lifecycle.status(home)
+    names = ", ".join(d.pipeline for d in wanted)
+    if record is None:
+        if os.environ.get(RUNNER_VARIABLE):
+            return ok("stack", "Airflow and the cluster are not this home's.")
+        if not wanted:
+            return ok("stack", "The stack is down, and no pipeline waits for it.")
+        told = f"The stack is down: nobody evaluates {names}, or starts it again."
+        return warning("stack", told, "Run ./millrace up.")
+    if not record.running:
+        return problem("stack", "Its supervisor was killed, and its services are left.", "Run ./millrace up.")
+    sick = {name: service.state for name, service in record.services.items() if not service.well}
+    if sick:
+        told = ", ".join(f"{name} is {state}" for name, state in sick.items())
+        starting = record.healthy_s is None and set(sick.values()) <= {"waiting", "starting"}
+        remedy = f"./millrace logs {next(iter(sick))} says why."
+        return warning("stack", f"{told}.", remedy) if starting else problem("stack", f"{told}.", remedy)
+    return ok("stack", f"All {len(record.services)} services are healthy.")
+
+
+def ports(home: Home, wanted: Sequence[Deployment]) -> Finding:
+    """Return whether the stack has its ports, or can have that of the cluster, which jobs that run on look for."""
+    record, usual = lifecycle.status(home), usual_ports(home)
+    if record is not None and record.running:
+        return ok("ports", ", ".join(f"{port} {name}" for name, port in record.ports.items()) + ".")
+    taken = [name for name, port in usual.items() if not is_free(port)]
+    if "spark" in taken and EMBEDDED in _masters(wanted):
+        told = f"Port {usual['spark']}, where jobs look for their cluster, is taken{_listener(usual['spark'])}."
+        return warning("ports", told, "End who has it before ./millrace up, or launch the pipelines again after it.")
+    if taken:
+        named = ", ".join(str(usual[name]) for name in taken)
+        return ok("ports", f"{named}: taken by others; ./millrace up takes free ports instead.")
+    return ok("ports", f"{', '.join(map(str, usual.values()))}: free.")
+
+
+def cluster(home: Home, wanted: Sequence[Deployment]) -> Finding:
+    """Return whether the clusters that pipelines are to run on answer."""
+    record = lifecycle.status(home)
+    masters = sorted(_masters(wanted) - {LOCAL})
+    if record is not None and record.running and EMBEDDED not in masters:
+        masters = [EMBEDDED, *masters]
+    silent = []
+    for master in masters:
+        port = record.ports.get("spark") if record is not None and record.running else None
+        known = ([(HOST, port)] if port else []) if master == EMBEDDED else addresses(master)
+        # that of YARN is in Hadoop's own settings
+        if master != YARN and not any(_answers(*address) for address in known):
+            silent.append(master)
+    if silent:
+        remedy = "Run ./millrace up." if silent == [EMBEDDED] else "Start it, or correct submit.master."
+        return problem("cluster", f"{', '.join(silent)} does not answer.", remedy)
+    return ok("cluster", f"{', '.join(masters)} answers." if masters else "No cluster is wanted.")
+
+
+def locks(home: Home) -> Finding:
+    """Return whether only drivers hold the apps' locks: the kernel frees those of processes that are gone."""
+    drivers = home.run / "drivers"
+    strangers = []
+    for folder in sorted(lock.parent for lock in drivers.glob("*/*/app.lock")):
+        known = {process.pid for driver in find(drivers, folder.parent.name) for process in driver.processes}
+        strangers += [f"{folder.name} by {_process(pid)}" for pid in holders(folder) if pid not in known]
+    if strangers:
+        told = f"Locks are held by processes that are no drivers: {'; '.join(strangers)}."
+        return problem("locks", told, "Look at the process, and end it: until then no driver of the app can start.")
+    return ok("locks", "No lock is held but by drivers.")
+
+
+def runner(home: Home) -> Finding:
+    """Return whether the runner, which owns the drivers here, still comes round."""
+    times = [status.stat().st_mtime for status in (home.run / "drivers").glob("*/reconciled.json")]
+    silent_s = time.time() - max(times) if times else None
+    if silent_s is None:
+        return ok("runner", "The runner has had nothing to do yet.")
+    if silent_s > RUNNER_SILENT_S:
+        told = f"The runner, which owns the drivers, was last heard of {silent_s:.0f} s ago."
+        return problem("runner", told, "Start it again: docker compose up -d runner, or ./millrace runner.")
+    return ok("runner", f"The runner came round {silent_s:.0f} s ago.")
+
+
+def _masters(wanted: Sequence[Deployment]) -> set[str]:
+    return {str(app.submit.get("master", LOCAL)) for deployment in wanted for app in deployment.apps.values()}
+
+
+def _listener(port: int) -> str:
+    """Return who listens on a port, as far as this user may know."""
+    with suppress(psutil.Error, OSError):
+        for connection in psutil.net_connections("tcp"):
+            listens = connection.status == psutil.CONN_LISTEN and connection.laddr[1:] == (port,)
+            if listens and connection.pid is not None:
+                return f" by {_process(connection.pid)}"
+    return ""
+
+
+def _process(pid: int) -> str:
+    with suppress(psutil.Error):
+        return f"{psutil.Process(pid).name()} (pid {pid})"
+    return f"pid {pid}"
+
+
+def _answers(host: str, port: int) -> bool:
+    with suppress(OSError), socket.create_connection((host, port), CONNECT_S):
+        return True
+    return False

@@ -1,0 +1,174 @@
+"""Lay many days of rows over one clock and cut it into ticks: the same settings always give the same rows."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+
+from millrace.local.feeds.nycflights import DAYS, FIRST_DAY
+from millrace.model.errors import MillraceError
+
+DAY_S = 86_400
+CLOSING_GAP = pd.Timedelta(days=1)
+SCHEMA = pa.schema(
+    [
+        ("row_id", pa.int64()),
+        ("event_time", pa.timestamp("us", "UTC")),
+        ("flight_date", pa.string()),
+        ("sched_dep_time", pa.string()),
+        ("dep_delay", pa.string()),
+        ("arr_delay", pa.string()),
+        ("carrier", pa.string()),
+        ("flight", pa.string()),
+        ("tailnum", pa.string()),
+        ("origin", pa.string()),
+        ("dest", pa.string()),
+        ("distance", pa.string()),
+    ]
+)
+WEATHER_SCHEMA = pa.schema(
+    [
+        ("row_id", pa.int64()),
+        ("event_time", pa.timestamp("us", "UTC")),
+        *(
+            (name, pa.string())
+            for name in (
+                *("flight_date", "origin", "temp", "dewp", "humid", "wind_dir", "wind_speed", "wind_gust"),
+                *("precip", "pressure", "visib"),
+            )
+        ),
+    ]
+)
+
+
+@dataclass(frozen=True)
+class RowKind:
+    """What the rows of a replay are.
+
+    Attributes:
+        schema: Their columns, ``row_id`` and ``event_time`` first.
+        time_column: Column of when they came, in local time.
+        order: Columns that order rows of one time.
+        scaled: Whether the clock's ``rate_scale`` is theirs.
+    """
+
+    schema: pa.Schema
+    time_column: str
+    order: tuple[str, ...]
+    scaled: bool
+
+
+FLIGHTS = RowKind(SCHEMA, "departed", ("flight_date", "carrier", "flight", "origin", "dest"), scaled=True)
+WEATHER = RowKind(WEATHER_SCHEMA, "measured", ("flight_date", "origin"), scaled=False)
+"""Scaled, it would leave flights without weather, or give them several."""
+
+
+@dataclass(frozen=True)
+class Clock:
+    """Settings of a replay; together they fix every row of every tick.
+
+    Attributes:
+        fold_days: Days of flights laid over one replayed day, each keeping its time of day, 1..365.
+        days: Replayed days or a part of one, > 0.
+        day_s: Seconds a replayed day takes, > 0.
+        start_hour: Hour of the day at which the replay starts, 0..23.
+        rate_scale: Rows a flight, > 0: 0.5 keeps every second flight, 2 sends each twice (with its own row id).
+        tick_s: Seconds between two commits, > 0.
+    """
+
+    fold_days: int = 28
+    days: float = 1.0
+    day_s: float = 240.0
+    start_hour: int = 0
+    rate_scale: float = 1.0
+    tick_s: float = 1.0
+
+    def __post_init__(self) -> None:
+        for key, value in asdict(self).items():
+            if key != "start_hour" and value <= 0:
+                raise MillraceError(key, value, "> 0", "Give a positive number.")
+        if not 0 <= self.start_hour <= 23:
+            raise MillraceError("start_hour", self.start_hour, "0..23", "Give an hour of the day.")
+        most = DAYS // self.fold_days - self.start_hour / 24
+        if self.days > most:
+            remedy = "Replay fewer days, or lay fewer over one (fold_days)."
+            raise MillraceError("days", self.days, f"at most {most:.2f} with fold_days = {self.fold_days}", remedy)
+
+    @property
+    def ticks(self) -> int:
+        """Number of ticks; one more, numbered by this, closes the replay."""
+        return int(np.ceil(self.days * self.day_s / self.tick_s))
+
+    @property
+    def content(self) -> str:
+        """What a table filled by this replay holds, as text."""
+        settings = {key: float(value) for key, value in asdict(self).items()}
+        return f"flights of 2013, replayed: {json.dumps(settings)}"
+
+    def hour(self, tick: int) -> float:
+        """Return the hour of the replayed day at which a tick starts, [0, 24)."""
+        return (self.start_hour + tick * self.tick_s / self.day_s * 24) % 24
+
+
+class Replay:
+    """The rows of every tick.
+
+    Args:
+        clock: The settings.
+        rows: As :mod:`millrace.local.feeds.nycflights` returns them.
+        kind: What they are.
+    """
+
+    def __init__(self, clock: Clock, rows: pd.DataFrame, kind: RowKind = FLIGHTS) -> None:
+        self.clock = clock
+        frame, self._closing = _overlay(clock, rows, kind)
+        of_tick = (frame.pop("clock_s").to_numpy() / (DAY_S / clock.day_s * clock.tick_s)).astype(np.int64)
+        self._bounds = np.searchsorted(of_tick, np.arange(clock.ticks + 1))
+        self._rows = pa.Table.from_pandas(frame, schema=kind.schema, preserve_index=False)
+
+    @property
+    def rows(self) -> int:
+        """Rows of the whole replay, the closing one included."""
+        return int(self._rows.num_rows) + 1
+
+    def tick(self, number: int) -> pa.Table:
+        """Return the rows of one tick, 0..``clock.ticks``, in order of event time.
+
+        The last one is the closing row alone, a day later than all others: it moves the watermark of whoever
+        aggregates over event time past every window before it, so that the results become complete.
+        """
+        if number == self.clock.ticks:
+            return self._closing
+        start, end = int(self._bounds[number]), int(self._bounds[number + 1])
+        return self._rows.slice(start, end - start)
+
+    def next(self, number: int) -> int:
+        """Return the first tick with rows after one that is given, -1 for the very first; past the end without one."""
+        if number >= self.clock.ticks:
+            return self.clock.ticks + 1
+        return int(np.searchsorted(self._bounds, self._bounds[number + 1], side="right")) - 1
+
+    def __iter__(self) -> Iterator[pa.Table]:
+        return (self.tick(n) for n in range(self.clock.ticks + 1))
+
+
+def _overlay(clock: Clock, rows: pd.DataFrame, kind: RowKind) -> tuple[pd.DataFrame, pa.Table]:
+    since = rows[kind.time_column] - FIRST_DAY
+    replayed_day = since.dt.days // clock.fold_days
+    replayed = pd.to_timedelta(replayed_day, unit="D") + (since - pd.to_timedelta(since.dt.days, unit="D"))
+    clock_s = replayed.dt.total_seconds() - clock.start_hour * 3600
+    frame = rows.assign(event_time=(FIRST_DAY + replayed).dt.tz_localize("UTC"), clock_s=clock_s)
+    frame = frame[(frame["clock_s"] >= 0) & (frame["clock_s"] < clock.days * DAY_S)]
+    frame = frame.sort_values(["clock_s", *kind.order], kind="stable")
+    rate_scale = clock.rate_scale if kind.scaled else 1.0
+    copies = np.diff(np.floor(np.arange(len(frame) + 1) * rate_scale)).astype(np.int64)
+    frame = frame.loc[frame.index.repeat(copies)].drop(columns=kind.time_column)
+    frame.insert(0, "row_id", np.arange(1, len(frame) + 1))
+    end = (FIRST_DAY + pd.Timedelta(days=clock.days, hours=clock.start_hour)).round("s")  # a part of a day is no ns
+    last = rows.iloc[[0]].assign(event_time=(end + CLOSING_GAP).tz_localize("UTC"), row_id=len(frame) + 1)
+    return frame, pa.Table.from_pandas(last[kind.schema.names], schema=kind.schema, preserve_index=False)

@@ -1,0 +1,147 @@
+"""Talks to the stack's Airflow over its public REST interface."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from typing import Any
+
+import httpx
+
+from millrace.local.stack import lifecycle, secrets
+from millrace.local.stack.home import Home
+from millrace.local.stack.secrets import ADMIN
+from millrace.local.stack.services import airflow_url
+from millrace.model.errors import MillraceError
+from millrace.places import IN_CHECKOUT
+
+ENDED = ("success", "failed")
+POLL_S = 0.3
+
+
+class AirflowApi:
+    """A logged-in client.
+
+    Args:
+        url: Airflow's address.
+        user: Its user.
+        password: The user's password.
+        timeout_s: Seconds to wait for one answer.
+    """
+
+    def __init__(self, url: str, user: str, password: str, timeout_s: float = 30.0) -> None:
+        self.url = url
+        self._login = {"username": user, "password": password}
+        # the stack listens on this machine: no proxy of the environment belongs in between
+        self._http = httpx.Client(base_url=url, timeout=timeout_s, trust_env=False)
+        self._token: str | None = None
+
+    @classmethod
+    def of(cls, home: Home) -> AirflowApi:
+        """Connect to the running stack.
+
+        Raises:
+            MillraceError: The stack is down.
+        """
+        record = lifecycle.status(home)
+        if record is None or not record.running:
+            elsewhere = "Do it in your Airflow: it is one of its DAGs, or the switch of one."
+            raise MillraceError("stack", "down", "up", "Run ./millrace up." if IN_CHECKOUT else elsewhere)
+        return cls(airflow_url(record.ports), ADMIN, secrets.load(home).admin_password)
+
+    def health(self) -> dict[str, Any]:
+        """Read the health of Airflow's components."""
+        return self._send("GET", "/api/v2/monitor/health")
+
+    def dag_ids(self) -> tuple[str, ...]:
+        """List the DAGs that Airflow has parsed."""
+        return tuple(dag["dag_id"] for dag in self._send("GET", "/api/v2/dags", params={"limit": 1000})["dags"])
+
+    def wait_for_dag(self, dag_id: str, timeout_s: float = 120.0) -> None:
+        """Wait until a DAG has been parsed.
+
+        Raises:
+            MillraceError: It is not there in time; import errors are named.
+        """
+        deadline = time.monotonic() + timeout_s
+        while dag_id not in (known := self.dag_ids()):
+            if time.monotonic() >= deadline:
+                errors = self._send("GET", "/api/v2/importErrors")["import_errors"]
+                problems = "; ".join(f"{e['filename']}: {e['stack_trace'].strip().splitlines()[-1]}" for e in errors)
+                raise MillraceError(
+                    "dag", dag_id, ", ".join(known) or "none", problems or "Read ./millrace logs dag-processor."
+                )
+            time.sleep(POLL_S)
+
+    def trigger(self, dag_id: str, conf: Mapping[str, Any] | None = None) -> str:
+        """Start a run of a DAG.
+
+        Returns:
+            The run's id.
+
+        Raises:
+            MillraceError: There is no such DAG, it is paused, or a parameter is not allowed.
+        """
+        if self._send("GET", f"/api/v2/dags/{dag_id}")["is_paused"]:  # the run would wait, and nobody sees for what
+            raise MillraceError(
+                dag_id, "paused", "a DAG that is not paused", "Switch it on in Airflow, then try again."
+            )
+        run = self._send(
+            "POST", f"/api/v2/dags/{dag_id}/dagRuns", json={"logical_date": None, "conf": dict(conf or {})}
+        )
+        return str(run["dag_run_id"])
+
+    def run(self, dag_id: str, run_id: str) -> dict[str, Any]:
+        """Read a run."""
+        return self._send("GET", f"/api/v2/dags/{dag_id}/dagRuns/{run_id}")
+
+    def wait_for_run(self, dag_id: str, run_id: str, timeout_s: float = 300.0) -> str:
+        """Wait until a run has ended.
+
+        Returns:
+            ``success`` or ``failed``.
+
+        Raises:
+            MillraceError: It did not end in time.
+        """
+        deadline = time.monotonic() + timeout_s
+        while (state := str(self.run(dag_id, run_id)["state"])) not in ENDED:
+            if time.monotonic() >= deadline:
+                remedy = "Read ./millrace logs scheduler."
+                raise MillraceError(f"{dag_id}/{run_id}", state, f"ended within {timeout_s:g} s", remedy)
+            time.sleep(POLL_S)
+        return state
+
+    def set_paused(self, dag_id: str, paused: bool) -> None:
+        """Pause or resume a DAG's schedule."""
+        self._send("PATCH", f"/api/v2/dags/{dag_id}", json={"is_paused": paused})
+
+    def _send(self, method: str, path: str, **request: Any) -> dict[str, Any]:
+        try:
+            answer = self._authorised(method, path, **request)
+            if answer.status_code == httpx.codes.UNAUTHORIZED:
+                # a token lives a day; a stack may live longer
+                self._token = None
+                answer = self._authorised(method, path, **request)
+        except httpx.TransportError as error:
+            problem = f"{type(error).__name__} at {self.url}"
+            raise MillraceError("airflow", problem, "a running stack", "Run ./millrace up.") from error
+        if answer.is_error:
+            raise MillraceError(path, answer.status_code, "200 to 299", _detail(answer))
+        content: dict[str, Any] = answer.json()
+        return content
+
+    def _authorised(self, method: str, path: str, **request: Any) -> httpx.Response:
+        if self._token is None:
+            answer = self._http.post("/auth/token", json=self._login)
+            if answer.is_error:
+                raise MillraceError("airflow login", answer.status_code, "201", "The password is in var/secrets.")
+            self._token = str(answer.json()["access_token"])
+        return self._http.request(method, path, headers={"Authorization": f"Bearer {self._token}"}, **request)
+
+
+def _detail(answer: httpx.Response) -> str:
+    try:
+        return str(answer.json()["detail"])
+    except (ValueError, KeyError, TypeError):
+        return answer.text[:300]

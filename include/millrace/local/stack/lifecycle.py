@@ -1,0 +1,191 @@
+"""Brings the stack up and down from any process, and reports how it is."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+import psutil
+
+from millrace.local.stack import supervisor
+from millrace.local.stack.home import Home
+from millrace.local.stack.service_processes import GRACE_S
+from millrace.local.stack.stack_record import StackRecord
+from millrace.model.errors import MillraceError
+from millrace.places import REPO, SOURCES
+
+POLL_S = 0.2
+GIVE_UP_AFTER_RESTARTS = 3
+STOP_S = 60.0
+
+FOLDERS = "MILLRACE_PIPELINES"
+"""Names folders of specs."""
+Watch = Callable[[StackRecord], None]
+
+
+def status(home: Home) -> StackRecord | None:
+    """Read how the stack is.
+
+    Returns:
+        Its record, None where it is down. A record that is not ``running`` belongs to a supervisor that was killed.
+    """
+    return StackRecord.read(supervisor.record_path(home))
+
+
+def up(home: Home, *, until_pid: int | None = None, wait_s: float = 300.0, watch: Watch | None = None) -> StackRecord:
+    """Start the stack where it is down and wait until all of it is healthy.
+
+    Args:
+        home: Whose stack.
+        until_pid: A process at whose end the stack stops by itself; without it the stack runs until ``down``.
+        wait_s: Seconds to wait for health.
+        watch: Called with the record at every poll.
+
+    Returns:
+        The record of the healthy stack.
+
+    Raises:
+        MillraceError: It did not become healthy; the log to read is named.
+    """
+    home.ensure()
+    child = None if _supervised(home) else _spawn(home, until_pid)
+    deadline = time.monotonic() + wait_s
+    while time.monotonic() < deadline:
+        record = status(home)
+        if record and record.running:
+            if watch:
+                watch(record)
+            if record.healthy:
+                return record
+            _raise_if_hopeless(home, record)
+        elif child and child.poll() not in (None, supervisor.ALREADY_SUPERVISED):
+            raise _unhealthy(home, "supervisor", f"exit code {child.returncode}")
+        time.sleep(POLL_S)
+    record = status(home)
+    sick = [name for name, s in record.services.items() if not s.well] if record else []
+    raise _unhealthy(home, (sick or ["supervisor"])[0], f"not healthy after {wait_s:g} s")
+
+
+def down(home: Home, grace_s: float = GRACE_S) -> int:
+    """Stop the stack, or what a killed supervisor left of it.
+
+    Args:
+        home: Whose stack.
+        grace_s: Seconds that what a killed supervisor left has to end before it is killed too.
+
+    Returns:
+        How many of its services were running, 0 where it was down.
+    """
+    record = _record_soon(home)
+    if record is None:
+        return 0
+    if not record.running:
+        return supervisor.stop_orphans(home, grace_s)
+    with suppress(psutil.NoSuchProcess):
+        process = psutil.Process(record.supervisor.pid)
+        process.terminate()
+        try:
+            process.wait(STOP_S)
+        except psutil.TimeoutExpired:
+            process.kill()
+            process.wait()
+    supervisor.stop_orphans(home, grace_s)
+    return sum(1 for s in record.services.values() if s.state not in ("waiting", "done"))
+
+
+@contextmanager
+def attached(home: Home, watch: Watch | None = None) -> Iterator[StackRecord]:
+    """Hold the stack up for as long as a block runs; it stops even where this process is killed.
+
+    A stack that was up before stays up.
+    """
+    mine = not _supervised(home)
+    try:
+        yield up(home, until_pid=os.getpid() if mine else None, watch=watch)
+    finally:
+        if mine:
+            down(home)
+
+
+def log_files(home: Home) -> dict[str, Path]:
+    """List the components' logs by name."""
+    return {path.stem: path for path in sorted(home.logs.glob("*.log"))}
+
+
+def tail(path: Path, lines: int) -> list[str]:
+    """Read the end of a log."""
+    with path.open("rb") as log:
+        log.seek(0, os.SEEK_END)
+        log.seek(max(0, log.tell() - 400 * lines))
+        return log.read().decode(errors="replace").splitlines()[-lines:] if lines else []
+
+
+def last_line(path: Path) -> str:
+    """Return the begin of the last line of a log that says something; empty if none does."""
+    return next((line for line in reversed(tail(path, 20)) if line.strip()), "")[:200]
+
+
+def _supervised(home: Home) -> bool:
+    path = supervisor.lock_path(home)
+    if not path.exists():
+        return False
+    with path.open("r+") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return True
+    return False
+
+
+def _record_soon(home: Home) -> StackRecord | None:
+    """Read the record; a supervisor that has only just begun gets the seconds it needs to write one."""
+    deadline = time.monotonic() + 10.0
+    while (record := status(home)) is None and _supervised(home) and time.monotonic() < deadline:
+        time.sleep(POLL_S)
+    return record
+
+
+def _spawn(home: Home, until_pid: int | None) -> subprocess.Popen[bytes]:
+    until = ["--until", str(until_pid)] if until_pid else []
+    with (home.logs / "supervisor.log").open("ab") as log:
+        return subprocess.Popen(
+            [sys.executable, "-m", "millrace.local.stack.supervisor", *until],
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=subprocess.STDOUT,
+            cwd=REPO,
+            env=environment(home),
+            start_new_session=True,
+        )
+
+
+def environment(home: Home) -> dict[str, str]:
+    """Return what a stack is started with: the caller's variables, with paths that hold in any folder."""
+    folders = os.environ.get(FOLDERS, "").split(os.pathsep)
+    named = os.pathsep.join(str(Path(folder).expanduser().resolve()) for folder in folders if folder)
+    return {
+        **os.environ,
+        "MILLRACE_HOME": str(home.root),
+        "PYTHONPATH": str(SOURCES),
+        **({FOLDERS: named} if named else {}),
+    }
+
+
+def _raise_if_hopeless(home: Home, record: StackRecord) -> None:
+    for name, service in record.services.items():
+        if record.healthy_s is None and service.restarts >= GIVE_UP_AFTER_RESTARTS:
+            down(home)
+            raise _unhealthy(home, name, f"ended {service.restarts + 1} times")
+
+
+def _unhealthy(home: Home, name: str, what: str) -> MillraceError:
+    log = home.logs / f"{name}.log"
+    last = last_line(log) if log.exists() else ""
+    remedy = f"Read {log}, then run ./millrace up again."
+    return MillraceError(f"stack.{name}", f"{what}: {last}", "healthy", remedy)

@@ -1,0 +1,173 @@
+"""The services of the local stack: how each is started and how its health is checked."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import sqlite3
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+from millrace.atomic_file import write_atomically
+from millrace.local.stack import spark_cluster, spark_env
+from millrace.local.stack.home import Home
+from millrace.local.stack.loopback import HOST, answers, heartbeat
+from millrace.local.stack.secrets import ADMIN, Secrets, password_file
+from millrace.local.stack.service import Service
+from millrace.places import PACKAGE, SOURCES
+
+DATABASE_PATIENCE_S = 60
+TASKS_AT_A_TIME = 4
+LOCAL_SETTINGS = Path(__file__).with_name("airflow")
+
+
+def airflow_url(ports: Mapping[str, int]) -> str:
+    """Give the address of Airflow's page."""
+    return f"http://{HOST}:{ports['airflow']}"
+
+
+def execution_url(ports: Mapping[str, int]) -> str:
+    """Give the address that Airflow's tasks report to."""
+    return f"http://{HOST}:{ports['execution']}/execution/"
+
+
+def mlflow_url(ports: Mapping[str, int]) -> str:
+    """Give the address of MLflow's page."""
+    return f"http://{HOST}:{ports['mlflow']}"
+
+
+def client_env(home: Home, secrets: Secrets, ports: Mapping[str, int]) -> dict[str, str]:
+    """Give the variables that a client of the stack needs: Airflow's tasks, the console, a user's script."""
+    return {
+        "MILLRACE_HOME": str(home.root),
+        "MLFLOW_TRACKING_URI": mlflow_url(ports),
+        "MLFLOW_TRACKING_USERNAME": ADMIN,
+        "MLFLOW_TRACKING_PASSWORD": secrets.admin_password,
+        "MLFLOW_DISABLE_TELEMETRY": "true",
+        spark_env.MASTER_VARIABLE: spark_cluster.master_url(ports),
+    }
+
+
+def airflow_env(home: Home, secrets: Secrets, ports: Mapping[str, int]) -> dict[str, str]:
+    """Give Airflow's configuration as variables, so that no file of it holds a secret."""
+    config = {
+        "CORE__DAGS_FOLDER": (PACKAGE / "dags").resolve(),
+        "CORE__PLUGINS_FOLDER": (PACKAGE / "plugins").resolve(),
+        "CORE__LOAD_EXAMPLES": False,
+        "CORE__EXECUTOR": "LocalExecutor",
+        "CORE__PARALLELISM": TASKS_AT_A_TIME,
+        "CORE__FERNET_KEY": secrets.fernet_key,
+        "CORE__EXECUTION_API_SERVER_URL": execution_url(ports),
+        "CORE__SIMPLE_AUTH_MANAGER_USERS": f"{ADMIN}:admin",
+        "CORE__SIMPLE_AUTH_MANAGER_PASSWORDS_FILE": home.secrets / "airflow_passwords.json",
+        # writers wait for each other; SQLite's own 5 s are short for a busy machine
+        "DATABASE__SQL_ALCHEMY_CONN": f"sqlite:///{_airflow_database(home)}?timeout={DATABASE_PATIENCE_S}",
+        "LOGGING__BASE_LOG_FOLDER": home.logs / "airflow",
+        "API__BASE_URL": airflow_url(ports),
+        "API__HOST": HOST,
+        "API__PORT": ports["airflow"],
+        "API__WORKERS": 1,
+        "API__EXPOSE_CONFIG": False,
+        "API__SECRET_KEY": secrets.api_secret_key,
+        "API_AUTH__JWT_SECRET": secrets.jwt_secret,
+        "SCHEDULER__SCHEDULER_IDLE_SLEEP_TIME": 0.1,
+        "DAG_PROCESSOR__PARSING_PROCESSES": 1,
+        # a new spec's DAGs appear within a minute; parsing more often only costs
+        "DAG_PROCESSOR__REFRESH_INTERVAL": 60,
+        "DAG_PROCESSOR__MIN_FILE_PROCESS_INTERVAL": 60,
+    }
+    # Airflow reads its variables through configparser, where a percent sign in a path is special
+    airflow = {f"AIRFLOW__{key}": str(value).replace("%", "%%") for key, value in config.items()}
+    return {
+        **client_env(home, secrets, ports),
+        **spark_env.environment(),
+        **airflow,
+        "AIRFLOW_HOME": str(home.airflow),
+        # SparkSubmitOperator's connection: this machine, no cluster
+        "AIRFLOW_CONN_SPARK_DEFAULT": "spark://local",
+        # fits on a handful of points: more threads only wait for each other
+        "OPENBLAS_NUM_THREADS": "1",
+        "PYTHONUNBUFFERED": "1",
+    }
+
+
+def mlflow_env(home: Home, secrets: Secrets) -> dict[str, str]:
+    """Give the MLflow server's configuration."""
+    return {
+        "MLFLOW_AUTH_CONFIG_PATH": str(_mlflow_auth_file(home)),
+        "MLFLOW_AUTH_ADMIN_USERNAME": ADMIN,
+        "MLFLOW_AUTH_ADMIN_PASSWORD": secrets.admin_password,
+        "MLFLOW_FLASK_SERVER_SECRET_KEY": secrets.mlflow_secret_key,
+        # its job runners would take a gigabyte, and nothing here submits jobs
+        "MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false",
+        "MLFLOW_DISABLE_TELEMETRY": "true",
+        "PYTHONUNBUFFERED": "1",
+    }
+
+
+def mlflow_stores(home: Home) -> tuple[str, ...]:
+    """Give the options that name MLflow's database and its artifacts."""
+    database, artifacts = home.mlflow / "mlflow.db", home.mlflow / "artifacts"
+    return f"--backend-store-uri=sqlite:///{database}", f"--artifacts-destination={artifacts}"
+
+
+def _mlflow_auth_file(home: Home) -> Path:
+    return home.secrets / "mlflow_auth.ini"
+
+
+def _airflow_database(home: Home) -> Path:
+    return home.airflow / "airflow.db"
+
+
+def write_config(home: Home, secrets: Secrets) -> None:
+    """Write the files that Airflow, MLflow and Spark read their users from, and prepare Airflow's database."""
+    spark_cluster.write_config(home, secrets)
+    write_atomically(home.secrets / "airflow_passwords.json", json.dumps({ADMIN: secrets.admin_password}))
+    users = f"sqlite:///{home.mlflow / 'users.db'}".replace("%", "%%")
+    # the password is hashed with PBKDF2 at every request otherwise; only this server can change it
+    lines = ["[mlflow]", "default_permission = READ", f"database_uri = {users}", f"admin_username = {ADMIN}"]
+    write_atomically(_mlflow_auth_file(home), "\n".join([*lines, "auth_cache_ttl_seconds = 300", ""]))
+    with contextlib.closing(sqlite3.connect(_airflow_database(home), timeout=DATABASE_PATIENCE_S)) as database:
+        database.execute("PRAGMA journal_mode=WAL")  # kept in the file: readers and the writer no longer wait
+
+
+def stack_services(home: Home, secrets: Secrets, ports: Mapping[str, int]) -> tuple[Service, ...]:
+    """Define the stack, in the order in which it is listed and, reversed, stopped."""
+    env = airflow_env(home, secrets, ports)
+    monitor = f"{airflow_url(ports)}/api/v2/monitor/health"
+    airflow = (sys.executable, "-m", "airflow")
+    server = (*airflow, "api-server", f"--host={HOST}", "--workers=1")
+    # the scheduler forks the tasks: what it has imported they need not import
+    scheduler_env = {**env, "PYTHONPATH": f"{SOURCES}:{LOCAL_SETTINGS}"}
+    listening = ("--app-name=basic-auth", f"--host={HOST}", f"--port={ports['mlflow']}", "--workers=1")
+    stores = mlflow_stores(home)
+    mlflow = (sys.executable, "-m", "mlflow", "server", *listening, *stores)
+    upkeep = (sys.executable, "-m", "millrace.local.stack.upkeep")
+    migrated, served = ("migrate",), ("api-server",)
+    api = (*server, "--apps=core", f"--port={ports['airflow']}")
+    # A process of its own: Airflow logs what a person does from within its event loop. Where a task's report holds
+    # the database's lock just then, and needs the same loop to give it back, both would wait for a minute.
+    execution = (*server, "--apps=execution", f"--port={ports['execution']}")
+    scheduler, triggerer = ((*airflow, name, "--skip-serve-logs") for name in ("scheduler", "triggerer"))
+    return (
+        *spark_cluster.cluster_services(home, secrets, ports),
+        Service("migrate", (*airflow, "db", "migrate"), env),
+        Service("mlflow", mlflow, mlflow_env(home, secrets), answers(f"{mlflow_url(ports)}/health")),
+        Service("api-server", api, env, answers(monitor), migrated),
+        Service("execution-api", execution, env, answers(f"{execution_url(ports)}health"), migrated),
+        Service("scheduler", scheduler, scheduler_env, heartbeat(monitor, "scheduler"), (*served, "execution-api")),
+        Service("dag-processor", (*airflow, "dag-processor"), env, heartbeat(monitor, "dag_processor"), served),
+        Service("triggerer", triggerer, env, heartbeat(monitor, "triggerer"), served),
+        Service("upkeep", (*upkeep, *stores), {**env, "PYTHONPATH": str(SOURCES)}, lambda _: True, served),
+    )
+
+
+def addresses(home: Home, ports: Mapping[str, int]) -> dict[str, str]:
+    """Tell a person where the pages are and where the password is kept."""
+    return {
+        "airflow": airflow_url(ports),
+        "mlflow": mlflow_url(ports),
+        "user": ADMIN,
+        "password_file": str(password_file(home)),
+    }

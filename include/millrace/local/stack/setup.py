@@ -1,0 +1,230 @@
+"""Brings a fresh clone to where every command runs: Java, environment, jars, class archive.
+
+Secrets belong to a home, not to this folder or an image made of it: ``up`` generates them. Where Millrace was
+installed into an environment, that is left as it is.
+
+Each step is skipped where it was done and never leaves half of its result in place, so that an
+interrupted set-up is completed by the next. Only the standard library: this runs before the environment exists.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import json
+import os
+import shutil
+import signal
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from millrace.atomic_file import write_atomically
+from millrace.local.stack import java, python_env, spark_env, spark_files
+from millrace.local.stack.jars import CONNECTORS, DELTA, SHARE, VENV, JarSet
+from millrace.local.stack.progress import ProgramFailed, run, say, step
+from millrace.model.errors import MillraceError
+from millrace.places import IN_CHECKOUT, REPO, SOURCES, home_folder
+
+LOCK = REPO / os.environ.get("MILLRACE_LOCK", "requirements.lock")
+"""The image of the shared deployment names its own."""
+STAMP = SHARE / "ready.json"
+PACKAGES_STAMP = SHARE / "packages"
+INSTALLING = SHARE / "installing"
+VAR = REPO / "var" if IN_CHECKOUT else home_folder()
+LOG = VAR / "logs" / "setup.log"
+Run = Callable[..., None]
+"""Runs a program, with variables on top of the environment; raises ProgramFailed."""
+
+
+def main(args: list[str]) -> int:
+    """Set up where needed, then replace this process by the command line inside the environment.
+
+    Args:
+        args: The command line's arguments; ``setup`` stops after set-up, and names connectors whose jars it fetches.
+
+    Returns:
+        An exit code, where there is no command line to go on with.
+    """
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        java_home = ready() or ensure()
+        only_setup = args[:1] == ["setup"] and CONNECTORS.keys() >= set(args[1:])
+        for name in args[1:] if only_setup else ():
+            ensure_jars(CONNECTORS[name], java_home)
+    except MillraceError as error:
+        say(f"millrace: {error}")
+        return 2
+    except ProgramFailed as error:
+        say(f"millrace: set-up stopped: {error}\nThe whole output is in {LOG}. Run again to go on from here.")
+        return 1
+    except KeyboardInterrupt:
+        say("\nmillrace: set-up interrupted. Run again to go on from here.")
+        return 130
+    if only_setup:
+        say("millrace: set up")
+        return 0
+    os.environ["JAVA_HOME"] = java_home
+    os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [str(SOURCES), str(REPO), os.environ.get("PYTHONPATH")]))
+    python = str(spark_env.python())
+    return os.execv(python, [python, "-m", "millrace.local.cli", *args])  # noqa: S606 - an argv list, no shell
+
+
+def ready() -> str | None:
+    """Check in milliseconds whether everything is in place.
+
+    Returns:
+        JAVA_HOME, or None where set-up has to look closer.
+    """
+    try:
+        stamp = json.loads(STAMP.read_text(encoding="utf-8"))
+        java_home = str(stamp["java_home"])
+    except (OSError, ValueError, KeyError):
+        return None
+    whole = stamp.get("key") == _key() and (Path(java_home) / "bin" / "java").exists() and not DELTA.missing()
+    # an explicit JAVA_HOME that differs is looked at again
+    named = os.environ.get("JAVA_HOME")
+    same_java = not named or Path(named).resolve() == Path(java_home).resolve()
+    return java_home if whole and same_java else None
+
+
+def _key() -> str:
+    """Hash what set-up made: this lock, these jars, in this place, for this interpreter."""
+    whole = hashlib.sha256()
+    whole.update(DELTA.pins.read_bytes())
+    whole.update(_packages_key().encode())
+    return whole.hexdigest()
+
+
+def _packages_key() -> str:
+    lock = LOCK.read_bytes() if IN_CHECKOUT else b""
+    return f"{hashlib.sha256(lock).hexdigest()} {spark_env.python()} {spark_env.python().resolve()} {SOURCES}"
+
+
+def ensure() -> str:
+    """Do the steps that are not done, one set-up at a time.
+
+    Returns:
+        JAVA_HOME.
+
+    Raises:
+        MillraceError: Something has to be installed or fixed by a person.
+        ProgramFailed: A program of set-up failed; its output is in the log.
+    """
+    with _one_at_a_time() as run_logged:
+        if done := ready():
+            return done
+        say(f"Setting up Millrace in {REPO if IN_CHECKOUT else VAR}; later starts skip this.")
+        STAMP.unlink(missing_ok=True)
+        jre = _java(run_logged)
+        if IN_CHECKOUT:
+            _packages(run_logged)
+
+        def run_spark(argv: Sequence[str | Path], env: Mapping[str, str]) -> None:
+            run_logged(argv, {**env, "JAVA_HOME": str(jre.home)})  # Spark takes the Java that was checked
+
+        _jars(DELTA, run_spark)
+        _archive(run_spark, jre.version)
+        write_atomically(STAMP, json.dumps({"key": _key(), "java_home": str(jre.home)}), 0o644)
+        return str(jre.home)
+
+
+def ensure_jars(jars: JarSet, java_home: str | None = None) -> None:
+    """Fetch a set's jars where they are missing.
+
+    Args:
+        jars: The set.
+        java_home: Whose Java fetches them; by default that of the environment.
+
+    Raises:
+        MillraceError: A jar could not be fetched, or is not the pinned one.
+    """
+    if not jars.missing():
+        return
+    chosen = {"JAVA_HOME": java_home} if java_home else {}
+    with _one_at_a_time() as run_logged:
+        try:
+            _jars(jars, lambda argv, env: run_logged(argv, {**env, **chosen}))
+        except ProgramFailed as error:
+            remedy = f"Read {LOG}; {spark_files.MIRROR_VARIABLE} names a mirror of Maven Central."
+            raise MillraceError("jars", jars.title, "jars that can be fetched", remedy) from error
+
+
+@contextmanager
+def _one_at_a_time() -> Iterator[Run]:
+    """Hold set-up's lock; yield what runs a program under it, with its output in the log."""
+    path = VAR / "setup.lock"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("w") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            say("Another set-up of this folder is running; waiting for it.")
+            fcntl.flock(lock, fcntl.LOCK_EX)
+
+        def run_logged(argv: Sequence[str | Path], env: Mapping[str, str] | None = None) -> None:
+            run(argv, LOG, env=env, lock_fd=lock.fileno())
+
+        yield run_logged
+
+
+@contextmanager
+def _scratch(name: str) -> Iterator[Path]:
+    folder = SHARE / name
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _java(run: Run) -> java.Java:
+    found, old = java.find()
+    if found is None and java.may_install():
+        say(f"  no Java {java.OLDEST}+ here: installing the system package {java.PACKAGE}")
+        quiet = {"DEBIAN_FRONTEND": "noninteractive"}
+        with step(f"Java ({java.PACKAGE})"), suppress(ProgramFailed):
+            run(["apt-get", "update"], quiet)
+            run(["apt-get", "install", "-y", "--no-install-recommends", java.PACKAGE], quiet)
+        found, old = java.find()
+    if found is None:
+        raise java.missing(old)
+    return found
+
+
+def _packages(run: Run) -> None:
+    kept = PACKAGES_STAMP.read_text(encoding="utf-8") if PACKAGES_STAMP.is_file() else ""
+    if python_env.usable(VENV) and kept == _packages_key() and not INSTALLING.exists():
+        return
+    with step("Python packages"):
+        # an install that was cut may have left half a package, which no installer would notice
+        fresh = INSTALLING.exists() or not python_env.usable(VENV)
+        if fresh:
+            python_env.discard(VENV)
+        SHARE.mkdir(parents=True, exist_ok=True)
+        PACKAGES_STAMP.unlink(missing_ok=True)
+        INSTALLING.touch()
+        if fresh:
+            python_env.create(VENV, run, say)
+        python_env.install(VENV, LOCK, SHARE, run, say)
+        python_env.add_sources(VENV, SOURCES)
+        INSTALLING.unlink()
+        write_atomically(PACKAGES_STAMP, _packages_key(), 0o644)
+
+
+def _jars(jars: JarSet, run: spark_files.Run) -> None:
+    if jars.missing():
+        with step(f"{jars.title} jars"), _scratch("resolving") as scratch:
+            spark_files.fetch_jars(jars, scratch, run)
+
+
+def _archive(run: spark_files.Run, java_version: str) -> None:
+    if spark_files.archive_current(java_version):
+        return
+    try:
+        with step("Spark class archive"), _scratch("training") as scratch:
+            spark_files.make_archive(java_version, scratch, run)
+    except (ProgramFailed, OSError) as error:
+        spark_env.ARCHIVE.unlink(missing_ok=True)
+        say(f"  drivers will start more slowly: no class archive ({str(error).splitlines()[0]})")

@@ -1,0 +1,101 @@
+"""The embedded cluster: a Spark master and a worker on loopback, whose parts log in to each other.
+
+Its cores are nominal: the quota of the guards bounds what pipelines may hold, not the worker. More of them than the
+machine has let tasks that wait for something outside run side by side; tasks that compute share the processors.
+"""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Mapping
+from pathlib import Path
+
+import jwt
+
+from millrace.atomic_file import write_atomically
+from millrace.local.stack import spark_env
+from millrace.local.stack.home import Home
+from millrace.local.stack.loopback import HOST, answers
+from millrace.local.stack.secrets import Secrets
+from millrace.local.stack.service import Service
+
+CORES = 256
+"""More than all pipelines together may hold, twice over: a successor gets its executors beside its predecessor's."""
+MEMORY = "1024g"
+HEAP = "256m"
+KEPT_WORK_S = 24 * 3600
+
+
+def master_url(ports: Mapping[str, int]) -> str:
+    """Give the address that drivers submit to."""
+    return f"spark://{HOST}:{ports['spark']}"
+
+
+def _properties(home: Home) -> Path:
+    return home.secrets / "spark_cluster.conf"
+
+
+def login_properties(secret: str) -> dict[str, str]:
+    """Give the settings by which a driver logs in to the cluster."""
+    return {"spark.authenticate": "true", "spark.authenticate.secret": secret}
+
+
+def cluster_properties(secret: str, recovery: Path) -> dict[str, str]:
+    """Give the settings of master and worker: they log in to each other, and nobody else reads their pages.
+
+    Args:
+        secret: What the cluster's parts share; at least 64 bytes.
+        recovery: Folder where the master keeps what it needs after a restart.
+    """
+    # a key of Spark's own filter: its pages show logs, and Spark knows no passwords
+    page_key = base64.urlsafe_b64encode(secret.encode()).decode()
+    return {
+        **login_properties(secret),
+        "spark.deploy.recoveryMode": "FILESYSTEM",
+        "spark.deploy.recoveryDirectory": str(recovery),
+        "spark.deploy.maxExecutorRetries": "-1",
+        "spark.master.rest.enabled": "false",
+        "spark.ui.filters": "org.apache.spark.ui.JWSFilter",
+        "spark.org.apache.spark.ui.JWSFilter.param.secretKey": page_key,
+        "spark.ui.killEnabled": "false",
+        "spark.worker.cleanup.enabled": "true",
+        "spark.worker.cleanup.appDataTtl": str(KEPT_WORK_S),
+        "spark.executor.logs.rolling.strategy": "size",
+        "spark.executor.logs.rolling.maxSize": "8388608",
+        "spark.executor.logs.rolling.maxRetainedFiles": "2",
+    }
+
+
+def properties_file(properties: Mapping[str, str]) -> str:
+    """Return the text of a file of Spark's settings."""
+    return "".join(f"{key} {value}\n" for key, value in properties.items())
+
+
+def write_config(home: Home, secrets: Secrets) -> None:
+    """Write the files with which the cluster's parts, and drivers, log in to each other."""
+    cluster = cluster_properties(secrets.spark_secret, home.run / "spark")
+    write_atomically(_properties(home), properties_file(cluster))
+    write_atomically(spark_env.driver_properties(home), properties_file(login_properties(secrets.spark_secret)))
+
+
+def cluster_services(home: Home, secrets: Secrets, ports: Mapping[str, int]) -> tuple[Service, ...]:
+    """Define the cluster's two services."""
+    env = {
+        "SPARK_HOME": str(spark_env.spark_home()),
+        "SPARK_LOCAL_IP": HOST,
+        "SPARK_DAEMON_MEMORY": HEAP,
+        "SPARK_DAEMON_JAVA_OPTS": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Djava.net.preferIPv4Stack=true",
+    }
+    token = jwt.encode({}, secrets.spark_secret.encode(), "HS512")
+
+    def service(name: str, main: str, page: str, *arguments: str, after: tuple[str, ...] = ()) -> Service:
+        argv = (str(spark_env.spark_home() / "bin" / "spark-class"), f"org.apache.spark.deploy.{main}")
+        listening = ("--host", HOST, "--webui-port", str(ports[page]), "--properties-file", str(_properties(home)))
+        health = answers(f"http://{HOST}:{ports[page]}/json/", token)
+        return Service(name, (*argv, *listening, *arguments), env, health, after)
+
+    offer = ("--cores", str(CORES), "--memory", MEMORY, "--work-dir", str(home.root / "spark"))
+    return (
+        service("spark-master", "master.Master", "spark_master", "--port", str(ports["spark"])),
+        service("spark-worker", "worker.Worker", "spark_worker", *offer, master_url(ports), after=("spark-master",)),
+    )

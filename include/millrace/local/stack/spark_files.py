@@ -1,0 +1,121 @@
+"""What set-up makes for Spark: the pinned jars, and the archive of loaded classes (AppCDS).
+
+The jars come through Spark's own Ivy, without what they depend on: Spark has it already, or their set names it. A jar
+gets to its place only after its sum was checked. The archive halves the start of a driver.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from xml.sax.saxutils import quoteattr
+
+from millrace.atomic_file import write_atomically
+from millrace.local.stack import spark_env
+from millrace.local.stack.jars import JarSet, digest
+from millrace.model.errors import MillraceError
+from millrace.places import PACKAGE
+
+Run = Callable[[Sequence[str | Path], Mapping[str, str]], None]
+"""Runs a program with extra environment variables; raises ProgramFailed."""
+
+MAVEN_CENTRAL = "https://repo1.maven.org/maven2/"
+MIRROR_VARIABLE = "DEFAULT_ARTIFACT_REPOSITORY"
+"""Spark's own name for a repository in Maven Central's place."""
+
+
+def fetch_jars(jars: JarSet, scratch: Path, run: Run) -> None:
+    """Fetch the jars of a set that are missing.
+
+    Args:
+        jars: The set.
+        scratch: Empty folder on the same file system as the jars' place.
+        run: Runs a program.
+
+    Raises:
+        MillraceError: A jar's sum is not the pinned one.
+    """
+    wanted = {jar: jars.pinned()[jar] for jar in jars.missing()}
+    if not wanted:
+        return
+    program, settings = scratch / "nothing.py", scratch / "ivy.xml"
+    program.write_text("", encoding="utf-8")
+    settings.write_text(_ivy_settings(os.environ.get(MIRROR_VARIABLE) or MAVEN_CENTRAL), encoding="utf-8")
+    run(
+        [
+            spark_env.spark_submit(),
+            "--master=local[1]",
+            f"--packages={','.join(coordinates for coordinates, _ in wanted.values())}",
+            f"--conf=spark.jars.ivySettings={settings}",
+            f"--conf=spark.jars.ivy={scratch / 'ivy'}",
+            "--conf=spark.ui.enabled=false",
+            program,
+        ],
+        spark_env.environment(),
+    )
+    jars.folder.mkdir(parents=True, exist_ok=True)
+    for jar, (coordinates, pin) in wanted.items():
+        resolved = scratch / "ivy" / "jars" / f"{coordinates.split(':')[0]}_{jar.name}"
+        actual = digest(resolved) if resolved.is_file() else "none"
+        if actual != pin:
+            remedy = f"Check which repository {MIRROR_VARIABLE} names, then run again."
+            raise MillraceError(jar.name, actual, f"SHA-256 {pin}", remedy)
+        resolved.replace(jar)
+
+
+def _ivy_settings(root: str) -> str:
+    """Return settings by which Ivy reads no POM, so that it takes what is named and nothing else."""
+    resolver = f'<ibiblio name="maven" m2compatible="true" usepoms="false" root={quoteattr(root)}/>'
+    return f'<ivysettings><settings defaultResolver="maven"/><resolvers>{resolver}</resolvers></ivysettings>'
+
+
+TRAINING = PACKAGE / "jobs" / "train_archive.py"
+# the classes are the same for every compiler and collector, and these two are the cheapest for one short run
+TRAINING_OPTIONS = f"-XX:TieredStopAtLevel=1 -XX:+UseSerialGC {spark_env.QUIET_ARCHIVE}"
+KEY = spark_env.ARCHIVE.with_suffix(".key")
+
+
+def archive_key(java_version: str) -> str:
+    """Compute what the archive depends on: the Java, Spark's jars and Delta's jars."""
+    parts = [java_version]
+    for jar in [*sorted((spark_env.spark_home() / "jars").glob("*.jar")), *spark_env.delta_jars()]:
+        facts = jar.stat()
+        # the JVM itself refuses an archive whose jars have another size or time
+        parts.append(f"{jar} {facts.st_size} {facts.st_mtime_ns}")
+    return hashlib.sha256("\n".join(parts).encode()).hexdigest()
+
+
+def archive_current(java_version: str) -> bool:
+    """Whether the archive fits this Java and these jars."""
+    return (
+        spark_env.ARCHIVE.is_file() and KEY.is_file() and KEY.read_text(encoding="utf-8") == archive_key(java_version)
+    )
+
+
+def make_archive(java_version: str, scratch: Path, run: Run) -> None:
+    """Run the training job once and keep the classes that it loaded.
+
+    Args:
+        java_version: The full version string.
+        scratch: Empty folder on the same file system as the archive.
+        run: Runs a program with extra environment variables, raising ProgramFailed.
+    """
+    dumped = scratch / "spark.jsa"
+    run(
+        [
+            spark_env.spark_submit(),
+            "--master=local[2]",
+            f"--driver-class-path={spark_env.class_path()}",
+            f"--driver-java-options=-XX:ArchiveClassesAtExit={dumped} {TRAINING_OPTIONS}",
+            "--conf=spark.ui.enabled=false",
+            "--conf=spark.driver.host=127.0.0.1",
+            TRAINING,
+            scratch / "tables",
+        ],
+        spark_env.environment(),
+    )
+    KEY.unlink(missing_ok=True)
+    dumped.replace(spark_env.ARCHIVE)
+    write_atomically(KEY, archive_key(java_version), 0o644)

@@ -1,0 +1,192 @@
+"""What optimizers propose, what was decided, and what then happened."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from enum import StrEnum
+from typing import Any
+
+from millrace.model.admission import AdmissionPlan
+from millrace.model.deployment import Change, Deployment
+from millrace.model.placement import PlacementPlan
+from millrace.model.signals import Signals
+
+Memory = Mapping[str, Any]
+"""What an optimizer keeps between evaluations: a JSON value, stored with each decision."""
+
+
+class Action(StrEnum):
+    """What became of an evaluation."""
+
+    APPLY = "apply"
+    ADVISE = "advise"
+    AWAIT = "await"
+    HOLD = "hold"
+    VETO = "veto"
+    ROLL_BACK = "roll back"
+
+
+CARRIED_OUT = (Action.APPLY, Action.ROLL_BACK)
+"""Actions that become a version without anybody being asked."""
+
+
+class Outcome(StrEnum):
+    """How a reconfiguration ended."""
+
+    OPEN = "open"
+    READY = "ready"
+    FAILED = "failed"
+    ROLLED_BACK = "rolled back"
+    STOPPED = "stopped"
+    FINISHED = "finished"
+    CIRCUIT_OPEN = "circuit open"
+
+
+SUCCEEDED = (Outcome.READY, Outcome.STOPPED, Outcome.FINISHED)
+"""Outcomes of what was wanted."""
+
+
+@dataclass(frozen=True)
+class Proposal:
+    """What one optimizer wants.
+
+    Attributes:
+        optimizer: Its registry name, for example ``conttune``.
+        changes: Typed changes; empty for "stay".
+        reason_code: Machine-readable reason in snake case, for example ``over_provisioned``.
+        sentence: The same for a person, one sentence.
+        predicted: Predicted effect by name with unit suffix, for example
+            ``{"processing_ability_rows_per_s": 310.0, "utilisation_ratio": 0.71}``.
+        curve: The model's curve for pictures and replay: columns of equal length by name, for example
+            ``parallelism``, ``mean``, ``low``, ``high`` (rows a second); empty without a model.
+        training: Points the model was fitted on: columns ``parallelism``, ``processing_ability``.
+        placement: Where state partitions are to run; None for "as they do", and from optimizers that place none.
+        admission: Where the input streams are to enter; None without news of them, and from optimizers that admit none.
+    """
+
+    optimizer: str
+    changes: tuple[Change, ...]
+    reason_code: str
+    sentence: str
+    predicted: Mapping[str, float] = field(default_factory=dict)
+    curve: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
+    training: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
+    placement: PlacementPlan | None = None
+    admission: AdmissionPlan | None = None
+
+    @property
+    def planned(self) -> bool:
+        """Whether it has a plan to show: one that acts and leaves everything as it is has none."""
+        plan = self.admission
+        return self.placement is not None or (plan is not None and (bool(self.changes) or not plan.acts))
+
+    @property
+    def advises(self) -> bool:
+        """Whether a person could change something by following its plan."""
+        plan = self.admission
+        return plan is not None and plan.changes and not plan.acts
+
+
+@dataclass(frozen=True)
+class GuardOutcome:
+    """What one guard said: ``passed``, or a veto with its reason."""
+
+    guard: str
+    passed: bool
+    reason: str = ""
+
+
+@dataclass(frozen=True)
+class Decision:
+    """An evaluation and what became of it, holds included (a row of ``control/decisions``).
+
+    Attributes:
+        decision_id: Unique id; sorts by time.
+        pipeline: Name of the pipeline.
+        time: When it was decided (UTC).
+        action: What became of it.
+        reason_code: Machine-readable reason.
+        sentence: The reason for a person.
+        signals: What was measured; None if it never got that far.
+        base_version: The Deployment version it was decided on; None without one.
+        proposals: Every optimizer's proposal.
+        predicted: Predicted effect of the accepted proposals.
+        guards: Trace of the guards in their order.
+        target: The content to apply; None unless the action is apply, await or roll back.
+        models: Registered models used, by name: version.
+        config_hash: Hash of the spec it ran under.
+        mlflow_run_id: The MLflow run of a change; None for holds.
+        cursor_version: Version of ``telemetry/batches`` it read up to, where the next one goes on; None for a Decision
+            without an evaluation (a veto of a stale apply, a roll-back).
+        cursor_until: Time it read up to (UTC).
+        cursor_table: Id of the table that ``cursor_version`` is a version of; None if it was not noted.
+    """
+
+    decision_id: str
+    pipeline: str
+    time: datetime
+    action: Action
+    reason_code: str
+    sentence: str
+    signals: Signals | None = None
+    base_version: int | None = None
+    proposals: tuple[Proposal, ...] = ()
+    predicted: Mapping[str, float] = field(default_factory=dict)
+    guards: tuple[GuardOutcome, ...] = ()
+    target: Deployment | None = None
+    models: Mapping[str, str] = field(default_factory=dict)
+    config_hash: str = ""
+    mlflow_run_id: str | None = None
+    cursor_version: int | None = None
+    cursor_until: datetime | None = None
+    cursor_table: str | None = None
+
+    @property
+    def changes(self) -> tuple[Change, ...]:
+        """The changes that lead to its target; none without one."""
+        target = self.target
+        return (
+            () if target is None else tuple(c for p in self.proposals for c in p.changes if target.value(c) == c.value)
+        )
+
+
+RESTART, LIVE = "T2", "T1"
+"""Tiers of a Reconfiguration: a driver is started anew, or gets other executors while its queries run."""
+
+
+@dataclass(frozen=True)
+class Reconfiguration:
+    """A start, stop or change that actually happened (a row of ``control/reconfigurations``).
+
+    Attributes:
+        pipeline: Name of the pipeline.
+        app: Name of the app.
+        decision_id: The Decision behind it; None for a launch or healing.
+        tier: T0, T1 or T2.
+        from_version: The Deployment version before; None for a first start.
+        to_version: The version after; None for a stop.
+        generation: Generation of the driver that was started; None for a stop.
+        started: When it began (UTC).
+        ended: When it was ready or had failed (UTC); None while open.
+        downtime_s: From the predecessor's last commit to the successor's first; None where there is no
+            predecessor.
+        outcome: How it ended.
+        error: The exception's last line where it failed.
+        achieved: What the next evaluations measured, same keys as the Decision's ``predicted``.
+    """
+
+    pipeline: str
+    app: str
+    decision_id: str | None
+    tier: str
+    from_version: int | None
+    to_version: int | None
+    generation: int | None
+    started: datetime
+    ended: datetime | None
+    downtime_s: float | None
+    outcome: Outcome
+    error: str | None = None
+    achieved: Mapping[str, float] = field(default_factory=dict)

@@ -1,0 +1,255 @@
+"""What one period measured: the optimizers' only input beside the Deployment and their Memory."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from millrace.model.admission import StreamCounts
+from millrace.model.arrival import ArrivalBasis
+from millrace.model.join import JoinSignals
+from millrace.model.placement import KeyGroups
+
+
+@dataclass(frozen=True)
+class Observation:
+    """One measured point of processing ability (a row of ``control/observations``; the GP's training data).
+
+    Attributes:
+        operator: ``app`` for a whole app, ``app/operator`` for one operator of it.
+        parallelism: The p that really ran, >= 1.
+        processing_ability: Rows a second that p can process, > 0.
+        noise: Standard error of the above, >= 0, rows a second.
+        batches: Healthy batches behind the point, >= 1.
+        time: When it was measured (UTC).
+    """
+
+    operator: str
+    parallelism: int
+    processing_ability: float
+    noise: float
+    batches: int
+    time: datetime
+
+
+@dataclass(frozen=True)
+class Capacity:
+    """Fitted cost of an app's micro-batches: duration = fixed_s + rows / rows_per_s.
+
+    Attributes:
+        parallelism: p the fit holds for, >= 1.
+        fixed_s: o(p), the cost of a batch without rows, seconds, >= 0.
+        rows_per_s: PA(p) of the whole app, 1 / slope, > 0.
+        rows_per_s_error: Standard error of ``rows_per_s``, >= 0.
+        batches: Healthy batches behind the fit.
+    """
+
+    parallelism: int
+    fixed_s: float
+    rows_per_s: float
+    rows_per_s_error: float
+    batches: int
+
+
+@dataclass(frozen=True)
+class OperatorSignals:
+    """One operator over one period. Missing is None, never 0.
+
+    Attributes:
+        operator: The operator's id.
+        name: Spark's name of the plan node.
+        parallelism: Median of the p that really ran; null if unknown.
+        rows_in_per_s: Mean input rate over the period.
+        useful_s_per_row: Useful time a row, waits included; null without rows.
+        processing_ability: p * rows / useful time (ContTune, Section 3); null without rows.
+        processing_ability_error: Standard error of the above, >= 0.
+        rows_out_per_s: Mean output rate over the period.
+        output_ability: p * rows out / useful time (DS2's true output rate); of a source, what it would emit if nothing
+            held it back.
+        arrival_rows_per_s: What arrives at a source from outside; null for an operator that is no source.
+        arrival_recent_rows_per_s: The same over the newest part of the period, about a third.
+        backlog_rows: Rows that wait at a source at the end of the period; null for an operator that is no source.
+        busy_ratio: Share of the time of its p tasks that was useful, 0..1.
+        backpressured_ratio: Share of time in which its consumers kept it from working, 0..1.
+    """
+
+    operator: str
+    name: str
+    parallelism: int | None
+    rows_in_per_s: float | None
+    useful_s_per_row: float | None
+    processing_ability: float | None
+    processing_ability_error: float | None = None
+    rows_out_per_s: float | None = None
+    output_ability: float | None = None
+    arrival_rows_per_s: float | None = None
+    arrival_recent_rows_per_s: float | None = None
+    backlog_rows: int | None = None
+    busy_ratio: float | None = None
+    backpressured_ratio: float | None = None
+
+
+@dataclass(frozen=True)
+class Edge:
+    """Rows that one operator passed to another.
+
+    Attributes:
+        producer: Id of the operator that emits them.
+        consumer: Id of the operator that receives them.
+        rows_per_s: Mean over the period, counted where they arrive; null if unknown.
+    """
+
+    producer: str
+    consumer: str
+    rows_per_s: float | None
+
+
+@dataclass(frozen=True)
+class AppSignals:
+    """One app over one period. Missing is None, never 0.
+
+    Attributes:
+        app: The app's name.
+        slots: Its cores.
+        parallelism: The p that really ran: the median over batches of min(tasks, slots).
+        source_splits: True if fewer tasks than slots ran because the source offered too few splits.
+        arrival_rows_per_s: True arrival rate (change of the source's end a second), not what was processed; how it is
+            known, and whether it is only a lower bound, ``arrival_basis`` says.
+        arrival_recent_rows_per_s: The same over the newest part of the period, about a third: where it is far from the
+            mean, the rate changed within the period. None if too little of it is known.
+        processed_rows_per_s: What was processed.
+        backlog_rows: Rows waiting at the end of the period.
+        backlog_growth_rows_per_s: Change of the backlog a second over the period.
+        batches: Batches in the period, contaminated ones included.
+        healthy_batches: Batches that count for capacity.
+        busy_ratio: Share of the period spent inside batches, 0..1.
+        backpressured_ratio: Share of the period's batches that ran without a pause and left more rows waiting
+            than arrive during the longest batch the objective plans for, min(max_lag_s, fixed_s /
+            (1 - target_utilisation)), 0..1 (ContTune's backPressurePer, as a ratio).
+        slot_busy_ratio: Occupied task-slot time over slots * period, waits included, 0..1 (the state
+            rule's CPU on Spark).
+        capacity: Fitted cost; None until it can be fitted.
+        batch_rows_limit: Rows of a full batch where the source is read in limited batches (``maxFilesPerTrigger``
+            and the like); None if no batch was full.
+        restart_lag_rows: Part of the backlog that Millrace's own last restart caused and that has not
+            drained yet.
+        memory_deaths: Executors of the present size that died of memory lately.
+        executor_deaths: Executors that died since the last change, of anything but memory.
+        operators: The app's operators.
+        edges: How rows go between them; empty where the app is measured as a whole only.
+        arrival_basis: How the arrival rate and the backlog are known.
+        lag: Rows waiting at the end of the period in the source partitions (``topic/partition``) where most wait; empty
+            where the source does not tell.
+        tasks: Tasks of the stage that takes most of a batch; None where batches differ, or where it may be their number
+            that follows the slots.
+    """
+
+    app: str
+    slots: int
+    parallelism: int | None
+    source_splits: bool
+    arrival_rows_per_s: float | None
+    processed_rows_per_s: float | None
+    backlog_rows: int | None
+    backlog_growth_rows_per_s: float | None
+    batches: int
+    healthy_batches: int
+    busy_ratio: float | None
+    backpressured_ratio: float | None
+    slot_busy_ratio: float | None
+    capacity: Capacity | None
+    restart_lag_rows: int | None = None
+    batch_rows_limit: int | None = None
+    arrival_recent_rows_per_s: float | None = None
+    memory_deaths: int = 0
+    executor_deaths: int = 0
+    operators: tuple[OperatorSignals, ...] = ()
+    edges: tuple[Edge, ...] = ()
+    arrival_basis: ArrivalBasis = ArrivalBasis.COUNTED
+    tasks: int | None = None
+    lag: Mapping[str, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Objective:
+    """What the owner of a pipeline wants from it.
+
+    Attributes:
+        target_utilisation: Highest planned utilisation, (0, 1].
+        max_lag_s: Latency goal: a batch at the planned load must not take longer, > 0.
+        catch_up_s: Time in which a backlog should drain, > 0.
+        max_reconfigurations_per_hour: Upper bound held by a guard, >= 0.
+    """
+
+    target_utilisation: float = 0.8
+    max_lag_s: float = 30.0
+    catch_up_s: float = 60.0
+    max_reconfigurations_per_hour: int = 60
+
+
+@dataclass(frozen=True)
+class Bounds:
+    """Allowed slots of an app, and p of each operator that has its own.
+
+    Attributes:
+        min_slots: Fewest, >= 1, a multiple of ``step``.
+        max_slots: Most, >= ``min_slots``, a multiple of ``step``.
+        step: Cores of an executor, >= 1: slots are multiples of it.
+    """
+
+    min_slots: int = 1
+    max_slots: int = 8
+    step: int = 1
+
+    def __contains__(self, slots: object) -> bool:
+        """Return whether an app may have so many slots."""
+        return isinstance(slots, int) and self.min_slots <= slots <= self.max_slots and slots % self.step == 0
+
+    def __str__(self) -> str:
+        """Return what is allowed, for people."""
+        multiples = f"multiples of {self.step} from " if self.step > 1 else ""
+        return f"{multiples}{self.min_slots} to {self.max_slots}"
+
+    def level(self, slots: int) -> int:
+        """Return the least allowed number of slots that is not below ``slots``, or the most that are allowed."""
+        return min(max(-(-slots // self.step) * self.step, self.min_slots), self.max_slots)
+
+
+@dataclass(frozen=True)
+class Signals:
+    """One period of one pipeline, whole: stored with the Decision, so that a replay needs no time travel.
+
+    Attributes:
+        pipeline: Name of the pipeline.
+        since: Start of the period (UTC).
+        until: End of the period (UTC): the newest telemetry it contains.
+        telemetry_version: Version of ``telemetry/batches`` read up to; the next evaluation's cursor.
+        deployment_version: The Deployment version that ran, the base of any proposal.
+        apps: The pipeline's apps.
+        observations: The most recent observations of every (operator, level p), oldest first.
+        objective: The spec's objective.
+        bounds: The spec's bounds.
+        settling: True while the last reconfiguration has not been verified yet.
+        key_groups: What its state partitions cost of late; None where nobody places them, or none was sampled.
+        streams: What the input streams brought that no optimizer has taken in yet, if they were measured; else None.
+        join: What its stream join measured, where it has one; else None.
+    """
+
+    pipeline: str
+    since: datetime
+    until: datetime
+    telemetry_version: int
+    deployment_version: int
+    apps: tuple[AppSignals, ...]
+    observations: tuple[Observation, ...] = ()
+    objective: Objective = Objective()
+    bounds: Bounds = Bounds()
+    settling: bool = False
+    key_groups: KeyGroups | None = None
+    streams: StreamCounts | None = None
+    join: JoinSignals | None = None
+
+    def app(self, name: str) -> AppSignals | None:
+        """Return what was measured of an app, None if nothing was."""
+        return next((app for app in self.apps if app.app == name), None)

@@ -1,0 +1,340 @@
+"""The pipeline spec: what a user writes as YAML, checked before anything runs."""
+
+from __future__ import annotations
+
+import hashlib
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import ConfigDict, Field, model_validator
+
+from millrace.model.admission import INGEST_OPTIMIZER
+from millrace.model.admission_spec import Admission
+from millrace.model.alert_spec import AlertChannel
+from millrace.model.codec import to_json
+from millrace.model.deployment import (
+    EXECUTOR_MEMORY,
+    INGEST,
+    JOIN_FIELDS,
+    MAX_PARALLELISM,
+    OWNABLE,
+    PARALLELISM,
+    PLACEMENT,
+    SLOTS,
+    AppDeployment,
+    Deployment,
+    ExecutorSize,
+)
+from millrace.model.join import JOIN_OPTIMIZER, JoinDefinition
+from millrace.model.join_spec import Join
+from millrace.model.master import EMBEDDED, LOCAL
+from millrace.model.master import PATTERN as MASTER
+from millrace.model.placement_spec import Placement
+from millrace.model.profile_spec import Profile
+from millrace.model.signals import Bounds, Objective
+from millrace.model.spec_base import NAME, Adapted, Strict
+from millrace.model.verification_spec import Verification
+
+MEMORY_OPTIMIZER, PLACEMENT_OPTIMIZER = "executor_memory", "albic"
+"""They size executors wherever an app has any, and place state partitions on them where a spec wants it."""
+SPEC = "spec"
+"""Owner of what no optimizer changes, and a Decision takes from the spec."""
+CLOCK = r"(([01]\d|2[0-3]):[0-5]\d|24:00)"
+STREAM_JOIN = Path(__file__).resolve().parents[1] / "jobs" / "stream_join.py"
+"""The script of a pipeline that is a join."""
+
+
+class Mode(StrEnum):
+    """How far a decision goes without a person."""
+
+    ADVISE = "advise"
+    APPROVE = "approve"
+    AUTO = "auto"
+
+
+class Submit(Strict):
+    """How the app is submitted; keys are named as spark-submit's options."""
+
+    master: str = Field(
+        EMBEDDED,
+        pattern=MASTER,
+        description="'embedded' (executors of the cluster that ./millrace up starts), the address of yours "
+        "(spark://host:port, with several masters spark://a:7077,b:7077; yarn; k8s://host:port), or 'local' (the "
+        "driver's own threads: a change restarts it)",
+    )
+    packages: tuple[str, ...] = Field((), description="Maven coordinates")
+    connectors: tuple[Literal["kafka"], ...] = Field(
+        (), description="Connectors whose jars Millrace pins, fetches and passes on: kafka"
+    )
+    jars: tuple[str, ...] = Field((), description="Jars beside the five of Delta")
+    py_files: tuple[str, ...] = Field((), description="Python files or archives for the executors")
+    conf: dict[str, str] = Field(default_factory=dict, description="Spark configuration")
+    env: dict[str, str] = Field(default_factory=dict, description="Environment of the driver; never a secret")
+    secrets: dict[Annotated[str, Field(pattern=r"^[A-Za-z_]\w*$")], str] = Field(
+        default_factory=dict,
+        description="Variables of the driver that hold secrets, each with the file that its value is in; only the "
+        "file's name is recorded",
+    )
+    cwd: str | None = Field(None, description="Working folder of the driver; the script's folder by default")
+    python: str | None = Field(None, description="Python interpreter of driver and workers")
+
+
+class Executor(Strict):
+    """One executor of an app on a cluster; slots move in steps of its cores, while the query runs."""
+
+    cores: int = Field(1, ge=1, description="Tasks that it runs at once")
+    memory_mb: int = Field(1024, ge=512, description="Heap, MiB")
+
+
+class Slots(Adapted):
+    """Bounds of an app's slots, and the slots of its first start."""
+
+
+class ObjectiveSpec(Strict):
+    """What the owner wants from the pipeline."""
+
+    target_utilisation: float = Field(0.8, gt=0, le=1, description="Arrival over capacity that slots are chosen for")
+    max_lag_s: float = Field(30.0, gt=0, description="Longest time that rows may wait, seconds")
+    catch_up_s: float = Field(60.0, gt=0, description="Time in which a backlog is to be worked off, seconds")
+    max_reconfigurations_per_hour: int = Field(60, ge=0, description="Most changes in an hour; 0 forbids them")
+
+
+class Tuner(Strict):
+    """Which optimizer sizes the app, by registry name, and its options."""
+
+    name: str = Field("flow", description="Its name: docs/tuners.md lists them")
+    options: dict[str, Any] = Field(default_factory=dict, description="Its options")
+
+
+class GuardsSpec(Strict):
+    """What may veto a change."""
+
+    cool_down_s: float = Field(30.0, ge=0, description="Least time between two changes, seconds")
+    quiet_hours: tuple[Annotated[str, Field(pattern=rf"^{CLOCK}-{CLOCK}$")], ...] = Field(
+        (), description="UTC spans such as 22:00-06:00 in which nothing is changed"
+    )
+    max_total_slots: Annotated[int, Field(ge=1)] | None = Field(None, description="Quota over all pipelines")
+
+
+class Quality(Strict):
+    """What the quality gate accepts."""
+
+    max_age_s: float = Field(120.0, gt=0, description="Greatest age of the newest telemetry, seconds")
+    max_gap_s: float = Field(300.0, gt=0, description="Longest time without telemetry within what is judged, seconds")
+
+
+def _needs_a_script_or_a_join(schema: dict[str, Any]) -> None:
+    schema["required"].remove("script")
+    schema["anyOf"] = [{"required": ["script"]}, {"required": ["join"]}]
+
+
+class PipelineSpec(Strict):
+    """A pipeline: one script run by Millrace, and how it may be adapted."""
+
+    model_config = ConfigDict(json_schema_extra=_needs_a_script_or_a_join)
+
+    name: str = Field(pattern=NAME, description="Its name in DAGs, tables and commands")
+    description: str = Field("", description="What it is for, in one line")
+    script: str = Field(
+        description="The PySpark script, relative to the spec's folder or absolute; a join has one by default"
+    )
+    args: tuple[str, ...] = Field((), description="Its arguments; ${MILLRACE_HOME} is replaced")
+    submit: Submit = Submit()
+    slots: Slots = Slots()
+    executor: Executor = Executor()
+    memory_mb: int = Field(1024, ge=512, description="Memory of the driver, MiB")
+    max_parallelism: Annotated[int, Field(ge=1, le=32768)] = Field(
+        8, description="Shuffle partitions; another number repartitions the state, with a restart"
+    )
+    objective: ObjectiveSpec = ObjectiveSpec()
+    tuner: Tuner = Tuner()
+    owners: dict[str, str] = Field(
+        default_factory=dict,
+        description="Which optimizer may change a field; memory_mb changes by hand only by default",
+    )
+    mode: Mode = Field(Mode.ADVISE, description="How far a change goes without a person")
+    repartition: Mode = Field(
+        Mode.APPROVE, description="How far another max_parallelism goes without a person, whatever the mode"
+    )
+    approval_expires_s: float = Field(3600.0, gt=0, description="Time in which a person may agree, seconds")
+    period_s: float = Field(60.0, ge=1, description="Least time between two evaluations, seconds")
+    guards: GuardsSpec = GuardsSpec()
+    verification: Verification = Verification()
+    quality: Quality = Quality()
+    ready_deadline_s: Annotated[float, Field(gt=0)] = Field(
+        120.0, description="Longest time in which a driver that is not ready yet may stand still, seconds"
+    )
+    stop_deadline_s: Annotated[float, Field(gt=0)] = Field(
+        60.0, description="From asking a driver to stop until it is killed, seconds"
+    )
+    hang_deadline_s: Annotated[float, Field(gt=0)] = Field(
+        300.0, description="Time after which a driver that does not answer, or stands still, is restarted, seconds"
+    )
+    batch_deadline_s: Annotated[float, Field(gt=0)] = Field(
+        3600.0, description="Longest time that a running batch may show no progress before it counts as standing still"
+    )
+    profile: Profile | None = None
+    placement: Placement | None = None
+    admission: Admission | None = None
+    join: Join | None = None
+    alerts: tuple[AlertChannel, ...] = Field((), description="Whom the pipeline alerts, and of what")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _joins_have_a_script(cls, raw: Any) -> Any:
+        if isinstance(raw, dict) and raw.get("join") is not None:
+            return {"script": str(STREAM_JOIN), **raw}
+        return raw
+
+    @model_validator(mode="after")
+    def _owned_fields_exist(self) -> Self:
+        unknown = sorted(set(self.owners) - set(OWNABLE))
+        if unknown:
+            raise ValueError(f"owners: {', '.join(unknown)} cannot be owned; allowed: {', '.join(OWNABLE)}")
+        return self
+
+    @model_validator(mode="after")
+    def _slots_are_whole_executors(self) -> Self:
+        cores = self.bounds_contract().step
+        if any(n % cores for n in (self.slots.min, self.slots.max, self.slots.start)):
+            raise ValueError(f"slots: min, max and start are multiples of executor.cores, {cores}")
+        return self
+
+    @model_validator(mode="after")
+    def _placement_has_executors(self) -> Self:
+        if self.placement is not None and self.submit.master == LOCAL:
+            remedy = f"set submit.master to {EMBEDDED} or to your cluster, or leave placement out"
+            raise ValueError(f"placement: needs executors, and submit.master is {LOCAL}; {remedy}")
+        return self
+
+    @model_validator(mode="after")
+    def _admitted_streams_are_measured(self) -> Self:
+        if self.admission is None:
+            return self
+        if self.admission.ingest and self.profile is not None:
+            raise ValueError("admission: with ingest the feed reports its streams; leave profile out")
+        if not self.admission.ingest and self.profile is None:
+            raise ValueError("admission: needs profile.stream, which says what the input streams are, or ingest")
+        if len(set(self.admission.ingest)) < len(self.admission.ingest):
+            raise ValueError("admission: ingest names a table twice")
+        return self
+
+    @model_validator(mode="after")
+    def _joins_can_run(self) -> Self:
+        if self.join is None:
+            return self
+        if self.join.workers.max > self.max_parallelism:
+            most = f"max_parallelism, {self.max_parallelism}"
+            raise ValueError(f"join.workers.max: at most {most}, as each worker has its own shuffle partition")
+        if self.admission is not None or self.profile is not None:
+            raise ValueError("join: its job counts the streams itself; leave admission and profile out")
+        return self
+
+    @property
+    def app(self) -> str:
+        """Name of the pipeline's one app."""
+        return self.name
+
+    @property
+    def executor_size(self) -> ExecutorSize | None:
+        """Size of the app's executors; None where the driver runs everything itself."""
+        return None if self.submit.master == LOCAL else ExecutorSize(**self.executor.model_dump())
+
+    @property
+    def field_owners(self) -> dict[str, str]:
+        """Owner of each field that an optimizer may change."""
+        owners = {SLOTS: self.tuner.name, PARALLELISM: self.tuner.name}
+        owners |= {EXECUTOR_MEMORY: MEMORY_OPTIMIZER, PLACEMENT: PLACEMENT_OPTIMIZER, MAX_PARALLELISM: SPEC}
+        if self.admission is not None and self.admission.ingest:
+            owners[INGEST] = INGEST_OPTIMIZER
+        if self.join is not None:
+            owners |= dict.fromkeys(JOIN_FIELDS, JOIN_OPTIMIZER)
+        return {**owners, **self.owners}
+
+    @property
+    def config_hash(self) -> str:
+        """Hash of the whole spec, stored with each decision."""
+        return hashlib.sha256(self.model_dump_json().encode()).hexdigest()[:16]
+
+    @property
+    def tuner_options(self) -> tuple[str, dict[str, Any]]:
+        """Registry name of the tuner, and its options."""
+        return self.tuner.name, self.tuner.options
+
+    @property
+    def placement_options(self) -> dict[str, Any] | None:
+        """Options of the optimizer that places state partitions; None without the section."""
+        return None if self.placement is None else dict(self.placement.options)
+
+    @property
+    def admission_options(self) -> dict[str, Any] | None:
+        """Options of the optimizer that admits streams; None without the section."""
+        if self.admission is None:
+            return None
+        keys = {"capacity", "ingest", "streams", "sizing", "options"}
+        options = self.admission.model_dump(include=keys, exclude_none=True)
+        if "sizing" in options:
+            options["sizing"] = {"latency_s": self.objective.max_lag_s, **options["sizing"]}
+        return options
+
+    @property
+    def join_definition(self) -> JoinDefinition | None:
+        """The join as its job gets it; None without one."""
+        return None if self.join is None else self.join.definition
+
+    @property
+    def join_options(self) -> dict[str, Any] | None:
+        """Options of the optimizer that sets joins; None without one."""
+        if self.join is None:
+            return None
+        return {
+            "capacity": self.join.capacity,
+            "window_s": self.join.window_s,
+            "workers": {"min": self.join.workers.min, "max": self.join.workers.max},
+            "expected_rows_per_s": self.join.expected_rows_per_s,
+            "options": self.join.options,
+        }
+
+    @property
+    def stream_period_s(self) -> int | None:
+        """Length of the periods that input streams are counted in, seconds; None where nobody counts them."""
+        if self.admission is not None and self.admission.ingest:
+            return self.admission.report_s
+        return None if self.profile is None else self.profile.period_s
+
+    def first_deployment(self) -> Deployment:
+        """Return the content of the pipeline's first version; that of a join holds its definition as an argument."""
+        args = self.args if self.join is None else (*self.args, f"--join={to_json(self.join.definition)}")
+        app = AppDeployment(
+            script=self.script,
+            args=args,
+            slots=self.slots.start,
+            memory_mb=self.memory_mb,
+            max_parallelism=self.max_parallelism,
+            submit=self.submit.model_dump(mode="json"),
+            executor=self.executor_size,
+        )
+        return Deployment(
+            pipeline=self.name,
+            version=1,
+            running=True,
+            apps={self.app: app},
+            reason="first launch",
+            join=None if self.join is None else self.join.first,
+        )
+
+    def objective_contract(self) -> Objective:
+        """Return the objective as the optimizers see it."""
+        return Objective(**self.objective.model_dump())
+
+    def bounds_contract(self) -> Bounds:
+        """Return the bounds as the optimizers see them."""
+        size = self.executor_size
+        return Bounds(self.slots.min, self.slots.max, 1 if size is None else size.cores)
+
+
+def resolve_script(script: str, folder: Path) -> Path:
+    """Return the script's absolute path."""
+    path = Path(script).expanduser()
+    return path if path.is_absolute() else (folder / path).resolve()

@@ -1,0 +1,245 @@
+"""What a running app reports: one row a committed micro-batch, one row an app and flush."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from millrace.model.arrival import ArrivalBasis
+
+STATEFUL = re.compile(r"StateStoreSave|SymmetricHashJoin|Deduplicate|GroupsWithState|TransformWithState|GlobalLimit")
+"""What Spark calls plan nodes that keep state."""
+
+
+@dataclass(frozen=True)
+class OperatorBatch:
+    """One operator's part of one micro-batch.
+
+    Attributes:
+        id: Stable id inside the query, for example ``0.MapInPandas``.
+        name: Spark's name of the plan node.
+        tasks: Tasks of the stage that ran it, >= 1; null if unknown.
+        p: Tasks that really ran at once, min(tasks, slots); null if unknown.
+        rows_in: Rows that entered.
+        rows_out: Rows that left.
+        useful_s: Time spent by all its tasks together, Python workers and waits included, in seconds.
+    """
+
+    id: str
+    name: str
+    tasks: int | None
+    p: int | None
+    rows_in: int | None
+    rows_out: int | None
+    useful_s: float | None
+
+
+@dataclass(frozen=True)
+class BatchMetrics:
+    """One committed micro-batch of one query (a row of ``telemetry/batches``).
+
+    Where no batch runs because nothing arrives, an idle marker takes its place: a row with ``rows_in`` 0, the last
+    batch's id, ``source_end`` and ``backlog_rows`` as they are, and no ``triggerExecution`` (or 0). Only so is an
+    arrival rate of 0 known and not just missing.
+
+    A source that does not count its rows gives no ``source_end``; ``arrival_basis`` says what else is known of it.
+
+    Attributes:
+        pipeline: Name of the pipeline.
+        app: Name of the app inside the pipeline.
+        query: Name or id of the streaming query.
+        time: When the batch ended (UTC).
+        generation: Start number of the driver, >= 1; only ever goes up.
+        epoch: Checkpoint epoch of the query, >= 0.
+        batch_id: Spark's batch id, >= 0.
+        slots: Cores of the app, >= 1.
+        rows_in: Rows read from the sources.
+        rows_out: Rows written to the sink; null where the sink does not tell.
+        durations_ms: Spark's durations by phase; ``triggerExecution`` is the whole batch.
+        backlog_rows: Rows committed to the sources and not yet read at the end of the batch; null if unknown.
+        source_end: Rows ever committed to the sources at the end of the batch, so that its change a second is
+            the true arrival rate; null if unknown.
+        state_rows: Rows held in state.
+        state_bytes: Bytes held in state.
+        host_cpu_other: Share of the host's processors used by others during the batch, 0..1; null if unknown.
+        operators: The batch's operators.
+        arrival_basis: What the row says of arrival: counted (``backlog_rows`` and ``source_end``), planned (the same as
+            of the batch's start), taken (the batch took all there was when it started), listed (``backlog_rows`` is an
+            estimate, where there is one) or read (the batch was limited, and perhaps full). Null in rows of earlier
+            versions, and where nothing is known.
+        lag: Rows waiting in the source partitions (``topic/partition``) where most wait; empty where the source does
+            not tell, and in rows of earlier versions.
+    """
+
+    pipeline: str
+    app: str
+    query: str
+    time: datetime
+    generation: int
+    epoch: int
+    batch_id: int
+    slots: int
+    rows_in: int
+    rows_out: int | None = None
+    durations_ms: Mapping[str, int] = field(default_factory=dict)
+    backlog_rows: int | None = None
+    source_end: int | None = None
+    state_rows: int | None = None
+    state_bytes: int | None = None
+    host_cpu_other: float | None = None
+    operators: tuple[OperatorBatch, ...] = ()
+    arrival_basis: ArrivalBasis | None = None
+    lag: Mapping[str, int] = field(default_factory=dict)
+
+    @property
+    def duration_s(self) -> float:
+        """Length of the whole batch in seconds."""
+        return self.durations_ms.get("triggerExecution", 0) / 1000.0
+
+
+@dataclass(frozen=True)
+class AppMetrics:
+    """One app between two flushes (a row of ``telemetry/apps``).
+
+    Attributes:
+        cpu_ratio: Processor seconds a second used by the driver's process tree, 0..cores.
+        rss_bytes: Resident memory of the process tree.
+        up_s: Seconds since the driver started.
+    """
+
+    pipeline: str
+    app: str
+    time: datetime
+    generation: int
+    cpu_ratio: float | None
+    rss_bytes: int | None
+    up_s: float
+
+
+DEATH_OF_MEMORY = re.compile(r"OutOfMemory|\bexited with code:? (?:52|137)\b|(?i:memory limit)")
+"""What cluster managers say of an executor that ran out of memory: 52 is Spark's own exit, 137 the kernel's kill."""
+LET_GO = re.compile(r"(?i)decommission|killed by driver|worker (lost|shutting down)")
+"""What Spark says of an executor that its driver let go, or whose machine went."""
+
+
+@dataclass(frozen=True)
+class ExecutorRun:
+    """One executor of a driver, from its registration to its end (a row of ``telemetry/executors``).
+
+    Attributes:
+        pipeline: Name of the pipeline.
+        app: Name of the app.
+        generation: Start number of the driver.
+        executor: Spark's id.
+        host: Where it runs.
+        cores: Its cores.
+        memory_mb: Its heap, MiB.
+        started: When it registered (UTC).
+        ended: When it was lost or let go (UTC); None while it runs.
+        reason: What the cluster manager said of its end; None while it runs.
+        worker: Its number among the app's executors, which placements name it by; None where it was not noted.
+    """
+
+    pipeline: str
+    app: str
+    generation: int
+    executor: str
+    host: str
+    cores: int
+    memory_mb: int
+    started: datetime
+    ended: datetime | None = None
+    reason: str | None = None
+    worker: int | None = None
+
+    @property
+    def died_of_memory(self) -> bool:
+        """Whether it ran out of memory."""
+        return self.reason is not None and DEATH_OF_MEMORY.search(self.reason) is not None
+
+    @property
+    def died(self) -> bool:
+        """Whether it ended unasked, and by itself."""
+        return self.reason is not None and LET_GO.search(self.reason) is None
+
+
+@dataclass(frozen=True)
+class PartitionRun:
+    """One state partition of a stage in one micro-batch (a row of ``telemetry/partitions``).
+
+    All stateful operators of a stage are executed by the same tasks, so their partitions of one number move together
+    and are measured as one.
+
+    Attributes:
+        pipeline: Name of the pipeline.
+        app: Name of the app.
+        generation: Start number of the driver, >= 1.
+        version: The Deployment version that the driver had carried out, >= 1.
+        query: Name or id of the streaming query.
+        operator: Lowest id of the stage's stateful operators: with the partition it names the row within the batch.
+        operators: Ids of all of them, ascending.
+        partition: Number of the partition, >= 0.
+        time: When the batch ended (UTC).
+        batch_id: Spark's batch id, >= 0.
+        executor: Spark's id of the executor that ran it.
+        rows_in: Rows that its task read.
+        run_s: Time that its task ran, in seconds; Python workers and waits included.
+        local_bytes: Bytes that it read from its own executor.
+        remote_bytes: Bytes that it read from others.
+        state_bytes: Bytes that an executor would load if the partition moved there: of each operator the newest
+            snapshot in the checkpoint and what changed since; null in samples that did not measure it.
+        worker: The executor's number among the app's, which placements name it by; null where it was not known.
+        host: Where the executor is; null in rows of former versions.
+    """
+
+    pipeline: str
+    app: str
+    generation: int
+    version: int
+    query: str
+    operator: int
+    operators: tuple[int, ...]
+    partition: int
+    time: datetime
+    batch_id: int
+    executor: str
+    rows_in: int
+    run_s: float
+    local_bytes: int
+    remote_bytes: int
+    state_bytes: int | None = None
+    worker: int | None = None
+    host: str | None = None
+
+
+@dataclass(frozen=True)
+class PartitionFlow:
+    """What one state partition passed to one of the next stage in one micro-batch (a row of ``telemetry/flows``).
+
+    Attributes:
+        pipeline: Name of the pipeline.
+        app: Name of the app.
+        generation: Start number of the driver, >= 1.
+        query: Name or id of the streaming query.
+        from_operator: Lowest id of the stateful operators of the stage that emits, as ``PartitionRun.operator``.
+        from_partition: Its partition, >= 0.
+        to_operator: Lowest id of the stateful operators of the stage that receives.
+        to_partition: Its partition, >= 0.
+        time: When the batch ended (UTC).
+        batch_id: Spark's batch id, >= 0.
+        bytes: Passed on, as they were written for the shuffle; right to 10 %, > 0.
+    """
+
+    pipeline: str
+    app: str
+    generation: int
+    query: str
+    from_operator: int
+    from_partition: int
+    to_operator: int
+    to_partition: int
+    time: datetime
+    batch_id: int
+    bytes: int

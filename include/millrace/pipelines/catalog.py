@@ -1,0 +1,166 @@
+"""Find, read and check pipeline specs."""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Mapping
+from functools import cache
+from pathlib import Path
+from string import Template
+from typing import Any
+
+import yaml
+from pydantic import ValidationError
+
+from millrace.model.errors import MillraceError
+from millrace.model.spec import PipelineSpec, resolve_script
+from millrace.places import IN_CHECKOUT, home_folder
+
+BUILT_IN = Path(__file__).parent / "specs"
+FOLDERS_VARIABLE = "MILLRACE_PIPELINES"
+REMOVED = {
+    "level": "has no effect any more",
+    "profile.operators": "is ignored: state partitions are measured live",
+    "placement.workers": "is ignored: state partitions are placed on the app's executors",
+    "placement.periods": "is ignored: state partitions are measured live",
+}
+"""Keys of former releases, and why they are not needed any more."""
+LOG = logging.getLogger(__name__)
+
+
+def spec_folders() -> list[Path]:
+    """Return the folders that hold specs: those in MILLRACE_PIPELINES, ``:`` between, and the built-in one.
+
+    The latter in a checkout only: an Airflow that Millrace was installed into shows its own pipelines.
+    """
+    extra = [Path(p).expanduser() for p in os.environ.get(FOLDERS_VARIABLE, "").split(os.pathsep) if p]
+    return [BUILT_IN, *extra] if IN_CHECKOUT else extra
+
+
+def spec_files() -> list[Path]:
+    """Return every spec file in name order."""
+    return sorted((f for folder in spec_folders() for f in folder.glob("*.y*ml")), key=lambda f: f.name)
+
+
+def load(path: Path, variables: Mapping[str, str] | None = None) -> PipelineSpec:
+    """Read one spec; ``${MILLRACE_HOME}`` in its texts is replaced and its script made absolute.
+
+    Args:
+        path: The YAML file.
+        variables: What may be replaced; by default MILLRACE_HOME from the environment.
+
+    Raises:
+        MillraceError: If the file is malformed, a key is unknown or a value out of range, or the script
+            does not exist.
+    """
+    try:
+        raw = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+        raise MillraceError(path.name, _first_line(error), "a readable YAML file", "Fix the file.") from None
+    if not isinstance(raw, dict):
+        raise MillraceError(path.name, raw, "a mapping of keys to values", "Start with `name: <pipeline>`.")
+    kept = _without_removed(path, raw)
+    try:
+        spec = PipelineSpec.model_validate(_replaced(kept, variables or _variables()))
+    except ValidationError as error:
+        raise _explained(path, error) from None
+    script = resolve_script(spec.script, path.parent)
+    if not script.is_file():
+        raise MillraceError(
+            f"{path.name}: script", spec.script, "an existing file", f"Create {script} or correct the path."
+        )
+    return spec.model_copy(update={"script": str(script)})
+
+
+def load_all() -> tuple[dict[str, PipelineSpec], list[MillraceError]]:
+    """Return every good spec by name, and what is wrong with the others: one bad spec never hides a good one."""
+    specs: dict[str, PipelineSpec] = {}
+    problems: list[MillraceError] = []
+    for path in spec_files():
+        try:
+            spec = load(path)
+        except MillraceError as error:
+            problems.append(error)
+            continue
+        if spec.name in specs:
+            problems.append(
+                MillraceError(f"{path.name}: name", spec.name, "a name of its own", "Rename one of the two.")
+            )
+            continue
+        specs[spec.name] = spec
+    return specs, problems
+
+
+def find(name: str) -> PipelineSpec:
+    """Return the spec of one pipeline.
+
+    Raises:
+        MillraceError: If there is none of that name, or its own file is wrong.
+    """
+    specs, _ = load_all()
+    if name in specs:
+        return specs[name]
+    for path in spec_files():
+        if name in (path.stem, _declared_name(path)):
+            load(path)  # tells what is wrong with it
+    names = ", ".join(sorted(specs)) or "none yet"
+    raise MillraceError("pipeline", name, names, "Name one of these, or add a spec (see the README).")
+
+
+def _without_removed(path: Path, raw: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a spec's content without keys of former releases; each of them is told of once."""
+    kept = {key: dict(value) if isinstance(value, dict) else value for key, value in raw.items()}
+    for name, why in REMOVED.items():
+        *section, key = name.split(".")
+        holder = kept.get(section[0]) if section else kept
+        if isinstance(holder, dict) and key in holder:
+            del holder[key]
+            _warn_of_removed(path, name, why)
+    profile = raw.get("profile")
+    if isinstance(profile, dict) and "operators" in profile and not profile.get("stream"):
+        del kept["profile"]  # it measured nothing else
+    return kept
+
+
+@cache
+def _warn_of_removed(path: Path, name: str, why: str) -> None:
+    LOG.warning("%s: `%s` %s. Remove it.", path.name, name, why)
+
+
+def _declared_name(path: Path) -> object:
+    """Return the name that a file gives its pipeline, however wrong the rest of it is; None if it cannot be read."""
+    try:
+        raw = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError, yaml.YAMLError):
+        return None
+    return raw.get("name") if isinstance(raw, dict) else None
+
+
+def _variables() -> dict[str, str]:
+    # resolved, however it is written: a spec must not seem to have changed from one folder to the next
+    return {"MILLRACE_HOME": str(home_folder())}
+
+
+def _replaced(value: Any, variables: Mapping[str, str]) -> Any:
+    if isinstance(value, str):
+        return Template(value).safe_substitute(variables)
+    if isinstance(value, dict):
+        return {k: _replaced(v, variables) for k, v in value.items()}
+    if isinstance(value, list):
+        return [_replaced(v, variables) for v in value]
+    return value
+
+
+def _explained(path: Path, error: ValidationError) -> MillraceError:
+    first = error.errors(include_url=False)[0]
+    key = ".".join(str(part) for part in first["loc"]) or "spec"
+    if first["type"] == "extra_forbidden":
+        return MillraceError(f"{path.name}: {key}", first["input"], "a known key", f"Remove or rename `{key}`.")
+    more = len(error.errors()) - 1
+    also = f" ({more} more problem{'s' if more > 1 else ''} in this file.)" if more else ""
+    return MillraceError(f"{path.name}: {key}", first.get("input"), first["msg"], f"Fix `{key}`.{also}")
+
+
+def _first_line(error: Exception) -> str:
+    return " ".join(str(error).split())[:200]

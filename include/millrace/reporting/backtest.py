@@ -1,0 +1,218 @@
+"""Takes recorded telemetry through a tuner: what it would have done, beside what was done.
+
+The function that decides is the live loop's own (:func:`millrace.control.decide.decide`): the tuner's own class, the
+arbiter, the guards and the messages. Every change that no guard vetoes is made at once, whatever the pipeline's mode.
+Nothing is written.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from itertools import pairwise
+from typing import Any
+
+from millrace.control.changes import achieved_by, last_decided, unverified
+from millrace.control.decide import DecisionContext, decide
+from millrace.control.evaluation import EvaluationInput, GateResult
+from millrace.control.guard_context import HELD_FOR, JUDGED_BY, MOST_HELD, GuardContext, guard_context
+from millrace.control.proposals import VERIFICATION, undoes
+from millrace.lake.control_tables import ControlTables
+from millrace.model.backtest import Backtest, EvaluationResult, ReplayedEvaluation, Totals
+from millrace.model.decision import CARRIED_OUT, Action, Decision, Memory, Reconfiguration
+from millrace.model.deployment import Deployment
+from millrace.model.errors import NotReady
+from millrace.model.protocols import Cursor, Optimizer
+from millrace.model.signals import AppSignals, Signals
+from millrace.model.spec import PipelineSpec
+from millrace.reporting.recorded_plant import RecordedPlant
+from millrace.reporting.recording import Recording, read_recording
+
+SOUND = GateResult(True, sentence="the telemetry was found sound when it was recorded")
+
+
+def replay(
+    spec: PipelineSpec,
+    tables: ControlTables,
+    name: str,
+    optimizer: Optimizer,
+    options: Mapping[str, Any],
+    since: datetime | None,
+    until: datetime,
+) -> Backtest:
+    """Take what was recorded of a pipeline through a tuner; nothing is written.
+
+    Args:
+        spec: The pipeline.
+        tables: The control tables.
+        name: The tuner's registry name.
+        optimizer: The tuner.
+        options: Its options, to be shown with the result.
+        since: Time of the first evaluation (UTC); None for a day before the last one.
+        until: Latest time of an evaluation (UTC).
+
+    Raises:
+        MillraceError: If nothing was recorded in that time.
+    """
+    recording = read_recording(spec.name, tables, since, until)
+    plant = RecordedPlant(recording.evaluations, recording.deployments, recording.changes)
+    memory = tables.memories.latest(spec.name, name, before=recording.evaluations[0].time)
+    return Replay(spec, tables, recording, plant, name, optimizer, memory).run(options)
+
+
+@dataclass
+class Replay:
+    """One tuner on one recording.
+
+    Attributes:
+        spec: The pipeline; its guards are those of today, bounds and objective those that were recorded.
+        tables: Where the Decisions before the recording are read.
+        recording: What was recorded.
+        plant: The recording as a plant, not observed yet.
+        name: Registry name of the tuner.
+        optimizer: The tuner.
+        memory: What it remembers before the first evaluation.
+    """
+
+    spec: PipelineSpec
+    tables: ControlTables
+    recording: Recording
+    plant: RecordedPlant
+    name: str
+    optimizer: Optimizer
+    memory: Memory = field(default_factory=dict)
+    _decisions: dict[str, Decision] = field(default_factory=dict)
+    _achieved: dict[tuple[str, datetime], Mapping[str, float]] = field(default_factory=dict)
+
+    def run(self, options: Mapping[str, Any] | None = None) -> Backtest:
+        """Replay every evaluation and return what came of it.
+
+        Args:
+            options: The tuner's options, to be shown with the result.
+        """
+        evaluations: list[ReplayedEvaluation] = []
+        while (signals := self._observed()) is not None:
+            evaluations.append(self._evaluate(signals))
+        return Backtest(
+            pipeline=self.spec.name,
+            tuner=self.name,
+            options=dict(options or {}),
+            evaluations=tuple(evaluations),
+            recorded=_totals([(e, e.recorded) for e in evaluations]),
+            replayed=_totals([(e, e.replayed) for e in evaluations]),
+            downtime_s=self.plant.history.downtime_s,
+        )
+
+    def _observed(self) -> Signals | None:
+        try:
+            return self.plant.observe(Cursor())
+        except NotReady:
+            return None
+
+    def _evaluate(self, signals: Signals) -> ReplayedEvaluation:
+        recorded, current = self.plant.recorded, self.plant.deployment
+        for change in unverified(self._changes(recorded.time), signals):
+            decision = self._decision(change.decision_id or "")
+            if decision is not None and (achieved := achieved_by(change, decision, signals)):
+                self._achieved[change.app, change.started] = achieved
+        decision = self._decide(signals, recorded, current)
+        self._decisions[recorded.decision_id] = decision
+        if decision.target is not None:
+            self.plant.apply(decision.target)
+        base = self.recording.deployments[recorded.base_version or 0]
+        measured = recorded.signals or signals
+        return ReplayedEvaluation(
+            time=recorded.time,
+            span_s=self.plant.span_s,
+            arrival_rows_per_s=self._app(signals).arrival_rows_per_s,
+            recorded=self._result(recorded, measured, base),
+            replayed=self._result(decision, signals, current),
+            modelled=self.plant.modelled,
+        )
+
+    def _decide(self, signals: Signals, recorded: Decision, current: Deployment) -> Decision:
+        context = DecisionContext(
+            spec=self.spec,
+            decision_id=recorded.decision_id,
+            now=recorded.time,
+            action=Action.APPLY,
+            owners=self._owners,
+            optimizers={self.name: self.optimizer},
+            guards=self._guards(signals, recorded.time, current),
+            ran=self.recording.deployments.get(signals.deployment_version),
+            memories={self.name: self.memory},
+        )
+        observation = EvaluationInput(self.spec.name, signals, SOUND, Cursor(), time=recorded.time)
+        decision, memories = decide(observation, context)
+        self.memory = memories.get(self.name, self.memory)
+        return decision
+
+    @property
+    def _owners(self) -> Mapping[str, str]:
+        """Who owns what, had the spec named this tuner."""
+        tuner = self.spec.tuner.name
+        return {f: self.name if owner == tuner else owner for f, owner in self.spec.field_owners.items()}
+
+    def _guards(self, signals: Signals, now: datetime, current: Deployment) -> GuardContext:
+        """Return what the guards judge by: those of today, with the bounds and the objective that were recorded."""
+        history = [c for c in self._changes(now) if c.started >= now - JUDGED_BY]
+        ids = {c.decision_id or "" for c in last_decided(history)}
+        decisions = {key: decision for key in ids if (decision := self._decision(key)) is not None}
+        deployments, others = self.recording.deployments, self.recording.others_at(now)
+        rolled_back = self._rolled_back(now)
+        today = guard_context(
+            self.spec, current, now, history, decisions, deployments, others, rolled_back=rolled_back, signals=signals
+        )
+        return replace(today, bounds=signals.bounds, max_per_hour=signals.objective.max_reconfigurations_per_hour)
+
+    def _rolled_back(self, now: datetime) -> list[Decision]:
+        """Return what the recording had rolled back as long as it was followed, and what the replay itself has."""
+        followed = (d for v, d in self.recording.deployments.items() if v <= self.plant.followed)
+        for deployment in followed:
+            if deployment.author == VERIFICATION:
+                self._decision(deployment.decision_id or "")
+        known = sorted(self._decisions.values(), key=lambda d: d.time, reverse=True)
+        undone = [d for d in known if undoes(d.proposals) and d.target is not None and now - d.time <= HELD_FOR]
+        return undone[:MOST_HELD]
+
+    def _changes(self, now: datetime) -> list[Reconfiguration]:
+        """Return what had happened, newest first, each change with what the replay itself has seen it achieve."""
+        begin = self.recording.evaluations[0].time
+        return [
+            c if (c.ended or c.started) < begin else replace(c, achieved=self._achieved.get((c.app, c.started), {}))
+            for c in self.plant.history.known(now)
+        ]
+
+    def _decision(self, decision_id: str) -> Decision | None:
+        if decision_id not in self._decisions and (stored := self.tables.decisions.get(decision_id)) is not None:
+            self._decisions[decision_id] = stored
+        return self._decisions.get(decision_id)
+
+    def _result(self, decision: Decision, signals: Signals, base: Deployment) -> EvaluationResult:
+        app, name = self._app(signals), self.spec.app
+        slots = base.apps[name].slots
+        done = decision.target if decision.action in CARRIED_OUT else None
+        return EvaluationResult(
+            slots=slots,
+            running=app.slots,
+            decided=done.apps[name].slots if done is not None and name in done.apps else slots,
+            ability_rows_per_s=self.plant.ability(app),
+            backlog_rows=app.backlog_rows,
+            action=decision.action,
+            reason_code=decision.reason_code,
+            sentence=decision.sentence,
+        )
+
+    def _app(self, signals: Signals) -> AppSignals:
+        return next(app for app in signals.apps if app.app == self.spec.app)
+
+
+def _totals(results: Sequence[tuple[ReplayedEvaluation, EvaluationResult]]) -> Totals:
+    asked = [result.slots for _, result in results] + [results[-1][1].decided]
+    return Totals(
+        reconfigurations=sum(a != b for a, b in pairwise(asked)),
+        core_s=sum(result.running * evaluation.span_s for evaluation, result in results),
+        under_provisioned=sum(evaluation.under_provisioned(result) for evaluation, result in results),
+        peak_slots=max(asked),
+    )

@@ -1,0 +1,63 @@
+"""State partitions by worker as rows and cells, for the console."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from millrace.model.placement import KeyGroups
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One partition where it runs.
+
+    Attributes:
+        partition: Its number.
+        busy_s: Time that a batch keeps a core busy with it, seconds.
+        heat: The same as a share of the hottest partition's of the stage, 0..1.
+        state_bytes: Size of its state; None where it was not measured.
+    """
+
+    partition: int
+    busy_s: float
+    heat: float
+    state_bytes: int | None
+
+
+@dataclass(frozen=True)
+class HeatRow:
+    """A worker: -1 for partitions whose executor is gone. A cell for each partition, None for those of others."""
+
+    worker: int
+    busy_s: float
+    cells: Sequence[Cell | None]
+
+
+@dataclass(frozen=True)
+class HeatMap:
+    """The operators of one stage, the numbers of its partitions, and a row for each worker."""
+
+    operators: str
+    partitions: Sequence[int]
+    rows: Sequence[HeatRow]
+
+
+def heat_maps(groups: KeyGroups) -> list[HeatMap]:
+    """Return a map for each stage."""
+    return [_heat_map(groups, name) for name in dict.fromkeys(groups.operator)]
+
+
+def _heat_map(groups: KeyGroups, operators: str) -> HeatMap:
+    here = [i for i, name in enumerate(groups.operator) if name == operators]
+    hottest = max(groups.busy_s[i] for i in here) or 1.0
+    rows = []
+    for worker in sorted(set(groups.worker)):
+        cells = [
+            Cell(groups.partition[i], groups.busy_s[i], groups.busy_s[i] / hottest, groups.state_bytes[i])
+            if groups.worker[i] == worker
+            else None
+            for i in here
+        ]
+        rows.append(HeatRow(worker, sum(cell.busy_s for cell in cells if cell), cells))
+    return HeatMap(operators, [groups.partition[i] for i in here], rows)

@@ -1,0 +1,132 @@
+"""What a pipeline measured over a span, what was decided meanwhile, and what it cost."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from functools import cached_property
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+
+from millrace.lake.control_tables import ControlTables
+from millrace.model.decision import CARRIED_OUT, Action
+
+MOST_MOMENTS = 300
+GAP = 4.0
+"""Time between two evaluations, over the usual one, from which nothing is known of what lies between."""
+
+
+@dataclass(frozen=True)
+class Moment:
+    """What one evaluation measured; None where it could not.
+
+    Attributes:
+        time: When (UTC).
+        arrival: Rows/s that arrive.
+        capacity: Rows/s that the slots can process.
+        slots: Slots that run.
+        backlog: Rows that wait.
+    """
+
+    time: datetime
+    arrival: float | None
+    capacity: float | None
+    slots: int
+    backlog: int | None
+
+
+@dataclass(frozen=True)
+class Mark:
+    """A Decision that changed something, or asked to: when, what became of it, and its sentence."""
+
+    time: datetime
+    action: Action
+    sentence: str
+
+
+@dataclass(frozen=True)
+class History:
+    """A span of one pipeline; moments and marks are in order of time.
+
+    Attributes:
+        since: Its begin (UTC).
+        until: Its end (UTC).
+        moments: What was measured, a sample of all evaluations.
+        marks: What was decided.
+    """
+
+    since: datetime
+    until: datetime
+    moments: tuple[Moment, ...]
+    marks: tuple[Mark, ...]
+
+    @cached_property
+    def gap_s(self) -> float:
+        """Time between two moments from which nothing is known in between, seconds."""
+        steps = [(b.time - a.time).total_seconds() for a, b in pairwise(self.moments)]
+        return GAP * float(np.median(steps)) if steps else 0.0
+
+    @property
+    def core_hours(self) -> float:
+        """Slots times the time that they ran for, hours."""
+        return sum(a.slots * self._step_s(a, b) for a, b in pairwise(self.moments)) / 3600
+
+    @property
+    def peak_core_hours(self) -> float:
+        """The same had the most slots of the span run all the time: what a fixed size for the peak costs."""
+        most = max((moment.slots for moment in self.moments), default=0)
+        return most * sum(self._step_s(a, b) for a, b in pairwise(self.moments)) / 3600
+
+    @property
+    def changes(self) -> int:
+        """How often something was changed."""
+        return sum(mark.action in CARRIED_OUT for mark in self.marks)
+
+    def _step_s(self, a: Moment, b: Moment) -> float:
+        step = (b.time - a.time).total_seconds()
+        return step if step <= self.gap_s else 0.0
+
+
+def history(tables: ControlTables, pipeline: str, since: datetime, until: datetime) -> History:
+    """Return a span (UTC) of a pipeline, with about 300 moments."""
+    return histories(tables, [pipeline], since, until, MOST_MOMENTS)[pipeline]
+
+
+def histories(
+    tables: ControlTables, pipelines: Sequence[str], since: datetime, until: datetime, most: int
+) -> dict[str, History]:
+    """Return a span of several pipelines, by name.
+
+    Args:
+        tables: What was recorded.
+        pipelines: Their names.
+        since: Begin of the span (UTC).
+        until: Its end (UTC).
+        most: About how many moments each is to have.
+    """
+    rows: dict[str, list[dict[str, Any]]] = {name: [] for name in pipelines}
+    for row in tables.decisions.sample(pipelines, since, until, most) if pipelines else ():
+        rows[row["pipeline"]].append(row)
+    return {name: _history(each, since, until) for name, each in rows.items()}
+
+
+def _history(rows: Sequence[Mapping[str, Any]], since: datetime, until: datetime) -> History:
+    marked = [(row, Action(row["action"])) for row in rows]
+    marks = [
+        Mark(row["time"], action, row["sentence"]) for row, action in marked if action in (*CARRIED_OUT, Action.AWAIT)
+    ]
+    return History(since, until, tuple(filter(None, map(_moment, rows))), tuple(marks))
+
+
+def _moment(row: Mapping[str, Any]) -> Moment | None:
+    app = next(iter(json.loads(row["signals"])["apps"]), None)
+    if app is None:
+        return None
+    capacity = app.get("capacity") or {}
+    return Moment(
+        row["time"], app.get("arrival_rows_per_s"), capacity.get("rows_per_s"), app["slots"], app.get("backlog_rows")
+    )

@@ -1,0 +1,103 @@
+"""What evaluations measured and decided as OpenTelemetry metrics, by OTLP over HTTP; nothing where no endpoint is set.
+
+Endpoint, headers and the like are OpenTelemetry's own variables (``OTEL_EXPORTER_OTLP_ENDPOINT``). Each call is a whole
+export, as the processes of tasks are short; counters and histograms are deltas, which a collector adds up.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from millrace.model.decision import Decision, Outcome, Reconfiguration
+from millrace.model.signals import AppSignals
+
+if TYPE_CHECKING:
+    from opentelemetry.metrics import Meter
+
+ENDPOINTS = ("OTEL_EXPORTER_OTLP_METRICS_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT")
+EXPORT_S = 2.0
+"""Longest time that a collector may keep an evaluation waiting."""
+LOG = logging.getLogger(__name__)
+
+
+def export_decision(decision: Decision, duration_s: float) -> None:
+    """Export a Decision and what it was made on.
+
+    Args:
+        decision: The Decision.
+        duration_s: What it took to make it, seconds.
+    """
+    with _exported() as meter:
+        if meter is None:
+            return
+        pipeline = {"pipeline": decision.pipeline}
+        of_decision = {**pipeline, "action": decision.action.value, "reason": decision.reason_code}
+        meter.create_counter("millrace.decisions", "{decision}").add(1, of_decision)
+        meter.create_histogram("millrace.evaluation.duration", "s").record(duration_s, pipeline)
+        for app in decision.signals.apps if decision.signals else ():
+            for name, unit, value in _measured(app):
+                if value is not None:
+                    meter.create_gauge(name, unit).set(value, {**pipeline, "app": app.app})
+
+
+def export_changes(changes: Sequence[Reconfiguration]) -> None:
+    """Export what happened to apps.
+
+    Args:
+        changes: Changes that have come to their end; others are left out.
+    """
+    ended = [change for change in changes if change.outcome is not Outcome.OPEN]
+    if not ended:  # most minutes
+        return
+    with _exported() as meter:
+        if meter is None:
+            return
+        for change in ended:
+            of_change = {
+                **{"pipeline": change.pipeline, "app": change.app},
+                **{"tier": change.tier, "outcome": change.outcome.value},
+            }
+            meter.create_counter("millrace.reconfigurations", "{reconfiguration}").add(1, of_change)
+            if change.downtime_s is not None:
+                meter.create_histogram("millrace.reconfiguration.downtime", "s").record(change.downtime_s, of_change)
+
+
+def _measured(app: AppSignals) -> Iterator[tuple[str, str, float | None]]:
+    capacity = app.capacity.rows_per_s if app.capacity else None
+    arrival = app.arrival_rows_per_s
+    yield "millrace.arrival", "{row}/s", arrival
+    yield "millrace.backlog", "{row}", app.backlog_rows
+    yield "millrace.capacity", "{row}/s", capacity
+    yield "millrace.slots", "{slot}", app.slots
+    yield "millrace.busy", "1", app.busy_ratio
+    yield "millrace.utilization", "1", arrival / capacity if capacity and arrival is not None else None
+
+
+@contextmanager
+def _exported() -> Iterator[Meter | None]:
+    """Give a meter whose metrics are exported in the end, None without an endpoint; what fails is only logged."""
+    if not any(os.environ.get(name) for name in ENDPOINTS):
+        yield None
+        return
+    # a third of a second: not for those who export nothing
+    from opentelemetry.exporter.otlp.proto.http.metric_exporter import OTLPMetricExporter
+    from opentelemetry.sdk.metrics import Counter, Histogram, MeterProvider
+    from opentelemetry.sdk.metrics.export import AggregationTemporality, PeriodicExportingMetricReader
+    from opentelemetry.sdk.resources import Resource
+
+    delta: dict[type, AggregationTemporality] = dict.fromkeys((Counter, Histogram), AggregationTemporality.DELTA)
+    exporter = OTLPMetricExporter(timeout=EXPORT_S, preferred_temporality=delta)
+    reader = PeriodicExportingMetricReader(exporter, export_interval_millis=float("inf"))
+    provider = MeterProvider([reader], Resource.create({"service.name": "millrace"}), shutdown_on_exit=False)
+    try:
+        yield provider.get_meter("millrace")
+    finally:
+        try:
+            provider.force_flush(timeout_millis=1000 * EXPORT_S)
+            provider.shutdown(timeout_millis=1000 * EXPORT_S)
+        except Exception as error:
+            LOG.warning("Metrics were not exported: %s: %s", type(error).__name__, error)

@@ -1,0 +1,197 @@
+"""One app in an evaluation that never happened: what was recorded of its load, on other slots.
+
+Symbols: lambda rows a second that arrived (as recorded), T seconds since the evaluation before, d seconds of it
+without a driver, p what ran, r(p) the rate that p sustains, B rows waiting.
+
+    B' = max(B + lambda T - r(p) (T - d), lambda o(p) / (1 - rho))
+The second term is what always waits when a batch ends: the rows that came during it (rho = lambda / PA(p), at most
+95 %), as far as there are so many.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from millrace.model.arrival import ArrivalBasis
+from millrace.model.signals import AppSignals, Capacity, Objective
+from millrace.reporting.recorded_abilities import RecordedAbilities
+
+LEAST_ROOM = 0.05
+"""1 - rho at which a batch counts as endless: no app is planned any nearer to its limit."""
+
+LEAST_BATCH_S = 0.05
+"""No micro-batch is shorter, whatever was fitted."""
+
+UNSETTLED_BATCHES = 3
+"""Batches after a restart before figures are trusted: the first is cold, and two healthy ones must follow."""
+
+
+@dataclass(frozen=True)
+class Waiting:
+    """Rows that wait in the replay.
+
+    Attributes:
+        rows: B, >= 0; None if unknown.
+        before: B when the last restart of the replay began.
+        lag: Rows that this restart kept waiting and that have not drained since.
+    """
+
+    rows: float | None
+    before: float = 0.0
+    lag: float = 0.0
+
+    def restarted(self, kept: float) -> Waiting:
+        """Return the state at a restart that keeps so many rows waiting."""
+        return replace(self, before=self.rows or 0.0, lag=kept)
+
+    def now(self, rows: float) -> Waiting:
+        """Return the state with other rows waiting: what has drained once never comes back as lag."""
+        return replace(self, rows=rows, lag=min(self.lag, max(0.0, rows - self.before)))
+
+
+@dataclass(frozen=True)
+class Span:
+    """The time that an evaluation stands for.
+
+    Attributes:
+        length_s: T, > 0.
+        down_s: d, 0..T.
+        since_ready_s: Time since the replay's last restart was over, negative while it is not; None without one.
+    """
+
+    length_s: float
+    down_s: float = 0.0
+    since_ready_s: float | None = None
+
+
+def planned_rows(arrival: float, fixed_s: float, objective: Objective) -> float:
+    """Return the rows that wait after the longest batch that the objective plans for."""
+    longest_s = objective.max_lag_s
+    if objective.target_utilisation < 1:
+        longest_s = min(longest_s, fixed_s / (1 - objective.target_utilisation))
+    return arrival * longest_s
+
+
+def usual_batch_s(arrival: float, capacity: Capacity) -> float:
+    """Return how long a batch lasts that takes what came during the one before it, seconds."""
+    return capacity.fixed_s / max(LEAST_ROOM, 1 - arrival / capacity.rows_per_s)
+
+
+def unsettled(arrival: float, capacity: Capacity | None, span: Span) -> bool:
+    """Say whether the last restart is too recent for figures that can be trusted."""
+    if span.since_ready_s is None:
+        return False
+    needed_s = UNSETTLED_BATCHES * usual_batch_s(arrival, capacity) if capacity else 0.0
+    return span.since_ready_s < needed_s
+
+
+def modelled(
+    recorded: AppSignals, slots: int, waiting: Waiting, abilities: RecordedAbilities, objective: Objective, span: Span
+) -> tuple[AppSignals, Waiting]:
+    """Return what would have been measured on other slots, and what waits afterwards.
+
+    Args:
+        recorded: What was measured.
+        slots: Slots of the replay, >= 1.
+        waiting: What waited at the evaluation before.
+        abilities: What the app can do.
+        objective: The owner's.
+        span: The time that the evaluation stands for.
+    """
+    p, arrival = abilities.ran(slots), recorded.arrival_rows_per_s
+    capacity = abilities.capacity(p, 1)
+    begin = recorded.backlog_rows if waiting.rows is None else waiting.rows
+    blank = replace(
+        recorded,
+        slots=slots,
+        parallelism=p,
+        source_splits=p < slots,
+        operators=(),
+        edges=(),
+        arrival_basis=_basis(recorded.arrival_basis),
+    )
+    if capacity is None or arrival is None or begin is None:
+        return _unknown(blank), waiting
+    if span.down_s > 0:
+        waiting = waiting.restarted(arrival * span.down_s)
+    load = Load(arrival, capacity, abilities, span)
+    end = load.rows_after(begin)
+    waiting = waiting.now(end)
+    growth = (end - begin) / span.length_s
+    processed = max(0.0, arrival - growth)
+    batches = load.batches(processed * span.length_s, end)
+    healthy = max(0, batches - (span.down_s > 0))
+    limit = planned_rows(arrival, capacity.fixed_s, objective)
+    full = abilities.batch_rows is not None and end > abilities.batch_rows
+    app = replace(
+        blank,
+        processed_rows_per_s=processed,
+        backlog_rows=round(end),
+        backlog_growth_rows_per_s=growth,
+        batches=batches,
+        healthy_batches=healthy,
+        busy_ratio=load.serving_s / span.length_s if batches else 0.0,
+        backpressured_ratio=_share_above(limit, begin, end),
+        slot_busy_ratio=min(1.0, abilities.busy_per_use * processed / capacity.rows_per_s * p / slots),
+        capacity=None if unsettled(arrival, capacity, span) else replace(capacity, batches=max(1, healthy)),
+        restart_lag_rows=round(waiting.lag),
+        batch_rows_limit=round(abilities.batch_rows or 0) if full else recorded.batch_rows_limit,
+    )
+    return app, waiting
+
+
+@dataclass(frozen=True)
+class Load:
+    """What an app of a known capacity makes of what arrives in a span."""
+
+    arrival: float
+    capacity: Capacity
+    abilities: RecordedAbilities
+    span: Span
+
+    @property
+    def serving_s(self) -> float:
+        """Time with a driver, seconds."""
+        return self.span.length_s - self.span.down_s
+
+    def rows_after(self, rows: float) -> float:
+        """Return B' where B rows waited."""
+        most = rows + self.arrival * self.span.length_s
+        left = most - self.abilities.sustained(self.capacity) * self.serving_s
+        return max(left, min(most, self.arrival * usual_batch_s(self.arrival, self.capacity)))
+
+    def batches(self, processed: float, rows: float) -> int:
+        """Return the batches in which so many rows were processed, where so many are left waiting."""
+        if processed < 1 or self.serving_s <= 0:
+            return 0
+        limit = self.abilities.batch_rows
+        taken = min(rows, limit) if limit else rows
+        duration_s = max(LEAST_BATCH_S, self.capacity.fixed_s + taken / self.capacity.rows_per_s)
+        return max(1, int(self.serving_s / duration_s))
+
+
+def _basis(recorded: ArrivalBasis) -> ArrivalBasis:
+    """Return how the load is known: that of a replay is the recorded one, even where more may have arrived."""
+    return ArrivalBasis.READ if recorded is ArrivalBasis.AT_LEAST else recorded
+
+
+def _unknown(blank: AppSignals) -> AppSignals:
+    return replace(
+        blank,
+        capacity=None,
+        processed_rows_per_s=None,
+        backlog_rows=None,
+        backlog_growth_rows_per_s=None,
+        healthy_batches=0,
+        backpressured_ratio=None,
+        slot_busy_ratio=None,
+        restart_lag_rows=None,
+    )
+
+
+def _share_above(limit: float, begin: float, end: float) -> float:
+    """Return the share of the time in which a quantity that went evenly from one value to another was above a limit."""
+    low, high = min(begin, end), max(begin, end)
+    if low > limit:
+        return 1.0
+    return 0.0 if high <= limit else (high - limit) / (high - low)

@@ -1,0 +1,151 @@
+"""A run in MLflow for every change, linked with its Decision; an MLflow out of reach never stops a decision."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from millrace.model.codec import to_plain
+from millrace.model.decision import Decision, Proposal
+from millrace.model.spec import PipelineSpec
+from millrace.reporting.curve_figure import curve_figure, rate_to_serve
+from millrace.reporting.mlflow_client import Fit, connect, experiment, line, metrics, model_name, params, register
+from millrace.reporting.plans import join_metrics, log_join, log_plans, plan_metrics, plan_params
+
+if TYPE_CHECKING:
+    from mlflow import MlflowClient
+
+LOG = logging.getLogger(__name__)
+
+DECISION_TAG = "millrace.decision_id"
+
+
+@dataclass(frozen=True)
+class MlflowTracker:
+    """Logs changes to MLflow. Credentials come from MLflow's own environment variables only.
+
+    Args:
+        uri: Tracking URI; None logs nothing.
+        fit: Makes the surrogate that is registered; None registers none.
+        artifacts: Where a new experiment keeps its artifacts; the server decides by default.
+    """
+
+    uri: str | None
+    fit: Fit | None = None
+    artifacts: str | None = None
+
+    def log_change(self, spec: PipelineSpec, decision: Decision) -> tuple[str | None, Mapping[str, str]]:
+        """Log a change as a run and return its id and the models used, name: version; None, {} out of reach.
+
+        A Decision that has a run already gets no second one.
+        """
+        if self.uri is None:
+            return None, {}
+        run_id: str | None = None
+        models: dict[str, str] = {}
+        try:
+            client = connect(self.uri)
+            run_id, fresh = self._run(client, spec.name, decision)
+            if fresh:
+                self._log(client, run_id, spec, decision)
+            models = self._register(client, run_id, decision)
+            client.set_terminated(run_id)
+        except Exception as error:
+            values = (self.uri, decision.decision_id, line(error))
+            LOG.warning("MLflow at %s: decision %s is not logged whole: %s", *values)
+        return run_id, models
+
+    def log_achieved(self, run_id: str | None, achieved: Mapping[str, float]) -> bool:
+        """Add to a change's run what it achieved; return False if that could not be logged."""
+        if self.uri is None or run_id is None or not achieved:
+            return False
+        try:
+            connect(self.uri).log_batch(run_id, metrics=metrics({f"achieved_{k}": v for k, v in achieved.items()}))
+        except Exception as error:
+            LOG.warning("MLflow at %s: run %s got no achieved values: %s", self.uri, run_id, line(error))
+            return False
+        return True
+
+    def _run(self, client: MlflowClient, pipeline: str, decision: Decision) -> tuple[str, bool]:
+        experiment_id = experiment(client, pipeline, self.artifacts)
+        runs = client.search_runs([experiment_id], f"tags.`{DECISION_TAG}` = '{decision.decision_id}'", max_results=1)
+        if runs:
+            return runs[0].info.run_id, False
+        tags = {
+            DECISION_TAG: decision.decision_id,
+            "millrace.action": decision.action.value,
+            "mlflow.note.content": decision.sentence,
+        }
+        run = client.create_run(experiment_id, tags=tags, run_name=decision.decision_id)
+        return run.info.run_id, True
+
+    def _log(self, client: MlflowClient, run_id: str, spec: PipelineSpec, decision: Decision) -> None:
+        parameters = params(change_params(spec, decision))
+        client.log_batch(run_id, params=parameters, metrics=metrics(change_metrics(decision)))
+        client.log_dict(run_id, to_plain(decision.signals), "signals.json")
+        client.log_dict(run_id, to_plain(decision), "decision.json")
+        for proposal in decision.proposals:
+            figure = curve_figure(decision, proposal)
+            if figure is not None:
+                client.log_figure(run_id, figure, f"curve-{proposal.optimizer}.png")
+        log_plans(client, run_id, decision.proposals)
+        log_join(client, run_id, decision)
+
+    def _register(self, client: MlflowClient, run_id: str, decision: Decision) -> dict[str, str]:
+        models: dict[str, str] = {}
+        for proposal in decision.proposals if self.fit else ():
+            for app in _sized_apps(proposal):
+                name = model_name(decision.pipeline, app)
+                version = register(client, run_id, name, proposal.training, self.fit) if self.fit else None
+                if version is not None:
+                    models[name] = version
+        return models
+
+
+def change_params(spec: PipelineSpec, decision: Decision) -> dict[str, object]:
+    """Return the run's parameters."""
+    parameters: dict[str, object] = {
+        "pipeline": decision.pipeline,
+        "decision_id": decision.decision_id,
+        "action": decision.action.value,
+        "reason": decision.reason_code,
+        "tuner": spec.tuner.name,
+        "config_hash": decision.config_hash,
+        "base_version": decision.base_version,
+    }
+    parameters |= {f"option.{k}": v for k, v in spec.tuner.options.items()}
+    for proposal in decision.proposals:
+        for change in proposal.changes:
+            if change.stream is not None:
+                continue  # where streams enter is in the plan
+            of = f".{change.operator}" if change.operator else ""
+            parameters[f"{change.app}{of}.{change.field}"] = f"{change.before} -> {change.value}"
+    parameters |= plan_params(decision.proposals)
+    return parameters
+
+
+def change_metrics(decision: Decision) -> dict[str, float | None]:
+    """Return the run's metrics: what was measured, and what the change is to bring."""
+    figures: dict[str, float | None] = {f"predicted_{k}": v for k, v in decision.predicted.items()}
+    signals = decision.signals
+    for app in signals.apps if signals else ():
+        prefix = "" if signals and len(signals.apps) == 1 else f"{app.app}."
+        ability = app.capacity.rows_per_s if app.capacity else None
+        figures |= {
+            f"{prefix}slots": app.slots,
+            f"{prefix}arrival_rows_per_s": app.arrival_rows_per_s,
+            f"{prefix}backlog_rows": app.backlog_rows,
+            f"{prefix}processing_ability_rows_per_s": ability,
+            f"{prefix}rate_to_serve_rows_per_s": rate_to_serve(app, signals.objective) if signals else None,
+        }
+        if ability and app.arrival_rows_per_s is not None:
+            figures[f"{prefix}utilisation_ratio"] = app.arrival_rows_per_s / ability
+    figures |= plan_metrics(decision.proposals)
+    figures |= join_metrics(decision)
+    return figures
+
+
+def _sized_apps(proposal: Proposal) -> Sequence[str]:
+    return sorted({c.app for c in proposal.changes if c.field == "slots"}) if proposal.training else ()

@@ -1,0 +1,96 @@
+"""The command line of ``jobs/run_script.py``: the reconciler writes it, the driver parses it, discovery finds it."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Sequence
+from dataclasses import dataclass, fields, replace
+from pathlib import Path
+
+from millrace.model.codec import from_plain
+from millrace.model.errors import MillraceError
+
+ENTRY_POINT = "run_script.py"
+SEPARATOR = "--"
+
+
+@dataclass(frozen=True)
+class DriverArguments:
+    """The arguments of a driver.
+
+    Attributes:
+        pipeline: Name of the pipeline.
+        app: Name of the app inside the pipeline.
+        generation: Start number of the driver, >= 1.
+        version: The Deployment version it runs, >= 1.
+        slots: Cores, >= 1.
+        epoch: Checkpoint epoch, >= 0.
+        run_dir: Folder of records, locks and generations.
+        lake: The lake's folder or URI.
+        period_s: Interval between two evaluations, seconds.
+        ready_deadline_s: Time a driver has from its start to its gate, and from there to its first commit.
+        stop_deadline_s: Time from TERM to a forced end; the last third of it is left for the script's own end.
+        script: The user's script.
+        args: The script's arguments, untouched.
+        batch_deadline_s: Longest time in which a running batch may show no progress, seconds.
+    """
+
+    pipeline: str
+    app: str
+    generation: int
+    version: int
+    slots: int
+    epoch: int
+    run_dir: Path
+    lake: str
+    period_s: float
+    ready_deadline_s: float
+    stop_deadline_s: float
+    script: Path
+    args: tuple[str, ...] = ()
+    batch_deadline_s: float = 3600.0
+
+    def argv(self) -> list[str]:
+        """Return the arguments as they follow ``run_script.py``."""
+        options = [word for option, name in OPTIONS.items() for word in (option, str(getattr(self, name)))]
+        return [*options, SEPARATOR, str(self.script), *self.args]
+
+
+OPTIONS = {
+    f"--{field.name.removesuffix('_s').replace('_', '-')}": field.name
+    for field in fields(DriverArguments)
+    if field.name not in ("script", "args")
+}
+"""Fields of :class:`DriverArguments` by the options that pass them: ``--ready-deadline`` for ``ready_deadline_s``."""
+
+
+def parse(argv: Sequence[str]) -> DriverArguments:
+    """Return what :meth:`DriverArguments.argv` wrote.
+
+    Raises:
+        MillraceError: If an option is missing, unknown or of the wrong type, or the script is missing.
+    """
+    at = list(argv).index(SEPARATOR) if SEPARATOR in argv else len(argv)
+    own, user = argv[:at], argv[at + 1 :]
+    unknown = [option for option in own[::2] if option not in OPTIONS]
+    if unknown or len(own) % 2:
+        usage = " ".join(f"{option} {name.upper()}" for option, name in OPTIONS.items())
+        raise MillraceError(ENTRY_POINT, " ".join(unknown or own), usage, "Fix the command line.")
+    if not user:
+        raise MillraceError(ENTRY_POINT, " ".join(argv), "OPTIONS -- SCRIPT ARG...", "Name a script after `--`.")
+    values = {OPTIONS[option]: value for option, value in zip(own[::2], own[1::2], strict=True)}
+    try:
+        options = from_plain(DriverArguments, {**values, "script": Path(user[0])})
+    except ValueError as error:
+        raise MillraceError(ENTRY_POINT, " ".join(own), str(error), "Fix the command line.") from None
+    return replace(options, args=tuple(user[1:]))
+
+
+def recognise(command_line: Sequence[str]) -> DriverArguments | None:
+    """Return the arguments of a driver's process, None for any other process's command line."""
+    at = next((i for i, word in enumerate(command_line) if Path(word).name == ENTRY_POINT), None)
+    if at is None:
+        return None
+    with contextlib.suppress(MillraceError):  # something of the same name that is none of ours
+        return parse(command_line[at + 1 :])
+    return None

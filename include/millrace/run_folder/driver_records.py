@@ -1,0 +1,137 @@
+"""A driver's record of itself: one small JSON file a generation, replaced atomically."""
+
+from __future__ import annotations
+
+import contextlib
+from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
+from pathlib import Path
+
+from millrace.atomic_file import write_atomically
+from millrace.model.codec import from_json, to_json
+
+KEPT_GENERATIONS = 20
+
+
+class DriverState(StrEnum):
+    """Where a driver is in its life."""
+
+    STARTING = "starting"
+    WAITING = "waiting"
+    RUNNING = "running"
+    STOPPING = "stopping"
+    STOPPED = "stopped"
+    COMPLETED = "completed"
+    FAILED = "failed"
+
+
+ENDED = frozenset({DriverState.STOPPED, DriverState.COMPLETED, DriverState.FAILED})
+
+
+@dataclass(frozen=True)
+class QueryCheckpoint:
+    """Where a query keeps how far it has come, and its state.
+
+    Attributes:
+        query: Its name, or its id where it has none.
+        folder: Address of its checkpoint.
+        partitions: Partitions of its state; 0 for a query that keeps none.
+        provider: Class that keeps its state.
+        sink: Spark's description of what it writes to.
+    """
+
+    query: str
+    folder: str
+    partitions: int
+    provider: str
+    sink: str
+
+
+@dataclass(frozen=True)
+class DriverRecord:
+    """One generation of one app.
+
+    Attributes:
+        pipeline: Name of the pipeline.
+        app: Name of the app.
+        generation: Start number, >= 1.
+        version: The Deployment version it runs: that of its start, or a later one that changed its executors only.
+        slots: Its cores, or those of its executors.
+        pid: Process id of the *Python* driver: a signal to the JVM, its parent, would cut a batch.
+        process_started: The process's start, seconds since 1970.
+        state: Where it is in its life; ``completed`` is a script that ended by itself without being asked.
+        since: When it came into this state (UTC).
+        ready_at: When it was ready: end of its first committed batch, or its first idle trigger (UTC).
+        last_commit_at: End of its last committed batch (UTC).
+        served_until: End of its service, known once it has ended: its last commit, or where it was idle when
+            it was stopped, that moment (UTC).
+        error: The exception's type and last line; None unless failed.
+        boot_id: Id of the boot that the process runs in; None in records of releases up to 0.1, as what follows.
+        start_ticks: The process's start in clock ticks since that boot.
+        resize_ended: When it had the executors that it has now (UTC); None before the first change of them.
+        advanced_s: When its work last went on, seconds of the boot's monotonic clock, which nobody sets.
+        checkpoints: Those of its queries; empty until each of them has run a batch.
+    """
+
+    pipeline: str
+    app: str
+    generation: int
+    version: int
+    slots: int
+    pid: int
+    process_started: float
+    state: DriverState
+    since: datetime
+    ready_at: datetime | None = None
+    last_commit_at: datetime | None = None
+    served_until: datetime | None = None
+    error: str | None = None
+    boot_id: str | None = None
+    start_ticks: int | None = None
+    advanced_s: float | None = None
+    resize_ended: datetime | None = None
+    checkpoints: tuple[QueryCheckpoint, ...] = ()
+
+
+def app_dir(run_dir: Path, pipeline: str, app: str) -> Path:
+    """Return the folder of an app's records, lock and generations."""
+    return run_dir / pipeline / app
+
+
+def write(run_dir: Path, record: DriverRecord) -> None:
+    """Replace a driver's record atomically.
+
+    Raises:
+        MillraceError: If the folder cannot be written.
+    """
+    folder = app_dir(run_dir, record.pipeline, record.app)
+    write_atomically(folder / _name(record.generation), to_json(record), key="run folder", sync_folder=True)
+
+
+def read(run_dir: Path, pipeline: str, app: str, generation: int) -> DriverRecord | None:
+    """Return one generation's record, None if it has none."""
+    return _load(app_dir(run_dir, pipeline, app) / _name(generation))
+
+
+def all_of(run_dir: Path, pipeline: str, app: str) -> tuple[DriverRecord, ...]:
+    """Return an app's records, newest generation first."""
+    files = app_dir(run_dir, pipeline, app).glob("generation-*.json")
+    records = [record for record in map(_load, files) if record is not None]
+    return tuple(sorted(records, key=lambda r: -r.generation))
+
+
+def prune(run_dir: Path, pipeline: str, app: str) -> None:
+    """Delete records older than the newest few of an app."""
+    for record in all_of(run_dir, pipeline, app)[KEPT_GENERATIONS:]:
+        (app_dir(run_dir, pipeline, app) / _name(record.generation)).unlink(missing_ok=True)
+
+
+def _name(generation: int) -> str:
+    return f"generation-{generation}.json"
+
+
+def _load(path: Path) -> DriverRecord | None:
+    with contextlib.suppress(OSError, ValueError):
+        return from_json(DriverRecord, path.read_bytes())
+    return None

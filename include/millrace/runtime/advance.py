@@ -1,0 +1,148 @@
+"""Watches from inside a driver whether its work goes on, so that a slow batch is never taken for a hung one.
+
+Work goes on while tasks end or read rows, while the driver's processes use the processor (loading state shows nowhere
+else), and while no trigger is active: a query that waits for its next trigger, or for rows, has nothing to do. A batch
+that waits for something outside shows nothing of that; it gets a deadline of its own, which is a long one. Whoever
+watches the driver learns from its silence that it does not answer at all.
+
+Spark's triggers in intervals go by the wall clock. Where it was set back, the next trigger waits until it has caught
+up: one that is long overdue is no wait that counts.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
+
+from millrace.runtime.journal import Journal
+from millrace.runtime.telemetry.host import HostCpu
+
+LOG = logging.getLogger(__name__)
+POLL_S = 2.0
+BUSY_CORES = 0.1
+"""Processor seconds a second from which a driver counts as at work: one that waits for ever needs about .02."""
+
+OVERDUE_S = 60.0
+"""How late Spark may report a trigger, beyond twice its interval."""
+
+Sign = tuple[object, ...]
+T = TypeVar("T")
+
+
+class AdvanceWatch:
+    """Notes in the journal, every few seconds, that the driver's work went on.
+
+    Args:
+        spark: The driver's session.
+        queries: The script's queries, as they are started.
+        journal: The driver's record.
+        host: Processor time of the driver's processes.
+        batch_deadline_s: Longest time in which a running batch may show no progress, seconds.
+    """
+
+    def __init__(
+        self, spark: Any, queries: Sequence[Any], journal: Journal, host: HostCpu, batch_deadline_s: float
+    ) -> None:
+        self._spark, self._context, self._queries = spark, spark.sparkContext._jsc.sc(), queries
+        self._journal, self._host = journal, host
+        self._batch_deadline_s = batch_deadline_s
+        self._last: Sign = ()
+        self._busy_s, self._polled_s = host.own_s, time.monotonic()
+        self._moved_s = self._polled_s
+
+    def start(self) -> None:
+        """Watch from now on, in a thread of its own."""
+        threading.Thread(target=self._run, name="millrace-advance", daemon=True).start()
+
+    def advanced(self) -> bool:
+        """Say whether work went on since the last call, or a batch runs that may still take its time."""
+        unknown: list[bool] = []
+        triggers = self._ask(lambda: [_triggers(query) for query in list(self._queries)], unknown)
+        waits = bool(triggers) and not any(triggers) and not self._overdue()
+        if any([self._busy(), self._moved(), waits]):
+            self._moved_s = time.monotonic()
+            return True
+        in_batch = any(triggers) or bool(self._last)
+        return in_batch and time.monotonic() - self._moved_s < self._batch_deadline_s
+
+    def _run(self) -> None:
+        while True:
+            time.sleep(POLL_S)
+            if self.advanced():
+                self._journal.advanced()
+
+    def _busy(self) -> bool:
+        self._host.sample(POLL_S / 2)
+        busy_s, polled_s = self._host.own_s, time.monotonic()
+        cores = (busy_s - self._busy_s) / max(polled_s - self._polled_s, POLL_S / 2)
+        self._busy_s, self._polled_s = busy_s, polled_s
+        return cores >= BUSY_CORES
+
+    def _moved(self) -> bool:
+        before = self._last
+        self._last = self._ask(lambda: task_sign(self._context), before)
+        return self._last != before
+
+    def _overdue(self) -> bool:
+        """Say whether a trigger should have come by now that has not."""
+        if self._journal.triggered_s is None:
+            return False
+        interval_s = self._ask(lambda: max(map(_interval_s, list(self._queries)), default=0.0), 0.0)
+        silent_s = self._ask(lambda: _idle_event_interval_s(self._spark), 0.0)
+        late_s = time.monotonic() - self._journal.triggered_s
+        return interval_s > 0 and late_s > 2 * interval_s + silent_s + OVERDUE_S
+
+    def _ask(self, question: Callable[[], T], otherwise: T) -> T:
+        try:
+            return question()
+        except Exception as error:  # a script may stop its session at any moment
+            LOG.debug("The session does not answer: %s", error)
+            return otherwise
+
+
+def task_sign(context: Any) -> Sign:
+    """Return a value that changes whenever a task ends, or has read or written rows.
+
+    Running tasks report what they read with their executor's heartbeat, every 10 s by default.
+
+    Args:
+        context: The JVM's SparkContext.
+    """
+    stages = context.statusStore().activeStages()
+    return tuple(_stage_sign(stages.apply(i)) for i in range(stages.size()))
+
+
+def _stage_sign(stage: Any) -> Sign:
+    return (
+        stage.stageId(),
+        stage.attemptId(),
+        stage.numCompleteTasks(),
+        stage.numFailedTasks(),
+        stage.inputRecords(),
+        stage.shuffleReadRecords(),
+        stage.shuffleWriteRecords(),
+        stage.outputRecords(),
+        stage.memoryBytesSpilled(),
+    )
+
+
+def _triggers(query: Any) -> bool:
+    return bool(query._jsq.isActive() and query._jsq.status().isTriggerActive())
+
+
+def _interval_s(query: Any) -> float:
+    """Return the interval of a query's trigger, 0 for one that goes by no clock."""
+    if not query._jsq.isActive():
+        return 0.0
+    trigger = query._jsq.streamingQuery().trigger()
+    if trigger.getClass().getSimpleName() != "ProcessingTimeTrigger":
+        return 0.0
+    return float(trigger.intervalMs()) / 1000
+
+
+def _idle_event_interval_s(spark: Any) -> float:
+    """Return the longest time for which Spark does not report that a query is idle."""
+    return float(spark._jsparkSession.sessionState().conf().streamingNoDataProgressEventInterval()) / 1000

@@ -1,0 +1,28 @@
+"""Where a running query keeps its state, for whoever changes the checkpoint while it is stopped."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from millrace.run_folder.driver_records import QueryCheckpoint
+
+STATE_STORE = "spark.sql.streaming.stateStore.providerClass"
+
+
+def checkpoint_of(query: Any) -> QueryCheckpoint | None:
+    """Return the checkpoint of a query; None before its first batch.
+
+    Internal to Spark, and held by a test: settings that the checkpoint fixes are in the last batch's own session.
+    """
+    execution = query._jsq.streamingQuery()
+    batch = execution.lastExecution()
+    progress = execution.lastProgress()
+    if batch is None or progress is None:
+        return None
+    return QueryCheckpoint(
+        query=str(execution.name() or execution.id().toString()),
+        folder=str(execution.resolvedCheckpointRoot()),
+        partitions=max((int(operator.numShufflePartitions()) for operator in progress.stateOperators()), default=0),
+        provider=str(batch.sparkSession().conf().get(STATE_STORE)),
+        sink=str(execution.sink().toString()),
+    )

@@ -1,0 +1,235 @@
+"""Carries out what Deployments say of an app's executors, while its queries run; it never decides.
+
+A change is heard within a second. New executors get their share of the state partitions with the next batch: what the
+Deployment's placement gives them, or an even one.
+Those that are to go first lose theirs, so that no task waits for them, and then give away what else they hold. A lost
+executor is replaced by the cluster manager, and found again here. Nothing of this keeps a query waiting: it happens in
+a thread of its own, and what fails is tried again.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from millrace.model.deployment import NOWHERE, AppDeployment, Deployment
+from millrace.model.errors import MillraceError
+from millrace.runtime.executors.allocation import Allocation, Executor, Lifetime
+from millrace.runtime.executors.placement import Partition, StatePlacement, follow
+from millrace.runtime.executors.workers import Workers, staying
+
+LOG = logging.getLogger(__name__)
+POLL_S = 0.3
+REMIND_S = 10.0
+"""A master that was started again has forgotten how many executors the app wants."""
+DRAIN_S = 60.0
+"""Longest time that executors which are to go may keep state. Let go in the middle of a batch, they would take map
+output with them that it still needs: its stages run again."""
+
+SHORT_S = 15.0
+"""Time in which a cluster that has room gives an executor, or replaces a lost one."""
+END_S = 30.0
+"""Time for an executor that was let go to hand over its blocks; then it is killed."""
+
+Read = Callable[[], Deployment | None]
+Report = Callable[[int, int], None]
+"""Takes the newest Deployment's version, and the slots that the app has: all of it, or what the cluster gives."""
+
+
+Note = Callable[[Lifetime, int | None], None]
+"""Takes an executor that registered or ended, and its number."""
+
+
+@dataclass(frozen=True)
+class _Drain:
+    """Since when executors lose their state: until when at most, and the last batches before."""
+
+    until_s: float
+    batches: Mapping[str, int]
+
+
+class ExecutorAgent:
+    """Keeps the app's executors at what the newest Deployment says.
+
+    Args:
+        app: Name of the app.
+        version: The Deployment version that the driver was started for.
+        content: The app in that version.
+        read: Reads the pipeline's newest Deployment.
+        allocation: The app's executors.
+        placement: Its state partitions.
+        queries: The script's queries, as they are started.
+        report: Told what has been carried out.
+        note: Told of executors that come and go.
+    """
+
+    def __init__(
+        self,
+        app: str,
+        version: int,
+        content: AppDeployment,
+        read: Read,
+        allocation: Allocation,
+        placement: StatePlacement,
+        queries: Sequence[Any],
+        report: Report,
+        note: Note,
+    ) -> None:
+        self._app, self._read = app, read
+        self._allocation, self._placement, self._queries = allocation, placement, queries
+        self._report, self._note = report, note
+        self._noted: dict[str, Lifetime] = {}
+        self._workers = Workers()
+        self._version, self._content = version, content
+        self._reported = (version, content.slots)
+        self._requested, self._requested_s = content.executors, time.monotonic()
+        self._gone: dict[str, float] = {}
+        self._placed: tuple[object, ...] = ()
+        self._drain: _Drain | None = None
+        self._counted, self._counted_s = (content.executors, content.executors), time.monotonic()
+        self._said = ""
+
+    def start(self) -> None:
+        """Take over allocation, and work from now on in a thread of its own."""
+        self._allocation.take_over()
+        threading.Thread(target=self._run, name="millrace-executors", daemon=True).start()
+
+    def step(self) -> None:
+        """Do what is due."""
+        self._follow()
+        registered, content = self._allocation.registered(), self._content
+        self._end_gone([executor for executor in registered if executor.id in self._gone])
+        workers = self._workers.update([executor for executor in registered if executor.id not in self._gone])
+        self._note_lifetimes({executor.id for executor in registered})
+        wanted = content.executors
+        stay = staying(workers, content.placement, wanted)
+        kept = {number: executor for number, executor in workers.items() if number in stay}
+        leaving = [executor for number, executor in workers.items() if number not in stay]
+        self._request(wanted + len(leaving))
+        queries = [query for query in list(self._queries) if query.isActive]
+        batches = self._placement.batches(queries)
+        if kept and self._placed != (kept, batches, content.placement):
+            self._place(kept, queries)
+            self._placed = (kept, batches, content.placement)
+        if leaving:
+            self._let_go(leaving, queries, batches)
+        if len(workers) == wanted:
+            self._drain = None
+        self._report_slots(len(workers), wanted)
+
+    def _run(self) -> None:
+        while True:
+            try:
+                self.step()
+                self._say("")
+            except Exception as error:  # a session that ends, a master that is away: the query must not notice
+                self._say(f"{type(error).__name__}: {error}".splitlines()[0])
+            time.sleep(POLL_S)
+
+    def _say(self, problem: str) -> None:
+        if problem and problem != self._said:
+            LOG.warning("Executors stay as they are for now: %s", problem)
+        self._said = problem
+
+    def _follow(self) -> None:
+        try:
+            newest = self._read()
+        except MillraceError as error:
+            LOG.debug("The lake cannot be read: %s", error)
+            return
+        app = None if newest is None or not newest.running else newest.apps.get(self._app)
+        # another content is the reconciler's: it starts a driver for it
+        if newest is not None and app is not None and app.restart_content == self._content.restart_content:
+            self._version, self._content = newest.version, app
+
+    def _note_lifetimes(self, registered: set[str]) -> None:
+        """Note the executors that came and went since the last step; Spark may say so a moment later."""
+        if registered == {id for id, lifetime in self._noted.items() if lifetime.ended is None}:
+            return
+        listed = {lifetime.executor.id: lifetime for lifetime in self._allocation.lifetimes()}
+        for id, lifetime in listed.items():
+            if self._noted.get(id) != lifetime:
+                self._note(lifetime, self._workers.number(id))
+        self._noted = listed  # Spark forgets those that ended long ago
+
+    def _request(self, total: int) -> None:
+        """Tell the cluster manager how many executors are wanted, now and then again."""
+        now = time.monotonic()
+        if total != self._requested or now - self._requested_s > REMIND_S:
+            self._requested_s = now
+            if self._allocation.request(total):
+                self._requested = total
+
+    def _place(self, workers: Mapping[int, Executor], queries: Sequence[Any]) -> None:
+        """Name the executor of every operator's partitions."""
+        by_id = {executor.id: executor for executor in workers.values()}
+        for partitions in self._operators(queries):
+            located = {p.number: self._placement.executor_of(p) for p in partitions}
+            planned = self._planned(partitions[0])
+            ids = {number: workers[worker].id for number, worker in planned.items() if worker in workers}
+            plan = follow(ids, located, list(by_id))
+            for partition in partitions:
+                if located[partition.number] != plan[partition.number]:
+                    self._placement.name(partition, by_id[plan[partition.number]])
+
+    def _planned(self, partition: Partition) -> Mapping[int, int]:
+        """Return the workers that the Deployment names for the partitions of an operator, by number."""
+        for name, workers in self._content.placement.items():
+            query, _, operators = name.rpartition("/")
+            if query == partition.query and str(partition.operator) in operators.split("+"):
+                return {number: worker for number, worker in enumerate(workers) if worker != NOWHERE}
+        return {}
+
+    def _let_go(self, leaving: Sequence[Executor], queries: Sequence[Any], batches: Mapping[str, int]) -> None:
+        """Let executors go once a whole batch has run without state on them, or after a time."""
+        now = time.monotonic()
+        drain = self._drain = self._drain or _Drain(now + DRAIN_S, batches)
+        if now < drain.until_s and not self._drained({e.id for e in leaving}, queries, drain.batches, batches):
+            return
+        for executor in leaving:
+            self._allocation.let_go(executor)
+            self._gone[executor.id] = now
+        self._requested = self._content.executors
+
+    def _end_gone(self, gone: Sequence[Executor]) -> None:
+        """Kill executors that were let go and do not end."""
+        now = time.monotonic()
+        self._gone = {executor.id: self._gone[executor.id] for executor in gone}
+        for executor in gone:
+            if now - self._gone[executor.id] > END_S:
+                self._gone[executor.id] = now
+                self._allocation.kill(executor)
+
+    def _drained(
+        self, leaving: set[str], queries: Sequence[Any], before: Mapping[str, int], batches: Mapping[str, int]
+    ) -> bool:
+        for query in queries:
+            run = str(query.runId)
+            # two batches: the one that ran when partitions were named, and one that went by the names
+            if query._jsq.status().isTriggerActive() and batches.get(run, -1) < before.get(run, -1) + 2:
+                return False
+        return not any(self._placement.executor_of(p) in leaving for ps in self._operators(queries) for p in ps)
+
+    def _operators(self, queries: Sequence[Any]) -> list[list[Partition]]:
+        operators: dict[tuple[str, int], list[Partition]] = {}
+        for partition in (p for query in queries for p in self._placement.partitions(query)):
+            operators.setdefault((partition.run, partition.operator), []).append(partition)
+        return list(operators.values())
+
+    def _report_slots(self, executors: int, wanted: int) -> None:
+        """Report a version that is carried out, or that the cluster has no room for more of it."""
+        now = time.monotonic()
+        if (executors, wanted) != self._counted:
+            self._counted, self._counted_s = (executors, wanted), now
+        slots = self._content.slots_of(executors)
+        waiting = executors < wanted and now - self._counted_s <= SHORT_S
+        if executors == 0 or executors > wanted or waiting or (self._version, slots) == self._reported:
+            return
+        if executors < wanted:
+            LOG.warning("%d of %d executors: the cluster gives no more for now", executors, wanted)
+        self._report(self._version, slots)
+        self._reported = (self._version, slots)

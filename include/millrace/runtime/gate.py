@@ -1,0 +1,142 @@
+"""The gate in ``DataStreamWriter.start``: behind it one driver of an app, and of a checkpoint, runs its queries.
+
+A successor waits for the lock of its app. Whoever else has the checkpoint, by another home or spec, is not waited for.
+"""
+
+from __future__ import annotations
+
+import functools
+import threading
+import time
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from millrace.run_folder.arguments import DriverArguments
+from millrace.run_folder.driver_records import DriverState, app_dir
+from millrace.run_folder.generation import newest
+from millrace.run_folder.lock import AppLock
+from millrace.runtime.checkpoint_locks import CheckpointLocks
+from millrace.runtime.journal import Journal
+from millrace.runtime.jvm_lock import JvmLock
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+POLL_S = 0.01
+SUBMITTED = ("spark.sql.", "spark.databricks.")
+"""Settings that a script cannot take back from spark-submit."""
+
+
+class Closed(SystemExit):
+    """The driver may start no query: its script ends quietly (as SystemExit, which no ``except Exception`` catches)."""
+
+
+class Gate:
+    """Lets the script's queries start once this driver alone holds its app.
+
+    Args:
+        arguments: The driver's arguments.
+        journal: The driver's record.
+        warm_up: Called with the first query's DataFrame while another driver still holds the app.
+        listen: Called with each session before its first query starts.
+    """
+
+    def __init__(
+        self,
+        arguments: DriverArguments,
+        journal: Journal,
+        warm_up: Callable[[DataFrame], None],
+        listen: Callable[[SparkSession], None],
+    ) -> None:
+        self._arguments = arguments
+        self._journal = journal
+        self._warm_up, self._listen = warm_up, listen
+        self._sessions: list[SparkSession] = []
+        self._folder = app_dir(arguments.run_dir, arguments.pipeline, arguments.app)
+        self._lock = AppLock(self._folder)
+        self._jvm_lock: JvmLock | None = None
+        self._checkpoints = CheckpointLocks()
+        self._opening = threading.Lock()
+        self._starting = threading.Lock()
+        self._open = self._shut = False
+        self.queries: list[Any] = []
+
+    def install(self) -> None:
+        """Wrap ``start`` and ``toTable`` of every streaming writer."""
+        from pyspark.sql.streaming.readwriter import DataStreamWriter
+
+        for name in ("start", "toTable"):
+            setattr(DataStreamWriter, name, self._wrapped(getattr(DataStreamWriter, name)))
+
+    def shut(self) -> bool:
+        """Let no further query start; return whether one ever started."""
+        with self._starting:
+            self._shut = True
+            return self._open
+
+    def release(self) -> None:
+        """Give the app to the next driver: the script has ended, and a shut gate starts nothing any more."""
+        self.shut()
+        self._checkpoints.release()
+        if self._jvm_lock is not None:
+            self._jvm_lock.release()
+        self._lock.release()
+
+    def _wrapped(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(original)
+        def start(writer: Any, *args: Any, **options: Any) -> Any:
+            _restore_settings(writer._spark)
+            with self._opening:
+                self._listen_once(writer._spark)
+                if not self._open:
+                    self._pass(writer._df, writer._spark)
+            with self._starting:
+                if self._shut:
+                    raise Closed(0)
+                self._checkpoints.take(writer, options)
+                self._open = True
+                query = original(writer, *args, **options)
+                self.queries.append(query)
+            return query
+
+        return start
+
+    def _listen_once(self, spark: SparkSession) -> None:
+        if not any(spark is session for session in self._sessions):
+            self._sessions.append(spark)
+            self._listen(spark)
+
+    def _pass(self, frame: DataFrame, spark: SparkSession) -> None:
+        """Wait for the app's lock; end quietly if the driver was superseded meanwhile."""
+        jvm_lock = self._jvm_lock = JvmLock(spark, self._lock.path)
+
+        def acquired() -> bool:
+            return self._lock.try_acquire() and jvm_lock.try_acquire()
+
+        if not acquired():
+            self._warm_up(frame)
+            self._await(acquired)
+        if newest(self._folder) > self._arguments.generation:
+            self._journal.move(DriverState.STOPPED, "superseded by a later generation")
+            raise Closed(0)
+        self._journal.move(DriverState.RUNNING)
+
+    def _await(self, acquired: Callable[[], bool]) -> None:
+        self._journal.move(DriverState.WAITING)
+        limit_s = self._arguments.ready_deadline_s + self._arguments.stop_deadline_s
+        give_up = time.monotonic() + limit_s
+        while not acquired():
+            if self._shut:
+                raise Closed(0)
+            self._journal.advanced()  # it waits for another driver, not for itself
+            if time.monotonic() > give_up:
+                self._journal.move(DriverState.STOPPED, f"waited {limit_s:g} s for the lock of the app")
+                raise Closed(0)
+            time.sleep(POLL_S)
+
+
+def _restore_settings(spark: SparkSession) -> None:
+    """Set again what spark-submit was given: a script's ``.config()`` overwrites it in the shared session."""
+    for key, value in spark.sparkContext.getConf().getAll():
+        if key.startswith(SUBMITTED) and spark.conf.isModifiable(key):
+            spark.conf.set(key, value)

@@ -1,0 +1,120 @@
+"""A driver's own record, kept up to date from several threads."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from millrace.model.errors import MillraceError
+from millrace.run_folder import driver_records as records
+from millrace.run_folder.arguments import DriverArguments
+from millrace.run_folder.driver_records import ENDED, DriverRecord, DriverState, QueryCheckpoint
+from millrace.run_folder.process import this_process
+
+LOG = logging.getLogger(__name__)
+COMMIT_INTERVAL_S = 1.0
+"""Commits later than the first are written at most this often: each write is synced to the disk."""
+
+
+class Journal:
+    """Writes the record of this process.
+
+    Args:
+        arguments: The driver's arguments.
+
+    Attributes:
+        record: What is written, or will be with the next change.
+        triggered_s: When Spark last reported a trigger, by the monotonic clock; None before the first.
+    """
+
+    def __init__(self, arguments: DriverArguments) -> None:
+        self._run_dir: Path = arguments.run_dir
+        self._mutex = threading.Lock()
+        self._written_s = 0.0
+        self._idle = self._waits = False
+        self.triggered_s: float | None = None
+        process = this_process()
+        self.record = DriverRecord(
+            pipeline=arguments.pipeline,
+            app=arguments.app,
+            generation=arguments.generation,
+            version=arguments.version,
+            slots=arguments.slots,
+            pid=process.pid,
+            process_started=process.started,
+            boot_id=process.boot_id,
+            start_ticks=process.start_ticks,
+            state=DriverState.STARTING,
+            since=datetime.now(UTC),
+            advanced_s=time.monotonic(),
+        )
+        records.write(self._run_dir, self.record)
+
+    def move(self, state: DriverState, error: str | None = None) -> None:
+        """Enter a state; an end is final."""
+        with self._mutex:
+            if self.record.state in ENDED or self.record.state is state:
+                return
+            now = datetime.now(UTC)
+            served = self._served_until(now) if state in ENDED else None
+            self._write(state=state, since=now, error=error, served_until=served)
+
+    def committed(self, at: datetime) -> None:
+        """Note a committed batch that ended at ``at``; the first one makes the driver ready."""
+        with self._mutex:
+            self._idle = False
+            self.triggered_s = time.monotonic()
+            first = self.record.ready_at is None
+            self._note(urgent=first, ready_at=self.record.ready_at or at, last_commit_at=at)
+
+    def idle(self, at: datetime) -> None:
+        """Note a trigger without new rows: a query that runs and has nothing to do is ready too."""
+        with self._mutex:
+            self._idle = True
+            self.triggered_s = time.monotonic()
+            self._note(urgent=self.record.ready_at is None, ready_at=self.record.ready_at or at)
+
+    def resized(self, version: int, slots: int) -> None:
+        """Note the version that is carried out now, and its slots."""
+        with self._mutex:
+            if self.record.state not in ENDED:
+                self._write(version=version, slots=slots, resize_ended=datetime.now(UTC))
+
+    def keeps(self, checkpoints: tuple[QueryCheckpoint, ...]) -> None:
+        """Note where the queries keep their state."""
+        with self._mutex:
+            if self.record.state not in ENDED:
+                self._write(checkpoints=checkpoints)
+
+    def advanced(self) -> None:
+        """Note that the driver's work went on."""
+        with self._mutex:
+            self._note(urgent=False)
+
+    def _served_until(self, now: datetime) -> datetime | None:
+        if self.record.ready_at is None:
+            return None
+        return now if self._idle else self.record.last_commit_at
+
+    def _note(self, *, urgent: bool, **fields: Any) -> None:
+        if urgent or time.monotonic() - self._written_s >= COMMIT_INTERVAL_S:
+            self._write(**fields)
+        else:  # written with the next change
+            self.record = replace(self.record, advanced_s=time.monotonic(), **fields)
+
+    def _write(self, **fields: Any) -> None:
+        """Write the record; where that cannot be done, as on a full disk, the next change writes it."""
+        self.record = replace(self.record, advanced_s=time.monotonic(), **fields)
+        try:
+            records.write(self._run_dir, self.record)
+        except MillraceError as error:
+            if not self._waits:
+                LOG.warning("The driver's record waits, the stream goes on: %s", error)
+            self._waits = True
+        else:
+            self._waits, self._written_s = False, time.monotonic()

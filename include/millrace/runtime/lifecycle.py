@@ -1,0 +1,279 @@
+"""A driver's life: session, telemetry, the user's script, and an end that leaves nothing behind."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import runpy
+import sys
+import threading
+import time
+import traceback
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+from millrace.run_folder.arguments import DriverArguments
+from millrace.run_folder.driver_records import DriverState
+from millrace.runtime.advance import AdvanceWatch
+from millrace.runtime.gate import Closed, Gate
+from millrace.runtime.journal import Journal
+from millrace.runtime.stop import StopRequest, end_at_boundary, running
+from millrace.runtime.warm_up import WarmUp
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from millrace.runtime.journal_listener import JournalListener
+    from millrace.runtime.telemetry.listener import Telemetry
+
+LAST_EVENTS_S = 5.0
+PARENT_POLL_S = 0.5
+BOUNDARY_SHARE, SCRIPT_SHARE = 0.6, 0.85
+"""Shares of the stop deadline at which a batch is cut, and at which a script that does not end is left."""
+
+
+class Driver:
+    """Runs one user's script from its first line to the process's end.
+
+    Args:
+        arguments: The driver's arguments.
+    """
+
+    def __init__(self, arguments: DriverArguments) -> None:
+        self.arguments = arguments
+        self.journal = Journal(arguments)
+        self._stop = StopRequest(self._end_queries)
+        self._gate = Gate(arguments, self.journal, WarmUp(arguments.ready_deadline_s / 3), self._listen)
+        self._finishing = threading.Lock()
+        self._telemetry: Telemetry | None = None
+        self._listener: JournalListener | None = None
+
+    def run(self) -> None:
+        """Run the script and leave the process; does not return."""
+        self._stop.install()
+        _leave_with_parent()
+        error: BaseException | None = None
+        try:
+            from pyspark.sql import SparkSession
+
+            # as spark-submit described it: the script gets this session, its own .master() comes too late
+            spark = SparkSession.builder.getOrCreate()
+            self._attach(spark)
+            self._gate.install()
+            with _as_main(self.arguments):
+                runpy.run_path(str(self.arguments.script), run_name="__main__")
+            self._await_queries()
+        except SystemExit as ending:
+            error = _exit_error(ending)
+            if error is None and not isinstance(ending, Closed):
+                error = self._awaited_error()
+        except BaseException as raised:
+            error = raised
+        self._finish(error)
+
+    def _attach(self, spark: SparkSession) -> None:
+        from millrace.runtime.telemetry.batches import AppIdentity
+        from millrace.runtime.telemetry.listener import Telemetry
+
+        a = self.arguments
+        identity = AppIdentity(a.pipeline, a.app, a.generation, a.version, a.slots, a.epoch)
+        self._telemetry = Telemetry(spark, identity, a.lake, a.period_s)
+        host = self._telemetry.host
+        AdvanceWatch(spark, self._gate.queries, self.journal, host, a.batch_deadline_s).start()
+        self._follow_executors(spark, self._telemetry)
+        context: Any = spark.sparkContext
+        stop = context.stop
+
+        def stop_after_last_events() -> None:
+            # a script may stop the session itself: what was measured must be out before
+            self._flush()
+            stop()
+
+        context.stop = stop_after_last_events
+
+    def _follow_executors(self, spark: SparkSession, telemetry: Telemetry) -> None:
+        """Have the agent change executors as Deployments say, where the app has any."""
+        if spark.sparkContext.master.startswith("local"):
+            return
+        from millrace.lake.deployments import DeploymentFollower, DeploymentStore
+        from millrace.lake.store import Lake
+        from millrace.model.telemetry import ExecutorRun
+        from millrace.runtime.executors.agent import ExecutorAgent
+        from millrace.runtime.executors.allocation import Allocation, Lifetime
+        from millrace.runtime.executors.placement import StatePlacement
+
+        a, lake = self.arguments, Lake(self.arguments.lake)
+        deployed = DeploymentStore(lake).get(a.pipeline, a.version)
+        content = deployed.apps.get(a.app) if deployed else None
+        if content is None or content.executor is None:
+            return
+
+        def report(version: int, slots: int) -> None:
+            telemetry.resized(version, slots)
+            self.journal.resized(version, slots)
+
+        memory_mb = content.executor.memory_mb
+
+        def note(lifetime: Lifetime, worker: int | None) -> None:
+            telemetry.executor(
+                ExecutorRun(
+                    a.pipeline,
+                    a.app,
+                    a.generation,
+                    executor=lifetime.executor.id,
+                    worker=worker,
+                    host=lifetime.executor.host,
+                    cores=lifetime.cores,
+                    memory_mb=memory_mb,
+                    started=lifetime.started,
+                    ended=lifetime.ended,
+                    reason=lifetime.reason,
+                )
+            )
+
+        read = DeploymentFollower(lake, a.pipeline).read
+        parts = (Allocation(spark), StatePlacement(spark), self._gate.queries)
+        ExecutorAgent(a.app, a.version, content, read, *parts, report, note).start()
+
+    def _listen(self, spark: SparkSession) -> None:
+        from millrace.runtime.journal_listener import JournalListener
+
+        self._listener = self._listener or JournalListener(self.journal, self._gate.queries)
+        spark.streams.addListener(self._listener)
+
+    def _await_queries(self) -> None:
+        """Wait for every query: a script may end without awaiting, or having awaited only one."""
+        for query in self._gate.queries:
+            query.awaitTermination()
+
+    def _awaited_error(self) -> BaseException | None:
+        try:
+            self._await_queries()
+        except BaseException as raised:
+            return raised
+        return None
+
+    def _end_queries(self) -> None:
+        """Answer a stop request (in its own thread)."""
+        began = time.monotonic()
+        self.journal.move(DriverState.STOPPING)
+        if not self._gate.shut():
+            self._finish(None)
+        deadline_s = self.arguments.stop_deadline_s
+        end_at_boundary(self._gate.queries, deadline_s * BOUNDARY_SHARE)
+        time.sleep(max(0.0, deadline_s * SCRIPT_SHARE - (time.monotonic() - began)))
+        self._finish(None)  # the script would not end by itself
+
+    def _finish(self, error: BaseException | None) -> None:
+        """Flush, write the last record, free the app and leave; whoever comes second waits for the end."""
+        self._finishing.acquire()
+        started_any = self._gate.shut()
+        code = 0
+        if error is not None and not self._stop.requested:
+            if _lost_jvm(error):
+                os._exit(1)  # killed from outside: the record stays as it is, the reconciler heals
+            traceback.print_exception(error)
+            code = 1
+        if started_any:
+            # the script may have ended with queries still at work: by an error, by sys.exit
+            end_at_boundary(self._gate.queries, self.arguments.stop_deadline_s * BOUNDARY_SHARE)
+            self._flush()
+        self._record_end(error, code)
+        self._gate.release()
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(code)
+
+    def _record_end(self, error: BaseException | None, code: int) -> None:
+        text = None if error is None else describe(error)
+        if code:
+            self.journal.move(DriverState.FAILED, text)
+        else:
+            self.journal.move(DriverState.STOPPED if self._stop.requested else DriverState.COMPLETED, text)
+
+    def _flush(self) -> None:
+        if self._listener is not None:
+            with contextlib.suppress(Exception):
+                ended = {str(q.runId) for q in self._gate.queries if not running(q)}
+                self._listener.await_last(ended, LAST_EVENTS_S)
+        if self._telemetry is not None:
+            telemetry, self._telemetry = self._telemetry, None
+            try:
+                telemetry.close()
+            except Exception:
+                traceback.print_exc()
+
+
+@contextlib.contextmanager
+def _as_main(arguments: DriverArguments) -> Iterator[None]:
+    """Give the script the ``sys.argv`` and the ``sys.path[0]`` it would have had by itself."""
+    script = arguments.script.resolve()
+    sys.argv = [str(script), *arguments.args]
+    sys.path.insert(0, str(script.parent))
+    yield
+
+
+def _exit_error(ending: SystemExit) -> BaseException | None:
+    return None if ending.code in (None, 0) else RuntimeError(f"the script ended with exit code {ending.code}")
+
+
+def _lost_jvm(error: BaseException) -> bool:
+    return type(error).__name__ == "Py4JNetworkError"
+
+
+def _leave_with_parent() -> None:
+    """End when the JVM, this process's parent, is gone: without it nothing can be committed any more."""
+    parent = os.getppid()
+
+    def watch() -> None:
+        while os.getppid() == parent:
+            time.sleep(PARENT_POLL_S)
+        os._exit(1)
+
+    threading.Thread(target=watch, name="millrace-parent", daemon=True).start()
+
+
+LIMIT = 500
+_EXCEPTION_LINE = re.compile(r"^[A-Za-z_][\w.]*(?::\s.*)?$")
+"""How a traceback ends; exceptions may be called anything."""
+_PLAN = "=== Streaming Query ==="
+"""What Spark says behind this is the query's plan and nothing of the cause."""
+_QUERY_FAILED = re.compile(r"^\[STREAM_FAILED\] Query \[[^]]*\] terminated with exception: (.+?)(?: SQLSTATE: \w+)?$")
+"""What Spark puts around a cause in the JVM."""
+
+
+def describe(error: BaseException) -> str:
+    """Return an exception's type and last line.
+
+    A failed batch reaches Python as a StreamingQueryException whose text holds the stages' traceback: the cause
+    is the last line there that names an exception of the script's own code.
+    """
+    name, text = type(error).__name__, str(error).partition(_PLAN)[0]
+    if name in ("StreamingQueryException", "PythonException", "Py4JJavaError"):
+        inner = _python_cause(text) or _java_cause(text)
+        if inner:
+            return inner[:LIMIT]
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    if lines and (failed := _QUERY_FAILED.match(lines[-1])):
+        return failed[1][:LIMIT]
+    return (f"{name}: {lines[-1]}" if lines else name)[:LIMIT]
+
+
+def _python_cause(text: str) -> str | None:
+    at = text.rfind("Traceback (most recent call last)")
+    if at < 0:
+        return None
+    for line in text[at:].splitlines()[1:]:
+        if line[:1].isspace() or not line.strip():
+            continue
+        found = _EXCEPTION_LINE.match(line)
+        if found:
+            return line.strip()
+    return None
+
+
+def _java_cause(text: str) -> str | None:
+    lines = [line.strip() for line in text.splitlines()]
+    causes = [line.removeprefix("Caused by: ") for line in lines if line.startswith("Caused by: ")]
+    return causes[-1] if causes else None

@@ -1,0 +1,134 @@
+"""What the input streams of a source brought by period of event time, counted by Spark in one pass.
+
+Bytes are the rows' contents: the length of texts, the size of every other type.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from millrace.lake.source_tables import appended_files, newest_version
+from millrace.lake.store import Lake
+from millrace.model.errors import MillraceError
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame, SparkSession
+
+TABLE = "telemetry/streams"
+
+
+@dataclass(frozen=True)
+class Profile:
+    """What to count.
+
+    Attributes:
+        pipeline: Name of the pipeline; its app has the same.
+        source: Folder of the Delta source table.
+        time_column: Column of event time.
+        period_s: Length of a period of event time, seconds, >= 1.
+        stream: Columns whose values together name an input stream, at least one.
+    """
+
+    pipeline: str
+    source: Path
+    time_column: str
+    period_s: int
+    stream: tuple[str, ...]
+
+
+def run(spark: SparkSession, lake: Lake, profile: Profile, since: int = -1) -> int | None:
+    """Count what was appended since the last run, and return the version reached; None if nothing was new.
+
+    Rows of one period that arrive in several runs make several rows of it: readers add them up.
+
+    Args:
+        spark: A session with Delta.
+        lake: Where the counts go, in one commit.
+        profile: What to count.
+        since: Version of the source after which the first run begins; later runs go on where the last one ended.
+
+    Raises:
+        MillraceError: If the source is not there, lacks a column, or the lake cannot be written.
+    """
+    newest = newest_version(profile.source)
+    transaction = f"{profile.pipeline}/profile"
+    reached = max(lake.committed(TABLE, transaction), since)
+    if reached >= newest:
+        return None
+    files = appended_files(profile.source, reached, newest)
+    if files:
+        # an empty commit too says how far the source was read
+        lake.append(TABLE, count(_read(spark, profile.source, files), profile), {transaction: newest})
+    return newest
+
+
+def count(rows: DataFrame, profile: Profile) -> pa.Table:
+    """Return what ``rows`` of the source add to the table of streams; rows without a time belong to no period.
+
+    Raises:
+        MillraceError: If a column is missing or the time column holds no times.
+    """
+    from pyspark.sql import functions as sf
+
+    _check(rows, profile)
+    second = sf.unix_seconds(sf.col(profile.time_column).cast("timestamp"))
+    stream = sf.concat_ws("/", *(sf.col(c).cast("string") for c in profile.stream))
+    counted = (
+        rows.groupBy(sf.floor(second / profile.period_s).alias("period"), stream.alias("stream"))
+        .agg(sf.count("*").alias("rows"), sf.sum(_size(rows)).alias("bytes"))
+        .where("period is not null")
+        .toArrow()
+    )
+    begin = pc.multiply(counted["period"].cast(pa.int64()), profile.period_s).cast(pa.timestamp("s", "UTC"))
+    name = pa.repeat(profile.pipeline, len(counted))
+    return pa.table(
+        {
+            "pipeline": name,
+            "time": begin,
+            "stream": counted["stream"],
+            "app": name,
+            "rows": counted["rows"],
+            "bytes": counted["bytes"],
+        }
+    )
+
+
+def _read(spark: SparkSession, source: Path, files: Sequence[Path]) -> DataFrame:
+    schema = spark.read.format("delta").load(str(source)).schema
+    return spark.read.schema(schema).option("basePath", str(source)).parquet(*map(str, files))
+
+
+def _size(rows: DataFrame) -> Column:
+    from pyspark.sql import functions as sf
+    from pyspark.sql import types as st
+
+    total = sf.lit(0).cast("long")
+    for column in rows.schema:
+        kind = column.dataType
+        if isinstance(kind, st.StringType | st.BinaryType):
+            size = sf.coalesce(sf.octet_length(column.name), sf.lit(0))
+        elif isinstance(kind, st.ArrayType | st.MapType | st.StructType):
+            size = sf.coalesce(sf.octet_length(sf.to_json(column.name)), sf.lit(0))
+        else:
+            size = sf.lit(4 if kind.jsonValue() in ("integer", "float", "date") else 8)
+        total = total + size
+    return total
+
+
+def _check(rows: DataFrame, profile: Profile) -> None:
+    from pyspark.sql import types as st
+
+    for key, columns in {"time_column": (profile.time_column,), "stream": profile.stream}.items():
+        for column in columns:
+            if column not in rows.columns:
+                raise MillraceError(key, column, ", ".join(rows.columns), "Name a column of the source.")
+    kind = rows.schema[profile.time_column].dataType
+    if not isinstance(kind, st.TimestampType | st.TimestampNTZType | st.DateType):
+        value = f"{profile.time_column}: {kind.simpleString()}"
+        raise MillraceError("time_column", value, "a timestamp or date", "Name a column of times.")

@@ -1,0 +1,186 @@
+"""Gives the state of stopped queries another number of partitions, with a way back until a driver has committed.
+
+Spark rewrites the state of a checkpoint in place and cannot be undone, so a copy is made beside it first. Restoring
+copies it back instead of renaming it: where a rename is no single step, a kill in the middle of it would leave neither
+of them whole.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import traceback
+from collections.abc import Iterable
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from millrace.run_folder.driver_records import QueryCheckpoint
+from millrace.run_folder.repartition import Phase, Repartition, copy_of, read, write
+from millrace.runtime.checkpoints import STATE_STORE
+from millrace.runtime.lifecycle import LIMIT, describe
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+DELTA_SINK = re.compile(r"DeltaSink\[(.*)\]")
+"""How Spark describes a sink that is a Delta table."""
+ALREADY = "SHUFFLE_PARTITIONS_ALREADY_MATCH"
+"""Spark's word for a checkpoint that has the number already."""
+COMMITS = "commits"
+
+
+class Folders:
+    """Copies and deletes folders on any of Hadoop's file systems.
+
+    Args:
+        spark: A session.
+    """
+
+    def __init__(self, spark: SparkSession) -> None:
+        context: Any = spark.sparkContext
+        self._hadoop, self._conf = context._jvm.org.apache.hadoop.fs, context._jsc.hadoopConfiguration()
+
+    def copy(self, source: str, target: str) -> None:
+        """Make a folder, whatever is there, a copy of another.
+
+        Raises:
+            OSError: If the copy is not as long as the other folder.
+            Py4JJavaError: If a folder cannot be read or written.
+        """
+        (from_files, from_path), (to_files, to_path) = self._place(source), self._place(target)
+        to_files.delete(to_path, True)
+        copied = self._hadoop.FileUtil.copy(from_files, from_path, to_files, to_path, False, True, self._conf)
+        wanted, there = self._bytes(source), self._bytes(target)
+        if not copied or wanted != there:
+            raise OSError(f"{target} has {there} of the {wanted} bytes of {source}")
+
+    def delete(self, folder: str) -> None:
+        """Delete a folder if it is there."""
+        files, path = self._place(folder)
+        files.delete(path, True)
+
+    def exists(self, folder: str) -> bool:
+        """Return whether a folder is there."""
+        files, path = self._place(folder)
+        return bool(files.exists(path))
+
+    def newest(self, folder: str) -> int:
+        """Return the highest number that a file in a folder is named by, -1 without one."""
+        files, path = self._place(folder)
+        names = [status.getPath().getName() for status in files.listStatus(path)] if files.exists(path) else []
+        return max((int(name) for name in names if name.isdigit()), default=-1)
+
+    def _bytes(self, folder: str) -> int:
+        files, path = self._place(folder)
+        return int(files.getContentSummary(path).getLength())
+
+    def _place(self, folder: str) -> tuple[Any, Any]:
+        path = self._hadoop.Path(folder)
+        return path.getFileSystem(self._conf), path
+
+
+def change(spark: SparkSession, folder: Path) -> Repartition:
+    """Repartition an app's checkpoints and return what became of it; undone where one of them cannot be.
+
+    Args:
+        spark: A session that reads the checkpoints. No driver of the app may run.
+        folder: The app's folder under the run folder, with a change that has not begun.
+    """
+    folders, task = Folders(spark), _task(folder)
+    there = tuple(c for c in task.checkpoints if folders.exists(c.folder))  # one that was taken away begins anew
+    try:
+        for checkpoint in there:
+            folders.copy(checkpoint.folder, copy_of(checkpoint.folder))
+        task = write(folder, replace(task, checkpoints=there, phase=Phase.CHANGING))
+        for checkpoint in there:
+            _repartition(spark, checkpoint, task.partitions)
+    except Exception as error:
+        traceback.print_exception(error)
+        return _restored(folders, folder, task, _reason(error))
+    return write(folder, replace(task, phase=Phase.CHANGED))
+
+
+def undo(spark: SparkSession, folder: Path) -> Repartition:
+    """Take a change back that was interrupted, or whose driver failed, and return what became of it.
+
+    Where a query has committed a batch since, or a Delta table has taken one, the change stays: its results are out.
+    Safe to repeat.
+    """
+    folders, task = Folders(spark), _task(folder)
+    if task.phase in (Phase.UNDONE, Phase.KEPT):
+        return _cleaned(folders, folder, task)
+    if task.phase is Phase.CHANGED and any(_is_out(spark, folders, checkpoint) for checkpoint in task.checkpoints):
+        return _cleaned(folders, folder, write(folder, replace(task, phase=Phase.KEPT)))
+    return _restored(folders, folder, task, task.error or "it was interrupted")
+
+
+def clean(spark: SparkSession, folder: Path) -> Repartition:
+    """Delete the copies, where they are not needed any more."""
+    return _cleaned(Folders(spark), folder, _task(folder))
+
+
+def _task(folder: Path) -> Repartition:
+    task = read(folder)
+    if task is None:
+        raise FileNotFoundError(f"{folder} has no change of state partitions")
+    return task
+
+
+def _repartition(spark: SparkSession, checkpoint: QueryCheckpoint, partitions: int) -> None:
+    spark.conf.set(STATE_STORE, checkpoint.provider)
+    spark.streams  # noqa: B018 - tasks report state to a coordinator, which comes with the manager of streams
+    try:
+        spark._streamingCheckpointManager.repartition(checkpoint.folder, partitions)
+    except Exception as error:
+        if ALREADY not in str(error):
+            raise
+
+
+def _reason(error: Exception) -> str:
+    """Return the first line of Spark's own words, where the error is one of Spark's."""
+    raised = getattr(error, "java_exception", None)
+    message = None if raised is None else raised.getMessage()
+    return str(message).splitlines()[0][:LIMIT] if message else describe(error)
+
+
+def _is_out(spark: SparkSession, folders: Folders, checkpoint: QueryCheckpoint) -> bool:
+    """Return whether a query has a batch behind that of the repartition, which follows the copy's last.
+
+    A driver may die when its Delta table has taken a batch, and before the query has committed it. Were the copy
+    restored then, the next batches would have numbers that the table has already: it would leave their rows out.
+    """
+    copied = folders.newest(f"{copy_of(checkpoint.folder)}/{COMMITS}")
+    return max(folders.newest(f"{checkpoint.folder}/{COMMITS}"), _taken(spark, checkpoint)) > copied + 1
+
+
+def _taken(spark: SparkSession, checkpoint: QueryCheckpoint) -> int:
+    """Return the number of the last batch that a Delta table took of a query; -1 without one, or of another sink."""
+    table = DELTA_SINK.fullmatch(checkpoint.sink)
+    if table is None:
+        return -1
+    query = json.loads(spark.read.text(f"{checkpoint.folder}/metadata").collect()[0][0])["id"]
+    delta: Any = spark.sparkContext._jvm.org.apache.spark.sql.delta
+    log = delta.DeltaLog.forTable(spark._jsparkSession, table[1])
+    number = log.unsafeVolatileSnapshot().transactions().get(query)
+    return int(number.get()) if number.isDefined() else -1
+
+
+def _restored(folders: Folders, folder: Path, task: Repartition, error: str) -> Repartition:
+    if task.phase in (Phase.CHANGING, Phase.CHANGED):
+        task = write(folder, replace(task, phase=Phase.CHANGING, error=error))
+        for checkpoint in task.checkpoints:
+            folders.copy(copy_of(checkpoint.folder), checkpoint.folder)
+    return _cleaned(folders, folder, write(folder, replace(task, phase=Phase.UNDONE, error=error)))
+
+
+def _cleaned(folders: Folders, folder: Path, task: Repartition) -> Repartition:
+    if task.phase in (Phase.UNDONE, Phase.KEPT):
+        _delete_copies(folders, task.checkpoints)
+        task = write(folder, replace(task, copies=False))
+    return task
+
+
+def _delete_copies(folders: Folders, checkpoints: Iterable[QueryCheckpoint]) -> None:
+    for checkpoint in checkpoints:
+        folders.delete(copy_of(checkpoint.folder))

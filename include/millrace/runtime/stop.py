@@ -1,0 +1,149 @@
+"""How a driver stops: a sticky request, never acted on inside a signal handler, and queries that end with a batch.
+
+Spark follows a batch whose rows moved the watermark by one without rows, which emits what was closed. It forgets that
+across a restart: the results would wait for the next rows, and a stream that has gone silent brings none. So queries
+end where a batch ends, and the next driver has nothing to repeat.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import threading
+import time
+from collections.abc import Callable, Sequence
+from types import FrameType
+from typing import Any
+
+from millrace.runtime.telemetry.positions import Positions, newest_batch
+
+
+class StopRequest:
+    """Turns SIGTERM into an event and calls ``act`` in a thread of its own.
+
+    The main thread mostly waits for an answer of the JVM on its own connection, which a signal handler must not
+    use, and the script may replace the handler: the signal's number therefore goes through a pipe, written by
+    the interpreter itself.
+
+    Args:
+        act: What to do, once, after the request was noticed.
+    """
+
+    def __init__(self, act: Callable[[], None]) -> None:
+        self._act, self._requested = act, threading.Event()
+
+    @property
+    def requested(self) -> bool:
+        """Whether the driver was asked to stop; never false again."""
+        return self._requested.is_set()
+
+    def install(self) -> None:
+        """Start listening; main thread only."""
+        read, write = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
+        os.set_blocking(read, True)
+
+        def pass_on(number: int, _frame: FrameType | None) -> None:
+            os.write(write, bytes([number]))
+
+        signal.signal(signal.SIGTERM, pass_on)
+        signal.set_wakeup_fd(write, warn_on_full_buffer=False)
+        threading.Thread(target=self._listen, args=(read,), name="millrace-stop", daemon=True).start()
+
+    def _listen(self, pipe: int) -> None:
+        while os.read(pipe, 1) != bytes([signal.SIGTERM]):
+            pass
+        self._requested.set()
+        self._act()
+
+
+NOTHING_TO_DO = "Waiting for data to arrive"
+"""What Spark says of a query after a trigger that found neither rows nor anything to emit."""
+POLL_S = 0.02
+QUIET_S = 1.0
+"""A trigger that was about to begin when the query was told to end shows within this time, on a busy machine too.
+Cut, its batch is repeated, and Spark refuses to repartition the state."""
+
+
+def end_at_boundary(queries: Sequence[Any], deadline_s: float) -> bool:
+    """End queries after their running batch and return True, or cut them at the deadline and return False.
+
+    Spark's own ``stop()`` cancels the running batch. A query whose state says TERMINATED ends by itself before
+    its next trigger (internal to Spark: pinned with its version, held by a test); one that sleeps until its next
+    trigger runs nothing that ``stop()`` could cut.
+
+    Args:
+        queries: Streaming queries of this process.
+        deadline_s: Time for all of them together, > 0.
+    """
+    give_up = time.monotonic() + deadline_s
+    queries = [query for query in queries if running(query)]
+    _await_emission(queries, give_up)
+    for query in queries:
+        _terminate(query)
+    waiting = {id(query): time.monotonic() for query in queries}
+    clean = True
+    while active := [query for query in queries if running(query)]:
+        now = time.monotonic()
+        for query in active:
+            if query._jsq.status().isTriggerActive():
+                waiting[id(query)] = now
+            late = now > give_up
+            if late or now - waiting[id(query)] > QUIET_S:
+                clean = clean and not late
+                query.stop()
+        time.sleep(POLL_S)
+    return clean
+
+
+def _await_emission(queries: Sequence[Any], give_up: float) -> None:
+    """Let the batches without rows end that emit what the last rows closed."""
+    last = {id(query): _batch(query)[0] for query in queries if _is_last(query)}
+    while last and time.monotonic() < give_up:
+        for query in queries:
+            if id(query) in last and (not running(query) or _moved_on(query, last[id(query)])):
+                del last[id(query)]
+        time.sleep(POLL_S)
+
+
+def _is_last(query: Any) -> bool:
+    """Say whether a query has a watermark, and no rows wait behind the batch that it runs or ran last."""
+    progress = query.lastProgress
+    if progress is None or "watermark" not in progress["eventTime"]:
+        return False
+    _, ends = _batch(query)
+    sources = [
+        {"description": source["description"], "latestOffset": source["latestOffset"], "endOffset": end}
+        for source, end in zip(json.loads(progress.json)["sources"], ends, strict=True)
+    ]
+    return Positions().of(sources).backlog == 0
+
+
+def _moved_on(query: Any, last: int) -> bool:
+    """Say whether a later batch has ended or reads rows, or none is due.
+
+    One that emits is let go to its end: told to end while it begins, Spark leaves it undone.
+    """
+    if query.lastProgress["batchId"] > last:
+        return True
+    number, _ = _batch(query)
+    status = query.status
+    return bool(status["message"] == NOTHING_TO_DO or (number > last and status["isDataAvailable"]))
+
+
+def _batch(query: Any) -> tuple[int, list[Any]]:
+    return newest_batch(query._jsq.streamingQuery())
+
+
+def _terminate(query: Any) -> None:
+    from pyspark import SparkContext
+
+    terminated = SparkContext._jvm.org.apache.spark.sql.execution.streaming.runtime
+    state = getattr(terminated, "TERMINATED$")
+    query._jsq.streamingQuery().state().set(getattr(state, "MODULE$"))
+
+
+def running(query: Any) -> bool:
+    """Say whether a query still runs a batch or may start one."""
+    # its state says TERMINATED already: only its thread tells when the batch has ended
+    return bool(query._jsq.streamingQuery().queryExecutionThread().isAlive())

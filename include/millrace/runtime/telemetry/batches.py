@@ -1,0 +1,100 @@
+"""One generation of an app, and a progress event of its query as a row of telemetry."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from millrace.model.telemetry import BatchMetrics, OperatorBatch
+from millrace.runtime.telemetry.positions import Position
+
+FOREACH_BATCH = "ForeachBatchSink"
+
+
+@dataclass(frozen=True)
+class AppIdentity:
+    """One generation of one app, as its telemetry names it.
+
+    Attributes:
+        pipeline: Name of the pipeline.
+        app: Name of the app.
+        generation: Start number of the driver, >= 1.
+        version: The Deployment version it runs, >= 1.
+        slots: Its cores, >= 1.
+        epoch: Checkpoint epoch, >= 0.
+    """
+
+    pipeline: str
+    app: str
+    generation: int
+    version: int
+    slots: int
+    epoch: int = 0
+
+
+def query_name(progress: Mapping[str, Any]) -> str:
+    """Return the query's name, its id if it has none."""
+    return str(progress.get("name") or progress["id"])
+
+
+def ended(progress: Mapping[str, Any]) -> datetime:
+    """Return when the batch ended (UTC): its trigger's start and duration."""
+    started = datetime.fromisoformat(progress["timestamp"])
+    return started.astimezone(UTC) + timedelta(milliseconds=durations_ms(progress).get("triggerExecution", 0))
+
+
+def durations_ms(progress: Mapping[str, Any]) -> dict[str, int]:
+    """Return Spark's durations by phase."""
+    return {str(k): int(v) for k, v in progress.get("durationMs", {}).items()}
+
+
+def has_foreach_batch(progress: Mapping[str, Any]) -> bool:
+    """Say whether the sink is the user's function."""
+    return str(progress.get("sink", {}).get("description", "")).startswith(FOREACH_BATCH)
+
+
+def repeats(progress: Mapping[str, Any], position: Position) -> int:
+    """Return how often the batch was computed: several actions in ``foreachBatch`` count each row again."""
+    counted = int(progress.get("numInputRows", 0))
+    if not position.read or counted % position.read:
+        return 1
+    return max(1, counted // position.read)
+
+
+LAG_PARTITIONS = 8
+"""Source partitions whose lag a row tells: a topic may have a thousand."""
+
+
+def batch_metrics(
+    progress: Mapping[str, Any],
+    identity: AppIdentity,
+    position: Position,
+    operators: tuple[OperatorBatch, ...],
+    host_cpu_other: float | None,
+) -> BatchMetrics:
+    """Return the batch as a row of ``telemetry/batches``; what Spark does not report is None."""
+    state = progress.get("stateOperators", [])
+    rows_out = int(progress.get("sink", {}).get("numOutputRows", -1))
+    return BatchMetrics(
+        pipeline=identity.pipeline,
+        app=identity.app,
+        query=query_name(progress),
+        time=ended(progress),
+        generation=identity.generation,
+        epoch=identity.epoch,
+        batch_id=int(progress["batchId"]),
+        slots=identity.slots,
+        rows_in=int(progress.get("numInputRows", 0)) if position.read is None else position.read,
+        rows_out=None if rows_out < 0 else rows_out,
+        durations_ms=durations_ms(progress),
+        backlog_rows=position.backlog,
+        source_end=position.end,
+        state_rows=sum(int(s.get("numRowsTotal", 0)) for s in state),
+        state_bytes=sum(int(s.get("memoryUsedBytes", 0)) for s in state),
+        host_cpu_other=host_cpu_other,
+        operators=operators,
+        arrival_basis=position.basis,
+        lag=dict(sorted(position.lag.items(), key=lambda part: -part[1])[:LAG_PARTITIONS]),
+    )

@@ -1,0 +1,254 @@
+"""Turns Spark's query events into rows of telemetry, in the driver, without touching the user's query."""
+
+from __future__ import annotations
+
+import json
+import logging
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, TypeVar
+
+from pyspark.sql import SparkSession
+from pyspark.sql.streaming.listener import (
+    QueryIdleEvent,
+    QueryProgressEvent,
+    QueryStartedEvent,
+    QueryTerminatedEvent,
+    StreamingQueryListener,
+)
+
+from millrace.lake.store import Lake
+from millrace.model.telemetry import BatchMetrics, ExecutorRun
+from millrace.runtime.telemetry import batches
+from millrace.runtime.telemetry.batches import AppIdentity
+from millrace.runtime.telemetry.execution import ExecutedPlan, Executions, StageReader
+from millrace.runtime.telemetry.host import HostCpu
+from millrace.runtime.telemetry.operators import operators
+from millrace.runtime.telemetry.partitions import PartitionSampler
+from millrace.runtime.telemetry.positions import UNKNOWN, Positions, newest_batch, source_names
+from millrace.runtime.telemetry.read_limits import read_limits
+from millrace.runtime.telemetry.unread_files import follow_files
+from millrace.runtime.telemetry.writer import Entry, Writer
+
+LOG = logging.getLogger(__name__)
+T = TypeVar("T")
+SAMPLE_AGE_S = 0.2
+EVENTS_TIMEOUT_MS = 5000
+SAMPLES_TIMEOUT_S = 5.0
+
+
+@dataclass
+class _Run:
+    """What is kept of one run of a query."""
+
+    stages: StageReader
+    query: Any = None
+    positions: Positions | None = None
+    executions: Executions | None = None
+    last: BatchMetrics | None = None
+    sources: tuple[Mapping[str, Any], ...] = ()
+    marked_at: float = float("-inf")
+
+
+class TelemetryListener(StreamingQueryListener):  # type: ignore[misc]
+    """Measures every committed batch of every query of the session.
+
+    Nothing here may raise into Spark: what cannot be measured is null, and said once.
+
+    Attributes:
+        identity: The app, as the next batches are measured.
+
+    Args:
+        spark: The session.
+        identity: The app.
+        writer: Takes the rows.
+        host: Processor time of the host.
+        sampler: Measures state partitions; None for an app without executors, which has nowhere to move them.
+    """
+
+    def __init__(
+        self,
+        spark: SparkSession,
+        identity: AppIdentity,
+        writer: Writer,
+        host: HostCpu,
+        sampler: PartitionSampler | None = None,
+    ) -> None:
+        self._spark, self.identity, self._writer, self._host = spark, identity, writer, host
+        self._sampler = sampler
+        self._runs: dict[str, _Run] = {}
+        self._reported: set[str] = set()
+
+    def onQueryStarted(self, event: QueryStartedEvent) -> None:  # noqa: N802 - Spark's name
+        """Note the run."""
+        self._guarded("a query's start", lambda: self._run(str(event.id), str(event.runId)))
+
+    def onQueryProgress(self, event: QueryProgressEvent) -> None:  # noqa: N802
+        """Measure a committed batch."""
+        self._guarded("a batch", lambda: self._measure(event.progress))
+
+    def onQueryIdle(self, event: QueryIdleEvent) -> None:  # noqa: N802
+        """Say that nothing arrived, at most once a commit's interval."""
+        self._guarded("an idle query", lambda: self._idle(str(event.id), str(event.runId)))
+
+    def onQueryTerminated(self, event: QueryTerminatedEvent) -> None:  # noqa: N802
+        """Forget the run."""
+        self._runs.pop(str(event.runId), None)
+        if self._sampler is not None:
+            self._sampler.forget(str(event.runId))
+
+    def _measure(self, progress: Any) -> None:
+        run = self._run(str(progress.id), str(progress.runId))
+        batch_id = int(progress.batchId)
+        plan = self._plan(run, batch_id)  # first: the next batch replaces it
+        facts: dict[str, Any] = json.loads(progress.json)
+        position = self._positions(run).of(facts["sources"])
+        stages = self._guarded("stages", lambda: run.stages.read(batch_id)) or ()
+        self._host.sample(SAMPLE_AGE_S)
+        end = batches.ended(facts).timestamp()
+        started = end - batches.durations_ms(facts).get("triggerExecution", 0) / 1000.0
+        repeats = batches.repeats(facts, position)
+        ran = self._guarded(
+            "operators",
+            lambda: operators(plan, stages, self.identity.slots, repeats, batches.has_foreach_batch(facts)),
+        )
+        row = batches.batch_metrics(facts, self.identity, position, ran or (), self._host.other_ratio(started, end))
+        run.last, run.sources, run.marked_at = row, tuple(facts["sources"]), time.monotonic()
+        self._writer.add(Entry(row, str(progress.id), batch_id))
+        sampler = self._sampler
+        if sampler is not None and run.query is not None:
+            self._guarded("partitions", lambda: sampler.offer(run.query, facts, self.identity, plan, stages))
+
+    def _idle(self, query_id: str, run_id: str) -> None:
+        run = self._run(query_id, run_id)
+        if run.last is None:
+            self._resume(run, query_id)
+        if run.last is None or time.monotonic() - run.marked_at < self._writer.interval_s:
+            return
+        position = self._positions(run).at_rest(run.sources)
+        if position.basis is None:
+            return
+        now = datetime.now(UTC)
+        marker = replace(
+            run.last,
+            time=now,
+            rows_in=0,
+            rows_out=None,
+            durations_ms={},
+            backlog_rows=position.backlog,
+            source_end=position.end,
+            host_cpu_other=None,
+            operators=(),
+            arrival_basis=position.basis,
+            lag={},
+        )
+        run.marked_at = time.monotonic()
+        self._writer.add(Entry(marker, f"{query_id}/idle", int(now.timestamp() * 1000)))
+
+    def _resume(self, run: _Run, query_id: str) -> None:
+        """Take a query's place from its log: one that starts on a silent source has no batch to read it from."""
+        if run.query is None:
+            return
+        number, ends = newest_batch(run.query)
+        if number < 0:
+            return
+        named = zip(source_names(run.query), ends, strict=True)
+        run.sources = tuple({"description": source, "endOffset": end} for source, end in named)
+        name = run.query.name()
+        facts = {"id": query_id, "name": name, "batchId": number, "timestamp": datetime.now(UTC).isoformat()}
+        run.last = batches.batch_metrics(facts, self.identity, UNKNOWN, (), None)
+
+    def _run(self, query_id: str, run_id: str) -> _Run:
+        if run_id not in self._runs:
+            self._runs[run_id] = _Run(StageReader(self._spark.sparkContext, run_id))
+        run = self._runs[run_id]
+        if run.executions is None:
+            query = self._spark._jsparkSession.streams().get(query_id)
+            if query is not None and str(query.runId().toString()) == run_id:
+                run.query = query.streamingQuery()
+                run.executions = Executions(run.query)
+        return run
+
+    def _positions(self, run: _Run) -> Positions:
+        """Return what follows a run's sources, which are there once it has planned a batch or found none to plan."""
+        if run.positions is None:
+            query, gateway, every_s = run.query, self._spark.sparkContext._gateway, self._writer.interval_s
+            known = query is not None
+            limits = self._guarded("read limits", lambda: read_limits(query, gateway)) if known else None
+            files = self._guarded("files", lambda: follow_files(query, gateway, every_s)) if known else None
+            run.positions = Positions(limits or {}, files or {})
+        return run.positions
+
+    def _plan(self, run: _Run, batch_id: int) -> ExecutedPlan | None:
+        executions = run.executions
+        return None if executions is None else self._guarded("plan", lambda: executions.plan(batch_id))
+
+    def _guarded(self, what: str, measure: Callable[[], T]) -> T | None:
+        try:
+            return measure()
+        except Exception as error:
+            if what not in self._reported:
+                self._reported.add(what)
+                LOG.warning("Telemetry could not measure %s, the stream goes on: %s", what, error)
+            return None
+
+
+class Telemetry:
+    """The telemetry of one driver.
+
+    Attributes:
+        host: Processor time of the host and of the driver's processes.
+
+    Args:
+        spark: The session whose queries are measured.
+        identity: The app.
+        lake: The lake's folder or URI.
+        period_s: Interval between two evaluations, seconds.
+    """
+
+    def __init__(self, spark: SparkSession, identity: AppIdentity, lake: str | Path, period_s: float) -> None:
+        local = spark.sparkContext.master.startswith("local")
+        self.host = host = HostCpu(application=None if local else spark.sparkContext.applicationId)
+        self._spark = spark
+        self._writer = Writer(Lake(lake), identity, period_s, host)
+        self._sampler = None if local else PartitionSampler(spark, self._writer, self._writer.interval_s)
+        self._listener = TelemetryListener(spark, identity, self._writer, host, self._sampler)
+        spark.streams.addListener(self._listener)
+
+    def resized(self, version: int, slots: int) -> None:
+        """Note that batches run on other slots from now on."""
+        self._listener.identity = replace(self._listener.identity, version=version, slots=slots)
+
+    def executor(self, run: ExecutorRun) -> None:
+        """Note an executor that registered or ended."""
+        self._writer.add_executor(run)
+        if self._sampler is not None and run.worker is not None:
+            self._sampler.number(run.executor, run.worker)
+
+    def flush(self) -> bool:
+        """Commit all batches that ended before this call; False if the lake could not be written."""
+        self._await_events()
+        return self._writer.flush()
+
+    def close(self) -> None:
+        """Wait for Spark's last events, commit them and end; safe to repeat, and after the session's end."""
+        self._await_events()
+        try:
+            self._spark.streams.removeListener(self._listener)
+        except Exception as error:
+            LOG.debug("The session is gone: %s", error)
+        if self._sampler is not None:
+            self._sampler.close()
+        self._writer.close()
+
+    def _await_events(self) -> None:
+        # Spark hands events over from a queue: those of the last batch are lost unless it is empty
+        try:
+            self._spark.sparkContext._jsc.sc().listenerBus().waitUntilEmpty(EVENTS_TIMEOUT_MS)
+        except Exception as error:
+            LOG.debug("Events may be missing: %s", error)
+        if self._sampler is not None:
+            self._sampler.flush(SAMPLES_TIMEOUT_S)

@@ -1,0 +1,279 @@
+"""Measures the state partitions of running queries: on which executor each ran, and what moving it would mean.
+
+A batch now and then is sampled, in a thread of its own: neither the query nor the listener waits for it.
+"""
+
+from __future__ import annotations
+
+import logging
+import queue
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from millrace.model.telemetry import PartitionFlow, PartitionRun
+from millrace.runtime.telemetry import batches
+from millrace.runtime.telemetry.batches import AppIdentity
+from millrace.runtime.telemetry.execution import ExecutedPlan, Stage
+from millrace.runtime.telemetry.fragments import StatefulStage, stateful_stages
+from millrace.runtime.telemetry.map_output import MapOutput
+from millrace.runtime.telemetry.stage_tasks import Task, TaskReader
+from millrace.runtime.telemetry.state_size import HadoopStorage, LocalStorage, StateSizes, is_local
+from millrace.runtime.telemetry.writer import Writer
+
+LOG = logging.getLogger(__name__)
+
+SHORTEST_INTERVAL_S = 5.0
+"""Least time between two sampled batches of a query: what measuring may cost, 2 % of one processor, is then 0.1 s a
+sample. 64 partitions of two operators take 0.03 s, committed; once a minute, with state sizes and flows, 0.1 s."""
+
+RARE_INTERVAL_S = 60.0
+"""Least time between two measurements of a query's state sizes and flows. State grows slowly, and its size takes a
+listing of each partition's folders; flows are a row for each pair of partitions."""
+
+MOST_WAITING = 16
+"""Batches that wait to be sampled at most; further ones are not sampled."""
+
+CLOSE_S = 1.0
+
+
+@dataclass(frozen=True)
+class SampledBatch:
+    """A batch that is to be sampled.
+
+    Attributes:
+        identity: The app.
+        query: Name or id of the query.
+        time: When the batch ended (UTC).
+        batch_id: Spark's batch id.
+        stages: Its stages that keep state, sources first.
+        state_root: The checkpoint's ``state`` folder.
+    """
+
+    identity: AppIdentity
+    query: str
+    time: datetime
+    batch_id: int
+    stages: tuple[StatefulStage, ...]
+    state_root: str
+
+
+@dataclass
+class _Run:
+    """When a query run was last sampled, and what is kept for its next sample."""
+
+    sampled_s: float = float("-inf")
+    rarely_s: float = float("-inf")
+    sizes: StateSizes | None = None
+
+
+class PartitionSampler:
+    """Samples batches of the session's queries.
+
+    Args:
+        spark: The session.
+        writer: Takes the rows.
+        interval_s: Interval at which they are committed, seconds: a query is not sampled more often.
+        clock: A monotonic clock, seconds.
+    """
+
+    def __init__(
+        self, spark: Any, writer: Writer, interval_s: float, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._context, self._writer, self._clock = spark.sparkContext, writer, clock
+        self._interval_s = max(SHORTEST_INTERVAL_S, interval_s)
+        self._workers: dict[str, int] = {}
+        self._runs: dict[str, _Run] = {}
+        self._tasks: TaskReader | None = None
+        self._outputs: MapOutput | None = None
+        self._waiting: queue.Queue[tuple[_Run, SampledBatch] | threading.Event | None] = queue.Queue(MOST_WAITING)
+        self._failed = False
+        self._thread = threading.Thread(target=self._work, name="millrace-partitions", daemon=True)
+        self._thread.start()
+
+    def offer(
+        self,
+        query: Any,
+        facts: Mapping[str, Any],
+        identity: AppIdentity,
+        plan: ExecutedPlan | None,
+        stages: Sequence[Stage],
+    ) -> None:
+        """Have a batch sampled if the query's last sample is long enough ago; returns at once.
+
+        A batch without rows, as one that only moves a watermark, says nothing of loads and is not sampled.
+
+        Args:
+            query: The JVM's ``StreamExecution``.
+            facts: The batch's progress event.
+            identity: The app, as it ran the batch.
+            plan: What ran; None if it is gone.
+            stages: Completed stages of the batch.
+        """
+        run, now = self._runs.setdefault(str(facts["runId"]), _Run()), self._clock()
+        if plan is None or not facts.get("numInputRows") or now - run.sampled_s < self._interval_s:
+            return
+        measured = stateful_stages(plan, stages)
+        if not measured:
+            return
+        batch = SampledBatch(
+            identity,
+            batches.query_name(facts),
+            batches.ended(facts),
+            int(facts["batchId"]),
+            measured,
+            f"{query.resolvedCheckpointRoot()}/state",
+        )
+        with suppress(queue.Full):
+            self._waiting.put_nowait((run, batch))
+            run.sampled_s = now
+
+    def number(self, executor: str, worker: int) -> None:
+        """Note an executor's number among the app's."""
+        self._workers[executor] = worker
+
+    def forget(self, run_id: str) -> None:
+        """Forget a query run that ended."""
+        self._runs.pop(run_id, None)
+
+    def flush(self, timeout_s: float) -> None:
+        """Wait until the batches that were offered before this call are with the writer, or a time is over."""
+        if not self._thread.is_alive():
+            return
+        done = threading.Event()
+        try:
+            self._waiting.put(done, timeout=timeout_s)
+        except queue.Full:
+            return
+        done.wait(timeout_s)
+
+    def close(self) -> None:
+        """End the thread once it has sampled what waits, or leave it behind if that takes long; safe to repeat."""
+        with suppress(queue.Full):
+            self._waiting.put_nowait(None)
+        self._thread.join(CLOSE_S)
+
+    def _work(self) -> None:
+        while (waiting := self._waiting.get()) is not None:
+            if isinstance(waiting, threading.Event):
+                waiting.set()
+                continue
+            try:
+                self._sample(*waiting)
+            except Exception as error:
+                if not self._failed:  # said once; the next batch is tried all the same
+                    LOG.warning("State partitions are not measured, the stream goes on: %s", error)
+                self._failed = True
+
+    def _sample(self, run: _Run, batch: SampledBatch) -> None:
+        self._tasks = self._tasks or TaskReader(self._context)
+        read = [(stage, self._tasks.read(stage.stage)) for stage in batch.stages]
+        rarely = self._clock() - run.rarely_s >= RARE_INTERVAL_S
+        if rarely:
+            run.rarely_s = self._clock()
+        sizes = self._state_bytes(run, batch) if rarely else {}
+        self._writer.add_partitions(
+            tuple(row for stage, tasks in read for row in partition_runs(batch, stage, tasks, sizes, self._workers))
+        )
+        if rarely:
+            self._writer.add_flows(tuple(self._flows(batch)))
+
+    def _state_bytes(self, run: _Run, batch: SampledBatch) -> dict[tuple[int, int], int]:
+        """Return the bytes of each operator's partitions; none if the checkpoint cannot be read."""
+        root = batch.state_root
+        run.sizes = run.sizes or StateSizes(root, LocalStorage() if is_local(root) else HadoopStorage(self._context))
+        try:
+            return {
+                (operator, partition): run.sizes.loaded(operator, partition)
+                for stage in batch.stages
+                for operator in stage.operators
+                for partition in range(stage.stage.tasks)
+            }
+        except Exception as error:  # what tasks did is known all the same
+            LOG.debug("The state of %s cannot be measured: %s", batch.query, error)
+            return {}
+
+    def _flows(self, batch: SampledBatch) -> Iterator[PartitionFlow]:
+        """Yield what each partition passed to each of the next stage, where that one keeps state too."""
+        self._outputs = self._outputs or MapOutput(self._context)
+        for sender in batch.stages:
+            for receiver in batch.stages:
+                if sender.writes is None or sender.writes not in receiver.reads:
+                    continue
+                yield from partition_flows(batch, sender, receiver, self._outputs.sizes(sender.writes) or {})
+
+
+def partition_runs(
+    batch: SampledBatch,
+    stage: StatefulStage,
+    tasks: Sequence[Task],
+    state_bytes: Mapping[tuple[int, int], int],
+    workers: Mapping[str, int],
+) -> Iterator[PartitionRun]:
+    """Yield a stage's partitions; none if a task is not known.
+
+    Args:
+        batch: The batch.
+        stage: The stage.
+        tasks: Its tasks that succeeded.
+        state_bytes: Bytes of state by operator and partition; empty if they were not measured.
+        workers: Numbers of the app's executors, as far as they are known.
+    """
+    if len(tasks) != stage.stage.tasks:
+        return
+    identity = batch.identity
+    for task in tasks:
+        of_operators = [state_bytes.get((operator, task.partition)) for operator in stage.operators]
+        known = [size for size in of_operators if size is not None]
+        yield PartitionRun(
+            pipeline=identity.pipeline,
+            app=identity.app,
+            generation=identity.generation,
+            version=identity.version,
+            query=batch.query,
+            operator=stage.operators[0],
+            operators=stage.operators,
+            partition=task.partition,
+            time=batch.time,
+            batch_id=batch.batch_id,
+            executor=task.executor,
+            rows_in=task.rows_in,
+            run_s=task.run_s,
+            local_bytes=task.local_bytes,
+            remote_bytes=task.remote_bytes,
+            state_bytes=sum(known) if len(known) == len(of_operators) else None,
+            worker=workers.get(task.executor),
+            host=task.host,
+        )
+
+
+def partition_flows(
+    batch: SampledBatch, sender: StatefulStage, receiver: StatefulStage, sizes: Mapping[tuple[int, int], int]
+) -> Iterator[PartitionFlow]:
+    """Yield what each partition of a stage passed to each of the next.
+
+    Args:
+        batch: The batch.
+        sender: The stage that emits.
+        receiver: The stage that receives.
+        sizes: Bytes from each partition to each, > 0.
+    """
+    identity = batch.identity
+    for (emitted_by, received_by), size in sizes.items():
+        yield PartitionFlow(
+            pipeline=identity.pipeline,
+            app=identity.app,
+            generation=identity.generation,
+            query=batch.query,
+            from_operator=sender.operators[0],
+            from_partition=emitted_by,
+            to_operator=receiver.operators[0],
+            to_partition=received_by,
+            time=batch.time,
+            batch_id=batch.batch_id,
+            bytes=size,
+        )

@@ -1,0 +1,90 @@
+"""The tasks of a stage, one by one: where each ran, for how long, and what it read.
+
+Spark's status store knows them, with the UI off too. They are turned into text inside the JVM, so that a stage costs
+one call whatever the number of its tasks. That is internal to Spark: pinned with its version, held by tests.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from millrace.runtime.telemetry.execution import Stage
+
+ATTEMPTS = 4
+"""Attempts of a task, on the average, up to which all of a stage's are found."""
+
+
+@dataclass(frozen=True)
+class Task:
+    """A task that succeeded.
+
+    Attributes:
+        partition: The partition that it computed, >= 0.
+        executor: Spark's id of the executor that ran it.
+        host: Where that is.
+        rows_in: Rows that it read from shuffles and sources.
+        run_s: Time that it ran, seconds; Python workers and waits included.
+        local_bytes: Bytes of shuffles that it read from its own executor.
+        remote_bytes: Bytes of shuffles that it read from other executors.
+    """
+
+    partition: int
+    executor: str
+    host: str
+    rows_in: int
+    run_s: float
+    local_bytes: int
+    remote_bytes: int
+
+
+class TaskReader:
+    """Reads the tasks of completed stages.
+
+    Args:
+        spark_context: The driver's SparkContext.
+    """
+
+    def __init__(self, spark_context: Any) -> None:
+        self._store = spark_context._jsc.sc().statusStore()
+        # what Spark's REST interface writes its answers with
+        self._mapper = spark_context._jvm.org.apache.spark.status.api.v1.JacksonMessageWriter().mapper()
+
+    def read(self, stage: Stage) -> tuple[Task, ...]:
+        """Return a stage's tasks that succeeded, by their partitions."""
+        listed = self._store.taskList(stage.id, stage.attempt, ATTEMPTS * stage.tasks)
+        return succeeded(self._mapper.writeValueAsString(listed))
+
+
+def succeeded(text: str) -> tuple[Task, ...]:
+    """Return the tasks that succeeded, by their partitions.
+
+    Args:
+        text: A JSON list of all attempts, as Spark's REST interface gives it.
+    """
+    ended = [attempt for attempt in json.loads(text) if attempt["status"] == "SUCCESS" and attempt.get("taskMetrics")]
+    # of two that succeeded the later one has told where the state is
+    by_partition = {_partition(a): _task(a) for a in sorted(ended, key=lambda attempt: int(attempt["taskId"]))}
+    return tuple(task for _, task in sorted(by_partition.items()))
+
+
+def _partition(attempt: Mapping[str, Any]) -> int:
+    # a stage that runs again for lost output numbers only what it repeats
+    known = int(attempt.get("partitionId", -1))
+    return known if known >= 0 else int(attempt["index"])
+
+
+def _task(attempt: Mapping[str, Any]) -> Task:
+    metrics = attempt["taskMetrics"]
+    shuffled = metrics["shuffleReadMetrics"]
+    return Task(
+        partition=_partition(attempt),
+        executor=str(attempt["executorId"]),
+        host=str(attempt["host"]),
+        rows_in=int(shuffled["recordsRead"]) + int(metrics["inputMetrics"]["recordsRead"]),
+        run_s=int(metrics["executorRunTime"]) / 1000.0,
+        local_bytes=int(shuffled["localBytesRead"]),
+        remote_bytes=int(shuffled["remoteBytesRead"]),
+    )

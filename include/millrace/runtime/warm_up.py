@@ -1,0 +1,71 @@
+"""What a successor does while it waits: a rehearsal, so that its first real batch meets a warm engine.
+
+Most of a first batch is spent on loading and compiling the engine's own code, on starting Python workers, and on
+compiling the query's plan: none of it needs the checkpoint, so all of it can happen while the predecessor works.
+"""
+
+from __future__ import annotations
+
+import shutil
+import sys
+import tempfile
+import threading
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from millrace.runtime.checkpoints import STATE_STORE
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+PYTHON_NODES = ("Python", "InPandas", "InArrow")
+ROWS_PER_SLOT = 16
+
+
+class WarmUp:
+    """Runs a small streaming query of the same kind, on tables of its own, in a session of its own.
+
+    Args:
+        limit_s: Longest time a successor may spend on it, > 0.
+    """
+
+    def __init__(self, limit_s: float) -> None:
+        self._limit_s = limit_s
+
+    def __call__(self, frame: DataFrame) -> None:
+        """Rehearse for the query that writes ``frame``; whatever goes wrong here is no reason not to start it."""
+        rehearsal = threading.Thread(target=_rehearse, args=(frame,), name="millrace-warm-up", daemon=True)
+        rehearsal.start()
+        rehearsal.join(self._limit_s)
+
+
+def _rehearse(frame: DataFrame) -> None:
+    folder = Path(tempfile.mkdtemp(prefix="millrace-warm-up-"))
+    try:
+        plan = str(frame._jdf.queryExecution().logical())
+        # its queries are nobody's: listeners of the script's session do not see them
+        session = frame.sparkSession.newSession()
+        session.conf.set(STATE_STORE, frame.sparkSession.conf.get(STATE_STORE))
+        _run(_query(session, folder, python=any(node in plan for node in PYTHON_NODES)), folder)
+    except Exception as error:
+        print(f"warm-up ended early: {type(error).__name__}: {str(error)[:300]}", file=sys.stderr)
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _query(session: SparkSession, folder: Path, *, python: bool) -> DataFrame:
+    slots = session.sparkContext.defaultParallelism
+    rows = session.range(slots * ROWS_PER_SLOT).selectExpr("id", "timestamp_seconds(id) as time")
+    rows.repartition(slots).write.format("delta").save(str(folder / "source"))
+    stream = session.readStream.format("delta").load(str(folder / "source"))
+    if python:  # a lambda travels by value: the workers need no module of ours
+        stream = stream.mapInPandas(lambda batches: batches, stream.schema)
+    return stream.withWatermark("time", "1 hour").groupBy("time").count()
+
+
+def _run(stream: DataFrame, folder: Path) -> None:
+    writer: Any = stream.writeStream.format("delta").outputMode("append").trigger(availableNow=True)
+    writer = writer.option("checkpointLocation", str(folder / "checkpoint"))
+    start = type(writer).start  # behind the gate's wrapper: the gate is what waits for this
+    query = getattr(start, "__wrapped__", start)(writer, str(folder / "sink"))
+    query.awaitTermination()

@@ -1,0 +1,183 @@
+"""Sliding windows that aggregate each row once: a drop-in for ``groupBy(window(ts, size, slide), *keys).agg(...)``.
+
+Spark copies each row into every window that it lies in: 60 times for an hour that slides by a minute. Here rows are
+aggregated into panes of gcd(size, slide), which do not overlap, and windows are merged from panes.
+
+Reference: Balkesen, Tatbul, Ozsu, "Adaptive Input Admission and Management for Parallel Stream Processing", DEBS 2013,
+Sections 4.2 and 5.3.
+Deviation: windows close by Spark's watermark, which is the punctuation here, and so does nothing else.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from math import gcd
+from typing import Any
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as sf
+from pyspark.sql.types import TimestampNTZType, TimestampType
+
+from millrace.model.errors import MillraceError
+from millrace.windows.aggregates.aggregate import Aggregate
+from millrace.windows.aggregates.plan import AggregationPlan
+
+WINDOWS, PANES = "windows", "panes"
+_TIME, _PANE, _WINDOW = "__time", "__pane", "window"
+
+
+@dataclass(frozen=True)
+class Sliding:
+    """Rows in sliding windows, waiting for what to compute over them.
+
+    Attributes:
+        rows: The rows.
+        time: Column of event time.
+        size_us: Length of a window, microseconds.
+        slide_us: Between the starts of two windows, microseconds.
+        start_us: Start of the first window after 1970-01-01 00:00:00 UTC, microseconds.
+        keys: What is grouped by beside the window.
+        late: Which late rows count, ``windows`` or ``panes``.
+    """
+
+    rows: DataFrame
+    time: Any
+    size_us: int
+    slide_us: int
+    start_us: int
+    keys: tuple[Any, ...]
+    late: str
+
+    @property
+    def pane_us(self) -> int:
+        """Length of a pane, microseconds."""
+        return gcd(self.size_us, self.slide_us)
+
+    def agg(self, *aggregates: Aggregate) -> DataFrame:
+        """Return a row for each window and key: ``window``, the keys, the aggregates.
+
+        Raises:
+            MillraceError: If the aggregates cannot be computed so.
+        """
+        plan = AggregationPlan(self.rows, self.keys, aggregates)
+        if _WINDOW in (*plan.key_names, *plan.names):
+            raise MillraceError("aggregates", _WINDOW, "distinct names", "The window has that name: use another.")
+        if plan.needs_arrow or (self.rows.isStreaming and self.late == WINDOWS):
+            return self._from_rows(plan)
+        return self._from_panes(plan)
+
+    def _from_panes(self, plan: AggregationPlan) -> DataFrame:
+        """Aggregate panes in Spark, then windows over them."""
+        panes = plan.by_spark(self._panes().alias(_PANE))
+        return plan.merged(panes, [self._windows(_PANE)], sf.col(_PANE)["start"])
+
+    def _from_rows(self, plan: AggregationPlan) -> DataFrame:
+        """Fold the rows of each pane that a partition has; windows aggregate the folded rows as if they were rows.
+
+        A folded row has the time of the last of its pane's rows, which lies in the same windows as all of them. So
+        Spark assigns windows, drops what is late, and closes windows exactly as it does without panes.
+        """
+        time = sf.col(self.time) if isinstance(self.time, str) else self.time
+        prepared = plan.prepared({_TIME: time, _PANE: self._panes()["start"]})
+        watermark = prepared.schema[_TIME].metadata
+        folded = plan.by_arrow(prepared, [_PANE], _TIME)
+        # Python workers lose the mark by which Spark knows a column of event time; its watermark stays as it is
+        others = [sf.col(c) for c in folded.columns if c != _TIME]
+        marked = folded.select(sf.col(_TIME).alias(_TIME, metadata=watermark), *others)
+        return plan.merged(marked, [self._windows(_TIME)], sf.col(_TIME))
+
+    def _panes(self) -> Column:
+        pane = text(self.pane_us)
+        # Spark wants the start below the slide
+        return sf.window(self.time, pane, pane, text(self.start_us % self.pane_us))
+
+    def _windows(self, column: str) -> Column:
+        return sf.window(column, text(self.size_us), text(self.slide_us), text(self.start_us)).alias(_WINDOW)
+
+
+def sliding(
+    rows: DataFrame,
+    time: str | Column,
+    size: str | timedelta,
+    slide: str | timedelta,
+    keys: Sequence[str | Column] | str = (),
+    *,
+    start: str | timedelta = timedelta(0),
+    late: str = WINDOWS,
+) -> Sliding:
+    """Put rows into sliding windows of time.
+
+    Args:
+        rows: A batch or a stream; a stream has its watermark set already, as for Spark's own windows.
+        time: Column of event time. Rows without a time are in no window.
+        size: Length of a window, such as ``"60 minutes"``.
+        slide: Between the starts of two windows; at most ``size``.
+        keys: What to group by beside the window. Null is a key.
+        start: Where windows begin relative to 1970-01-01 00:00:00 UTC; less than ``slide``.
+        late: Of a stream only. ``windows``: a late row counts in all windows that are still open, as Spark has it.
+            ``panes``: it counts only if its pane is still open; state and work are the least, and ``user_columns`` can
+            be used; rows within the watermark's delay count everywhere in both.
+
+    Raises:
+        MillraceError: If a length is not positive, the slide is longer than the window, the start is not below the
+            slide, or the column holds no times.
+    """
+    sizes = {"size": microseconds("size", size), "slide": microseconds("slide", slide)}
+    for key, length in sizes.items():
+        if length <= 0:
+            raise MillraceError(key, size if key == "size" else slide, "above 0", 'Write it as "60 minutes".')
+    if sizes["slide"] > sizes["size"]:
+        raise MillraceError("slide", slide, f"at most the size, {size}", "Rows between windows would be lost.")
+    start_us = microseconds("start", start)
+    if abs(start_us) >= sizes["slide"]:
+        raise MillraceError("start", start, f"below the slide, {slide}", "Shift windows by less than a slide.")
+    if late not in (WINDOWS, PANES):
+        raise MillraceError("late", late, f"{WINDOWS}, {PANES}", "Choose one of these.")
+    field = rows.select(time).schema[0]
+    if not isinstance(field.dataType, TimestampType | TimestampNTZType):
+        value = f"{field.name}: {field.dataType.simpleString()}"
+        raise MillraceError("time", value, "a timestamp", "Cast it to a timestamp.")
+    grouped = (keys,) if isinstance(keys, str) else tuple(keys)
+    return Sliding(rows, time, sizes["size"], sizes["slide"], start_us, grouped, late)
+
+
+MICROSECONDS = {
+    "microsecond": 1,
+    "millisecond": 1_000,
+    "second": 1_000_000,
+    "minute": 60_000_000,
+    "hour": 3_600_000_000,
+    "day": 86_400_000_000,
+    "week": 604_800_000_000,
+}
+"""Length of each unit. Months have none: Spark refuses them too."""
+_TERM = re.compile(r"([+-]?\d+)\s*([a-z]+?)s?(?=[\s\d+-]|$)")
+
+
+def microseconds(key: str, duration: str | timedelta) -> int:
+    """Return a duration's length in microseconds.
+
+    Args:
+        key: The argument's name, for the error.
+        duration: Such as ``"1 hour 30 minutes"``, or a timedelta.
+
+    Raises:
+        MillraceError: If it is no such text, or has months or years.
+    """
+    if isinstance(duration, timedelta):
+        return duration // timedelta(microseconds=1)
+    text = duration.strip().lower().removeprefix("interval").strip() if isinstance(duration, str) else ""
+    terms = _TERM.findall(text)
+    rest = _TERM.sub("", text).strip()
+    if not terms or rest or any(unit not in MICROSECONDS for _, unit in terms):
+        allowed = f"whole numbers of {', '.join(MICROSECONDS)}"
+        raise MillraceError(key, duration, allowed, 'Write it as "60 minutes".')
+    return sum(int(number) * MICROSECONDS[unit] for number, unit in terms)
+
+
+def text(length_us: int) -> str:
+    """Return a length in microseconds as Spark reads it."""
+    return f"{length_us} microseconds"

@@ -1,0 +1,220 @@
+"""The only place where collaborators are made: a pipeline's lake, reconciler, gate, optimizers and tracker.
+
+Imports are inside the functions: whoever parses DAGs or shows a command's help must not pay for them.
+"""
+
+from __future__ import annotations
+
+import os
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from typing import Any
+
+    from millrace.control.loop import ControlLoop
+    from millrace.drivers.delegated_reconciler import DelegatedReconciler
+    from millrace.drivers.reconciler import Reconciler
+    from millrace.lake.control_tables import ControlTables
+    from millrace.lake.deployments import DeploymentStore
+    from millrace.lake.store import Lake
+    from millrace.model.backtest import Backtest
+    from millrace.model.deployment import Deployment
+    from millrace.model.spec import PipelineSpec
+
+LOGS_DAYS = 30
+"""Days that the logs of drivers and of Airflow's tasks are kept, and Airflow's own rows in the local stack."""
+
+LAKE_VARIABLE = "MILLRACE_LAKE"
+RUNNER_VARIABLE = "MILLRACE_RUNNER"
+"""Set where a runner owns the drivers (docker-compose.yaml): nobody else starts or stops one."""
+
+
+def lake_uri() -> str:
+    """Return where the lake is: the folder or bucket that ``MILLRACE_LAKE`` names, or else a folder of the home.
+
+    Raises:
+        MillraceError: If it names neither.
+    """
+    from millrace.local.stack.home import Home
+    from millrace.model.errors import MillraceError
+
+    named = os.environ.get(LAKE_VARIABLE)
+    if named and not named.startswith(("/", "s3://")):
+        allowed = "the absolute path of a folder, or s3://BUCKET/PREFIX"
+        raise MillraceError(LAKE_VARIABLE, named, allowed, "Correct it where it is set.")
+    return named or str(Home.from_env().lake)
+
+
+def lake() -> Lake:
+    """Return the lake.
+
+    Raises:
+        MillraceError: If ``MILLRACE_LAKE`` names no place for one.
+    """
+    from millrace.lake.store import Lake
+
+    return Lake(lake_uri())
+
+
+def keep_days(what: str, default: int | None) -> int | None:
+    """Return the days that something is kept: ``MILLRACE_KEEP_<WHAT>_DAYS``, or else a default; None for good.
+
+    Args:
+        what: ``telemetry``, ``control``, ``mlflow``, ``airflow`` or ``logs``.
+        default: Where nobody has said otherwise.
+
+    Raises:
+        MillraceError: If it is neither a number from 1 on nor ``forever``.
+    """
+    from millrace.model.errors import MillraceError
+
+    variable = f"MILLRACE_KEEP_{what.upper()}_DAYS"
+    days = os.environ.get(variable)
+    if days is None or default is None or days == "forever":
+        return default if days is None else None
+    if not days.isdecimal() or int(days) < 1:
+        raise MillraceError(variable, days, "a number of days from 1 on, or forever", "Correct it where it is set.")
+    return int(days)
+
+
+def table_keep_days() -> dict[str, int | None]:
+    """Return the days that rows of each table are kept; None for good.
+
+    Raises:
+        MillraceError: If a variable says no number of days.
+    """
+    from millrace.lake.schemas import TABLES
+
+    return {name: keep_days(name.partition("/")[0], table.keep_days) for name, table in TABLES.items()}
+
+
+def delete_old_logs() -> int:
+    """Delete the logs of drivers that ended long ago, but for each app's newest; return how many files.
+
+    Raises:
+        MillraceError: If the variable says no number of days.
+    """
+    from millrace.drivers import driver_log
+    from millrace.local.stack.home import Home
+
+    days = keep_days("logs", LOGS_DAYS)
+    return 0 if days is None else driver_log.expire(Home.from_env().logs / "drivers", utc_now() - timedelta(days=days))
+
+
+def delete_old_runs() -> int:
+    """Delete MLflow runs of Decisions as old as the Decisions may grow, and return how many.
+
+    Raises:
+        NotReady: Quietly, where there is no MLflow or its runs are kept for good.
+        MillraceError: If the variable says no number of days, or MLflow cannot be reached.
+    """
+    from millrace.lake.table_schema import CONTROL_DAYS
+    from millrace.model.errors import NotReady
+    from millrace.reporting import old_runs
+
+    uri, days = os.environ.get("MLFLOW_TRACKING_URI"), keep_days("mlflow", CONTROL_DAYS)
+    if uri is None or days is None:
+        raise NotReady("no MLflow" if uri is None else "MLflow's runs are kept for good")
+    return old_runs.delete_old_runs(uri, utc_now() - timedelta(days=days))
+
+
+def control_tables() -> ControlTables:
+    """Return the control tables of that lake."""
+    from millrace.lake.control_tables import ControlTables
+
+    return ControlTables(lake())
+
+
+def control_loop(spec: PipelineSpec) -> ControlLoop:
+    """Return the control loop of a pipeline.
+
+    Raises:
+        MillraceError: If its spec names an unknown optimizer or option.
+    """
+    from millrace.control.loop import ControlLoop
+    from millrace.control.quality import DataDocs, QualityGate
+    from millrace.control.spark_plant import SparkPlant
+    from millrace.local.stack.home import Home
+    from millrace.model.protocols import HasModel
+    from millrace.optimizers.registry import all_of
+    from millrace.reporting.tracker import MlflowTracker
+
+    tables, optimizers = control_tables(), all_of(spec)
+    tuner = optimizers[spec.tuner.name]
+    fit = tuner.model if isinstance(tuner, HasModel) else None
+    return ControlLoop(
+        spec=spec,
+        tables=tables,
+        gate=QualityGate(spec, tables, DataDocs(Home.from_env().root / "gx" / spec.name)),
+        plant=SparkPlant(spec, tables, reconciler_for(spec, tables), utc_now),
+        optimizers=optimizers,
+        tracker=MlflowTracker(os.environ.get("MLFLOW_TRACKING_URI"), fit),
+        clock=utc_now,
+    )
+
+
+def reconciler_for(spec: PipelineSpec, tables: ControlTables) -> Reconciler | DelegatedReconciler:
+    """Return what makes a pipeline run its latest Deployment: its own reconciler, or word to the runner."""
+    if os.environ.get(RUNNER_VARIABLE):
+        from millrace.drivers.delegated_reconciler import DelegatedReconciler
+        from millrace.local.stack.home import Home
+
+        return DelegatedReconciler(spec, tables, Home.from_env().run / "drivers")
+    return own_reconciler(spec, tables)
+
+
+def own_reconciler(spec: PipelineSpec, tables: ControlTables) -> Reconciler:
+    """Return the reconciler that starts and stops drivers as processes of this machine."""
+    from millrace.drivers.reconciler import Reconciler
+    from millrace.local.stack.home import Home
+    from millrace.local.stack.spark_env import submit_options
+
+    home = Home.from_env()
+    return Reconciler(spec, tables, home.run / "drivers", home.logs / "drivers", submit_options())
+
+
+def problem(deployment: Deployment, deployments: DeploymentStore) -> str | None:
+    """Say why what a pipeline's newest Deployment wants does not run; None if all is well."""
+    from millrace.drivers.app_drivers import problem
+    from millrace.drivers.delegated_reconciler import read_status
+    from millrace.local.stack.home import Home
+
+    run_dir = Home.from_env().run / "drivers"
+    if os.environ.get(RUNNER_VARIABLE):  # its drivers are in the process table of another container
+        return read_status(run_dir, deployment.pipeline).get("problem")
+    return problem(run_dir, deployment, deployments, utc_now())
+
+
+def replay(
+    spec: PipelineSpec,
+    tables: ControlTables,
+    tuner: str,
+    options: Mapping[str, Any],
+    since: datetime | None,
+    until: datetime,
+) -> Backtest:
+    """Take what was recorded of a pipeline through a tuner; nothing is written.
+
+    Args:
+        spec: The pipeline.
+        tables: What was recorded.
+        tuner: The tuner's registry name.
+        options: Its options; those in the spec stay in force where the tuner is the spec's own.
+        since: Time of the first evaluation (UTC); None for a day before the last one.
+        until: Latest time of an evaluation (UTC).
+
+    Raises:
+        MillraceError: If the tuner or an option is unknown, or nothing was recorded in that time.
+    """
+    from millrace.optimizers.registry import create
+    from millrace.reporting import backtest
+
+    whole = {**(spec.tuner.options if tuner == spec.tuner.name else {}), **options}
+    return backtest.replay(spec, tables, tuner, create(tuner, whole), whole, since, until)
+
+
+def utc_now() -> datetime:
+    """Return the present (UTC)."""
+    return datetime.now(UTC)

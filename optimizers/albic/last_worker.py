@@ -1,0 +1,125 @@
+"""Relieves the worker that is ready last with a stage, by single moves and swaps, as Spark's order of tasks has it.
+
+A plan that balances the sums of load leaves open in which order a worker takes its groups. Spark takes them by rising
+partition: a long task with a high number begins when all before it have, so that it is best among few, or among such
+with higher numbers still.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from millrace.model.placement import makespan_s
+from millrace.optimizers.albic.problem import Bools, Floats, Ints
+
+EFFORT = 400_000
+"""Tasks that are put in order at most, about a tenth of a second: no clock, so that same input gives same plan."""
+PARTNERS = 8
+"""Workers that are tried in a step, those that are ready first."""
+LEAST_GAIN = 1e-9
+
+
+@dataclass(frozen=True)
+class Stage:
+    """A stage's groups and what may be done with them; arrays of one value a group are by rising partition.
+
+    Attributes:
+        load: Seconds that a group keeps a core of a worker of speed 1 busy, shape (M,).
+        origin: Worker that each is on and moves from, shape (M,); -1 without one, for which nothing is paid.
+        movable: Groups that may move, shape (M,).
+        cost: Price of a move, shape (M,).
+        budget: What all moves from ``origin`` may cost.
+        speed: Of each worker, shape (N,).
+        kept: Workers that may be given groups, shape (N,).
+        cores: Cores of a worker.
+    """
+
+    load: Floats
+    origin: Ints
+    movable: Bools
+    cost: Floats
+    budget: float
+    speed: Floats
+    kept: Bools
+    cores: int
+
+
+class _Step(NamedTuple):
+    latest_s: float
+    given: int
+    taken: int | None
+    partner: int
+
+
+def relieve(stage: Stage, start: Ints) -> Ints:
+    """Return a placement at most as long as another, shape (M,).
+
+    Args:
+        stage: The stage.
+        start: Worker of each group, none of them marked or missing, within the budget.
+    """
+    node, tasks = start.copy(), [np.flatnonzero(start == worker).tolist() for worker in range(len(stage.speed))]
+    ready_s = [_ready_s(stage, worker, of_worker) for worker, of_worker in enumerate(tasks)]
+    effort = EFFORT
+    while effort > 0:
+        last = int(np.argmax(ready_s))
+        step = None
+        for candidate, work in _steps(stage, node, tasks, ready_s, last):
+            effort -= work
+            if step is None or candidate.latest_s < step.latest_s:
+                step = candidate
+            if effort <= 0:
+                break
+        if step is None or step.latest_s > ready_s[last] * (1 - LEAST_GAIN):
+            break
+        _take(node, tasks, last, step)
+        for worker in (last, step.partner):
+            ready_s[worker] = _ready_s(stage, worker, tasks[worker])
+    return node
+
+
+def _steps(
+    stage: Stage, node: Ints, tasks: Sequence[list[int]], ready_s: Sequence[float], last: int
+) -> Iterator[tuple[_Step, int]]:
+    """Yield what the last worker can give away or swap, and how many tasks had to be put in order to know."""
+    spare = stage.budget - float(stage.cost[(node != stage.origin) & (stage.origin >= 0)].sum())
+    first = [w for w in np.argsort(ready_s, kind="stable").tolist() if stage.kept[w] and w != last][:PARTNERS]
+    for partner in first:
+        swaps = [None, *(group for group in tasks[partner] if stage.movable[group])]
+        for given in (group for group in tasks[last] if stage.movable[group]):
+            for taken in swaps:
+                back = 0.0 if taken is None else _price(stage, node, taken, last)
+                if _price(stage, node, given, partner) + back > spare:
+                    continue
+                own = _swapped(tasks[last], given, taken)
+                other = _swapped(tasks[partner], taken, given)
+                latest_s = max(_ready_s(stage, last, own), _ready_s(stage, partner, other))
+                yield _Step(latest_s, given, taken, partner), len(own) + len(other)
+
+
+def _price(stage: Stage, node: Ints, group: int, to: int) -> float:
+    """Return what it costs more to have a group on another worker than where it is now."""
+    origin = stage.origin[group]
+    if origin < 0:
+        return 0.0
+    return float(stage.cost[group]) * (int(to != origin) - int(node[group] != origin))
+
+
+def _swapped(tasks: Sequence[int], without: int | None, more: int | None) -> list[int]:
+    return sorted([group for group in tasks if group != without] + ([] if more is None else [more]))
+
+
+def _take(node: Ints, tasks: list[list[int]], last: int, step: _Step) -> None:
+    tasks[last] = _swapped(tasks[last], step.given, step.taken)
+    tasks[step.partner] = _swapped(tasks[step.partner], step.taken, step.given)
+    node[step.given] = step.partner
+    if step.taken is not None:
+        node[step.taken] = last
+
+
+def _ready_s(stage: Stage, worker: int, tasks: Sequence[int]) -> float:
+    return makespan_s(stage.load[tasks].tolist() if tasks else (), stage.cores) / float(stage.speed[worker])
