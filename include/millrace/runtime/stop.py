@@ -59,18 +59,23 @@ class StopRequest:
 
 NOTHING_TO_DO = "Waiting for data to arrive"
 """What Spark says of a query after a trigger that found neither rows nor anything to emit."""
-POLL_S = 0.02
-QUIET_S = 1.0
-"""A trigger that was about to begin when the query was told to end shows within this time, on a busy machine too.
-Cut, its batch is repeated, and Spark refuses to repartition the state."""
+POLL_S, MOMENT_POLL_S = 0.02, 0.005
+IN_TRIGGER = "MicroBatchExecution.executeOneBatch("
+"""The call of a query's thread from a trigger's start to its end, with the pause behind a trigger without a batch."""
+IN_BATCH = "MicroBatchExecution.runBatch("
+BEGINNING = "MicroBatchExecution.constructNextBatch("
+EXECUTING = "SQLExecution$.withNewExecutionId"
+PAUSING = "java.lang.Thread.sleep("
 
 
 def end_at_boundary(queries: Sequence[Any], deadline_s: float) -> bool:
     """End queries after their running batch and return True, or cut them at the deadline and return False.
 
     Spark's own ``stop()`` cancels the running batch. A query whose state says TERMINATED ends by itself before
-    its next trigger (internal to Spark: pinned with its version, held by a test); one that sleeps until its next
-    trigger runs nothing that ``stop()`` could cut.
+    its next trigger; one that sleeps until its next trigger runs nothing that ``stop()`` could cut. Told while it plans
+    a batch, it leaves that batch undone, with offsets that no commit follows: the next driver repeats it, but Spark
+    refuses to repartition the state. So a query is told while it executes a batch, or does nothing. (Internals of
+    Spark: pinned with its version, held by tests.)
 
     Args:
         queries: Streaming queries of this process.
@@ -79,21 +84,50 @@ def end_at_boundary(queries: Sequence[Any], deadline_s: float) -> bool:
     give_up = time.monotonic() + deadline_s
     queries = [query for query in queries if running(query)]
     _await_emission(queries, give_up)
-    for query in queries:
-        _terminate(query)
-    waiting = {id(query): time.monotonic() for query in queries}
+    _tell(queries, give_up)
     clean = True
     while active := [query for query in queries if running(query)]:
-        now = time.monotonic()
+        late = time.monotonic() > give_up
         for query in active:
-            if query._jsq.status().isTriggerActive():
-                waiting[id(query)] = now
-            late = now > give_up
-            if late or now - waiting[id(query)] > QUIET_S:
+            if late or IN_TRIGGER not in _calls(query):
                 clean = clean and not late
                 query.stop()
         time.sleep(POLL_S)
     return clean
+
+
+def _tell(queries: Sequence[Any], give_up: float) -> None:
+    """Have each query end before its next trigger, told at a moment that leaves no batch undone."""
+    untold = list(queries)
+    while untold:
+        late = time.monotonic() > give_up
+        for query in list(untold):
+            if late or _may_be_told(query):
+                _terminate(query)
+                untold.remove(query)
+        time.sleep(MOMENT_POLL_S)
+
+
+def _may_be_told(query: Any) -> bool:
+    """Say whether a query executes a batch, or runs none and is not about to."""
+    calls = _calls(query)
+    if IN_TRIGGER not in calls:
+        return True
+    if IN_BATCH not in calls:
+        return PAUSING in calls and BEGINNING not in calls
+    # sources may execute plans of their own before the batch is planned
+    context = query._jsq.streamingQuery().getLatestExecutionContext()
+    return EXECUTING in calls and bool(context.getDuration("queryPlanning").isDefined())
+
+
+def _calls(query: Any) -> str:
+    """Return the calls that a query's thread is in, innermost first, one a line."""
+    from pyspark import SparkContext
+
+    jvm: Any = SparkContext._jvm
+    stack = jvm.java.lang.Throwable()
+    stack.setStackTrace(query._jsq.streamingQuery().queryExecutionThread().getStackTrace())
+    return str(jvm.org.apache.commons.lang3.exception.ExceptionUtils.getStackTrace(stack))
 
 
 def _await_emission(queries: Sequence[Any], give_up: float) -> None:

@@ -114,3 +114,34 @@ def test_end_when_more_rows_wait_then_no_other_batch_begins(folders: Folders) ->
 
 def _told_to_end(query: Any) -> bool:
     return str(query._jsq.streamingQuery().state().get()) == "TERMINATED"
+
+
+@pytest.mark.parametrize("_attempt", range(2))
+def test_end_leaves_no_batch_undone_that_was_just_beginning(folders: Folders, _attempt: int) -> None:
+    folders.add(1)
+    folders.open.touch()
+    query = folders.start()
+    _await(lambda: folders.processed(query) > 0, query)
+    with ThreadPoolExecutor(1) as pool:
+        feed = pool.submit(_feed_until, folders, lambda: not running(query))
+        _await(lambda: _plans_batch(query), query)
+        assert end_at_boundary([query], PATIENCE_S)
+        feed.result()
+    execution = query._jsq.streamingQuery()
+    assert _newest(execution.offsetLog()) == _newest(execution.commitLog()) > 0
+
+
+def _feed_until(folders: Folders, ended: Callable[[], bool]) -> None:
+    while not ended():
+        folders.add(2)
+
+
+def _plans_batch(query: Any) -> bool:
+    calls = [str(call) for call in query._jsq.streamingQuery().queryExecutionThread().getStackTrace()]
+    return any("MicroBatchExecution.runBatch(" in call for call in calls) and not any(
+        "SQLExecution$" in c for c in calls
+    )
+
+
+def _newest(log: Any) -> int:
+    return int(log.getLatestBatchId().get())
