@@ -5,13 +5,9 @@ All strategies on the paper's workloads first, then what needs a run of its own.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection
 
-from rich.console import Group
-from rich.text import Text
-
-from benchmarks import parts, record
-from benchmarks.data import folder
+from benchmarks import parts
 from benchmarks.drfm import adaptivity, gps, metadata_levels, pane_rate_skew, panes, partitions, scale, scenarios
 from benchmarks.drfm.targets import TARGETS
 from benchmarks.parts import Part, undrawn
@@ -43,15 +39,3 @@ def run(quick: bool, scenarios: Collection[str] = tuple(SCENARIOS), seed: int = 
         seed: Other runs for another seed.
     """
     return judged(parts.measure(PARTS, scenarios, quick, seed), TARGETS)
-
-
-def report(records: Sequence[Record]) -> Group:
-    """Lay the figures out, and name what was skipped.
-
-    Args:
-        records: The benchmark's results.
-    """
-    shown = [record.table(records)]
-    if (folder() / gps.FILE).is_file():
-        return Group(*shown)
-    return Group(*shown, Text(f"skipped: gps: no {gps.FILE} in {folder()} (MILLRACE_DATA)"))

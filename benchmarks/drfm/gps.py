@@ -20,6 +20,7 @@ from benchmarks.drfm.scenarios import summary
 from benchmarks.record import Record
 from benchmarks.simulation.admission import SplitNodes
 from benchmarks.simulation.admission_workloads import StreamLoad
+from millrace.local.stack.progress import say
 
 FILE = "gps_sf_mon_tue.parquet"
 FOLD_S, PERIOD_S = 7200, 60
@@ -34,12 +35,13 @@ def file() -> Path:
 
 
 def records(quick: bool) -> Iterator[Record]:
-    """Run every method on the trace.
+    """Run every method on the trace, if it is there.
 
     Args:
         quick: The first half.
     """
     if not file().is_file():
+        say(f"  - gps: skipped, as there is no {FILE} in {folder()} (MILLRACE_DATA)")
         return
     load = trips(FOLD_S // 2 if quick else FOLD_S)
     for method, make in METHODS.items():

@@ -140,6 +140,8 @@ def _times(scenario: str, rounds: Sequence[Round]) -> Iterator[Record]:
                 BENCH, scenario, name, "batch_time_s", middle, "s", low if n > 1 else None, high if n > 1 else None, n
             )
             yield _none_of_ours(scenario, name, "moves", moves, "a batch", n)
+            if name == ALBIC:
+                yield Record(BENCH, scenario, name, "late_plans", max(r.late_plans for r in results), "a run", n=n)
 
 
 def _loaded(rounds: Sequence[Round]) -> Iterator[Record]:

@@ -58,6 +58,7 @@ class SteadyRun:
         plan: What was planned; None where nothing was.
         achieved_s: Time of the stateful stages that was found afterwards, seconds; None where it was not.
         evaluations: Evaluations until the plan was made; None where none was.
+        late_plans: Plans that were made in the measured batches.
     """
 
     batch_s: float
@@ -66,6 +67,7 @@ class SteadyRun:
     plan: PlacementPlan | None = None
     achieved_s: float | None = None
     evaluations: int | None = None
+    late_plans: int = 0
 
 
 def run_steady(cluster: Cluster, name: str, method: Method, batches: int, period_s: float) -> SteadyRun:
@@ -157,7 +159,8 @@ def measure(pipeline: Pipeline, batches: int) -> SteadyRun:
     since = datetime.now(UTC)
     measured = pipeline.await_batches(batches, since)
     moves, loaded_mb = mean_moves(partition_runs(pipeline.tables.lake, pipeline.spec.name, since - STATE_SEEN), since)
-    return SteadyRun(median(batch.duration_s for batch in measured), moves, loaded_mb)
+    late = sum(decision.action is Action.APPLY for decision in judged(pipeline, since))
+    return SteadyRun(median(batch.duration_s for batch in measured), moves, loaded_mb, late_plans=late)
 
 
 def mean_moves(runs: Sequence[PartitionRun], since: datetime) -> tuple[float, float]:
