@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from benchmarks.drfm import adaptivity, bench, gps, scenarios
+from benchmarks.drfm import adaptivity, gps, scenarios
 from benchmarks.drfm.method_run import run_method
 from benchmarks.drfm.methods import METHODS, ours
 from benchmarks.drfm.targets import TARGETS
