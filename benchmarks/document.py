@@ -15,9 +15,10 @@ HEAD = """# Benchmarks
 Written by `python -m benchmarks.document` from the records in `docs/benchmarks.json`. With
 `--json docs/benchmarks.json`, `./millrace bench NAME` puts there what it measures, and `./millrace bench all` measures
 what is not there yet. A target is judged at the unfavourable end: the worst seed or round, or the end of the 95 %
-interval, which stands in parentheses. A figure links to its scenario, where it stands beside its rivals'.
+interval, which stands in parentheses. A figure links to its scenario, where it stands beside its rivals'. Runs that
+were drawn by other seeds than the usual one stand beside it, by seed; in bold where they change the verdict.
 """
-COLUMNS = ("benchmark", "scenario", "method", "figure", "value", "n", "target")
+COLUMNS = ("benchmark", "scenario", "method", "figure", "value", "n", "target", "other seeds")
 """Of tables of figures that have a target."""
 MOST_COLUMNS = 10
 """Methods beside each other; more of them stand below each other."""
@@ -30,9 +31,11 @@ def document(records: Sequence[Record], reasons: Mapping[Missed, str] = REASONS)
         records: Of any number of benchmarks.
         reasons: Why figures miss their targets.
     """
-    lines = [HEAD, "## Missed targets", "", *_missed([r for r in records if r.holds is False], reasons)]
-    lines += ["", "## Targets that hold", "", *_held([r for r in records if r.holds])]
-    for bench, of_bench in sorted(_by(records, lambda r: r.bench).items()):
+    others = _by([r for r in records if r.seed], anchor)
+    usual = [r for r in records if not r.seed]
+    lines = [HEAD, "## Missed targets", "", *_missed([r for r in usual if r.holds is False], others, reasons)]
+    lines += ["", "## Targets that hold", "", *_held([r for r in usual if r.holds], others)]
+    for bench, of_bench in sorted(_by(usual, lambda r: r.bench).items()):
         lines += ["", f"## {bench}", "", f"Measured {_measured(of_bench)}."]
         for scenario, of_scenario in _by(of_bench, lambda r: r.scenario).items():
             lines += ["", f'<a id="{_scenario_anchor(of_scenario[0])}"></a>', f"### {bench}: {scenario}", ""]
@@ -64,20 +67,28 @@ def _measured(records: Sequence[Record]) -> str:
     return "; ".join(f"{when}: {', '.join(those)}" for when, those in sorted(scenarios.items()))
 
 
-def _missed(records: Sequence[Record], reasons: Mapping[Missed, str]) -> Iterator[str]:
+def _missed(
+    records: Sequence[Record], others: Mapping[str, Sequence[Record]], reasons: Mapping[Missed, str]
+) -> Iterator[str]:
     yield from _table(
         (*COLUMNS, "why"),
-        ((*_judged(r), reasons.get((r.bench, r.scenario, r.figure), "not known")) for r in records),
+        ((*_judged(r, others), reasons.get((r.bench, r.scenario, r.figure), "not known")) for r in records),
     )
 
 
-def _held(records: Sequence[Record]) -> Iterator[str]:
-    yield from _table(COLUMNS, (_judged(r) for r in records))
+def _held(records: Sequence[Record], others: Mapping[str, Sequence[Record]]) -> Iterator[str]:
+    yield from _table(COLUMNS, (_judged(r, others) for r in records))
 
 
-def _judged(r: Record) -> tuple[str, ...]:
+def _judged(r: Record, others: Mapping[str, Sequence[Record]]) -> tuple[str, ...]:
     figure = f'<a id="{anchor(r)}"></a>[{r.figure}](#{_scenario_anchor(r)})'
-    return r.bench, r.scenario, r.method, figure, _value(r), str(r.n), r.target or ""
+    drawn = ", ".join(_of_seed(other, r) for other in others.get(anchor(r), ()))
+    return r.bench, r.scenario, r.method, figure, _value(r), str(r.n), r.target or "", drawn
+
+
+def _of_seed(other: Record, usual: Record) -> str:
+    text = f"{other.seed}: {_value(other, bare=True).strip('*')}"
+    return text if other.holds is usual.holds else f"**{text}**"
 
 
 def _scenario(records: Sequence[Record]) -> Iterator[str]:

@@ -31,6 +31,7 @@ class Record:
         target: What was aimed at, such as ``<=45``, None where nothing was.
         holds: Whether the target was met, None without a target.
         measured: The day, and the commit that was measured; empty where nobody said.
+        seed: Of the runs, >= 0; the others than 0 say whether a verdict depends on it.
     """
 
     bench: str
@@ -45,6 +46,7 @@ class Record:
     target: str | None = None
     holds: bool | None = None
     measured: str = ""
+    seed: int = 0
 
 
 def median(bench: str, scenario: str, method: str, figure: str, values: Sequence[float], unit: str) -> Record:
@@ -123,7 +125,7 @@ def table(records: Sequence[Record]) -> Table:
 
 
 def write(records: Sequence[Record], file: Path) -> None:
-    """Write records to a JSON list, where they take the place of former ones of the same scenarios.
+    """Write records to a JSON list, where they take the place of former ones of the same scenarios and seed.
 
     Args:
         records: The benchmark's results.
@@ -132,8 +134,8 @@ def write(records: Sequence[Record], file: Path) -> None:
     Raises:
         MillraceError: If the file holds something else; it is kept.
     """
-    new = {(r.bench, r.scenario) for r in records}
-    every = [*(r for r in read(file) if (r.bench, r.scenario) not in new), *records]
+    new = {(r.bench, r.scenario, r.seed) for r in records}
+    every = [*(r for r in read(file) if (r.bench, r.scenario, r.seed) not in new), *records]
     lines = ",\n".join(json.dumps(asdict(r)) for r in every)
     write_atomically(file, f"[\n{lines}\n]\n", 0o644)
 

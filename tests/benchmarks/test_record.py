@@ -16,6 +16,7 @@ def test_write_when_read_back_then_has_the_one_shape(tmp_path: Path) -> None:
     (row,) = json.loads((tmp_path / "r").read_text())
     assert set(row) == {
         *("bench", "scenario", "method", "figure", "value", "low", "high", "n", "unit", "target", "holds", "measured"),
+        "seed",
     }
     assert (row["target"], row["holds"], row["low"]) == ("<=45", False, None)
 
@@ -23,6 +24,7 @@ def test_write_when_read_back_then_has_the_one_shape(tmp_path: Path) -> None:
 def test_write_when_there_are_figures_of_the_scenario_then_takes_their_place_only(tmp_path: Path) -> None:
     former = [Record("a", "one", "ours", "time_s", value, "s") for value in (1.0, 2.0)]
     kept = [Record("a", "two", "ours", "time_s", 3.0, "s"), Record("b", "one", "ours", "time_s", 4.0, "s")]
+    kept.append(Record("a", "one", "ours", "cost", 6.0, "", seed=7))
     new = [Record("a", "one", "ours", "cost", 5.0, "")]
     write([*former, *kept], tmp_path / "r")
     write(new, tmp_path / "r")

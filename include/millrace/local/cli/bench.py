@@ -56,7 +56,8 @@ def bench(
 ) -> int | None:
     """Measure the part NAME and print its figures against their targets; without NAME, list the parts.
 
-    The name `all` measures every part, which takes a day, and needs --json FILE: it goes on where FILE ends.
+    The name `all` measures every part, which takes a day, and needs --json FILE: it goes on where FILE ends. With
+    --seed, it measures those that draw something.
     """
     from benchmarks import record
 
@@ -74,7 +75,8 @@ def bench(
         record.read(json_file)
     measured = bench_module(name)
     when = _today_and_commit()
-    records = [replace(r, measured=when) for r in measured.run(quick, **_choices(measured, name, scenarios, seed))]
+    found = measured.run(quick, **_choices(measured, name, scenarios, seed))
+    records = [replace(r, measured=when, seed=seed or 0) for r in found]
     # written first: a picture that fails must not cost the figures
     if json_file:
         record.write(records, json_file)
@@ -95,9 +97,10 @@ def _bench_all(quick: bool, scenarios: Sequence[str], seed: int | None, json_fil
         takes_seed = "seed" in inspect.signature(measured.run).parameters
         named = getattr(measured, "SCENARIOS", (None,))
         gives = named if isinstance(named, Mapping) else {}
-        parts += [Measurement(name, scenario, takes_seed, gives.get(scenario)) for scenario in named]
+        if takes_seed or not seed:
+            parts += [Measurement(name, scenario, seed or 0, gives.get(scenario)) for scenario in named]
     console = _console()
-    failed = measure_all(parts, json_file, quick, seed, console)
+    failed = measure_all(parts, json_file, quick, console)
     console.print(table(read(json_file)))
     return 1 if failed else 0
 

@@ -22,22 +22,23 @@ class Measurement:
     Attributes:
         bench: The benchmark.
         scenario: Its scenario; None where it is measured as a whole.
-        seed: Whether it takes a seed.
+        seed: Of its runs; 0 for the usual ones.
         gives: Scenario of its records, where that has another name.
     """
 
     bench: str
     scenario: str | None = None
-    seed: bool = False
+    seed: int = 0
     gives: str | None = None
 
     def done(self, records: Sequence[Record]) -> bool:
         """Say whether there is a figure of it."""
         scenario = self.gives or self.scenario
-        return any(r.bench == self.bench and scenario in (None, r.scenario) for r in records)
+        of_seed = (r for r in records if (r.bench, r.seed) == (self.bench, self.seed))
+        return any(scenario in (None, r.scenario) for r in of_seed)
 
 
-def measure_all(parts: Sequence[Measurement], file: Path, quick: bool, seed: int | None, console: Console) -> int:
+def measure_all(parts: Sequence[Measurement], file: Path, quick: bool, console: Console) -> int:
     """Measure what a file has no figures of, and add them to it, part by part.
 
     Each part is a process of its own. Interrupted, the part that runs is lost, and the next run begins with it.
@@ -46,7 +47,6 @@ def measure_all(parts: Sequence[Measurement], file: Path, quick: bool, seed: int
         parts: What is measured.
         file: A JSON list of records; made if it is not there.
         quick: Every scenario with fewer repetitions.
-        seed: For the parts that take one.
         console: Where progress is shown.
 
     Returns:
@@ -62,21 +62,21 @@ def measure_all(parts: Sequence[Measurement], file: Path, quick: bool, seed: int
         for part in parts:
             progress.update(shown, description=" ".join(filter(None, (part.bench, part.scenario))))
             if not part.done(read(file)):
-                failed += not _measured(part, file, quick, seed)
+                failed += not _measured(part, file, quick)
             progress.advance(shown)
     return failed
 
 
-def _measured(part: Measurement, file: Path, quick: bool, seed: int | None) -> bool:
+def _measured(part: Measurement, file: Path, quick: bool) -> bool:
     """Add a part's figures to a file; False if it failed."""
     argv = [sys.executable, "-m", "millrace.local.cli", "bench", part.bench, f"--json={file.resolve()}"]
-    return subprocess.run([*argv, *_options(part, quick, seed)], cwd=REPO, check=False).returncode == 0
+    return subprocess.run([*argv, *_options(part, quick)], cwd=REPO, check=False).returncode == 0
 
 
-def _options(part: Measurement, quick: bool, seed: int | None) -> Iterator[str]:
+def _options(part: Measurement, quick: bool) -> Iterator[str]:
     if quick:
         yield "--quick"
     if part.scenario is not None:
         yield f"--scenario={part.scenario}"
-    if seed is not None and part.seed:
-        yield f"--seed={seed}"
+    if part.seed:
+        yield f"--seed={part.seed}"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -14,7 +15,7 @@ from millrace.local.cli import __main__ as cli
 from millrace.local.cli.bench_all import Measurement, measure_all
 from millrace.model.errors import MillraceError
 
-PARTS = [Measurement("a"), Measurement("b", "one"), Measurement("b", "two", seed=True)]
+PARTS = [Measurement("a"), Measurement("b", "one"), Measurement("b", "two", seed=7)]
 Run = Callable[[Sequence[str]], int]
 
 
@@ -33,7 +34,8 @@ def started(monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
             return subprocess.CompletedProcess(argv, 1)
         scenario = next((word.removeprefix("--scenario=") for word in argv if "--scenario=" in word), "whole")
         file = next(word for word in argv if word.startswith("--json=")).removeprefix("--json=")
-        write([record(argv[4], scenario)], Path(file))
+        seed = 7 if "--seed=7" in argv else 0
+        write([replace(record(argv[4], scenario), seed=seed)], Path(file))
         return subprocess.CompletedProcess(argv, 0)
 
     monkeypatch.setattr(subprocess, "run", run)
@@ -46,14 +48,14 @@ def measured(file: Path) -> list[tuple[str, str]]:
 
 def test_parts_that_have_figures_are_not_measured_again(tmp_path: Path, started: list[list[str]]) -> None:
     file, console = tmp_path / "all.json", Console(quiet=True)
-    assert measure_all(PARTS, file, True, 7, console) == 1
+    assert measure_all(PARTS, file, True, console) == 1
     assert started == [
         ["a", "--quick"],
         ["b", "--quick", "--scenario=one"],
         ["b", "--quick", "--scenario=two", "--seed=7"],
     ]
     assert measured(file) == [("a", "whole"), ("b", "one")]
-    assert measure_all(PARTS, file, True, 7, console) == 0
+    assert measure_all(PARTS, file, True, console) == 0
     assert started[3:] == [["b", "--quick", "--scenario=two", "--seed=7"]]
     assert measured(file) == [("a", "whole"), ("b", "one"), ("b", "two")]
 
@@ -62,6 +64,7 @@ def test_part_is_measured_when_there_are_figures_of_the_scenario_that_it_gives()
     part = Measurement("b", "workloads", gives="psfcw")
     assert part.done([record("b", "psfcw")])
     assert not part.done([record("b", "ptfcw"), record("a", "psfcw")])
+    assert not part.done([replace(record("b", "psfcw"), seed=7)]), "another seed is another measurement"
 
 
 def test_interrupted_part_leaves_what_was_measured_before_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -73,7 +76,7 @@ def test_interrupted_part_leaves_what_was_measured_before_it(tmp_path: Path, mon
 
     monkeypatch.setattr(subprocess, "run", interrupt)
     with pytest.raises(KeyboardInterrupt):
-        measure_all(PARTS, file, True, None, Console(quiet=True))
+        measure_all(PARTS, file, True, Console(quiet=True))
     assert measured(file) == [("a", "whole")]
 
 
@@ -82,7 +85,7 @@ def test_file_of_something_else_is_refused_and_kept(tmp_path: Path, content: str
     file = tmp_path / "all.json"
     file.write_text(content)
     with pytest.raises(MillraceError, match="a JSON list of records"):
-        measure_all(PARTS, file, True, None, Console(quiet=True))
+        measure_all(PARTS, file, True, Console(quiet=True))
     assert file.read_text() == content
 
 
