@@ -12,7 +12,7 @@ from dataclasses import replace
 from rich.console import Group, RenderableType
 
 from benchmarks.conttune import leave_one_out, parity, published
-from benchmarks.conttune.cases import FRONTIER_SCENARIOS, Case, cases, left_out
+from benchmarks.conttune.cases import FRONTIER_SCENARIOS, Case, cases, left_out, without_rivals
 from benchmarks.conttune.estimate import Estimate, estimate
 from benchmarks.conttune.frontier import compared
 from benchmarks.conttune.methods import FLINK
@@ -36,21 +36,23 @@ LOO, PARITY = "loo", "ds2_parity"
 SCENARIOS = (*dict.fromkeys(case.scenario for case in cases(False)), LOO, PARITY)
 
 
-def run(quick: bool, scenarios: Collection[str] = SCENARIOS, seed: int = 0) -> list[Record]:
+def run(quick: bool, scenarios: Collection[str] = SCENARIOS, seed: int = 0, rivals: bool = True) -> list[Record]:
     """Measure everything; what cannot be measured here is told on stderr, by name and reason.
 
     Args:
         quick: Fewer runs, and the lesser rivals on the main scenario only.
         scenarios: Those that are measured.
         seed: Other runs for another seed.
+        rivals: Without them, frontiers are not compared either.
     """
     wanted, reasons = left_out([case for case in cases(quick) if case.scenario in scenarios])
+    wanted = wanted if rivals else without_rivals(wanted)
     wanted, without = _without_flink(wanted)
     found = measured(wanted, processors(), first_run(seed))
     reasons = [*reasons, *without, *failures(found)]
     with one_thread():
         told = [
-            *_simulated(found),
+            *_simulated(found, rivals),
             *(_loo(reasons) if LOO in scenarios else ()),
             *(_parity() if PARITY in scenarios else ()),
         ]
@@ -104,7 +106,7 @@ def _without_flink(wanted: Sequence[Case]) -> tuple[Sequence[Case], Sequence[str
     return kept, [f"{', '.join(FLINK)}: {available.reason}"]
 
 
-def _simulated(found: Sequence[Outcome]) -> Iterator[Record]:
+def _simulated(found: Sequence[Outcome], rivals: bool) -> Iterator[Record]:
     runs = by_method(found)
     means = records(runs)
     yield from means
@@ -112,7 +114,7 @@ def _simulated(found: Sequence[Outcome]) -> Iterator[Record]:
     for scenario in DIURNAL:
         for method in ("flow", "flow_proactive"):
             yield from against_oracle(runs, scenario, method, "throttled_ratio")
-    for scenario in FRONTIER_SCENARIOS:
+    for scenario in FRONTIER_SCENARIOS if rivals else ():
         yield from compared(means, scenario)
 
 

@@ -59,6 +59,8 @@ class Case:
 
 RUNS, OTHER_RUNS = 72, 12
 """72 runs of the paper's workload are 1440 tunings. Of 12 the interval is wider than what most targets leave."""
+OURS = ("oracle", "flow", "flow_proactive")
+"""Methods that have targets, and what they are measured by."""
 
 
 def cases(quick: bool) -> Sequence[Case]:
@@ -119,6 +121,12 @@ def _quick() -> Iterator[Case]:
 def _names(*groups: Sequence[str]) -> tuple[str, ...]:
     """Return the methods of all groups, each once, in the order of the table of methods."""
     return tuple(sorted({name for group in groups for name in group}, key=list(METHODS).index))
+
+
+def without_rivals(wanted: Sequence[Case]) -> Sequence[Case]:
+    """Return what is left of cases where only methods that have targets are measured."""
+    kept = [replace(case, methods=tuple(m for m in case.methods if m in OURS)) for case in wanted]
+    return [case for case in kept if case.methods]
 
 
 def left_out(found: Sequence[Case]) -> tuple[Sequence[Case], Sequence[str]]:

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from benchmarks.conttune.cases import WARM_OF, cases, made
+from benchmarks.conttune.cases import WARM_OF, cases, made, without_rivals
 from benchmarks.conttune.methods import FRONTIERS, METHODS
 from benchmarks.conttune.targets import TARGETS
 
@@ -12,10 +12,16 @@ ELSEWHERE = {"loo", "ds2_parity"}
 
 
 def test_targets_when_quick_or_full_then_each_is_of_something_measured() -> None:
-    for quick in (True, False):
-        pairs = {(case.scenario, method) for case in cases(quick) for method in case.methods}
+    for measured in (cases(True), cases(False), without_rivals(cases(False))):
+        pairs = {(case.scenario, method) for case in measured for method in case.methods}
         pairs |= {(WARM_OF[scenario], method) for scenario, method in pairs if scenario in WARM_OF}
         assert {(t.scenario, t.method) for t in TARGETS if t.scenario not in ELSEWHERE} <= pairs
+
+
+def test_cases_without_rivals_are_of_fewer_methods_and_never_of_none() -> None:
+    every, ours = cases(quick=False), without_rivals(cases(quick=False))
+    assert all(case.methods for case in ours)
+    assert 3 * sum(len(c.methods) for c in ours) < sum(len(c.methods) for c in every)
 
 
 def test_cases_when_listed_then_name_methods_that_exist_and_can_size_the_execution() -> None:

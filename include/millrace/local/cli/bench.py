@@ -32,8 +32,8 @@ def bench_names() -> list[str]:
 def bench_module(name: str) -> ModuleType:
     """Import a benchmark.
 
-    It has ``run(quick) -> list[Record]``, which may take a ``seed`` and, if the module lists ``SCENARIOS``, some of
-    these as ``scenarios``: names, or a mapping from names to a scenario of their records. And it may have
+    It has ``run(quick) -> list[Record]``, which may take a ``seed``, ``rivals`` and, if the module lists ``SCENARIOS``,
+    some of these as ``scenarios``: names, or a mapping from names to a scenario of their records. And it may have
     ``report(records)``, which lays them out for a terminal.
     """
     package = (REPO / "benchmarks" / name).is_dir()
@@ -46,13 +46,21 @@ def bench_module(name: str) -> ModuleType:
 @click.option("--scenario", "scenarios", multiple=True, help="Only this one; may be given several times.")
 @click.option("--seed", type=click.IntRange(min=0), help="Other moments, victims or inputs, where the part draws any.")
 @click.option(
+    "--no-rivals", is_flag=True, help="Only what has a target, where the part can be measured without rivals."
+)
+@click.option(
     "--json",
     "json_file",
     type=click.Path(dir_okay=False, path_type=Path),
     help="Also write the records to this file, where they take the place of former ones.",
 )
 def bench(
-    name: str | None, quick: bool, scenarios: Sequence[str], seed: int | None, json_file: Path | None
+    name: str | None,
+    quick: bool,
+    scenarios: Sequence[str],
+    seed: int | None,
+    no_rivals: bool,
+    json_file: Path | None,
 ) -> int | None:
     """Measure the part NAME and print its figures against their targets; without NAME, list the parts.
 
@@ -65,7 +73,7 @@ def bench(
         click.echo("\n".join(bench_names()))
         return None
     if name == ALL:
-        return _bench_all(quick, scenarios, seed, json_file)
+        return _bench_all(quick, scenarios, seed, no_rivals, json_file)
     if name not in bench_names():
         raise MillraceError("bench", name, ", ".join([*bench_names(), ALL]), "Name one of these.")
     # asked before the work, because a bench can take hours
@@ -75,7 +83,7 @@ def bench(
         record.read(json_file)
     measured = bench_module(name)
     when = _today_and_commit()
-    found = measured.run(quick, **_choices(measured, name, scenarios, seed))
+    found = measured.run(quick, **_choices(measured, name, scenarios, seed), **_rivals(measured, no_rivals))
     records = [replace(r, measured=when, seed=seed or 0) for r in found]
     # written first: a picture that fails must not cost the figures
     if json_file:
@@ -84,7 +92,7 @@ def bench(
     return None
 
 
-def _bench_all(quick: bool, scenarios: Sequence[str], seed: int | None, json_file: Path | None) -> int:
+def _bench_all(quick: bool, scenarios: Sequence[str], seed: int | None, no_rivals: bool, json_file: Path | None) -> int:
     from benchmarks.record import read, table
     from millrace.local.cli.bench_all import Measurement, measure_all
 
@@ -100,7 +108,8 @@ def _bench_all(quick: bool, scenarios: Sequence[str], seed: int | None, json_fil
         if takes_seed or not seed:
             parts += [Measurement(name, scenario, seed or 0, gives.get(scenario)) for scenario in named]
     console = _console()
-    failed = measure_all(parts, json_file, quick, console)
+    flags = [flag for flag, said in (("--quick", quick), ("--no-rivals", no_rivals)) if said]
+    failed = measure_all(parts, json_file, flags, console)
     console.print(table(read(json_file)))
     return 1 if failed else 0
 
@@ -120,6 +129,11 @@ def _console() -> Console:
     if not console.is_terminal:
         console.width = max(console.width, WIDTH)
     return console
+
+
+def _rivals(measured: ModuleType, no_rivals: bool) -> dict[str, bool]:
+    """Return the word on rivals for a part that can do without; the others are measured as always."""
+    return {"rivals": False} if no_rivals and "rivals" in inspect.signature(measured.run).parameters else {}
 
 
 def _choices(measured: ModuleType, name: str, scenarios: Sequence[str], seed: int | None) -> dict[str, object]:

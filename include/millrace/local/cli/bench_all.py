@@ -38,7 +38,7 @@ class Measurement:
         return any(scenario in (None, r.scenario) for r in of_seed)
 
 
-def measure_all(parts: Sequence[Measurement], file: Path, quick: bool, console: Console) -> int:
+def measure_all(parts: Sequence[Measurement], file: Path, flags: Sequence[str], console: Console) -> int:
     """Measure what a file has no figures of, and add them to it, part by part.
 
     Each part is a process of its own. Interrupted, the part that runs is lost, and the next run begins with it.
@@ -46,7 +46,7 @@ def measure_all(parts: Sequence[Measurement], file: Path, quick: bool, console: 
     Args:
         parts: What is measured.
         file: A JSON list of records; made if it is not there.
-        quick: Every scenario with fewer repetitions.
+        flags: Of the command, for every part.
         console: Where progress is shown.
 
     Returns:
@@ -62,20 +62,18 @@ def measure_all(parts: Sequence[Measurement], file: Path, quick: bool, console: 
         for part in parts:
             progress.update(shown, description=" ".join(filter(None, (part.bench, part.scenario))))
             if not part.done(read(file)):
-                failed += not _measured(part, file, quick)
+                failed += not _measured(part, file, flags)
             progress.advance(shown)
     return failed
 
 
-def _measured(part: Measurement, file: Path, quick: bool) -> bool:
+def _measured(part: Measurement, file: Path, flags: Sequence[str]) -> bool:
     """Add a part's figures to a file; False if it failed."""
     argv = [sys.executable, "-m", "millrace.local.cli", "bench", part.bench, f"--json={file.resolve()}"]
-    return subprocess.run([*argv, *_options(part, quick)], cwd=REPO, check=False).returncode == 0
+    return subprocess.run([*argv, *flags, *_options(part)], cwd=REPO, check=False).returncode == 0
 
 
-def _options(part: Measurement, quick: bool) -> Iterator[str]:
-    if quick:
-        yield "--quick"
+def _options(part: Measurement) -> Iterator[str]:
     if part.scenario is not None:
         yield f"--scenario={part.scenario}"
     if part.seed:

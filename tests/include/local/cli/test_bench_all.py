@@ -48,14 +48,14 @@ def measured(file: Path) -> list[tuple[str, str]]:
 
 def test_parts_that_have_figures_are_not_measured_again(tmp_path: Path, started: list[list[str]]) -> None:
     file, console = tmp_path / "all.json", Console(quiet=True)
-    assert measure_all(PARTS, file, True, console) == 1
+    assert measure_all(PARTS, file, ["--quick"], console) == 1
     assert started == [
         ["a", "--quick"],
         ["b", "--quick", "--scenario=one"],
         ["b", "--quick", "--scenario=two", "--seed=7"],
     ]
     assert measured(file) == [("a", "whole"), ("b", "one")]
-    assert measure_all(PARTS, file, True, console) == 0
+    assert measure_all(PARTS, file, ["--quick"], console) == 0
     assert started[3:] == [["b", "--quick", "--scenario=two", "--seed=7"]]
     assert measured(file) == [("a", "whole"), ("b", "one"), ("b", "two")]
 
@@ -76,7 +76,7 @@ def test_interrupted_part_leaves_what_was_measured_before_it(tmp_path: Path, mon
 
     monkeypatch.setattr(subprocess, "run", interrupt)
     with pytest.raises(KeyboardInterrupt):
-        measure_all(PARTS, file, True, Console(quiet=True))
+        measure_all(PARTS, file, [], Console(quiet=True))
     assert measured(file) == [("a", "whole")]
 
 
@@ -85,7 +85,7 @@ def test_file_of_something_else_is_refused_and_kept(tmp_path: Path, content: str
     file = tmp_path / "all.json"
     file.write_text(content)
     with pytest.raises(MillraceError, match="a JSON list of records"):
-        measure_all(PARTS, file, True, Console(quiet=True))
+        measure_all(PARTS, file, [], Console(quiet=True))
     assert file.read_text() == content
 
 
