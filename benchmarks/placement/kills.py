@@ -88,7 +88,9 @@ def _compare(checkpoint: Path) -> tuple[int, int]:
     """Return the rows that counts by key lack, and those that they hold too often, by what the source made."""
     from pyspark.sql import SparkSession
 
-    spark = SparkSession.builder.master("local[1]").config("spark.sql.shuffle.partitions", PARTITIONS).getOrCreate()
+    quiet = {"spark.ui.showConsoleProgress": "false", "spark.log.level": "ERROR"}
+    builder = SparkSession.builder.master("local[1]").config("spark.sql.shuffle.partitions", PARTITIONS)
+    spark = builder.config(map=quiet).getOrCreate()
     try:
         spark.streams.active  # noqa: B018 - makes the coordinator of state stores, which readers of state ask
         batches = 1 + max(int(commit.name) for commit in (checkpoint / "commits").glob("[0-9]*"))
