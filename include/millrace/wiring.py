@@ -177,14 +177,13 @@ def own_reconciler(spec: PipelineSpec, tables: ControlTables) -> Reconciler:
 
 def problem(deployment: Deployment, deployments: DeploymentStore) -> str | None:
     """Say why what a pipeline's newest Deployment wants does not run; None if all is well."""
-    from millrace.drivers.app_drivers import problem
-    from millrace.drivers.delegated_reconciler import read_status
+    from millrace.drivers import app_drivers, delegated_reconciler
     from millrace.local.stack.home import Home
 
     run_dir = Home.from_env().run / "drivers"
     if os.environ.get(RUNNER_VARIABLE):  # its drivers are in the process table of another container
-        return read_status(run_dir, deployment.pipeline).get("problem")
-    return problem(run_dir, deployment, deployments, utc_now())
+        return delegated_reconciler.problem(run_dir, deployment)
+    return app_drivers.problem(run_dir, deployment, deployments, utc_now())
 
 
 def replay(

@@ -1,7 +1,7 @@
 """Reconciling by a runner: it owns the drivers, everyone else writes Deployments and waits for it.
 
 Drivers must not die with the container that decided; so where a runner is at work, only it starts and stops them.
-It writes the version that it has reconciled into the run folder, which both sides share.
+It writes the version that it has reconciled into the run folder, which both sides share, and shows there that it lives.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from typing import Any
 from millrace.atomic_file import write_atomically
 from millrace.lake.control_tables import ControlTables
 from millrace.model.decision import Outcome, Reconfiguration
+from millrace.model.deployment import Deployment
 from millrace.model.errors import MillraceError, NotReady
 from millrace.model.spec import PipelineSpec
 from millrace.run_folder import driver_records
@@ -25,6 +26,40 @@ from millrace.run_folder.driver_records import DriverRecord
 POLL_S = 0.5
 RUNNER_SLACK_S = 30.0
 STATUS_FILE = "reconciled.json"
+HEARTBEAT_FILE = "runner.heartbeat"
+SILENT_S = 30.0
+"""A runner that was not heard of for so long is dead, or hangs: it shows itself every second."""
+RESTART = "Start it again: docker compose up -d runner, or ./millrace runner."
+
+
+def show_life(run_dir: Path) -> None:
+    """Note, as the runner, that it is at work now."""
+    run_dir.mkdir(parents=True, exist_ok=True)
+    (run_dir / HEARTBEAT_FILE).touch()
+
+
+def silence(run_dir: Path) -> str | None:
+    """Return that the runner is not heard of; None if all is well."""
+    try:
+        silent_s = time.time() - (run_dir / HEARTBEAT_FILE).stat().st_mtime
+    except FileNotFoundError:
+        return "the runner, which owns the drivers, has not come up yet"
+    return (
+        f"the runner, which owns the drivers, was last heard of {silent_s:.0f} s ago" if silent_s > SILENT_S else None
+    )
+
+
+def problem(run_dir: Path, deployment: Deployment) -> str | None:
+    """Return what a Deployment wants and does not run, and why, as far as the runner tells; None if all is well.
+
+    Args:
+        run_dir: The shared run folder.
+        deployment: A pipeline's newest Deployment.
+    """
+    if deployment.running and not deployment.detached and (silent := silence(run_dir)) is not None:
+        return f"Nobody would notice if {deployment.pipeline} died: {silent}. {RESTART}"
+    told: str | None = read_status(run_dir, deployment.pipeline).get("problem")
+    return told
 
 
 def write_status(
@@ -75,7 +110,7 @@ class DelegatedReconciler:
 
         Raises:
             NotReady: Quietly, if ``wait_s`` was given and the runner has not come round yet.
-            MillraceError: If the runner does not answer in time, or says that it could not do it.
+            MillraceError: If the runner is dead or does not answer in time, or says that it could not do it.
         """
         latest = self._tables.deployments.latest(self._spec.name)
         if latest is None:
@@ -85,6 +120,8 @@ class DelegatedReconciler:
         deadline = time.monotonic() + (limit_s if wait_s is None else wait_s)
         while not self._done(latest.version):
             if time.monotonic() >= deadline:
+                if (silent := silence(self._run_dir)) is not None:
+                    raise MillraceError("runner", silent, "a runner that is at work", RESTART)
                 if wait_s is not None:
                     raise NotReady(f"{self._spec.name}: the runner has not reached version {latest.version}")
                 if under_way := self._under_way(latest.version):
@@ -99,8 +136,9 @@ class DelegatedReconciler:
         return bool(read_status(self._run_dir, self._spec.name).get("running"))
 
     def problem(self) -> str | None:
-        """Return what is wanted and does not run, and why, by the runner's status; None if all is well."""
-        return read_status(self._run_dir, self._spec.name).get("problem")
+        """Return what is wanted and does not run, and why, as far as the runner tells; None if all is well."""
+        latest = self._tables.deployments.latest(self._spec.name)
+        return None if latest is None else problem(self._run_dir, latest)
 
     def status(self) -> tuple[DriverRecord, ...]:
         """Return the newest driver's record as the runner's drivers wrote it."""

@@ -11,7 +11,7 @@ from pathlib import Path
 from millrace.drivers.executors import CLUSTER, executor_conf, local_executor_conf, login, master_address
 from millrace.model.deployment import AppDeployment
 from millrace.model.errors import MillraceError
-from millrace.model.master import EMBEDDED, LOCAL, YARN, is_loopback
+from millrace.model.master import EMBEDDED, LOCAL, YARN, is_loopback, is_loopback_host
 from millrace.model.spec import Submit, resolve_script
 from millrace.model.submit_options import SubmitOptions as SubmitOptions
 from millrace.model.submit_options import conf_words
@@ -115,7 +115,9 @@ def environment(options: SubmitOptions, app: AppDeployment, inherited: Mapping[s
     """
     submit = _submit(app)
     env = {k: v for k, v in inherited.items() if not k.startswith(NOT_INHERITED)}
-    env.update({k: v for k, v in options.env.items() if k != LOOPBACK_VARIABLE or _on_this_machine(submit, options)})
+    env.update(options.env)
+    if not _on_this_machine(submit, options) and is_loopback_host(env.get(LOOPBACK_VARIABLE, "")):
+        del env[LOOPBACK_VARIABLE]
     interpreter = submit.python or (str(options.python) if options.python else None)
     if interpreter:
         env["PYSPARK_PYTHON"] = env["PYSPARK_DRIVER_PYTHON"] = interpreter

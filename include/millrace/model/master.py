@@ -25,10 +25,11 @@ def addresses(master: str) -> Iterator[tuple[str, int]]:
 def is_loopback(master: str) -> bool:
     """Say whether only this machine reaches a master, so that its executors run here, too."""
     hosts = [host for host, _ in addresses(master)]
-    return master == LOCAL or (bool(hosts) and all(map(_is_loopback, hosts)))
+    return master == LOCAL or (bool(hosts) and all(map(is_loopback_host, hosts)))
 
 
-def _is_loopback(host: str) -> bool:
+def is_loopback_host(host: str) -> bool:
+    """Say whether an address is one that only this machine reaches."""
     try:
         return ip_address(host).is_loopback
     except ValueError:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import os
 import threading
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
 
-from millrace.drivers.delegated_reconciler import DelegatedReconciler, write_status
+from millrace.drivers.delegated_reconciler import HEARTBEAT_FILE, DelegatedReconciler, problem, show_life, write_status
 from millrace.lake.control_tables import ControlTables
 from millrace.lake.deployments import DeploymentStore
 from millrace.lake.reconfigurations import ReconfigurationStore
@@ -22,6 +24,7 @@ SPEC = PipelineSpec(name="orders", script="orders.py", ready_deadline_s=0.2, sto
 
 @pytest.fixture
 def lake(tmp_path: Path) -> Lake:
+    show_life(tmp_path)
     tables = Lake(tmp_path / "lake")
     DeploymentStore(tables).commit(SPEC.first_deployment(), None)
     return tables
@@ -65,6 +68,28 @@ def test_delegate_when_no_runner_is_up_then_says_so(
     monkeypatch.setattr("millrace.drivers.delegated_reconciler.RUNNER_SLACK_S", 0.0)
     with pytest.raises(MillraceError, match="millrace runner"):
         DelegatedReconciler(SPEC, ControlTables(lake), tmp_path, lambda _: None).reconcile()
+
+
+def test_delegate_when_the_runner_is_dead_then_does_not_pass_it_over(lake: Lake, tmp_path: Path) -> None:
+    reconciler = DelegatedReconciler(SPEC, ControlTables(lake), tmp_path)
+    write_status(tmp_path, "orders", 1)
+    assert reconciler.reconcile(wait_s=0) == () and reconciler.problem() is None
+    os.utime(tmp_path / HEARTBEAT_FILE, (1, 1))
+    dead = reconciler.problem()
+    assert dead is not None and "last heard of" in dead and "millrace runner" in dead
+    DeploymentStore(lake).commit(SPEC.first_deployment(), 1)
+    with pytest.raises(MillraceError, match="last heard of"):
+        reconciler.reconcile(wait_s=0)
+    show_life(tmp_path)
+    assert reconciler.problem() is None
+
+
+def test_runner_is_missed_by_pipelines_only_that_shall_run(lake: Lake, tmp_path: Path) -> None:
+    os.utime(tmp_path / HEARTBEAT_FILE, (1, 1))
+    latest = DeploymentStore(lake).latest("orders")
+    assert latest is not None and problem(tmp_path, latest) is not None
+    assert problem(tmp_path, replace(latest, running=False)) is None
+    assert problem(tmp_path, replace(latest, detached=True)) is None
 
 
 def test_delegate_when_the_runner_could_not_then_passes_its_words_on(lake: Lake, tmp_path: Path) -> None:

@@ -158,10 +158,14 @@ def test_driver_of_a_cluster_elsewhere_leaves_the_loopback_address() -> None:
     options = replace(OPTIONS, conf={"spark.driver.host": "127.0.0.1"}, env={"SPARK_LOCAL_IP": "127.0.0.1"})
     here = ("local", "spark://127.0.0.1:7077", "spark://[::1]:7077")
     elsewhere = ("yarn", "k8s://cluster", "spark://master:7077", "spark://127.0.0.1:7077,master:7077")
+    airflow = {"HADOOP_CONF_DIR": "/etc/hadoop", "SPARK_LOCAL_IP": "127.0.0.1"}  # up gives it to Airflow, too
     for master, stays in (*((m, True) for m in here), *((m, False) for m in elsewhere)):
         app = _app(master=master)
         assert ("spark.driver.host" in submit.conf(options, app)) is stays
-        assert ("SPARK_LOCAL_IP" in submit.environment(options, app, {"HADOOP_CONF_DIR": "/etc/hadoop"})) is stays
+        assert ("SPARK_LOCAL_IP" in submit.environment(options, app, airflow)) is stays
+    own = {**airflow, "SPARK_LOCAL_IP": "192.0.2.7"}
+    env = submit.environment(replace(options, env={}), _app(master="spark://master:7077"), own)
+    assert env["SPARK_LOCAL_IP"] == "192.0.2.7", "an address that others reach stays"
     told = _app(master="spark://master:7077", conf={"spark.driver.host": "me"})
     assert submit.conf(options, told)["spark.driver.host"] == "me"
 

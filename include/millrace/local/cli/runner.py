@@ -32,16 +32,19 @@ log = logging.getLogger("millrace.runner")
 )
 def runner(every_s: float, stop_drivers: bool) -> None:
     """Make every launched pipeline run its latest Deployment, until asked to end; the drivers run on by default."""
+    from millrace.drivers.delegated_reconciler import show_life
     from millrace.wiring import control_tables
 
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(message)s")
     ended = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: ended.set())
-    tables, rounds = control_tables(), Rounds(Home.from_env().run / "drivers")
+    tables, run_dir = control_tables(), Home.from_env().run / "drivers"
+    rounds = Rounds(run_dir)
     log.info("the runner owns the drivers of %s", tables.lake.location)
     with ThreadPoolExecutor(thread_name_prefix="pipeline") as pool:
         while not ended.is_set():
+            show_life(run_dir)
             rounds.start_due(pool, tables)
             ended.wait(every_s)
     if stop_drivers:

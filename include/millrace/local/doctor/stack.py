@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import os
 import socket
-import time
 from collections.abc import Sequence
 from contextlib import suppress
 
 import psutil
 
+from millrace.drivers import delegated_reconciler
 from millrace.local.doctor.finding import Finding, ok, problem, warning
 from millrace.local.stack import lifecycle
 from millrace.local.stack.home import Home
@@ -22,8 +22,6 @@ from millrace.run_folder.lock import holders
 from millrace.wiring import RUNNER_VARIABLE
 
 CONNECT_S = 2.0
-RUNNER_SILENT_S = 60.0
-"""The runner comes round every second, and says so at the latest when a start has ended."""
 
 
 def services(home: Home, wanted: Sequence[Deployment]) -> Finding:
@@ -96,15 +94,11 @@ def locks(home: Home) -> Finding:
 
 
 def runner(home: Home) -> Finding:
-    """Return whether the runner, which owns the drivers here, still comes round."""
-    times = [status.stat().st_mtime for status in (home.run / "drivers").glob("*/reconciled.json")]
-    silent_s = time.time() - max(times) if times else None
-    if silent_s is None:
-        return ok("runner", "The runner has had nothing to do yet.")
-    if silent_s > RUNNER_SILENT_S:
-        told = f"The runner, which owns the drivers, was last heard of {silent_s:.0f} s ago."
-        return problem("runner", told, "Start it again: docker compose up -d runner, or ./millrace runner.")
-    return ok("runner", f"The runner came round {silent_s:.0f} s ago.")
+    """Return whether the runner, which owns the drivers here, is still at work."""
+    silent = delegated_reconciler.silence(home.run / "drivers")
+    if silent is not None:
+        return problem("runner", f"{silent[0].upper()}{silent[1:]}.", delegated_reconciler.RESTART)
+    return ok("runner", "The runner, which owns the drivers, is at work.")
 
 
 def _masters(wanted: Sequence[Deployment]) -> set[str]:

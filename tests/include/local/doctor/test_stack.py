@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from millrace.drivers.delegated_reconciler import HEARTBEAT_FILE, show_life
 from millrace.local.doctor import stack
 from millrace.local.doctor.finding import Level
 from millrace.local.stack import supervisor
@@ -102,10 +103,8 @@ def test_lock_that_no_driver_holds_is_a_problem(home: Home) -> None:
 
 
 def test_runner_that_is_silent_is_a_problem(home: Home) -> None:
+    assert "has not come up yet" in stack.runner(home).sentence
+    show_life(home.run / "drivers")
     assert stack.runner(home).level is Level.OK
-    status = home.run / "drivers" / "p" / "reconciled.json"
-    status.parent.mkdir(parents=True)
-    status.write_text("{}")
-    assert stack.runner(home).level is Level.OK
-    os.utime(status, (1, 1))
+    os.utime(home.run / "drivers" / HEARTBEAT_FILE, (1, 1))
     assert stack.runner(home).level is Level.PROBLEM

@@ -16,7 +16,7 @@ MONITOR = "http://api-server:8080/api/v2/monitor/health"
 
 
 def healthy(component: str) -> bool:
-    """Say whether the runner came round lately, or Airflow heard of another component."""
+    """Say whether the runner is at work, or Airflow heard of another component."""
     if component == "runner":
         return stack.runner(Home.from_env()).level is not Level.PROBLEM
     return heartbeat(MONITOR, component)(0.0)
