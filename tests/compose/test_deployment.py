@@ -8,6 +8,7 @@ import subprocess
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -39,6 +40,10 @@ objective: {target_utilisation: 0.75, max_lag_s: 20}
 mode: approve
 period_s: 10
 guards: {cool_down_s: 0}
+alerts:
+  - notifier: airflow.providers.http.notifications.http.HttpNotifier
+    options: {http_conn_id: nobody, json: {text: "{{ alert.sentence }}"}}
+    events: [not_running]
 """
 PERSON, PASSWORD, PLANTED = "ada", "a-password-of-her-own", "planted-secret-of-a-driver"
 
@@ -120,9 +125,19 @@ def test_team_adapts_a_pipeline_and_the_version_says_who_agreed(running: Contain
     assert "numbers" in person.send("GET", "/millrace/")[1]
     assert_nobody_tells(running)
 
+    killed = datetime.now(UTC)
+    running.running["runner"].stop()
+    until(lambda: "last heard of" in told_since(tables, killed), "people are told that the runner is dead")
+    assert "last heard of" in person.send("GET", "/millrace/")[1]
+    assert admin.ask("GET", "/api/v2/dags/reconcile/dagRuns?state=failed")["total_entries"] > 0
+
 
 def outcomes(tables: ControlTables) -> list[tuple[str, Outcome]]:
     return [(change.tier, change.outcome) for change in tables.reconfigurations.recent("numbers")]
+
+
+def told_since(tables: ControlTables, since: datetime) -> str:
+    return "\n".join(alert.sentence for alert in tables.alerts.since("numbers", since))
 
 
 def newest(tables: ControlTables) -> Deployment:
@@ -140,9 +155,10 @@ def assert_nobody_tells(running: Containers) -> None:
     """Look for secrets in processes, logs and tables, and for rights that no container is to have."""
     texts = {name: file.read_text().strip() for name, file in running.secrets.items()}
     values = {name: text.encode() for name, text in texts.items() if "\n" not in text and ":" not in text}
+    values["spark_secret"] = texts["spark_driver"].rpartition("spark.authenticate.secret")[2].split()[0].encode()
     values["planted"] = PLANTED.encode()
-    # MLflow takes its key as a variable only, and a driver its secrets
-    allowed = {("mlflow", "mlflow_session_key"), ("runner", "planted")}
+    # MLflow takes its key as a variable only, a driver its secrets, and an executor what it logs in to the driver with
+    allowed = {("mlflow", "mlflow_session_key"), ("runner", "planted"), ("spark-worker", "spark_secret")}
     for container in running.running.values():
         for process in (Path("/proc", str(pid)) for pid in _inside(container.process.pid)):
             with suppress(ProcessLookupError, FileNotFoundError):  # it has ended
@@ -150,8 +166,9 @@ def assert_nobody_tells(running: Containers) -> None:
                 words = (process / "cmdline").read_bytes() + (process / "environ").read_bytes()
                 assert "\nUid:\t1000\t1000" in status and "\nCapEff:\t0000000000000000" in status, status
                 assert not {(container.name, name) for name, value in values.items() if value in words} - allowed
-    written = (running.folder / "var" / "compose" / "home").rglob("*")
-    for file in (path for path in (*running.folder.glob("*.log"), *written) if path.is_file()):
+    own = running.folder / "var" / "compose"
+    written = (*running.folder.glob("*.log"), *(own / "home").rglob("*"), *(own / "postgres").rglob("*"))
+    for file in (path for path in written if path.is_file()):
         content = file.read_bytes()
         assert not [name for name, value in values.items() if value in content], file
 

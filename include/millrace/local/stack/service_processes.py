@@ -21,9 +21,9 @@ MARK = "MILLRACE_STACK"
 OTHERS = ("AIRFLOW", "MLFLOW", "_MLFLOW")
 OWN = (
     *("AIRFLOW_CONN_", "AIRFLOW_VAR_"),
-    *(f"AIRFLOW__{section}__" for section in ("EMAIL", "METRICS", "SECRETS", "SENTRY", "SMTP", "TRACES")),
+    *(f"AIRFLOW__{section}__" for section in ("EMAIL", "LOGGING", "METRICS", "SECRETS", "SENTRY", "SMTP", "TRACES")),
 )
-"""Variables by which a person sets connections, mail, metrics and secrets of the stack's Airflow."""
+"""Variables by which a person sets connections, mail, remote logs, metrics and secrets of the stack's Airflow."""
 
 GRACE_S = 15.0
 

@@ -18,7 +18,8 @@ PRINT = "import json, os; print(json.dumps(dict(os.environ)))"
 def test_settings_of_another_airflow_stay_out_and_a_persons_connections_come_in(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    kept = {"AIRFLOW_CONN_TEAM": "http://team", "AIRFLOW__METRICS__OTEL_ON": "true", "AIRFLOW__SMTP__SMTP_HOST": "mail"}
+    settings = {"AIRFLOW__LOGGING__REMOTE_LOGGING": "true", "AIRFLOW__SMTP__SMTP_HOST": "mail"}
+    kept = {"AIRFLOW_CONN_TEAM": "http://team", **settings}
     other = {"AIRFLOW_HOME": "/elsewhere", "AIRFLOW__CORE__FERNET_KEY": "x", "MLFLOW_TRACKING_URI": "http://elsewhere"}
     for name, value in (kept | other).items():
         monkeypatch.setenv(name, value)
