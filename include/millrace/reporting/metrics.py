@@ -39,9 +39,12 @@ def export_decision(decision: Decision, duration_s: float) -> None:
         meter.create_counter("millrace.decisions", "{decision}").add(1, of_decision)
         meter.create_histogram("millrace.evaluation.duration", "s").record(duration_s, pipeline)
         for app in decision.signals.apps if decision.signals else ():
+            of_app = {**pipeline, "app": app.app}
             for name, unit, value in _measured(app):
                 if value is not None:
-                    meter.create_gauge(name, unit).set(value, {**pipeline, "app": app.app})
+                    meter.create_gauge(name, unit).set(value, of_app)
+            for partition, rows in app.lag.items():
+                meter.create_gauge("millrace.lag", "{row}").set(rows, {**of_app, "partition": partition})
 
 
 def export_changes(changes: Sequence[Reconfiguration]) -> None:

@@ -20,7 +20,8 @@ from tests.include.control.test_decide import APP, SIGNALS
 from tests.include.control.world import NAME, NOON
 
 ENDPOINT = "OTEL_EXPORTER_OTLP_ENDPOINT"
-DECISION = Decision("d", NAME, NOON, Action.APPLY, "under_provisioned", "more", signals=SIGNALS)
+LAGGING = replace(SIGNALS, apps=(replace(APP, lag={"orders/3": 700}),))
+DECISION = Decision("d", NAME, NOON, Action.APPLY, "under_provisioned", "more", signals=LAGGING)
 CHANGE = Reconfiguration(NAME, NAME, None, "T2", 1, 2, 2, NOON, NOON, 4.5, Outcome.READY)
 Point = tuple[str, tuple[tuple[str, str], ...], float]
 
@@ -54,6 +55,7 @@ def test_decision_is_exported_with_what_it_was_made_on(monkeypatch: pytest.Monke
             ("millrace.evaluation.duration", pipeline, 0.25),
             ("millrace.arrival", app, 800.0),
             ("millrace.backlog", app, 1200),
+            ("millrace.lag", (app[0], ("partition", "orders/3"), app[1]), 700),
             ("millrace.capacity", app, 480.0),
             ("millrace.slots", app, 2),
             ("millrace.busy", app, 0.9),
