@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import re
 import shlex
 from collections.abc import Iterator
@@ -24,7 +25,9 @@ ROOT = Path(__file__).resolve().parents[2]
 PAGES = [ROOT / name for name in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md")] + sorted(
     (ROOT / "docs").glob("*.md")
 )
-COMMAND = re.compile(r"`?\./millrace ([a-z][^`|\n]*)`?")
+COMMAND = re.compile(r"(?:\./|[`$] ?)millrace ([a-z][^`|\n]*)`?")
+MODULE = re.compile(r"-m ((?:millrace|benchmarks)(?:\.\w+)+)")
+SERVICE = re.compile(r"docker compose (?:exec|restart|up(?: -d)?|build) ([a-z][a-z-]*)")
 LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
 YAML = re.compile(r"^ *```yaml\n(.*?)^ *```", re.M | re.S)
 MISSING = {"missing"}
@@ -55,6 +58,14 @@ def test_commands_exist_with_their_options(page: Path) -> None:
         known = {option for parameter in command.params for option in parameter.opts} | {"--help"}
         unknown = [word for word in words if word.startswith("--") and word.split("=")[0] not in known]
         assert not unknown or command.context_settings.get("ignore_unknown_options"), line
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_modules_and_services_exist(page: Path) -> None:
+    text = page.read_text(encoding="utf-8")
+    assert not [name for name in MODULE.findall(text) if importlib.util.find_spec(name) is None]
+    services = yaml.safe_load((ROOT / "docker-compose.yaml").read_text(encoding="utf-8"))["services"]
+    assert services.keys() >= set(SERVICE.findall(text))
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
