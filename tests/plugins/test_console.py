@@ -158,8 +158,11 @@ def test_page_draws_what_was_measured_and_decided(
     text = api.get("/millrace/", params={"pipeline": "tiny", "span": span}, headers=login).text
     assert text.count('<path class="arrival"') == 1 and text.count('class="dot apply"') == 1
     assert "0.0667 core-hours" in text, "two slots for two minutes"
+    assert "0.133 core-hours: 50 % saved" in text
+    assert ("1, 0.14 a day" in text) is (span == "7d")
     overview = api.get("/millrace/", headers=login).text
     assert overview.count('<path class="arrival"') == 1 and f"at {now - timedelta(minutes=28):%H:%M}" in overview
+    assert "0.0667, 50 % saved" in overview
 
 
 def test_page_shows_what_other_tuners_would_have_done(api: TestClient, lake: Lake, login: dict[str, str]) -> None:

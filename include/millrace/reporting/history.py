@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from functools import cached_property
 from itertools import pairwise
 from typing import Any
@@ -80,6 +80,16 @@ class History:
         """The same had the most slots of the span run all the time: what a fixed size for the peak costs."""
         most = max((moment.slots for moment in self.moments), default=0)
         return most * sum(self._step_s(a, b) for a, b in pairwise(self.moments)) / 3600
+
+    @property
+    def saved_ratio(self) -> float:
+        """Share of the peak's core-hours that was not used, 0..1; 0 where nothing was measured."""
+        return 1 - self.core_hours / self.peak_core_hours if self.peak_core_hours else 0.0
+
+    @property
+    def days(self) -> float:
+        """Length of the span."""
+        return (self.until - self.since) / timedelta(days=1)
 
     @property
     def changes(self) -> int:
