@@ -79,6 +79,21 @@ class Albic:
         proposal = Proposal(NAME, changes, code, _explain(plan), {STATEFUL_BATCH: plan.batch_after_s})
         return replace(proposal, placement=plan), self._remember(plan, memory, current.version, signals.until)
 
+    def plan(self, groups: KeyGroups, app: AppDeployment, cores: int) -> PlacementPlan:
+        """Return the best placement within the budget, whether it is worth its moves or not.
+
+        Args:
+            groups: What was measured.
+            app: Where they are, on how many executors.
+            cores: Cores of an executor, >= 1.
+
+        Raises:
+            MillraceError: If what was measured is no load.
+        """
+        target = cluster(groups, _workers(groups, app), app.executors, cores, self.options)
+        node, stage = plan_stages(target, self._plan, np.array([], dtype=np.intp))
+        return self._describe(groups, target, node, stage)
+
     def _plan(self, problem: Problem) -> Plan:
         return PLANNERS[self.options.method](problem, self.options.seed)
 
@@ -198,7 +213,8 @@ def _explain(plan: PlacementPlan) -> str:
     return (
         f"{' and '.join(steps) or 'each partition stays'}{loaded}, so that the stateful part of a batch takes "
         f"{plan.batch_before_s:.1f} -> {plan.batch_after_s:.1f} s on {stay} executor{'s' * (stay != 1)}; "
-        f"no placement makes it less than {plan.bound_s:.1f} s{near}{_explain_speeds(plan.speeds)}"
+        f"no placement makes it less than {plan.bound_s:.1f} s (gap {100 * plan.gap_ratio:.0f} %)"
+        f"{near}{_explain_speeds(plan.speeds)}"
     )
 
 
@@ -214,7 +230,7 @@ def _explain_skew(groups: KeyGroups, heaviest: int, share: float, least_s: float
     return (
         f"Partition {groups.partition[heaviest]} of {groups.operator[heaviest]} takes {100 * share:.0f} % of its "
         f"stage's time, so that no placement makes the stage shorter than {least_s:.1f} s: "
-        f"more partitions (max_parallelism) or salted keys would{streams}"
+        f"more partitions (max_parallelism) would, or keys split by millrace.windows.partitioning{streams}"
     )
 
 

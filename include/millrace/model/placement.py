@@ -190,6 +190,11 @@ class PlacementPlan:
         return max(0.0, self.batch_after_s - self.bound_s)
 
     @property
+    def gap_ratio(self) -> float:
+        """The same, over that minimum; 0 where there is nothing to do."""
+        return self.gap_s / self.bound_s if self.bound_s else 0.0
+
+    @property
     def busy_before_s(self) -> tuple[float, ...]:
         """The time that a batch keeps each worker busy before, seconds."""
         return self._busy_s(self.before)

@@ -10,9 +10,11 @@ from rich.table import Table
 from rich.text import Text
 
 from millrace.model.deployment import NOWHERE, AppDeployment
-from millrace.model.placement import KeyGroups
+from millrace.model.placement import KeyGroups, PlacementPlan
 
 MB = 1e6
+MOST_MOVES = 20
+"""Moves that are shown one by one."""
 
 
 @click.command()
@@ -21,6 +23,7 @@ def placement(pipeline: str) -> None:
     """Show on which executors the state partitions of PIPELINE run, and what a better placement would bring."""
     from millrace.control.key_groups import key_groups
     from millrace.model.spec import PLACEMENT_OPTIMIZER
+    from millrace.optimizers.albic.optimizer import Albic
     from millrace.pipelines.catalog import find
     from millrace.wiring import control_tables, utc_now
 
@@ -41,6 +44,8 @@ def placement(pipeline: str) -> None:
         return
     Console().print(_table(groups), highlight=False)
     click.echo(_summary(groups, app, app.executor.cores))
+    options = Albic.Options(**(spec.placement.options if spec.placement else {}))
+    click.echo("\n".join(_moves(Albic(options).plan(groups, app, app.executor.cores), groups)))
     decision = tables.decisions.last(pipeline)
     said = [p.sentence for p in decision.proposals if p.optimizer == PLACEMENT_OPTIMIZER] if decision else []
     if spec.placement is None:
@@ -78,6 +83,29 @@ def _cells(groups: KeyGroups) -> Iterator[tuple[str, ...]]:
                 "?" if None in sizes else f"{sum(size or 0 for size in sizes) / MB:.1f}",
                 " ".join(str(groups.partition[i]) for i in here),
             )
+
+
+def _moves(plan: PlacementPlan, groups: KeyGroups) -> Iterator[str]:
+    """Yield what the best placement within the budget comes to, and its moves."""
+    moved = [k for k, (a, b) in enumerate(zip(plan.before, plan.after, strict=True)) if a != b]
+    bound = f"no placement makes it less than {plan.bound_s:.1f} s"
+    if not moved:
+        yield f"No move within the budget makes it less; {bound}."
+        return
+    yield (
+        f"The best placement within the budget takes {plan.batch_after_s:.1f} s (gap {100 * plan.gap_ratio:.0f} %; "
+        f"{bound}):"
+    )
+    for k in moved[:MOST_MOVES]:
+        size = groups.state_bytes[k]
+        loaded = "" if size is None else f", {size / MB:.1f} MB of state"
+        source = "nowhere" if plan.before[k] < 0 else str(plan.workers[plan.before[k]])
+        yield (
+            f"  partition {plan.partition[k]} of {plan.operator[k]}: worker {source} -> "
+            f"{plan.workers[plan.after[k]]} ({plan.busy_s[k]:.2f} s{loaded})"
+        )
+    if len(moved) > MOST_MOVES:
+        yield f"  and {len(moved) - MOST_MOVES} more"
 
 
 def _summary(groups: KeyGroups, app: AppDeployment, cores: int) -> str:

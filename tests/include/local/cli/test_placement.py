@@ -39,7 +39,8 @@ def test_partitions_are_shown_by_worker_with_the_last_word(
     tables: ControlTables, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert "never launched" in shown(capsys)
-    tables.deployments.commit(find("orders").first_deployment(), None)
+    first = find("orders").first_deployment()
+    tables.deployments.commit(replace(first, apps={"orders": replace(first.apps["orders"], slots=2)}), None)
     assert "No state partition of orders was measured lately" in shown(capsys)
     where, now = [0, 1, 1, None], datetime.now(UTC)
     runs = [
@@ -54,6 +55,8 @@ def test_partitions_are_shown_by_worker_with_the_last_word(
     assert lines[2] == ["q/0", "0", "1.00", "10", "%", "1.5", "0"]
     assert lines[3] == ["q/0", "1", "5.00", "50", "%", "3.0", "1", "2"]
     assert "the stateful part of a batch takes 5.0 s (3 sampled batches); 25 % of its bytes come from others" in text
+    assert "The best placement within the budget takes 5.0 s (gap 0 %; no placement makes it less than 5.0 s):" in text
+    assert "  partition 3 of q/0: worker nowhere -> 0 (4.00 s, 1.5 MB of state)" in text
     assert text.splitlines()[-1] == "albic: nothing to gain."
     proposal = Proposal("albic", (), "skewed_keys", "partition 3 is hot")
     decision = Decision("d1", "orders", now, Action.HOLD, "fits", "all is well", proposals=(proposal,))
