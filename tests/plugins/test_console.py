@@ -195,6 +195,18 @@ def test_page_leads_to_what_waits_for_a_person(api: TestClient, lake: Lake, logi
         assert link not in api.get(path, headers=login).text
 
 
+def test_page_says_what_does_not_run_and_what_was_rolled_back(
+    api: TestClient, lake: Lake, login: dict[str, str]
+) -> None:
+    DeploymentStore(lake).commit(find("tiny").first_deployment(), None)
+    undone = evaluation(datetime.now(UTC) - timedelta(minutes=1), 2, 80.0, Action.ROLL_BACK)
+    assert DecisionStore(lake).record(replace(undone, pipeline="tiny", sentence="Rolled back: it was to suffice"))
+    for path in ("/millrace/", "/millrace/?pipeline=tiny"):
+        assert "tiny does not run" in api.get(path, headers=login).text
+    page = api.get("/millrace/?pipeline=tiny", headers=login).text
+    assert "Rolled back: it was to suffice" in page and 'class="dot roll-back"' in page
+
+
 def test_page_when_the_lake_is_broken_then_says_so(api: TestClient, lake: Lake, login: dict[str, str]) -> None:
     record(lake, "more slots")
     for log in lake.path("control/decisions").glob("_delta_log/*.json"):

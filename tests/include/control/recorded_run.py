@@ -91,6 +91,7 @@ class App:
     backlog: float = 0.0
     evaluation: int = 0
     down_s: float = 0.0
+    executor_deaths: int = 0
 
     def observe(self, since: Cursor) -> Signals:
         if self.evaluation >= len(self.arrivals):
@@ -108,7 +109,7 @@ class App:
             processed_rows_per_s=arrival - growth, backlog_rows=round(self.backlog), backlog_growth_rows_per_s=growth,
             batches=20, healthy_batches=18, busy_ratio=1.0, backpressured_ratio=float(arrival > rate),
             slot_busy_ratio=min(1.0, (arrival - growth) / rate), restart_lag_rows=0,
-            capacity=Capacity(self.slots, FIXED_S, rate, 0.01 * rate, 18),
+            capacity=Capacity(self.slots, FIXED_S, rate, 0.01 * rate, 18), executor_deaths=self.executor_deaths,
         )  # fmt: skip
         return Signals(
             NAME, now - timedelta(seconds=PERIOD_S), now, self.evaluation, self.version, (app,),

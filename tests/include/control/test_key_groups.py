@@ -73,6 +73,14 @@ def test_key_groups_before_executors_came_or_went_do_not_count(tmp_path: Path) -
     assert found is not None and found.busy_s == (3.0, 3.0) and found.batches == 2
 
 
+def test_partition_that_two_executors_tell_of_in_one_batch_is_left_to_other_batches(tmp_path: Path) -> None:
+    lake = Lake(tmp_path)
+    sampled(lake, *(run(batch, 0) for batch in range(5)), run(3, 0, executor="8", worker=1, run_s=90.0))
+    found = key_groups(SPEC, lake, NOON + timedelta(seconds=9))
+    assert found is not None
+    assert (found.partition, found.worker, found.busy_s, found.batches) == ((0,), (0,), (1.0,), 4)
+
+
 def test_key_groups_of_former_drivers_and_other_pipelines_do_not_count(tmp_path: Path) -> None:
     lake = Lake(tmp_path)
     sampled(lake, run(90, 0, generation=1), run(1, 5, pipeline="another"), run(2, 1))

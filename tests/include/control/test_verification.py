@@ -174,6 +174,17 @@ def test_change_is_rolled_back_when_two_drivers_die_after_it(tmp_path: Path) -> 
     assert told([w.evaluate()]) == ["veto: roll_back"]
 
 
+def test_change_is_rolled_back_when_two_executors_die_after_it(tmp_path: Path) -> None:
+    w = run(tmp_path, UP, [100] * 3, {2: 900.0, 4: 1700.0})
+    w.evaluate()
+    w.app.executor_deaths = 1
+    assert told([w.evaluate()]) == ["hold: insists"]
+    w.app.executor_deaths = 2
+    decision = w.evaluate()
+    assert told([decision]) == ["roll back: died_after_change"]
+    assert "2 executors died since the step from 2 to 4 slots" in decision.sentence and w.app.slots == 2
+
+
 def test_change_is_rolled_back_when_its_drivers_die_without_telemetry(tmp_path: Path) -> None:
     w = run(tmp_path, UP, [100], {2: 900.0, 4: 1700.0})
     w.evaluate()

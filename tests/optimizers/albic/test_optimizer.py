@@ -162,7 +162,7 @@ def test_skew_that_no_placement_cures_is_said() -> None:
     proposal, _ = proposed(told, running(4))
     assert (proposal.reason_code, proposal.changes) == ("skewed_keys", ())
     assert proposal.sentence.startswith(f"Partition 0 of {FIRST} takes 77 % of its stage's time")
-    assert "max_parallelism" in proposal.sentence and proposal.sentence.endswith("would")
+    assert "max_parallelism" in proposal.sentence and proposal.sentence.endswith("millrace.windows.partitioning")
     named, _ = proposed(replace(told, hot=(("UA", 0.413), ("B6", 0.3))), running(4))
     assert named.sentence.endswith("; the streams with the most rows are UA (41 %), B6 (30 %)")
 
@@ -191,6 +191,19 @@ def test_impossible_figures_hold_with_the_reason(seconds: float) -> None:
     proposal, memory = proposed(groups([1.0, seconds], [0, 1]), running(2), {"moved": {}})
     assert (proposal.reason_code, proposal.changes, memory) == ("bad_signals", (), {"moved": {}})
     assert "load[1]" in proposal.sentence
+
+
+def test_budget_of_nothing_moves_nothing() -> None:
+    proposal, _ = proposed(groups(SKEWED, TOGETHER), running(4), options={"budget": 0})
+    assert (proposal.changes, proposal.placement) == ((), None)
+
+
+def test_partitions_without_rows_stay_and_weigh_nothing() -> None:
+    busy_s = [8.0, 8.0, *[0.0] * 6]
+    proposal, _ = proposed(groups(busy_s, [0] * 8, rows=(100.0,) * 2 + (0.0,) * 6), running(4))
+    assert proposal.placement is not None and proposal.placement.moves == 1
+    idle = proposed(groups([0.0] * 8, [0] * 8, rows=(0.0,) * 8), running(4))[0]
+    assert idle.changes == ()
 
 
 @pytest.mark.parametrize("method", ["joint", "albic", "balancer"])
