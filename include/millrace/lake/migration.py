@@ -3,15 +3,36 @@
 from __future__ import annotations
 
 from deltalake import Schema
+from deltalake.exceptions import DeltaError
 
 from millrace.lake.schemas import TABLES
-from millrace.lake.store import Lake
+from millrace.lake.store import Lake, is_conflict
+from millrace.lake.table_errors import unwritable
+
+
+def migrate_all(lake: Lake) -> None:
+    """Bring all tables that exist to the present schema, before anything reads them; cheap where they are.
+
+    Args:
+        lake: The lake.
+
+    Raises:
+        MillraceError: If a table cannot be read or written, or is of a later version.
+    """
+    for table in TABLES:
+        if not lake.exists(table):
+            continue
+        try:
+            migrate(lake, table)
+        except (OSError, DeltaError) as error:
+            if not is_conflict(error):  # whoever changed the table has the present schema, or does it at night
+                raise unwritable(lake.at(table), error) from error
 
 
 def migrate(lake: Lake, table: str) -> bool:
     """Add the columns and properties that a table lacks; return False if it has them already.
 
-    An append adds columns too. Until then, a query that names one would not find it in an older table.
+    An append adds columns, too. Until then, a query that names one would not find it in an older table.
 
     Args:
         lake: The lake.

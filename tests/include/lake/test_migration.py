@@ -11,7 +11,7 @@ from deltalake import DeltaTable
 
 from millrace.lake.fenced_table import FencedTable
 from millrace.lake.maintenance import maintain
-from millrace.lake.migration import migrate
+from millrace.lake.migration import migrate, migrate_all
 from millrace.lake.reconfigurations import ReconfigurationStore
 from millrace.lake.schemas import TABLES
 from millrace.lake.store import Lake
@@ -36,6 +36,21 @@ def test_migrate_adds_columns_and_properties_once(tmp_path: Path) -> None:
     assert ReconfigurationStore(lake).newest_generation("p", "a") == 0
     lake.create("control/deployments")
     assert not migrate(lake, "control/deployments")
+
+
+def test_whole_lake_of_an_earlier_version_can_be_read_by_the_present_one(tmp_path: Path) -> None:
+    migrate_all(Lake(tmp_path / "none"))
+    for table, schema in TABLES.items():
+        later = [field.name for field in schema.columns if field.nullable]
+        older(Lake(tmp_path), table, *later[-1:])
+    migrate_all(Lake(tmp_path))
+    lake = Lake(tmp_path)
+    for table, schema in TABLES.items():
+        columns = ", ".join(f'"{field.name}"' for field in schema.columns)
+        assert lake.rows(f"select {columns} from {table.partition('/')[2]}", table) == []
+    versions = [lake.version(table) for table in TABLES]
+    migrate_all(Lake(tmp_path))
+    assert [Lake(tmp_path).version(table) for table in TABLES] == versions, "what is up to date is left alone"
 
 
 def test_maintain_brings_a_table_of_an_earlier_version_up_to_date(tmp_path: Path) -> None:

@@ -33,6 +33,7 @@ log = logging.getLogger("millrace.runner")
 def runner(every_s: float, stop_drivers: bool) -> None:
     """Make every launched pipeline run its latest Deployment, until asked to end; the drivers run on by default."""
     from millrace.drivers.delegated_reconciler import show_life
+    from millrace.lake.migration import migrate_all
     from millrace.wiring import control_tables
 
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(message)s")
@@ -41,6 +42,7 @@ def runner(every_s: float, stop_drivers: bool) -> None:
         signal.signal(number, lambda *_: ended.set())
     tables, run_dir = control_tables(), Home.from_env().run / "drivers"
     rounds = Rounds(run_dir)
+    migrate_all(tables.lake)
     log.info("the runner owns the drivers of %s", tables.lake.location)
     with ThreadPoolExecutor(thread_name_prefix="pipeline") as pool:
         while not ended.is_set():

@@ -41,11 +41,20 @@ def up(wait_s: float) -> None:
     specs, _ = load_all()
     for name in sorted({name for spec in specs.values() for name in spec.submit.connectors}):
         ensure_jars(CONNECTORS[name])
+    migrate_lake()
     record = start_with_progress(home, wait_s)
     console = Console()
     took = f" in {record.healthy_s:.0f} s" if record.healthy_s else ""
     console.print(f"The stack is healthy{took}. Stop it with ./millrace down.", style="green", highlight=False)
     print_addresses(console, home, record)
+
+
+def migrate_lake() -> None:
+    """Bring a lake of an earlier version to the present schema."""
+    from millrace.lake.migration import migrate_all
+    from millrace.wiring import control_tables
+
+    migrate_all(control_tables().lake)
 
 
 def start_with_progress(home: Home, wait_s: float = 300.0) -> StackRecord:
