@@ -75,7 +75,8 @@ def evaluations_to_balance(pipeline: Pipeline, since: datetime, slots: int) -> i
         found[:] = [number for number, balanced in enumerate(_balanced(pipeline, since, slots), 1) if balanced][:1]
         return bool(found) or len(judged(pipeline, since)) >= MOST_EVALUATIONS
 
-    wait_until(even, "an even load", every_s=READ_S)
+    # most of them settle first
+    wait_until(even, "an even load", 2 * MOST_EVALUATIONS * pipeline.spec.period_s, READ_S)
     return found[0] if found else MOST_EVALUATIONS
 
 

@@ -43,8 +43,10 @@ differ; Spark's own default is 200."""
 BY_LOAD = Placement()
 STATE_SEEN = timedelta(minutes=3)
 """How far the sizes of states are looked back for: drivers measure them once a minute."""
-EVALUATIONS, QUIET = 20, 3
+EVALUATIONS, QUIET = 12, 3
 """Evaluations in which a placement has to be found, and after it those that have to find nothing better."""
+PLANS = 4
+"""Plans that may follow each other until nothing better is found."""
 
 
 @dataclass(frozen=True)
@@ -121,7 +123,8 @@ def at_rest(pipeline: Pipeline, method: Method, period_s: float, costs: Placemen
         return
     placed = replace(pipeline, spec=placing(pipeline.spec, period_s, costs))
     with placed.controlled("live"):
-        wait_until(lambda: settled(placed), "a placement, or none worth while", every_s=READ_S)
+        limit_s = (EVALUATIONS + PLANS * QUIET) * period_s
+        wait_until(lambda: settled(placed), "a placement, or none worth while", limit_s, READ_S)
         yield placed
 
 
