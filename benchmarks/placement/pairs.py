@@ -25,6 +25,8 @@ from millrace.model.placement_spec import Placement
 SCRIPT = Path(placement.__file__).with_name("scripts") / "paired_state.py"
 HOSTS: Mapping[str, str] = {"spark.shuffle.readHostLocalDisk": "false"}
 """Executors count as hosts."""
+BUDGET = 32
+"""Moves of a plan: all partitions of both stages. Of eight, each plan alone gains too little for the next to follow."""
 REMOTE_S_PER_MB = 1.0
 """What a MB from another executor is said to cost, as if between zones of a cloud: on one host it costs next to
 nothing, and no plan would be worth it."""
@@ -58,7 +60,7 @@ def run_pairs(
         period_s: Seconds between two evaluations.
         conf: Spark settings of the app.
     """
-    costs = Placement(options={"remote_s_per_mb": REMOTE_S_PER_MB})
+    costs = Placement(options={"remote_s_per_mb": REMOTE_S_PER_MB, "budget": BUDGET})
     with grown(cluster, name, method, script=SCRIPT, conf=conf) as pipeline:
         with at_rest(pipeline, method, period_s, costs) as placed:
             since, before = datetime.now(UTC), _cpu_s(cluster)
