@@ -127,6 +127,8 @@ def table(records: Sequence[Record]) -> Table:
 def write(records: Sequence[Record], file: Path) -> None:
     """Write records to a JSON list, where they take the place of former ones of the same scenarios and seed.
 
+    Figures have six digits: no measurement has more.
+
     Args:
         records: The benchmark's results.
         file: The file; made if it is not there.
@@ -136,8 +138,12 @@ def write(records: Sequence[Record], file: Path) -> None:
     """
     new = {(r.bench, r.scenario, r.seed) for r in records}
     every = [*(r for r in read(file) if (r.bench, r.scenario, r.seed) not in new), *records]
-    lines = ",\n".join(json.dumps(asdict(r)) for r in every)
+    lines = ",\n".join(json.dumps({name: _rounded(value) for name, value in asdict(r).items()}) for r in every)
     write_atomically(file, f"[\n{lines}\n]\n", 0o644)
+
+
+def _rounded(value: object) -> object:
+    return float(f"{value:.6g}") if isinstance(value, float) else value
 
 
 def read(file: Path) -> list[Record]:
