@@ -19,6 +19,13 @@ from millrace.local.stack.home import Home
 from tests.s3.server import Bucket
 
 
+def test_python_when_it_is_too_old_then_says_which_one_is_needed(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert machine.python().level is Level.OK
+    monkeypatch.setattr(machine, "OLDEST_PYTHON", (4, 0))
+    found = machine.python()
+    assert found.level is Level.PROBLEM and "too old" in found.sentence and "Python 3.11" in found.remedy
+
+
 def test_java_when_it_is_too_old_then_names_the_package(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(java, "find", lambda: (None, java.Java(Path("/old"), "1.8.0")))
     found = machine.java()

@@ -237,6 +237,18 @@ def test_state_of_a_users_function_is_measured(
     assert all(run.state_bytes == deltas(tmp_path / "q", 0, run.partition) > 0 for run in sampled.runs())
 
 
+def test_session_windows_are_measured(measured: Callable[..., Sampled], source: Source, tmp_path: Path) -> None:
+    from pyspark.sql import functions as sf
+
+    sampled = measured()
+    source.append(300)
+    timed = sampled.stream(source).withColumn("at", sf.timestamp_seconds("id")).withWatermark("at", "1 minute")
+    sampled.run(timed.groupBy(sf.session_window("at", "10 seconds"), "key").count(), "append")
+    assert [(run.operators, run.partition) for run in sampled.newest()] == [((0,), p) for p in range(PARTITIONS)]
+    assert sum(run.rows_in for run in sampled.runs()) > 0
+    assert all(run.state_bytes == deltas(tmp_path / "q", 0, run.partition) for run in sampled.runs())
+
+
 class RowCounter(StatefulProcessor):
     """Counts the rows of each key in a value of its own."""
 
