@@ -19,6 +19,10 @@ from millrace.places import IN_CHECKOUT, home_folder
 
 BUILT_IN = Path(__file__).parent / "specs"
 FOLDERS_VARIABLE = "MILLRACE_PIPELINES"
+DEFAULTS = "_defaults.yaml"
+"""File of a folder of specs: sections that each of them has, unless it says otherwise."""
+OWN_KEYS = frozenset({"name", "script", "args"})
+"""Keys that two pipelines do not share."""
 REMOVED = {
     "level": "has no effect any more",
     "profile.operators": "is ignored: state partitions are measured live",
@@ -39,12 +43,14 @@ def spec_folders() -> list[Path]:
 
 
 def spec_files() -> list[Path]:
-    """Return every spec file in name order."""
-    return sorted((f for folder in spec_folders() for f in folder.glob("*.y*ml")), key=lambda f: f.name)
+    """Return every spec file in name order; those that begin with an underscore are none."""
+    return sorted((f for folder in spec_folders() for f in folder.glob("[!_]*.y*ml")), key=lambda f: f.name)
 
 
 def load(path: Path, variables: Mapping[str, str] | None = None) -> PipelineSpec:
-    """Read one spec; ``${MILLRACE_HOME}`` in its texts is replaced and its script made absolute.
+    """Read one spec, with its folder's defaults.
+
+    ``${MILLRACE_HOME}`` in its texts is replaced and its script made absolute.
 
     Args:
         path: The YAML file.
@@ -54,17 +60,14 @@ def load(path: Path, variables: Mapping[str, str] | None = None) -> PipelineSpec
         MillraceError: If the file is malformed, a key is unknown or a value out of range, or the script
             does not exist.
     """
-    try:
-        raw = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
-        raise MillraceError(path.name, _first_line(error), "a readable YAML file", "Fix the file.") from None
-    if not isinstance(raw, dict):
-        raise MillraceError(path.name, raw, "a mapping of keys to values", "Start with `name: <pipeline>`.")
-    kept = _without_removed(path, raw)
+    raw, defaults = _parsed(path, "Start with `name: <pipeline>`."), _defaults(path.parent)
+    kept = _without_removed(path, {**defaults, **raw})
     try:
         spec = PipelineSpec.model_validate(_replaced(kept, variables or _variables()))
     except ValidationError as error:
-        raise _explained(path, error) from None
+        section = next(iter(error.errors()[0]["loc"]), None)
+        shared = section in defaults and section not in raw
+        raise _explained(path.with_name(DEFAULTS) if shared else path, error) from None
     script = resolve_script(spec.script, path.parent)
     if not script.is_file():
         raise MillraceError(
@@ -106,6 +109,28 @@ def find(name: str) -> PipelineSpec:
             load(path)  # tells what is wrong with it
     names = ", ".join(sorted(specs)) or "none yet"
     raise MillraceError("pipeline", name, names, "Name one of these, or add a spec (see the README).")
+
+
+def _parsed(path: Path, remedy: str) -> dict[str, Any]:
+    try:
+        raw = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+        raise MillraceError(path.name, _first_line(error), "a readable YAML file", "Fix the file.") from None
+    if not isinstance(raw, dict):
+        raise MillraceError(path.name, raw, "a mapping of keys to values", remedy)
+    return raw
+
+
+def _defaults(folder: Path) -> Mapping[str, Any]:
+    path = folder / DEFAULTS
+    if not path.is_file():
+        return {}
+    defaults = _parsed(path, "Write sections of a spec, as `alerts:`, or remove the file.")
+    if own := sorted(OWN_KEYS & defaults.keys()):
+        raise MillraceError(
+            f"{path.name}: {own[0]}", defaults[own[0]], "keys that pipelines share", f"Remove `{own[0]}`."
+        )
+    return defaults
 
 
 def _without_removed(path: Path, raw: Mapping[str, Any]) -> dict[str, Any]:

@@ -15,7 +15,7 @@ from millrace.model.spec import PipelineSpec, Slots
 from millrace.optimizers.drfm.metadata import Metadata
 from millrace.optimizers.drfm.options import AdmissionPolicy
 from millrace.optimizers.registry import all_of, problems
-from millrace.pipelines.catalog import FOLDERS_VARIABLE, find, load, load_all
+from millrace.pipelines.catalog import DEFAULTS, FOLDERS_VARIABLE, find, load, load_all
 from millrace.places import PACKAGE
 
 GOOD: dict[str, Any] = {"name": "orders", "script": "orders.py"}
@@ -52,6 +52,33 @@ def test_spec_of_required_keys_has_defaults_for_the_rest(folder: Path) -> None:
     assert spec.script == str(folder / "orders.py")
     assert (spec.tuner.name, spec.owners) == ("flow", {})
     assert spec.first_deployment().apps["orders"].slots == 1
+
+
+def test_defaults_of_a_folder_are_those_of_each_spec_that_says_nothing_else(folder: Path) -> None:
+    written(folder, {"mode": "approve", "guards": {"cool_down_s": 9}}, DEFAULTS)
+    written(folder, GOOD)
+    written(folder, {**GOOD, "name": "other", "mode": "auto", "guards": {}}, "other.yaml")
+    specs, problems = load_all()
+    assert not problems and specs.keys() >= {"orders", "other"}
+    assert (specs["orders"].mode, specs["orders"].guards.cool_down_s) == ("approve", 9)
+    assert specs["other"].mode == "auto" and specs["other"].guards.cool_down_s != 9, "a section is taken as a whole"
+
+
+@pytest.mark.parametrize(
+    ("content", "key"),
+    [
+        ({"name": "all"}, "_defaults.yaml: name"),
+        ({"mode": "wild"}, "_defaults.yaml: mode"),
+        ({"moed": "auto"}, "_defaults.yaml: moed"),
+        ("- 3", "_defaults.yaml"),
+        ("a: [", "_defaults.yaml"),
+    ],
+)
+def test_defaults_that_are_wrong_are_named_by_their_file(folder: Path, content: object, key: str) -> None:
+    written(folder, content, DEFAULTS)
+    with pytest.raises(MillraceError) as told:
+        load(written(folder, GOOD))
+    assert told.value.key == key and told.value.remedy
 
 
 def test_tuner_owns_slots_and_nobody_the_drivers_memory(folder: Path) -> None:
