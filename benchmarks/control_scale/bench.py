@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -42,6 +42,7 @@ from millrace.reporting.tracker import MlflowTracker
 
 BENCH = "control_scale"
 LAKES = tuple((pipelines, days) for pipelines in (1, 10, 50) for days in (1, 7, 30))
+SCENARIOS = tuple(f"p{pipelines}_d{days}" for pipelines, days in LAKES)
 QUICK_LAKES = ((1, 1), (5, 1), (5, 7))
 REPETITIONS, QUICK_REPETITIONS = 20, 7
 LIMIT_S, GROWTH_LIMIT = 0.3, 1.2
@@ -59,15 +60,17 @@ class NoReconciler:
         return ()
 
 
-def run(quick: bool) -> list[Record]:
+def run(quick: bool, scenarios: Collection[str] = SCENARIOS) -> list[Record]:
     """Measure evaluations over lakes of growing size.
 
     Args:
-        quick: Small lakes, few repetitions.
+        quick: Few repetitions, and small lakes where all are measured.
+        scenarios: Those that are measured; growth is that over the days among them.
     """
     logging.disable(logging.INFO)  # Great Expectations tells of each context
     records: list[Record] = []
-    for pipelines, days in QUICK_LAKES if quick else LAKES:
+    wanted = [lake for lake, name in zip(LAKES, SCENARIOS, strict=True) if name in scenarios]
+    for pipelines, days in QUICK_LAKES if quick and len(wanted) == len(LAKES) else wanted:
         scenario = f"p{pipelines}_d{days}"
         with tempfile.TemporaryDirectory(prefix="millrace-bench-") as folder, step(scenario):
             lake, now = Path(folder) / "lake", datetime.now(UTC)

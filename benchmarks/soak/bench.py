@@ -11,7 +11,7 @@ import gc
 import logging
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -40,7 +40,8 @@ from millrace.optimizers.registry import all_of
 from millrace.reporting.tracker import MlflowTracker
 from millrace.run_folder import discovery
 
-BENCH = "soak"
+BENCH, DAY, HOUR = "soak", "day", "hour"
+SCENARIOS = (DAY, HOUR)
 LIMIT = 1.1
 """Largest memory over that of the process when it was warm."""
 WARM_HOURS, WARM_MINUTES = 2, 5
@@ -51,21 +52,26 @@ NAME = "soak"
 MB = 2**20
 
 
-def run(quick: bool) -> list[Record]:
-    """Measure both.
+def run(quick: bool, scenarios: Collection[str] = SCENARIOS) -> list[Record]:
+    """Measure one or both.
 
     Args:
         quick: Six hours of evaluations, and ten minutes of the stack.
+        scenarios: Which.
     """
     logging.disable(logging.INFO)  # Great Expectations tells of each context
+    records: list[Record] = []
     with tempfile.TemporaryDirectory(prefix="millrace-bench-") as folder:
         root = Path(folder).resolve()
-        with step("day"):
-            day = evaluated_day(root / "day", QUICK_DAY_H if quick else DAY_H)
-        hours = {"evaluations": day}
-        with step("hour"):
-            minutes = watched_hour(root / "hour", QUICK_HOUR_MIN if quick else HOUR_MIN)
-    return [*_records("day", hours, WARM_HOURS), *_records("hour", minutes, WARM_MINUTES)]
+        if DAY in scenarios:
+            with step(DAY):
+                day = evaluated_day(root / DAY, QUICK_DAY_H if quick else DAY_H)
+            records += _records(DAY, {"evaluations": day}, WARM_HOURS)
+        if HOUR in scenarios:
+            with step(HOUR):
+                minutes = watched_hour(root / HOUR, QUICK_HOUR_MIN if quick else HOUR_MIN)
+            records += _records(HOUR, minutes, WARM_MINUTES)
+    return records
 
 
 def growth(sizes: Sequence[float], warm: int) -> float:
