@@ -17,12 +17,16 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from datetime import datetime
 
     from millrace.lake.control_tables import ControlTables
     from millrace.model.deployment import Deployment
     from millrace.model.spec import PipelineSpec
+    from millrace.model.telemetry import ExecutorRun
 
 ROWS, REPLAYS, MOMENTS_AT_A_GLANCE = 50, 5, 60
+EXECUTORS_SEEN = timedelta(days=30)
+"""How far executors are looked back for: telemetry is kept for so long."""
 NOTHING: dict[str, Any] = {"names": [], "rows": [], "spec_problems": [], "problem": None}
 
 
@@ -127,6 +131,7 @@ def _pipeline(chosen: str, span: Span) -> dict[str, Any]:
         "deployments": [deployment for _, deployment in tables.deployments.versions(chosen, ROWS)],
         "reconfigurations": tables.reconfigurations.recent(chosen, ROWS),
         "replays": tables.replays.recent(chosen, REPLAYS),
+        "executors": _executors(tables, chosen, now),
         **_placement(spec, launched.get(chosen), tables),
         "mlflow_run": _mlflow_run,
     }
@@ -139,6 +144,16 @@ def _known(tables: ControlTables) -> tuple[Mapping[str, PipelineSpec], list[str]
     specs, problems = load_all()
     launched = {deployment.pipeline: deployment for deployment in tables.deployments.all_latest()}
     return specs, [str(problem) for problem in problems], launched
+
+
+def _executors(tables: ControlTables, chosen: str, now: datetime) -> list[ExecutorRun]:
+    """Return the executors of late: those of the newest driver that run, then those that ended, the last ones first."""
+    from millrace.lake.executors import executor_runs
+
+    runs = executor_runs(tables.lake, chosen, now - EXECUTORS_SEEN)
+    ended = sorted(runs, key=lambda run: run.ended or run.started, reverse=True)
+    newest = max((run.generation for run in runs), default=0)
+    return sorted(ended, key=lambda run: (-run.generation, run.ended is not None or run.generation < newest))[:ROWS]
 
 
 def _placement(spec: PipelineSpec | None, current: Deployment | None, tables: ControlTables) -> dict[str, Any]:

@@ -13,12 +13,13 @@ from millrace.lake.decisions import DecisionStore
 from millrace.lake.deployments import DeploymentStore
 from millrace.lake.reconfigurations import ReconfigurationStore
 from millrace.lake.replays import ReplayStore
-from millrace.lake.row_codec import partition_run_row
+from millrace.lake.row_codec import executor_row, partition_run_row
 from millrace.lake.store import Lake
 from millrace.model.backtest import BacktestSummary
 from millrace.model.decision import Action, Decision, Outcome, Reconfiguration
 from millrace.model.deployment import ExecutorSize
 from millrace.model.join import JoinSettings
+from millrace.model.telemetry import ExecutorRun
 from millrace.pipelines.catalog import find
 from millrace.wiring import LAKE_VARIABLE
 from tests.include.control.test_key_groups import run
@@ -138,6 +139,25 @@ def test_page_shows_where_state_partitions_run(api: TestClient, lake: Lake, logi
     words = re.sub(r"<[^>]+>", " ", text).split("State partitions")[1].split("Reconfigurations")[0].split()
     assert " ".join(words).endswith("Operators q/0 Worker Busy 0 1 2 0 1.0 s 1.00 1 5.0 s 2.00 3.00")
     assert "takes 5.0 s" in " ".join(words) and "var(--hot) 67%" in text
+
+
+def test_page_shows_executors_that_run_and_how_others_ended(api: TestClient, lake: Lake, login: dict[str, str]) -> None:
+    now, first = datetime.now(UTC), find("tiny").first_deployment()
+    DeploymentStore(lake).commit(first, None)
+    for generation, executor, ended, reason in (
+        (1, "0", None, None),
+        (2, "0", now - timedelta(hours=1), "Command exited with code 137"),
+        (2, "1", now - timedelta(minutes=5), "Executor decommission: no longer needed"),
+        (2, "2", None, None),
+    ):
+        started = now - timedelta(hours=9 - generation)
+        told = ExecutorRun("tiny", "tiny", generation, executor, "host7", 2, 512, started, ended, reason, int(executor))
+        lake.append("telemetry/executors", [executor_row(told)])
+    text = re.sub(r"<[^>]+>", " ", api.get("/millrace/?pipeline=tiny", headers=login).text)
+    shown = " ".join(text.split("How it ended")[1].split("Reconfigurations")[0].split())
+    assert re.findall(r"(\d) of driver (\d)", shown) == [("2", "2"), ("1", "2"), ("0", "2"), ("0", "1")]
+    assert shown.count("runs") == 1 and "out of memory Command exited with code 137" in shown
+    assert shown.endswith("with its driver –")
 
 
 @pytest.mark.parametrize("path", ["/millrace/", "/millrace/?pipeline=tiny"])
