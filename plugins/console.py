@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from millrace.model.spec import PipelineSpec
     from millrace.model.telemetry import ExecutorRun
 
-ROWS, REPLAYS, MOMENTS_AT_A_GLANCE = 50, 5, 60
+ROWS, EXECUTORS, REPLAYS, MOMENTS_AT_A_GLANCE = 50, 20, 5, 60
 EXECUTORS_SEEN = timedelta(days=30)
 """How far executors are looked back for: telemetry is kept for so long."""
 NOTHING: dict[str, Any] = {"names": [], "rows": [], "spec_problems": [], "problem": None}
@@ -153,7 +153,8 @@ def _executors(tables: ControlTables, chosen: str, now: datetime) -> list[Execut
     runs = executor_runs(tables.lake, chosen, now - EXECUTORS_SEEN)
     ended = sorted(runs, key=lambda run: run.ended or run.started, reverse=True)
     newest = max((run.generation for run in runs), default=0)
-    return sorted(ended, key=lambda run: (-run.generation, run.ended is not None or run.generation < newest))[:ROWS]
+    by_life = sorted(ended, key=lambda run: (-run.generation, run.ended is not None or run.generation < newest))
+    return by_life[:EXECUTORS]
 
 
 def _placement(spec: PipelineSpec | None, current: Deployment | None, tables: ControlTables) -> dict[str, Any]:

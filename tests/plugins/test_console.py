@@ -136,7 +136,7 @@ def test_page_shows_where_state_partitions_run(api: TestClient, lake: Lake, logi
     runs = [run(0, p, pipeline="tiny", app="tiny", time=now, worker=w) for p, w in enumerate((0, 1, 1))]
     lake.append("telemetry/partitions", [partition_run_row(r) for r in runs])
     text = api.get("/millrace/", params={"pipeline": "tiny"}, headers=login).text
-    words = re.sub(r"<[^>]+>", " ", text).split("State partitions")[1].split("Reconfigurations")[0].split()
+    words = re.sub(r"<[^>]+>", " ", text).split("State partitions")[1].split("What if")[0].split()
     assert " ".join(words).endswith("Operators q/0 Worker Busy 0 1 2 0 1.0 s 1.00 1 5.0 s 2.00 3.00")
     assert "takes 5.0 s" in " ".join(words) and "var(--hot) 67%" in text
 
@@ -154,7 +154,7 @@ def test_page_shows_executors_that_run_and_how_others_ended(api: TestClient, lak
         told = ExecutorRun("tiny", "tiny", generation, executor, "host7", 2, 512, started, ended, reason, int(executor))
         lake.append("telemetry/executors", [executor_row(told)])
     text = re.sub(r"<[^>]+>", " ", api.get("/millrace/?pipeline=tiny", headers=login).text)
-    shown = " ".join(text.split("How it ended")[1].split("Reconfigurations")[0].split())
+    shown = " ".join(text.split("How it ended")[1].split("What if")[0].split())
     assert re.findall(r"(\d) of driver (\d)", shown) == [("2", "2"), ("1", "2"), ("0", "2"), ("0", "1")]
     assert shown.count("runs") == 1 and "out of memory Command exited with code 137" in shown
     assert shown.endswith("with its driver –")
