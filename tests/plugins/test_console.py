@@ -151,8 +151,10 @@ def test_page_shows_executors_that_run_and_how_others_ended(api: TestClient, lak
         (2, "2", None, None),
     ):
         started = now - timedelta(hours=9 - generation)
-        told = ExecutorRun("tiny", "tiny", generation, executor, "host7", 2, 512, started, ended, reason, int(executor))
-        lake.append("telemetry/executors", [executor_row(told)])
+        lifetime = ExecutorRun(
+            "tiny", "tiny", generation, executor, "host7", 2, 512, started, ended, reason, int(executor)
+        )
+        lake.append("telemetry/executors", [executor_row(lifetime)])
     text = re.sub(r"<[^>]+>", " ", api.get("/millrace/?pipeline=tiny", headers=login).text)
     shown = " ".join(text.split("How it ended")[1].split("What if")[0].split())
     assert re.findall(r"(\d) of driver (\d)", shown) == [("2", "2"), ("1", "2"), ("0", "2"), ("0", "1")]

@@ -26,5 +26,5 @@ def test_locked_versions_resolve(python: str, processor: str) -> None:
         "--output-file",
         "/dev/null",
     ]
-    told = subprocess.run([str(UV), "pip", "compile", "--quiet", *where, *files], capture_output=True, text=True)
-    assert told.returncode == 0, told.stderr
+    resolving = subprocess.run([str(UV), "pip", "compile", "--quiet", *where, *files], capture_output=True, text=True)
+    assert resolving.returncode == 0, resolving.stderr
