@@ -6,9 +6,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 
+from millrace.control.placement_cost import placement_cost
 from millrace.lake.control_tables import ControlTables
 from millrace.lake.reconfigurations import BROKEN
 from millrace.model.decision import Decision, Outcome, Reconfiguration
+from millrace.model.deployment import PLACEMENT
 from millrace.model.placement import STATEFUL_BATCH
 from millrace.model.signals import Signals
 
@@ -46,7 +48,8 @@ def verify(tables: ControlTables, signals: Signals) -> tuple[tuple[Reconfigurati
 
     A change is judged once, when it has settled, and only if its own version is what was measured. A predicted figure
     that cannot be measured yet (no capacity) waits for a later evaluation; an ineffective scaling then shows as
-    ``achieved`` far from the Decision's ``predicted`` under the same keys.
+    ``achieved`` far from the Decision's ``predicted`` under the same keys. Where state partitions were placed, what
+    their moves cost stands beside it.
     """
     if signals.settling:
         return ()
@@ -54,10 +57,15 @@ def verify(tables: ControlTables, signals: Signals) -> tuple[tuple[Reconfigurati
     for change in unverified(tables.reconfigurations.recent(signals.pipeline), signals):
         decision = tables.decisions.get(change.decision_id or "")
         if decision is not None and (achieved := achieved_by(change, decision, signals)):
-            completed = replace(change, achieved=achieved)
+            cost = placement_cost(tables.lake, change, signals.until) if _places(decision) else {}
+            completed = replace(change, achieved={**achieved, **cost})
             tables.reconfigurations.record(completed)
             verified.append((completed, decision))
     return tuple(verified)
+
+
+def _places(decision: Decision) -> bool:
+    return any(change.field == PLACEMENT for proposal in decision.proposals for change in proposal.changes)
 
 
 def unverified(history: Iterable[Reconfiguration], signals: Signals) -> list[Reconfiguration]:

@@ -96,7 +96,12 @@ CONTROL: dict[str, TableSchema] = {
         ("downtime_s", REAL, "s", "predecessor's last commit to successor's first; null without a predecessor"),
         ("outcome", TEXT, "", "`open`, `ready`, `failed`, `rolled back`, `stopped`, `finished` or `circuit open`"),
         ("error", TEXT, "", "the exception's last line where it failed"),
-        ("achieved", TEXT, "JSON", "what the next evaluations measured, keys as in the Decision's `predicted`"),
+        (
+            "achieved",
+            TEXT,
+            "JSON",
+            "what the next evaluations measured, keys as in the Decision's `predicted`; of a placement its cost, too",
+        ),
         growing=False,
     ),
     "control/observations": table(
