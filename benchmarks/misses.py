@@ -70,7 +70,7 @@ OF_BENCH: Mapping[str, Mapping[str, Mapping[str, str]]] = {
     },
     "soak": {
         "day": {
-            "rss_ratio": "Not traced: 518 MB after two hours, 609 after 24, some 70 KB an evaluation. In Airflow, each "
+            "rss_ratio": "Not traced: 518 MB after the first hour, 609 after 24, some 70 KB an evaluation. In Airflow, each "
             "evaluation is a process of its own."
         }
     },
