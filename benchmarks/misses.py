@@ -70,8 +70,8 @@ OF_BENCH: Mapping[str, Mapping[str, Mapping[str, str]]] = {
     },
     "soak": {
         "day": {
-            "rss_ratio": "Not traced: 518 MB after the first hour, 609 after 24, some 70 KB an evaluation. In Airflow, each "
-            "evaluation is a process of its own."
+            "rss_ratio": "Not traced: 518 MB after the first hour, 609 after 24, some 70 KB an evaluation. In Airflow, "
+            "each evaluation is a process of its own."
         }
     },
     "placement": {
