@@ -230,7 +230,11 @@ class DeltaLog:
         return None
 
     def _names(self) -> list[str]:
-        return [info.base_name for info in self.location.files.get_file_info(FileSelector("", allow_not_found=True))]
+        try:
+            infos = self.location.files.get_file_info(FileSelector("", allow_not_found=True))
+        except FileNotFoundError:  # Arrow looks twice, and the folder was made in between
+            return []
+        return [info.base_name for info in infos]
 
     def _changed_ns(self, version: int) -> int | None:
         """Return when an entry was written; in a bucket, where asking costs as much as reading, 0."""

@@ -4,10 +4,13 @@ import json
 import shutil
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from types import SimpleNamespace
+from typing import cast
 
 import pytest
 from deltalake import DeltaTable
 
+from millrace.lake.location import Location
 from millrace.lake.log import DeltaLog
 from millrace.lake.store import Lake
 from millrace.model.errors import MillraceError
@@ -120,6 +123,18 @@ def test_commit_when_an_entry_is_garbage_then_names_it(lake: Lake) -> None:
     (lake.path(TABLE) / "_delta_log" / f"{1:020d}.json").write_text("{broken")
     with pytest.raises(MillraceError, match=r"00000000000000000001\.json"):
         log(lake).commit(1, "a")
+
+
+def test_table_that_is_made_while_its_folder_is_listed_was_not_there_yet(tmp_path: Path) -> None:
+    class JustMade:
+        """Files that Arrow did not find, and found when it asked whether they are there."""
+
+        def get_file_info(self, _: object) -> list[object]:
+            raise FileNotFoundError
+
+    log = DeltaLog(tmp_path / "table")
+    log.location = cast("Location", SimpleNamespace(files=JustMade(), folder=tmp_path))
+    assert log.versions() == ([], [])
 
 
 def test_versions_are_those_of_entries_and_checkpoints(lake: Lake) -> None:
