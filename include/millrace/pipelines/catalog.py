@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import os
 from collections.abc import Mapping
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
 from string import Template
@@ -155,11 +156,9 @@ def _warn_of_removed(path: Path, name: str, why: str) -> None:
 
 def _declared_name(path: Path) -> object:
     """Return the name that a file gives its pipeline, however wrong the rest of it is; None if it cannot be read."""
-    try:
-        raw = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, yaml.YAMLError):
-        return None
-    return raw.get("name") if isinstance(raw, dict) else None
+    with suppress(MillraceError):
+        return _parsed(path, "").get("name")
+    return None
 
 
 def _variables() -> dict[str, str]:
