@@ -6,7 +6,7 @@ from deltalake import Schema
 from deltalake.exceptions import DeltaError
 
 from millrace.lake.schemas import TABLES
-from millrace.lake.store import Lake, is_conflict
+from millrace.lake.store import Lake, check_version, is_conflict
 from millrace.lake.table_errors import unwritable
 
 
@@ -42,8 +42,10 @@ def migrate(lake: Lake, table: str) -> bool:
         CommitFailedError: If somebody else changed the table at the same moment.
         OSError: If the table cannot be written.
         DeltaError: If the table cannot be read.
+        MillraceError: If the table is of a later version.
     """
     schema, handle = TABLES[table], lake.at(table).table()
+    check_version(handle)
     names, properties = {field.name for field in handle.schema().fields}, handle.metadata().configuration
     columns = [field for field in Schema.from_arrow(schema.columns).fields if field.name not in names]
     missing = {name: value for name, value in schema.configuration.items() if properties.get(name) != value}

@@ -191,7 +191,7 @@ class Lake:
             handle = self.at(table).table()
         except (OSError, DeltaError) as error:
             raise unreadable(f"{self.location}: {table}", error) from error
-        _check_version(handle)
+        check_version(handle)
         self._handles[table] = handle
         return handle
 
@@ -279,8 +279,15 @@ def literal(value: str | int | float | datetime) -> str:
     return json.dumps(value)
 
 
-def _check_version(handle: DeltaTable) -> None:
-    """Refuse a table whose columns mean what only a later version knows; one that only has more of them is well."""
+def check_version(handle: DeltaTable) -> None:
+    """Refuse a table whose columns mean what only a later version knows; one that only has more of them is well.
+
+    Args:
+        handle: The table.
+
+    Raises:
+        MillraceError: If it is such a table.
+    """
     version = handle.metadata().configuration.get(VERSION_PROPERTY, str(VERSION))
     if version != str(VERSION):
         remedy = "A newer Millrace wrote it: upgrade this one, or name another MILLRACE_HOME."

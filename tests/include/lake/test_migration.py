@@ -76,6 +76,7 @@ def test_lake_of_a_later_version_is_refused_with_a_remedy(tmp_path: Path) -> Non
         lambda lake: lake.append(table, [row]),
         lambda lake: lake.rows("select * from apps", table),
         lambda lake: FencedTable(lake, table, "f", 1).committed(["a"]),
+        migrate_all,
     ):
         with pytest.raises(MillraceError, match="upgrade this one"):
             use(Lake(tmp_path))
