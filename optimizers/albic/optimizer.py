@@ -7,8 +7,9 @@ the budget. As long as it has nothing to gain, it places nothing, and the agent 
 
 from __future__ import annotations
 
+import math
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
 
@@ -29,6 +30,11 @@ NOT_MEASURED, SETTLING, BAD_SIGNALS = "partitions_not_measured", "placement_sett
 MOVES, RESIZED, BALANCED, SKEWED = "partitions_to_move", "executors_changed", "placement_stays", "skewed_keys"
 PLANNED, BASE, DOUBT = "planned_s", "base_version", "doubt"
 """What is remembered of the last plan: T under it, the version it was to change, and the share by which it missed."""
+OPTIMAL = "optimal"
+"""How far a search came that left nothing to gain within the budget."""
+LEAST_GAP = 0.01
+"""Time over the proven minimum, as a share of it, from which exact search is worth its time."""
+NOTHING: Ints = np.zeros(0, dtype=np.intp)
 LEAST_BATCHES = 3
 """Batches that have to be measured before anything is moved for balance."""
 SKEW = 2.0
@@ -64,15 +70,19 @@ class Albic:
         try:
             options = self.options.model_copy(update={"budget": np.inf}) if must else self.options
             target = cluster(groups, workers, app.executors, app.executor.cores, options)
-            node, stage = plan_stages(target, self._plan, self._fixed(groups, memory, signals.until, must))
+            fixed = self._fixed(groups, memory, signals.until, must)
+            plan = self._planned(groups, target, fixed)
         except MillraceError as error:
             return Proposal(NAME, (), BAD_SIGNALS, f"State partitions stay where they are: {error}"), memory
-        plan = self._describe(groups, target, node, stage)
         if not must:
             memory = _with_doubt(memory, current.version, plan.batch_before_s)
             if not self._pays(groups, target, plan, memory):
-                return _stay(groups, target), memory
-        changes = _changes(groups, app, target, node)
+                begun = self._begun(groups, target, plan, fixed, memory)
+                if begun is None:
+                    return _stay(groups, target), memory
+                plan = begun
+        plan = self._polished(groups, target, plan, fixed)
+        changes = _changes(groups, app, target, plan.after)
         if not changes:  # named before, and not carried out yet
             return Proposal(NAME, (), BALANCED, ""), memory
         code = RESIZED if must else MOVES
@@ -91,19 +101,45 @@ class Albic:
             MillraceError: If what was measured is no load.
         """
         target = cluster(groups, _workers(groups, app), app.executors, cores, self.options)
-        node, stage = plan_stages(target, self._plan, np.array([], dtype=np.intp))
+        return self._polished(groups, target, self._planned(groups, target, NOTHING), NOTHING)
+
+    def _planned(self, groups: KeyGroups, target: Cluster, fixed: Ints) -> PlacementPlan:
+        planner = PLANNERS[self.options.method]
+        node, stage = plan_stages(target, lambda problem: planner(problem, self.options.seed), fixed)
         return self._describe(groups, target, node, stage)
 
-    def _plan(self, problem: Problem) -> Plan:
-        return PLANNERS[self.options.method](problem, self.options.seed)
+    def _polished(self, groups: KeyGroups, target: Cluster, plan: PlacementPlan, fixed: Ints) -> PlacementPlan:
+        """Return a plan as short as CP-SAT makes it, if there is anything to gain."""
+        from millrace.optimizers.albic.optimal_placement import improve, is_small  # OR-Tools takes long to import
 
-    def _pays(self, groups: KeyGroups, target: Cluster, plan: PlacementPlan, memory: Memory) -> bool:
-        """Say whether a plan saves more than is worth a move, and more than figures and plans may be off by."""
+        if not self.options.polish or plan.gap_ratio < LEAST_GAP or not is_small(target):
+            return plan
+        given = np.array(plan.after, dtype=np.intp)
+        node, proven = improve(target, given, fixed, self.options.seed)
+        stages = [plan.stage] + ["polished"] * bool((node != given).any()) + [OPTIMAL] * proven
+        return replace(self._describe(groups, target, node, ", ".join(stages)), followed_s=plan.followed_s)
+
+    def _begun(
+        self, groups: KeyGroups, target: Cluster, plan: PlacementPlan, fixed: Ints, memory: Memory
+    ) -> PlacementPlan | None:
+        """Return a plan that is not worth its moves, if all are together that its budget makes of a larger one."""
+        problem = target.problem
+        left = problem.budget - problem.spent(np.array(plan.after))
+        if not plan.moves or left >= problem.cost.min():  # a larger budget would change nothing
+            return None
+        whole = self._planned(groups, replace(target, problem=replace(problem, budget=np.inf)), fixed)
+        plans = math.ceil(problem.spent(np.array(whole.after)) / problem.budget)
+        return (
+            replace(plan, followed_s=whole.batch_after_s) if self._pays(groups, target, whole, memory, plans) else None
+        )
+
+    def _pays(self, groups: KeyGroups, target: Cluster, plan: PlacementPlan, memory: Memory, plans: int = 1) -> bool:
+        """Say whether a plan, made of several, saves more than they are worth, and than figures may be off by."""
         gain_s, whole_s = plan.batch_before_s - plan.batch_after_s, max(plan.batch_before_s, groups.batch_s or 0.0)
         moved = np.array(plan.before) != np.array(plan.after)
         error_s = float(np.sqrt((np.array(groups.busy_error_s)[moved] ** 2).sum())) / target.cores
         doubt_s = (number(memory.get(DOUBT), 0.0) or 0.0) * plan.batch_before_s
-        return plan.moves > 0 and gain_s > max(self.options.worth * whole_s, SURE * error_s, doubt_s)
+        return plan.moves > 0 and gain_s > max(plans * self.options.worth * whole_s, SURE * error_s, doubt_s)
 
     def _fixed(self, groups: KeyGroups, memory: Memory, now: datetime, must: bool) -> Ints:
         """Return the groups that were moved a moment ago."""
@@ -193,7 +229,7 @@ def _must_move(groups: KeyGroups, app: AppDeployment) -> bool:
     return len(named) > app.executors or len(named) < min(app.executors, useful)
 
 
-def _changes(groups: KeyGroups, app: AppDeployment, target: Cluster, node: Ints) -> tuple[Change, ...]:
+def _changes(groups: KeyGroups, app: AppDeployment, target: Cluster, node: Sequence[int]) -> tuple[Change, ...]:
     every = (
         Change(groups.app, PLACEMENT, _named(app, operator, partition), target.workers[at], operator, None, partition)
         for operator, partition, at in zip(groups.operator, groups.partition, node, strict=True)
@@ -203,7 +239,9 @@ def _changes(groups: KeyGroups, app: AppDeployment, target: Cluster, node: Ints)
 
 def _explain(plan: PlacementPlan) -> str:
     """Return the plan for a person."""
-    steps = [f"{plan.moves} state partition{'s' * (plan.moves != 1)} move"] if plan.moves else []
+    steps = (
+        ["1 state partition moves" if plan.moves == 1 else f"{plan.moves} state partitions move"] if plan.moves else []
+    )
     steps += [f"{plan.placed} of lost executors get another"] if plan.placed else []
     loaded = f" ({plan.state_bytes / MB:,.0f} MB of state)" if plan.state_bytes and plan.state_bytes >= MB else ""
     stay = len({*plan.after})
@@ -214,8 +252,15 @@ def _explain(plan: PlacementPlan) -> str:
         f"{' and '.join(steps) or 'each partition stays'}{loaded}, so that the stateful part of a batch takes "
         f"{plan.batch_before_s:.1f} -> {plan.batch_after_s:.1f} s on {stay} executor{'s' * (stay != 1)}; "
         f"no placement makes it less than {plan.bound_s:.1f} s (gap {100 * plan.gap_ratio:.0f} %)"
-        f"{near}{_explain_speeds(plan.speeds)}"
+        f"{_explain_budget(plan)}{near}{_explain_speeds(plan.speeds)}"
     )
+
+
+def _explain_budget(plan: PlacementPlan) -> str:
+    """Return what the budget has to do with a plan."""
+    proven = ", and none within the budget than this" * (plan.budget is not None and plan.stage.endswith(OPTIMAL))
+    follow = "" if plan.followed_s is None else f"; with the moves that are to follow, it takes {plan.followed_s:.1f} s"
+    return proven + follow
 
 
 def _explain_speeds(speeds: Speeds) -> str:

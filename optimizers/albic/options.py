@@ -24,6 +24,8 @@ class PlacementOptions(Options):
         remote_s_per_mb: What a MB costs a partition more if it comes from another executor, seconds, >= 0; None for
             what is measured. Set it where such bytes cost money, as between zones of a cloud.
         max_state_mb: State that a worker may hold, MB, > 0; None for any.
+        polish: Have CP-SAT make a plan that is to be carried out shorter, or prove that none is, where groups and
+            workers are few enough for that to take a second.
         seed: Same telemetry and seed, same plan; >= 0.
     """
 
@@ -36,4 +38,5 @@ class PlacementOptions(Options):
     rest_s: float = Field(60.0, ge=0)
     remote_s_per_mb: float | None = Field(None, ge=0)
     max_state_mb: float | None = Field(None, gt=0)
+    polish: bool = True
     seed: int = Field(0, ge=0)

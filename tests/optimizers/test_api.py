@@ -191,6 +191,7 @@ FORECAST = {
                 "rest_s": NOT_NEGATIVE,
                 "remote_s_per_mb": NOT_NEGATIVE,
                 "max_state_mb": POSITIVE,
+                "polish": SWITCH,
                 "seed": "a whole number >= 0",
             },
         ),

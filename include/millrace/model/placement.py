@@ -153,6 +153,8 @@ class PlacementPlan:
         near_before: Share of what paired groups pass on that stays within a worker before, 0..1; None without pairs.
         near_after: The same under the plan.
         speeds: Workers that are faster or slower than the others.
+        followed_s: Time that is expected once the plans have followed with which alone this one pays, seconds; None for
+            one that pays by itself.
     """
 
     method: str
@@ -173,6 +175,7 @@ class PlacementPlan:
     near_before: float | None = None
     near_after: float | None = None
     speeds: Speeds = field(default_factory=Speeds)
+    followed_s: float | None = None
 
     @property
     def moves(self) -> int:

@@ -198,6 +198,34 @@ def test_budget_of_nothing_moves_nothing() -> None:
     assert (proposal.changes, proposal.placement) == ((), None)
 
 
+def test_plan_that_pays_only_with_the_next_one_is_begun() -> None:
+    """Two workers are equally busy, so that a batch is hardly shorter until both have given something away."""
+    busy_s, current = [2.1, 2.1, 2.0, 2.0], running(4)
+    options = {"budget": 1, "rest_s": 0}
+    first, memory = proposed(groups(busy_s, [0, 0, 1, 1]), current, options=options)
+    assert first.placement is not None and first.placement.moves == 1
+    assert first.placement.followed_s == 2.1 and "with the moves that are to follow, it takes 2.1 s" in first.sentence
+    current = replace(current.with_changes(first.changes), version=current.version + 1)
+    moved = [current.apps[APP].placement[FIRST][n] for n in range(4)]
+    second, _ = proposed(groups(busy_s, moved), replace(running(4), version=current.version), memory, options)
+    assert second.placement is not None and second.placement.followed_s is None
+    assert second.placement.batch_after_s == 2.1
+    # two plans that are to save 30 % each do not pay where both save half
+    dear = proposed(groups(busy_s, [0, 0, 1, 1]), running(4), options=options | {"worth": 0.3})[0]
+    assert dear.changes == ()
+
+
+def test_plan_is_polished_and_what_is_proven_is_said() -> None:
+    first, second = [5, 6, 9, 1, 8, 4, 1, 3], [3, 2, 3, 8, 3, 3, 1, 1]
+    told = groups(first, [0, 1, 1, 0, 1, 2, 0, 2, 0, 0, 2, 0, 1, 1, 0, 1], second)
+    plain = proposed(told, running(3), options={"polish": False, "budget": 3})[0].placement
+    proposal, _ = proposed(told, running(3), options={"budget": 3})
+    assert plain is not None and proposal.placement is not None
+    assert proposal.placement.batch_after_s < plain.batch_after_s and proposal.placement.moves <= 3
+    assert proposal.placement.stage.endswith("polished, optimal")
+    assert ", and none within the budget than this" in proposal.sentence
+
+
 def test_partitions_without_rows_stay_and_weigh_nothing() -> None:
     busy_s = [8.0, 8.0, *[0.0] * 6]
     proposal, _ = proposed(groups(busy_s, [0] * 8, rows=(100.0,) * 2 + (0.0,) * 6), running(4))
@@ -240,7 +268,8 @@ junk = st.none() | st.integers(-5, 5) | st.text(max_size=3)
 )
 @settings(deadline=None, max_examples=30)
 def test_junk_in_its_memory_is_ignored(moved: object, plan: dict[str, object]) -> None:
-    proposal, memory = proposed(groups(SKEWED, TOGETHER), running(4), {"moved": moved, **plan})
+    told, stored = groups(SKEWED, TOGETHER), {"moved": moved, **plan}
+    proposal, memory = proposed(told, running(4), stored, {"polish": False})
     assert from_json(Proposal, to_json(proposal)) == proposal
     assert json.loads(json.dumps(memory, allow_nan=False)) == memory
 
