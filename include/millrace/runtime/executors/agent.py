@@ -30,6 +30,9 @@ DRAIN_S = 60.0
 """Longest time that executors which are to go may keep state. Let go in the middle of a batch, they would take map
 output with them that it still needs: its stages run again."""
 
+HOLD_S = 60.0
+"""Longest time for which a placement may fail to hold before its version is reported all the same."""
+
 SHORT_S = 15.0
 """Time in which a cluster that has room gives an executor, or replaces a lost one."""
 END_S = 30.0
@@ -47,6 +50,14 @@ Note = Callable[[Lifetime, int | None], None]
 @dataclass(frozen=True)
 class _Drain:
     """Since when executors lose their state: until when at most, and the last batches before."""
+
+    until_s: float
+    batches: Mapping[str, int]
+
+
+@dataclass(frozen=True)
+class _Naming:
+    """Since when partitions may not be where a placement names them: until when at most, and the batch that tells."""
 
     until_s: float
     batches: Mapping[str, int]
@@ -90,6 +101,7 @@ class ExecutorAgent:
         self._gone: dict[str, float] = {}
         self._placed: tuple[object, ...] = ()
         self._drain: _Drain | None = None
+        self._naming: _Naming | None = None
         self._counted, self._counted_s = (content.executors, content.executors), time.monotonic()
         self._said = ""
 
@@ -113,13 +125,14 @@ class ExecutorAgent:
         queries = [query for query in list(self._queries) if query.isActive]
         batches = self._placement.batches(queries)
         if kept and self._placed != (kept, batches, content.placement):
-            self._place(kept, queries)
+            if self._place(kept, queries):
+                self._note_naming(queries, batches)
             self._placed = (kept, batches, content.placement)
         if leaving:
             self._let_go(leaving, queries, batches)
         if len(workers) == wanted:
             self._drain = None
-        self._report_slots(len(workers), wanted)
+        self._report_slots(len(workers), wanted, self._holds(queries, batches))
 
     def _run(self) -> None:
         while True:
@@ -164,9 +177,9 @@ class ExecutorAgent:
             if self._allocation.request(total):
                 self._requested = total
 
-    def _place(self, workers: Mapping[int, Executor], queries: Sequence[Any]) -> None:
-        """Name the executor of every operator's partitions."""
-        by_id = {executor.id: executor for executor in workers.values()}
+    def _place(self, workers: Mapping[int, Executor], queries: Sequence[Any]) -> bool:
+        """Name the executor of every operator's partitions; say whether a plan's were elsewhere."""
+        by_id, elsewhere = {executor.id: executor for executor in workers.values()}, False
         for partitions in self._operators(queries):
             located = {p.number: self._placement.executor_of(p) for p in partitions}
             planned = self._planned(partitions[0])
@@ -175,6 +188,32 @@ class ExecutorAgent:
             for partition in partitions:
                 if located[partition.number] != plan[partition.number]:
                     self._placement.name(partition, by_id[plan[partition.number]])
+                    elsewhere |= partition.number in planned
+        return elsewhere
+
+    def _note_naming(self, queries: Sequence[Any], batches: Mapping[str, int]) -> None:
+        """Note the batch after which each query's partitions are to be found where they have just been named."""
+        until_s = time.monotonic() + HOLD_S if self._naming is None else self._naming.until_s
+        # the one that runs may have looked for them before
+        ahead = {str(query.runId): 1 + bool(query._jsq.status().isTriggerActive()) for query in queries}
+        self._naming = _Naming(until_s, {run: batches.get(run, -1) + more for run, more in ahead.items()})
+
+    def _holds(self, queries: Sequence[Any], batches: Mapping[str, int]) -> bool:
+        """Say whether a batch of each query that has rows ran where partitions were named last."""
+        naming = self._naming
+        if naming is None:
+            return True
+        waiting = [
+            query
+            for query in queries
+            if batches.get(str(query.runId), -1) < naming.batches.get(str(query.runId), -1) and _has_rows(query)
+        ]
+        late = time.monotonic() > naming.until_s
+        if waiting and late:
+            LOG.warning("Some state partitions are not where version %d has them", self._version)
+        if not waiting or late:
+            self._naming = None
+        return self._naming is None
 
     def _planned(self, partition: Partition) -> Mapping[int, int]:
         """Return the workers that the Deployment names for the partitions of an operator, by number."""
@@ -220,16 +259,24 @@ class ExecutorAgent:
             operators.setdefault((partition.run, partition.operator), []).append(partition)
         return list(operators.values())
 
-    def _report_slots(self, executors: int, wanted: int) -> None:
-        """Report a version that is carried out, or that the cluster has no room for more of it."""
+    def _report_slots(self, executors: int, wanted: int, holds: bool) -> None:
+        """Report a version that is carried out, or that the cluster has no room for more of it.
+
+        Slots are there at once, the version once its placement holds.
+        """
         now = time.monotonic()
         if (executors, wanted) != self._counted:
             self._counted, self._counted_s = (executors, wanted), now
-        slots = self._content.slots_of(executors)
+        slots, version = self._content.slots_of(executors), self._version if holds else self._reported[0]
         waiting = executors < wanted and now - self._counted_s <= SHORT_S
-        if executors == 0 or executors > wanted or waiting or (self._version, slots) == self._reported:
+        if executors == 0 or executors > wanted or waiting or (version, slots) == self._reported:
             return
         if executors < wanted:
             LOG.warning("%d of %d executors: the cluster gives no more for now", executors, wanted)
-        self._report(self._version, slots)
-        self._reported = (self._version, slots)
+        self._report(version, slots)
+        self._reported = (version, slots)
+
+
+def _has_rows(query: Any) -> bool:
+    status = query._jsq.status()
+    return bool(status.isTriggerActive() or status.isDataAvailable())

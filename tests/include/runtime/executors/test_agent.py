@@ -94,6 +94,9 @@ class Query:
     def isTriggerActive(self) -> bool:  # noqa: N802
         return self.busy
 
+    def isDataAvailable(self) -> bool:  # noqa: N802
+        return self.busy
+
 
 @dataclass
 class World:
@@ -319,6 +322,58 @@ def test_planned_partitions_run_where_the_deployment_says() -> None:
     world.deploy(2, placement={"q/0": HOT})
     world.agent.step()
     assert world.loads() == [1, 7] and world.state.on[0] == "0"
+
+
+def test_placement_is_reported_once_a_batch_has_run_where_it_names() -> None:
+    world = World()
+    world.agent.step()
+    world.deploy(2, placement={"q/0": HOT})
+    for batch in (0, 1):  # the one that ran when partitions were named, and one that went by the names
+        world.state.batch = batch
+        world.agent.step()
+        assert world.reports == []
+    world.state.batch = 2
+    world.agent.step()
+    assert world.reports == [(2, 2)]
+
+
+def test_task_that_reports_itself_elsewhere_delays_the_report() -> None:
+    world = World()
+    world.deploy(2, placement={"q/0": HOT})
+    world.agent.step()
+    world.state.batch, world.state.on[0] = 2, "1"
+    world.agent.step()
+    assert world.reports == [] and world.state.on[0] == "0"
+    world.state.batch = 4
+    world.agent.step()
+    assert world.reports == [(2, 2)]
+
+
+def test_placement_of_an_idle_query_is_reported_at_once() -> None:
+    world = World()
+    world.query.busy = False
+    world.deploy(2, placement={"q/0": HOT})
+    world.agent.step()
+    assert world.reports == [(2, 2)]
+
+
+def test_executors_that_come_are_reported_before_their_placement_holds() -> None:
+    world = World()
+    world.deploy(3, placement={"q/0": (0, 1, 2, 2, 2, 2, 2, 2)})
+    world.agent.step()
+    world.cluster.come()
+    world.agent.step()
+    assert world.reports == [(1, 3)]
+    world.state.batch += 2
+    world.agent.step()
+    assert world.reports == [(1, 3), (2, 3)]
+
+
+def test_placement_that_does_not_hold_is_reported_after_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(agents, "HOLD_S", 0.0)
+    world = World()
+    world.deploy(2, placement={"q/0": HOT})
+    world.agent.step()
     assert world.reports == [(2, 2)]
 
 
@@ -353,7 +408,7 @@ def test_plan_waits_for_executors_that_are_not_there_yet() -> None:
     assert world.loads() == [4, 4]
     world.cluster.come()
     world.agent.step()
-    assert world.loads() == [3, 3, 2] and world.reports == [(2, 3)]
+    assert world.loads() == [3, 3, 2]
 
 
 def test_partitions_of_a_lost_executor_return_with_its_successor() -> None:
