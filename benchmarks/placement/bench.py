@@ -30,7 +30,20 @@ from benchmarks.elastic.cluster import Cluster, embedded_cluster
 from benchmarks.elastic.methods import Method
 from benchmarks.placement import figures
 from benchmarks.placement.drift import DriftRun, run_drift
-from benchmarks.placement.figures import BENCH, DRIFT, IN, KILLS, LARGE, ONE_HOST, OUT, PAIR_RIVALS, PAIRS, SKEW, WAIT
+from benchmarks.placement.figures import (
+    BENCH,
+    DRIFT,
+    IN,
+    KILLS,
+    LARGE,
+    ONE_HOST,
+    OUT,
+    PAIR_RIVALS,
+    PAIRS,
+    RESIZED,
+    SKEW,
+    WAIT,
+)
 from benchmarks.placement.kills import KillRun, run_kills
 from benchmarks.placement.large_state import has_compiler, run_large_state
 from benchmarks.placement.overhead import OVERHEAD, overhead_records
@@ -90,7 +103,7 @@ class Results:
 
     steady: dict[str, list[dict[str, SteadyRun]]] = field(default_factory=dict)
     drift: list[dict[str, DriftRun]] = field(default_factory=list)
-    resizes: list[tuple[ResizeRun, ResizeRun]] = field(default_factory=list)
+    resizes: list[dict[str, tuple[ResizeRun, ResizeRun]]] = field(default_factory=list)
     kills: list[KillRun] = field(default_factory=list)
     pairs: dict[str, list[dict[str, PairRun]]] = field(default_factory=dict)
 
@@ -151,8 +164,9 @@ class Round:
 
     def resize(self) -> None:
         """Measure executors that come and go."""
-        run = self.attempts.attempt(f"{OUT}, {IN}", ALBIC, partial(run_resize, self.cluster, period_s=PERIOD_S))
-        self.results.resizes.extend([] if run is None else [run])
+        methods = {name: METHODS[name] for name in RESIZED}
+        work = {name: partial(run_resize, self.cluster, method=m, period_s=PERIOD_S) for name, m in methods.items()}
+        self.results.resizes.append(self._attempts(f"{OUT}, {IN}", work))
 
     def kills(self) -> None:
         """Measure executors that die."""

@@ -9,7 +9,7 @@ from benchmarks.placement.drift import DriftRun
 from benchmarks.placement.kills import KillRun
 from benchmarks.placement.pairs import PairRun
 from benchmarks.placement.resizing import ResizeRun
-from benchmarks.placement.skew import ALBIC, EVEN, METHODS, WAITS, SteadyRun
+from benchmarks.placement.skew import ALBIC, EVEN, METHODS, WAITS, SteadyRun, load_distance
 from benchmarks.record import Record, at_most
 from benchmarks.record import median as median_of
 from millrace.optimizers.albic.options import PlacementOptions
@@ -18,6 +18,7 @@ BENCH, SKEW, WAIT, LARGE = "placement", "skew", "process_wait", "skew_large_stat
 DRIFT, OUT, IN = "drift", "scale_out", "scale_in"
 PAIRS, ONE_HOST, KILLS = "one_to_one", "one_to_one_one_host", "kills"
 PAIR_RIVALS = (EVEN, "spark_wait_0")
+RESIZED = (ALBIC, "spark_wait_3s", "spark_wait_0")
 DRIFT_LIMIT, LONGEST_BATCH_LIMIT = 0.75, 2.0
 """Largest ratio of our mean batch time to an even placement's; and of a batch around a change to the one before."""
 LIMITS = {SKEW: {"spark_wait_3s": 0.6, "spark_wait_0": 0.95, "even": 1.0}, LARGE: {"spark_wait_0": 0.8}}
@@ -78,16 +79,26 @@ def drift_records(rounds: Sequence[Mapping[str, DriftRun]]) -> Iterator[Record]:
         yield _judged("moves", max(moves), "a plan", BUDGET, len(moves), DRIFT)
 
 
-def resize_records(rounds: Sequence[tuple[ResizeRun, ResizeRun]]) -> Iterator[Record]:
+def resize_records(rounds: Sequence[Mapping[str, tuple[ResizeRun, ResizeRun]]]) -> Iterator[Record]:
     """Yield the figures of the scenarios ``scale_out`` and ``scale_in``; the worst round counts.
 
     Args:
-        rounds: Two executors more, and two fewer.
+        rounds: What two executors more, and two fewer, were like by each method's name; without those that failed.
     """
-    for scenario, results in zip((OUT, IN), zip(*rounds, strict=True), strict=bool(rounds)):
-        evaluations, ratio = max(r.evaluations for r in results), max(r.longest_ratio for r in results)
-        yield _judged("evaluations_to_balance", evaluations, "", EVALUATIONS_LIMIT, len(results), scenario)
-        yield _judged("longest_batch_ratio", ratio, "ratio", LONGEST_BATCH_LIMIT, len(results), scenario)
+    for number, scenario in enumerate((OUT, IN)):
+        for name in RESIZED:
+            results = [r[name][number] for r in rounds if name in r]
+            if not results:
+                continue
+            evaluations = [r.evaluations for r in results if r.evaluations is not None]
+            if evaluations:
+                yield _judged(
+                    "evaluations_to_balance", max(evaluations), "", EVALUATIONS_LIMIT, len(evaluations), scenario
+                )
+            ratio, n = max(r.longest_ratio for r in results), len(results)
+            target, holds = at_most(ratio, LONGEST_BATCH_LIMIT) if name == ALBIC else (None, None)
+            yield Record(BENCH, scenario, name, "longest_batch_ratio", ratio, "ratio", n=n, target=target, holds=holds)
+            yield median_of(BENCH, scenario, name, "batch_time_s", [r.batch_s for r in results], "s")
 
 
 def kill_records(rounds: Sequence[KillRun]) -> Iterator[Record]:
@@ -172,6 +183,11 @@ def _plans(results: Sequence[SteadyRun]) -> Iterator[Record]:
     ratios = [r.achieved_s / r.plan.batch_after_s for r in results if r.plan and r.achieved_s is not None]
     if ratios:
         yield _judged("achieved_vs_planned", max(ratios), "ratio", ACHIEVED_LIMIT, len(ratios))
+    both = [(r.distance, load_distance(r.plan.busy_after_s)) for r in results if r.plan and r.distance is not None]
+    if both:
+        found, planned = (list(values) for values in zip(*both, strict=True))
+        yield median_of(BENCH, SKEW, ALBIC, "load_distance", found, "% of the mean")
+        yield median_of(BENCH, SKEW, ALBIC, "load_distance_planned", planned, "% of the mean")
 
 
 def _judged(figure: str, value: float, unit: str, limit: float, n: int, scenario: str = SKEW) -> Record:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from statistics import median
 
 from benchmarks.elastic.cluster import Cluster
 from benchmarks.elastic.measure import around
-from benchmarks.elastic.methods import LIVE
+from benchmarks.elastic.methods import Method
 from benchmarks.elastic.pipeline import READ_S, Pipeline, wait_until
-from benchmarks.elastic.placement import MANY, WARM_BATCHES
-from benchmarks.placement.skew import ALBIC, judged, placing, skewed
+from benchmarks.elastic.placement import FEW, MANY, SKIPPED_BATCHES, WARM_BATCHES
+from benchmarks.placement.skew import by_load, judged, placing, skewed
 from millrace.model.deployment import PLACEMENT
 from millrace.model.spec import Slots
 from millrace.optimizers.albic.cluster import cluster as cluster_of
@@ -22,6 +23,7 @@ BALANCED = 1.25
 """Time of the stateful stages over the bound, from which they are even: the bound lets tasks be divided, and no task
 can be. On eight cores the best placement takes 1.14 to 1.21 times the bound here."""
 MOST_EVALUATIONS = 12
+MEASURED_BATCHES = 8
 
 
 @dataclass(frozen=True)
@@ -29,23 +31,30 @@ class ResizeRun:
     """What a change of executors was like.
 
     Attributes:
-        evaluations: Evaluations of settled telemetry until load was even.
         longest_ratio: Longest batch around the change over the one before it.
+        batch_s: Median batch time afterwards, seconds.
+        evaluations: Evaluations of settled telemetry until load was even; None where nobody evaluates.
     """
 
-    evaluations: int
     longest_ratio: float
+    batch_s: float
+    evaluations: int | None = None
 
 
-def run_resize(cluster: Cluster, name: str, period_s: float) -> tuple[ResizeRun, ResizeRun]:
+def run_resize(cluster: Cluster, name: str, method: Method, period_s: float) -> tuple[ResizeRun, ResizeRun]:
     """Return what two executors more, and then two fewer, were like.
 
     Args:
         cluster: Where.
         name: Name of the run, a folder.
-        period_s: Seconds between two evaluations.
+        method: Who places.
+        period_s: Seconds between two evaluations, where there are any.
     """
-    with skewed(cluster, name, replace(LIVE, name=ALBIC)) as pipeline:
+    with skewed(cluster, name, method) as pipeline:
+        if not by_load(method):
+            _have_executors(pipeline, HALF)
+            pipeline.await_batches(WARM_BATCHES, datetime.now(UTC))
+            return _left_to_spark(pipeline, MANY), _left_to_spark(pipeline, HALF)
         pipeline.resize_and_record(HALF)
         pipeline.await_batches(WARM_BATCHES, datetime.now(UTC))
         return _changed(pipeline, MANY, period_s), _changed(pipeline, HALF, period_s)
@@ -57,8 +66,28 @@ def _changed(pipeline: Pipeline, slots: int, period_s: float) -> ResizeRun:
     begun = datetime.now(UTC)
     with sized.controlled("live"):
         evaluations = evaluations_to_balance(sized, begun, slots)
-    longest, before = around(sized.intervals(), (begun.timestamp(), datetime.now(UTC).timestamp())) or (0.0, 1.0)
-    return ResizeRun(evaluations, longest / before)
+    return replace(_judged_since(sized, begun), evaluations=evaluations)
+
+
+def _left_to_spark(pipeline: Pipeline, slots: int) -> ResizeRun:
+    begun = datetime.now(UTC)
+    _have_executors(pipeline, slots)
+    pipeline.await_batches(SKIPPED_BATCHES, datetime.now(UTC))
+    return _judged_since(pipeline, begun)
+
+
+def _have_executors(pipeline: Pipeline, slots: int) -> None:
+    executors = slots // FEW
+    (pipeline.home.root / "executors").write_text(str(executors), encoding="utf-8")
+    wait_until(lambda: len(pipeline.cluster.executors.alive()) == executors, f"{executors} executors")
+
+
+def _judged_since(pipeline: Pipeline, begun: datetime) -> ResizeRun:
+    """Return what the batches around a change were like, and those after it."""
+    ended = datetime.now(UTC)
+    longest, before = around(pipeline.intervals(), (begun.timestamp(), ended.timestamp())) or (0.0, 1.0)
+    after = pipeline.await_batches(MEASURED_BATCHES, ended)
+    return ResizeRun(longest / before, median(batch.duration_s for batch in after))
 
 
 def evaluations_to_balance(pipeline: Pipeline, since: datetime, slots: int) -> int:

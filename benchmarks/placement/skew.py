@@ -16,7 +16,7 @@ from benchmarks.elastic.pipeline import READ_S, Pipeline, wait_until
 from benchmarks.elastic.placement import MANY, OURS, PLACED, SKIPPED_BATCHES, grown
 from millrace.lake.partitions import partition_runs
 from millrace.model.decision import Action, Decision
-from millrace.model.placement import STATEFUL_BATCH, PlacementPlan
+from millrace.model.placement import STATEFUL_BATCH, KeyGroups, PlacementPlan
 from millrace.model.placement_spec import Placement
 from millrace.model.spec import PipelineSpec, Slots
 from millrace.model.telemetry import PartitionRun
@@ -61,6 +61,7 @@ class SteadyRun:
         achieved_s: Time of the stateful stages that was found afterwards, seconds; None where it was not.
         evaluations: Evaluations until the plan was made; None where none was.
         late_plans: Plans that were made in the measured batches.
+        distance: Load distance that was found afterwards, % of the mean; None where nothing was planned.
     """
 
     batch_s: float
@@ -70,6 +71,7 @@ class SteadyRun:
     achieved_s: float | None = None
     evaluations: int | None = None
     late_plans: int = 0
+    distance: float | None = None
 
 
 def run_steady(cluster: Cluster, name: str, method: Method, batches: int, period_s: float) -> SteadyRun:
@@ -192,6 +194,18 @@ def _with_plan(pipeline: Pipeline, found: SteadyRun) -> SteadyRun:
         if decision.action is Action.APPLY and plan is not None:
             changes = pipeline.tables.reconfigurations.recent(pipeline.spec.name)
             achieved = next((c.achieved for c in changes if c.decision_id == decision.decision_id), {})
-            achieved_s = achieved.get(STATEFUL_BATCH)
-            return replace(found, plan=plan, achieved_s=achieved_s, evaluations=number)
+            found = replace(found, plan=plan, achieved_s=achieved.get(STATEFUL_BATCH), evaluations=number)
+            groups = decisions[-1].signals and decisions[-1].signals.key_groups
+            return found if groups is None else replace(found, distance=load_distance(busy_s(groups, plan.workers)))
     return found
+
+
+def busy_s(groups: KeyGroups, workers: Sequence[int]) -> list[float]:
+    """Return the time that a batch keeps each worker busy with what is on it, seconds."""
+    on = list(zip(groups.worker, groups.busy_s, strict=True))
+    return [sum(needed_s for worker, needed_s in on if worker == number) for number in workers]
+
+
+def load_distance(busy: Sequence[float]) -> float:
+    """Return how far the worker that is farthest from the mean is off, % of that."""
+    return 100 * max(abs(worker - mean(busy)) for worker in busy) / mean(busy)

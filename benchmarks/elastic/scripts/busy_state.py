@@ -6,8 +6,8 @@ rising partition, and where hot ones are decides how long it takes. With ``--dri
 every N batches, which ``--seed`` draws. With ``--ballast FOLDER``, a gigabyte of state
 is added before, from files in that folder, that no later row asks for.
 
-With ``--executors FILE`` it asks for as many executors as the file says, and leaves all else to Spark: what a person
-gets who adds executors to a stream without Millrace.
+With ``--executors FILE`` it has as many executors as the file says, the oldest ones, and leaves all else to Spark: what
+a person gets who adds executors to a stream, or decommissions some, without Millrace.
 """
 
 from __future__ import annotations
@@ -69,6 +69,8 @@ def follow(spark: SparkSession, wanted: Path) -> None:
     while True:
         with suppress(OSError, ValueError):
             if (newest := int(wanted.read_text(encoding="utf-8"))) != total and allocation.request(newest):
+                for executor in allocation.registered()[newest:]:
+                    allocation.let_go(executor)
                 total = newest
         time.sleep(POLL_S)
 

@@ -22,11 +22,12 @@ from benchmarks.placement.figures import (
 from benchmarks.placement.kills import KillRun
 from benchmarks.placement.pairs import PairRun
 from benchmarks.placement.resizing import ResizeRun
-from benchmarks.placement.skew import ALBIC, METHODS, SteadyRun, mean_moves
+from benchmarks.placement.skew import ALBIC, METHODS, SteadyRun, busy_s, load_distance, mean_moves
 from millrace.model.telemetry import PartitionRun
 from tests.include.control.test_key_groups import run
 from tests.include.control.test_placement import plan
 from tests.include.control.world import NOON
+from tests.optimizers.albic.key_groups import groups
 
 OURS = SteadyRun(2.0, 0.0, 0.0, plan(batch_after_s=4.0), achieved_s=4.6, evaluations=2)
 
@@ -82,10 +83,26 @@ def test_worst_drift_and_change_are_judged() -> None:
         False,
     )
     assert (found[ALBIC, "moves"].value, found[ALBIC, "moves"].holds) == (8, True)
-    resizes = {(r.scenario, r.figure): r for r in resize_records([(ResizeRun(1, 1.5), ResizeRun(3, 2.5))])}
-    assert resizes["scale_out", "evaluations_to_balance"].holds and resizes["scale_out", "longest_batch_ratio"].holds
-    assert not resizes["scale_in", "evaluations_to_balance"].holds
+    resizes = [
+        {ALBIC: (ResizeRun(1.5, 2.0, 1), ResizeRun(2.5, 4.0, 3)), "spark_wait_0": (ResizeRun(9.0, 5.0),) * 2},
+        {ALBIC: (ResizeRun(1.2, 2.0, 2), ResizeRun(1.9, 4.0, 1))},
+    ]
+    told = {(r.scenario, r.method, r.figure): r for r in resize_records(resizes)}
+    assert told["scale_out", ALBIC, "evaluations_to_balance"].holds
+    assert told["scale_out", ALBIC, "longest_batch_ratio"].holds
+    assert not told["scale_in", ALBIC, "evaluations_to_balance"].holds
+    assert (told["scale_in", ALBIC, "longest_batch_ratio"].value, told["scale_in", ALBIC, "batch_time_s"].n) == (2.5, 2)
+    rival = told["scale_out", "spark_wait_0", "longest_batch_ratio"]
+    assert (rival.value, rival.holds, rival.n) == (9.0, None, 1)
+    assert ("scale_out", "spark_wait_0", "evaluations_to_balance") not in told
     assert not list(resize_records([]))
+
+
+def test_load_distance_is_how_far_the_worst_worker_is_off_the_mean() -> None:
+    assert load_distance([1.0, 2.0, 3.0]) == 50.0 and load_distance([2.0, 2.0]) == 0.0
+    assert busy_s(groups([1.0, 2.0, 4.0], [0, 2, 0]), (0, 1, 2)) == [5.0, 0.0, 2.0]
+    found = {r.figure: r.value for r in skew_records([{ALBIC: replace(OURS, distance=12.0)}])}
+    assert found["load_distance"] == 12.0 and found["load_distance_planned"] >= 0
 
 
 def test_rows_lost_in_any_round_and_the_slowest_return_to_balance_are_judged() -> None:
