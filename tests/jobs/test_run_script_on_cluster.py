@@ -129,6 +129,7 @@ def test_executors_come_and_go_and_die_and_no_row_is_lost(master: str, tmp_path:
     assert len(runs) == 4 and {(run.cores, run.memory_mb) for run in runs} == {(1, 512)}
     assert [run.died_of_memory for run in runs].count(True) == 1, [run.reason for run in runs]
     assert len([run for run in runs if run.ended is None]) == 1
+    assert any(run.peak_memory_mb and run.peak_memory_mb > 100 for run in runs), runs
     partitions = partition_runs(Lake(tmp_path / "lake"), driver.record().pipeline, datetime(2020, 1, 1, tzinfo=UTC))
     assert Counter(run.batch_id for run in partitions) == dict.fromkeys({run.batch_id for run in partitions}, 8)
     assert len({run.executor for run in partitions}) > 1

@@ -152,12 +152,13 @@ def test_page_shows_executors_that_run_and_how_others_ended(api: TestClient, lak
     ):
         started = now - timedelta(hours=9 - generation)
         lifetime = ExecutorRun(
-            "tiny", "tiny", generation, executor, "host7", 2, 512, started, ended, reason, int(executor)
+            "tiny", "tiny", generation, executor, "host7", 2, 512, started, ended, reason, int(executor), 734, started
         )
         lake.append("telemetry/executors", [executor_row(lifetime)])
     text = re.sub(r"<[^>]+>", " ", api.get("/millrace/?pipeline=tiny", headers=login).text)
     shown = " ".join(text.split("How it ended")[1].split("What if")[0].split())
     assert re.findall(r"(\d) of driver (\d)", shown) == [("2", "2"), ("1", "2"), ("0", "2"), ("0", "1")]
+    assert shown.count("512 MiB 734 MiB") == 4
     assert shown.count("runs") == 1 and "out of memory Command exited with code 137" in shown
     assert shown.endswith("with its driver –")
 

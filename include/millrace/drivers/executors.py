@@ -38,6 +38,8 @@ CLUSTER = {
     "spark.locality.wait.node": "0",
     "spark.locality.wait.rack": "0",
     "spark.shuffle.io.retryWait": "1s",
+    # memory of Python workers and state stores is outside of the heap
+    "spark.executor.processTreeMetrics.enabled": "true",
 }
 """Settings of every app on a cluster; a pipeline's own ``submit.conf`` wins."""
 

@@ -55,7 +55,7 @@ def app_row(app: AppMetrics) -> dict[str, Any]:
 
 def executor_row(run: ExecutorRun) -> dict[str, Any]:
     """Return an executor as a row of ``telemetry/executors``; ``time`` is when the row was known."""
-    return {**_columns(run), "time": run.ended or run.started}
+    return {**_columns(run), "time": run.ended or run.measured or run.started}
 
 
 def executor_from_row(row: Mapping[str, Any]) -> ExecutorRun:

@@ -85,8 +85,8 @@ TELEMETRY: dict[str, TableSchema] = {
     "telemetry/executors": table(
         "one executor of a driver; a later row of the same driver and executor replaces an earlier one",
         "the driver",
-        "evaluation (deaths of memory), benchmarks",
-        "when it ended, or registered while it runs",
+        "evaluation (deaths of memory), console, benchmarks",
+        "when it ended; while it runs, when its memory was found to have grown, or it registered",
         APP,
         GENERATION,
         ("executor", TEXT, "", "Spark's id of it"),
@@ -97,6 +97,14 @@ TELEMETRY: dict[str, TableSchema] = {
         ("ended", TIME, "", "when it was lost or let go; null while it runs"),
         ("reason", TEXT, "", "what the cluster manager said of its end"),
         ("worker", SMALL, ">= 0", "its number among the app's executors, which placements name it by"),
+        (
+            "peak_memory_mb",
+            WHOLE,
+            "MiB",
+            "most memory so far that its processes had resident, Python workers and native memory included; of the JVM "
+            "alone where the system does not tell that; noted anew where it has grown by a tenth; null until measured",
+        ),
+        ("measured", TIME, "", "when that was found"),
         keep_days=TELEMETRY_DAYS,
     ),
     "telemetry/partitions": table(

@@ -140,6 +140,8 @@ class ExecutorRun:
         ended: When it was lost or let go (UTC); None while it runs.
         reason: What the cluster manager said of its end; None while it runs.
         worker: Its number among the app's executors, which placements name it by; None where it was not noted.
+        peak_memory_mb: Most memory that its processes had resident, heap included, MiB; None until it was measured.
+        measured: When that was found (UTC).
     """
 
     pipeline: str
@@ -153,6 +155,8 @@ class ExecutorRun:
     ended: datetime | None = None
     reason: str | None = None
     worker: int | None = None
+    peak_memory_mb: int | None = None
+    measured: datetime | None = None
 
     @property
     def died_of_memory(self) -> bool:

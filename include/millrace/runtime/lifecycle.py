@@ -11,6 +11,7 @@ import threading
 import time
 import traceback
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from millrace.run_folder.arguments import DriverArguments
@@ -129,6 +130,8 @@ class Driver:
                     started=lifetime.started,
                     ended=lifetime.ended,
                     reason=lifetime.reason,
+                    peak_memory_mb=lifetime.peak_memory_mb,
+                    measured=datetime.now(UTC) if lifetime.peak_memory_mb else None,
                 )
             )
 

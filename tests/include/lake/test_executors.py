@@ -27,6 +27,17 @@ def test_executor_is_read_in_its_last_known_state(tmp_path: Path) -> None:
     assert executor_runs(Lake(tmp_path / "none"), "delays", NOON) == ()
 
 
+def test_memory_that_was_measured_stays_known_at_the_end(tmp_path: Path) -> None:
+    lake = Lake(tmp_path)
+    grown = replace(RUN, peak_memory_mb=700, measured=NOON + timedelta(seconds=31))
+    ended = replace(grown, measured=NOON + timedelta(seconds=32), ended=NOON + timedelta(seconds=30), reason="killed")
+    lake.append(TABLE, [executor_row(RUN)])
+    lake.append(TABLE, [executor_row(grown)])
+    assert executor_runs(lake, "delays", NOON + timedelta(seconds=31)) == (grown,)
+    lake.append(TABLE, [executor_row(ended)])
+    assert executor_runs(lake, "delays", NOON) == (ended,)
+
+
 @pytest.mark.parametrize(
     ("reason", "of_memory"),
     [

@@ -33,6 +33,11 @@ output with them that it still needs: its stages run again."""
 HOLD_S = 60.0
 """Longest time for which a placement may fail to hold before its version is reported all the same."""
 
+MEMORY_S = 60.0
+"""Time between two looks at the memory of executors."""
+GROWN = 1.1
+"""Growth of an executor's memory from which it is noted anew: some rows in its life."""
+
 SHORT_S = 15.0
 """Time in which a cluster that has room gives an executor, or replaces a lost one."""
 END_S = 30.0
@@ -94,6 +99,7 @@ class ExecutorAgent:
         self._allocation, self._placement, self._queries = allocation, placement, queries
         self._report, self._note = report, note
         self._noted: dict[str, Lifetime] = {}
+        self._noted_s = time.monotonic()
         self._workers = Workers()
         self._version, self._content = version, content
         self._reported = (version, content.slots)
@@ -160,14 +166,21 @@ class ExecutorAgent:
             self._version, self._content = newest.version, app
 
     def _note_lifetimes(self, registered: set[str]) -> None:
-        """Note the executors that came and went since the last step; Spark may say so a moment later."""
-        if registered == {id for id, lifetime in self._noted.items() if lifetime.ended is None}:
+        """Note the executors that came and went since the last step, and now and then those whose memory has grown.
+
+        Spark may know of an end a moment later.
+        """
+        now = time.monotonic()
+        known = registered == {id for id, lifetime in self._noted.items() if lifetime.ended is None}
+        if known and now - self._noted_s < MEMORY_S:
             return
         listed = {lifetime.executor.id: lifetime for lifetime in self._allocation.lifetimes()}
         for id, lifetime in listed.items():
-            if self._noted.get(id) != lifetime:
+            if _is_news(self._noted.get(id), lifetime):
                 self._note(lifetime, self._workers.number(id))
-        self._noted = listed  # Spark forgets those that ended long ago
+            else:
+                listed[id] = self._noted[id]
+        self._noted, self._noted_s = listed, now  # Spark forgets those that ended long ago
 
     def _request(self, total: int) -> None:
         """Tell the cluster manager how many executors are wanted, now and then again."""
@@ -275,6 +288,13 @@ class ExecutorAgent:
             LOG.warning("%d of %d executors: the cluster gives no more for now", executors, wanted)
         self._report(version, slots)
         self._reported = (version, slots)
+
+
+def _is_news(noted: Lifetime | None, lifetime: Lifetime) -> bool:
+    """Say whether an executor came, ended, or needs clearly more memory than was noted."""
+    if noted is None or noted.ended != lifetime.ended or noted.reason != lifetime.reason:
+        return True
+    return (lifetime.peak_memory_mb or 0) > GROWN * (noted.peak_memory_mb or 0)
 
 
 def _has_rows(query: Any) -> bool:

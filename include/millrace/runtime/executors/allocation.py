@@ -10,6 +10,10 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
+RESIDENT = tuple(f"ProcessTree{kind}RSSMemory" for kind in ("JVM", "Python", "Other"))
+OF_JVM = ("JVMHeapMemory", "JVMOffHeapMemory")
+MIB = 1 << 20
+
 
 @dataclass(frozen=True)
 class Executor:
@@ -21,13 +25,18 @@ class Executor:
 
 @dataclass(frozen=True)
 class Lifetime:
-    """When an executor registered and ended (UTC), with how many cores, and what its end is put down to."""
+    """When an executor registered and ended (UTC), with how many cores, what its end is put down to, and its memory.
+
+    ``peak_memory_mb`` is the most that its processes had resident so far, MiB; the heap and the JVM's own where the
+    system does not tell that; None until it was measured.
+    """
 
     executor: Executor
     cores: int
     started: datetime
     ended: datetime | None
     reason: str | None
+    peak_memory_mb: int | None = None
 
 
 class Allocation:
@@ -89,7 +98,16 @@ def _lifetime(info: Any) -> Lifetime:
         _time(info.addTime()),
         _time(ended.get()) if ended.isDefined() else None,
         str(reason.get()) if reason.isDefined() else None,
+        _peak_memory_mb(info.peakMemoryMetrics()),
     )
+
+
+def _peak_memory_mb(metrics: Any) -> int | None:
+    if not metrics.isDefined():
+        return None
+    peaks = metrics.get()
+    resident, own = (sum(int(peaks.getMetricValue(name)) for name in names) for names in (RESIDENT, OF_JVM))
+    return (resident or own) // MIB or None
 
 
 def _time(date: Any) -> datetime:

@@ -313,6 +313,19 @@ def test_executors_are_noted_once_when_they_come_and_once_when_they_end() -> Non
     assert [(n.executor.id, n.reason, worker) for n, worker in world.notes[2:]] == [("1", "exited with code 52", 1)]
 
 
+def test_memory_of_executors_is_noted_where_it_has_grown(monkeypatch: pytest.MonkeyPatch) -> None:
+    seconds = 0.0
+    monkeypatch.setattr(agents.time, "monotonic", lambda: seconds)
+    world = World()
+    world.agent.step()
+    for peak_memory_mb in (500, 540, 700):
+        seconds += agents.MEMORY_S
+        world.cluster.known["0"] = replace(world.cluster.known["0"], peak_memory_mb=peak_memory_mb)
+        world.agent.step()
+        world.agent.step()
+    assert [(n.executor.id, n.peak_memory_mb) for n, _ in world.notes[2:]] == [("0", 500), ("0", 700)]
+
+
 HOT = (0, 1, 1, 1, 1, 1, 1, 1)
 """A plan that gives the first partition a worker of its own."""
 
