@@ -20,19 +20,15 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from millrace.model.errors import MillraceError
 from millrace.model.placement import KeyGroups, makespan_s
-from millrace.optimizers.albic.contraction import total
 from millrace.optimizers.albic.last_worker import Stage, relieve
+from millrace.optimizers.albic.limits import LEAST_MB, MB, held, left_by_others, limits, megabytes
 from millrace.optimizers.albic.options import PlacementOptions
 from millrace.optimizers.albic.paper.framework import emptiest
-from millrace.optimizers.albic.problem import UNPLACED, Bools, Caps, Floats, Ints, Plan, Problem
+from millrace.optimizers.albic.problem import UNPLACED, Bools, Floats, Ints, Plan, Problem
 
 HALF = 50.0
 """Points of a worker with the mean load of a stage."""
-MB = 1e6
-LEAST_MB = 1e-6
-"""What stands for no state, and for no room."""
 
 
 @dataclass(frozen=True)
@@ -150,15 +146,18 @@ def cluster(groups: KeyGroups, located: Sequence[int], workers: int, cores: int,
     node = np.array([index.get(worker, UNPLACED) for worker in located], dtype=np.intp)
     pairs = _pairs(groups, options)
     near = pairs.near(node)
+    speed = np.array([groups.speeds.of(number) for number in numbers])
     problem = Problem(
         load=np.array(groups.busy_s, dtype=float) + np.bincount(pairs.consumer[near], pairs.saved_s[near], len(node)),
         node=node,
-        capacity=np.array([groups.speeds.of(number) for number in numbers]),
+        capacity=speed,
         removed=np.zeros(len(numbers), dtype=bool),
-        cost=_state_mb(groups) + LEAST_MB if options.cost == "state" else np.ones(len(groups.busy_s)),
+        cost=megabytes("state_bytes", groups.state_bytes) + LEAST_MB
+        if options.cost == "state"
+        else np.ones(len(groups.busy_s)),
         budget=options.budget,
         operator=np.unique(np.array(groups.operator, dtype=str), return_inverse=True)[1].astype(np.intp),
-        caps=_caps(groups, len(numbers), options),
+        caps=limits(groups, speed, cores, options),
     )
     removed = np.isin(np.arange(len(numbers)), emptiest(problem, len(numbers) - workers))
     return Cluster(replace(problem, removed=removed), numbers, cores, pairs)
@@ -268,9 +267,7 @@ def _is_allowed(problem: Problem, node: Ints) -> bool:
     """Say whether every group has a worker that stays, and no worker holds more than it may."""
     if (node < 0).any() or problem.removed[node].any():
         return False
-    caps = problem.caps
-    held = [] if caps is None else [total(node, load, problem.nodes) for load in caps.load]
-    return caps is None or bool((np.array(held) <= caps.limit).all())
+    return problem.caps is None or bool((held(problem.caps, node) <= problem.caps.limit).all())
 
 
 def _pairs(groups: KeyGroups, options: PlacementOptions) -> Pairs:
@@ -301,27 +298,5 @@ def _stage_problem(cluster: Cluster, stage: Ints, node: Ints, budget: float, mov
         removed=problem.removed,
         cost=price,
         budget=max(0.0, budget),
-        caps=None if problem.caps is None else _left_by_others(problem.caps, stage, node, problem.nodes),
+        caps=None if problem.caps is None else left_by_others(problem.caps, stage, node),
     )
-
-
-def _left_by_others(caps: Caps, stage: Ints, node: Ints, nodes: int) -> Caps:
-    """Return the caps of one stage: what the groups of the others leave."""
-    others = np.ones(len(node), dtype=bool)
-    others[stage] = False
-    others &= node >= 0
-    used = np.array([total(node[others], load[others], nodes) for load in caps.load])
-    return Caps(caps.load[:, stage], np.maximum(caps.limit - used, LEAST_MB))
-
-
-def _caps(groups: KeyGroups, workers: int, options: PlacementOptions) -> Caps | None:
-    if options.max_state_mb is None:
-        return None
-    return Caps(_state_mb(groups)[None, :], np.full((1, workers), options.max_state_mb))
-
-
-def _state_mb(groups: KeyGroups) -> Floats:
-    if any(size is None for size in groups.state_bytes):
-        remedy = "Leave cost: state and max_state_mb out of placement.options, or wait for it to be measured."
-        raise MillraceError("key_groups.state_bytes", None, "a size for every partition", remedy)
-    return np.array(groups.state_bytes, dtype=float) / MB

@@ -20,7 +20,8 @@ from millrace.model.deployment import NOWHERE, PLACEMENT, AppDeployment, Change,
 from millrace.model.errors import MillraceError
 from millrace.model.placement import STATEFUL_BATCH, KeyGroups, PlacementPlan, Speeds
 from millrace.model.signals import Signals
-from millrace.optimizers.albic.cluster import MB, Cluster, cluster, plan_stages
+from millrace.optimizers.albic.cluster import Cluster, cluster, plan_stages
+from millrace.optimizers.albic.limits import MB
 from millrace.optimizers.albic.options import PlacementOptions
 from millrace.optimizers.albic.problem import Ints, Plan, Problem
 from millrace.optimizers.memory import number

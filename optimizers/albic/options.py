@@ -24,6 +24,8 @@ class PlacementOptions(Options):
         remote_s_per_mb: What a MB costs a partition more if it comes from another executor, seconds, >= 0; None for
             what is measured. Set it where such bytes cost money, as between zones of a cloud.
         max_state_mb: State that a worker may hold, MB, > 0; None for any.
+        max_memory_mb: Memory that state may take on a worker, MB, > 0; None for any.
+        max_busy_ratio: Share of its cores' time that state may keep a worker busy in a batch, 0..1, > 0; None for all.
         polish: Have CP-SAT make a plan that is to be carried out shorter, or prove that none is, where groups and
             workers are few enough for that to take a second.
         seed: Same telemetry and seed, same plan; >= 0.
@@ -38,5 +40,7 @@ class PlacementOptions(Options):
     rest_s: float = Field(60.0, ge=0)
     remote_s_per_mb: float | None = Field(None, ge=0)
     max_state_mb: float | None = Field(None, gt=0)
+    max_memory_mb: float | None = Field(None, gt=0)
+    max_busy_ratio: float | None = Field(None, gt=0, le=1)
     polish: bool = True
     seed: int = Field(0, ge=0)

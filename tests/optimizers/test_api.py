@@ -191,6 +191,8 @@ FORECAST = {
                 "rest_s": NOT_NEGATIVE,
                 "remote_s_per_mb": NOT_NEGATIVE,
                 "max_state_mb": POSITIVE,
+                "max_memory_mb": POSITIVE,
+                "max_busy_ratio": "a number in (0, 1]",
                 "polish": SWITCH,
                 "seed": "a whole number >= 0",
             },

@@ -103,7 +103,8 @@ def _key_groups(
         busy_s=tuple(round(median(seconds), 4) for seconds in busy),
         busy_error_s=tuple(round(_error(seconds), 4) for seconds in busy),
         rows=tuple(float(median(run.rows_in for run in of_group)) for of_group in groups.values()),
-        state_bytes=tuple(_state_bytes(of_group) for of_group in groups.values()),
+        state_bytes=tuple(_newest([run.state_bytes for run in of_group]) for of_group in groups.values()),
+        memory_bytes=tuple(_newest([run.memory_bytes for run in of_group]) for of_group in groups.values()),
         remote_ratio=round(remote / every, 4) if every else None,
         batch_s=batch_s,
         speeds=speeds,
@@ -116,5 +117,5 @@ def _error(values: Sequence[float]) -> float:
     return float(MAD_TO_SIGMA * deviation / len(values) ** 0.5)
 
 
-def _state_bytes(runs: Sequence[PartitionRun]) -> int | None:
-    return next((run.state_bytes for run in reversed(runs) if run.state_bytes is not None), None)
+def _newest(sizes: Sequence[int | None]) -> int | None:
+    return next((size for size in reversed(sizes) if size is not None), None)

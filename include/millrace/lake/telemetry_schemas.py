@@ -135,6 +135,12 @@ TELEMETRY: dict[str, TableSchema] = {
             "what an executor would load if it moved there: newest snapshot in the checkpoint and what changed since; "
             "measured once a minute, else null",
         ),
+        (
+            "memory_bytes",
+            WHOLE,
+            "bytes",
+            "its share, by `state_bytes`, of the memory that Spark says the query's state takes",
+        ),
         keep_days=TELEMETRY_DAYS,
     ),
     "telemetry/flows": table(

@@ -87,6 +87,7 @@ class KeyGroups:
         busy_error_s: Standard error of that, seconds.
         rows: Rows that it got in a batch, the median over batches.
         state_bytes: What an executor would have to load to take it over; None where it was not measured.
+        memory_bytes: Memory that its state takes on an executor; None where it was not measured; empty where none was.
         remote_ratio: Share of all bytes that came from another executor, 0..1; None where nothing was exchanged.
         batch_s: Time of a whole batch, what keeps no state included, seconds: the median; None where it is not known.
         flows: What groups pass on to each other.
@@ -106,6 +107,7 @@ class KeyGroups:
     busy_error_s: tuple[float, ...]
     rows: tuple[float, ...]
     state_bytes: tuple[int | None, ...]
+    memory_bytes: tuple[int | None, ...] = ()
     remote_ratio: float | None = None
     batch_s: float | None = None
     flows: Flows = field(default_factory=Flows)

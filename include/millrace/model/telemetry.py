@@ -196,6 +196,8 @@ class PartitionRun:
             snapshot in the checkpoint and what changed since; null in samples that did not measure it.
         worker: The executor's number among the app's, which placements name it by; null where it was not known.
         host: Where the executor is; null in rows of former versions.
+        memory_bytes: Its share, by ``state_bytes``, of the memory that the query's state takes; null where either was
+            not measured.
     """
 
     pipeline: str
@@ -216,6 +218,7 @@ class PartitionRun:
     state_bytes: int | None = None
     worker: int | None = None
     host: str | None = None
+    memory_bytes: int | None = None
 
 
 @dataclass(frozen=True)

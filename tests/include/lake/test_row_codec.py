@@ -56,6 +56,7 @@ partition_runs = st.builds(
     PartitionRun, pipeline=text, app=text, generation=long, version=long, query=text, operator=small,
     operators=st.lists(small, min_size=1, max_size=3).map(tuple), partition=small, time=moment, batch_id=long,
     executor=text, rows_in=long, run_s=ratio, local_bytes=long, remote_bytes=long, state_bytes=maybe(long),
+    memory_bytes=maybe(long),
 )  # fmt: skip
 partition_flows = st.builds(
     PartitionFlow, pipeline=text, app=text, generation=long, query=text, from_operator=small, from_partition=small,

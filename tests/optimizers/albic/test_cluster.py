@@ -85,9 +85,21 @@ def test_state_of_all_stages_stays_below_its_limit() -> None:
     assert held.max() <= 100.0
 
 
-@pytest.mark.parametrize("options", [{"cost": "state"}, {"max_state_mb": 5.0}])
+def test_memory_and_time_of_cores_stay_below_their_limits() -> None:
+    sizes = (6_000_000, 6_000_000, 1_000_000, 1_000_000)
+    measured = groups([1, 1, 1, 1], [0, 0, 1, 1], memory_bytes=sizes)
+    of = made(measured, 2, budget=float("inf"), max_memory_mb=10.0)
+    assert np.bincount(planned(of), np.array(sizes) / 1e6, 2).max() <= 10.0
+    # worker 0 may be busy for .5 x 4 s, and half as fast is half of that
+    of = made(groups([1, 1, 1, 1], [0, 0, 0, 1], batch_s=4.0, speeds=Speeds((0,), (0.5,))), 2, max_busy_ratio=0.5)
+    assert of.problem.caps is not None and of.problem.caps.limit.tolist() == [[1.0, 2.0]]
+    of = made(groups([1, 1, 1, 1], [0, 0, 0, 1], batch_s=4.0), 2, cores=2, max_busy_ratio=0.25)
+    assert np.bincount(planned(of)).tolist() == [2, 2]
+
+
+@pytest.mark.parametrize("options", [{"cost": "state"}, {"max_state_mb": 5.0}, {"max_memory_mb": 5.0}])
 def test_state_that_costs_and_was_not_measured_is_named(options: dict[str, object]) -> None:
-    with pytest.raises(MillraceError, match="state_bytes"):
+    with pytest.raises(MillraceError, match=r"key_groups\.(state|memory)_bytes"):
         made(groups([1, 1], [0, 1]), 2, **options)
 
 

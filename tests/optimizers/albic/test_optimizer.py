@@ -249,6 +249,8 @@ def test_every_method_brings_the_batch_down(method: str) -> None:
         ({"worth": 2}, "worth"),
         ({"rest_s": -1}, "rest_s"),
         ({"max_state_mb": 0}, "max_state_mb"),
+        ({"max_memory_mb": 0}, "max_memory_mb"),
+        ({"max_busy_ratio": 1.1}, "max_busy_ratio"),
         ({"seed": -1}, "seed"),
         ({"sead": 1}, "sead"),
     ],

@@ -11,7 +11,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
@@ -52,6 +52,7 @@ class SampledBatch:
         batch_id: Spark's batch id.
         stages: Its stages that keep state, sources first.
         state_root: The checkpoint's ``state`` folder.
+        memory_bytes: What the state of the query takes in memory.
     """
 
     identity: AppIdentity
@@ -60,6 +61,7 @@ class SampledBatch:
     batch_id: int
     stages: tuple[StatefulStage, ...]
     state_root: str
+    memory_bytes: int = 0
 
 
 @dataclass
@@ -127,6 +129,7 @@ class PartitionSampler:
             int(facts["batchId"]),
             measured,
             f"{query.resolvedCheckpointRoot()}/state",
+            sum(int(operator.get("memoryUsedBytes", 0)) for operator in facts["stateOperators"]),
         )
         with suppress(queue.Full):
             self._waiting.put_nowait((run, batch))
@@ -176,9 +179,8 @@ class PartitionSampler:
         if rarely:
             run.rarely_s = self._clock()
         sizes = self._state_bytes(run, batch) if rarely else {}
-        self._writer.add_partitions(
-            tuple(row for stage, tasks in read for row in partition_runs(batch, stage, tasks, sizes, self._workers))
-        )
+        rows = [row for stage, tasks in read for row in partition_runs(batch, stage, tasks, sizes, self._workers)]
+        self._writer.add_partitions(tuple(with_memory(rows, batch.memory_bytes)))
         if rarely:
             self._writer.add_flows(tuple(self._flows(batch)))
 
@@ -249,6 +251,20 @@ def partition_runs(
             worker=workers.get(task.executor),
             host=task.host,
         )
+
+
+def with_memory(runs: Sequence[PartitionRun], memory_bytes: int) -> Iterator[PartitionRun]:
+    """Yield the partitions of a query with their shares of its state's memory, which Spark does not tell one by one.
+
+    Args:
+        runs: All of the query's.
+        memory_bytes: What their state takes in memory.
+    """
+    sizes = [run.state_bytes for run in runs]
+    whole = sum(size or 0 for size in sizes)
+    for run, size in zip(runs, sizes, strict=True):
+        known = size is not None and None not in sizes and whole
+        yield replace(run, memory_bytes=round(memory_bytes * (size or 0) / whole)) if known else run
 
 
 def partition_flows(

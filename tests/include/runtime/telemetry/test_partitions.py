@@ -160,6 +160,10 @@ def test_partitions_of_an_aggregation_are_its_tasks_and_their_state(
     assert sum(run.rows_in for run in first) == sampled.rows_in("StateStoreSave") == 50
     assert all(run.run_s > 0 and run.remote_bytes == 0 for run in first) and sum(run.local_bytes for run in first) > 0
     assert [run.state_bytes for run in first] == [deltas(tmp_path / "q", 0, p) for p in range(PARTITIONS)]
+    memory, whole = [run.memory_bytes or 0 for run in first], sampled.batches()[-1].state_bytes or 0
+    assert sum(memory) == pytest.approx(whole, abs=PARTITIONS) and whole > 0
+    sizes = [run.state_bytes or 0 for run in first]
+    assert memory == pytest.approx([whole * size / sum(sizes) for size in sizes], abs=1)
 
     source.append(500)
     sampled.run(counted)

@@ -1,0 +1,78 @@
+"""What a worker may hold beside what is balanced: state, memory, and time of its cores."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from millrace.model.errors import MillraceError
+from millrace.model.placement import KeyGroups
+from millrace.optimizers.albic.contraction import total
+from millrace.optimizers.albic.options import PlacementOptions
+from millrace.optimizers.albic.problem import Caps, Floats, Ints
+
+MB = 1e6
+LEAST_MB = 1e-6
+"""What stands for no state, and for no room."""
+
+
+def limits(groups: KeyGroups, speed: Floats, cores: int, options: PlacementOptions) -> Caps | None:
+    """Return the limits that options set; None where they set none.
+
+    Args:
+        groups: What was measured.
+        speed: Speed of each worker, shape (N,), > 0.
+        cores: Cores of a worker, >= 1.
+        options: The options.
+
+    Raises:
+        MillraceError: If what is limited was not measured.
+    """
+    rows: list[tuple[Floats, Floats]] = []
+    if options.max_state_mb is not None:
+        rows.append((megabytes("state_bytes", groups.state_bytes), np.full(len(speed), options.max_state_mb)))
+    if options.max_memory_mb is not None:
+        memory = groups.memory_bytes or (None,) * len(groups.busy_s)
+        rows.append((megabytes("memory_bytes", memory), np.full(len(speed), options.max_memory_mb)))
+    if options.max_busy_ratio is not None:
+        batch_s = groups.batch_s or groups.stateful_batch_s(cores)
+        if batch_s > 0:
+            rows.append((np.array(groups.busy_s, dtype=float), options.max_busy_ratio * cores * batch_s * speed))
+    return Caps(np.array([use for use, _ in rows]), np.array([limit for _, limit in rows])) if rows else None
+
+
+def held(caps: Caps, node: Ints) -> Floats:
+    """Return what each node holds under a placement, shape (R, N); groups without a node hold nothing."""
+    placed = node >= 0
+    return np.array([total(node[placed], load[placed], caps.limit.shape[1]) for load in caps.load])
+
+
+def left_by_others(caps: Caps, stage: Ints, node: Ints) -> Caps:
+    """Return the limits of one stage: what the groups of the others leave.
+
+    Args:
+        caps: The limits of all groups.
+        stage: Groups of the stage, by index.
+        node: Worker of every group by index, shape (K,); -1 without one.
+    """
+    others = node.copy()
+    others[stage] = -1
+    return Caps(caps.load[:, stage], np.maximum(caps.limit - held(caps, others), LEAST_MB))
+
+
+def megabytes(name: str, sizes: Sequence[int | None]) -> Floats:
+    """Return measured sizes in MB.
+
+    Args:
+        name: What they are, for the error.
+        sizes: Bytes.
+
+    Raises:
+        MillraceError: If one was not measured.
+    """
+    if any(size is None for size in sizes):
+        options = "cost: state, max_state_mb and max_memory_mb"
+        remedy = f"Leave {options} out of placement.options, or wait for it to be measured, once a minute."
+        raise MillraceError(f"key_groups.{name}", None, "a size for every partition", remedy)
+    return np.array(sizes, dtype=float) / MB
