@@ -175,7 +175,7 @@ class Pipeline:
         """Return begin and end of each of these batches, seconds since 1970."""
         return [(b.time.timestamp() - b.duration_s, b.time.timestamp()) for b in self.batches()]
 
-    def await_batches(self, least: int, since: datetime) -> Sequence[BatchMetrics]:
+    def await_batches(self, least: int, since: datetime, limit_s: float = LIMIT_S) -> Sequence[BatchMetrics]:
         """Return the batches that began after a time, once there are so many."""
         chosen: list[BatchMetrics] = []
 
@@ -183,7 +183,7 @@ class Pipeline:
             chosen[:] = [b for b in self.batches() if b.time.timestamp() - b.duration_s > since.timestamp()]
             return len(chosen) >= least
 
-        wait_until(enough, f"{least} batches", every_s=READ_S)
+        wait_until(enough, f"{least} batches", limit_s, READ_S)
         return chosen
 
     def log(self, name: str = "drivers/*/*/*") -> str:

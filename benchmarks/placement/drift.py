@@ -13,6 +13,9 @@ from benchmarks.elastic.pipeline import Pipeline
 from benchmarks.placement.skew import by_load, placing, skewed
 from millrace.model.decision import Action
 
+PHASE_LIMIT_S = 300.0
+"""Longest time that hot partitions are the same."""
+
 
 @dataclass(frozen=True)
 class DriftRun:
@@ -44,7 +47,7 @@ def run_drift(
     with skewed(cluster, name, method, f"--drift={batches}", f"--seed={seed}") as pipeline:
         pipeline = replace(pipeline, spec=placing(pipeline.spec, period_s)) if by_load(method) else pipeline
         with pipeline.controlled("live") if by_load(method) else nullcontext():
-            measured = pipeline.await_batches(phases * batches, datetime.now(UTC))
+            measured = pipeline.await_batches(phases * batches, datetime.now(UTC), phases * PHASE_LIMIT_S)
         return DriftRun(mean(batch.duration_s for batch in measured), _most_moves(pipeline))
 
 
