@@ -18,10 +18,10 @@ import numpy as np
 from millrace.model.decision import Memory, Proposal
 from millrace.model.deployment import NOWHERE, PLACEMENT, AppDeployment, Change, Deployment
 from millrace.model.errors import MillraceError
-from millrace.model.placement import STATEFUL_BATCH, KeyGroups, PlacementPlan, Speeds
+from millrace.model.placement import STATEFUL_BATCH, KeyGroups, PlacementPlan
 from millrace.model.signals import Signals
 from millrace.optimizers.albic.cluster import Cluster, cluster, plan_stages
-from millrace.optimizers.albic.limits import MB
+from millrace.optimizers.albic.explanation import OPTIMAL, explain, explain_skew
 from millrace.optimizers.albic.options import PlacementOptions
 from millrace.optimizers.albic.problem import Ints, Plan, Problem
 from millrace.optimizers.memory import number
@@ -29,10 +29,9 @@ from millrace.optimizers.memory import number
 NAME = "albic"
 NOT_MEASURED, SETTLING, BAD_SIGNALS = "partitions_not_measured", "placement_settles", "bad_signals"
 MOVES, RESIZED, BALANCED, SKEWED = "partitions_to_move", "executors_changed", "placement_stays", "skewed_keys"
-PLANNED, BASE, DOUBT = "planned_s", "base_version", "doubt"
-"""What is remembered of the last plan: T under it, the version it was to change, and the share by which it missed."""
-OPTIMAL = "optimal"
-"""How far a search came that left nothing to gain within the budget."""
+PLANNED, LOADS, BASE, DOUBT = "planned_s", "busy_s", "base_version", "doubt"
+"""What is remembered of the last plan: T under it, the load of each group, the version it was to change, and the share
+by which it missed."""
 LEAST_GAP = 0.01
 """Time over the proven minimum, as a share of it, from which exact search is worth its time."""
 NOTHING: Ints = np.zeros(0, dtype=np.intp)
@@ -43,7 +42,10 @@ SKEW = 2.0
 SURE = 2.0
 """Standard errors that a gain has to exceed."""
 MOST_DOUBT = 0.2
-"""Largest share of a batch that a gain has to exceed for what the last plan missed: other keys may be hot since."""
+"""Largest share of a batch that a gain has to exceed for what the last plan missed."""
+SHIFTED = 0.2
+"""Share of the load that is elsewhere than the plan had it, from which other keys are hot: it was not the plan that
+missed."""
 
 
 class Albic:
@@ -76,7 +78,7 @@ class Albic:
         except MillraceError as error:
             return Proposal(NAME, (), BAD_SIGNALS, f"State partitions stay where they are: {error}"), memory
         if not must:
-            memory = _with_doubt(memory, current.version, plan.batch_before_s)
+            memory = _with_doubt(memory, groups, current.version, plan.batch_before_s)
             if not self._pays(groups, target, plan, memory):
                 begun = self._begun(groups, target, plan, fixed, memory)
                 if begun is None:
@@ -87,7 +89,7 @@ class Albic:
         if not changes:  # named before, and not carried out yet
             return Proposal(NAME, (), BALANCED, ""), memory
         code = RESIZED if must else MOVES
-        proposal = Proposal(NAME, changes, code, _explain(plan), {STATEFUL_BATCH: plan.batch_after_s})
+        proposal = Proposal(NAME, changes, code, explain(plan), {STATEFUL_BATCH: plan.batch_after_s})
         return replace(proposal, placement=plan), self._remember(plan, memory, current.version, signals.until)
 
     def plan(self, groups: KeyGroups, app: AppDeployment, cores: int) -> PlacementPlan:
@@ -151,7 +153,8 @@ class Albic:
     def _remember(self, plan: PlacementPlan, memory: Memory, version: int, now: datetime) -> Memory:
         at = zip(_keys(plan.operator, plan.partition), plan.before, plan.after, strict=True)
         moved = {**self._moved(memory, now), **{key: now.isoformat() for key, a, b in at if a != b}}
-        return {"moved": moved, PLANNED: plan.batch_after_s, BASE: version}
+        loads = dict(zip(_keys(plan.operator, plan.partition), plan.busy_s, strict=True))
+        return {"moved": moved, PLANNED: plan.batch_after_s, LOADS: loads, BASE: version}
 
     def _moved(self, memory: Memory, now: datetime) -> Mapping[str, str]:
         """Return when each group was moved that is to rest."""
@@ -186,7 +189,7 @@ class Albic:
         )
 
 
-def _with_doubt(memory: Memory, version: int, found_s: float) -> Memory:
+def _with_doubt(memory: Memory, groups: KeyGroups, version: int, found_s: float) -> Memory:
     """Return the memory with the share by which the last plan missed, once that was carried out and measured.
 
     The best of many plans is one that its figures flatter. Who believed the next one as much would move for ever.
@@ -194,7 +197,19 @@ def _with_doubt(memory: Memory, version: int, found_s: float) -> Memory:
     planned_s = number(memory.get(PLANNED), 0.0)
     if not planned_s or DOUBT in memory or memory.get(BASE) == version:
         return memory
-    return {**memory, DOUBT: min(max(0.0, found_s / planned_s - 1), MOST_DOUBT)}
+    missed = min(max(0.0, found_s / planned_s - 1), MOST_DOUBT)
+    return {**memory, DOUBT: 0.0 if _shifted(memory.get(LOADS), groups) > SHIFTED else missed}
+
+
+def _shifted(loads: object, groups: KeyGroups) -> float:
+    """Return the share of the load that is on other groups than it was; 0 if that is not known."""
+    if not isinstance(loads, Mapping):
+        return 0.0
+    former = np.array([number(loads.get(key), 0.0) or 0.0 for key in _keys(groups.operator, groups.partition)])
+    present = np.array(groups.busy_s)
+    if not former.sum() > 0 or not present.sum() > 0:
+        return 0.0
+    return float(np.abs(present / present.sum() - former / former.sum()).sum() / 2)
 
 
 def _stay(groups: KeyGroups, target: Cluster) -> Proposal:
@@ -205,7 +220,7 @@ def _stay(groups: KeyGroups, target: Cluster) -> Proposal:
         share = float(load.sum()) / target.even_cores
         if share > 0 and float(load.max()) > SKEW * share:
             fastest = float(target.problem.capacity[target.problem.kept].max())
-            why = _explain_skew(groups, heaviest, float(load.max() / load.sum()), float(load.max()) / fastest)
+            why = explain_skew(groups, heaviest, float(load.max() / load.sum()), float(load.max()) / fastest)
             return Proposal(NAME, (), SKEWED, why)
     return Proposal(NAME, (), BALANCED, "")
 
@@ -236,48 +251,6 @@ def _changes(groups: KeyGroups, app: AppDeployment, target: Cluster, node: Seque
         for operator, partition, at in zip(groups.operator, groups.partition, node, strict=True)
     )
     return tuple(change for change in every if change.before != change.value)
-
-
-def _explain(plan: PlacementPlan) -> str:
-    """Return the plan for a person."""
-    steps = (
-        ["1 state partition moves" if plan.moves == 1 else f"{plan.moves} state partitions move"] if plan.moves else []
-    )
-    steps += [f"{plan.placed} of lost executors get another"] if plan.placed else []
-    loaded = f" ({plan.state_bytes / MB:,.0f} MB of state)" if plan.state_bytes and plan.state_bytes >= MB else ""
-    stay = len({*plan.after})
-    near = ""
-    if plan.near_before is not None and plan.near_after is not None and plan.near_after > plan.near_before:
-        near = f"; {100 * plan.near_before:.0f} -> {100 * plan.near_after:.0f} % of what partitions pass on stays local"
-    return (
-        f"{' and '.join(steps) or 'each partition stays'}{loaded}, so that the stateful part of a batch takes "
-        f"{plan.batch_before_s:.1f} -> {plan.batch_after_s:.1f} s on {stay} executor{'s' * (stay != 1)}; "
-        f"no placement makes it less than {plan.bound_s:.1f} s (gap {100 * plan.gap_ratio:.0f} %)"
-        f"{_explain_budget(plan)}{near}{_explain_speeds(plan.speeds)}"
-    )
-
-
-def _explain_budget(plan: PlacementPlan) -> str:
-    """Return what the budget has to do with a plan."""
-    proven = ", and none within the budget than this" * (plan.budget is not None and plan.stage.endswith(OPTIMAL))
-    follow = "" if plan.followed_s is None else f"; with the moves that are to follow, it takes {plan.followed_s:.1f} s"
-    return proven + follow
-
-
-def _explain_speeds(speeds: Speeds) -> str:
-    known = zip(speeds.worker, speeds.speed, strict=True)
-    return "".join(f"; worker {worker} does {speed:.1f} times what the mean one does" for worker, speed in known)
-
-
-def _explain_skew(groups: KeyGroups, heaviest: int, share: float, least_s: float) -> str:
-    """Return for a person what no placement cures."""
-    hot = ", ".join(f"{name} ({100 * of_all:.0f} %)" for name, of_all in groups.hot)
-    streams = f"; the streams with the most rows are {hot}" if hot else ""
-    return (
-        f"Partition {groups.partition[heaviest]} of {groups.operator[heaviest]} takes {100 * share:.0f} % of its "
-        f"stage's time, so that no placement makes the stage shorter than {least_s:.1f} s: "
-        f"more partitions (max_parallelism) would, or keys split by millrace.windows.partitioning{streams}"
-    )
 
 
 def _keys(operators: tuple[str, ...], partitions: tuple[int, ...]) -> list[str]:

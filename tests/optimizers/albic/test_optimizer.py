@@ -87,6 +87,14 @@ def test_plan_that_was_missed_makes_the_next_one_gain_more(version: int, busy_s:
     assert bool(proposal.changes) is moves
 
 
+def test_plan_that_other_hot_keys_missed_does_not_make_the_next_one_gain_more() -> None:
+    current, told = replace(running(4), version=2), groups([5.0, 5.0, 1.5, 9.0, 9.0, 9.0], [0, 0, 0, 1, 2, 3])
+    same = {f"{FIRST}/{n}": busy_s for n, busy_s in enumerate(told.busy_s)}
+    assert not proposed(told, current, {**PLANNED, "busy_s": same})[0].changes
+    others_hot = {f"{FIRST}/{n}": busy_s for n, busy_s in enumerate(reversed(told.busy_s))}
+    assert proposed(told, current, {**PLANNED, "busy_s": others_hot})[0].changes
+
+
 def test_what_a_plan_was_missed_by_is_taken_once() -> None:
     current = replace(running(4), version=2)
     _, memory = proposed(groups([5.0, 5.0, 1.5, 9.0, 9.0, 9.0], [0, 0, 0, 1, 2, 3]), current, PLANNED)
@@ -266,7 +274,7 @@ junk = st.none() | st.integers(-5, 5) | st.text(max_size=3)
 
 @given(
     moved=st.dictionaries(st.sampled_from([f"{FIRST}/0", f"{FIRST}/3", "x"]), junk) | junk,
-    plan=st.dictionaries(st.sampled_from(["planned_s", "base_version", "doubt"]), junk),
+    plan=st.dictionaries(st.sampled_from(["planned_s", "busy_s", "base_version", "doubt"]), junk),
 )
 @settings(deadline=None, max_examples=30)
 def test_junk_in_its_memory_is_ignored(moved: object, plan: dict[str, object]) -> None:
