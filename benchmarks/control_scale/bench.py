@@ -114,7 +114,7 @@ def _evaluation(lake: Path, at: datetime) -> tuple[float, float]:
     tables, asked = ControlTables(Lake(lake)), spec(names(1)[0])
     MemoryStore(tables.lake).latest(asked.name, TUNER)
     _decision_context(asked, tables, at)
-    _append(lake, at)
+    _append(tables.lake, at)
     return time.process_time() - cpu, time.perf_counter() - wall
 
 
@@ -154,7 +154,7 @@ def _evaluated(root: Path, now: datetime) -> Mapping[str, float]:
 
 
 def _decision_context(asked: PipelineSpec, tables: ControlTables, now: datetime) -> None:
-    tables.decisions.get(new_decision_id(now, asked.name))
+    tables.decisions.recorded(new_decision_id(now, asked.name))
     in_use = tables.deployments.slots_in_use()
     current = in_use.latest(asked.name)
     if current is None:
@@ -169,8 +169,8 @@ def _loop(root: Path, now: datetime) -> ControlLoop:
     return ControlLoop(asked, tables, gate, plant, {}, MlflowTracker(None), lambda: now)
 
 
-def _append(root: Path, at: datetime) -> None:
-    lake, name = Lake(root), names(1)[0]
+def _append(lake: Lake, at: datetime) -> None:
+    name = names(1)[0]
     last = DecisionStore(lake).last(name)
     if last is None:
         raise RuntimeError("the lake has no Decision")

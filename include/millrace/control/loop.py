@@ -92,7 +92,7 @@ class ControlLoop:
         """
         span = to_json((observation.since, observation.until))
         decision_id = new_decision_id(observation.time or self.clock(), self.spec.name, span, to_json(request))
-        recorded = self.tables.decisions.get(decision_id)
+        recorded = self.tables.decisions.recorded(decision_id)
         if recorded is not None:
             return recorded
         memories: Mapping[str, Memory] = {}

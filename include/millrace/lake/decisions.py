@@ -87,6 +87,14 @@ class DecisionStore:
         )  # fmt: skip
         return self._newest(query)
 
+    def recorded(self, decision_id: str) -> Decision | None:
+        """Return a Decision that was recorded a moment ago, by a task that is tried again.
+
+        The table's transactions tell whether there is one: :meth:`get` would look through an hour of all pipelines'.
+        """
+        done = self.lake.committed(TABLE, _transaction(decision_id)) >= 0
+        return self.get(decision_id) if done else None
+
     def last(self, pipeline: str) -> Decision | None:
         """Return a pipeline's newest Decision."""
         return self._newest(RowQuery(TABLE, pipeline, 1))

@@ -7,8 +7,9 @@ asked for are opened, so that reading the last half hour costs the same however 
 from __future__ import annotations
 
 import json
+import os
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cached_property
@@ -20,7 +21,7 @@ from urllib.parse import unquote
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
-from pyarrow.fs import FileSelector, FileType
+from pyarrow.fs import FileSelector
 
 from millrace.lake.location import Location
 from millrace.lake.table_errors import unreadable
@@ -221,13 +222,20 @@ class DeltaLog:
             raise unreadable(self.location / _name(0), error) from error
 
     def _id_in_checkpoint(self) -> str | None:
-        for name in sorted((name for name in self._names() if ".checkpoint" in name), reverse=True):
+        for name in self._checkpoints():
             content = pa.BufferReader(self.location.read(name))
             column = pq.ParquetFile(content).read(columns=["metaData.id"])["metaData"].combine_chunks()
             ids = pc.struct_field(column.drop_null(), "id").drop_null()
             if len(ids):
                 return str(ids[0].as_py())
         return None
+
+    def _checkpoints(self) -> Iterator[str]:
+        """Yield the files of checkpoints, newest first; the folder is listed only if the last one does not do."""
+        last = f"{self._checkpoint():020d}.checkpoint.parquet"
+        if self.location.exists(last):
+            yield last
+        yield from sorted((name for name in self._names() if ".checkpoint" in name), reverse=True)
 
     def _names(self) -> list[str]:
         try:
@@ -240,8 +248,10 @@ class DeltaLog:
         """Return when an entry was written; in a bucket, where asking costs as much as reading, 0."""
         if self.location.folder is None:
             return 0
-        info = self.location.files.get_file_info(_name(version))
-        return None if info.type is FileType.NotFound else info.mtime_ns
+        try:
+            return os.stat(f"{self.location.uri}/{_name(version)}").st_mtime_ns  # noqa: PTH116 - see Location.read
+        except FileNotFoundError:
+            return None
 
     def _checkpoint(self) -> int:
         try:

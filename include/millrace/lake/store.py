@@ -186,7 +186,7 @@ class Lake:
             if handle is not None and self.log(table).has(handle.version()):
                 handle.update_incremental()
                 return handle
-            if not self.at(table).is_table():
+            if self.version(table) < 0:  # deltalake would list the whole log for that
                 return None
             handle = self.at(table).table()
         except (OSError, DeltaError) as error:

@@ -100,6 +100,7 @@ def test_decisions_when_recorded_twice_then_stored_once_and_found_again(lake: La
     assert store.record(replace(first, decision_id="d3", pipeline="orders", time=later(9)))
     assert store.get("d1") == first
     assert store.get("nothing") is None
+    assert store.recorded("d1") == first and store.recorded("nothing") is None
     assert store.recent("delays") == [veto, first]
     assert [d.decision_id for d in store.recent()] == ["d3", "d2", "d1"]
     assert store.last("delays") == veto
