@@ -27,6 +27,7 @@ REPO = Path(__file__).resolve().parents[2]
 COMPOSE = REPO / "include" / "millrace" / "local" / "stack" / "compose"
 POSTGRES = sorted(Path("/usr/lib/postgresql").glob("*/bin"))
 READ = {"command", "environment", "user", "volumes", "secrets", "healthcheck", "depends_on", "init", "image", "build"}
+READ.add("hostname")
 ENFORCED = {"cap_drop": ["ALL"], "security_opt": ["no-new-privileges:true"]}
 """How every container runs here."""
 LEFT_OUT = {"ports", "restart", "mem_limit", "stop_grace_period"}
@@ -116,6 +117,7 @@ class Containers:
             variables: The image's.
         """
         service = self.services[name]
+        assert service.get("hostname", name) == name  # what every container's is here
         unknown = service.keys() - READ - ENFORCED.keys() - LEFT_OUT
         assert not unknown, f"{name}: {unknown} is not modelled here"
         assert all(service[key] == value for key, value in ENFORCED.items()), name

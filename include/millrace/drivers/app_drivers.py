@@ -11,6 +11,7 @@ from millrace.drivers import driver_log, failure_history
 from millrace.drivers.failure_history import STEADY_S, FailureHistory, fingerprint
 from millrace.drivers.handover import HandOver
 from millrace.lake.deployments import DeploymentStore
+from millrace.lake.driver_hosts import elsewhere
 from millrace.model.deployment import BY_DECISION, BY_VERIFICATION, Deployment
 from millrace.run_folder import driver_records, generation, repartition
 from millrace.run_folder.discovery import LiveDriver, find, python_driver
@@ -195,8 +196,10 @@ class AppDrivers:
         return history.failed(content, record.version, error, now), error
 
     def _reason(self, content: str, deployment: Deployment, now: datetime) -> str:
-        history = self.history()
+        history, other = self.history(), elsewhere(self.deployments.lake, self.pipeline, now)
         failures, wait_s = history.contents.get(content), history.wait_s(content, deployment, now)
+        if other is not None:
+            return f"host {other[0]} runs a driver of it, heard of {other[1]:.0f} s ago, and one host starts them all."
         if failures is None:
             return "its driver is gone, or was not started yet; the next reconcile starts it."
         failed = f"it failed {_times(failures.failures)}" if failures.failures else "its driver was killed"

@@ -19,6 +19,7 @@ from millrace.drivers.reconfiguration_log import ReconfigurationLog
 from millrace.drivers.state_partitions import StatePartitions
 from millrace.drivers.submit import SubmitOptions
 from millrace.lake.control_tables import ControlTables
+from millrace.lake.driver_hosts import SEEN, elsewhere, this_host
 from millrace.model.decision import Reconfiguration
 from millrace.model.deployment import Deployment
 from millrace.model.errors import MillraceError, NotReady
@@ -71,10 +72,11 @@ class Reconciler:
 
         Raises:
             NotReady: Quietly, if the other call is still at work then.
-            MillraceError: If the run folder or the lake cannot be written.
+            MillraceError: If the run folder or the lake cannot be written, or another host runs the drivers.
         """
         usual_s = self._spec.ready_deadline_s + self._spec.stop_deadline_s
         with self._alone(self._spec.ready_deadline_s + usual_s + LOCK_SLACK_S if wait_s is None else wait_s):
+            self._check_host()
             return self._steps(time.monotonic() + (usual_s if patience_s is None else patience_s))
 
     def stop_drivers(self, wait_s: float = 0.0) -> None:
@@ -135,6 +137,17 @@ class Reconciler:
             raise NotReady(f"{self._spec.name}: another reconcile is under way") from None
         except OSError as error:
             raise MillraceError("run folder", str(folder), "a writable folder with free space", str(error)) from error
+
+    def _check_host(self) -> None:
+        """Refuse to start what another host runs: both would write to one checkpoint."""
+        latest = self._tables.deployments.latest(self._spec.name)
+        if latest is None or not latest.running or latest.detached or self.running():
+            return
+        other = elsewhere(self._tables.lake, self._spec.name, self._clock())
+        if other is not None:
+            allowed = f"{other[0]}, whose driver was heard of {other[1]:.0f} s ago"
+            remedy = f"Start drivers of one home from one host; if that one is gone, wait {SEEN.total_seconds():.0f} s."
+            raise MillraceError("host of the drivers", this_host(), allowed, remedy)
 
     def _steps(self, leave_at_s: float) -> tuple[Reconfiguration, ...]:
         driver_log.bound_all(self._log_dir, self._spec.name)

@@ -107,6 +107,7 @@ class AppMetrics:
         cpu_ratio: Processor seconds a second used by the driver's process tree, 0..cores.
         rss_bytes: Resident memory of the process tree.
         up_s: Seconds since the driver started.
+        host: Where the driver runs; null in rows of former versions.
     """
 
     pipeline: str
@@ -116,6 +117,7 @@ class AppMetrics:
     cpu_ratio: float | None
     rss_bytes: int | None
     up_s: float
+    host: str | None = None
 
 
 DEATH_OF_MEMORY = re.compile(r"OutOfMemory|\bexited with code:? (?:52|137)\b|(?i:memory limit)")

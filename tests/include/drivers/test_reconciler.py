@@ -14,9 +14,12 @@ from pathlib import Path
 import pytest
 
 from millrace.drivers import driver_log, failure_history
+from millrace.lake.driver_hosts import this_host
+from millrace.lake.row_codec import app_row
 from millrace.model.decision import Outcome
 from millrace.model.deployment import BY_DECISION
 from millrace.model.errors import MillraceError, NotReady
+from millrace.model.telemetry import AppMetrics
 from millrace.run_folder.driver_records import DriverState
 from tests.include.drivers.plant_of_doubles import NAME, DoublesPlant
 
@@ -95,6 +98,24 @@ def test_reconcile_when_a_new_version_comes_then_hands_over_without_loss(plant: 
     assert change.downtime_s is not None and 0 <= change.downtime_s < 20
     assert plant.versions() == [(2, 2)]
     _nothing_lost_or_doubled(plant)
+
+
+@pytest.mark.parametrize(
+    ("host", "seconds", "starts"), [("far", 5, False), ("far", 65, True), (this_host(), 5, True), (None, 5, True)]
+)
+def test_driver_that_another_host_runs_is_not_started_again(
+    plant: DoublesPlant, host: str | None, seconds: float, starts: bool
+) -> None:
+    plant.deploy()
+    seen = AppMetrics(NAME, NAME, datetime.now(UTC) - timedelta(seconds=seconds), 1, 0.5, 1, 60.0, host)
+    plant.deployments.lake.append("telemetry/apps", [app_row(seen)])
+    if starts:
+        assert [change.outcome for change in plant.reconciler().reconcile()] == [Outcome.READY]
+        return
+    with pytest.raises(MillraceError, match=r"host of the drivers: got .*; allowed: far, whose driver was heard of"):
+        plant.reconciler().reconcile()
+    assert "host far runs a driver" in (plant.reconciler().problem() or "")
+    assert plant.versions() == []
 
 
 def test_new_version_of_the_same_content_leaves_the_driver_alone(plant: DoublesPlant) -> None:

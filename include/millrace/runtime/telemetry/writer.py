@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, TypeVar
 
+from millrace.lake.driver_hosts import this_host
 from millrace.lake.fenced_table import Fenced, FencedTable
 from millrace.lake.row_codec import app_row, batch_row, executor_row, partition_flow_row, partition_run_row
 from millrace.lake.store import Lake
@@ -197,6 +198,7 @@ class Writer:
             cpu_ratio=self._host.own_ratio(since),
             rss_bytes=self._host.rss_bytes(),
             up_s=self._host.up_s,
+            host=this_host(),
         )
         self._lake.append("telemetry/apps", [app_row(row)], {self._apps_id: int(now.timestamp() * 1000)})
 

@@ -1,0 +1,40 @@
+"""On which host the drivers of a pipeline run, by their own telemetry: another one must not start them, too."""
+
+from __future__ import annotations
+
+import socket
+from datetime import datetime, timedelta
+
+from millrace.lake.recent_rows import RowQuery, read_recent
+from millrace.lake.store import Lake
+from millrace.model.errors import MillraceError
+
+TABLE = "telemetry/apps"
+SEEN = timedelta(seconds=60)
+"""How long a driver counts as alive after what it last wrote; with periods of a minute it writes every 20 s."""
+MOST_ROWS = 100
+
+
+def this_host() -> str:
+    """Return the name of this host."""
+    return socket.gethostname()
+
+
+def elsewhere(lake: Lake, pipeline: str, now: datetime) -> tuple[str, float] | None:
+    """Return another host that runs a driver, and when that was last heard of, seconds ago; None if there is none.
+
+    Args:
+        lake: The lake.
+        pipeline: The pipeline.
+        now: The present (UTC).
+    """
+    try:
+        rows = read_recent(lake, RowQuery(TABLE, pipeline, MOST_ROWS, not_before=now - SEEN)).rows.to_pylist()
+    except MillraceError:  # telemetry that cannot be read keeps no driver from being started
+        return None
+    # rows of former versions do not tell
+    others = [row for row in rows if row["time"] >= now - SEEN and row.get("host") not in (None, this_host())]
+    if not others:
+        return None
+    last = max(others, key=lambda row: row["time"])
+    return str(last["host"]), max(0.0, (now - last["time"]).total_seconds())
