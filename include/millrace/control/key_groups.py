@@ -23,6 +23,11 @@ SPAN_PERIODS = 6
 """Periods whose batches are looked at: hot keys may be others later."""
 NEWEST_BATCHES = 10
 """Batches of an operator that count, the newest: of fewer, a batch that loaded state would weigh too much."""
+LEAST_BATCHES = 3
+"""Newest batches that count whatever they show."""
+SHIFTED = 0.2
+"""Share of an operator's time on other partitions than in the newest batches, from which a batch is left out."""
+LEAST_S = 1e-9
 MAD_TO_SIGMA = 1.4826
 SKEW = 2.0
 """Time of a partition, in times of the mean one's, from which hot streams are looked for."""
@@ -65,7 +70,10 @@ def _of_operators(runs: Sequence[PartitionRun]) -> Mapping[tuple[str, int], list
     executors: dict[str, dict[int, set[str]]] = {}
     for run in runs:
         executors.setdefault(_name(run), {}).setdefault(run.batch_id, set()).add(run.executor)
-    kept = {name: set(_alike(batches)[-NEWEST_BATCHES:]) for name, batches in executors.items()}
+    took = _times(runs)
+    kept = {
+        name: _like_newest(took[name], _on_as_many(batches)[-NEWEST_BATCHES:]) for name, batches in executors.items()
+    }
     groups: dict[tuple[str, int], list[PartitionRun]] = {}
     for run in sorted(runs, key=lambda run: run.batch_id):
         if run.batch_id in kept[_name(run)]:
@@ -73,10 +81,35 @@ def _of_operators(runs: Sequence[PartitionRun]) -> Mapping[tuple[str, int], list
     return dict(sorted(groups.items()))
 
 
-def _alike(executors: Mapping[int, set[str]]) -> list[int]:
+def _on_as_many(executors: Mapping[int, set[str]]) -> list[int]:
     """Return the batches that ran on as many executors as the last one, oldest first."""
     last = executors[max(executors)]
     return sorted(batch for batch, on in executors.items() if len(on) == len(last))
+
+
+def _times(runs: Sequence[PartitionRun]) -> Mapping[str, Mapping[int, Mapping[int, float]]]:
+    """Return the time of each partition, seconds, by operators and batch."""
+    took: dict[str, dict[int, dict[int, float]]] = {}
+    for run in runs:
+        took.setdefault(_name(run), {}).setdefault(run.batch_id, {})[run.partition] = run.run_s
+    return took
+
+
+def _like_newest(took: Mapping[int, Mapping[int, float]], batches: Sequence[int]) -> set[int]:
+    """Return the newest batches, and those before them in which the same partitions had most to do.
+
+    Where other keys become hot, what was measured before would hide them for as many batches.
+
+    Args:
+        took: Time of each partition by batch, seconds.
+        batches: Batches to choose from, oldest first.
+    """
+    numbers = sorted({number for batch in batches for number in took[batch]})
+    times = np.array([[took[batch].get(number, 0.0) for number in numbers] for batch in batches])
+    shares = times / np.maximum(times.sum(axis=1, keepdims=True), LEAST_S)
+    elsewhere = np.abs(shares - np.median(shares[-LEAST_BATCHES:], axis=0)).sum(axis=1) / 2
+    newest = len(batches) - LEAST_BATCHES
+    return {batch for n, batch in enumerate(batches) if n >= newest or elsewhere[n] <= SHIFTED}
 
 
 def _name(run: PartitionRun) -> str:

@@ -64,6 +64,18 @@ def test_key_groups_follow_hot_keys(tmp_path: Path) -> None:
     assert found is not None and found.busy_s == (1.0,) and found.batches == 10
 
 
+def test_batches_of_other_hot_keys_do_not_count(tmp_path: Path) -> None:
+    lake = Lake(tmp_path)
+    hot = {batch: 0 if batch < 6 else 1 for batch in range(8)}
+    sampled(lake, *(run(b, p, run_s=9.0 if p == hot[b] else 1.0) for b in hot for p in range(4)))
+    found = key_groups(SPEC, lake, NOON + timedelta(seconds=9))
+    # of the newest three, which always count, two are of the new ones
+    assert found is not None and found.busy_s == (1.0, 9.0, 1.0, 1.0) and found.batches == 3
+    sampled(lake, *(run(8, p, run_s=(1.3, 8.0, 0.9, 1.1)[p]) for p in range(4)))  # noise
+    found = key_groups(SPEC, lake, NOON + timedelta(seconds=9))
+    assert found is not None and found.busy_s == (1.0, 9.0, 1.0, 1.0) and found.batches == 3
+
+
 def test_key_groups_before_executors_came_or_went_do_not_count(tmp_path: Path) -> None:
     lake = Lake(tmp_path)
     alone = (run(batch, partition, run_s=1.0) for batch in range(4) for partition in range(2))
