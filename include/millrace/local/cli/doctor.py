@@ -46,6 +46,7 @@ def examine(home: Home) -> Groups:
     return {
         "Machine": [
             checked("python", machine.python),
+            checked("packages", machine.packages),
             checked("java", machine.java),
             checked("jars", machine.spark),
         ],

@@ -9,6 +9,7 @@ import sys
 import tempfile
 import uuid
 from datetime import UTC, datetime
+from importlib import metadata
 from pathlib import Path
 
 from millrace.lake.location import OPTIONS, OPTIONS_VARIABLE, Location
@@ -21,6 +22,8 @@ from millrace.local.stack.home import Home
 from millrace.local.stack.jars import CONNECTORS, DELTA
 
 OLDEST_PYTHON = (3, 11)
+VERSIONS = {"apache-airflow": ((3, 3), (4, 0)), "pyspark": ((4, 2), (4, 3))}
+"""From which on, and below which: those of pyproject.toml."""
 LEAST_GIB, ENOUGH_GIB = 1.0, 5.0
 """Below the first a driver or the lake may fail today; below the second within days."""
 TABLES = ("telemetry/batches", "control/decisions", "control/deployments")
@@ -33,6 +36,19 @@ def python() -> Finding:
     if sys.version_info < OLDEST_PYTHON:
         return problem("python", f"{found} is too old.", "Install Python 3.11 or newer and run again.")
     return ok("python", f"{found}.")
+
+
+def packages() -> Finding:
+    """Return whether Airflow and Spark are of versions that Millrace works with."""
+    found = []
+    for name, (least, below) in VERSIONS.items():
+        text = metadata.version(name)
+        if not least <= tuple(int(part) for part in text.split(".")[:2]) < below:
+            allowed = f"{'.'.join(map(str, least))} to below {'.'.join(map(str, below))}"
+            remedy = f'Run pip install "millrace" again in {sys.prefix}, or ./millrace setup in a checkout.'
+            return problem("packages", f"{name} {text} is installed; Millrace works with {allowed}.", remedy)
+        found.append(f"{name} {text}")
+    return ok("packages", f"{' and '.join(found)}.")
 
 
 def java() -> Finding:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tomllib
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -16,6 +17,7 @@ from millrace.local.doctor import machine
 from millrace.local.doctor.finding import Level, checked
 from millrace.local.stack import java
 from millrace.local.stack.home import Home
+from millrace.places import REPO
 from tests.s3.server import Bucket
 
 
@@ -24,6 +26,23 @@ def test_python_when_it_is_too_old_then_says_which_one_is_needed(monkeypatch: py
     monkeypatch.setattr(machine, "OLDEST_PYTHON", (4, 0))
     found = machine.python()
     assert found.level is Level.PROBLEM and "too old" in found.sentence and "Python 3.11" in found.remedy
+
+
+@pytest.mark.parametrize(("name", "version"), [("apache-airflow", "2.10.4"), ("pyspark", "4.3.0")])
+def test_package_of_another_version_is_named(name: str, version: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert machine.packages().level is Level.OK
+    installed = machine.metadata.version
+    monkeypatch.setattr(machine.metadata, "version", lambda asked: version if asked == name else installed(asked))
+    found = machine.packages()
+    assert found.level is Level.PROBLEM and f"{name} {version} is installed; Millrace works with " in found.sentence
+
+
+def test_versions_are_those_of_the_project() -> None:
+    project = tomllib.loads((REPO / "pyproject.toml").read_text())["project"]
+    least, below = (".".join(map(str, bound)) for bound in machine.VERSIONS["apache-airflow"])
+    assert f"apache-airflow>={least},<{below.removesuffix('.0')}" in project["dependencies"]
+    spark = next(d for d in project["dependencies"] if d.startswith("pyspark=="))
+    assert spark.startswith(f"pyspark=={'.'.join(map(str, machine.VERSIONS['pyspark'][0]))}.")
 
 
 def test_java_when_it_is_too_old_then_names_the_package(monkeypatch: pytest.MonkeyPatch) -> None:
