@@ -13,7 +13,7 @@ from benchmarks.elastic.runs import source_of
 from millrace.run_folder.discovery import find, python_driver
 from millrace.run_folder.process import ProcessId
 
-FROZEN_S = (30.0, 60.0)
+FROZEN_S = (30.0, 90.0)
 """Some freezes outlast ``hang_deadline_s``, some do not."""
 AWAY_S = 20.0
 SET_S = 3600.0
@@ -53,6 +53,16 @@ def kill_executor(pipeline: Pipeline, chance: random.Random) -> None:
     alive = pipeline.cluster.executors.alive()
     if alive:
         chance.choice(alive).process.signal(SIGKILL)
+
+
+def freeze_executor(pipeline: Pipeline, chance: random.Random) -> None:
+    """Stop an executor for a while."""
+    alive = pipeline.cluster.executors.alive()
+    if alive:
+        process = chance.choice(alive).process
+        process.signal(SIGSTOP)
+        time.sleep(chance.uniform(*FROZEN_S))
+        process.signal(SIGCONT)
 
 
 def kill_worker(pipeline: Pipeline, _chance: random.Random) -> None:
@@ -96,6 +106,7 @@ FAULTS: Mapping[str, Fault] = {
     "driver_killed": kill_driver,
     "driver_frozen": freeze_driver,
     "executor_killed": kill_executor,
+    "executor_frozen": freeze_executor,
     "worker_killed": kill_worker,
     "master_killed": kill_master,
     "clock_set": set_clock,

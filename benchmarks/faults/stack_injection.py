@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import closing, suppress
 from functools import partial
+from pathlib import Path
 from signal import SIGKILL, SIGSTOP
 
 import psutil
@@ -20,6 +21,7 @@ from millrace.local.stack import lifecycle
 
 LASTS_S = (15.0, 40.0)
 """How long disk, database and files stay broken."""
+FROZEN_S = (30.0, 90.0)
 KILLED = ("scheduler", "api-server", "execution-api", "dag-processor", "triggerer", "mlflow")
 BLOCK = 1 << 20
 
@@ -75,12 +77,9 @@ def fill_disk(stack: Stack, chance: random.Random) -> None:
 
 def corrupt_file(stack: Stack, chance: random.Random) -> None:
     """Overwrite the newest data file of one of the lake's tables, and restore it after a time as from a backup."""
-    tables = sorted({log.parent for log in stack.home.lake.glob("*/*/_delta_log")})
-    table = chance.choice(tables)
-    files = [file for file in table.rglob("*.parquet") if "_delta_log" not in file.parts]
-    if not files:
+    victim = _newest_file(stack, chance)
+    if victim is None:
         return
-    victim = max(files, key=lambda file: file.stat().st_mtime_ns)
     content = victim.read_bytes()
     victim.write_bytes(bytes(len(content)))
     time.sleep(chance.uniform(*LASTS_S))
@@ -88,11 +87,29 @@ def corrupt_file(stack: Stack, chance: random.Random) -> None:
         victim.write_bytes(content)
 
 
+def lose_file(stack: Stack, chance: random.Random) -> None:
+    """Take the newest data file of one of the lake's tables away, and put it back after a time."""
+    victim = _newest_file(stack, chance)
+    if victim is None:
+        return
+    away = stack.home.root / "away.parquet"
+    victim.rename(away)
+    time.sleep(chance.uniform(*LASTS_S))
+    victim.parent.mkdir(parents=True, exist_ok=True)
+    away.rename(victim)
+
+
+def _newest_file(stack: Stack, chance: random.Random) -> Path | None:
+    tables = sorted({log.parent for log in stack.home.lake.glob("*/*/_delta_log")})
+    files = [file for file in chance.choice(tables).rglob("*.parquet") if "_delta_log" not in file.parts]
+    return max(files, key=lambda file: file.stat().st_mtime_ns, default=None)
+
+
 def freeze_scheduler(stack: Stack, chance: random.Random) -> None:
     """Stop the scheduler for a while."""
     process = stack.service("scheduler")
     process.signal(SIGSTOP)
-    time.sleep(chance.uniform(*LASTS_S))
+    time.sleep(chance.uniform(*FROZEN_S))
     with suppress(ProcessLookupError):
         psutil.Process(process.pid).resume()
 
@@ -105,6 +122,7 @@ FAULTS: Mapping[str, Fault] = {
     "database_locked": lock_database,
     "disk_full": fill_disk,
     "file_corrupt": corrupt_file,
+    "file_missing": lose_file,
 }
 
 
