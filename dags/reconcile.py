@@ -9,6 +9,7 @@ from airflow.sdk import DAG, task, teardown
 
 from millrace.dags.builders.dag_defaults import dag_settings
 from millrace.pipelines.catalog import load_all
+from millrace.plugins.airflow_secrets import airflow_secret
 from millrace.plugins.outcomes import as_airflow, report_changes
 
 DOC = """
@@ -53,7 +54,7 @@ with DAG(
         from millrace.wiring import control_tables, reconciler_for
 
         with as_airflow():
-            reconciler = reconciler_for(find(pipeline), control_tables())
+            reconciler = reconciler_for(find(pipeline), control_tables(), airflow_secret)
             # who is at work on this pipeline does what is needed; a start that goes on is seen again in a minute
             changes = reconciler.reconcile(wait_s=0, patience_s=PATIENCE_S)
             return report_changes(changes, reconciler.problem())

@@ -9,6 +9,7 @@ from airflow.sdk import Asset, Param
 from airflow.sdk.configuration import conf
 
 from millrace.model.spec import PipelineSpec
+from millrace.plugins.airflow_secrets import airflow_secret
 from millrace.plugins.outcomes import as_airflow, report_changes
 
 OWNER = "millrace"
@@ -58,5 +59,5 @@ def apply_decision(spec: PipelineSpec, decision_id: str, approved_by: str | None
     from millrace.wiring import control_loop, control_tables, reconciler_for
 
     with as_airflow():
-        changes = control_loop(spec).apply(decision_id, approved_by)
+        changes = control_loop(spec, airflow_secret).apply(decision_id, approved_by)
         return report_changes(changes, reconciler_for(spec, control_tables()).problem())

@@ -8,6 +8,7 @@ from airflow.sdk import DAG, Param, task
 
 from millrace.dags.builders.dag_defaults import dag_settings, longest_change, reconfigurations_asset, slots_param
 from millrace.model.spec import PipelineSpec
+from millrace.plugins.airflow_secrets import airflow_secret
 from millrace.plugins.outcomes import as_airflow, report_changes
 
 DOC = """
@@ -49,7 +50,7 @@ def build(spec: PipelineSpec) -> DAG:
             from millrace.wiring import control_tables, reconciler_for
 
             with as_airflow():
-                reconciler = reconciler_for(spec, control_tables())
+                reconciler = reconciler_for(spec, control_tables(), airflow_secret)
                 return report_changes(reconciler.reconcile(), reconciler.problem())
 
         reconcile(deploy())

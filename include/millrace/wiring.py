@@ -6,6 +6,7 @@ Imports are inside the functions: whoever parses DAGs or shows a command's help 
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from millrace.model.backtest import Backtest
     from millrace.model.deployment import Deployment
     from millrace.model.spec import PipelineSpec
+    from millrace.model.submit_options import SecretOf
 
 LOGS_DAYS = 30
 """Days that the logs of drivers and of Airflow's tasks are kept, and Airflow's own rows in the local stack."""
@@ -127,8 +129,12 @@ def control_tables() -> ControlTables:
     return ControlTables(lake())
 
 
-def control_loop(spec: PipelineSpec) -> ControlLoop:
+def control_loop(spec: PipelineSpec, secret_of: SecretOf | None = None) -> ControlLoop:
     """Return the control loop of a pipeline.
+
+    Args:
+        spec: The pipeline.
+        secret_of: Gives the secrets of drivers that Airflow keeps.
 
     Raises:
         MillraceError: If its spec names an unknown optimizer or option.
@@ -148,31 +154,33 @@ def control_loop(spec: PipelineSpec) -> ControlLoop:
         spec=spec,
         tables=tables,
         gate=QualityGate(spec, tables, DataDocs(Home.from_env().root / "gx" / spec.name)),
-        plant=SparkPlant(spec, tables, reconciler_for(spec, tables), utc_now),
+        plant=SparkPlant(spec, tables, reconciler_for(spec, tables, secret_of), utc_now),
         optimizers=optimizers,
         tracker=MlflowTracker(os.environ.get("MLFLOW_TRACKING_URI"), fit),
         clock=utc_now,
     )
 
 
-def reconciler_for(spec: PipelineSpec, tables: ControlTables) -> Reconciler | DelegatedReconciler:
+def reconciler_for(
+    spec: PipelineSpec, tables: ControlTables, secret_of: SecretOf | None = None
+) -> Reconciler | DelegatedReconciler:
     """Return what makes a pipeline run its latest Deployment: its own reconciler, or word to the runner."""
     if os.environ.get(RUNNER_VARIABLE):
         from millrace.drivers.delegated_reconciler import DelegatedReconciler
         from millrace.local.stack.home import Home
 
         return DelegatedReconciler(spec, tables, Home.from_env().run / "drivers")
-    return own_reconciler(spec, tables)
+    return own_reconciler(spec, tables, secret_of)
 
 
-def own_reconciler(spec: PipelineSpec, tables: ControlTables) -> Reconciler:
+def own_reconciler(spec: PipelineSpec, tables: ControlTables, secret_of: SecretOf | None = None) -> Reconciler:
     """Return the reconciler that starts and stops drivers as processes of this machine."""
     from millrace.drivers.reconciler import Reconciler
     from millrace.local.stack.home import Home
     from millrace.local.stack.spark_env import submit_options
 
-    home = Home.from_env()
-    return Reconciler(spec, tables, home.run / "drivers", home.logs / "drivers", submit_options())
+    home, options = Home.from_env(), replace(submit_options(), secret_of=secret_of)
+    return Reconciler(spec, tables, home.run / "drivers", home.logs / "drivers", options)
 
 
 def problem(deployment: Deployment, deployments: DeploymentStore) -> str | None:

@@ -6,16 +6,20 @@ import json
 from contextlib import ExitStack
 from pathlib import Path
 
+import psutil
 import pytest
 
 from millrace.lake.control_tables import ControlTables
 from millrace.lake.store import Lake
 from millrace.model.decision import Action
+from millrace.run_folder.discovery import find
 from tests.include.runtime.telemetry.arriving import arriving, files
 from tests.jobs.adapting import tells_ability
 from tests.jobs.driving import until
 from tests.jobs.totals import HIGH, LOW, expected_totals, spec_text, total
 from tests.own_airflow.environment import OwnAirflow, own_airflow
+
+PLANTED = "planted-secret-of-airflow"
 
 pytestmark = [pytest.mark.e2e, pytest.mark.slow]
 
@@ -23,7 +27,8 @@ pytestmark = [pytest.mark.e2e, pytest.mark.slow]
 @pytest.fixture(scope="module")
 def specs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("specs")
-    lines = spec_text(folder, {"master": "local"}).splitlines(keepends=True)
+    submit = {"master": "local", "secrets": {"PLANTED": "airflow:variable/planted"}}
+    lines = spec_text(folder, submit).splitlines(keepends=True)
     (folder / "totals.yaml").write_text("".join(line for line in lines if not line.startswith("executor:")))
     return folder
 
@@ -33,6 +38,7 @@ def airflow(tmp_path_factory: pytest.TempPathFactory, specs: Path) -> OwnAirflow
     own = own_airflow(tmp_path_factory.mktemp("own"), specs)
     own.run("airflow", "db", "migrate")
     own.run("millrace", "setup")
+    own.run("airflow", "variables", "set", "planted", PLANTED)
     return own
 
 
@@ -60,6 +66,8 @@ def test_pipeline_is_launched_and_adapted(airflow: OwnAirflow, specs: Path) -> N
         stop = ("airflow", "dags", "test", "launch_totals", "--conf", '{"running": false}')
         feed.callback(airflow.run, *stop)
         airflow.run("airflow", "dags", "test", "launch_totals")
+        (driver,) = find(airflow.home / "millrace" / "run" / "drivers", "totals")
+        assert {psutil.Process(process.pid).environ()["PLANTED"] for process in driver.processes} == {PLANTED}
 
         def evaluated() -> bool:
             airflow.run("airflow", "dags", "test", "adapt_totals")
@@ -77,5 +85,7 @@ def test_pipeline_is_launched_and_adapted(airflow: OwnAirflow, specs: Path) -> N
         until(lambda: total(results) == arrivals.rows[-1], "all rows in the results")
         rows = arrivals.rows[-1]
     assert json.loads(results.read_text()) == expected_totals(rows)
+    told = [file for file in (airflow.home / "millrace").rglob("*") if file.is_file()]
+    assert not [file for file in told if PLANTED.encode() in file.read_bytes()]
     latest = tables.deployments.latest("totals")
     assert latest is not None and latest.apps["totals"].slots > 2

@@ -76,7 +76,7 @@ class HandOver:
             if gone or record is None or record.state in ENDED:
                 return Wait(error="the driver ended meanwhile")
             if (datetime.now(UTC) - since).total_seconds() > self.ready_deadline_s:
-                late = f"the driver changed no executors within {self.ready_deadline_s:g} s; its log says why"
+                late = f"the driver did not carry it out within {self.ready_deadline_s:g} s; its log says why"
                 return Wait(error=late)
             if time.monotonic() > self.leave_at_s:
                 return Wait(pending=True)

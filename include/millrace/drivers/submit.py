@@ -13,8 +13,8 @@ from millrace.model.deployment import AppDeployment
 from millrace.model.errors import MillraceError
 from millrace.model.master import EMBEDDED, LOCAL, YARN, is_loopback, is_loopback_host
 from millrace.model.spec import Submit, resolve_script
+from millrace.model.submit_options import FROM_AIRFLOW, SecretOf, conf_words
 from millrace.model.submit_options import SubmitOptions as SubmitOptions
-from millrace.model.submit_options import conf_words
 from millrace.places import PACKAGE, SOURCES
 from millrace.run_folder.arguments import DriverArguments
 from millrace.run_folder.repartition import ENTRY_POINT, Verb
@@ -111,7 +111,7 @@ def environment(options: SubmitOptions, app: AppDeployment, inherited: Mapping[s
         inherited: The caller's environment, of which Airflow's and a surrounding Spark's variables are dropped.
 
     Raises:
-        MillraceError: If the file of a secret cannot be read, or others can read it too, or nobody says where YARN is.
+        MillraceError: If a secret cannot be had, or others can read its file too, or nobody says where YARN is.
     """
     submit = _submit(app)
     env = {k: v for k, v in inherited.items() if not k.startswith(NOT_INHERITED)}
@@ -126,7 +126,7 @@ def environment(options: SubmitOptions, app: AppDeployment, inherited: Mapping[s
     if submit.master == YARN and not env.keys() & HADOOP_CONF:
         allowed = f"{' or '.join(sorted(HADOOP_CONF))} for the master yarn"
         raise MillraceError("submit.env", "neither", allowed, "Name the folder of the cluster's yarn-site.xml.")
-    env.update({name: _secret(name, Path(file).expanduser()) for name, file in submit.secrets.items()})
+    env.update({name: _secret(name, source, options.secret_of) for name, source in submit.secrets.items()})
     return env
 
 
@@ -198,9 +198,22 @@ def _lists(options: Mapping[str, Sequence[str]]) -> list[str]:
     return [word for option, values in options.items() if values for word in (option, ",".join(values))]
 
 
-def _secret(name: str, file: Path) -> str:
-    """Return a file's content without the line end, as editors leave one."""
+def _secret(name: str, source: str, secret_of: SecretOf | None) -> str:
     key = f"submit.secrets.{name}"
+    if not source.startswith(FROM_AIRFLOW):
+        value = _content(key, Path(source).expanduser())
+    elif secret_of is None:
+        remedy = "The runner and commands in a shell have no Airflow to ask: name a file of mode 0600."
+        raise MillraceError(key, source, "a file, where no Airflow task starts the driver", remedy)
+    else:
+        value = secret_of(source)
+    if not value or "\0" in value:
+        raise MillraceError(key, source, "what holds a text without NUL", "Write the value to it.")
+    return value
+
+
+def _content(key: str, file: Path) -> str:
+    """Return a file's content without the line end, as editors leave one."""
     try:
         open_to_others = file.stat().st_mode & 0o077
         value = file.read_text(encoding="utf-8").rstrip("\r\n")
@@ -211,8 +224,6 @@ def _secret(name: str, file: Path) -> str:
         ) from None
     if open_to_others:
         raise MillraceError(key, str(file), "a file that only its owner can read", f"Run chmod 600 {file}.")
-    if not value or "\0" in value:
-        raise MillraceError(key, str(file), "a file that holds a text without NUL", "Write the value to it.")
     return value
 
 

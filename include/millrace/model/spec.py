@@ -73,8 +73,8 @@ class Submit(Strict):
     env: dict[str, str] = Field(default_factory=dict, description="Environment of the driver; never a secret")
     secrets: dict[Annotated[str, Field(pattern=r"^[A-Za-z_]\w*$")], str] = Field(
         default_factory=dict,
-        description="Variables of the driver that hold secrets, each with the file that its value is in; only the "
-        "file's name is recorded",
+        description="Variables of the driver that hold secrets, each with where its value is: a file, "
+        "`airflow:variable/NAME`, or `airflow:connection/ID` (its password); only that is recorded",
     )
     cwd: str | None = Field(None, description="Working folder of the driver; the script's folder by default")
     python: str | None = Field(None, description="Python interpreter of driver and workers")

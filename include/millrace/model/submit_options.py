@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -20,6 +20,11 @@ class EmbeddedCluster:
     properties: Path | None = None
 
 
+FROM_AIRFLOW = "airflow:"
+"""Begin of a secret's source that is no file: a variable of Airflow, or the password of one of its connections."""
+SecretOf = Callable[[str], str]
+
+
 @dataclass(frozen=True)
 class SubmitOptions:
     """What every driver of this installation is started with.
@@ -32,6 +37,7 @@ class SubmitOptions:
         env: Environment variables on top of the caller's.
         cluster: The cluster that pipelines with the master ``embedded`` run on; None where there is none.
         connectors: Jars of the connectors that are set up, by the names that specs ask for them by.
+        secret_of: Gives what Airflow keeps under a source of :data:`FROM_AIRFLOW`; None where there is no Airflow.
     """
 
     spark_submit: Path
@@ -41,6 +47,7 @@ class SubmitOptions:
     env: Mapping[str, str] = field(default_factory=dict)
     cluster: EmbeddedCluster | None = None
     connectors: Mapping[str, tuple[Path, ...]] = field(default_factory=dict)
+    secret_of: SecretOf | None = None
 
 
 def conf_words(conf: Mapping[str, str]) -> list[str]:

@@ -84,6 +84,15 @@ def test_secret_reaches_the_environment_by_its_file_and_nothing_else(tmp_path: P
     assert "s3cret" not in str(app)
 
 
+def test_secret_that_airflow_keeps_is_asked_of_it() -> None:
+    app = _app(secrets={"TOKEN": "airflow:variable/token"})
+    options = replace(OPTIONS, secret_of={"airflow:variable/token": "s3cret"}.__getitem__)
+    assert submit.environment(options, app, {})["TOKEN"] == "s3cret"
+    assert not any("s3cret" in word for word in submit.command(options, app, ARGUMENTS))
+    with pytest.raises(MillraceError, match=r"submit\.secrets\.TOKEN: got 'airflow:variable/token'; allowed: a file"):
+        submit.environment(OPTIONS, app, {})
+
+
 @pytest.mark.parametrize(
     ("content", "mode", "told"),
     [
