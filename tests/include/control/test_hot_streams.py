@@ -38,6 +38,6 @@ def test_they_are_looked_for_where_partitions_are_skewed(tmp_path: Path) -> None
         sampled(lake, *(run(batch, p, run_s=hot_s) for p in range(4)))
     even = key_groups(SPEC, lake, NOON + timedelta(seconds=9))
     assert even is not None and even.hot == ()
-    sampled(lake, *(run(batch, 0, run_s=30.0) for batch in range(3, 9)))
+    sampled(lake, *(run(batch, p, run_s=1.0 if p else 30.0) for batch in range(3, 9) for p in range(4)))
     skewed = key_groups(SPEC, lake, NOON + timedelta(seconds=9))
     assert skewed is not None and skewed.hot == (("UA", 0.7),)

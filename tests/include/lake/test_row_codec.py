@@ -110,11 +110,11 @@ def test_rows_when_written_and_read_back_then_are_the_same_contracts(
 
 def test_app_row_when_written_then_every_column_is_there(tmp_path: Path) -> None:
     lake, time = Lake(tmp_path), datetime(2026, 1, 1, 23, 59, 59, 999999, tzinfo=UTC)
-    lake.append("telemetry/apps", [app_row(AppMetrics("delays", "delays", time, 3, None, 10**9, 1.5))])
+    lake.append("telemetry/apps", [app_row(AppMetrics("delays", "delays", time, 3, None, 10**9, 1.5, "far"))])
     (found,) = lake.rows("select * from apps", "telemetry/apps")
     assert found == {
         "pipeline": "delays", "app": "delays", "time": time, "generation": 3, "cpu_ratio": None,
-        "rss_bytes": 10**9, "up_s": 1.5, "date": time.date(),
+        "rss_bytes": 10**9, "up_s": 1.5, "host": "far", "date": time.date(),
     }  # fmt: skip
 
 
