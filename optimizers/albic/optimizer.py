@@ -80,10 +80,10 @@ class Albic:
         if not must:
             memory = _with_doubt(memory, groups, current.version, plan.batch_before_s)
             if not self._pays(groups, target, plan, memory):
-                begun = self._begun(groups, target, plan, fixed, memory)
-                if begun is None:
+                first = self._first_of_several(groups, target, plan, fixed, memory)
+                if first is None:
                     return _stay(groups, target), memory
-                plan = begun
+                plan = first
         plan = self._polished(groups, target, plan, fixed)
         changes = _changes(groups, app, target, plan.after)
         if not changes:  # named before, and not carried out yet
@@ -113,16 +113,18 @@ class Albic:
 
     def _polished(self, groups: KeyGroups, target: Cluster, plan: PlacementPlan, fixed: Ints) -> PlacementPlan:
         """Return a plan as short as CP-SAT makes it, if there is anything to gain."""
+        if not self.options.polish or plan.gap_ratio < LEAST_GAP:
+            return plan
         from millrace.optimizers.albic.optimal_placement import improve, is_small  # OR-Tools takes long to import
 
-        if not self.options.polish or plan.gap_ratio < LEAST_GAP or not is_small(target):
+        if not is_small(target):
             return plan
         given = np.array(plan.after, dtype=np.intp)
         node, proven = improve(target, given, fixed, self.options.seed)
         stages = [plan.stage] + ["polished"] * bool((node != given).any()) + [OPTIMAL] * proven
         return replace(self._describe(groups, target, node, ", ".join(stages)), followed_s=plan.followed_s)
 
-    def _begun(
+    def _first_of_several(
         self, groups: KeyGroups, target: Cluster, plan: PlacementPlan, fixed: Ints, memory: Memory
     ) -> PlacementPlan | None:
         """Return a plan that is not worth its moves, if all are together that its budget makes of a larger one."""
@@ -132,9 +134,8 @@ class Albic:
             return None
         whole = self._planned(groups, replace(target, problem=replace(problem, budget=np.inf)), fixed)
         plans = math.ceil(problem.spent(np.array(whole.after)) / problem.budget)
-        return (
-            replace(plan, followed_s=whole.batch_after_s) if self._pays(groups, target, whole, memory, plans) else None
-        )
+        pays = self._pays(groups, target, whole, memory, plans)
+        return replace(plan, followed_s=whole.batch_after_s) if pays else None
 
     def _pays(self, groups: KeyGroups, target: Cluster, plan: PlacementPlan, memory: Memory, plans: int = 1) -> bool:
         """Say whether a plan, made of several, saves more than they are worth, and than figures may be off by."""
