@@ -42,10 +42,7 @@ def kill_driver(pipeline: Pipeline, _chance: random.Random) -> None:
 
 def freeze_driver(pipeline: Pipeline, chance: random.Random) -> None:
     """Stop the driver's Python for a while, as a machine that swaps would."""
-    python = _python(pipeline)
-    python.signal(SIGSTOP)
-    time.sleep(chance.uniform(*FROZEN_S))
-    python.signal(SIGCONT)
+    _freeze(_python(pipeline), chance)
 
 
 def kill_executor(pipeline: Pipeline, chance: random.Random) -> None:
@@ -59,10 +56,7 @@ def freeze_executor(pipeline: Pipeline, chance: random.Random) -> None:
     """Stop an executor for a while."""
     alive = pipeline.cluster.executors.alive()
     if alive:
-        process = chance.choice(alive).process
-        process.signal(SIGSTOP)
-        time.sleep(chance.uniform(*FROZEN_S))
-        process.signal(SIGCONT)
+        _freeze(chance.choice(alive).process, chance)
 
 
 def kill_worker(pipeline: Pipeline, _chance: random.Random) -> None:
@@ -115,6 +109,12 @@ FAULTS: Mapping[str, Fault] = {
 }
 WITHOUT_FEED = {"source_away"}
 """Those during which nothing can be committed to the source."""
+
+
+def _freeze(process: ProcessId, chance: random.Random) -> None:
+    process.signal(SIGSTOP)
+    time.sleep(chance.uniform(*FROZEN_S))  # the fault itself: nothing tells its end
+    process.signal(SIGCONT)
 
 
 def _python(pipeline: Pipeline) -> ProcessId:

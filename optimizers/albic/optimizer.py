@@ -18,7 +18,7 @@ import numpy as np
 from millrace.model.decision import Memory, Proposal
 from millrace.model.deployment import NOWHERE, PLACEMENT, AppDeployment, Change, Deployment
 from millrace.model.errors import MillraceError
-from millrace.model.placement import STATEFUL_BATCH, KeyGroups, PlacementPlan
+from millrace.model.placement import OTHER_HOT_KEYS, STATEFUL_BATCH, KeyGroups, PlacementPlan
 from millrace.model.signals import Signals
 from millrace.optimizers.albic.cluster import Cluster, cluster, plan_stages
 from millrace.optimizers.albic.explanation import OPTIMAL, explain, explain_skew
@@ -43,9 +43,6 @@ SURE = 2.0
 """Standard errors that a gain has to exceed."""
 MOST_DOUBT = 0.2
 """Largest share of a batch that a gain has to exceed for what the last plan missed."""
-SHIFTED = 0.2
-"""Share of the load that is elsewhere than the plan had it, from which other keys are hot: it was not the plan that
-missed."""
 
 
 class Albic:
@@ -199,7 +196,8 @@ def _with_doubt(memory: Memory, groups: KeyGroups, version: int, found_s: float)
     if not planned_s or DOUBT in memory or memory.get(BASE) == version:
         return memory
     missed = min(max(0.0, found_s / planned_s - 1), MOST_DOUBT)
-    return {**memory, DOUBT: 0.0 if _shifted(memory.get(LOADS), groups) > SHIFTED else missed}
+    # where other keys are hot since, it was not the plan that missed
+    return {**memory, DOUBT: 0.0 if _shifted(memory.get(LOADS), groups) > OTHER_HOT_KEYS else missed}
 
 
 def _shifted(loads: object, groups: KeyGroups) -> float:

@@ -15,7 +15,7 @@ from millrace.control.worker_speeds import worker_speeds
 from millrace.lake.partitions import partition_runs
 from millrace.lake.store import Lake
 from millrace.model.deployment import NOWHERE, operator_name
-from millrace.model.placement import KeyGroups, Speeds
+from millrace.model.placement import OTHER_HOT_KEYS, KeyGroups, Speeds
 from millrace.model.spec import PipelineSpec
 from millrace.model.telemetry import PartitionRun
 
@@ -25,8 +25,6 @@ NEWEST_BATCHES = 10
 """Batches of an operator that count, the newest: of fewer, a batch that loaded state would weigh too much."""
 LEAST_BATCHES = 3
 """Newest batches that count whatever they show."""
-SHIFTED = 0.2
-"""Share of an operator's time on other partitions than in the newest batches, from which a batch is left out."""
 LEAST_S = 1e-9
 MAD_TO_SIGMA = 1.4826
 SKEW = 2.0
@@ -109,7 +107,7 @@ def _like_newest(took: Mapping[int, Mapping[int, float]], batches: Sequence[int]
     shares = times / np.maximum(times.sum(axis=1, keepdims=True), LEAST_S)
     elsewhere = np.abs(shares - np.median(shares[-LEAST_BATCHES:], axis=0)).sum(axis=1) / 2
     newest = len(batches) - LEAST_BATCHES
-    return {batch for n, batch in enumerate(batches) if n >= newest or elsewhere[n] <= SHIFTED}
+    return {batch for n, batch in enumerate(batches) if n >= newest or elsewhere[n] <= OTHER_HOT_KEYS}
 
 
 def _name(run: PartitionRun) -> str:

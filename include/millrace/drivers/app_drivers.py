@@ -196,10 +196,11 @@ class AppDrivers:
         return history.failed(content, record.version, error, now), error
 
     def _reason(self, content: str, deployment: Deployment, now: datetime) -> str:
-        history, other = self.history(), elsewhere(self.deployments.lake, self.pipeline, now)
-        failures, wait_s = history.contents.get(content), history.wait_s(content, deployment, now)
+        other = elsewhere(self.deployments.lake, self.pipeline, now)
         if other is not None:
             return f"host {other[0]} runs a driver of it, heard of {other[1]:.0f} s ago, and one host starts them all."
+        history = self.history()
+        failures, wait_s = history.contents.get(content), history.wait_s(content, deployment, now)
         if failures is None:
             return "its driver is gone, or was not started yet; the next reconcile starts it."
         failed = f"it failed {_times(failures.failures)}" if failures.failures else "its driver was killed"

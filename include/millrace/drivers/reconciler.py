@@ -76,7 +76,6 @@ class Reconciler:
         """
         usual_s = self._spec.ready_deadline_s + self._spec.stop_deadline_s
         with self._alone(self._spec.ready_deadline_s + usual_s + LOCK_SLACK_S if wait_s is None else wait_s):
-            self._check_host()
             return self._steps(time.monotonic() + (usual_s if patience_s is None else patience_s))
 
     def stop_drivers(self, wait_s: float = 0.0) -> None:
@@ -138,10 +137,9 @@ class Reconciler:
         except OSError as error:
             raise MillraceError("run folder", str(folder), "a writable folder with free space", str(error)) from error
 
-    def _check_host(self) -> None:
+    def _check_host(self, deployment: Deployment) -> None:
         """Refuse to start what another host runs: both would write to one checkpoint."""
-        latest = self._tables.deployments.latest(self._spec.name)
-        if latest is None or not latest.running or latest.detached or self.running():
+        if not deployment.running or self.running():
             return
         other = elsewhere(self._tables.lake, self._spec.name, self._clock())
         if other is not None:
@@ -156,6 +154,7 @@ class Reconciler:
             deployment = self._tables.deployments.latest(self._spec.name)
             if deployment is None or deployment.detached:
                 break
+            self._check_host(deployment)
             self._launcher.reap()
             steps = [self._app(app, leave_at_s).step(deployment) for app in self._apps(deployment)]
             changes += [change for step in steps for change in step.changes]

@@ -14,6 +14,9 @@ from heapq import heapreplace
 STATEFUL_BATCH = "stateful_batch_s"
 """The key under which a Decision predicts, and a Reconfiguration achieves, the time of a batch's stateful stages."""
 
+OTHER_HOT_KEYS = 0.2
+"""Share of the load that is on other partitions than before, from which other keys are hot."""
+
 
 def makespan_s(tasks_s: Iterable[float], cores: int) -> float:
     """Return how long an executor takes for the tasks of a stage, seconds.

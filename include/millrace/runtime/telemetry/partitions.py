@@ -262,9 +262,11 @@ def with_memory(runs: Sequence[PartitionRun], memory_bytes: int) -> Iterator[Par
     """
     sizes = [run.state_bytes for run in runs]
     whole = sum(size or 0 for size in sizes)
-    for run, size in zip(runs, sizes, strict=True):
-        known = size is not None and None not in sizes and whole
-        yield replace(run, memory_bytes=round(memory_bytes * (size or 0) / whole)) if known else run
+    if None in sizes or not whole:
+        yield from runs
+        return
+    for run in runs:
+        yield replace(run, memory_bytes=round(memory_bytes * (run.state_bytes or 0) / whole))
 
 
 def partition_flows(
