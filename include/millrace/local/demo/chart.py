@@ -14,8 +14,10 @@ from millrace.local.demo.timeline import Evaluation, Timeline
 
 GRID_S = 0.5
 RATE_WINDOW_S = 4.0
-RATE, ABILITY, SLOTS, BACKLOG, QUIET = "#2a78d6", "#1baf7a", "#4a3aa7", "#eb6834", "#898781"
+RATE, ABILITY, SLOTS, BACKLOG, QUIET = "#2a78d6", "#1baf7a", "#7d55c7", "#eb6834", "#898781"
 GRID, TEXT = "#e1e0d9", "#52514e"
+CLEAR = "rgba(0,0,0,0)"
+"""The page's colour, light or dark; it also says what its texts are drawn in."""
 UP, DOWN = "triangle-up", "triangle-down"
 
 
@@ -78,7 +80,7 @@ def _slots(figure: go.Figure, timeline: Timeline, times: Any, hover: dict[str, A
     template = "%{customdata}  %{y:.0f} slots<extra></extra>"
     style = {"color": SLOTS, "width": 2, "shape": "hv"}
     figure.add_scatter(
-        x=times, y=timeline.slots(times), name="slots", line=style, fill="tozeroy", fillcolor="rgba(74,58,167,0.10)",
+        x=times, y=timeline.slots(times), name="slots", line=style, fill="tozeroy", fillcolor="rgba(125,85,199,0.10)",
         hovertemplate=template, **hover, row=2, col=1,
     )  # fmt: skip
 
@@ -139,11 +141,12 @@ def _style(figure: go.Figure, timeline: Timeline) -> None:
     figure.update_layout(
         height=820,
         margin={"l": 60, "r": 20, "t": 50, "b": 40},
-        paper_bgcolor="white",
-        plot_bgcolor="white",
+        paper_bgcolor=CLEAR,
+        plot_bgcolor=CLEAR,
         font={"family": "system-ui, sans-serif", "size": 13, "color": TEXT},
         legend={"orientation": "h", "y": -0.06, "yanchor": "top", "x": 0},
         hoverlabel={"align": "left", "bgcolor": "white"},
+        modebar={"bgcolor": CLEAR, "color": QUIET, "activecolor": SLOTS},
     )
     # inside their plots: above them are the decisions' numbers
     font = {"size": 14, "color": TEXT}

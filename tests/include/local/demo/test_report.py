@@ -201,6 +201,15 @@ def test_page_escapes_each_sentence_and_needs_no_network(run: Run) -> None:
     assert "<link" not in html
 
 
+def test_page_and_its_picture_follow_the_colours_that_a_browser_asks_for(run: Run) -> None:
+    run.launch(0, 4, 1)
+    line = _timeline(run, 50)
+    html = page(run.spec, line, figures(run.spec, line), checks(line, EQUAL))
+    assert "@media (prefers-color-scheme: dark)" in html
+    assert '"paper_bgcolor":"rgba(0,0,0,0)"' in html
+    assert '"plot_bgcolor":"rgba(0,0,0,0)"' in html
+
+
 def test_page_shows_state_partitions_before_and_on_the_most_executors(run: Run) -> None:
     run.launch(0, 4, 1)
     for time_s, workers in ((10, (0, 0, 0)), (20, (0, 1, 0)), (30, (0, 1, 1)), (40, (1, 1, 1))):
