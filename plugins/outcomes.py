@@ -26,7 +26,7 @@ def as_airflow() -> Iterator[None]:
 
 
 def report_changes(changes: Iterable[Reconfiguration], problem: str | None) -> list[str]:
-    """Log each change, export it as metrics, and return it as a sentence.
+    """Log each change, export it as metrics and on the task's span, and return it as a sentence.
 
     Args:
         changes: What was changed.
@@ -37,9 +37,11 @@ def report_changes(changes: Iterable[Reconfiguration], problem: str | None) -> l
             its own back-off.
     """
     from millrace.reporting.metrics import export_changes
+    from millrace.reporting.spans import add_changes
 
     changes = list(changes)
     export_changes(changes)
+    add_changes(changes)
     sentences = [_sentence(change) for change in changes]
     for sentence in sentences or ["nothing differed"]:
         log.info("%s", sentence)

@@ -75,6 +75,7 @@ def build(spec: PipelineSpec) -> DAG:
         ) -> str | None:
             from millrace.control.evaluation import EvaluationInput
             from millrace.reporting.metrics import export_decision
+            from millrace.reporting.spans import describe_decision
             from millrace.wiring import control_loop
 
             with as_airflow():
@@ -83,6 +84,7 @@ def build(spec: PipelineSpec) -> DAG:
                 decision = loop.decide(observation, _request(params, dag_run))
                 loop.commit(decision)  # carried out while Airflow starts the next task
             export_decision(decision, (utcnow() - observation.time).total_seconds())
+            describe_decision(decision)
             log.info("%s: %s", decision.action, decision.sentence)
             summary = {name: to_plain(getattr(decision, name)) for name in ("decision_id", "action", "sentence")}
             for name, value in summary.items():

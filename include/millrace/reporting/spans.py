@@ -1,0 +1,44 @@
+"""What an evaluation decided and what changed, on the OpenTelemetry span that Airflow opens for each task.
+
+Airflow exports it where its section ``traces`` says so; elsewhere the span records nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from millrace.model.decision import Decision, Reconfiguration
+
+
+def describe_decision(decision: Decision) -> None:
+    """Say on the task's span what was decided."""
+    from opentelemetry import trace
+
+    trace.get_current_span().set_attributes(
+        {
+            "millrace.pipeline": decision.pipeline,
+            "millrace.decision_id": decision.decision_id,
+            "millrace.action": decision.action.value,
+            "millrace.reason": decision.reason_code,
+            "millrace.sentence": decision.sentence,
+        }
+    )
+
+
+def add_changes(changes: Iterable[Reconfiguration]) -> None:
+    """Add each change to the task's span, as an event of when it began."""
+    from opentelemetry import trace
+
+    span = trace.get_current_span()
+    for change in changes:
+        attributes = {
+            "millrace.pipeline": change.pipeline,
+            "millrace.app": change.app,
+            "millrace.decision_id": change.decision_id,
+            "millrace.tier": change.tier,
+            "millrace.outcome": change.outcome.value,
+            "millrace.downtime": change.downtime_s,
+            "millrace.error": change.error,
+        }
+        known = {name: value for name, value in attributes.items() if value is not None}
+        span.add_event("millrace.reconfiguration", known, int(change.started.timestamp() * 1e9))
