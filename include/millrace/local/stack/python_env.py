@@ -105,14 +105,40 @@ def install(venv: Path, lock: Path, scratch: Path, run: Run, say: Callable[[str]
         run([python, "-m", "ensurepip"])
     only_uv = scratch / "uv.lock"
     only_uv.write_text(stanza(lock.read_text(encoding="utf-8"), "uv"), encoding="utf-8")
-    pip: list[str | Path] = [python, "-m", "pip", "install", "--disable-pip-version-check", "--require-hashes"]
-    run([*pip, "--no-deps", "-r", only_uv])
+    run([*_pip(venv), "-r", only_uv])
     only_uv.unlink()
+    _run_uv(venv, "sync", ["--require-hashes", lock], lock, run, say)
+
+
+def add(venv: Path, lock: Path, run: Run, say: Callable[[str], None]) -> None:
+    """Add what a lock says to an environment that has uv, as ``install`` does it.
+
+    Args:
+        venv: The environment.
+        lock: The compiled lock, with hashes.
+        run: Runs a program, raising ProgramFailed.
+        say: Tells a person that pip had to do it.
+
+    Raises:
+        ProgramFailed: Neither could.
+    """
+    _run_uv(venv, "install", ["--no-deps", "--require-hashes", "-r", lock], lock, run, say)
+
+
+def _run_uv(
+    venv: Path, command: str, options: Sequence[str | Path], lock: Path, run: Run, say: Callable[[str], None]
+) -> None:
     try:
-        run([venv / "bin" / "uv", "pip", "sync", "--python", python, "--require-hashes", lock])
+        run([venv / "bin" / "uv", "pip", command, "--python", venv / "bin" / "python", *options])
     except ProgramFailed:
         say("  uv could not install the packages; pip goes on, which takes longer")
-        run([*pip, "-r", lock])
+        run([*_pip(venv), "-r", lock])
+
+
+def _pip(venv: Path) -> list[str | Path]:
+    # a lock is whole: of what packages want, some is left out on purpose
+    options = ("--disable-pip-version-check", "--require-hashes", "--no-deps")
+    return [venv / "bin" / "python", "-m", "pip", "install", *options]
 
 
 def add_sources(venv: Path, sources: Path) -> None:

@@ -150,6 +150,19 @@ def ensure_jars(jars: JarSet, java_home: str | None = None) -> None:
             raise MillraceError("jars", jars.title, "jars that can be fetched", remedy) from error
 
 
+def ensure_packages(lock: Path) -> None:
+    """Add the packages of a lock to the environment, where they are missing.
+
+    Args:
+        lock: A compiled lock, with hashes; where the environment has one of its packages, that has the same version.
+
+    Raises:
+        ProgramFailed: They could not be installed.
+    """
+    with _one_at_a_time() as run_logged:
+        python_env.add(VENV, lock, run_logged, say)
+
+
 @contextmanager
 def _one_at_a_time() -> Iterator[Run]:
     """Hold set-up's lock; yield what runs a program under it, with its output in the log."""
@@ -198,8 +211,10 @@ def _packages(run: Run) -> None:
     if python_env.usable(VENV) and kept == _packages_key() and not INSTALLING.exists():
         return
     with step("Python packages"):
-        # an install that was cut may have left half a package, which no installer would notice
-        fresh = INSTALLING.exists() or not python_env.usable(VENV)
+        # an install that was cut may have left half a package, which no installer would notice, and with
+        # pyspark-client, which former locks had, files of pyspark would go
+        halved = INSTALLING.exists() or any(VENV.glob("lib/python*/site-packages/pyspark_client-*"))
+        fresh = halved or not python_env.usable(VENV)
         if fresh:
             python_env.discard(VENV)
         SHARE.mkdir(parents=True, exist_ok=True)

@@ -19,12 +19,8 @@ UV = Path(sys.executable).with_name("uv")
 )
 def test_locked_versions_resolve(python: str, processor: str) -> None:
     where = ["--python-version", python, "--python-platform", f"{processor}-manylinux_2_28"]
-    files = [
-        str(REPO / "requirements.txt"),
-        "--constraint",
-        str(REPO / "requirements.lock"),
-        "--output-file",
-        "/dev/null",
-    ]
+    files = ["--output-file=/dev/null"]
+    for folder in (REPO, REPO / "tests"):
+        files += [str(folder / "requirements.txt"), f"--constraint={folder / 'requirements.lock'}"]
     resolving = subprocess.run([str(UV), "pip", "compile", "--quiet", *where, *files], capture_output=True, text=True)
     assert resolving.returncode == 0, resolving.stderr

@@ -169,13 +169,24 @@ def test_stanza_when_a_package_is_locked_then_has_its_hashes_only() -> None:
         python_env.stanza("uv==1 \\\n    --hash=sha256:00\n", "no-such-package")
 
 
-def test_requirements_when_read_then_each_is_pinned_and_locked() -> None:
-    lock = (REPO / "requirements.lock").read_text().lower()
-    for line in (REPO / "requirements.txt").read_text().splitlines():
+@pytest.mark.parametrize("folder", ["", "tests", "docs"])
+def test_requirements_when_read_then_each_is_pinned_and_locked(folder: str) -> None:
+    lock = (REPO / folder / "requirements.lock").read_text().lower()
+    for line in (REPO / folder / "requirements.txt").read_text().splitlines():
         if line and not line.startswith("#"):
             name, version = line.lower().split("==")
             normalised = re.sub(r"[._]", "-", name.split("[")[0])
             assert f"\n{normalised}=={version} " in lock
+
+
+def test_lock_of_tests_has_the_versions_of_the_lock_and_that_no_tool_of_tests() -> None:
+    main, tests = (
+        dict(re.findall(r"^(\S+)==(\S+)", (REPO / folder / "requirements.lock").read_text(), re.M))
+        for folder in ("", "tests")
+    )
+    both = main.keys() & tests.keys()
+    assert {name: main[name] for name in both} == {name: tests[name] for name in both}
+    assert {"pytest", "mypy", "ruff", "hypothesis", "pyspark-client"}.isdisjoint(main)
 
 
 def test_jars_when_a_repository_serves_another_file_then_it_is_refused(tmp_path: Path) -> None:
