@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import signal
 import subprocess
 import tempfile
+import urllib.parse
 import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -44,6 +46,23 @@ class Bucket:
     def allow(self) -> None:
         """Undo :meth:`deny`."""
         self._count_free_requests(10**9)
+
+    def keys_of_a_reader(self) -> dict[str, str]:
+        """Return keys that may list and read, and not write, once those without are refused."""
+        may = {"Effect": "Allow", "Action": ["s3:Get*", "s3:List*"], "Resource": "*"}
+        policy = json.dumps({"Version": "2012-10-17", "Statement": [may]})
+        self._iam(Action="CreateUser")
+        self._iam(Action="PutUserPolicy", PolicyName="read", PolicyDocument=policy)
+        told = self._iam(Action="CreateAccessKey")
+        found = {name: re.findall(f"<{name}>(.+?)</{name}>", told)[0] for name in ("AccessKeyId", "SecretAccessKey")}
+        return {"AWS_ACCESS_KEY_ID": found["AccessKeyId"], "AWS_SECRET_ACCESS_KEY": found["SecretAccessKey"]}
+
+    def _iam(self, **parameters: str) -> str:
+        form = urllib.parse.urlencode({"UserName": "reader", "Version": "2010-05-08", **parameters}).encode()
+        credential = {"Authorization": "AWS4-HMAC-SHA256 Credential=key/20260101/us-east-1/iam/aws4_request"}
+        request = urllib.request.Request(self.environment["AWS_ENDPOINT_URL"], form, credential)
+        with urllib.request.urlopen(request) as answer:
+            return str(answer.read(), "utf-8")
 
     def _count_free_requests(self, count: int) -> None:
         url, kind = f"{self.environment['AWS_ENDPOINT_URL']}/moto-api/reset-auth", {"Content-Type": "text/plain"}

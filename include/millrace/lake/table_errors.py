@@ -12,6 +12,8 @@ _ANSWERS = (
     re.compile(r"<Code>(.*?)</Code>.*?<Message>(.*?)</Message>", re.DOTALL),  # as deltalake tells them, and Arrow
     re.compile(r"AWS Error (\w+) during \w+ operation: (.*)"),
 )
+_UNTOLD = re.compile(r"HTTP status (\d+)\) during \w+ operation: No response body")
+"""A question about one object has no answer that could say more."""
 _BUCKET = "Check the bucket, its keys and what they may do"
 
 
@@ -39,4 +41,6 @@ def reason(error: Exception) -> str:
     answer = next(filter(None, (form.search(text) for form in _ANSWERS)), None)
     if answer:
         return f"{answer[1]}: {answer[2].rstrip('.')}"
+    if untold := _UNTOLD.search(text):
+        return f"HTTP status {untold[1]}, as where keys have expired or are of another region"
     return (text.splitlines() or [type(error).__name__])[-1].strip()[:300]

@@ -18,9 +18,11 @@ from millrace.lake.recent_rows import RowQuery, read_recent
 from millrace.lake.storage import table_storage
 from millrace.lake.store import Lake
 from millrace.model.errors import MillraceError
+from tests.http_server import answering
 from tests.s3.server import Bucket
 
 TABLE = "telemetry/apps"
+EXPIRED = b"<Error><Code>ExpiredToken</Code><Message>The provided token has expired.</Message></Error>"
 NOW = datetime(2026, 3, 3, 12, tzinfo=UTC)
 
 
@@ -116,6 +118,28 @@ def test_refusal_is_told_in_a_sentence_and_passes(s3: Bucket, in_bucket: Lake) -
         s3.allow()
     in_bucket.append(TABLE, [row(3)])
     assert numbers(in_bucket) == [1, 3]
+
+
+def test_bucket_that_refuses_writing_alone_is_still_read(s3: Bucket, in_bucket: Lake) -> None:
+    in_bucket.append(TABLE, [row(1)])
+    reading = Lake(Location(s3.lake, {**s3.environment, **s3.keys_of_a_reader()}))
+    s3.deny()
+    try:
+        assert numbers(reading) == [1]
+        with pytest.raises(MillraceError, match=r"Check the bucket.*AccessDenied"):
+            reading.append(TABLE, [row(2)])
+    finally:
+        s3.allow()
+    assert numbers(in_bucket) == [1]
+
+
+def test_key_that_has_expired_is_said() -> None:
+    with answering(400, EXPIRED) as endpoint:
+        keys = {"AWS_ACCESS_KEY_ID": "key", "AWS_SECRET_ACCESS_KEY": "secret", "AWS_SESSION_TOKEN": "token"}
+        lake = Lake(Location("s3://bucket/lake", {**keys, "AWS_REGION": "us-east-1", "AWS_ENDPOINT_URL": endpoint}))
+        for refused in (lambda: lake.append(TABLE, [row(1)]), lambda: lake.exists(TABLE), lambda: numbers(lake)):
+            with pytest.raises(MillraceError, match=r"Check the bucket.*(ExpiredToken|keys have expired)"):
+                refused()
 
 
 def test_bucket_that_is_not_there_is_named(in_bucket: Lake) -> None:
