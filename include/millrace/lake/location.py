@@ -115,14 +115,6 @@ class Location:
         """
         return DeltaTable(self.uri, version=version, storage_options=self.storage_options)
 
-    def is_table(self) -> bool:
-        """Say whether a Delta table is here.
-
-        Raises:
-            OSError: If that cannot be seen.
-        """
-        return bool(DeltaTable.is_deltatable(self.uri, self.storage_options))
-
     def each(self, read: Callable[[T], R], items: Iterable[T]) -> Iterator[R]:
         """Yield what reading gives for each item, in their order; in a bucket several are read at a time, ahead.
 

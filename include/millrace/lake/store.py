@@ -80,10 +80,8 @@ class Lake:
         Raises:
             MillraceError: If that cannot be seen.
         """
-        try:
-            return self.at(table).is_table()
-        except OSError as error:
-            raise unreadable(self.at(table), error) from error
+        # deltalake would keep this process's other threads waiting, too, for as long as a bucket hangs
+        return self.version(table) >= 0
 
     def log(self, table: str) -> DeltaLog:
         """Return the log of ``table``."""
