@@ -18,7 +18,7 @@ import numpy as np
 from millrace.model.decision import Memory, Proposal
 from millrace.model.deployment import NOWHERE, PLACEMENT, AppDeployment, Change, Deployment
 from millrace.model.errors import MillraceError
-from millrace.model.placement import OTHER_HOT_KEYS, STATEFUL_BATCH, KeyGroups, PlacementPlan
+from millrace.model.placement import OTHER_HOT_KEYS, STATEFUL_BATCH, KeyGroups, PlacementPlan, load_elsewhere
 from millrace.model.signals import Signals
 from millrace.optimizers.albic.cluster import Cluster, cluster, plan_stages
 from millrace.optimizers.albic.explanation import OPTIMAL, explain, explain_skew
@@ -196,19 +196,12 @@ def _with_doubt(memory: Memory, groups: KeyGroups, version: int, found_s: float)
     if not planned_s or DOUBT in memory or memory.get(BASE) == version:
         return memory
     missed = min(max(0.0, found_s / planned_s - 1), MOST_DOUBT)
+    loads = memory.get(LOADS)
+    known: Mapping[str, object] = loads if isinstance(loads, Mapping) else {}
+    former = [number(known.get(key), 0.0) or 0.0 for key in _keys(groups.operator, groups.partition)]
     # where other keys are hot since, it was not the plan that missed
-    return {**memory, DOUBT: 0.0 if _shifted(memory.get(LOADS), groups) > OTHER_HOT_KEYS else missed}
-
-
-def _shifted(loads: object, groups: KeyGroups) -> float:
-    """Return the share of the load that is on other groups than it was; 0 if that is not known."""
-    if not isinstance(loads, Mapping):
-        return 0.0
-    former = np.array([number(loads.get(key), 0.0) or 0.0 for key in _keys(groups.operator, groups.partition)])
-    present = np.array(groups.busy_s)
-    if not former.sum() > 0 or not present.sum() > 0:
-        return 0.0
-    return float(np.abs(present / present.sum() - former / former.sum()).sum() / 2)
+    others = load_elsewhere(former, groups.busy_s) > OTHER_HOT_KEYS
+    return {**memory, DOUBT: 0.0 if others else missed}
 
 
 def _stay(groups: KeyGroups, target: Cluster) -> Proposal:

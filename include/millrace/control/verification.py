@@ -18,7 +18,7 @@ from millrace.control.proposals import PERSON, VERIFICATION, Proposals
 from millrace.model.arrival import ArrivalBasis, arrival_phrase
 from millrace.model.decision import Action, Decision, Outcome, Proposal, Reconfiguration
 from millrace.model.deployment import LIVE, PLACEMENT, SLOTS, Change
-from millrace.model.placement import STATEFUL_BATCH, KeyGroups
+from millrace.model.placement import OTHER_HOT_KEYS, STATEFUL_BATCH, KeyGroups, load_elsewhere
 from millrace.model.signals import AppSignals, Signals
 from millrace.model.spec import SPEC
 from millrace.model.verification_spec import Verification
@@ -198,6 +198,8 @@ def _placed_in_vain(trial: Trial, limits: Verification) -> Miss | None:
     load, former_load = now.arrival_rows_per_s, then.arrival_rows_per_s
     if after.since < ended or load is None or not former_load or abs(load / former_load - 1) > limits.load_change:
         return None
+    if _other_hot_keys(before, after):
+        return None
     cores = app.executor.cores
     was_s, is_s = before.stateful_batch_s(cores), after.stateful_batch_s(cores)
     if not Gain(was_s - predicted, was_s - is_s, math.hypot(_error_s(before), _error_s(after))).missed(
@@ -245,6 +247,13 @@ def _told(trial: Trial) -> str:
         return f"the step from {step.before:g} to {step.value:g} slots"
     fields = sorted({step.field for step in trial.steps})
     return f"the change of {', '.join(fields)}"
+
+
+def _other_hot_keys(before: KeyGroups, after: KeyGroups) -> bool:
+    """Say whether so much of the load is elsewhere that what a placement saves cannot be told from it."""
+    former = dict(zip(zip(before.operator, before.partition, strict=True), before.busy_s, strict=True))
+    present = zip(after.operator, after.partition, strict=True)
+    return load_elsewhere([former.get(key, 0.0) for key in present], after.busy_s) > OTHER_HOT_KEYS
 
 
 def _error_s(groups: KeyGroups) -> float:

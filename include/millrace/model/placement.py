@@ -6,7 +6,7 @@ app's executors, by number.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from heapq import heapreplace
@@ -32,6 +32,19 @@ def makespan_s(tasks_s: Iterable[float], cores: int) -> float:
     for task_s in tasks_s:
         heapreplace(free_s, free_s[0] + task_s)
     return max(free_s)
+
+
+def load_elsewhere(former: Sequence[float], present: Sequence[float]) -> float:
+    """Return the share of the load that is on other groups than it was, 0..1; 0 where one of both is nothing.
+
+    Args:
+        former: Load of each group, shape (n,), of any unit.
+        present: Its load now, shape (n,).
+    """
+    was, now = sum(former), sum(present)
+    if not was > 0 or not now > 0:
+        return 0.0
+    return sum(abs(a / was - b / now) for a, b in zip(former, present, strict=True)) / 2
 
 
 @dataclass(frozen=True)

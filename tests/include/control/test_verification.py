@@ -293,16 +293,22 @@ def _next(run: Run) -> Any:
 
 @pytest.mark.parametrize(
     ("busy_s", "arrival", "sampled", "missed"),
-    [(2.0, 500.0, 1, True), (1.1, 500.0, 1, False), (2.0, 900.0, 1, False), (2.0, 500.0, -1, False)],
-    ids=["nothing saved", "saved", "another load", "sampled before it"],
+    [
+        ((2.0, 2.0), 500.0, 1, True),
+        ((1.1, 1.1), 500.0, 1, False),
+        ((2.0, 2.0), 900.0, 1, False),
+        ((2.0, 0.2), 500.0, 1, False),
+        ((2.0, 2.0), 500.0, -1, False),
+    ],
+    ids=["nothing saved", "saved", "another load", "other hot keys", "sampled before it"],
 )
 def test_placement_is_taken_back_when_it_saves_nothing_at_the_same_load(
-    busy_s: float, arrival: float, sampled: int, missed: bool
+    busy_s: tuple[float, float], arrival: float, sampled: int, missed: bool
 ) -> None:
-    def measured(version: int, load: float, worker: tuple[int, int], busy: float, since: datetime) -> Signals:
-        groups = KeyGroups(
-            NAME, since, since, 9, ("q/0", "q/0"), (0, 1), worker, (busy, busy), (0.01, 0.01), (9, 9), (1, 1)
-        )
+    def measured(
+        version: int, load: float, worker: tuple[int, int], busy: tuple[float, float], since: datetime
+    ) -> Signals:
+        groups = KeyGroups(NAME, since, since, 9, ("q/0", "q/0"), (0, 1), worker, busy, (0.01, 0.01), (9, 9), (1, 1))
         app = replace(APP, arrival_rows_per_s=load, backlog_rows=0)
         return Signals(NAME, since, since, 7, version, (app,), key_groups=groups)
 
@@ -311,7 +317,7 @@ def test_placement_is_taken_back_when_it_saves_nothing_at_the_same_load(
     step = Change(NAME, "placement", -1, 1, "q/0", partition=1)
     target = replace(first.with_changes((step,)), version=2, decision_id="d1")
     proposal = Proposal("albic", (step,), "uneven", "", {"stateful_batch_s": 1.0})
-    was = measured(1, 500.0, (0, 0), 1.0, NOON - timedelta(minutes=5))
+    was = measured(1, 500.0, (0, 0), (1.0, 1.0), NOON - timedelta(minutes=5))
     decision = Decision(
         "d1", NAME, NOON, Action.APPLY, "uneven", "", was, 1, (proposal,), proposal.predicted, target=target
     )
