@@ -13,6 +13,8 @@ from millrace.local.stack import java
 from millrace.local.stack.progress import ProgramFailed
 from millrace.model.errors import MillraceError
 
+BUILD_LOCK = Path(__file__).with_name("build.lock")
+"""Versions of what source distributions are built with."""
 Run = Callable[[Sequence[str | Path]], None]
 
 
@@ -129,7 +131,8 @@ def _run_uv(
     venv: Path, command: str, options: Sequence[str | Path], lock: Path, run: Run, say: Callable[[str], None]
 ) -> None:
     try:
-        run([venv / "bin" / "uv", "pip", command, "--python", venv / "bin" / "python", *options])
+        where: list[str | Path] = ["--python", venv / "bin" / "python", "--build-constraint", BUILD_LOCK]
+        run([venv / "bin" / "uv", "pip", command, *where, *options])
     except ProgramFailed:
         say("  uv could not install the packages; pip goes on, which takes longer")
         run([*_pip(venv), "-r", lock])

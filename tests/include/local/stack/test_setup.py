@@ -189,6 +189,13 @@ def test_lock_of_tests_has_the_versions_of_the_lock_and_that_no_tool_of_tests() 
     assert {"pytest", "mypy", "ruff", "hypothesis", "pyspark-client"}.isdisjoint(main)
 
 
+def test_source_distributions_are_built_with_locked_versions() -> None:
+    locked = python_env.stanza(python_env.BUILD_LOCK.read_text(), "setuptools")
+    version = locked.partition(" ")[0]
+    assert f'requires = ["{version}"]' in (REPO / "pyproject.toml").read_text()
+    assert "--hash=sha256:" in locked
+
+
 def test_jars_when_a_repository_serves_another_file_then_it_is_refused(tmp_path: Path) -> None:
     jars, scratch = replace(DELTA, folder=tmp_path / "jars"), tmp_path / "scratch"
     served = scratch / "ivy" / "jars"
