@@ -213,8 +213,8 @@ def _packages(run: Run) -> None:
     with step("Python packages"):
         # an install that was cut may have left half a package, which no installer would notice, and with
         # pyspark-client, which former locks had, files of pyspark would go
-        halved = INSTALLING.exists() or any(VENV.glob("lib/python*/site-packages/pyspark_client-*"))
-        fresh = halved or not python_env.usable(VENV)
+        unsafe = INSTALLING.exists() or any(VENV.glob("lib/python*/site-packages/pyspark_client-*"))
+        fresh = unsafe or not python_env.usable(VENV)
         if fresh:
             python_env.discard(VENV)
         SHARE.mkdir(parents=True, exist_ok=True)
