@@ -161,6 +161,10 @@ def test_page_shows_executors_that_run_and_how_others_ended(api: TestClient, lak
     assert shown.count("512 MiB 734 MiB") == 4
     assert shown.count("runs") == 1 and "out of memory Command exited with code 137" in shown
     assert shown.endswith("with its driver –")
+    DeploymentStore(lake).commit(replace(first, version=2, running=False), 1)
+    text = re.sub(r"<[^>]+>", " ", api.get("/millrace/?pipeline=tiny", headers=login).text)
+    shown = text.split("How it ended")[1].split("What if")[0]
+    assert "runs" not in shown and shown.count("with its driver") == 2
 
 
 @pytest.mark.parametrize("path", ["/millrace/", "/millrace/?pipeline=tiny"])
