@@ -18,7 +18,7 @@ import numpy as np
 from millrace.model.decision import Memory, Proposal
 from millrace.model.deployment import NOWHERE, PLACEMENT, AppDeployment, Change, Deployment
 from millrace.model.errors import MillraceError
-from millrace.model.placement import OTHER_HOT_KEYS, STATEFUL_BATCH, KeyGroups, PlacementPlan, load_elsewhere
+from millrace.model.placement import STATEFUL_BATCH, KeyGroups, PlacementPlan, other_keys_are_hot
 from millrace.model.signals import Signals
 from millrace.optimizers.albic.cluster import Cluster, cluster, plan_stages
 from millrace.optimizers.albic.explanation import OPTIMAL, explain, explain_skew
@@ -196,12 +196,11 @@ def _with_doubt(memory: Memory, groups: KeyGroups, version: int, found_s: float)
     if not planned_s or DOUBT in memory or memory.get(BASE) == version:
         return memory
     missed = min(max(0.0, found_s / planned_s - 1), MOST_DOUBT)
-    loads = memory.get(LOADS)
-    known: Mapping[str, object] = loads if isinstance(loads, Mapping) else {}
-    former = [number(known.get(key), 0.0) or 0.0 for key in _keys(groups.operator, groups.partition)]
+    memo = memory.get(LOADS)
+    loads: Mapping[str, object] = memo if isinstance(memo, Mapping) else {}
+    former = [number(loads.get(key), 0.0) or 0.0 for key in _keys(groups.operator, groups.partition)]
     # where other keys are hot since, it was not the plan that missed
-    others = load_elsewhere(former, groups.busy_s) > OTHER_HOT_KEYS
-    return {**memory, DOUBT: 0.0 if others else missed}
+    return {**memory, DOUBT: 0.0 if other_keys_are_hot(former, groups.busy_s) else missed}
 
 
 def _stay(groups: KeyGroups, target: Cluster) -> Proposal:

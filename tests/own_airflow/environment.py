@@ -75,17 +75,9 @@ def install(folder: Path) -> Path:
     lines = (REPO / "requirements.lock").read_text(encoding="utf-8").splitlines()
     pins.write_text("\n".join(line.rstrip(" \\") for line in lines if line[:1].isalnum()), encoding="utf-8")
     subprocess.run([uv, "venv", "--quiet", f"--python={sys.executable}", str(venv)], check=True)
+    argv = [uv, "pip", "install", "--quiet", f"--python={venv / 'bin' / 'python'}", f"--constraints={pins}"]
     # as somebody else's project: without what this one's settings leave out
-    argv = [
-        uv,
-        "pip",
-        "install",
-        "--no-config",
-        "--quiet",
-        f"--python={venv / 'bin' / 'python'}",
-        f"--constraints={pins}",
-    ]
-    subprocess.run([*argv, str(wheel(folder))], check=True)
+    subprocess.run([*argv, "--no-config", str(wheel(folder))], check=True)
     return venv
 
 

@@ -18,7 +18,7 @@ from millrace.control.proposals import PERSON, VERIFICATION, Proposals
 from millrace.model.arrival import ArrivalBasis, arrival_phrase
 from millrace.model.decision import Action, Decision, Outcome, Proposal, Reconfiguration
 from millrace.model.deployment import LIVE, PLACEMENT, SLOTS, Change
-from millrace.model.placement import OTHER_HOT_KEYS, STATEFUL_BATCH, KeyGroups, load_elsewhere
+from millrace.model.placement import STATEFUL_BATCH, KeyGroups, other_keys_are_hot
 from millrace.model.signals import AppSignals, Signals
 from millrace.model.spec import SPEC
 from millrace.model.verification_spec import Verification
@@ -253,7 +253,7 @@ def _other_hot_keys(before: KeyGroups, after: KeyGroups) -> bool:
     """Say whether so much of the load is elsewhere that what a placement saves cannot be told from it."""
     former = dict(zip(zip(before.operator, before.partition, strict=True), before.busy_s, strict=True))
     present = zip(after.operator, after.partition, strict=True)
-    return load_elsewhere([former.get(key, 0.0) for key in present], after.busy_s) > OTHER_HOT_KEYS
+    return other_keys_are_hot([former.get(key, 0.0) for key in present], after.busy_s)
 
 
 def _error_s(groups: KeyGroups) -> float:

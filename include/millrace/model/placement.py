@@ -34,8 +34,8 @@ def makespan_s(tasks_s: Iterable[float], cores: int) -> float:
     return max(free_s)
 
 
-def load_elsewhere(former: Sequence[float], present: Sequence[float]) -> float:
-    """Return the share of the load that is on other groups than it was, 0..1; 0 where one of both is nothing.
+def other_keys_are_hot(former: Sequence[float], present: Sequence[float]) -> bool:
+    """Say whether much of the load is on other groups than it was; it is not where one of both is nothing.
 
     Args:
         former: Load of each group, shape (n,), of any unit.
@@ -43,8 +43,9 @@ def load_elsewhere(former: Sequence[float], present: Sequence[float]) -> float:
     """
     was, now = sum(former), sum(present)
     if not was > 0 or not now > 0:
-        return 0.0
-    return sum(abs(a / was - b / now) for a, b in zip(former, present, strict=True)) / 2
+        return False
+    elsewhere = sum(abs(a / was - b / now) for a, b in zip(former, present, strict=True)) / 2
+    return elsewhere > OTHER_HOT_KEYS
 
 
 @dataclass(frozen=True)

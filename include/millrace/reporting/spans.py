@@ -31,7 +31,7 @@ def add_changes(changes: Iterable[Reconfiguration]) -> None:
 
     span = trace.get_current_span()
     for change in changes:
-        attributes = {
+        values = {
             "millrace.pipeline": change.pipeline,
             "millrace.app": change.app,
             "millrace.decision_id": change.decision_id,
@@ -40,5 +40,5 @@ def add_changes(changes: Iterable[Reconfiguration]) -> None:
             "millrace.downtime": change.downtime_s,
             "millrace.error": change.error,
         }
-        known = {name: value for name, value in attributes.items() if value is not None}
-        span.add_event("millrace.reconfiguration", known, int(change.started.timestamp() * 1e9))
+        attributes = {name: value for name, value in values.items() if value is not None}
+        span.add_event("millrace.reconfiguration", attributes, int(change.started.timestamp() * 1e9))

@@ -17,8 +17,6 @@ from rich.console import Console
 from rich.table import Table
 
 from millrace.local.stack import setup, spark_env
-from millrace.local.stack.progress import ProgramFailed
-from millrace.model.errors import MillraceError
 from millrace.places import REPO
 from millrace.wiring import LAKE_VARIABLE
 
@@ -84,7 +82,7 @@ def test(stages: Sequence[str], slow: bool, research: bool, pytest_args: Sequenc
     tests/requirements.lock; the first call fetches them.
     """
     console = Console(stderr=True)
-    _ensure_tools()
+    setup.ensure_packages(LOCK)
     # who selects tests wants those, of whatever stage, and not the checks
     everything = STAGES if pytest_args else [*CHECKS, *STAGES]
     wanted = stages or [stage for stage in everything if stage != "research" or research or pytest_args]
@@ -102,14 +100,6 @@ def test(stages: Sequence[str], slow: bool, research: bool, pytest_args: Sequenc
         console.print("no test was selected", style="red")
         return 1
     return 1 if any(o.code for o in outcomes) else 0
-
-
-def _ensure_tools() -> None:
-    try:
-        setup.ensure_packages(LOCK)
-    except ProgramFailed as error:
-        remedy = f"Read {setup.LOG}; the first call needs a package index."
-        raise MillraceError("packages", str(LOCK), "packages that can be installed", remedy) from error
 
 
 def _environment(home: Path, quick: bool) -> dict[str, str]:

@@ -157,10 +157,14 @@ def ensure_packages(lock: Path) -> None:
         lock: A compiled lock, with hashes; where the environment has one of its packages, that has the same version.
 
     Raises:
-        ProgramFailed: They could not be installed.
+        MillraceError: They could not be installed.
     """
     with _one_at_a_time() as run_logged:
-        python_env.add(VENV, lock, run_logged, say)
+        try:
+            python_env.add(VENV, lock, run_logged, say)
+        except ProgramFailed as error:
+            remedy = f"Read {LOG}; the first call needs a package index."
+            raise MillraceError("packages", str(lock), "packages that can be installed", remedy) from error
 
 
 @contextmanager
