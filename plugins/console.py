@@ -45,6 +45,8 @@ SPANS = {
     Span.DAY: timedelta(days=1),
     Span.WEEK: timedelta(days=7),
 }
+NARROWEST = timedelta(minutes=5)
+"""Of a pipeline that is younger than the span its whole life is shown, and at least this."""
 SECURITY_HEADERS = {
     # no script runs on this page, whatever a script's name or an error's text may hold
     "Content-Security-Policy": "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'; "
@@ -115,7 +117,7 @@ def _pipeline(chosen: str, span: Span) -> dict[str, Any]:
     names = sorted({*specs, *launched})
     if chosen not in names:
         return {"names": names, "problem": f"There is no pipeline {chosen}."}
-    spec, past = specs.get(chosen), history(tables, chosen, now - SPANS[span], now)
+    spec, past = specs.get(chosen), history(tables, chosen, _shown_since(tables, chosen, span, now), now)
     return {
         "names": names,
         "spec": spec,
@@ -144,6 +146,11 @@ def _known(tables: ControlTables) -> tuple[Mapping[str, PipelineSpec], list[str]
     specs, problems = load_all()
     launched = {deployment.pipeline: deployment for deployment in tables.deployments.all_latest()}
     return specs, [str(problem) for problem in problems], launched
+
+
+def _shown_since(tables: ControlTables, chosen: str, span: Span, now: datetime) -> datetime:
+    launched, begin = tables.deployments.committed_at(chosen, 1), now - SPANS[span]
+    return begin if launched is None else max(begin, min(launched, now - NARROWEST))
 
 
 def _executors(tables: ControlTables, chosen: str, now: datetime) -> list[ExecutorRun]:

@@ -192,6 +192,15 @@ def test_page_draws_what_was_measured_and_decided(
     assert "0.0667, 50 % saved" in overview
 
 
+def test_page_shows_the_whole_life_of_a_young_pipeline(api: TestClient, lake: Lake, login: dict[str, str]) -> None:
+    DeploymentStore(lake).commit(find("tiny").first_deployment(), None)
+    recorded = evaluation(datetime.now(UTC) - timedelta(minutes=4), 2, 80.0, Action.APPLY)
+    assert DecisionStore(lake).record(replace(recorded, pipeline="tiny"))
+    text = api.get("/millrace/", params={"pipeline": "tiny", "span": "7d"}, headers=login).text
+    at = re.search(r'<circle class="dot apply" cx="([\d.]+)"', text)
+    assert at is not None and 150 < float(at[1]) < 350, "a minute after the left end of five"
+
+
 def test_page_shows_what_other_tuners_would_have_done(api: TestClient, lake: Lake, login: dict[str, str]) -> None:
     figures = {"reconfigurations": (4, 1), "core_s": (7200, 5400), "under_provisioned": (3, 0), "peak_slots": (8, 6)}
     told = {f"{name}_recorded": was for name, (was, _) in figures.items()}
