@@ -64,14 +64,17 @@ def follow(spark: SparkSession, wanted: Path) -> None:
     """Ask for the executors that a file says, whenever it changes (in a thread of its own)."""
     from millrace.runtime.executors.allocation import Allocation
 
-    allocation, total = Allocation(spark), 0
+    allocation, total, gone = Allocation(spark), 0, set[str]()
     allocation.take_over()
     while True:
         with suppress(OSError, ValueError):
             if (newest := int(wanted.read_text(encoding="utf-8"))) != total and allocation.request(newest):
-                for executor in allocation.registered()[newest:]:
-                    allocation.let_go(executor)
                 total = newest
+            # some may register only after fewer are wanted
+            for executor in allocation.registered()[total:]:
+                if executor.id not in gone:
+                    allocation.let_go(executor)
+                    gone.add(executor.id)
         time.sleep(POLL_S)
 
 
