@@ -48,7 +48,8 @@ def placement_figure(plan: PlacementPlan) -> Figure:
         axes.set_yticks(range(len(names)), names)
         title = f"{word}: the stateful part of a batch takes {batch_s:.1f} s{proven}"
         axes.set_title(title, fontsize="medium", loc="left")
-    below.set_xlabel(f"{len(busy)} state partitions; beside each worker what a batch keeps its {plan.cores} cores busy")
+    cores = "core" if plan.cores == 1 else f"{plan.cores} cores"
+    below.set_xlabel(f"{len(busy)} state partitions; beside each worker what a batch keeps its {cores} busy")
     if image is not None:
         figure.colorbar(image, ax=[above, below], label="busy time of a partition in a batch (s)")
     return figure
