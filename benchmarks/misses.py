@@ -98,8 +98,7 @@ OF_BENCH: Mapping[str, Mapping[str, Mapping[str, str]]] = {
         },
         "skew": {
             "batch_time_vs_wait_3s": "About one of six seconds of a batch is outside stages with state, for everybody, "
-            "and after 3 s Spark's own placement moves partitions, too.",
-            "moves": "Not known: a late plan, or partitions that Spark took elsewhere itself.",
+            "and after 3 s Spark's own placement moves partitions, too."
         },
         "skew_large_state": {
             "batch_time_vs_wait_0": "The mean over three rounds is .83; the worst is judged. The 54 MB that wait 0 "

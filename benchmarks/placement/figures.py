@@ -188,6 +188,9 @@ def _plans(results: Sequence[SteadyRun]) -> Iterator[Record]:
         found, planned = (list(values) for values in zip(*both, strict=True))
         yield median_of(BENCH, SKEW, ALBIC, "load_distance", found, "% of the mean")
         yield median_of(BENCH, SKEW, ALBIC, "load_distance_planned", planned, "% of the mean")
+    ratios = [distance / wanted for distance, wanted in both if wanted > 0]
+    if ratios:
+        yield _judged("load_distance_vs_planned", max(ratios), "ratio", ACHIEVED_LIMIT, len(ratios))
 
 
 def _judged(figure: str, value: float, unit: str, limit: float, n: int, scenario: str = SKEW) -> Record:

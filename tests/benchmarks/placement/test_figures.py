@@ -102,7 +102,8 @@ def test_load_distance_is_how_far_the_worst_worker_is_off_the_mean() -> None:
     assert load_distance([1.0, 2.0, 3.0]) == 50.0 and load_distance([2.0, 2.0]) == 0.0
     assert busy_s(groups([1.0, 2.0, 4.0], [0, 2, 0]), (0, 1, 2)) == [5.0, 0.0, 2.0]
     found = {r.figure: r.value for r in skew_records([{ALBIC: replace(OURS, distance=12.0)}])}
-    assert found["load_distance"] == 12.0 and found["load_distance_planned"] >= 0
+    assert found["load_distance"] == 12.0
+    assert found["load_distance_vs_planned"] == pytest.approx(12.0 / found["load_distance_planned"])
 
 
 def test_rows_lost_in_any_round_and_the_slowest_return_to_balance_are_judged() -> None:
