@@ -115,7 +115,7 @@ UNCONSTRAINED = float("inf")
 _METHODS = (
     Method("oracle", Oracle),
     Method("flow", _registered("flow")),
-    Method("flow_proactive", _registered("flow", proactive=True, slack=0.2)),
+    Method("flow_proactive", _registered("flow", proactive=True, slack=0.3, spend=0.6)),
     Method("flow_risk50", _registered("flow", risk=0.5)),
     *(Method(f"flow_r{room:02d}", _room(room)) for room in ROOMS),
     Method("conttune_strong", _conttune(preset="strong")),
