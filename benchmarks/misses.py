@@ -82,9 +82,10 @@ OF_BENCH: Mapping[str, Mapping[str, Mapping[str, str]]] = {
     "soak": {
         "day": {
             "rss_ratio": "518 MB after the first hour, 609 after 24. Python's objects stay as many. What grows is "
-            "outside of Python: deltalake keeps some 80 KB of every append through a table opened for it (delta-rs "
-            "issue 4241), as evaluations make them; where a handle is kept, as in drivers, a tenth of that, nothing "
-            "where tables are only read, as by the console. In Airflow, each evaluation is a process of its own."
+            "outside of Python: deltalake keeps some 80 KB of every append through a table opened for it, as "
+            "evaluations make them (delta-rs issue 4241 looks alike); where a handle is kept, as in drivers, a fifth "
+            "of that at most, nothing where tables are only read, as by the console. In Airflow, each evaluation is a "
+            "process of its own."
         }
     },
     "placement": {
