@@ -186,7 +186,7 @@ class Pipeline:
         wait_until(enough, f"{least} batches", limit_s, READ_S)
         return chosen
 
-    def log(self, name: str = "drivers/*/*/*") -> str:
+    def log(self, name: str = "drivers/*") -> str:
         """Return the end of a log."""
         files = sorted((f for f in self.home.logs.glob(name) if f.is_file()), key=lambda f: f.stat().st_mtime)
         return files[-1].read_text(encoding="utf-8", errors="replace")[-1500:] if files else "no log"

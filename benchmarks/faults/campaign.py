@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 
 import numpy as np
 
+from benchmarks.elastic.pipeline import READ_S, wait_until
 from benchmarks.record import Record, at_most, median
-from millrace.local.demo.comparison import Comparison
+from millrace.local.demo.comparison import compare, settled
 from millrace.local.stack.progress import say
 
 BENCH, ALL = "faults", "all"
@@ -21,7 +23,7 @@ class Campaign:
 
     Attributes:
         recovered_s: From each fault's end until all was well again, by its name.
-        failures: Faults after which nothing came back.
+        failures: Faults after which nothing came back; `end` where the results never had all rows.
         doubled: Drivers beside the one that serves, the most that were seen after a fault.
         errors: Exceptions that ended a task or a healing and tell a person nothing.
         repeated: Decisions that were recorded more than once.
@@ -37,8 +39,20 @@ class Campaign:
     lost: int = 0
     doubled_rows: int = 0
 
-    def add(self, compared: Comparison) -> None:
-        """Add what results lack, and what they have twice."""
+    def finish(self, source: Path, results: Path, state: Callable[[], object]) -> None:
+        """Wait until the results have all rows, and add what they lack, and what they have twice.
+
+        Args:
+            source: Delta table of the flights.
+            results: Delta table of the delays.
+            state: Tells what to say of a pipeline that does not get through.
+        """
+        try:
+            wait_until(lambda: settled(source, results), "all rows processed", every_s=READ_S)
+        except RuntimeError as error:
+            say(f"    {error}: {state()}")
+            self.failures.append("end")
+        compared = compare(source, results)
         self.lost += compared.lost
         self.doubled_rows += compared.doubled
 

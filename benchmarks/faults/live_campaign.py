@@ -17,11 +17,10 @@ from pathlib import Path
 from benchmarks.delays_app import Feed, flight_rows
 from benchmarks.elastic.cluster import embedded_cluster
 from benchmarks.elastic.methods import LIVE
-from benchmarks.elastic.pipeline import READ_S, Pipeline, wait_until
+from benchmarks.elastic.pipeline import Pipeline, wait_until
 from benchmarks.elastic.runs import make_pipeline, results_of, source_of
 from benchmarks.faults.campaign import BENCH, Campaign
 from benchmarks.faults.live_injection import FAULTS, WITHOUT_FEED
-from millrace.local.demo.comparison import compare, settled
 from millrace.local.stack.progress import say, step
 from millrace.model.errors import Conflict, MillraceError, NotReady
 from millrace.run_folder.discovery import find
@@ -49,16 +48,14 @@ def live_faults(root: Path, names: Sequence[str], chance: random.Random, found: 
         pipeline = make_pipeline(cluster, BENCH, LIVE, WAIT_MS, PERIOD_S)
         limits = {"hang_deadline_s": HANG_DEADLINE_S, "ready_deadline_s": 60.0}
         pipeline = replace(pipeline, spec=pipeline.spec.model_copy(update=limits))
-        source, results = source_of(pipeline.home), results_of(pipeline.home)
-        feed = Feed(source, flight_rows(5))
+        feed = Feed(source_of(pipeline.home), flight_rows(5))
         feed.commit(int(RATE_ROWS_PER_S))
         with pipeline.running(), _healed(pipeline, found):
             for number, name in enumerate(names, 1):
                 with step(f"{number}: {name}"):
                     _do(pipeline, feed, name, chance, found)
             feed.finish()
-            wait_until(lambda: settled(source, results), "all rows processed", every_s=READ_S)
-        found.add(compare(source, results))
+            found.finish(source_of(pipeline.home), results_of(pipeline.home), lambda: _state(pipeline))
 
 
 def _do(pipeline: Pipeline, feed: Feed, name: str, chance: random.Random, found: Campaign) -> None:
@@ -85,6 +82,11 @@ def _do(pipeline: Pipeline, feed: Feed, name: str, chance: random.Random, found:
         else:
             found.recovered_s.setdefault(name, []).append(round(time.time() - done, 1))
     found.doubled = max(found.doubled, len(find(pipeline.home.run / "drivers", pipeline.spec.name)) - 1)
+
+
+def _state(pipeline: Pipeline) -> str:
+    """Return what does not run, what its driver did last, and the end of its log."""
+    return f"{pipeline.reconciler().problem()}; {pipeline.record()}; {pipeline.log()}"
 
 
 def _await_commit(pipeline: Pipeline, after: float) -> None:

@@ -19,7 +19,6 @@ from benchmarks.faults.stack import PIPELINE, Stack
 from benchmarks.faults.stack_injection import FAULTS
 from millrace.lake.control_tables import ControlTables
 from millrace.lake.store import Lake
-from millrace.local.demo.comparison import compare, settled
 from millrace.local.demo.demo_env import DemoEnv
 from millrace.local.stack import lifecycle
 from millrace.local.stack.airflow_api import AirflowApi
@@ -63,8 +62,7 @@ def stack_faults(root: Path, names: Sequence[str], chance: random.Random, found:
                 drivers = discovery.find(stack.env.run_dir, PIPELINE)
                 found.doubled = max(found.doubled, len(drivers) - 1)
         feed.finish()
-        wait_until(lambda: settled(stack.env.source, stack.env.results), "all rows processed", every_s=READ_S)
-        found.add(compare(stack.env.source, stack.env.results))
+        found.finish(stack.env.source, stack.env.results, lambda: stack.tables.decisions.last(PIPELINE))
         found.repeated += _repeated(stack)
         found.errors += bare_errors(stack.home.logs / "airflow")
 
