@@ -21,9 +21,13 @@ from millrace.model.deployment import ExecutorSize
 from millrace.model.join import JoinSettings
 from millrace.model.telemetry import ExecutorRun
 from millrace.pipelines.catalog import find
+from millrace.run_folder import driver_records
+from millrace.run_folder.driver_records import DriverRecord, DriverState
+from millrace.run_folder.process import ProcessId
 from millrace.wiring import LAKE_VARIABLE
 from tests.include.control.test_key_groups import run
 from tests.include.reporting.test_history import evaluation
+from tests.include.run_folder import stand_in
 from tests.s3.server import Bucket
 
 pytestmark = pytest.mark.airflow
@@ -141,8 +145,11 @@ def test_page_shows_where_state_partitions_run(api: TestClient, lake: Lake, logi
     assert "takes 5.0 s" in " ".join(words) and "var(--hot) 67%" in text
 
 
-def test_page_shows_executors_that_run_and_how_others_ended(api: TestClient, lake: Lake, login: dict[str, str]) -> None:
-    now, first = datetime.now(UTC), find("tiny").first_deployment()
+def test_page_shows_executors_that_run_and_how_others_ended(
+    api: TestClient, lake: Lake, login: dict[str, str], millrace_home: Path
+) -> None:
+    run_dir, now = millrace_home / "run" / "drivers", datetime.now(UTC)
+    first = find("tiny").first_deployment()
     DeploymentStore(lake).commit(first, None)
     for generation, executor, ended, reason in (
         (1, "0", None, None),
@@ -155,16 +162,22 @@ def test_page_shows_executors_that_run_and_how_others_ended(api: TestClient, lak
             "tiny", "tiny", generation, executor, "host7", 2, 512, started, ended, reason, int(executor), 734, started
         )
         lake.append("telemetry/executors", [executor_row(lifetime)])
-    text = re.sub(r"<[^>]+>", " ", api.get("/millrace/?pipeline=tiny", headers=login).text)
-    shown = " ".join(text.split("How it ended")[1].split("What if")[0].split())
+
+    def shown_executors() -> str:
+        text = re.sub(r"<[^>]+>", " ", api.get("/millrace/?pipeline=tiny", headers=login).text)
+        return " ".join(text.split("How it ended")[1].split("What if")[0].split())
+
+    with stand_in.driver(run_dir, "tiny") as driver:
+        started = ProcessId.of(driver.pid).started
+        running = DriverRecord("tiny", "tiny", 1, 1, 1, driver.pid, started, DriverState.RUNNING, now)
+        driver_records.write(run_dir, running)
+        shown = shown_executors()
     assert re.findall(r"(\d) of driver (\d)", shown) == [("2", "2"), ("1", "2"), ("0", "2"), ("0", "1")]
     assert shown.count("512 MiB 734 MiB") == 4
     assert shown.count("runs") == 1 and "out of memory Command exited with code 137" in shown
     assert shown.endswith("with its driver –")
-    DeploymentStore(lake).commit(replace(first, version=2, running=False), 1)
-    text = re.sub(r"<[^>]+>", " ", api.get("/millrace/?pipeline=tiny", headers=login).text)
-    shown = text.split("How it ended")[1].split("What if")[0]
-    assert "runs" not in shown and shown.count("with its driver") == 2
+    shown = shown_executors()
+    assert "runs" not in shown and shown.count("with its driver") == 2, "its driver was killed"
 
 
 @pytest.mark.parametrize("path", ["/millrace/", "/millrace/?pipeline=tiny"])

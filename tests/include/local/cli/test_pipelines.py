@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import subprocess
-import sys
 from collections.abc import Iterator
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -26,10 +25,10 @@ from millrace.local.stack.airflow_api import AirflowApi
 from millrace.model.errors import MillraceError
 from millrace.model.join import JoinSettings
 from millrace.run_folder import driver_records
-from millrace.run_folder.arguments import DriverArguments
 from millrace.run_folder.driver_records import DriverRecord, DriverState
 from millrace.run_folder.process import ProcessId
 from tests.include.local.demo.synthetic import Run, at, spec_of
+from tests.include.run_folder import stand_in
 
 NOTHING = {"--slots": None, "--dry-run": False, "--stop": False, "--roll-back-to": None}
 
@@ -148,15 +147,10 @@ def test_decisions_when_json_then_all_that_was_stored_and_limited(run: Run) -> N
 
 
 @pytest.fixture
-def driver(home: Path, tmp_path: Path) -> Iterator[subprocess.Popen[bytes]]:
+def driver(home: Path) -> Iterator[subprocess.Popen[bytes]]:
     """A process that looks like the driver of version 1."""
-    script, run_dir = tmp_path / "run_script.py", home / "run" / "drivers"
-    script.write_text("import time\ntime.sleep(600)\n")
-    arguments = DriverArguments("delays", "delays", 1, 1, 1, 0, run_dir, str(home / "lake"), 60.0, 120.0, 60.0, script)
-    process = subprocess.Popen([sys.executable, str(script), *arguments.argv()])
-    yield process
-    process.kill()
-    process.wait()
+    with stand_in.driver(home / "run" / "drivers", "delays") as process:
+        yield process
 
 
 def _record(home: Path, pid: int, state: DriverState, error: str | None = None) -> None:
