@@ -39,16 +39,22 @@ class Campaign:
     lost: int = 0
     doubled_rows: int = 0
 
-    def finish(self, source: Path, results: Path, state: Callable[[], object]) -> None:
+    def finish(
+        self, source: Path, results: Path, last_commit: Callable[[], object], state: Callable[[], object]
+    ) -> None:
         """Wait until the results have all rows, and add what they lack, and what they have twice.
 
         Args:
             source: Delta table of the flights.
             results: Delta table of the delays.
+            last_commit: When the newest batch was committed: while batches go on, a backlog may take its time.
             state: Tells what to say of a pipeline that does not get through.
         """
+        seen = last_commit()
         try:
-            wait_until(lambda: settled(source, results), "all rows processed", every_s=READ_S)
+            while not settled(source, results):
+                wait_until(lambda seen=seen: last_commit() != seen, "the batch after the last", every_s=READ_S)
+                seen = last_commit()
         except RuntimeError as error:
             say(f"    {error}: {state()}")
             self.failures.append("end")

@@ -12,6 +12,7 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
+from datetime import datetime
 from pathlib import Path
 
 from benchmarks.delays_app import Feed, flight_rows
@@ -55,7 +56,8 @@ def live_faults(root: Path, names: Sequence[str], chance: random.Random, found: 
                 with step(f"{number}: {name}"):
                     _do(pipeline, feed, name, chance, found)
             feed.finish()
-            found.finish(source_of(pipeline.home), results_of(pipeline.home), lambda: _state(pipeline))
+            source, results = source_of(pipeline.home), results_of(pipeline.home)
+            found.finish(source, results, lambda: _last_commit(pipeline), lambda: _state(pipeline))
 
 
 def _do(pipeline: Pipeline, feed: Feed, name: str, chance: random.Random, found: Campaign) -> None:
@@ -93,11 +95,15 @@ def _await_commit(pipeline: Pipeline, after: float) -> None:
     """Wait for a batch that was committed after a time (Unix seconds)."""
 
     def committed() -> bool:
-        record = pipeline.record()
-        last = record and record.last_commit_at
+        last = _last_commit(pipeline)
         return last is not None and last.timestamp() > after
 
     wait_until(committed, "a batch is committed")
+
+
+def _last_commit(pipeline: Pipeline) -> datetime | None:
+    record = pipeline.record()
+    return record and record.last_commit_at
 
 
 @contextmanager

@@ -13,6 +13,7 @@ from millrace.local.stack.home import Home
 from millrace.model.errors import MillraceError
 from millrace.model.spec import PipelineSpec
 from millrace.run_folder import driver_records
+from millrace.run_folder.driver_records import DriverRecord
 from millrace.run_folder.process import ProcessId
 
 PIPELINE = "delays"
@@ -50,10 +51,13 @@ class Stack:
         wait_until(is_up, name)
         return found[0]
 
+    def driver(self) -> DriverRecord | None:
+        """Return the record of the newest driver."""
+        return next(iter(driver_records.all_of(self.env.run_dir, PIPELINE, self.spec.app)), None)
+
     def well_since(self, time_s: float) -> bool:
         """Say whether all services are healthy, and batches and decisions go on since a time (Unix seconds)."""
-        record = lifecycle.status(self.home)
-        driver = next(iter(driver_records.all_of(self.env.run_dir, PIPELINE, self.spec.app)), None)
+        record, driver = lifecycle.status(self.home), self.driver()
         try:
             decision, wanted = self.tables.decisions.last(PIPELINE), self.tables.deployments.latest(PIPELINE)
         except MillraceError:

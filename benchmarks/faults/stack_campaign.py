@@ -10,6 +10,7 @@ import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from datetime import datetime
 from pathlib import Path
 
 from benchmarks.delays_app import Feed, flight_rows
@@ -62,7 +63,7 @@ def stack_faults(root: Path, names: Sequence[str], chance: random.Random, found:
                 drivers = discovery.find(stack.env.run_dir, PIPELINE)
                 found.doubled = max(found.doubled, len(drivers) - 1)
         feed.finish()
-        found.finish(stack.env.source, stack.env.results, lambda: stack.tables.decisions.last(PIPELINE))
+        found.finish(stack.env.source, stack.env.results, lambda: _last_commit(stack), stack.driver)
         found.repeated += _repeated(stack)
         found.errors += bare_errors(stack.home.logs / "airflow")
 
@@ -151,6 +152,11 @@ def _disk(folder: Path) -> Iterator[Path]:
 def up_and_down(seconds: float) -> float:
     """Return a load that is low and high in turn, rows a second."""
     return HIGH_ROWS_PER_S if seconds // TURN_S % 2 else LOW_ROWS_PER_S
+
+
+def _last_commit(stack: Stack) -> datetime | None:
+    driver = stack.driver()
+    return driver and driver.last_commit_at
 
 
 def _repeated(stack: Stack) -> list[str]:
