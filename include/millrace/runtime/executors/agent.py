@@ -53,16 +53,8 @@ Note = Callable[[Lifetime, int | None], None]
 
 
 @dataclass(frozen=True)
-class _Drain:
-    """Since when executors lose their state: until when at most, and the last batches before."""
-
-    until_s: float
-    batches: Mapping[str, int]
-
-
-@dataclass(frozen=True)
-class _Naming:
-    """Since when partitions may not be where a placement names them: until when at most, and the batch that tells."""
+class _Wait:
+    """Until when state partitions may still be elsewhere at most, and the batch of each query that tells, by run."""
 
     until_s: float
     batches: Mapping[str, int]
@@ -106,8 +98,8 @@ class ExecutorAgent:
         self._requested, self._requested_s = content.executors, time.monotonic()
         self._gone: dict[str, float] = {}
         self._placed: tuple[object, ...] = ()
-        self._drain: _Drain | None = None
-        self._naming: _Naming | None = None
+        self._drain: _Wait | None = None
+        self._naming: _Wait | None = None
         self._counted, self._counted_s = (content.executors, content.executors), time.monotonic()
         self._said = ""
 
@@ -209,7 +201,7 @@ class ExecutorAgent:
         until_s = time.monotonic() + HOLD_S if self._naming is None else self._naming.until_s
         # the one that runs may have looked for them before
         ahead = {str(query.runId): 1 + bool(query._jsq.status().isTriggerActive()) for query in queries}
-        self._naming = _Naming(until_s, {run: batches.get(run, -1) + more for run, more in ahead.items()})
+        self._naming = _Wait(until_s, {run: batches.get(run, -1) + more for run, more in ahead.items()})
 
     def _holds(self, queries: Sequence[Any], batches: Mapping[str, int]) -> bool:
         """Say whether a batch of each query that has rows ran where partitions were named last."""
@@ -239,7 +231,9 @@ class ExecutorAgent:
     def _let_go(self, leaving: Sequence[Executor], queries: Sequence[Any], batches: Mapping[str, int]) -> None:
         """Let executors go once a whole batch has run without state on them, or after a time."""
         now = time.monotonic()
-        drain = self._drain = self._drain or _Drain(now + DRAIN_S, batches)
+        # two batches: the one that ran when partitions were named, and one that went by the names
+        ahead = {str(query.runId): batches.get(str(query.runId), -1) + 2 for query in queries}
+        drain = self._drain = self._drain or _Wait(now + DRAIN_S, ahead)
         if now < drain.until_s and not self._drained({e.id for e in leaving}, queries, drain.batches, batches):
             return
         for executor in leaving:
@@ -257,12 +251,11 @@ class ExecutorAgent:
                 self._allocation.kill(executor)
 
     def _drained(
-        self, leaving: set[str], queries: Sequence[Any], before: Mapping[str, int], batches: Mapping[str, int]
+        self, leaving: set[str], queries: Sequence[Any], due: Mapping[str, int], batches: Mapping[str, int]
     ) -> bool:
         for query in queries:
             run = str(query.runId)
-            # two batches: the one that ran when partitions were named, and one that went by the names
-            if query._jsq.status().isTriggerActive() and batches.get(run, -1) < before.get(run, -1) + 2:
+            if query._jsq.status().isTriggerActive() and batches.get(run, -1) < due.get(run, 1):
                 return False
         return not any(self._placement.executor_of(p) in leaving for ps in self._operators(queries) for p in ps)
 
