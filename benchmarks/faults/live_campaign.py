@@ -27,6 +27,8 @@ from millrace.model.errors import Conflict, MillraceError, NotReady
 from millrace.run_folder.discovery import find
 
 RATE_ROWS_PER_S, WAIT_MS, PERIOD_S = 12.0, 30.0, 6.0
+TICK_S = 3.0
+"""Between two commits of rows. A batch takes eight of them: a slow machine is to get through in the end."""
 SLOTS = (2, 4, 6)
 HEAL_EVERY_S = 1.0
 HANG_DEADLINE_S = 40.0
@@ -63,7 +65,7 @@ def live_faults(root: Path, names: Sequence[str], chance: random.Random, found: 
 def _do(pipeline: Pipeline, feed: Feed, name: str, chance: random.Random, found: Campaign) -> None:
     version = None
     with ExitStack() as flow:
-        flow.enter_context(feed.at(lambda _: RATE_ROWS_PER_S))
+        flow.enter_context(feed.at(lambda _: RATE_ROWS_PER_S, TICK_S))
         _await_commit(pipeline, time.time())
         time.sleep(chance.uniform(*CALM_S))
         if chance.random() < RESIZED:
@@ -73,7 +75,7 @@ def _do(pipeline: Pipeline, feed: Feed, name: str, chance: random.Random, found:
             flow.close()
         FAULTS[name](pipeline, chance)
         done = time.time()
-    with feed.at(lambda _: RATE_ROWS_PER_S):
+    with feed.at(lambda _: RATE_ROWS_PER_S, TICK_S):
         try:
             _await_commit(pipeline, done)
             if version is not None:
