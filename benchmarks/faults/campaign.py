@@ -15,6 +15,8 @@ from millrace.local.stack.progress import say
 
 BENCH, ALL = "faults", "all"
 RECOVERED_LIMIT_S = 120.0
+TICK_S = 3.0
+"""Between two commits of rows. A batch takes eight of them: a slow machine is to get through in the end."""
 
 
 @dataclass

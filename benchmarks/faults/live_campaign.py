@@ -20,15 +20,13 @@ from benchmarks.elastic.cluster import embedded_cluster
 from benchmarks.elastic.methods import LIVE
 from benchmarks.elastic.pipeline import Pipeline, wait_until
 from benchmarks.elastic.runs import make_pipeline, results_of, source_of
-from benchmarks.faults.campaign import BENCH, Campaign
+from benchmarks.faults.campaign import BENCH, TICK_S, Campaign
 from benchmarks.faults.live_injection import FAULTS, WITHOUT_FEED
 from millrace.local.stack.progress import say, step
 from millrace.model.errors import Conflict, MillraceError, NotReady
 from millrace.run_folder.discovery import find
 
 RATE_ROWS_PER_S, WAIT_MS, PERIOD_S = 12.0, 30.0, 6.0
-TICK_S = 3.0
-"""Between two commits of rows. A batch takes eight of them: a slow machine is to get through in the end."""
 SLOTS = (2, 4, 6)
 HEAL_EVERY_S = 1.0
 HANG_DEADLINE_S = 40.0

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from benchmarks.delays_app import Feed, flight_rows
 from benchmarks.elastic.pipeline import READ_S, wait_until
-from benchmarks.faults.campaign import Campaign
+from benchmarks.faults.campaign import TICK_S, Campaign
 from benchmarks.faults.stack import PIPELINE, Stack
 from benchmarks.faults.stack_injection import FAULTS
 from millrace.lake.control_tables import ControlTables
@@ -49,7 +49,7 @@ def stack_faults(root: Path, names: Sequence[str], chance: random.Random, found:
         found: Is told what happens.
     """
     with _disk(root / "disk") as disk, running_stack(disk, root / "flights") as (stack, feed):
-        with feed.at(up_and_down):
+        with feed.at(up_and_down, TICK_S):
             for number, name in enumerate(names, 1):
                 with step(f"{number}: {name}"):
                     if _is_well(stack):  # what the fault before has left broken is its failure, once
