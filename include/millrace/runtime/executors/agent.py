@@ -38,8 +38,8 @@ MEMORY_S = 60.0
 GROWN = 1.1
 """Growth of an executor's memory from which it is noted anew: some rows in its life."""
 
-SHORT_S = 15.0
-"""Time in which a cluster that has room gives an executor, or replaces a lost one."""
+SHORT_S = 30.0
+"""Time in which a cluster that has room gives an executor, or replaces a lost one; on a busy machine above 15 s."""
 END_S = 30.0
 """Time for an executor that was let go to hand over its blocks; then it is killed."""
 
