@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime
 from pathlib import Path
 
 import numpy as np
 
 from benchmarks.elastic.pipeline import READ_S, wait_until
 from benchmarks.record import Record, at_most, median
-from millrace.local.demo.comparison import compare, settled
+from millrace.local.demo.comparison import Comparison, settled
 from millrace.local.stack.progress import say
+from millrace.run_folder.driver_records import DriverRecord
 
 BENCH, ALL = "faults", "all"
 RECOVERED_LIMIT_S = 120.0
@@ -41,17 +43,22 @@ class Campaign:
     lost: int = 0
     doubled_rows: int = 0
 
-    def finish(
-        self, source: Path, results: Path, last_commit: Callable[[], object], state: Callable[[], object]
+    def await_end(
+        self, source: Path, results: Path, record: Callable[[], DriverRecord | None], state: Callable[[], object]
     ) -> None:
-        """Wait until the results have all rows, and add what they lack, and what they have twice.
+        """Wait until the results have all rows.
 
         Args:
             source: Delta table of the flights.
             results: Delta table of the delays.
-            last_commit: When the newest batch was committed: while batches go on, a backlog may take its time.
+            record: Reads the newest driver's record: while batches go on, a backlog may take its time.
             state: Tells what to say of a pipeline that does not get through.
         """
+
+        def last_commit() -> datetime | None:
+            newest = record()
+            return newest and newest.last_commit_at
+
         seen = last_commit()
         try:
             while not settled(source, results):
@@ -60,7 +67,9 @@ class Campaign:
         except RuntimeError as error:
             say(f"    {error}: {state()}")
             self.failures.append("end")
-        compared = compare(source, results)
+
+    def add(self, compared: Comparison) -> None:
+        """Add what results lack, and what they have twice."""
         self.lost += compared.lost
         self.doubled_rows += compared.doubled
 

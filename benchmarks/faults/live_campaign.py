@@ -12,7 +12,6 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
-from datetime import datetime
 from pathlib import Path
 
 from benchmarks.delays_app import Feed, flight_rows
@@ -22,6 +21,7 @@ from benchmarks.elastic.pipeline import Pipeline, wait_until
 from benchmarks.elastic.runs import make_pipeline, results_of, source_of
 from benchmarks.faults.campaign import BENCH, TICK_S, Campaign
 from benchmarks.faults.live_injection import FAULTS, WITHOUT_FEED
+from millrace.local.demo.comparison import compare
 from millrace.local.stack.progress import say, step
 from millrace.model.errors import Conflict, MillraceError, NotReady
 from millrace.run_folder.discovery import find
@@ -49,15 +49,16 @@ def live_faults(root: Path, names: Sequence[str], chance: random.Random, found: 
         pipeline = make_pipeline(cluster, BENCH, LIVE, WAIT_MS, PERIOD_S)
         limits = {"hang_deadline_s": HANG_DEADLINE_S, "ready_deadline_s": 60.0}
         pipeline = replace(pipeline, spec=pipeline.spec.model_copy(update=limits))
-        feed = Feed(source_of(pipeline.home), flight_rows(5))
+        source, results = source_of(pipeline.home), results_of(pipeline.home)
+        feed = Feed(source, flight_rows(5))
         feed.commit(int(RATE_ROWS_PER_S))
         with pipeline.running(), _healed(pipeline, found):
             for number, name in enumerate(names, 1):
                 with step(f"{number}: {name}"):
                     _do(pipeline, feed, name, chance, found)
             feed.finish()
-            source, results = source_of(pipeline.home), results_of(pipeline.home)
-            found.finish(source, results, lambda: _last_commit(pipeline), lambda: _state(pipeline))
+            found.await_end(source, results, pipeline.record, lambda: _state(pipeline))
+        found.add(compare(source, results))
 
 
 def _do(pipeline: Pipeline, feed: Feed, name: str, chance: random.Random, found: Campaign) -> None:
@@ -95,15 +96,11 @@ def _await_commit(pipeline: Pipeline, after: float) -> None:
     """Wait for a batch that was committed after a time (Unix seconds)."""
 
     def committed() -> bool:
-        last = _last_commit(pipeline)
+        record = pipeline.record()
+        last = record and record.last_commit_at
         return last is not None and last.timestamp() > after
 
     wait_until(committed, "a batch is committed")
-
-
-def _last_commit(pipeline: Pipeline) -> datetime | None:
-    record = pipeline.record()
-    return record and record.last_commit_at
 
 
 @contextmanager

@@ -51,13 +51,13 @@ class Stack:
         wait_until(is_up, name)
         return found[0]
 
-    def driver(self) -> DriverRecord | None:
+    def record(self) -> DriverRecord | None:
         """Return the record of the newest driver."""
         return next(iter(driver_records.all_of(self.env.run_dir, PIPELINE, self.spec.app)), None)
 
     def well_since(self, time_s: float) -> bool:
         """Say whether all services are healthy, and batches and decisions go on since a time (Unix seconds)."""
-        record, driver = lifecycle.status(self.home), self.driver()
+        record, driver = lifecycle.status(self.home), self.record()
         try:
             decision, wanted = self.tables.decisions.last(PIPELINE), self.tables.deployments.latest(PIPELINE)
         except MillraceError:

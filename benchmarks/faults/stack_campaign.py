@@ -10,7 +10,6 @@ import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from datetime import datetime
 from pathlib import Path
 
 from benchmarks.delays_app import Feed, flight_rows
@@ -20,6 +19,7 @@ from benchmarks.faults.stack import PIPELINE, Stack
 from benchmarks.faults.stack_injection import FAULTS
 from millrace.lake.control_tables import ControlTables
 from millrace.lake.store import Lake
+from millrace.local.demo.comparison import compare
 from millrace.local.demo.demo_env import DemoEnv
 from millrace.local.stack import lifecycle
 from millrace.local.stack.airflow_api import AirflowApi
@@ -63,7 +63,8 @@ def stack_faults(root: Path, names: Sequence[str], chance: random.Random, found:
                 drivers = discovery.find(stack.env.run_dir, PIPELINE)
                 found.doubled = max(found.doubled, len(drivers) - 1)
         feed.finish()
-        found.finish(stack.env.source, stack.env.results, lambda: _last_commit(stack), stack.driver)
+        found.await_end(stack.env.source, stack.env.results, stack.record, stack.record)
+        found.add(compare(stack.env.source, stack.env.results))
         found.repeated += _repeated(stack)
         found.errors += bare_errors(stack.home.logs / "airflow")
 
@@ -152,11 +153,6 @@ def _disk(folder: Path) -> Iterator[Path]:
 def up_and_down(seconds: float) -> float:
     """Return a load that is low and high in turn, rows a second."""
     return HIGH_ROWS_PER_S if seconds // TURN_S % 2 else LOW_ROWS_PER_S
-
-
-def _last_commit(stack: Stack) -> datetime | None:
-    driver = stack.driver()
-    return driver and driver.last_commit_at
 
 
 def _repeated(stack: Stack) -> list[str]:

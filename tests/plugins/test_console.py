@@ -178,6 +178,9 @@ def test_page_shows_executors_that_run_and_how_others_ended(
     assert shown.endswith("with its driver –")
     shown = shown_executors()
     assert "runs" not in shown and shown.count("with its driver") == 2, "its driver was killed"
+    DeploymentStore(lake).commit(replace(first, version=2, running=False), 1)
+    shown = shown_executors()
+    assert "runs" not in shown and shown.count("with its driver") == 2, "it was stopped"
 
 
 @pytest.mark.parametrize("path", ["/millrace/", "/millrace/?pipeline=tiny"])

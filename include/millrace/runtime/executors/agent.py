@@ -231,9 +231,10 @@ class ExecutorAgent:
     def _let_go(self, leaving: Sequence[Executor], queries: Sequence[Any], batches: Mapping[str, int]) -> None:
         """Let executors go once a whole batch has run without state on them, or after a time."""
         now = time.monotonic()
-        # two batches: the one that ran when partitions were named, and one that went by the names
-        ahead = {str(query.runId): batches.get(str(query.runId), -1) + 2 for query in queries}
-        drain = self._drain = self._drain or _Wait(now + DRAIN_S, ahead)
+        if self._drain is None:
+            # two batches: the one that ran when partitions were named, and one that went by the names
+            self._drain = _Wait(now + DRAIN_S, {run: newest + 2 for run, newest in batches.items()})
+        drain = self._drain
         if now < drain.until_s and not self._drained({e.id for e in leaving}, queries, drain.batches, batches):
             return
         for executor in leaving:
