@@ -54,6 +54,8 @@ def cluster_properties(secret: str, recovery: Path) -> dict[str, str]:
         "spark.deploy.recoveryMode": "FILESYSTEM",
         "spark.deploy.recoveryDirectory": str(recovery),
         "spark.deploy.maxExecutorRetries": "-1",
+        # another port is one where nobody looks for it, and its own may be another stack's
+        "spark.port.maxRetries": "0",
         "spark.master.rest.enabled": "false",
         "spark.ui.filters": "org.apache.spark.ui.JWSFilter",
         "spark.org.apache.spark.ui.JWSFilter.param.secretKey": page_key,
