@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from benchmarks.drfm.adaptivity import LATENCY_S
 from benchmarks.drfm.metadata_levels import PARTIAL, SPANS
+from benchmarks.drfm.scale import COMPARED
 from benchmarks.simulation.admission_workloads import WORKLOADS
 from benchmarks.targets import Target
 
@@ -25,7 +26,7 @@ TARGETS = (
     ),
     Target("bursty_frontier", "horizon", "undominated_ratio", 0.0),
     Target("adaptivity", "horizon", "latency_p95_s", LATENCY_S),
-    Target("scale_1m", "drf", "seconds", 0.5),
+    *(Target("scale_1m", method, "seconds", 0.5) for method in COMPARED),
     *(Target(f"sfvar_level_{n}", m, "unproven_ratio", 0.05) for n in (4, 8, 16, 32) for m in CPSAT),
     *(Target(f"sfvar_level_{n}", "cpsat", "seconds", 1.0) for n in (4, 8, 16, 32)),
 )

@@ -3,7 +3,7 @@
 1. New streams are placed, opposites together (:mod:`insertion`).
 2. Nodes that will be overloaded are relieved (:mod:`overload_relief`).
 3. Nodes are emptied where that is worth the redirections: their streams fit elsewhere for the next D periods, and
-   streams x price <= D. Long D are tried before short ones.
+   streams x price <= D. Long D are tried before short ones (:mod:`consolidation`).
 4. A packing from scratch is taken if the node-periods it saves over the horizon are worth its redirections. Streams
    that came one by one, or whose opposites were not known when they came, lie badly in a way that no emptying of single
    nodes cures.
@@ -19,13 +19,11 @@ from dataclasses import replace
 
 import numpy as np
 
-from millrace.optimizers.drfm.insertion import best_node, insert_new
+from millrace.optimizers.drfm.consolidation import consolidate
+from millrace.optimizers.drfm.insertion import insert_new
 from millrace.optimizers.drfm.overload_relief import relieve_overloads
 from millrace.optimizers.drfm.problem import NEW, Ints, Plan, Problem, match_nodes, oversized
 from millrace.optimizers.drfm.stream_placement import HorizonOptions, StreamPlacement, catch_up_rate
-
-SHORTEST = 2
-"""Periods that a saving has to last at least."""
 
 
 def plan(problem: Problem, options: HorizonOptions | None = None) -> Plan:
@@ -39,55 +37,13 @@ def plan(problem: Problem, options: HorizonOptions | None = None) -> Plan:
     placement = StreamPlacement(problem, options.margin, options.catch_up_s)
     insert_new(placement, options)
     relieve_overloads(placement, options)
-    _consolidate(placement, options)
+    consolidate(placement, options)
     result = Plan(_repack(problem, placement, options), oversized(problem))
     if not options.polish:
         return result
     from millrace.optimizers.drfm.optimal_plan import polish  # OR-Tools takes long to import
 
     return polish(problem, result, options)
-
-
-def _consolidate(placement: StreamPlacement, options: HorizonOptions) -> None:
-    """Empty what can be emptied."""
-    for periods in _spans(placement.ahead):
-        while len(placement.used) > placement.least_nodes(periods) and _empty_one(placement, options, periods):
-            continue
-
-
-def _spans(ahead: int) -> list[int]:
-    spans = []
-    while ahead >= SHORTEST:
-        spans.append(ahead)
-        ahead //= 2
-    return spans or [1]
-
-
-def _empty_one(placement: StreamPlacement, options: HorizonOptions, periods: int) -> bool:
-    used = placement.used
-    load = placement.need(placement.sums[used, :periods], placement.noise[used, :periods]).max(axis=1)
-    for node in used[np.argsort(load, kind="stable")][: options.drains].tolist():
-        members = placement.members(node)
-        price = float((placement.home[members] == node).sum()) * options.move_price
-        if price <= periods and _drain(placement, node, periods):
-            return True
-    return False
-
-
-def _drain(placement: StreamPlacement, node: int, periods: int) -> bool:
-    others = placement.used[placement.used != node]
-    room = placement.capacity * len(others) - placement.sums[others, :periods].sum(axis=0)
-    if (room < placement.sums[node, :periods]).any():
-        return False
-    saved = placement.snapshot()
-    members = placement.members(node)
-    for s in members[np.argsort(-placement.mean[members, :periods].max(axis=1), kind="stable")].tolist():
-        target = best_node(placement, placement.mean[s], placement.variance[s], others, periods)
-        if target is None:
-            placement.restore(saved)
-            return False
-        placement.put(s, target)
-    return True
 
 
 def _repack(problem: Problem, placement: StreamPlacement, options: HorizonOptions) -> Ints:

@@ -10,6 +10,8 @@ Reference: ours; with a horizon of one period and no margin it is best fit decre
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from millrace.optimizers.drfm.problem import Floats, Ints
@@ -19,6 +21,8 @@ BLOCK = 64
 """Streams whose sums with all others are computed at once."""
 NEAREST = 8
 """Best partners of a stream that are considered."""
+OFFERED = 256
+"""Nodes from which the best is nearly as good as that of any number."""
 
 
 def insert_new(placement: StreamPlacement, options: HorizonOptions) -> None:
@@ -47,19 +51,19 @@ def place(placement: StreamPlacement, units: list[Ints]) -> None:
     need = [placement.need(*placement.total(unit)).max() for unit in units]
     for at in np.argsort(-np.array(need), kind="stable"):
         unit = units[at]
-        target = best_node(placement, *placement.total(unit), placement.used)
+        target = best_node(placement, *placement.total(unit), placement.used, turn=int(unit[0]))
         node = placement.open() if target is None else target
         for stream in unit:
             placement.put(int(stream), node)
 
 
 def best_node(
-    placement: StreamPlacement, mean: Floats, variance: Floats, nodes: Ints, periods: int | None = None
+    placement: StreamPlacement, mean: Floats, variance: Floats, nodes: Ints, periods: int | None = None, turn: int = 0
 ) -> int | None:
     """Return the node that a stream or unit suits best; None if it fits on none for long enough.
 
     It suits where a node's peak rises least, for what the node has left can then be used by others; of equal ones,
-    where the least is left.
+    where the least is left. Of very many nodes, a part is looked at first, and all only if it fits on none of these.
 
     Args:
         placement: The placement.
@@ -67,8 +71,23 @@ def best_node(
         variance: Of that, shape (H,).
         nodes: To choose from.
         periods: How long it has to fit; the whole horizon without.
+        turn: Any number: another one looks at another part.
     """
     periods = periods or placement.ahead
+    for offered in parts(nodes, turn):
+        found = _best(placement, mean, variance, offered, periods)
+        if found is not None:
+            return found
+    return None
+
+
+def parts(nodes: Ints, turn: int) -> Sequence[Ints]:
+    """Return what is looked at of nodes, one after the other: all of few, and of many a part before all."""
+    step = len(nodes) // OFFERED
+    return [nodes[turn % step :: step], nodes] if step > 1 else [nodes]
+
+
+def _best(placement: StreamPlacement, mean: Floats, variance: Floats, nodes: Ints, periods: int) -> int | None:
     near = nodes[placement.has_room(nodes, float(mean[0]))]
     if not len(near):
         return None
@@ -79,8 +98,7 @@ def best_node(
     fits = peak <= placement.capacity * (1 + ROUNDING)
     if not fits.any():
         return None
-    before = placement.need(placement.sums[near, :periods], placement.noise[near, :periods]).max(axis=1)
-    rise = np.where(fits, np.round((peak - before) / placement.capacity, 6), np.inf)
+    rise = np.where(fits, np.round((peak - placement.peaks(near, periods)) / placement.capacity, 6), np.inf)
     return int(near[np.lexsort((near, -peak, rise))[0]])
 
 

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from millrace.optimizers.drfm.insertion import parts
 from millrace.optimizers.drfm.problem import Ints
 from millrace.optimizers.drfm.stream_placement import HorizonOptions, StreamPlacement
 
@@ -55,18 +56,31 @@ def _others(placement: StreamPlacement, node: int) -> Ints:
     return others
 
 
+def _with_room(placement: StreamPlacement, members: Ints, targets: Ints) -> Ints:
+    """Return the nodes that have room for one of the streams in the next period: no other can hold out with it."""
+    room: Ints = targets[placement.has_room(targets, float(placement.mean[members, 0].min()))]
+    return room
+
+
 def _move(placement: StreamPlacement, node: int, options: HorizonOptions) -> bool:
     members, left = _windows_without(placement, node)
-    targets = _others(placement, node)
     good: Ints = np.flatnonzero(left >= options.act)
-    if not (len(good) and len(targets)):
+    return len(good) > 0 and any(
+        _move_to(placement, members[good], left[good], targets, options)
+        for targets in parts(_others(placement, node), node)
+    )
+
+
+def _move_to(placement: StreamPlacement, members: Ints, left: Ints, targets: Ints, options: HorizonOptions) -> bool:
+    targets = _with_room(placement, members, targets)
+    if not len(targets):
         return False
-    lasts = np.minimum(_windows_with(placement, members[good], targets), left[good][:, None])
-    price = np.where(lasts >= options.act, placement.cost[members[good]][:, None] / np.maximum(lasts, 1), np.inf)
+    lasts = np.minimum(_windows_with(placement, members, targets), left[:, None])
+    price = np.where(lasts >= options.act, placement.cost[members][:, None] / np.maximum(lasts, 1), np.inf)
     at = np.unravel_index(np.argmin(price), price.shape)
     if not np.isfinite(price[at]):
         return False
-    placement.put(int(members[good][at[0]]), int(targets[at[1]]))
+    placement.put(int(members[at[0]]), int(targets[at[1]]))
     return True
 
 
@@ -100,7 +114,12 @@ def _swap(placement: StreamPlacement, node: int, options: HorizonOptions) -> boo
 
 def _give(placement: StreamPlacement, node: int, options: HorizonOptions) -> bool:
     """Move the stream that some node holds longest, though it does not relieve this one alone."""
-    members, targets = placement.members(node), _others(placement, node)
+    members = placement.members(node)
+    return any(_give_to(placement, members, targets, options) for targets in parts(_others(placement, node), node))
+
+
+def _give_to(placement: StreamPlacement, members: Ints, targets: Ints, options: HorizonOptions) -> bool:
+    targets = _with_room(placement, members, targets)
     if not len(targets):
         return False
     held = _windows_with(placement, members, targets)

@@ -22,6 +22,9 @@ from pydantic import Field
 from millrace.optimizers.api import Options
 from millrace.optimizers.drfm.problem import Bools, Floats, Ints, Problem
 
+Snapshot = tuple[int, Ints, Floats, Floats]
+"""A stream, the nodes that it is moved from and to, and their rows of M and W before that, shape (2, H)."""
+
 ROUNDING = 1e-9
 QUEUED = 0.5
 """Share of a node that its queue may take: what leaves a node waits for the queue, too, so that all need not leave."""
@@ -120,6 +123,10 @@ class StreamPlacement:
         over = self.need(mean, variance, share) > self.capacity * (1 + ROUNDING)
         return np.asarray(np.where(over.any(axis=-1), over.argmax(axis=-1), over.shape[-1]))
 
+    def peaks(self, nodes: Ints, periods: int) -> Floats:
+        """Return the most that each node needs within the next periods, shape of ``nodes``."""
+        return np.asarray(self.need(self.sums[nodes, :periods], self.noise[nodes, :periods]).max(axis=1))
+
     def windows(self, share: float = 1.0) -> Ints:
         """Return how many periods each node holds out, shape (B,); one with a single stream does for ever."""
         return np.where(self.count > 1, self.window(self.sums, self.noise, share), self.ahead)
@@ -148,13 +155,17 @@ class StreamPlacement:
         self.sums, self.noise = (np.concatenate([v, np.zeros_like(v)]) for v in (self.sums, self.noise))
         return more
 
-    def snapshot(self) -> tuple[Ints, Ints, Floats, Floats]:
-        """Return what :meth:`restore` needs."""
-        return self.node.copy(), self.count.copy(), self.sums.copy(), self.noise.copy()
+    def snapshot(self, stream: int, node: int) -> Snapshot:
+        """Return what :meth:`restore` needs to take back that a stream, which has a node, is put on another one."""
+        nodes = np.array([self.node[stream], node])
+        return stream, nodes, self.sums[nodes], self.noise[nodes]
 
-    def restore(self, saved: tuple[Ints, Ints, Floats, Floats]) -> None:
-        """Go back to a snapshot."""
-        self.node, self.count, self.sums, self.noise = saved
+    def restore(self, before: Snapshot) -> None:
+        """Take back the latest move that was not taken back yet."""
+        stream, nodes, sums, noise = before
+        self.node[stream] = nodes[0]
+        self.count[nodes] += (1, -1)
+        self.sums[nodes], self.noise[nodes] = sums, noise
 
     def least_nodes(self, periods: int) -> int:
         """Return how many nodes all rates together need at least within the next periods."""

@@ -3,10 +3,11 @@ import itertools
 import numpy as np
 import pytest
 from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from millrace.model.errors import MillraceError
 from millrace.optimizers.drfm.horizon import plan
-from millrace.optimizers.drfm.insertion import best_node, pair
+from millrace.optimizers.drfm.insertion import OFFERED, best_node, pair
 from millrace.optimizers.drfm.overload_relief import relieve_overloads
 from millrace.optimizers.drfm.problem import NEW
 from millrace.optimizers.drfm.stream_placement import HorizonOptions, StreamPlacement
@@ -200,15 +201,20 @@ def test_placement_when_streams_move_then_sums_are_those_of_its_nodes(posed):
         assert placement.count[n] == (placement.node == n).sum()
 
 
-def test_placement_when_restored_then_is_as_it_was():
-    placement = StreamPlacement(problem([[4.0, 5.0], [3.0, 6.0]], [0, 1], variance=0.5), 1.0)
-    saved, before = (
-        placement.snapshot(),
-        [v.copy() for v in (placement.node, placement.count, placement.sums, placement.noise)],
-    )
+@settings(max_examples=60, deadline=None)
+@given(posed=problems(), data=st.data())
+def test_placement_when_moves_are_taken_back_then_is_as_it_was(posed, data):
+    placement = StreamPlacement(posed, 1.0)
+    settled = np.flatnonzero(placement.node >= 0)
+    before = [v.copy() for v in (placement.node, placement.count, placement.sums, placement.noise)]
 
-    placement.put(0, 1)
-    placement.restore(saved)
+    moves = []
+    for s in data.draw(st.lists(st.sampled_from(settled.tolist()), max_size=6)) if len(settled) else []:
+        target = data.draw(st.sampled_from([n for n in range(len(placement.count)) if n != placement.node[s]]))
+        moves.append(placement.snapshot(s, target))
+        placement.put(s, target)
+    for move in reversed(moves):
+        placement.restore(move)
 
     for now, then in zip((placement.node, placement.count, placement.sums, placement.noise), before, strict=True):
         assert now.tolist() == then.tolist()
@@ -270,6 +276,33 @@ def test_repair_when_no_node_helps_then_opens_one_for_the_fastest_stream():
 
 def test_repair_when_one_stream_less_is_enough_then_moves_the_slowest():
     assert repaired([[6.0, 3.0, 2.0, 1.0, 9.5]] * 4, [0, 0, 0, 0, 1]) == [0, 0, 2, 0, 1]
+
+
+def test_best_node_when_there_are_many_then_looks_at_a_part_before_all():
+    nodes = 4 * OFFERED
+    full = np.full((1, nodes), 9.0)
+    full[0, 5] = 3.0
+    placement = StreamPlacement(problem(full, list(range(nodes))), 0.0)
+
+    def best(rate, turn):
+        return best_node(placement, np.array([rate]), np.zeros(1), placement.used, turn=turn)
+
+    assert best(1.0, turn=0) == 0
+    assert best(1.0, turn=3) == 3
+    assert [best(6.0, turn) for turn in range(5)] == [5] * 5, "where none of the part has room, all are looked at"
+    assert best(8.0, turn=1) is None
+
+
+def test_plan_when_there_are_many_nodes_then_packs_them_as_closely_as_few():
+    rng = np.random.default_rng(0)
+    few, many = OFFERED, 8 * OFFERED
+    kept = []
+    for nodes in (few, many):
+        rates = rng.uniform(0.5, 1.5, (1, 10 * nodes)) * 8.0 / 10
+        found = plan(problem(np.repeat(rates, 4, axis=0), np.arange(10 * nodes) % nodes), HorizonOptions(margin=0.0))
+        assert loads(problem(rates, np.zeros(10 * nodes, dtype=int)), found.node).max() <= 10.0 + 1e-6
+        kept.append(len(np.unique(found.node)) / nodes)
+    assert kept[1] == pytest.approx(kept[0], rel=0.01)
 
 
 def test_best_node_is_where_the_peak_rises_least_then_the_fullest():
