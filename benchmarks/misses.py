@@ -67,6 +67,7 @@ OF_BENCH: Mapping[str, Mapping[str, Mapping[str, str]]] = {
             CORES: TWELVE,
         },
         "noise3_mb": {STEPS: TWELVE},
+        "diurnal_mb": {"throttled_ratio_vs_reactive_oracle": TWELVE},
         "etl_mb": {STEPS: FROM_BELOW},
         "loo": {"loo_error": "The mean holds; thirteen levels that are left out in turn are few."},
         "etl": dict.fromkeys(
