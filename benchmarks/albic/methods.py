@@ -9,18 +9,21 @@ from millrace.optimizers.albic.balancer import balance
 from millrace.optimizers.albic.first_placement import place_first
 from millrace.optimizers.albic.joint_search import place as joint
 from millrace.optimizers.albic.paper.albic import place as albic
-from millrace.optimizers.albic.paper.options import CORRECTED
+from millrace.optimizers.albic.paper.options import CORRECTED, LITERAL
 from millrace.optimizers.albic.problem import Flows, Plan, Problem
+from millrace.optimizers.albic.rivals import flux
 
 Method = Callable[[Problem, int], Plan]
 """A problem and a seed to a plan."""
 
 METHODS: Mapping[str, Method] = {
     "joint": lambda problem, seed: joint(problem, seed=seed),
-    # with all corrections: the literal one never moves again once its heaviest pair costs more than the budget
     "albic": lambda problem, seed: albic(problem, seed=seed, options=CORRECTED),
+    # it never moves again once its heaviest pair costs more than the budget
+    "albic_literal": lambda problem, seed: albic(problem, seed=seed, options=LITERAL),
     "cola": lambda problem, seed: place_first(problem, seed=seed),
     "balancer": lambda problem, seed: balance(problem, seed=seed),
+    "flux": lambda problem, seed: flux.balance(problem, seed=seed),
 }
 
 
