@@ -167,8 +167,10 @@ def embedded_cluster(root: Path) -> Iterator[Cluster]:
 def _start(service: Service, home: Home) -> ProcessId:
     log, began = home.logs / f"{service.name}.log", time.time()
     process = service_processes.start(service, home.root, log)
+    leader = ProcessId.of(process.pid)
     while service.health is not None and not service.health(began):
         if process.poll() is not None or time.time() - began > UP_S:
+            service_processes.stop([leader], home.root)
             raise RuntimeError(f"{service.name} did not come up: {log.read_text(errors='replace')[-2000:]}")
         time.sleep(POLL_S)
-    return ProcessId.of(process.pid)
+    return leader
