@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import gc
 import logging
+import signal
 import tempfile
 import time
 from collections.abc import Collection, Iterator, Sequence
@@ -63,6 +64,7 @@ def run(quick: bool, scenarios: Collection[str] = SCENARIOS) -> list[Record]:
         quick: Six hours of evaluations, and ten minutes of the stack.
         scenarios: Which.
     """
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # an orderly end, as by Ctrl-C
     logging.disable(logging.INFO)  # Great Expectations tells of each context
     records: list[Record] = []
     with tempfile.TemporaryDirectory(prefix="millrace-bench-") as folder:
