@@ -1,6 +1,6 @@
 """Up to a million streams on a hundred thousand nodes: how long a period takes.
 
-Rates vary by a tenth, and the nodes are filled to 85 % at first. DRF moves about 1 % of the streams a period. The
+Rates vary by a tenth, and the nodes are filled to 85 % at first. DRF moves less than 2 % of the streams a period. The
 horizon planner empties one node in seven in the first one, which is told by itself, and holds the rest within their
 capacity from then on. Metadata are left out: so many streams are forecast by their rates only. Seconds are those of one
 processor, the forecast included.

@@ -75,9 +75,9 @@ def best_node(
     """
     periods = periods or placement.ahead
     for offered in parts(nodes, turn):
-        found = _best(placement, mean, variance, offered, periods)
-        if found is not None:
-            return found
+        node = _best(placement, mean, variance, offered, periods)
+        if node is not None:
+            return node
     return None
 
 
