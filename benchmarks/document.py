@@ -9,12 +9,12 @@ from benchmarks.misses import REASONS, Missed
 from benchmarks.record import Record, read
 
 DOCUMENT = Path(__file__).resolve().parents[1] / "docs" / "benchmarks.md"
-RECORDS = DOCUMENT.with_suffix(".json")
+RECORDS = DOCUMENT.with_suffix("")
 HEAD = """# Benchmarks
 
-Written by `python -m benchmarks.document` from the records in `docs/benchmarks.json`. With
-`--json docs/benchmarks.json`, `./millrace bench NAME` puts there what it measures, and `./millrace bench all` measures
-what is not there yet. A target is judged at the unfavourable end: the worst seed or round, or the end of the 95 %
+Written by `python -m benchmarks.document` from the records in `docs/benchmarks/`, a file a scenario. With
+`--json docs/benchmarks`, `./millrace bench NAME` puts there what it measures, and `./millrace bench all` measures what
+is not there yet. A target is judged at the unfavourable end: the worst seed or round, or the end of the 95 %
 interval, which stands in parentheses. A figure links to its scenario, where it stands beside its rivals'. Runs that
 were drawn by other seeds than the usual one stand beside it, by seed; in bold where they change the verdict.
 """

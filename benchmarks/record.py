@@ -124,37 +124,47 @@ def table(records: Sequence[Record]) -> Table:
     return shown
 
 
-def write(records: Sequence[Record], file: Path) -> None:
-    """Write records to a JSON list, where they take the place of former ones of the same scenarios and seed.
+def write(records: Sequence[Record], path: Path) -> None:
+    """Write records to a file or folder, where they take the place of former ones of the same scenarios and seed.
 
     Figures have six digits: no measurement has more.
 
     Args:
         records: The benchmark's results.
-        file: The file; made if it is not there.
+        path: A JSON list, made if it is not there; or a folder of such, ``BENCH/SCENARIO.json``.
 
     Raises:
-        MillraceError: If the file holds something else; it is kept.
+        MillraceError: If it holds something else; that is kept.
     """
-    new = {(r.bench, r.scenario, r.seed) for r in records}
-    every = [*(r for r in read(file) if (r.bench, r.scenario, r.seed) not in new), *records]
-    lines = ",\n".join(json.dumps({name: _rounded(value) for name, value in asdict(r).items()}) for r in every)
-    write_atomically(file, f"[\n{lines}\n]\n", 0o644)
+    files: dict[Path, list[Record]] = {}
+    for r in records:
+        file = path / r.bench / f"{r.scenario}.json" if path.is_dir() else path
+        files.setdefault(file, []).append(r)
+    for file, new in files.items():
+        replaced = {(r.bench, r.scenario, r.seed) for r in new}
+        every = [*(r for r in read(file) if (r.bench, r.scenario, r.seed) not in replaced), *new]
+        lines = ",\n".join(json.dumps({name: _rounded(value) for name, value in asdict(r).items()}) for r in every)
+        file.parent.mkdir(exist_ok=True)
+        write_atomically(file, f"[\n{lines}\n]\n", 0o644)
 
 
 def _rounded(value: object) -> object:
     return float(f"{value:.6g}") if isinstance(value, float) else value
 
 
-def read(file: Path) -> list[Record]:
-    """Return the records of a file; none where there is no file.
+def read(path: Path) -> list[Record]:
+    """Return the records of a file, or of all files of a folder; none where there is neither.
 
     Raises:
-        MillraceError: If it holds something else.
+        MillraceError: If one holds something else.
     """
+    files = sorted(path.rglob("*.json")) if path.is_dir() else [path] if path.exists() else []
+    return [record for file in files for record in _records(file)]
+
+
+def _records(file: Path) -> list[Record]:
     try:
-        rows = json.loads(file.read_text(encoding="utf-8")) if file.exists() else []
-        return [Record(**row) for row in rows]
+        return [Record(**row) for row in json.loads(file.read_text(encoding="utf-8"))]
     except (OSError, ValueError, TypeError) as error:
         remedy = "Name another file, or one that an earlier run wrote."
         raise MillraceError("--json", str(file), "a JSON list of records", remedy) from error

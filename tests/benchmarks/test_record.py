@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 from rich.console import Console
@@ -29,6 +30,15 @@ def test_write_when_there_are_figures_of_the_scenario_then_takes_their_place_onl
     write([*former, *kept], tmp_path / "r")
     write(new, tmp_path / "r")
     assert read(tmp_path / "r") == [*kept, *new]
+
+
+def test_write_to_a_folder_changes_the_files_of_these_scenarios_only(tmp_path: Path) -> None:
+    one, two = Record("a", "one", "ours", "time_s", 1.0, "s"), Record("a", "two", "ours", "time_s", 2.0, "s")
+    write([one, two, Record("b", "one", "ours", "time_s", 3.0, "s")], tmp_path)
+    before = (tmp_path / "a" / "two.json").stat().st_ino
+    write([replace(one, value=4.0)], tmp_path)
+    assert [r.value for r in read(tmp_path)] == [4.0, 2.0, 3.0]
+    assert (tmp_path / "a" / "two.json").stat().st_ino == before
 
 
 def test_table_when_a_target_is_missed_then_says_so() -> None:

@@ -50,9 +50,9 @@ def bench_module(name: str) -> ModuleType:
 )
 @click.option(
     "--json",
-    "json_file",
-    type=click.Path(dir_okay=False, path_type=Path),
-    help="Also write the records to this file, where they take the place of former ones.",
+    "json_path",
+    type=click.Path(path_type=Path),
+    help="Also write the records to this file, or folder of a file a scenario, where they replace former ones.",
 )
 def bench(
     name: str | None,
@@ -60,11 +60,11 @@ def bench(
     scenarios: Sequence[str],
     seed: int | None,
     no_rivals: bool,
-    json_file: Path | None,
+    json_path: Path | None,
 ) -> int | None:
     """Measure the part NAME and print its figures against their targets; without NAME, list the parts.
 
-    The name `all` measures every part, which takes a day, and needs --json FILE: it goes on where FILE ends. With
+    The name `all` measures every part, which takes a day, and needs --json: it goes on where the figures end. With
     --seed, it measures those that draw something.
     """
     from benchmarks import record
@@ -73,32 +73,32 @@ def bench(
         click.echo("\n".join(bench_names()))
         return None
     if name == ALL:
-        return _bench_all(quick, scenarios, seed, no_rivals, json_file)
+        return _bench_all(quick, scenarios, seed, no_rivals, json_path)
     if name not in bench_names():
         raise MillraceError("bench", name, ", ".join([*bench_names(), ALL]), "Name one of these.")
     # asked before the work, because a bench can take hours
-    if json_file and not json_file.parent.is_dir():
-        raise MillraceError("--json", str(json_file), "a file in a folder that exists", "Make the folder first.")
-    if json_file:
-        record.read(json_file)
+    if json_path and not json_path.parent.is_dir():
+        raise MillraceError("--json", str(json_path), "a file in a folder that exists", "Make the folder first.")
+    if json_path:
+        record.read(json_path)
     measured = bench_module(name)
     when = _today_and_commit()
     found = measured.run(quick, **_choices(measured, name, scenarios, seed), **_rivals(measured, no_rivals))
     records = [replace(r, measured=when, seed=seed or 0) for r in found]
     # written first: a picture that fails must not cost the figures
-    if json_file:
-        record.write(records, json_file)
+    if json_path:
+        record.write(records, json_path)
     _console().print(getattr(measured, "report", record.table)(records))
     return None
 
 
-def _bench_all(quick: bool, scenarios: Sequence[str], seed: int | None, no_rivals: bool, json_file: Path | None) -> int:
+def _bench_all(quick: bool, scenarios: Sequence[str], seed: int | None, no_rivals: bool, json_path: Path | None) -> int:
     from benchmarks.record import read, table
     from millrace.local.cli.bench_all import Measurement, measure_all
 
-    if json_file is None or scenarios:
-        allowed = "a file for the figures, and no scenario"
-        raise MillraceError("bench", ALL, allowed, "Say --json FILE; the next run goes on where it ends.")
+    if json_path is None or scenarios:
+        allowed = "a file or folder for the figures, and no scenario"
+        raise MillraceError("bench", ALL, allowed, "Say --json FILE; the next run goes on where its figures end.")
     parts = []
     for name in bench_names():
         measured = bench_module(name)
@@ -109,8 +109,8 @@ def _bench_all(quick: bool, scenarios: Sequence[str], seed: int | None, no_rival
             parts += [Measurement(name, scenario, seed or 0, gives.get(scenario)) for scenario in named]
     console = _console()
     flags = [flag for flag, said in (("--quick", quick), ("--no-rivals", no_rivals)) if said]
-    failed = measure_all(parts, json_file, flags, console)
-    console.print(table(read(json_file)))
+    failed = measure_all(parts, json_path, flags, console)
+    console.print(table(read(json_path)))
     return 1 if failed else 0
 
 

@@ -1,4 +1,4 @@
-"""Measures every benchmark, one after the other, and goes on where an earlier run of the same file ended."""
+"""Measures every benchmark, one after the other, and goes on where an earlier run ended."""
 
 from __future__ import annotations
 
@@ -38,14 +38,14 @@ class Measurement:
         return any(scenario in (None, r.scenario) for r in of_seed)
 
 
-def measure_all(parts: Sequence[Measurement], file: Path, flags: Sequence[str], console: Console) -> int:
-    """Measure what a file has no figures of, and add them to it, part by part.
+def measure_all(parts: Sequence[Measurement], path: Path, flags: Sequence[str], console: Console) -> int:
+    """Measure what has no figures yet, and add them, part by part.
 
     Each part is a process of its own. Interrupted, the part that runs is lost, and the next run begins with it.
 
     Args:
         parts: What is measured.
-        file: A JSON list of records; made if it is not there.
+        path: As for ``benchmarks.record.write``.
         flags: Of the command, for every part.
         console: Where progress is shown.
 
@@ -53,7 +53,7 @@ def measure_all(parts: Sequence[Measurement], file: Path, flags: Sequence[str], 
         How many parts failed: they have no figures, and are measured again by the next run.
 
     Raises:
-        MillraceError: If the file holds something else.
+        MillraceError: If a file holds something else.
     """
     failed = 0
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
@@ -61,15 +61,15 @@ def measure_all(parts: Sequence[Measurement], file: Path, flags: Sequence[str], 
         shown = progress.add_task("", total=len(parts))
         for part in parts:
             progress.update(shown, description=" ".join(filter(None, (part.bench, part.scenario))))
-            if not part.done(read(file)):
-                failed += not _measured(part, file, flags)
+            if not part.done(read(path)):
+                failed += not _measured(part, path, flags)
             progress.advance(shown)
     return failed
 
 
-def _measured(part: Measurement, file: Path, flags: Sequence[str]) -> bool:
-    """Add a part's figures to a file; False if it failed."""
-    argv = [sys.executable, "-m", "millrace.local.cli", "bench", part.bench, f"--json={file.resolve()}"]
+def _measured(part: Measurement, path: Path, flags: Sequence[str]) -> bool:
+    """Add a part's figures to the others; False if it failed."""
+    argv = [sys.executable, "-m", "millrace.local.cli", "bench", part.bench, f"--json={path.resolve()}"]
     return subprocess.run([*argv, *flags, *_options(part)], cwd=REPO, check=False).returncode == 0
 
 
