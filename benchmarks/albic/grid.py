@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
+from scipy.stats import quantile_test
 
 from benchmarks.albic.instances import SIZES, SMALL, Size, instance
 from benchmarks.albic.polish import polish
@@ -138,6 +139,10 @@ def _summary(method: str, results: Sequence[Result]) -> Iterator[Record]:
 
 def _tails(results: Sequence[Result]) -> Iterator[Record]:
     gaps, seconds = [r.gap for r in results], [r.seconds for r in results]
+    typical = _record("balancer", "bound_gap_median", float(np.median(gaps)), "points", len(results))
+    # of the median itself, by the ranks of the gaps: how widely these spread is what the next two tell
+    interval = quantile_test(gaps).confidence_interval(0.95)
+    yield replace(typical, low=float(interval.low), high=float(interval.high))
     yield _record("balancer", "bound_gap_p95", float(np.quantile(gaps, 0.95)), "points", len(results))
     yield _record("balancer", "bound_gap_max", max(gaps), "points", len(results))
     yield _record("balancer", "seconds_p95", float(np.quantile(seconds, 0.95)), "s", len(results))

@@ -8,7 +8,17 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from benchmarks import parts
-from benchmarks.drfm import adaptivity, gps, metadata_levels, pane_rate_skew, panes, partitions, scale, scenarios
+from benchmarks.drfm import (
+    adaptivity,
+    frontier,
+    gps,
+    metadata_levels,
+    pane_rate_skew,
+    panes,
+    partitions,
+    scale,
+    scenarios,
+)
 from benchmarks.drfm.targets import TARGETS
 from benchmarks.parts import Part, undrawn
 from benchmarks.record import Record
@@ -18,7 +28,7 @@ PARTS = {
     "workloads": Part("psfcw", scenarios.records),
     "no_metadata": Part("no_metadata", scenarios.without_metadata),
     "metadata": Part("metadata_psfcw", metadata_levels.records),
-    "frontier": Part("bursty_frontier", scenarios.frontier),
+    "frontier": Part("bursty_frontier", frontier.bursty),
     "levels": Part("sfvar_level_4", scenarios.levels),
     "adaptivity": Part("adaptivity", adaptivity.records),
     "pane_rate_skew": Part("pane_rate_skew", pane_rate_skew.records),

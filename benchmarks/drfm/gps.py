@@ -14,8 +14,9 @@ from pathlib import Path
 import numpy as np
 
 from benchmarks.data import folder
-from benchmarks.drfm.method_run import run_method
-from benchmarks.drfm.methods import METHODS
+from benchmarks.drfm.frontier import compared, scores
+from benchmarks.drfm.method_run import MethodRun, run_method
+from benchmarks.drfm.methods import METHODS, Method
 from benchmarks.drfm.scenarios import summary
 from benchmarks.record import Record
 from benchmarks.simulation.admission import SplitNodes
@@ -35,7 +36,7 @@ def file() -> Path:
 
 
 def records(quick: bool) -> Iterator[Record]:
-    """Run every method on the trace, if it is there.
+    """Run every method on the trace, and settings of DRF-M and ours, if it is there.
 
     Args:
         quick: The first half.
@@ -44,8 +45,13 @@ def records(quick: bool) -> Iterator[Record]:
         say(f"  - gps: skipped, as there is no {FILE} in {folder()} (MILLRACE_DATA)")
         return
     load = trips(FOLD_S // 2 if quick else FOLD_S)
-    for method, make in METHODS.items():
-        yield from summary("gps", method, [run_method(load, make(), SplitNodes(CAPACITY, PERIOD_S))])
+    for name, make in METHODS.items():
+        yield from summary("gps", name, [_run(load, make())])
+    yield from compared("gps_frontier", scores(lambda method: [_run(load, method).score()], quick))
+
+
+def _run(load: StreamLoad, method: Method) -> MethodRun:
+    return run_method(load, method, SplitNodes(CAPACITY, PERIOD_S))
 
 
 def trips(until_s: int) -> StreamLoad:

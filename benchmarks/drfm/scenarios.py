@@ -1,7 +1,6 @@
 """All methods on the paper's workloads, figures as in Sections 6.2 and 6.3 of [DRFM]: 80 streams at load level 8.
 
-Beside it: a learner without metadata, and the frontier of nodes against overload on bursts, where both methods can buy
-safety with nodes and no single point says much.
+Beside it: a learner without metadata.
 """
 
 from __future__ import annotations
@@ -14,11 +13,10 @@ from typing import Any
 import numpy as np
 
 from benchmarks.drfm.method_run import MethodRun, run_method
-from benchmarks.drfm.methods import METHODS, Method, ours, paper
+from benchmarks.drfm.methods import METHODS, Method, ours
 from benchmarks.record import Record, median
 from benchmarks.simulation.admission import Score, SplitNodes
 from benchmarks.simulation.admission_workloads import DURATIONS, WORKLOADS, Size, StreamLoad
-from millrace.optimizers.drfm.paper.strategies import StrategyOptions
 from millrace.optimizers.drfm.stream_placement import HorizonOptions
 
 Characteristics = Mapping[str, Any]
@@ -38,9 +36,6 @@ FIGURES = {
     "node_periods": "node-periods",
     "redirection_delay_s": "s",
 }
-MARGINS, QUICK_MARGINS = (0.05, 0.15, 0.5, 1.0, 2.0, 3.0), (0.05, 0.5, 1.0)
-AHEADS = (1, 2, 5)
-"""k of DRF-M ([DRFM] leaves it open): what trades nodes for safety there."""
 
 
 def records(quick: bool, first: int = 0) -> Iterator[Record]:
@@ -69,46 +64,9 @@ def without_metadata(quick: bool, first: int = 0) -> Iterator[Record]:
     for scenario in ("psfcw", "ptfcw", "sfvar", "tfvar"):
         both = (our_runs(scenario, quick, first), our_runs(scenario, quick, first, told=False))
         late = [[c.score(CYCLES) for c in method_runs] for method_runs in both]
-        yield from _records("no_metadata", f"horizon_{scenario}", late[1])
+        yield from scored("no_metadata", f"horizon_{scenario}", late[1])
         over = [b.above_optimum_ratio - a.above_optimum_ratio for a, b in zip(*late, strict=True)]
         yield median(BENCH, "no_metadata", f"horizon_{scenario}", "above_told_ratio", over, "ratio")
-
-
-def frontier(quick: bool, first: int = 0) -> Iterator[Record]:
-    """Tell nodes against overload on bursts for both methods, and how much of DRF-M's frontier ours leaves.
-
-    Args:
-        quick: One seed, fewer periods, fewer margins.
-        first: Seed of the first run.
-    """
-    margins = QUICK_MARGINS if quick else MARGINS
-    points: dict[str, list[Score]] = {}
-    methods: Mapping[str, Method] = {
-        **{f"drfm_k{k}": paper("drfm", StrategyOptions(ahead=k)) for k in AHEADS},
-        **{f"drfm_full_{f:g}": paper("drfm", StrategyOptions(full=f)) for f in (0.8, 0.9)},
-        **{f"horizon_z{z:g}": ours(HorizonOptions(margin=z)) for z in margins},
-    }
-    for name, method in methods.items():
-        points[name] = [method_run.score() for method_run in runs("bursty", method, quick, first)]
-        yield from _records("bursty_frontier", name, points[name])
-    yield undominated(points)
-
-
-def undominated(points: Mapping[str, Sequence[Score]]) -> Record:
-    """Return the share of DRF-M's points that no point of ours is at least as good as in all three figures.
-
-    Args:
-        points: Scores of each seed by method; ours begin with ``horizon``.
-    """
-    mine = [_point(scores) for name, scores in points.items() if name.startswith("horizon")]
-    theirs = [_point(scores) for name, scores in points.items() if not name.startswith("horizon")]
-    left = [p for p in theirs if not any((q <= p).all() for q in mine)]
-    ratio = len(left) / len(theirs)
-    return Record(BENCH, "bursty_frontier", "horizon", "undominated_ratio", ratio, "ratio", n=len(theirs))
-
-
-def _point(scores: Sequence[Score]) -> np.ndarray:
-    return np.mean([[s.above_optimum_ratio, s.overloaded_ratio, s.redirections_per_period] for s in scores], axis=0)
 
 
 @cache
@@ -149,11 +107,12 @@ def _telling(load: StreamLoad, tell: Tell) -> StreamLoad:
 
 def summary(scenario: str, method: str, method_runs: Sequence[MethodRun]) -> Iterator[Record]:
     """Yield the figures of a method's runs."""
-    yield from _records(scenario, method, [method_run.score() for method_run in method_runs])
+    yield from scored(scenario, method, [method_run.score() for method_run in method_runs])
     yield median(BENCH, scenario, method, "seconds", [method_run.seconds for method_run in method_runs], "s")
 
 
-def _records(scenario: str, method: str, scores: Sequence[Score]) -> Iterator[Record]:
+def scored(scenario: str, method: str, scores: Sequence[Score]) -> Iterator[Record]:
+    """Yield the figures of a method's scores."""
     for figure, unit in FIGURES.items():
         yield median(BENCH, scenario, method, figure, [getattr(s, figure) for s in scores], unit)
 

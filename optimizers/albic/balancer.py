@@ -29,7 +29,7 @@ from millrace.optimizers.albic.problem import Ints, Plan, Problem
 
 AIMS = 7
 """Load distances that are aimed at, one after another."""
-NEAR = 0.01
+NEAR = 0.001
 """Points above the bound that are as good as the bound."""
 SMALL = 100_000
 """Nodes times groups up to which all that is done."""

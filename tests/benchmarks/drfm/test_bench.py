@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from benchmarks.drfm import adaptivity, gps, scenarios
+from benchmarks.drfm import adaptivity, frontier, gps, scenarios
 from benchmarks.drfm.method_run import run_method
 from benchmarks.drfm.methods import METHODS, ours
 from benchmarks.drfm.targets import TARGETS
@@ -63,18 +63,35 @@ def test_target_is_judged_at_the_upper_end_of_the_interval():
     assert judged([replace(record, high=0.05)], TARGETS)[0].holds is True
 
 
-def test_every_point_of_the_rival_counts_for_the_frontier():
-    def scores(*figures):
-        return [Score(**{**dict.fromkeys(Score.__dataclass_fields__, 0.0), **dict(zip(AXES, figures, strict=True))})]
+def scores(*figures):
+    return [Score(**{**dict.fromkeys(Score.__dataclass_fields__, 0.0), **dict(zip(AXES, figures, strict=True))})]
 
+
+def test_every_point_of_the_rival_counts_for_the_frontier():
     points = {
         "horizon_z1": scores(0.2, 0.1, 5.0),
         "drfm_k1": scores(0.3, 0.1, 5.0),
         "drfm_full_0.9": scores(0.1, 0.1, 9.0),
     }
-    assert scenarios.undominated(points).value == 0.5
+    assert frontier.undominated("bursty_frontier", points).value == 0.5
     del points["drfm_full_0.9"]
-    assert scenarios.undominated(points).value == 0.0
+    assert frontier.undominated("bursty_frontier", points).value == 0.0
+
+
+@pytest.mark.parametrize(
+    ("nodes", "overload", "value", "holds"),
+    [(0.3, 0.1, 0.25, True), (0.2, 0.1, 0.25, False), (0.3, 0.3, 0.2, True), (0.5, 0.01, 0.3, False)],
+)
+def test_frontiers_are_compared_at_equal_overload(nodes, overload, value, holds):
+    points = {
+        "horizon_z1": scores(0.2, 0.15, 1.0),
+        "horizon_z2": scores(0.3, 0.05, 1.0),
+        "drfm_k1": scores(nodes, overload, 1.0),
+    }
+    found = {(r.method, r.figure): r for r in frontier.compared("gps_frontier", points)}
+    judged_at = found["horizon", "above_optimum_at_drfm_k1"]
+    assert (judged_at.value, judged_at.holds) == (pytest.approx(value), holds)
+    assert found["drfm_k1", "above_optimum_ratio"].value == nodes
 
 
 def test_adaptivity_when_a_load_surges_then_ours_keeps_the_bound_on_fewer_nodes_than_the_peak_needs(monkeypatch):
@@ -127,12 +144,13 @@ def test_bench_when_listed_then_the_launcher_finds_it():
     assert "drfm" in bench_names()
 
 
-def test_frontier_when_a_point_is_beaten_in_all_then_is_dominated(monkeypatch):
+def test_frontier_of_bursts_has_all_settings_and_ours_at_each_of_the_rivals(monkeypatch):
     monkeypatch.setattr(scenarios, "QUICK_SIZE", SMALL)
-    monkeypatch.setattr(scenarios, "QUICK_MARGINS", (0.5,))
-    monkeypatch.setattr(scenarios, "AHEADS", (2,))
+    monkeypatch.setattr(frontier, "QUICK_MARGINS", (0.5,))
+    monkeypatch.setattr(frontier, "AHEADS", (2,))
 
-    found = list(scenarios.frontier(quick=True))
+    found = list(frontier.bursty(quick=True))
 
     assert {r.method for r in found} == {"drfm_k2", "drfm_full_0.8", "drfm_full_0.9", "horizon_z0.5", "horizon"}
-    assert found[-1].value in (0.0, 1.0)
+    at_rivals = {f"above_optimum_at_{rival}" for rival in ("drfm_k2", "drfm_full_0.8", "drfm_full_0.9")}
+    assert {r.figure for r in found if r.method == "horizon"} == {*at_rivals, "undominated_ratio"}
