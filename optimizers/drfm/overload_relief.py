@@ -88,9 +88,9 @@ def _swap(placement: StreamPlacement, node: int, options: HorizonOptions) -> boo
     """Exchange a stream for a lesser one of another node."""
     members = placement.members(node)
     outside = np.flatnonzero((placement.node >= 0) & (placement.node != node))
-    outside = outside[np.argsort(placement.mean[outside, 0], kind="stable")][: options.swaps]
     if not len(outside):
         return False
+    outside = _slowest(placement, outside, options.swaps)
     theirs = placement.node[outside]
     best, choice = np.inf, None
     for s in members.tolist():
@@ -110,6 +110,16 @@ def _swap(placement: StreamPlacement, node: int, options: HorizonOptions) -> boo
     placement.put(choice[0], other)
     placement.put(choice[1], node)
     return True
+
+
+def _slowest(placement: StreamPlacement, streams: Ints, most: int) -> Ints:
+    """Return the slowest of streams, by rising rate."""
+    rate = placement.mean[streams, 0]
+    if len(streams) > most:  # a million need not be sorted for a few hundred
+        chosen = np.sort(np.argpartition(rate, most)[:most])
+        streams, rate = streams[chosen], rate[chosen]
+    rising: Ints = streams[np.argsort(rate, kind="stable")]
+    return rising
 
 
 def _give(placement: StreamPlacement, node: int, options: HorizonOptions) -> bool:
