@@ -10,6 +10,8 @@ from benchmarks.seeds import first_run
 from benchmarks.threads import one_thread
 from millrace.local.stack.progress import step
 
+Measurement = Callable[[bool, int], Iterator[Record]]
+
 
 @dataclass(frozen=True)
 class Part:
@@ -18,18 +20,22 @@ class Part:
     Attributes:
         scenario: One of those that its records are of: with a figure of it, the part has been measured.
         records: Measures it, given ``quick`` and the number of the first run; one that draws nothing ignores that.
+        judged: Measures no rivals but those that targets need, where that is less.
     """
 
     scenario: str
-    records: Callable[[bool, int], Iterator[Record]]
+    records: Measurement
+    judged: Measurement | None = None
 
 
-def undrawn(records: Callable[[bool], Iterator[Record]]) -> Callable[[bool, int], Iterator[Record]]:
+def undrawn(records: Callable[[bool], Iterator[Record]]) -> Measurement:
     """Return the same for a part whose runs are the same for every seed."""
     return lambda quick, _: records(quick)
 
 
-def measure(parts: Mapping[str, Part], wanted: Collection[str], quick: bool, seed: int) -> list[Record]:
+def measure(
+    parts: Mapping[str, Part], wanted: Collection[str], quick: bool, seed: int, rivals: bool = True
+) -> list[Record]:
     """Return the records of some parts.
 
     Args:
@@ -37,12 +43,14 @@ def measure(parts: Mapping[str, Part], wanted: Collection[str], quick: bool, see
         wanted: Names of those that are measured.
         quick: Fewer repetitions.
         seed: Other runs for another seed.
+        rivals: Without them, only what targets need is measured.
     """
     records: list[Record] = []
     for name, part in parts.items():
         if name in wanted:
             with step(name), one_thread():
-                records += part.records(quick, first_run(seed))
+                measurement = part.records if rivals or part.judged is None else part.judged
+                records += measurement(quick, first_run(seed))
     return records
 
 

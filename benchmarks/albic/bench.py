@@ -6,10 +6,11 @@ Balance alone first (the paper's grid, a large cluster, scale-in, the budget), t
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator
+from functools import partial
 
 from benchmarks import parts
 from benchmarks.albic import budget, collocation, drain, flight_groups, grid, large
-from benchmarks.albic.targets import TARGETS, rivals
+from benchmarks.albic.targets import TARGETS, of_rivals
 from benchmarks.parts import Part
 from benchmarks.record import Record
 from benchmarks.targets import judged
@@ -22,25 +23,29 @@ def _large(quick: bool, first: int) -> Iterator[Record]:
 
 
 PARTS = {
-    "grid": Part("grid", grid.records),
+    "grid": Part("grid", grid.records, grid.judged),
     "large": Part("large", _large),
     "drain": Part("drain", drain.records),
     "budget": Part("budget_unrestricted", budget.records),
-    "collocation": Part("chain20", collocation.records),
+    **{
+        name: Part(name, partial(collocation.records, shape), partial(collocation.judged, shape))
+        for name, shape in collocation.SHAPES.items()
+    },
 }
 SCENARIOS = parts.scenarios(PARTS)
 
 
-def run(quick: bool, scenarios: Collection[str] = tuple(SCENARIOS), seed: int = 0) -> list[Record]:
+def run(quick: bool, scenarios: Collection[str] = tuple(SCENARIOS), seed: int = 0, rivals: bool = True) -> list[Record]:
     """Measure parts.
 
     Args:
         quick: Fewer instances, seeds and periods.
         scenarios: Names of those that are measured.
         seed: Other runs for another seed.
+        rivals: Without them, only what targets need is measured.
     """
-    if "collocation" in scenarios:
+    if collocation.OF_FLIGHTS.intersection(scenarios):
         with step("start hashing the keys of flights, which goes on beside the rest"):
             flight_groups.begin()
-    records = parts.measure(PARTS, scenarios, quick, seed)
-    return judged(records, (*TARGETS, *rivals(records)))
+    records = parts.measure(PARTS, scenarios, quick, seed, rivals)
+    return judged(records, (*TARGETS, *of_rivals(records)))

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 
@@ -66,42 +66,51 @@ def follow(shape: Shape, method: str, seed: int) -> Series:
     return Series(outcomes, seconds, gaps)
 
 
-def records(quick: bool, first: int = 0) -> Iterator[Record]:
-    """Measure everything.
+def records(shape: Shape, quick: bool, first: int = 0) -> Iterator[Record]:
+    """Measure all methods on a scenario.
 
     Args:
+        shape: The scenario.
         quick: One seed and as many periods as :data:`QUICK_PERIODS` tells. What takes longer than that to show is not
             judged then.
         first: Seed of the first run.
     """
-    for shape in shapes(quick):
-        yield from scenario(shape, range(first, first + (1 if quick else SEEDS)), quick)
+    yield from _measured(shape, _methods(shape, quick), quick, first)
+    if shape.name == "job1":
+        yield from _routed(shape)
 
 
-def shapes(quick: bool) -> Sequence[Shape]:
-    """Return the scenarios."""
-    found = _all_shapes(quick)
-    return [replace(shape, periods=QUICK_PERIODS.get(shape.name, 25)) for shape in found] if quick else found
+def judged(shape: Shape, quick: bool, first: int = 0) -> Iterator[Record]:
+    """Measure ours, and COLA or the balancer, by which it is judged; else as for :func:`records`."""
+    needed = ("joint", *(("balancer",) if shape.name in OF_BALANCE else ("cola",)))
+    yield from _measured(shape, needed, quick, first)
 
 
-QUICK_PERIODS = {"job1": 5, "job2": 14, "job3": 25, "job4": 5, "chain20": 42, "pairs_0": 5, "pairs_50": 15}
+def _measured(shape: Shape, methods: Sequence[str], quick: bool, first: int) -> Iterator[Record]:
+    if quick:
+        shape = replace(shape, periods=QUICK_PERIODS.get(shape.name, 15))
+    yield from scenario(shape, methods, range(first, first + (1 if quick else SEEDS)), quick)
+
+
+QUICK_PERIODS = {"job1": 5, "job2": 14, "job3": 25, "job4": 5, "chain20": 42, "pairs_0": 5, "pairs_100": 25}
 UNFINISHED = ("job4",)
 """Scenarios that quick runs break off before the end."""
 AS_WRITTEN = ("job2", "chain20")
 """Scenarios on which ALBIC is measured without its corrections, too."""
 OF_BALANCE = {"job1": ("balancer", "flux"), "pairs_0": ("balancer",)}
 """Methods that only balance, where there is nothing to collocate."""
-JUDGED_ONLY = ("chain20", "pairs_0", "pairs_50", "pairs_100", "job3")
-"""Scenarios that quick runs leave ALBIC out of: its hundreds of groups take it far longer than all the others."""
+QUICK_FOR_ALBIC = ("job1", "job2", "job4")
+"""Scenarios on which quick runs measure ALBIC; on others it takes far longer than all other methods."""
 
 
-def _all_shapes(quick: bool) -> Sequence[Shape]:
-    jobs = [_job(job) for job in (1, 2, 3, 4)]
-    chain = Shape("chain20", 20, 60, lambda seed: made_up(chained(20, 40), 40, seed), 1.0)
-    shares = (0, 50, 100) if quick else (0, 25, 50, 75, 100)
-    pairs = [_pairs(f"pairs_{share}", share / 100, 40) for share in shares]
-    sizes = [] if quick else [_pairs(f"pairs_50_{nodes}", 0.5, nodes) for nodes in (20, 60)]
-    return [chain, *pairs, *sizes, *jobs]
+def _shapes() -> Iterator[Shape]:
+    yield Shape("chain20", 20, 60, lambda seed: made_up(chained(20, 40), 40, seed), 1.0)
+    for share in (0, 25, 50, 75, 100):
+        yield _pairs(f"pairs_{share}", share / 100, 40)
+    for nodes in (20, 60):
+        yield _pairs(f"pairs_50_{nodes}", 0.5, nodes)
+    for job in (1, 2, 3, 4):
+        yield _job(job)
 
 
 def _pairs(name: str, share: float, nodes: int) -> Shape:
@@ -129,26 +138,31 @@ def _on_flights(job: int, seed: int) -> PlacementPlant:
     return PlacementPlant(cluster, lambda period: traffic[min(period, len(traffic) - 1)])
 
 
-def scenario(shape: Shape, seeds: Sequence[int], quick: bool) -> Iterator[Record]:
-    """Run all methods on a scenario.
+SHAPES: Mapping[str, Shape] = {shape.name: shape for shape in _shapes()}
+"""The scenarios, by name."""
+OF_FLIGHTS = frozenset({"job1", "job2", "job3", "job4"})
+"""Those whose keys are hashed first."""
+
+
+def scenario(shape: Shape, methods: Sequence[str], seeds: Sequence[int], quick: bool) -> Iterator[Record]:
+    """Run methods on a scenario.
 
     Args:
         shape: The scenario.
+        methods: Their names.
         seeds: One run each.
         quick: It may have been broken off before the end.
     """
     runs: dict[str, list[Series]] = {}
-    for method in _methods(shape, quick):
+    for method in methods:
         runs[method] = [follow(shape, method, seed) for seed in seeds]
         yield from _figures(shape, method, runs[method])
     if not (quick and shape.name in UNFINISHED):
         yield from _judged(shape, runs)
-    if shape.name == "job1":
-        yield from _routed(shape)
 
 
 def _methods(shape: Shape, quick: bool) -> Sequence[str]:
-    rivals = ["cola"] if quick and shape.name in JUDGED_ONLY else ["albic", "cola"]
+    rivals = ["cola"] if quick and shape.name not in QUICK_FOR_ALBIC else ["albic", "cola"]
     literal = ["albic_literal"] if shape.name in AS_WRITTEN and not quick else []
     return ("joint", *rivals, *literal, *OF_BALANCE.get(shape.name, ()))
 

@@ -24,7 +24,7 @@ RIVALS = (("drain_1ol", "load_distance"), ("drain_5ol", "load_distance"))
 """Where the balancer is to be no worse than the non-integrated way."""
 
 
-def rivals(records: Sequence[Record]) -> Iterator[Target]:
+def of_rivals(records: Sequence[Record]) -> Iterator[Target]:
     """Yield the limits that a rival has set in the same run.
 
     Args:

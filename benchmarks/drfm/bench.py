@@ -25,7 +25,7 @@ from benchmarks.record import Record
 from benchmarks.targets import judged
 
 PARTS = {
-    "workloads": Part("psfcw", scenarios.records),
+    "workloads": Part("psfcw", scenarios.records, scenarios.judged),
     "no_metadata": Part("no_metadata", scenarios.without_metadata),
     "metadata": Part("metadata_psfcw", metadata_levels.records),
     "frontier": Part("bursty_frontier", frontier.bursty),
@@ -40,12 +40,13 @@ PARTS = {
 SCENARIOS = parts.scenarios(PARTS)
 
 
-def run(quick: bool, scenarios: Collection[str] = tuple(SCENARIOS), seed: int = 0) -> list[Record]:
+def run(quick: bool, scenarios: Collection[str] = tuple(SCENARIOS), seed: int = 0, rivals: bool = True) -> list[Record]:
     """Measure parts.
 
     Args:
         quick: Fewer seeds and periods.
         scenarios: Names of those that are measured.
         seed: Other runs for another seed.
+        rivals: Without them, only what targets need is measured.
     """
-    return judged(parts.measure(PARTS, scenarios, quick, seed), TARGETS)
+    return judged(parts.measure(PARTS, scenarios, quick, seed, rivals), TARGETS)

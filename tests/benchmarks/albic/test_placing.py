@@ -5,7 +5,7 @@ import math
 import pytest
 
 from benchmarks.albic import budget, drain, grid
-from benchmarks.albic.targets import TARGETS, rivals
+from benchmarks.albic.targets import TARGETS, of_rivals
 from benchmarks.record import Record
 from benchmarks.targets import judged
 
@@ -52,7 +52,7 @@ def test_target_when_the_rival_is_measured_then_is_its_figure():
     mine = Record("albic", "drain_5ol", "balancer", "load_distance", 12.0, "points")
     rival = Record("albic", "drain_5ol", "non_integrated", "load_distance", 15.0, "points")
 
-    found = judged([mine, rival], rivals([mine, rival]))
+    found = judged([mine, rival], of_rivals([mine, rival]))
 
     assert found[0].holds
     assert found[1].target is None
