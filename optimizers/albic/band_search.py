@@ -2,8 +2,9 @@
 
 A node's violation is how far it is outside the band, points. Each step takes the worst node and considers all moves
 of its groups to its partners, of theirs to it, and all swaps; the one that takes away most violation for its price is
-made. What leads home earns its price back. When nothing helps any more some moves are taken back, and
-the search goes on from there; the best placement seen is kept.
+made. What leads home earns its price back. Where none helps, two nodes exchange all groups that came to them: few moves
+are soon spent, and what is left to choose is which node gets the most. When nothing helps any more some moves are taken
+back, and the search goes on from there; the best placement seen is kept.
 
 Partners are all nodes on small problems, the nodes farthest on the other side on large ones.
 
@@ -98,10 +99,11 @@ class BandSearch:
             if violation[worst] <= LEAST_GAIN:
                 return not stuck.any() or bool(self.violation().max() <= LEAST_GAIN)
             step = self.best(worst)
-            if step is None:
+            if step is not None:
+                self.make(step)
+            elif not self.exchange_guests(worst):
                 stuck[worst] = True
                 continue
-            self.make(step)
             stuck[:] = False
         return bool(self.violation().max() <= LEAST_GAIN)
 
@@ -111,6 +113,38 @@ class BandSearch:
             self.assignment.move(step.group, step.to)
         else:
             self.assignment.exchange(step.group, step.other)
+
+    def exchange_guests(self, worst: int) -> bool:
+        """Let a node and another one exchange all groups that are not at home there; say whether one was found.
+
+        It costs nothing but where a group gets home, which earns its price back.
+        """
+        assignment, problem, band = self.assignment, self.assignment.problem, self.band
+        guest = (assignment.node != problem.home) & ~problem.fixed
+        others = self._kept[self._kept != worst]
+        if not problem.kept[worst] or not len(others):
+            return False
+        held = np.bincount(assignment.node[guest], problem.load[guest], len(self._nodes))
+        raw, more = assignment.raw, held[others] - held[worst]
+        before = band.outside(problem, others, raw[others])
+        after = band.outside(problem, others, raw[others] - more)
+        gain = before - after + float(self.violation()[worst])
+        gain -= band.outside(problem, np.array(worst), raw[worst] + more)
+        other = int(others[gain.argmax()])
+        if gain.max() <= LEAST_GAIN:
+            return False
+        mine, theirs = (np.flatnonzero(guest & (assignment.node == node)) for node in (worst, other))
+        self._move_all(mine, other)
+        self._move_all(theirs, worst)
+        if (assignment.used <= assignment.ceiling * (1 + SLACK)).all():
+            return True
+        self._move_all(mine, worst)
+        self._move_all(theirs, other)
+        return False
+
+    def _move_all(self, groups: Ints, to: int) -> None:
+        for group in groups.tolist():
+            self.assignment.move(group, to)
 
     def best(self, worst: int) -> BandStep | None:
         """Return the best step of a node; None if none takes violation away within the budget."""

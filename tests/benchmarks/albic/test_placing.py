@@ -19,7 +19,14 @@ def test_grid_when_full_then_has_enough_instances_and_when_quick_a_mix_of_them()
     assert {c.varies for c in quick} == set(grid.VARIES)
 
 
-@pytest.mark.parametrize("case", [grid.cases(quick=True)[0], grid.Case(grid.SIZES[-1], varies=60, budget=10, seed=5)])
+@pytest.mark.parametrize(
+    "case",
+    [
+        grid.cases(quick=True)[0],
+        grid.Case(grid.SIZES[-1], varies=60, budget=10, seed=5),
+        grid.Case(grid.SIZES[1], varies=40, budget=10, seed=101_000_004),
+    ],
+)
 def test_grid_when_an_instance_is_solved_then_ours_is_proven_and_no_worse_than_flux(case):
     posed = case.problem()
     ours, rival = grid.balancer(posed), grid.of_flux(posed)
