@@ -113,7 +113,7 @@ OF_BENCH: Mapping[str, Mapping[str, Mapping[str, str]]] = {
         },
         "paper_shifted_mb": {
             STEPS: "253 changes in 240 tunings, where the target leaves 252. Of 14 tunings that took two, 9 are the "
-            "the first of their run, which starts at one slot with nothing known.",
+            "first of their run, which starts at one slot with nothing known.",
             CORES: TWELVE,
         },
         "noise3_mb": {STEPS: TWELVE},
