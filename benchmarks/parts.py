@@ -20,12 +20,12 @@ class Part:
     Attributes:
         scenario: One of those that its records are of: with a figure of it, the part has been measured.
         records: Measures it, given ``quick`` and the number of the first run; one that draws nothing ignores that.
-        judged: Measures no rivals but those that targets need, where that is less.
+        without_rivals: Measures no rivals but those that targets need, where that is less.
     """
 
     scenario: str
     records: Measurement
-    judged: Measurement | None = None
+    without_rivals: Measurement | None = None
 
 
 def undrawn(records: Callable[[bool], Iterator[Record]]) -> Measurement:
@@ -49,7 +49,7 @@ def measure(
     for name, part in parts.items():
         if name in wanted:
             with step(name), one_thread():
-                measurement = part.records if rivals or part.judged is None else part.judged
+                measurement = part.records if rivals else part.without_rivals or part.records
                 records += measurement(quick, first_run(seed))
     return records
 

@@ -23,12 +23,12 @@ def _large(quick: bool, first: int) -> Iterator[Record]:
 
 
 PARTS = {
-    "grid": Part("grid", grid.records, grid.judged),
+    "grid": Part("grid", grid.records, grid.without_rivals),
     "large": Part("large", _large),
     "drain": Part("drain", drain.records),
     "budget": Part("budget_unrestricted", budget.records),
     **{
-        name: Part(name, partial(collocation.records, shape), partial(collocation.judged, shape))
+        name: Part(name, partial(collocation.records, shape), partial(collocation.without_rivals, shape))
         for name, shape in collocation.SHAPES.items()
     },
 }

@@ -75,18 +75,18 @@ def records(shape: Shape, quick: bool, first: int = 0) -> Iterator[Record]:
             judged then.
         first: Seed of the first run.
     """
-    yield from _measured(shape, _methods(shape, quick), quick, first)
+    yield from _of_methods(shape, _methods(shape, quick), quick, first)
     if shape.name == "job1":
         yield from _routed(shape)
 
 
-def judged(shape: Shape, quick: bool, first: int = 0) -> Iterator[Record]:
+def without_rivals(shape: Shape, quick: bool, first: int = 0) -> Iterator[Record]:
     """Measure ours, and COLA or the balancer, by which it is judged; else as for :func:`records`."""
     needed = ("joint", *(("balancer",) if shape.name in OF_BALANCE else ("cola",)))
-    yield from _measured(shape, needed, quick, first)
+    yield from _of_methods(shape, needed, quick, first)
 
 
-def _measured(shape: Shape, methods: Sequence[str], quick: bool, first: int) -> Iterator[Record]:
+def _of_methods(shape: Shape, methods: Sequence[str], quick: bool, first: int) -> Iterator[Record]:
     if quick:
         shape = replace(shape, periods=QUICK_PERIODS.get(shape.name, 15))
     yield from scenario(shape, methods, range(first, first + (1 if quick else SEEDS)), quick)
@@ -109,7 +109,7 @@ def _shapes() -> Iterator[Shape]:
         yield _pairs(f"pairs_{share}", share / 100, 40)
     for nodes in (20, 60):
         yield _pairs(f"pairs_50_{nodes}", 0.5, nodes)
-    for job in (1, 2, 3, 4):
+    for job in flights.JOBS:
         yield _job(job)
 
 
@@ -140,7 +140,7 @@ def _on_flights(job: int, seed: int) -> PlacementPlant:
 
 SHAPES: Mapping[str, Shape] = {shape.name: shape for shape in _shapes()}
 """The scenarios, by name."""
-OF_FLIGHTS = frozenset({"job1", "job2", "job3", "job4"})
+OF_FLIGHTS = frozenset(f"job{job}" for job in flights.JOBS)
 """Those whose keys are hashed first."""
 
 

@@ -85,12 +85,12 @@ def records(quick: bool, first: int = 0) -> Iterator[Record]:
         quick: A part of it.
         first: Seed of the first run.
     """
-    yield from judged(quick, first)
+    yield from without_rivals(quick, first)
     yield from _summary("potc", [of_potc(case.problem()) for case in cases(quick, first)])
     yield from _summary("milp", [of_milp(case.problem()) for case in milp_cases(quick, first)])
 
 
-def judged(quick: bool, first: int = 0) -> Iterator[Record]:
+def without_rivals(quick: bool, first: int = 0) -> Iterator[Record]:
     """Measure the balancer and Flux, by which it is judged; else as for :func:`records`."""
     problems = [case.problem() for case in cases(quick, first)]
     ours, rival = [balancer(p) for p in problems], [of_flux(p) for p in problems]

@@ -21,7 +21,7 @@ from benchmarks.albic.class_bound import bound_by_classes
 from benchmarks.albic.exact_model import AssignmentModel, Solution
 from millrace.optimizers.albic.assignment import Assignment
 from millrace.optimizers.albic.balance_bound import Needs
-from millrace.optimizers.albic.balance_problem import SLACK, balance_problem
+from millrace.optimizers.albic.balance_problem import balance_problem
 from millrace.optimizers.albic.constraints import load_ceiling
 from millrace.optimizers.albic.problem import Ints, Plan, Problem
 
@@ -110,7 +110,7 @@ class _Polishing:
         if solution.node is None:
             return
         changed = assignment.copy_with(solution.node)
-        within = changed.spent <= problem.affordable and _capped(changed) and not changed.overfull()
+        within = changed.spent <= problem.affordable and changed.within_caps() and not changed.overfull()
         if within and changed.distance() < assignment.distance():
             self._assignment, self._better = changed, True
 
@@ -123,7 +123,3 @@ class _Polishing:
             bound=min(self._bound, distance),
             stage=plan.stage if stage is None else f"{plan.stage}, {stage}",
         )
-
-
-def _capped(assignment: Assignment) -> bool:
-    return bool((assignment.used <= assignment.ceiling * (1 + SLACK)).all())

@@ -25,7 +25,7 @@ from benchmarks.record import Record
 from benchmarks.targets import judged
 
 PARTS = {
-    "workloads": Part("psfcw", scenarios.records, scenarios.judged),
+    "workloads": Part("psfcw", scenarios.records, scenarios.without_rivals),
     "no_metadata": Part("no_metadata", scenarios.without_metadata),
     "metadata": Part("metadata_psfcw", metadata_levels.records),
     "frontier": Part("bursty_frontier", frontier.bursty),

@@ -13,8 +13,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 import numpy as np
 
 from benchmarks.drfm.methods import Method, ours, paper
-from benchmarks.drfm.scenarios import BENCH, runs, scored
-from benchmarks.record import Record
+from benchmarks.drfm.scenarios import BENCH, runs, score_records
+from benchmarks.record import Record, at_most
 from benchmarks.simulation.admission import Score
 from millrace.optimizers.drfm.paper.strategies import StrategyOptions
 from millrace.optimizers.drfm.stream_placement import HorizonOptions
@@ -35,7 +35,7 @@ def bursty(quick: bool, first: int = 0) -> Iterator[Record]:
         first: Seed of the first run.
     """
     points = scores(lambda method: [r.score() for r in runs("bursty", method, quick, first)], quick)
-    yield from compared("bursty_frontier", points)
+    yield from comparison("bursty_frontier", points)
     yield undominated("bursty_frontier", points)
 
 
@@ -54,7 +54,7 @@ def scores(run: Runs, quick: bool) -> Mapping[str, Sequence[Score]]:
     return {name: run(method) for name, method in methods.items()}
 
 
-def compared(scenario: str, points: Mapping[str, Sequence[Score]]) -> Iterator[Record]:
+def comparison(scenario: str, points: Mapping[str, Sequence[Score]]) -> Iterator[Record]:
     """Yield the figures of all settings, and the nodes that ours takes at the overload of each of DRF-M's.
 
     Args:
@@ -62,17 +62,15 @@ def compared(scenario: str, points: Mapping[str, Sequence[Score]]) -> Iterator[R
         points: Scores by setting.
     """
     for name, of_setting in points.items():
-        yield from scored(scenario, name, of_setting)
+        yield from score_records(scenario, name, of_setting)
     mine, theirs = _split(points)
     nodes, overload, _ = np.array(sorted(mine.values(), key=lambda point: point[1])).T
     for name, rival in theirs.items():
-        value, limit = float(np.interp(rival[1], overload, nodes)), float(rival[0])
+        value, figure, n = float(np.interp(rival[1], overload, nodes)), f"above_optimum_at_{name}", len(points[name])
+        target, fewer = at_most(value, float(rival[0]))
         # beyond our calmest setting there is nothing to compare with
-        holds = value <= limit and overload[0] <= rival[1]
-        figure, n = f"above_optimum_at_{name}", len(points[name])
-        yield Record(
-            BENCH, scenario, "horizon", figure, value, "ratio", n=n, target=f"<={limit:.4g}", holds=bool(holds)
-        )
+        holds = fewer and bool(overload[0] <= rival[1])
+        yield Record(BENCH, scenario, "horizon", figure, value, "ratio", n=n, target=target, holds=holds)
 
 
 def undominated(scenario: str, points: Mapping[str, Sequence[Score]]) -> Record:

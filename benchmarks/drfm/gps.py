@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 
 from benchmarks.data import folder
-from benchmarks.drfm.frontier import compared, scores
+from benchmarks.drfm.frontier import comparison, scores
 from benchmarks.drfm.method_run import MethodRun, run_method
 from benchmarks.drfm.methods import METHODS, Method
 from benchmarks.drfm.scenarios import summary
@@ -47,7 +47,7 @@ def records(quick: bool) -> Iterator[Record]:
     load = trips(FOLD_S // 2 if quick else FOLD_S)
     for name, make in METHODS.items():
         yield from summary("gps", name, [_run(load, make())])
-    yield from compared("gps_frontier", scores(lambda method: [_run(load, method).score()], quick))
+    yield from comparison("gps_frontier", scores(lambda method: [_run(load, method).score()], quick))
 
 
 def _run(load: StreamLoad, method: Method) -> MethodRun:

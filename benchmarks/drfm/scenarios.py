@@ -45,14 +45,14 @@ def records(quick: bool, first: int = 0) -> Iterator[Record]:
         quick: One seed, fewer periods.
         first: Seed of the first run.
     """
-    yield from judged(quick, first)
+    yield from without_rivals(quick, first)
     for scenario in WORKLOADS:
         for method, make in METHODS.items():
             if method != "horizon":
                 yield from summary(scenario, method, runs(scenario, make(), quick, first))
 
 
-def judged(quick: bool, first: int = 0) -> Iterator[Record]:
+def without_rivals(quick: bool, first: int = 0) -> Iterator[Record]:
     """Run ours on every workload; else as for :func:`records`."""
     for scenario in WORKLOADS:
         yield from summary(scenario, "horizon", our_runs(scenario, quick, first))
@@ -68,7 +68,7 @@ def without_metadata(quick: bool, first: int = 0) -> Iterator[Record]:
     for scenario in ("psfcw", "ptfcw", "sfvar", "tfvar"):
         both = (our_runs(scenario, quick, first), our_runs(scenario, quick, first, told=False))
         late = [[c.score(CYCLES) for c in method_runs] for method_runs in both]
-        yield from scored("no_metadata", f"horizon_{scenario}", late[1])
+        yield from score_records("no_metadata", f"horizon_{scenario}", late[1])
         over = [b.above_optimum_ratio - a.above_optimum_ratio for a, b in zip(*late, strict=True)]
         yield median(BENCH, "no_metadata", f"horizon_{scenario}", "above_told_ratio", over, "ratio")
 
@@ -111,11 +111,11 @@ def _telling(load: StreamLoad, tell: Tell) -> StreamLoad:
 
 def summary(scenario: str, method: str, method_runs: Sequence[MethodRun]) -> Iterator[Record]:
     """Yield the figures of a method's runs."""
-    yield from scored(scenario, method, [method_run.score() for method_run in method_runs])
+    yield from score_records(scenario, method, [method_run.score() for method_run in method_runs])
     yield median(BENCH, scenario, method, "seconds", [method_run.seconds for method_run in method_runs], "s")
 
 
-def scored(scenario: str, method: str, scores: Sequence[Score]) -> Iterator[Record]:
+def score_records(scenario: str, method: str, scores: Sequence[Score]) -> Iterator[Record]:
     """Yield the figures of a method's scores."""
     for figure, unit in FIGURES.items():
         yield median(BENCH, scenario, method, figure, [getattr(s, figure) for s in scores], unit)

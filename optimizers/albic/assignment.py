@@ -49,6 +49,10 @@ class Assignment:
         """Say whether a node has more load than it may."""
         return bool((self.raw > self.load_limit * (1 + SLACK)).any())
 
+    def within_caps(self) -> bool:
+        """Say whether no cap is exceeded further than it may be."""
+        return bool((self.used <= self.ceiling * (1 + SLACK)).all())
+
     def members(self, node: int) -> Ints:
         """Return the groups on a node, in no order."""
         return self._members[node]

@@ -133,18 +133,13 @@ class BandSearch:
         other = int(others[gain.argmax()])
         if gain.max() <= LEAST_GAIN:
             return False
-        mine, theirs = (np.flatnonzero(guest & (assignment.node == node)) for node in (worst, other))
-        self._move_all(mine, other)
-        self._move_all(theirs, worst)
-        if (assignment.used <= assignment.ceiling * (1 + SLACK)).all():
+        node = assignment.node.copy()
+        mine, theirs = guest & (node == worst), guest & (node == other)
+        _place(assignment, np.select([mine, theirs], [other, worst], node))
+        if assignment.within_caps():
             return True
-        self._move_all(mine, worst)
-        self._move_all(theirs, other)
+        _place(assignment, node)
         return False
-
-    def _move_all(self, groups: Ints, to: int) -> None:
-        for group in groups.tolist():
-            self.assignment.move(group, to)
 
     def best(self, worst: int) -> BandStep | None:
         """Return the best step of a node; None if none takes violation away within the budget."""
@@ -261,15 +256,15 @@ def bring_into_band(assignment: Assignment, d: float, budget: float, rng: np.ran
         if total < least - LEAST_GAIN:
             best, least = assignment.node.copy(), total
         elif total > least * (1 + SLACK):
-            _restore(assignment, best)
+            _place(assignment, best)
         if inside:
             return
         if attempt < retries:
             _take_back(search, rng)
-    _restore(assignment, best)
+    _place(assignment, best)
 
 
-def _restore(assignment: Assignment, node: Ints) -> None:
+def _place(assignment: Assignment, node: Ints) -> None:
     for group in np.flatnonzero(assignment.node != node):
         assignment.move(int(group), int(node[group]))
 

@@ -20,9 +20,9 @@ def test_follow_when_the_same_seed_runs_again_then_so_do_the_figures() -> None:
 
 
 def test_scenario_when_measured_then_every_method_has_the_figures_and_ours_the_targets() -> None:
-    found = list(scenario(SMALL, ("joint", "albic", "cola"), range(2), quick=False))
-    assert {r.method for r in found} == {"joint", "albic", "cola"}
-    figures = {r.figure: r for r in found if r.method == "joint"}
+    records = list(scenario(SMALL, ("joint", "albic", "cola"), range(2), quick=False))
+    assert {r.method for r in records} == {"joint", "albic", "cola"}
+    figures = {r.figure: r for r in records if r.method == "joint"}
     assert figures["collocation_ratio"].value == 1.0
     assert figures["budget_exceeded"].holds
     assert figures["periods_to_full_worst"].holds

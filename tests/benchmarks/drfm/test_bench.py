@@ -88,10 +88,10 @@ def test_frontiers_are_compared_at_equal_overload(nodes, overload, value, holds)
         "horizon_z2": scores(0.3, 0.05, 1.0),
         "drfm_k1": scores(nodes, overload, 1.0),
     }
-    found = {(r.method, r.figure): r for r in frontier.compared("gps_frontier", points)}
-    judged_at = found["horizon", "above_optimum_at_drfm_k1"]
+    records = {(r.method, r.figure): r for r in frontier.comparison("gps_frontier", points)}
+    judged_at = records["horizon", "above_optimum_at_drfm_k1"]
     assert (judged_at.value, judged_at.holds) == (pytest.approx(value), holds)
-    assert found["drfm_k1", "above_optimum_ratio"].value == nodes
+    assert records["drfm_k1", "above_optimum_ratio"].value == nodes
 
 
 def test_adaptivity_when_a_load_surges_then_ours_keeps_the_bound_on_fewer_nodes_than_the_peak_needs(monkeypatch):
@@ -149,8 +149,8 @@ def test_frontier_of_bursts_has_all_settings_and_ours_at_each_of_the_rivals(monk
     monkeypatch.setattr(frontier, "QUICK_MARGINS", (0.5,))
     monkeypatch.setattr(frontier, "AHEADS", (2,))
 
-    found = list(frontier.bursty(quick=True))
+    records = list(frontier.bursty(quick=True))
 
-    assert {r.method for r in found} == {"drfm_k2", "drfm_full_0.8", "drfm_full_0.9", "horizon_z0.5", "horizon"}
+    assert {r.method for r in records} == {"drfm_k2", "drfm_full_0.8", "drfm_full_0.9", "horizon_z0.5", "horizon"}
     at_rivals = {f"above_optimum_at_{rival}" for rival in ("drfm_k2", "drfm_full_0.8", "drfm_full_0.9")}
-    assert {r.figure for r in found if r.method == "horizon"} == {*at_rivals, "undominated_ratio"}
+    assert {r.figure for r in records if r.method == "horizon"} == {*at_rivals, "undominated_ratio"}
