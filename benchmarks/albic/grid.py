@@ -15,7 +15,6 @@ import numpy as np
 from scipy.stats import quantile_test
 
 from benchmarks.albic.instances import SIZES, SMALL, Size, instance
-from benchmarks.albic.polish import polish
 from benchmarks.record import Record, median
 from millrace.optimizers.albic.balancer import balance
 from millrace.optimizers.albic.paper.milp import solve
@@ -101,8 +100,8 @@ def without_rivals(quick: bool, first: int = 0) -> Iterator[Record]:
 
 
 def balancer(problem: Problem) -> Result:
-    """Return what the certified balancer makes of an instance, polished."""
-    return _timed(problem, lambda: polish(problem, balance(problem)))
+    """Return what the certified balancer makes of an instance."""
+    return _timed(problem, lambda: balance(problem))
 
 
 def of_flux(problem: Problem) -> Result:

@@ -186,17 +186,6 @@ class Needs:
 
         return met
 
-    def counts(self, d: float) -> tuple[Ints, Ints] | None:
-        """Return p and q, shape (N,) each, 0 for removed nodes; None if no numbers do."""
-        problem, kept = self.problem, self._kept
-        need, share = self.raw[kept] - problem.capacity[kept] * problem.mean, problem.capacity[kept]
-        counted = self._least(kept, need - share * d, -need - share * d)
-        if counted is None:
-            return None
-        p, q = np.zeros(len(problem.capacity), dtype=np.intp), np.zeros(len(problem.capacity), dtype=np.intp)
-        p[kept], q[kept] = counted[:2]
-        return p, q
-
     def _least(self, kept: Ints, above: Floats, below: Floats) -> tuple[Ints, Ints, Floats, Floats] | None:
         """Return p, q, and what they have to weigh, shape of ``kept`` each; None where no number does."""
         one = np.zeros_like(kept)

@@ -39,8 +39,6 @@ LARGE_OFFSET = 0.1
 """Points above the bound that are aimed at first there: every node is brought so far before any is brought nearer."""
 RETRIES = 5
 """How often a dead end is tried again for each aim, at most."""
-RETRY_SIZE = 100_000
-"""Nodes times groups times retries, at most."""
 ROUNDS = 3
 """How often nodes are set aside that fix the load distance, to balance the others."""
 WORTH = 1.0
@@ -79,15 +77,14 @@ def balance(problem: Problem, *, pinned: Ints | None = None, seed: int = 0) -> P
 def _descend(start: Assignment, bound: float, rng: np.random.Generator) -> Assignment:
     """Bring the load distance down by aiming at ever nearer ones."""
     problem = start.problem
-    size = len(problem.capacity) * len(problem.load)
-    aims, offset = (AIMS, NEAR / 2) if size <= SMALL else (LARGE_AIMS, LARGE_OFFSET)
+    small = len(problem.capacity) * len(problem.load) <= SMALL
+    aims, offset, retries = (AIMS, NEAR / 2, RETRIES) if small else (LARGE_AIMS, LARGE_OFFSET, 0)
     best, reached = start, start.distance()
     missed, aim = bound, bound + offset
     for _ in range(aims):
         if reached <= bound + NEAR:
             break
-        for node in (start.node, best.node) if size <= SMALL else (best.node,):
-            retries = min(RETRIES, RETRY_SIZE // max(size, 1))
+        for node in (start.node, best.node) if small else (best.node,):
             assignment = start.copy_with(node)
             bring_into_band(assignment, aim, problem.affordable, rng, retries)
             distance = assignment.distance()
