@@ -25,16 +25,19 @@ MOST_COLUMNS = 10
 
 
 def document(records: Sequence[Record], reasons: Mapping[Missed, str] = REASONS) -> str:
-    """Return the page: what was missed and why, what holds, and a table a scenario.
+    """Return the page: what was missed and why, what holds, what other seeds change, and a table a scenario.
 
     Args:
         records: Of any number of benchmarks.
-        reasons: Why figures miss their targets.
+        reasons: Why figures miss their targets, be it with one seed.
     """
     others = _by([r for r in records if r.seed], anchor)
     usual = [r for r in records if not r.seed]
-    lines = [HEAD, "## Missed targets", "", *_missed([r for r in usual if r.holds is False], others, reasons)]
+    changed = [r for r in usual if any(other.holds is not r.holds for other in others.get(anchor(r), ()))]
+    lines = [HEAD, "## Missed targets", "", *_explained([r for r in usual if r.holds is False], others, reasons)]
     lines += ["", "## Targets that hold", "", *_held([r for r in usual if r.holds], others)]
+    lines += ["", "## Verdicts that other seeds change", "", *_seeds(usual, others)]
+    lines += ["", *_explained(changed, others, reasons, anchored=False)]
     for bench, of_bench in sorted(_by(usual, lambda r: r.bench).items()):
         lines += ["", f"## {bench}", "", f"Measured {_measured(of_bench)}."]
         for scenario, of_scenario in _by(of_bench, lambda r: r.scenario).items():
@@ -67,12 +70,28 @@ def _measured(records: Sequence[Record]) -> str:
     return "; ".join(f"{when}: {', '.join(those)}" for when, those in sorted(scenarios.items()))
 
 
-def _missed(
-    records: Sequence[Record], others: Mapping[str, Sequence[Record]], reasons: Mapping[Missed, str]
+def _seeds(usual: Sequence[Record], others: Mapping[str, Sequence[Record]]) -> Iterator[str]:
+    """Yield how many verdicts of each seed are those of the usual one."""
+    beside = [(r, other) for r in usual if r.target for other in others.get(anchor(r), ())]
+
+    def row(seed: int) -> tuple[str, ...]:
+        verdicts = [(r.holds, other.holds) for r, other in beside if other.seed == seed]
+        counts = (verdicts.count((True, False)), verdicts.count((False, True)))
+        return tuple(map(str, (seed, len(verdicts), len(verdicts) - sum(counts), *counts)))
+
+    columns = ("seed", "verdicts", "as the usual seed's", "missed instead of held", "held instead of missed")
+    yield from _table(columns, map(row, sorted({other.seed for _, other in beside})))
+
+
+def _explained(
+    records: Sequence[Record],
+    others: Mapping[str, Sequence[Record]],
+    reasons: Mapping[Missed, str],
+    anchored: bool = True,
 ) -> Iterator[str]:
     yield from _table(
         (*COLUMNS, "why"),
-        ((*_judged(r, others), reasons.get((r.bench, r.scenario, r.figure), "not known")) for r in records),
+        ((*_judged(r, others, anchored), reasons.get((r.bench, r.scenario, r.figure), "not known")) for r in records),
     )
 
 
@@ -80,8 +99,9 @@ def _held(records: Sequence[Record], others: Mapping[str, Sequence[Record]]) -> 
     yield from _table(COLUMNS, (_judged(r, others) for r in records))
 
 
-def _judged(r: Record, others: Mapping[str, Sequence[Record]]) -> tuple[str, ...]:
-    figure = f'<a id="{anchor(r)}"></a>[{r.figure}](#{_scenario_anchor(r)})'
+def _judged(r: Record, others: Mapping[str, Sequence[Record]], anchored: bool = True) -> tuple[str, ...]:
+    target = f'<a id="{anchor(r)}"></a>' if anchored else ""
+    figure = f"{target}[{r.figure}](#{_scenario_anchor(r)})"
     drawn = ", ".join(_of_seed(other, r) for other in others.get(anchor(r), ()))
     return r.bench, r.scenario, r.method, figure, _value(r), str(r.n), r.target or "", drawn
 
