@@ -127,6 +127,11 @@ OF_BENCH: Mapping[str, Mapping[str, Mapping[str, str]]] = {
         "noise3_mb": {STEPS: TWELVE},
         "plateau": {"ineffective_steps_worst": IN_VAIN},
         "plateau_mb": {"ineffective_steps_worst": IN_VAIN},
+        "diurnal": {
+            "throttled_ratio_vs_reactive_oracle": "The mean misses by little; those of other seeds are .27 to .39.",
+            CORES: "What room for what is forecast costs: without forecasts flow takes 1.02, and is throttled as long "
+            "as the reactive oracle. Where stages take turns on the slots (diurnal_mb) it costs 1.05.",
+        },
         "diurnal_mb": {"throttled_ratio_vs_reactive_oracle": TWELVE},
         "etl_mb": {STEPS: FROM_BELOW},
         "monitoring": dict.fromkeys(
