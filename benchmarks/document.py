@@ -33,11 +33,9 @@ def document(records: Sequence[Record], reasons: Mapping[Missed, str] = REASONS)
     """
     others = _by([r for r in records if r.seed], anchor)
     usual = [r for r in records if not r.seed]
-    changed = [r for r in usual if any(other.holds is not r.holds for other in others.get(anchor(r), ()))]
     lines = [HEAD, "## Missed targets", "", *_explained([r for r in usual if r.holds is False], others, reasons)]
     lines += ["", "## Targets that hold", "", *_held([r for r in usual if r.holds], others)]
-    lines += ["", "## Verdicts that other seeds change", "", *_seeds(usual, others)]
-    lines += ["", *_explained(changed, others, reasons, anchored=False)]
+    lines += ["", "## Verdicts that other seeds change", "", *_seeds(usual, others, reasons)]
     for bench, of_bench in sorted(_by(usual, lambda r: r.bench).items()):
         lines += ["", f"## {bench}", "", f"Measured {_measured(of_bench)}."]
         for scenario, of_scenario in _by(of_bench, lambda r: r.scenario).items():
@@ -70,8 +68,10 @@ def _measured(records: Sequence[Record]) -> str:
     return "; ".join(f"{when}: {', '.join(those)}" for when, those in sorted(scenarios.items()))
 
 
-def _seeds(usual: Sequence[Record], others: Mapping[str, Sequence[Record]]) -> Iterator[str]:
-    """Yield how many verdicts of each seed are those of the usual one."""
+def _seeds(
+    usual: Sequence[Record], others: Mapping[str, Sequence[Record]], reasons: Mapping[Missed, str]
+) -> Iterator[str]:
+    """Yield how many verdicts of each seed are those of the usual one, and the figures where one is not."""
     beside = [(r, other) for r in usual if r.target for other in others.get(anchor(r), ())]
 
     def row(seed: int) -> tuple[str, ...]:
@@ -81,6 +81,8 @@ def _seeds(usual: Sequence[Record], others: Mapping[str, Sequence[Record]]) -> I
 
     columns = ("seed", "verdicts", "as the usual seed's", "missed instead of held", "held instead of missed")
     yield from _table(columns, map(row, sorted({other.seed for _, other in beside})))
+    changed = dict.fromkeys(r for r, other in beside if other.holds is not r.holds)
+    yield from ("", *_explained(list(changed), others, reasons, anchored=False))
 
 
 def _explained(
