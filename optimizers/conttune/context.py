@@ -171,7 +171,8 @@ class OperatorContext:
         if self.ceiling is not None:
             reachable = min(reachable, max(self.ceiling, low))
         least = self.curve.least(self.demand.required(self.curve.parallelism))
-        return self.level(min(max(high if least is None else least, low), max(reachable, low)))
+        least = max(high if least is None else least, low, self.state.insufficient + 1)
+        return self.level(min(least, max(reachable, low)))
 
     def level(self, parallelism: int) -> int:
         """Return the least allowed level that does what p does, or the most that any may."""

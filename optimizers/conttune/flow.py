@@ -70,7 +70,7 @@ class Flow(BaseTuner[FlowOptions]):
             if app.arrival_basis is not ArrivalBasis.AT_LEAST:
                 state = replace(state, history=state.history.with_rate(rate_now))
         rate = app.arrival_rows_per_s if rate_now is None else rate_now
-        state = replace(state, ratios=learn_ratios(job, state.ratios))
+        state = replace(state.at_rate(rate), ratios=learn_ratios(job, state.ratios))
         growth = 0.0 if job.operators[0].id is None else (app.backlog_growth_rows_per_s or 0.0)
         behind = growth > BEHIND * rate
         contexts = self._operator_contexts(signals, job, state, behind)
@@ -156,7 +156,7 @@ class Flow(BaseTuner[FlowOptions]):
         if self.options.drift and points:
             drift = update_drift(state.drift, points, measured, signals.since, short, self.options)
             if drift.shifts != state.drift.shifts:
-                points = rescale(stored, drift.shifts)
+                points, state = rescale(stored, drift.shifts), replace(state, insufficient=0)
             state = replace(state, drift=drift)
         return state, [*points, measured]
 
@@ -173,7 +173,10 @@ def _carry_out(job: JobContext, step: ScalingStep, until: datetime) -> Sizings:
     operators = dict(state.operators)
     for name, context in by_name.items():
         failures = context.state.failures + failed if name in step.small else 0
-        operators[name] = replace(context.state, failures=failures)
+        insufficient = context.state.insufficient
+        if name in step.small and step.reasons[name] is not Reason.BACKLOG_TO_DRAIN:
+            insufficient = max(insufficient, context.now)
+        operators[name] = replace(context.state, failures=failures, insufficient=insufficient)
     sizings = [
         explain(by_name[name], step.targets.get(name, by_name[name].now), reason)
         for name, reason in step.reasons.items()

@@ -11,12 +11,10 @@ from millrace.optimizers.conttune.context import OperatorContext
 from millrace.optimizers.conttune.explain import why_too_small
 from millrace.optimizers.conttune.messages import Reason
 from millrace.optimizers.conttune.options import FlowOptions
-from millrace.optimizers.conttune.state import AppState
+from millrace.optimizers.conttune.state import SAME_RATE, AppState
 
 NEWS = 0.01
 """Relative change of the rate that is one."""
-SAME_RATE = 0.05
-"""A rate that differs by less from the one that the last step was made for is the same."""
 AT_MAXIMUM = {Reason.BACKLOG_TO_DRAIN: Reason.DRAINING, Reason.BATCH_LIMIT: Reason.BATCH_LIMIT_AT_MAXIMUM}
 """Reason of the hold where more would help but is not allowed, by what makes the present level too small."""
 LIFT = 2
@@ -52,8 +50,7 @@ class JobContext:
     @property
     def is_same_rate(self) -> bool:
         """True if the rate is what it was when the last step was made."""
-        before = self.state.stepped
-        return before is not None and abs(self.rate - before) <= SAME_RATE * max(self.rate, before)
+        return self.state.is_stepped_for(self.rate)
 
     @property
     def is_new_rate(self) -> bool:
@@ -132,7 +129,7 @@ def _step_up(job: JobContext, contexts: Sequence[OperatorContext], small: Sequen
     for context in (*small, *(c for c in contexts if c.operator.name not in names)):  # what the step is for comes first
         name = context.operator.name
         if name not in names:
-            if context.wanted > context.now or _frees_enough(context):
+            if context.wanted > context.now or (not job.is_same_rate and _frees_enough(context)):
                 targets[name] = context.wanted
                 higher = context.wanted > context.now
                 reasons[name] = why_too_small(context) if higher else Reason.OVER_PROVISIONED
@@ -157,7 +154,7 @@ def _higher_level(context: OperatorContext, source_splits: bool) -> tuple[Reason
         # what is beyond it is as well given back
         return Reason.INEFFECTIVE_SCALING, context.level(context.ceiling)
     reason = why_too_small(context)
-    higher = context.level(max(context.wanted, context.now + 1))
+    higher = context.level(max(context.wanted, context.now + 1 + context.state.failures))
     if higher <= context.now:
         return AT_MAXIMUM.get(reason, Reason.AT_MAXIMUM), context.now
     return reason, higher

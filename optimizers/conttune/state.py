@@ -17,6 +17,8 @@ from millrace.optimizers.conttune.job_graph import EdgeId
 from millrace.optimizers.conttune.ratios import Ratio, Ratios
 from millrace.optimizers.memory import items, mapping, number, whole
 
+SAME_RATE = 0.05
+"""A rate that differs by less from the one that the last step was made for is the same."""
 LEVEL = re.compile(r"[1-9][0-9]{0,8}")
 """A level as it stands in JSON."""
 
@@ -30,12 +32,15 @@ class OperatorState:
         batch_rows: Rows of a full batch, as last seen; None if batches were never full. Only a backlog shows it.
         drift: Changes of the operator itself.
         failures: Own steps in a row after which it was still too small.
+        insufficient: The highest p that did not suffice for the rate of the last step, as the operator is now; 0 where
+            none is known.
     """
 
     fixed_s: Mapping[int, tuple[float, ...]] = field(default_factory=dict)
     batch_rows: int | None = None
     drift: Drift = field(default_factory=Drift)
     failures: int = 0
+    insufficient: int = 0
 
     def with_batches(self, app: AppSignals, top_k: int) -> OperatorState:
         """Return the state with what batches show: fixed cost, ``top_k`` a level, and how large they can be."""
@@ -54,6 +59,7 @@ class OperatorState:
             "shifts": _pairs(self.drift.shifts),
             "suspects": _pairs(self.drift.suspects),
             "failures": self.failures,
+            "insufficient": self.insufficient,
         }
 
     @classmethod
@@ -66,6 +72,7 @@ class OperatorState:
             batch_rows=whole(value.get("batch_rows")) or None,
             drift=Drift(_shifts(value.get("shifts")), _shifts(value.get("suspects"))[: WITNESSES - 1]),
             failures=whole(value.get("failures")),
+            insufficient=whole(value.get("insufficient")),
         )
 
 
@@ -90,6 +97,17 @@ class AppState:
     history: RateHistory = field(default_factory=RateHistory)
     ratios: Ratios = field(default_factory=dict)
     operators: Mapping[str, OperatorState] = field(default_factory=dict)
+
+    def is_stepped_for(self, rate: float) -> bool:
+        """Say whether the last step was made for a rate, rows a second."""
+        return self.stepped is not None and abs(rate - self.stepped) <= SAME_RATE * max(rate, self.stepped)
+
+    def at_rate(self, rate: float) -> AppState:
+        """Return the state as far as it is of use at a rate, rows a second: what sufficed for another says little."""
+        if self.is_stepped_for(rate):
+            return self
+        operators = {name: replace(state, insufficient=0) for name, state in self.operators.items()}
+        return replace(self, operators=operators)
 
     def to_json(self) -> Mapping[str, Any]:
         """Return the state as a JSON value."""
