@@ -24,6 +24,7 @@ operators = st.builds(
     batch_rows=st.none() | st.integers(1, 10**12),
     drift=st.builds(Drift, *(st.lists(shifts, max_size=n).map(tuple) for n in (3, 2))),
     failures=st.integers(0, 9),
+    insufficient=st.integers(0, 500),
 )
 apps = st.builds(
     AppState,
@@ -57,7 +58,7 @@ def test_state_when_written_as_json_then_are_read_back(state: AppState) -> None:
 
 
 KEYS = ("rate", "unsettled", "stepped", "stepped_up", "runs", "latest", "ratios", "operators")
-OF_OPERATOR = ("batch_rows", "fixed_s", "shifts", "suspects", "failures")
+OF_OPERATOR = ("batch_rows", "fixed_s", "shifts", "suspects", "failures", "insufficient")
 
 
 @given(
@@ -94,8 +95,8 @@ def test_state_when_not_understood_then_are_as_if_never_written(junk: dict[str, 
     [
         7,
         {},
-        {"batch_rows": -5, "failures": -1, "suspects": None},
-        {"batch_rows": 2.5, "failures": 1.5, "suspects": float("inf")},
+        {"batch_rows": -5, "failures": -1, "insufficient": -1, "suspects": None},
+        {"batch_rows": 2.5, "failures": 1.5, "insufficient": 1.5, "suspects": float("inf")},
         {"suspects": [["2013-01-01T00:00:00+00:00", 10**400]], "failures": True},
         {"fixed_s": {"²": [1.0], "x": [1.0], "0": [1.0], "-2": [1.0], "2": [], "3": "ab"}},
         {"shifts": [["2013-01-01T00:00:00", 0.5], ["noon", 0.5], [5, 0.5], ["2013-01-01T00:00:00+00:00", 0]]},
@@ -110,7 +111,7 @@ def test_state_when_part_of_them_is_junk_then_the_rest_is_kept() -> None:
     state = AppState(
         rate=5.0,
         ratios={("in", "map"): Ratio(1, 2, 3, 4, 5, 6)},
-        operators={"a": OperatorState({2: (1.5,)}, 100, Drift((Shift(DAY, 0.7),), (Shift(DAY, 1.3),)), 2)},
+        operators={"a": OperatorState({2: (1.5,)}, 100, Drift((Shift(DAY, 0.7),), (Shift(DAY, 1.3),)), 2, 4)},
     )
     stored: Any = json.loads(json.dumps(state.to_json()))
     stored["ratios"].append([1, 2])

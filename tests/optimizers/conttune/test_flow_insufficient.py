@@ -1,0 +1,90 @@
+"""What flow makes of a size that did not suffice: it does not come back to it while the rate is the same."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from datetime import timedelta
+from itertools import pairwise
+
+from millrace.model.decision import Memory
+from millrace.model.signals import Signals
+from millrace.optimizers.conformance import with_operator
+from millrace.optimizers.conformance.builders import NOON, deployment
+from millrace.optimizers.conttune.options import FlowOptions
+from millrace.optimizers.conttune.state import OperatorState
+from millrace.optimizers.registry import create
+from tests.optimizers.conttune.flow_cases import POWER, chain, targets
+from tests.optimizers.conttune.test_context import WELL, context
+
+LUCKY = {2: [900.0] * 5, 8: [1800.0] * 5}
+"""History by which a single slot suffices for RATE."""
+RATE = 400.0
+
+
+def tune(seen: Signals, levels: Mapping[str, int], memory: Memory) -> tuple[dict[str, int], Memory]:
+    proposal, after = create("flow", {"reshave": 0.1}).propose(seen, deployment(seen.apps[0].slots, levels), memory)
+    return targets(proposal), after
+
+
+def after_failure(rate: float = RATE) -> Memory:
+    """What is remembered after two slots of an operator did not suffice for a rate, and it got more."""
+    seen = with_operator(chain(rate, {"a": 2}, until=NOON), "a", processing_ability=0.5 * rate)
+    changes, memory = tune(seen, {"a": 2}, {})
+    assert changes["a"] > 2
+    return memory
+
+
+def lucky(rate: float) -> Signals:
+    return chain(rate, {"a": 8}, history={"a": LUCKY}, until=NOON + timedelta(minutes=5))
+
+
+def test_size_that_did_not_suffice_is_left_out_at_the_same_rate() -> None:
+    assert tune(lucky(RATE), {"a": 8}, {})[0] == {"a": 1}
+    assert tune(lucky(RATE), {"a": 8}, after_failure())[0] == {"a": 3}
+    assert tune(lucky(0.97 * RATE), {"a": 8}, after_failure())[0] == {"a": 3}
+
+
+def test_size_that_did_not_suffice_is_forgotten_at_another_rate() -> None:
+    changes, memory = tune(lucky(0.9 * RATE), {"a": 8}, after_failure())
+    assert changes == {"a": 1}
+    assert tune(lucky(RATE), {"a": 8}, memory)[0] == {"a": 1}, "what sufficed there since is not known here"
+
+
+def test_size_that_did_not_suffice_is_forgotten_where_the_operator_changed() -> None:
+    memory, changes = after_failure(), {}
+    for minute in (5, 6, 7):  # eight slots do three times of what they did, which three evaluations show
+        seen = replace(lucky(RATE), until=NOON + timedelta(minutes=minute))
+        changes, memory = tune(with_operator(seen, "a", processing_ability=5400.0), {"a": 8}, memory)
+    assert changes == {"a": 1}
+
+
+def test_second_step_for_the_same_rate_takes_nothing_from_others() -> None:
+    history = {"a": WELL, "b": WELL}
+    first = with_operator(chain(300.0, {"a": 8, "b": 2}, history=history, until=NOON), "b", processing_ability=100.0)
+    changes, memory = tune(first, {"a": 8, "b": 2}, {})
+    assert changes["b"] > 2 and changes["a"] < 8
+    again = chain(300.0, {"a": 8, "b": 3}, history=history, until=NOON + timedelta(minutes=5))
+    again = with_operator(again, "b", processing_ability=150.0)
+    changes, _ = tune(again, {"a": 8, "b": 3}, memory)
+    assert changes["b"] > 3 and "a" not in changes
+
+
+def test_wanted_is_beyond_what_did_not_suffice_and_within_bounds() -> None:
+    assert context(POWER[4] * 0.97, WELL, 2, state=OperatorState(insufficient=5)).wanted == 6
+    assert context(POWER[4] * 0.97, WELL, 2, state=OperatorState(insufficient=2)).wanted == 4
+    assert context(POWER[4] * 0.97, WELL, 2, state=OperatorState(insufficient=10**8)).wanted <= 32
+    flat = {2: [190.0] * 4, 6: [192.0] * 4}
+    stuck = context(900.0, flat, 2, state=OperatorState(insufficient=6), options=FlowOptions())
+    assert stuck.wanted == 2, "more was measured to bring nothing"
+
+
+def test_steps_grow_while_they_fail() -> None:
+    memory: Memory = {}
+    sizes = [4]
+    for minute in range(4):  # the job falls behind, whatever is measured
+        told = {"history": {"a": WELL}, "until": NOON + timedelta(minutes=minute), "backlog_growth_rows_per_s": 20.0}
+        changes, memory = tune(chain(0.99 * POWER[4], {"a": sizes[-1]}, **told), {"a": sizes[-1]}, memory)
+        sizes.append(changes["a"])
+    steps = [b - a for a, b in pairwise(sizes)]
+    assert steps == [1, 1, 2, 3], sizes
