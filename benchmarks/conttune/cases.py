@@ -29,7 +29,7 @@ FRONTIER_SCENARIOS = (
 """Those that Flink's autoscaler runs on, too."""
 UNSEEN = (
     *("noise3_untold", "positive", "heavy", "outliers"),
-    *("wiggle4", "wiggle8", "amdahl", "usl", "executors"),
+    *("wiggle4", "wiggle8", "amdahl", "usl", "executors", "executors_told"),
     *("random_walk", "video"),
 )
 """Noise, processing abilities and loads that ``flow`` was not developed on."""

@@ -45,7 +45,7 @@ def _both_executions() -> Iterator[Target]:
 
 
 def _unseen() -> Iterator[Target]:
-    for scenario in ("noise3_untold", "wiggle4", "wiggle8", "outliers", "amdahl", "usl", "executors"):
+    for scenario in ("noise3_untold", "wiggle4", "wiggle8", "outliers", "amdahl", "usl", "executors", "executors_told"):
         reconfigurations, bad = UNSEEN_LIMITS.get(scenario, FAMILY_LIMITS)
         yield Target(scenario, "flow", RECONFIGURATIONS, reconfigurations)
         yield Target(scenario, "flow", BAD, bad)

@@ -113,7 +113,8 @@ class FlinkAutoscaler:
                 "vertices": vertices(app, parallelism),
             }
         )
-        wanted: dict[str, int] = answer["parallelism"]
+        # it knows no executors: what it wants is rounded up to whole ones
+        wanted = {operator: signals.bounds.level(p) for operator, p in answer["parallelism"].items()}
         return [
             Change(app.app, PARALLELISM, before, wanted[operator], operator)
             for operator, before in parallelism.items()

@@ -109,7 +109,8 @@ class Families:
     """How the curve of an operator is drawn.
 
     Attributes:
-        weights: Relative frequency of each family: power, usl, saturating, step, retrograde, amdahl, executors.
+        weights: Relative frequency of each family: power, usl, saturating, step, retrograde, amdahl, executors,
+            executors_2 to executors_5, which are all of so many cores.
         wiggle_sd: Standard deviation of a level's own log factor, >= 0.
         headroom: Least highest ability over what the peak rate needs, so that every rate can be reached.
     """
@@ -131,6 +132,8 @@ class Families:
 
 
 EXPONENTS = (0.6, 0.95)
+CORES = (2, 6)
+"""Of an executor, from the first up to below the second."""
 MIXED = Families({"power": 0.4, "usl": 0.25, "saturating": 0.1, "step": 0.125, "retrograde": 0.125})
 """Families that ``flow`` was developed on, together, as no tuner may count on one."""
 TRIES = 20
@@ -159,6 +162,10 @@ def _draw_retrograde(rng: np.random.Generator, levels: float) -> Curve:
     return retrograde(rng.uniform(0.7, 0.95), rng.uniform(1.8, 3.0) * levels, rng.uniform(0.2, 0.6))
 
 
+def _draw_executors(cores: int, rng: np.random.Generator, _: float) -> Curve:
+    return executors(rng.uniform(*EXPONENTS), cores)
+
+
 _DRAW: Mapping[str, Callable[[np.random.Generator, float], Curve]] = {
     "power": lambda rng, _: power(rng.uniform(*EXPONENTS)),
     "usl": _draw_usl,
@@ -166,5 +173,6 @@ _DRAW: Mapping[str, Callable[[np.random.Generator, float], Curve]] = {
     "step": lambda rng, levels: step(rng.uniform(0.8, 1.0), max(8, math.ceil(rng.uniform(2.0, 5.0) * levels))),
     "retrograde": _draw_retrograde,
     "amdahl": lambda rng, _: amdahl(rng.uniform(0.005, 0.04)),
-    "executors": lambda rng, _: executors(rng.uniform(*EXPONENTS), int(rng.integers(2, 6))),
+    "executors": lambda rng, _: executors(rng.uniform(*EXPONENTS), int(rng.integers(*CORES))),
+    **{f"executors_{cores}": partial(_draw_executors, cores) for cores in range(*CORES)},
 }

@@ -33,7 +33,7 @@ class MicroBatchTruth:
     def __init__(self, scenario: Scenario, seed: int) -> None:
         shape, options = scenario.shape, scenario.micro_batch
         self.operators = shape.sizable
-        self._low, self._high = scenario.bounds.min_slots, scenario.bounds.max_slots
+        self._levels, self._high = scenario.bounds.levels, scenario.bounds.max_slots
         self._objective, self._options = scenario.measure, options
         rng = stream(seed, FIXED, shape.name)
         top = float(rng.uniform(*options.slots))
@@ -100,7 +100,7 @@ class MicroBatchTruth:
 
     def adequate(self, levels: Levels, rates: Rates, factors: Factors) -> bool:
         """Say whether the app sustains what arrives, or nearly as much as any p does."""
-        most = max(self._sustained(rates, factors)[self._low - 1 :])
+        most = max(self._allowed(rates, factors))
         needed = sum(rates) if sum(rates) <= most else KNEE * most
         return self.sustained(levels[0], rates, factors) >= needed * (1 - TOLERANCE)
 
@@ -131,16 +131,19 @@ class MicroBatchTruth:
             self._paces[key] = (of_app if x is None else x / (fixed + x / of_app)).tolist()
         return self._paces[key]
 
+    def _allowed(self, rates: Rates, factors: Factors) -> list[float]:
+        sustained = self._sustained(rates, factors)
+        return [sustained[p - 1] for p in self._levels]
+
     def _least(self, rates: Rates, factors: Factors) -> int:
         rate, objective, limit = sum(rates), self._objective, self._options.batch_rows_limit
-        levels = range(self._low, self._high + 1)
         ability = self._app_ability(rates, factors)
-        for p in levels:
+        for p in self._levels:
             room = 1 - self.fixed_s(p) / objective.max_lag_s
             fixed = 0.0 if limit is None else rate * self.fixed_s(p) / limit
             allowed = min(objective.target_utilisation - fixed, room if room > 0 else math.inf)
             if rate <= allowed * float(ability[p - 1]) * (1 + TOLERANCE):
                 return p
-        sustained = self._sustained(rates, factors)[self._low - 1 :]
+        sustained = self._allowed(rates, factors)
         wanted = max(KNEE * max(sustained), rate if rate <= max(sustained) else 0.0)
-        return next(p for p, s in zip(levels, sustained, strict=True) if s >= wanted * (1 - TOLERANCE))
+        return next(p for p, s in zip(self._levels, sustained, strict=True) if s >= wanted * (1 - TOLERANCE))

@@ -26,14 +26,14 @@ class PipelinedTruth:
         self.units = shape.sizable
         self.gains = shape.gains
         self.weights = tuple(shape.units.values())
-        self._low = scenario.bounds.min_slots
+        self._levels = np.array(scenario.bounds.levels)
         self._target = scenario.measure.target_utilisation
         peaks = dict(zip(self.units, self._loads(scenario.workload.peak), strict=True))
         levels = {name: shape.vertex[name].levels for name in self.units}
         needs = {name: (need or 1.0) * scenario.reach.get(name, 1.0) for name, need in peaks.items()}
         self._table = drawn(scenario, seed, levels, needs)
         self._rows: list[list[float]] = self._table.tolist()
-        self._highest = self._table[:, self._low - 1 :].max(axis=1).tolist()
+        self._highest = self._table[:, self._levels - 1].max(axis=1).tolist()
         self._minima: dict[tuple[Rates, Factors], Levels] = {}
         self._needs: dict[tuple[Rates, Factors], Rates] = {}
 
@@ -93,10 +93,10 @@ class PipelinedTruth:
     def _least(self, needs: Rates, factors: Factors) -> Levels:
         found = []
         for abilities, need, factor in zip(self._table, needs, factors, strict=True):
-            usable = abilities[self._low - 1 :] * factor
+            usable = abilities[self._levels - 1] * factor
             wanted = min(need / self._target, max(need, KNEE * float(usable.max())))
             enough = usable >= wanted * (1 - TOLERANCE)
-            found.append(self._low + int(np.argmax(enough) if enough.any() else np.argmax(usable)))
+            found.append(int(self._levels[np.argmax(enough) if enough.any() else np.argmax(usable)]))
         return tuple(found)
 
     def shares(self, rates: Rates) -> Rates:

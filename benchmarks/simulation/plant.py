@@ -149,9 +149,9 @@ class SimulatedPlant:
         if name not in target.apps:
             raise MillraceError("deployment.apps", sorted(target.apps), name, "Keep the app.")
         levels = self._levels(target.apps[name])
-        low, high = self.scenario.bounds.min_slots, self.scenario.bounds.max_slots
-        if not all(low <= p <= high for p in levels):
-            raise MillraceError("deployment.parallelism", levels, f"{low} to {high}", "Keep to the bounds.")
+        bounds = self.scenario.bounds
+        if not all(p in bounds for p in levels):
+            raise MillraceError("deployment.parallelism", levels, str(bounds), "Keep to the bounds.")
         before, unchanged = self.deployment.version, levels == self._wanted
         self.deployment = replace(target, apps=MappingProxyType({**target.apps, name: self._app(levels)}))
         if unchanged:

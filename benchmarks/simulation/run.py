@@ -114,4 +114,4 @@ def _fits(plant: SimulatedPlant, change: Change) -> bool:
     app, bounds = plant.deployment.apps.get(change.app), plant.scenario.bounds
     if app is None or change.field != plant.scenario.sizes_by:
         return False
-    return app.value(change) == change.before and bounds.min_slots <= change.value <= bounds.max_slots
+    return app.value(change) == change.before and change.value in bounds

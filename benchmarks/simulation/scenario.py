@@ -132,6 +132,6 @@ class Scenario:
     @property
     def start(self) -> tuple[int, ...]:
         """Level p of each unit at the begin, within the bounds."""
-        low, high, given = self.bounds.min_slots, self.bounds.max_slots, self.start_p
+        low, given = self.bounds.min_slots, self.start_p
         wanted = [given if isinstance(given, int) else given.get(unit, low) for unit in self.units]
-        return tuple(min(high, max(low, p)) for p in wanted)
+        return tuple(map(self.bounds.level, wanted))

@@ -11,7 +11,9 @@ outliers         The paper's, and one period in ten measures half or one and a h
 wiggle4, wiggle8 The paper's, and abilities of single levels lie 4 and 8 % off any smooth curve, where others' do 1.5 %.
 amdahl, usl, executors
                  The paper's with processing abilities of one family: Amdahl's law; Gunther's, which falls in the end;
-                 whole executors of 2 to 5 cores.
+                 whole executors of 2 to 5 cores, drawn for each operator, of which nothing is told.
+executors_told   The paper's in whole executors of 2 to 5 cores, drawn for each job, and no other p is allowed: what a
+                 cluster tells.
 drift            The paper's, and abilities fall by a quarter: of one operator, of all, of all gradually, by turns.
 window_noise     Q5 and Q8 with windows that emit very unevenly.
 plateau          Q1, Q2 and word count with an operator that cannot reach the three highest rates.
@@ -34,11 +36,11 @@ from dataclasses import replace
 
 import numpy as np
 
-from benchmarks.simulation.ability import MIXED, Families
+from benchmarks.simulation.ability import CORES, MIXED, Families
 from benchmarks.simulation.ability import plateau as flat
 from benchmarks.simulation.drift import Drift, Event
 from benchmarks.simulation.noise import HEAVY, OUTLIERS, POSITIVE, Noise, Window
-from benchmarks.simulation.scenario import MICRO_BATCH, PLANNED, MicroBatch, Scenario
+from benchmarks.simulation.scenario import MICRO_BATCH, PAPERS, PLANNED, MicroBatch, Scenario
 from benchmarks.simulation.shape import Shape
 from benchmarks.simulation.shapes import QUERIES, dag12, etl, monitoring, q1, q2, q5, q8, video, wordcount
 from benchmarks.simulation.workload import (
@@ -131,6 +133,12 @@ def _with_families(families: Families) -> Callable[[int, Values | None], Scenari
     return lambda run_index, _: replace(_paper(run_index), families=families)
 
 
+def _executors_told(run_index: int, _: Values | None) -> Scenario:
+    cores = int(np.random.default_rng([run_index]).integers(*CORES))
+    whole = Bounds(cores, PAPERS.max_slots - PAPERS.max_slots % cores, cores)
+    return replace(_paper(run_index), families=Families({f"executors_{cores}": 1.0}), bounds=whole)
+
+
 def _drift(run_index: int, _: Values | None) -> Scenario:
     """Return a case that drifts in the second cycle: in the midst of a tuning, so that nothing else changes then."""
     made = _paper(run_index)
@@ -216,7 +224,7 @@ def _as_micro_batch(made: Scenario) -> Scenario:
         made,
         execution=MICRO_BATCH,
         objective=PLANNED,
-        bounds=Bounds(1, 90),
+        bounds=made.bounds if made.bounds.step > 1 else PAPERS,
         curves=curves,
         reach=reach,
         micro_batch=MicroBatch(batch_rows_limit=round(LIMIT_S * sum(made.workload.peak))),
@@ -242,6 +250,7 @@ _MAKERS: Mapping[str, Callable[[int, Values | None], Scenario]] = {
     "amdahl": _with_families(Families({"amdahl": 1.0})),
     "usl": _with_families(Families({"usl": 1.0})),
     "executors": _with_families(Families({"executors": 1.0})),
+    "executors_told": _executors_told,
     "drift": _drift,
     "window_noise": _window_noise,
     "plateau": _plateau,

@@ -211,6 +211,11 @@ class Bounds:
         multiples = f"multiples of {self.step} from " if self.step > 1 else ""
         return f"{multiples}{self.min_slots} to {self.max_slots}"
 
+    @property
+    def levels(self) -> range:
+        """All allowed numbers of slots, rising."""
+        return range(self.min_slots, self.max_slots + 1, self.step)
+
     def level(self, slots: int) -> int:
         """Return the least allowed number of slots that is not below ``slots``, or the most that are allowed."""
         return min(max(-(-slots // self.step) * self.step, self.min_slots), self.max_slots)

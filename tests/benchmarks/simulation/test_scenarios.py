@@ -8,7 +8,7 @@ from benchmarks.simulation.scenarios import names, scenario
 from benchmarks.simulation.shapes import q1
 from benchmarks.simulation.workload import stepwise
 from millrace.model.errors import MillraceError
-from tests.benchmarks.simulation.cases import app, observe_all
+from tests.benchmarks.simulation.cases import app, observe_all, set_p
 
 RECORDED = [float(30 + i % 7) for i in range(120)]
 
@@ -55,6 +55,22 @@ def test_plateau_when_made_then_its_three_highest_rates_cannot_be_reached() -> N
         best = plant.truth.ability(name).max()
         reached = [m for m in range(1, 11) if need * m * next(iter(made.shape.units.values())) <= best]
         assert reached == list(range(1, 8))
+
+
+@pytest.mark.parametrize("suffix", ["", "_mb"])
+def test_executors_told_allows_whole_executors_only(suffix: str) -> None:
+    steps = set()
+    for i in range(16):
+        plant = SimulatedPlant(scenario("executors_told" + suffix, i), i)
+        made, bounds = plant.scenario, plant.scenario.bounds
+        steps.add(bounds.step)
+        assert all(p in bounds for p in made.start)
+        ones = (1.0,) * len(made.shape.sizable)
+        assert all(p in bounds for rates in made.workload.rates for p in plant.truth.minimum(rates, ones))
+        set_p(plant, *(bounds.min_slots + bounds.step for _ in made.units))
+        with pytest.raises(MillraceError, match="multiples of"):
+            set_p(plant, *(bounds.min_slots + 1 for _ in made.units))
+    assert steps == {2, 3, 4, 5}
 
 
 def test_recorded_when_no_values_are_passed_then_says_so() -> None:
