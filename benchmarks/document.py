@@ -15,8 +15,9 @@ HEAD = """# Benchmarks
 Written by `python -m benchmarks.document` from the records in `docs/benchmarks/`, a file a scenario. With
 `--json docs/benchmarks`, `./millrace bench NAME` puts there what it measures, and `./millrace bench all` measures what
 is not there yet. A target is judged at the unfavourable end: the worst seed or round, or the end of the 95 %
-interval, which stands in parentheses. A figure links to its scenario, where it stands beside its rivals'. Runs that
-were drawn by other seeds than the usual one stand beside it, by seed; in bold where they change the verdict.
+interval, which stands in parentheses. A figure links to its scenario, where it stands beside its rivals'. The usual
+seed, 0, is the one that methods were developed on; what other seeds draw stands beside it, by seed, and in bold where
+it changes the verdict.
 """
 COLUMNS = ("benchmark", "scenario", "method", "figure", "value", "n", "target", "other seeds")
 """Of tables of figures that have a target."""
