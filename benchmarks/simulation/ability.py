@@ -133,7 +133,7 @@ class Families:
 
 EXPONENTS = (0.6, 0.95)
 CORES = (2, 6)
-"""Of an executor, from the first up to below the second."""
+"""Fewest of an executor, and one more than the most."""
 MIXED = Families({"power": 0.4, "usl": 0.25, "saturating": 0.1, "step": 0.125, "retrograde": 0.125})
 """Families that ``flow`` was developed on, together, as no tuner may count on one."""
 TRIES = 20

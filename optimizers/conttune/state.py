@@ -103,7 +103,7 @@ class AppState:
         return self.stepped is not None and abs(rate - self.stepped) <= SAME_RATE * max(rate, self.stepped)
 
     def at_rate(self, rate: float) -> AppState:
-        """Return the state as far as it is of use at a rate, rows a second: what sufficed for another says little."""
+        """Return the state as it counts at a rate, rows a second: what did not suffice for another may for this."""
         if self.is_stepped_for(rate):
             return self
         operators = {name: replace(state, insufficient=0) for name, state in self.operators.items()}
