@@ -23,6 +23,8 @@ from millrace.optimizers.registry import create
 
 POWER = {p: 100.0 * p**0.9 for p in range(1, 9)}
 """Rows a second by level of an app or operator that scales as most do."""
+WELL = {p: [POWER[p]] * 5 for p in (1, 2, 4, 8)}
+"""What is known of an operator that was at all these levels before."""
 
 
 def measured(p: int, **changes: float) -> Capacity:

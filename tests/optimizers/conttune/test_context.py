@@ -128,6 +128,15 @@ def test_wanted_is_not_beyond_a_ceiling_but_within_the_bounds() -> None:
     assert context(900.0, flat, 2, time=NOON + timedelta(hours=2)).wanted > 6
 
 
+def test_wanted_is_beyond_what_did_not_suffice_and_within_bounds() -> None:
+    assert context(POWER[4] * 0.97, WELL, 2, state=OperatorState(insufficient=5)).wanted == 6
+    assert context(POWER[4] * 0.97, WELL, 2, state=OperatorState(insufficient=2)).wanted == 4
+    assert context(POWER[4] * 0.97, WELL, 2, state=OperatorState(insufficient=10**8)).wanted <= 32
+    flat: Points = {2: [190.0] * 4, 6: [192.0] * 4}
+    stuck = context(900.0, flat, 2, state=OperatorState(insufficient=6))
+    assert stuck.wanted == 2, "more was measured to bring nothing"
+
+
 # ---- whether it suffices
 
 

@@ -11,11 +11,8 @@ from millrace.model.decision import Memory
 from millrace.model.signals import Signals
 from millrace.optimizers.conformance import with_operator
 from millrace.optimizers.conformance.builders import NOON, deployment
-from millrace.optimizers.conttune.options import FlowOptions
-from millrace.optimizers.conttune.state import OperatorState
 from millrace.optimizers.registry import create
-from tests.optimizers.conttune.flow_cases import POWER, chain, targets
-from tests.optimizers.conttune.test_context import WELL, context
+from tests.optimizers.conttune.flow_cases import POWER, WELL, chain, targets
 
 LUCKY = {2: [900.0] * 5, 8: [1800.0] * 5}
 """History by which a single slot suffices for RATE."""
@@ -68,15 +65,6 @@ def test_second_step_for_the_same_rate_takes_nothing_from_others() -> None:
     again = with_operator(again, "b", processing_ability=150.0)
     changes, _ = tune(again, {"a": 8, "b": 3}, memory)
     assert changes["b"] > 3 and "a" not in changes
-
-
-def test_wanted_is_beyond_what_did_not_suffice_and_within_bounds() -> None:
-    assert context(POWER[4] * 0.97, WELL, 2, state=OperatorState(insufficient=5)).wanted == 6
-    assert context(POWER[4] * 0.97, WELL, 2, state=OperatorState(insufficient=2)).wanted == 4
-    assert context(POWER[4] * 0.97, WELL, 2, state=OperatorState(insufficient=10**8)).wanted <= 32
-    flat = {2: [190.0] * 4, 6: [192.0] * 4}
-    stuck = context(900.0, flat, 2, state=OperatorState(insufficient=6), options=FlowOptions())
-    assert stuck.wanted == 2, "more was measured to bring nothing"
 
 
 def test_steps_grow_while_they_fail() -> None:

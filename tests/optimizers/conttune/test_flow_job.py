@@ -16,10 +16,8 @@ from millrace.model.signals import Bounds, Edge, Signals
 from millrace.optimizers.conformance import with_operator
 from millrace.optimizers.conformance.builders import APP, NOON, dag_signals, deployment, operator, source
 from millrace.optimizers.registry import create
-from tests.optimizers.conttune.flow_cases import FULL, POWER, ask_job, chain, targets
+from tests.optimizers.conttune.flow_cases import FULL, POWER, WELL, ask_job, chain, targets
 
-WELL = {p: [POWER[p]] * 5 for p in (1, 2, 4, 8)}
-"""What is known of an operator that was at all these levels before."""
 NAMES = ("a", "b", "c")
 
 
