@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import datetime
+from statistics import fmean
 from typing import Any, Self
 
 from millrace.model.signals import AppSignals
@@ -19,6 +21,8 @@ from millrace.optimizers.memory import items, mapping, number, whole
 
 SAME_RATE = 0.05
 """A rate that differs by less from the one that the last step was made for is the same."""
+DEARER = 2.0
+"""Fewer tasks make no batch dearer, and levels of one machine differ by a fifth in o(p): more tells of another."""
 LEVEL = re.compile(r"[1-9][0-9]{0,8}")
 """A level as it stands in JSON."""
 
@@ -43,13 +47,21 @@ class OperatorState:
     insufficient: int = 0
 
     def with_batches(self, app: AppSignals, top_k: int) -> OperatorState:
-        """Return the state with what batches show: fixed cost, ``top_k`` a level, and how large they can be."""
+        """Return the state with what batches show: fixed cost, ``top_k`` a level, and how large they can be.
+
+        What a lower level cost while drivers and executors were cold, or their machine was busy, is forgotten once
+        ``top_k`` evaluations at this one tell better; that it did not suffice then, too.
+        """
         state = replace(self, batch_rows=app.batch_rows_limit or self.batch_rows)
         if app.capacity is None:
             return state
         p = app.capacity.parallelism
         recent = (*self.fixed_s.get(p, ()), app.capacity.fixed_s)[-top_k:]
-        return replace(state, fixed_s={**self.fixed_s, p: recent})
+        most = DEARER * fmean(recent) if len(recent) == top_k else math.inf
+        outdated = {q for q, costs in self.fixed_s.items() if q < p and fmean(costs) > most}
+        kept = {q: costs for q, costs in self.fixed_s.items() if q not in outdated}
+        insufficient = 0 if self.insufficient in outdated else self.insufficient
+        return replace(state, fixed_s={**kept, p: recent}, insufficient=insufficient)
 
     def to_json(self) -> Mapping[str, Any]:
         """Return the state as a JSON value."""

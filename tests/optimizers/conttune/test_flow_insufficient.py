@@ -10,9 +10,9 @@ from itertools import pairwise
 from millrace.model.decision import Memory
 from millrace.model.signals import Signals
 from millrace.optimizers.conformance import with_operator
-from millrace.optimizers.conformance.builders import NOON, deployment
+from millrace.optimizers.conformance.builders import NOON, app_signals, deployment, observed, signals, target
 from millrace.optimizers.registry import create
-from tests.optimizers.conttune.flow_cases import POWER, WELL, chain, targets
+from tests.optimizers.conttune.flow_cases import POWER, WELL, chain, measured, targets
 
 LUCKY = {2: [900.0] * 5, 8: [1800.0] * 5}
 """History by which a single slot suffices for RATE."""
@@ -54,6 +54,22 @@ def test_size_that_did_not_suffice_is_forgotten_where_the_operator_changed() -> 
         seen = replace(lucky(RATE), until=NOON + timedelta(minutes=minute))
         changes, memory = tune(with_operator(seen, "a", processing_ability=5400.0), {"a": 8}, memory)
     assert changes == {"a": 1}
+
+
+def test_size_that_did_not_suffice_on_a_cold_machine_does_again_once_it_is_warm() -> None:
+    def evaluate(p: int, fixed_s: float, minute: int, memory: Memory) -> tuple[int, Memory]:
+        app = app_signals(p, 60.0, measured(p, fixed_s=fixed_s), batch_rows_limit=400)
+        seen = replace(signals(app, observed(WELL)), until=NOON + timedelta(minutes=minute))
+        proposal, after = create("flow", {}).propose(seen, deployment(p), memory)
+        return target(proposal, p), after
+
+    wanted, memory = evaluate(2, 7.0, 0, {})
+    assert wanted > 2
+    p, course = wanted, [wanted]
+    for minute in range(1, 15):
+        p, memory = evaluate(p, 0.5, minute, memory)
+        course.append(p)
+    assert course[-1] == 1, course
 
 
 def test_second_step_for_the_same_rate_takes_nothing_from_others() -> None:

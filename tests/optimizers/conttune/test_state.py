@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -130,6 +131,20 @@ def test_fixed_cost_keeps_the_latest_of_each_level() -> None:
         state = state.with_batches(app_signals(p, 10.0, capacity(p, 100.0, fixed_s)), 2)
     assert state.fixed_s == {2: (1.1, 1.2), 4: (2.0,)}
     assert state.with_batches(app_signals(2, 10.0, None), 2) == state
+
+
+def test_fixed_cost_of_a_cold_machine_is_forgotten_with_what_did_not_suffice_then() -> None:
+    state = OperatorState({2: (7.0,), 3: (1.5,), 16: (7.0,)}, insufficient=2)
+
+    def later(state: OperatorState, fixed_s: float) -> OperatorState:
+        return state.with_batches(app_signals(8, 10.0, capacity(8, 300.0, fixed_s)), 2)
+
+    one = later(state, 1.0)
+    assert one == replace(state, fixed_s={**state.fixed_s, 8: (1.0,)}), "one evaluation may be a lucky one"
+    assert later(one, 1.0) == OperatorState({3: (1.5,), 16: (7.0,), 8: (1.0, 1.0)}, insufficient=0)
+    assert later(one, 1.0).with_batches(app_signals(2, 10.0, capacity(2, 90.0, 0.3)), 2).fixed_s[16] == (7.0,)
+    assert later(replace(one, insufficient=3), 1.0).insufficient == 3
+    assert later(one, 6.1).fixed_s[2] == (7.0,), "as dear as now"
 
 
 def test_batch_limit_when_no_batch_is_full_any_more_then_is_remembered() -> None:
