@@ -34,12 +34,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from statistics import median, median_low
 
 import numpy as np
 
-from millrace.control.robust_line import Array, Line, Prior, fit_line, weighted_median
+from millrace.control.robust_line import Array, Line, Prior, fit_line, slope_given_past, weighted_median
 from millrace.model.signals import Capacity
 from millrace.model.telemetry import STATEFUL, BatchMetrics, OperatorBatch
 
@@ -59,6 +59,10 @@ COVERAGE = Prior(1.02, 0.06)
 """c of equation (3) before anything is known of an app: 1.00 to 1.02 on the built-in pipeline at p = 1, 2 and 4."""
 CLEAR = 2.5
 """Standard errors beyond which data contradicts a prior."""
+DRIFT_SHARE = 0.25
+"""Share of a usual batch up to which a line's intercept may be that of a line to the origin, which a drift makes."""
+HELD = 1e-6
+"""Relative error of a slope that data is not to move."""
 COVERAGE_SPREAD = 0.1
 """Relative difference of c between levels."""
 FIXED_SPREAD = 0.2
@@ -208,11 +212,26 @@ def _line(level: _Level, fixed: Prior | None, pooled: Line | None) -> Line | Non
 
 
 def _fit(x: Array, y: Array, fixed: Prior | None, slope: Prior) -> Line | None:
-    """Return the line with a prior of its slope, or without where the data clearly contradicts it."""
+    """Return the line with a prior of its slope, or without where the data clearly contradicts it.
+
+    Batches follow each other, and what arrives during one is what the next reads: while o drifts, as on a machine that
+    others use at times, rows follow durations, and the line through them leads to the origin with a slope of
+    1 / lambda, whatever a row costs. Where the data's line could be such a one, only the news of the rows count.
+    """
     free = fit_line(x, y, fixed)
-    if free is not None and abs(free.slope - slope.mean) > CLEAR * math.hypot(free.slope_error, slope.error):
+    if free is None or not _contradicts(free.slope, free.slope_error, slope):
+        return fit_line(x, y, fixed, slope)
+    if free.intercept > DRIFT_SHARE * float(np.median(y)):
         return free
-    return fit_line(x, y, fixed, slope)
+    told = slope_given_past(x, y)
+    if told is not None and _contradicts(told.mean, told.error, slope):
+        return free
+    held = fit_line(x, y, fixed, Prior(slope.mean, HELD * slope.mean))
+    return None if held is None else replace(held, slope_error=slope.error)
+
+
+def _contradicts(value: float, error: float, prior: Prior) -> bool:
+    return abs(value - prior.mean) > CLEAR * math.hypot(error, prior.error)
 
 
 def _fixed(pooled: Line | None, empty: Sequence[float], others: Sequence[Line]) -> Prior | None:

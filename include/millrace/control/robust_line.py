@@ -11,6 +11,7 @@ Scaling x or y scales the result and changes nothing else.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -26,6 +27,8 @@ SCATTER_PRIOR, SCATTER_PRIOR_POINTS = 0.1, 4
 SCATTER_FLOOR = 1e-3
 """Smallest scale of residuals for weighting; clocks tick in milliseconds."""
 ROUNDS = 30
+LEAST_OF_PAST = 9
+"""Points of which each but the first has one before it: twice as many as there are numbers to find, and one."""
 MOST_CONDITION = 1e10
 """Points that all have one abscissa determine no line; this is where double precision says so."""
 
@@ -83,6 +86,44 @@ def fit_line(x: Array, y: Array, intercept: Prior | None = None, slope: Prior | 
         return None
     errors = np.sqrt(np.clip(np.diag(cov), 0, None))
     return Line(a, b, float(errors[0]) * y_unit, float(errors[1]) * y_unit / x_unit)
+
+
+def slope_given_past(x: Array, y: Array) -> Prior | None:
+    """Return the slope that what is new in each abscissa shows; None where too little of it is.
+
+    Where y comes back in the next x, as the rows that arrive during a batch are the next batch's, a slow drift of a
+    raises both, and points lie on a line of another slope. Beside the last point, only the news of x counts, in which
+    the drift is not: the slope is that of
+        y_i = a + b x_i + c y_(i-1) + d x_(i-1) + e_i
+    which holds for any drift a + b x + u with u_i = c u_(i-1) + e_i (Durbin, 1960), weighted as lines are.
+
+    Args:
+        x: Abscissae in their order, shape (n,), >= 0.
+        y: Ordinates, shape (n,), > 0.
+    """
+    if len(x) < LEAST_OF_PAST or not x.max() > 0:
+        return None
+    x_unit, y_unit = float(x.max()), float(np.median(y))
+    x, y = x / x_unit, y / y_unit
+    columns, target = np.column_stack([np.ones(len(x) - 1), x[1:], y[:-1], x[:-1]]), y[1:]
+    w, f = np.ones(len(target)), target
+    for _ in range(ROUNDS):
+        k = w / f**2
+        normal = columns.T @ (k[:, None] * columns)
+        norm = np.sqrt(normal.diagonal())
+        if not (np.isfinite(normal).all() and norm.min() > 0):
+            return None
+        if np.linalg.cond(normal / np.outer(norm, norm)) > MOST_CONDITION:
+            return None
+        theta = np.linalg.solve(normal, columns.T @ (k * target))
+        f = np.clip(columns @ theta, 1e-6, None)
+        r = target / f - 1
+        scale = max(MAD_TO_SIGMA * float(np.median(np.abs(r))), SCATTER_FLOOR)
+        before, w = w, np.clip(1 - (r / (TUKEY * scale)) ** 2, 0, None) ** 2
+        if np.abs(w - before).max() <= 1e-6:
+            break
+    error = _scatter(r, w, scale) * math.sqrt(np.linalg.inv(normal)[1, 1])
+    return Prior(float(theta[1]) * y_unit / x_unit, error * y_unit / x_unit)
 
 
 def weighted_median(values: Array, weights: Array) -> float:

@@ -205,6 +205,27 @@ def test_fit_stays_right_under_starts_and_foreign_cpu() -> None:
     assert not loaded & {b.batch_id for b in healthy(batches)}
 
 
+@pytest.mark.parametrize("load", [0.25, 0.6])
+@pytest.mark.parametrize("fixed_s", [(4.0, 0.6), (0.6, 4.0), (4.0, 3.2, 2.5, 2.0, 1.6, 1.2, 0.9, 0.6)])
+def test_fit_keeps_the_cost_of_a_row_while_the_fixed_cost_drifts(fixed_s: tuple[float, ...], load: float) -> None:
+    for seed in range(5):
+        app, batches = App(rng=random.Random(seed), noise=0.03, rows_per_s=2000, coverage=1.05), []
+        for of_part in fixed_s:
+            app.fixed_s = of_part
+            batches += app.run(200 / len(fixed_s), load * 2000)
+        found = fit(batches)[4]
+        assert found.rows_per_s == pytest.approx(2000, rel=0.15)
+        assert abs(found.rows_per_s - 2000) < 3 * found.rows_per_s_error
+
+
+def test_fit_sees_from_new_rates_that_rows_cost_more_than_operators_report() -> None:
+    for seed in range(5):
+        app, batches = App(rng=random.Random(seed), noise=0.03, rows_per_s=2000, coverage=2.0, fixed_s=0.2), []
+        for rate in (1900, 1750, 1850, 1700, 1900, 1800):  # a batch is mostly rows, as one that a drift lengthens
+            batches += app.run(60, rate)
+        assert fit(batches)[4].rows_per_s == pytest.approx(2000, rel=0.1)
+
+
 def test_parallelism_when_operators_differ_then_the_heaviest_one_decides() -> None:
     light = OperatorBatch("0", "Scan", 1, None, 10, 10, 0.1)
     heavy = OperatorBatch("1", "Map", 9, None, 10, 10, 5.0)
