@@ -32,7 +32,7 @@ def document(records: Sequence[Record], reasons: Mapping[Missed, str] = REASONS)
         records: Of any number of benchmarks.
         reasons: Why figures miss their targets, be it with one seed.
     """
-    others = _by([r for r in records if r.seed], anchor)
+    others = _by(sorted((r for r in records if r.seed), key=lambda r: r.seed), anchor)
     usual = [r for r in records if not r.seed]
     lines = [HEAD, "## Missed targets", "", *_explained([r for r in usual if r.holds is False], others, reasons)]
     lines += ["", "## Targets that hold", "", *_held([r for r in usual if r.holds], others)]

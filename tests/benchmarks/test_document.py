@@ -21,7 +21,7 @@ def test_page_begins_with_what_was_missed_and_why() -> None:
 
 def test_figures_of_other_seeds_stand_beside_and_in_bold_where_the_verdict_is_another() -> None:
     better = replace(BAD, value=0.9, holds=True, seed=101)
-    page = document([BAD, better, replace(BAD, value=0.97, seed=102)])
+    page = document([BAD, replace(BAD, value=0.97, seed=102), better])
     assert "| 0.99 ratio | 1 | <=0.95 | **101: 0.9**, 102: 0.97 |" in page
     assert "None." in page.partition("## Targets that hold")[2], "the verdict is that of the usual seed"
     assert "0.9 |" not in page.partition('<a id="placement-skew"></a>')[2]
