@@ -21,8 +21,8 @@ from millrace.optimizers.memory import items, mapping, number, whole
 
 SAME_RATE = 0.05
 """A rate that differs by less from the one that the last step was made for is the same."""
-DEARER = 2.0
-"""Fewer tasks make no batch dearer, and levels of one machine differ by a fifth in o(p): more tells of another."""
+DEARER = 4.0
+"""Fewer tasks make no batch dearer, and a fit that errs tells up to three times of o(p): more is of another machine."""
 LEVEL = re.compile(r"[1-9][0-9]{0,8}")
 """A level as it stands in JSON."""
 
