@@ -8,7 +8,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import datetime
-from statistics import fmean
 from typing import Any, Self
 
 from millrace.model.signals import AppSignals
@@ -21,8 +20,8 @@ from millrace.optimizers.memory import items, mapping, number, whole
 
 SAME_RATE = 0.05
 """A rate that differs by less from the one that the last step was made for is the same."""
-DEARER = 4.0
-"""Fewer tasks make no batch dearer, and a fit that errs tells up to three times of o(p): more is of another machine."""
+DEARER = 2.0
+"""Fewer tasks make no batch dearer: all that cost this factor more than the dearest lately is of another machine."""
 LEVEL = re.compile(r"[1-9][0-9]{0,8}")
 """A level as it stands in JSON."""
 
@@ -57,8 +56,8 @@ class OperatorState:
             return state
         p = app.capacity.parallelism
         recent = (*self.fixed_s.get(p, ()), app.capacity.fixed_s)[-top_k:]
-        most = DEARER * fmean(recent) if len(recent) == top_k else math.inf
-        outdated = {q for q, costs in self.fixed_s.items() if q < p and fmean(costs) > most}
+        most = DEARER * max(recent) if len(recent) == top_k else math.inf
+        outdated = {q for q, costs in self.fixed_s.items() if q < p and min(costs) > most}
         kept = {q: costs for q, costs in self.fixed_s.items() if q not in outdated}
         insufficient = 0 if self.insufficient in outdated else self.insufficient
         return replace(state, fixed_s={**kept, p: recent}, insufficient=insufficient)
