@@ -17,7 +17,7 @@ Model:
     d_i = o + c w_i + e_i                                                                             (3)
 
 Sources of information, strongest first:
-    1. rows that vary at one p: (1) alone gives o(p) and s(p).
+    1. rows that vary at one p, and not only with a drift of o(p): (1) alone gives o(p) and s(p).
     2. (3) over the other levels together, so that no batch counts twice: w varies with p by its own nature, even if
        rows do not, so o and c become known; then s(p) = c median(w_i / x_i). It enters (1) as a prior, so it decides
        where rows hardly vary and is outvoted where they do. Its error holds what is not known of the tasks' own cost:

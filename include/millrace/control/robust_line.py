@@ -113,16 +113,18 @@ def slope_given_past(x: Array, y: Array) -> Prior | None:
         norm = np.sqrt(normal.diagonal())
         if not (np.isfinite(normal).all() and norm.min() > 0):
             return None
-        if np.linalg.cond(normal / np.outer(norm, norm)) > MOST_CONDITION:
+        units = np.outer(norm, norm)
+        if np.linalg.cond(normal / units) > MOST_CONDITION:
             return None
-        theta = np.linalg.solve(normal, columns.T @ (k * target))
+        cov = np.linalg.inv(normal / units) / units
+        theta = cov @ columns.T @ (k * target)
         f = np.clip(columns @ theta, 1e-6, None)
         r = target / f - 1
         scale = max(MAD_TO_SIGMA * float(np.median(np.abs(r))), SCATTER_FLOOR)
         before, w = w, np.clip(1 - (r / (TUKEY * scale)) ** 2, 0, None) ** 2
         if np.abs(w - before).max() <= 1e-6:
             break
-    error = _scatter(r, w, scale) * math.sqrt(np.linalg.inv(normal)[1, 1])
+    error = _scatter(r, w, scale) * math.sqrt(cov[1, 1])
     return Prior(float(theta[1]) * y_unit / x_unit, error * y_unit / x_unit)
 
 
