@@ -100,13 +100,13 @@ def at_most(value: float, limit: float) -> tuple[str, bool]:
     """Judge a value against an upper limit.
 
     Args:
-        value: The measurement.
+        value: The measurement, which is judged as it is recorded: with six digits.
         limit: The highest value that is good.
 
     Returns:
         The target as text and whether it holds.
     """
-    return f"<={limit:g}", value <= limit
+    return f"<={limit:g}", _rounded(value) <= limit
 
 
 def table(records: Sequence[Record]) -> Table:
@@ -143,13 +143,17 @@ def write(records: Sequence[Record], path: Path) -> None:
     for file, new in files.items():
         replaced = {(r.bench, r.scenario, r.seed) for r in new}
         every = [*(r for r in read(file) if (r.bench, r.scenario, r.seed) not in replaced), *new]
-        lines = ",\n".join(json.dumps({name: _rounded(value) for name, value in asdict(r).items()}) for r in every)
+        lines = ",\n".join(json.dumps(_row(r)) for r in every)
         file.parent.mkdir(exist_ok=True)
         write_atomically(file, f"[\n{lines}\n]\n", 0o644)
 
 
-def _rounded(value: object) -> object:
-    return float(f"{value:.6g}") if isinstance(value, float) else value
+def _row(record: Record) -> dict[str, object]:
+    return {name: _rounded(v) if isinstance(v, float) else v for name, v in asdict(record).items()}
+
+
+def _rounded(value: float) -> float:
+    return float(f"{value:.6g}")
 
 
 def read(path: Path) -> list[Record]:

@@ -22,6 +22,11 @@ def test_write_when_read_back_then_has_the_one_shape(tmp_path: Path) -> None:
     assert (row["target"], row["holds"], row["low"]) == ("<=45", False, None)
 
 
+def test_value_is_judged_as_it_is_recorded() -> None:
+    assert at_most(1.05 + 1e-15, 1.05)[1] and not at_most(1.05001, 1.05)[1]
+    assert not at_most(1e-9, 0.0)[1]
+
+
 def test_write_when_there_are_figures_of_the_scenario_then_takes_their_place_only(tmp_path: Path) -> None:
     former = [Record("a", "one", "ours", "time_s", value, "s") for value in (1.0, 2.0)]
     kept = [Record("a", "two", "ours", "time_s", 3.0, "s"), Record("b", "one", "ours", "time_s", 4.0, "s")]
