@@ -216,7 +216,7 @@ def _fit(x: Array, y: Array, fixed: Prior | None, slope: Prior) -> Line | None:
 
     Batches follow each other, and what arrives during one is what the next reads: while o drifts, as on a machine that
     others use at times, rows follow durations, and the line through them leads to the origin with a slope of
-    1 / lambda, whatever a row costs. Where the data's line could be such a one, only the news of the rows count.
+    1 / lambda, whatever a row costs. Where the data's line could be such a one, only what is new in the rows counts.
     """
     free = fit_line(x, y, fixed)
     if free is None or not _contradicts(free.slope, free.slope_error, slope):

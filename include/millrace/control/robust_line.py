@@ -92,8 +92,8 @@ def slope_given_past(x: Array, y: Array) -> Prior | None:
     """Return the slope that what is new in each abscissa shows; None where too little of it is.
 
     Where y comes back in the next x, as the rows that arrive during a batch are the next batch's, a slow drift of a
-    raises both, and points lie on a line of another slope. Beside the last point, only the news of x counts, in which
-    the drift is not: the slope is that of
+    raises both, and points lie on a line of another slope. Given the last point, only what is new in x counts, which
+    has no part in the drift: the slope is that of
         y_i = a + b x_i + c y_(i-1) + d x_(i-1) + e_i
     which holds for any drift a + b x + u with u_i = c u_(i-1) + e_i (Durbin, 1960), weighted as lines are.
 
