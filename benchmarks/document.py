@@ -34,9 +34,9 @@ def document(records: Sequence[Record], reasons: Mapping[Missed, str] = REASONS)
     """
     others = _by(sorted((r for r in records if r.seed), key=lambda r: r.seed), anchor)
     usual = [r for r in records if not r.seed]
-    judged = [(r, all(found.holds for found in (r, *others.get(anchor(r), ())))) for r in usual if r.target]
-    lines = [HEAD, "## Missed targets", "", *_explained([r for r, holds in judged if not holds], others, reasons)]
-    lines += ["", "## Targets that hold", "", *_held([r for r, holds in judged if holds], others)]
+    verdicts = [(r, all(found.holds for found in (r, *others.get(anchor(r), ())))) for r in usual if r.target]
+    lines = [HEAD, "## Missed targets", "", *_explained([r for r, holds in verdicts if not holds], others, reasons)]
+    lines += ["", "## Targets that hold", "", *_held([r for r, holds in verdicts if holds], others)]
     lines += ["", "## Verdicts that other seeds change", "", *_seeds(usual, others, reasons)]
     for bench, of_bench in sorted(_by(usual, lambda r: r.bench).items()):
         lines += ["", f"## {bench}", "", f"Measured {_measured(of_bench)}."]

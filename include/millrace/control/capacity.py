@@ -223,11 +223,11 @@ def _fit(x: Array, y: Array, fixed: Prior | None, slope: Prior) -> Line | None:
         return fit_line(x, y, fixed, slope)
     if free.intercept > DRIFT_SHARE * float(np.median(y)):
         return free
-    told = slope_given_past(x, y)
-    if told is not None and _contradicts(told.mean, told.error, slope):
+    innovation = slope_given_past(x, y)
+    if innovation is not None and _contradicts(innovation.mean, innovation.error, slope):
         return free
-    held = fit_line(x, y, fixed, Prior(slope.mean, HELD * slope.mean))
-    return None if held is None else replace(held, slope_error=slope.error)
+    line = fit_line(x, y, fixed, Prior(slope.mean, HELD * slope.mean))
+    return None if line is None else replace(line, slope_error=slope.error)
 
 
 def _contradicts(value: float, error: float, prior: Prior) -> bool:

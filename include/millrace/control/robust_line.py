@@ -73,8 +73,7 @@ def fit_line(x: Array, y: Array, intercept: Prior | None = None, slope: Prior | 
     for _ in range(ROUNDS):
         f = _fitted(theta, x)
         r = y / f - 1
-        scale = max(MAD_TO_SIGMA * float(np.median(np.abs(r))), SCATTER_FLOOR)
-        w = np.clip(1 - (r / (TUKEY * scale)) ** 2, 0, None) ** 2
+        w, scale = _weigh(r)
         solved = _solve(x, y, w, f, _scatter(r, w, scale), a0, b0)
         if solved is None:
             return None
@@ -110,21 +109,17 @@ def slope_given_past(x: Array, y: Array) -> Prior | None:
     for _ in range(ROUNDS):
         k = w / f**2
         normal = columns.T @ (k[:, None] * columns)
-        norm = np.sqrt(normal.diagonal())
-        if not (np.isfinite(normal).all() and norm.min() > 0):
+        inverse = _inverse(normal)
+        if inverse is None:
             return None
-        units = np.outer(norm, norm)
-        if np.linalg.cond(normal / units) > MOST_CONDITION:
-            return None
-        cov = np.linalg.inv(normal / units) / units
+        cov = inverse
         theta = cov @ columns.T @ (k * target)
         f = np.clip(columns @ theta, 1e-6, None)
         r = target / f - 1
-        scale = max(MAD_TO_SIGMA * float(np.median(np.abs(r))), SCATTER_FLOOR)
-        before, w = w, np.clip(1 - (r / (TUKEY * scale)) ** 2, 0, None) ** 2
+        before, (w, scale) = w, _weigh(r)
         if np.abs(w - before).max() <= 1e-6:
             break
-    error = _scatter(r, w, scale) * math.sqrt(cov[1, 1])
+    error = _scatter(r, w, scale) * math.sqrt(max(cov[1, 1], 0.0))
     return Prior(float(theta[1]) * y_unit / x_unit, error * y_unit / x_unit)
 
 
@@ -154,6 +149,22 @@ def _fitted(theta: Array, x: Array) -> Array:
     return np.asarray(np.clip(theta[0] + theta[1] * x, 1e-6, None))
 
 
+def _weigh(r: Array) -> tuple[Array, float]:
+    """Return Tukey's weights of relative residuals, and their scale."""
+    scale = max(MAD_TO_SIGMA * float(np.median(np.abs(r))), SCATTER_FLOOR)
+    return np.clip(1 - (r / (TUKEY * scale)) ** 2, 0, None) ** 2, scale
+
+
+def _inverse(normal: Array) -> Array | None:
+    """Return the inverse of a normal matrix; None where the points determine no solution."""
+    if not (np.isfinite(normal).all() and normal.diagonal().min() > 0):
+        return None
+    norm = np.sqrt(normal.diagonal())
+    if np.linalg.cond(normal / np.outer(norm, norm)) > MOST_CONDITION:
+        return None
+    return np.asarray(np.linalg.inv(normal))
+
+
 def _scatter(r: Array, w: Array, scale: float) -> float:
     """Return the relative standard deviation of a point, never optimistic for few points."""
     n = float((w > 0).sum())
@@ -173,12 +184,9 @@ def _solve(
             precision = 1 / max(prior.error, 1e-9) ** 2
             normal[index, index] += precision
             right[index] += precision * prior.mean
-    if not (np.isfinite(normal).all() and normal.diagonal().min() > 0):
+    cov = _inverse(normal)
+    if cov is None:
         return None
-    norm = np.sqrt(normal.diagonal())
-    if np.linalg.cond(normal / np.outer(norm, norm)) > MOST_CONDITION:
-        return None
-    cov = np.linalg.inv(normal)
     theta = cov @ right
     if theta[0] >= 0:
         return theta, cov
