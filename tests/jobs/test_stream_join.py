@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
-import shutil
 import signal
 from collections import Counter
 from collections.abc import Iterator
@@ -29,8 +27,6 @@ JOB = Path(__file__).resolve().parents[2] / "jobs" / "stream_join.py"
 SCHEMA = pa.schema([("id", pa.int64()), ("key", pa.string()), ("at", pa.timestamp("us", "UTC"))])
 TASK = JoinTask("near", "r", "s", (("key", "key"),), -30, 30)
 COMMITS, ROWS = 8, 60
-FORMER_HOME = Path(__file__).resolve().parents[1] / "include" / "former_home.tar.gz"
-"""What version 411c2c6 wrote, see tests/include/test_former_home.py; its join was killed after four commits."""
 
 
 class Feed:
@@ -141,32 +137,3 @@ def _take_back_last_commit(checkpoint: Path) -> None:
     if last in committed:
         (checkpoint / "commits" / str(last)).unlink()
         (checkpoint / "commits" / f".{last}.crc").unlink(missing_ok=True)
-
-
-def _relocate(checkpoint: Path) -> None:
-    """Name the checkpoint's own place in its metadata: Spark wrote there where the archive was made."""
-    for metadata in (checkpoint / "state").glob("*/_metadata/v2/[0-9]*"):
-        text = metadata.read_text()
-        metadata.write_text(re.sub(r"file:[^\"]*/checkpoint(?=/state/)", checkpoint.as_uri().replace("///", "/"), text))
-        metadata.with_name(f".{metadata.name}.crc").unlink(missing_ok=True)
-
-
-@pytest.mark.slow
-def test_join_of_a_former_version_when_started_again_then_goes_on_to_exact_matches(drivers, tmp_path: Path) -> None:
-    shutil.unpack_archive(FORMER_HOME, tmp_path)
-    root = tmp_path / "join"
-    _relocate(root / "checkpoint")
-    streams = tuple(JoinStream(s, str(root / "data" / s), "at", {"id": "id", "key": "key"}) for s in "rs")
-    definition = JoinDefinition(streams, (TASK,), str(root / "results"), str(root / "checkpoint"), 1000)
-    feed = Feed(root)
-    feed.fed = 4
-    driver = Driving(root, str(JOB), f"--join={to_json(definition)}")
-    drivers.append(driver)
-    feed.commits(1)
-    until(lambda: count(root, "telemetry/streams", "sum(rows)") == 2 * feed.fed * ROWS, "all rows joined")
-    record = driver.record()
-    assert record is not None and record.generation == 2
-    os.kill(record.pid, signal.SIGTERM)
-    assert driver.process.wait() == 0
-    found = query("select left_id, right_id from results", results=root / "results" / TASK.name).to_pylist()
-    assert Counter((row["left_id"], row["right_id"]) for row in found) == feed.expected()
