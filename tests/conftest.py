@@ -1,8 +1,11 @@
 """Settings of every test, and which tests only the benchmarks need."""
 
 import os
+import re
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import cache
+from itertools import product
 from pathlib import Path
 
 import pytest
@@ -35,9 +38,48 @@ def s3(s3_server: Bucket, request: pytest.FixtureRequest, monkeypatch: pytest.Mo
     return replace(s3_server, lake=f"{s3_server.lake}/{request.node.name}")
 
 
+MARKS = ("spark", "airflow", "e2e", "slow", "research")
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Skip files in which ``-m`` can select no test: to import all of them takes longer than some stages."""
+    wanted = config.option.markexpr
+    if not collection_path.name.startswith("test_") or not wanted:
+        return None
+    asked = compile(wanted, "-m", "eval")
+    if not set(asked.co_names) <= set(MARKS):
+        return None
+    everywhere, somewhere = _marks_in(collection_path)
+    some = sorted(somewhere - everywhere)
+    for chosen in product((False, True), repeat=len(some)):
+        given = dict.fromkeys(MARKS, False) | dict.fromkeys(everywhere, True) | dict(zip(some, chosen, strict=True))
+        if eval(asked, {}, given):
+            return None
+    return True
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Mark what tests benchmarks, simulations and rivals: no pipeline needs it, unless a spec names a rival."""
     for item in items:
-        parts = item.path.relative_to(TESTS).parts
-        if parts[0] == "benchmarks" or "rivals" in parts:
+        if _is_research(item.path):
             item.add_marker("research")
+        unread = {mark.name for mark in item.iter_markers()} & set(MARKS) - _marks_in(item.path)[1]
+        if unread:
+            raise pytest.UsageError(f"{item.nodeid}: name pytest.mark.{min(unread)} in the test's own file")
+
+
+@cache
+def _marks_in(file: Path) -> tuple[frozenset[str], frozenset[str]]:
+    """Return the marks that all tests of a file have, and those that its tests may have, as its text names them."""
+    text = file.read_text()
+    all_have = "".join(re.findall(r"^pytestmark = .*$", text, re.MULTILINE))
+    research = {"research"} if _is_research(file) else set()
+    everywhere, somewhere = ({m for m in MARKS if f"mark.{m}" in part} | research for part in (all_have, text))
+    return frozenset(everywhere), frozenset(somewhere)
+
+
+def _is_research(file: Path) -> bool:
+    if not file.is_relative_to(TESTS):
+        return False
+    parts = file.relative_to(TESTS).parts
+    return parts[0] == "benchmarks" or "rivals" in parts

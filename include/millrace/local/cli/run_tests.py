@@ -29,13 +29,15 @@ STAGES = {
     "research": "research",
 }
 NOT_SLOW = " and not slow"
-SIDE_BY_SIDE = {
+PROCESSES = {
     "unit": ("-n", "2", "--dist", "loadfile"),
     "research": ("-n", "2", "--dist", "loadfile"),
     "spark": ("-n", "2", "--dist", "worksteal"),
+    "airflow": ("-n", "2", "--dist", "loadfile"),
 }
-"""Stages that run in two processes; the others start Airflow, which takes all processors anyway. Spark's tests take so
-unlike times that whole files would leave one process idle for minutes."""
+"""Stages that run in two processes, each with an Airflow home and a Spark session of its own. The end-to-end stage
+starts whole stacks, which use all processors anyway. The Spark tests differ so much in length that whole files would
+leave one process idle for minutes."""
 CHECKS = {
     "style": ("ruff", "check", "."),
     "types": ("mypy",),
@@ -126,7 +128,7 @@ def _pytest(stage: str, marks: str, args: Sequence[str], env: Mapping[str, str])
     started = time.monotonic()
     with tempfile.TemporaryDirectory() as scratch:
         report = Path(scratch) / "report.xml"
-        processes = SIDE_BY_SIDE.get(stage, ())
+        processes = PROCESSES.get(stage, ())
         argv = [sys.executable, "-m", "pytest", "-m", marks, f"--junitxml={report}", *processes, *args]
         code = subprocess.call(argv, cwd=REPO, env=dict(env))
         counts, failed = _read(report)
