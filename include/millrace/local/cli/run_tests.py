@@ -9,6 +9,7 @@ import tempfile
 import time
 import xml.etree.ElementTree as ElementTree
 from collections.abc import Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -90,13 +91,20 @@ def test(stages: Sequence[str], slow: bool, research: bool, pytest_args: Sequenc
     wanted = stages or [stage for stage in everything if stage != "research" or research or pytest_args]
     quick = not (slow or stages or pytest_args)
     outcomes = []
-    with tempfile.TemporaryDirectory(prefix="millrace-test-") as home:
+    with tempfile.TemporaryDirectory(prefix="millrace-test-") as home, ThreadPoolExecutor(1) as beside:
         env = _environment(Path(home), quick)
-        for stage in (*CHECKS, *STAGES):
+        checks = [beside.submit(_check, stage) for stage in CHECKS if stage in wanted]
+        if "style" in wanted:  # takes a second, types a minute
+            outcomes.append(_print_check(console, checks.pop(0)))
+        for stage in STAGES:
             if stage in wanted:
                 console.rule(stage)
-                marks = STAGES.get(stage, "") + (NOT_SLOW if quick else "")
-                outcomes.append(_check(stage) if stage in CHECKS else _pytest(stage, marks, pytest_args, env))
+                outcomes.append(_pytest(stage, STAGES[stage] + (NOT_SLOW if quick else ""), pytest_args, env))
+            while checks and checks[0].done():
+                outcomes.append(_print_check(console, checks.pop(0)))
+        outcomes += [_print_check(console, check) for check in checks]
+    order = [*CHECKS, *STAGES]
+    outcomes.sort(key=lambda o: order.index(o.stage))
     _print_summary(console, outcomes)
     if pytest_args and not any(any(o.counts.values()) for o in outcomes):
         console.print("no test was selected", style="red")
@@ -108,6 +116,8 @@ def _environment(home: Path, quick: bool) -> dict[str, str]:
     """Keep tests off the user's own Millrace, give them Spark, and say how many examples prove a property."""
     data = REPO.parent / "shared" / "data"
     variables = {"MILLRACE_DATA": str(data), **os.environ, LAKE_VARIABLE: ""}
+    # otherwise hundreds of processes, among them drivers and Spark's workers, compile all that they import
+    variables.pop("PYTHONDONTWRITEBYTECODE", None)
     return {
         **variables,
         **spark_env.environment(),
@@ -118,10 +128,19 @@ def _environment(home: Path, quick: bool) -> dict[str, str]:
     }
 
 
-def _check(stage: str) -> StageResult:
+def _check(stage: str) -> tuple[StageResult, str]:
+    """Run a check and return its output, too: it runs next to tests, whose output it must not break."""
     started = time.monotonic()
-    code = subprocess.call([sys.executable, "-m", *CHECKS[stage]], cwd=REPO)
-    return StageResult(stage, code, time.monotonic() - started, {})
+    argv = [sys.executable, "-m", *CHECKS[stage]]
+    ended = subprocess.run(argv, cwd=REPO, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
+    return StageResult(stage, ended.returncode, time.monotonic() - started, {}), ended.stdout
+
+
+def _print_check(console: Console, check: Future[tuple[StageResult, str]]) -> StageResult:
+    result, output = check.result()
+    console.rule(result.stage)
+    console.print(output.rstrip(), highlight=False, markup=False, soft_wrap=True)
+    return result
 
 
 def _pytest(stage: str, marks: str, args: Sequence[str], env: Mapping[str, str]) -> StageResult:
