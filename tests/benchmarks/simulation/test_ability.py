@@ -4,7 +4,7 @@ import pickle
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from benchmarks.simulation.ability import (
@@ -22,6 +22,7 @@ from benchmarks.simulation.ability import (
     table,
     usl,
 )
+from tests.examples import examples
 
 P = np.arange(1, 91, dtype=float)
 
@@ -80,7 +81,7 @@ def test_abilities_when_wiggled_then_each_level_by_its_own_factor() -> None:
 
 
 @given(seed=st.integers(0, 10_000), levels=st.floats(2, 28))
-@settings(deadline=None, max_examples=60)
+@examples(60)
 def test_families_when_drawn_then_are_positive_and_reach_beyond_the_peak_rate(seed: int, levels: float) -> None:
     curve = MIXED.draw(np.random.default_rng(seed), levels, 90)
     values = curve(P)

@@ -2,11 +2,12 @@ import itertools
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from benchmarks.simulation.admission import AdmissionPlant, Outcome, SplitNodes, least_nodes, score
 from millrace.model.errors import MillraceError
+from tests.examples import examples
 
 NODES = SplitNodes(capacity=10.0, period_s=2.0, handover_s=0.5)
 NAN = float("nan")
@@ -112,7 +113,7 @@ def test_nodes_when_a_value_is_out_of_range_then_are_refused(changes):
         SplitNodes(**changes)
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(st.lists(st.floats(0.0, 10.0), min_size=1, max_size=4))
 def test_least_nodes_when_compared_with_all_packings_then_is_never_more_than_the_fewest(rates):
     rates = np.array(rates)

@@ -3,7 +3,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from benchmarks.simulation.micro_batch_truth import MicroBatchTruth
@@ -13,6 +13,7 @@ from benchmarks.simulation.scenario import Scenario
 from benchmarks.simulation.scenarios import scenario
 from millrace.model.errors import NotReady
 from tests.benchmarks.simulation.cases import aims, app, micro_batch, observe, observe_all, set_p
+from tests.examples import examples
 
 
 def at(made: Scenario, slots: int) -> SimulatedPlant:
@@ -186,7 +187,7 @@ def test_minimum_when_the_objective_binds_then_is_the_least_that_meets_it(
     changes=st.dictionaries(st.integers(1, 20), st.integers(1, 14), max_size=4),
     limit=st.sampled_from([None, 2000, 20_000]),
 )
-@settings(deadline=None, max_examples=50)
+@examples(50)
 def test_rows_when_anything_happens_then_arrived_is_processed_plus_what_waits_or_runs(
     multiples: list[float], p: int, changes: dict[int, int], limit: int | None
 ) -> None:

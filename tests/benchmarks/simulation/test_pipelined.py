@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from benchmarks.simulation.noise import Window
@@ -12,6 +12,7 @@ from benchmarks.simulation.scenarios import scenario
 from benchmarks.simulation.shape import Link, Shape, Vertex
 from benchmarks.simulation.workload import Workload
 from tests.benchmarks.simulation.cases import TEN, app, case, chain, joined, observe, operator, set_p
+from tests.examples import examples
 
 MULTIPLES = st.lists(st.just(0.0) | st.floats(0.001, 12.0), min_size=1, max_size=4)
 
@@ -115,7 +116,7 @@ def test_window_when_it_emits_unevenly_then_its_mean_output_is_preserved_and_its
 
 
 @given(multiples=MULTIPLES, p=st.tuples(*[st.integers(1, 14)] * 3), again=st.tuples(*[st.integers(1, 14)] * 3))
-@settings(deadline=None, max_examples=60)
+@examples(60)
 def test_rows_when_anything_happens_then_arrived_is_processed_plus_waiting_and_rates_are_below_ability(
     multiples: list[float], p: tuple[int, int, int], again: tuple[int, int, int]
 ) -> None:
@@ -145,7 +146,7 @@ def test_rows_when_anything_happens_then_arrived_is_processed_plus_waiting_and_r
 
 
 @given(multiples=MULTIPLES, p=st.integers(1, 14), again=st.integers(1, 14))
-@settings(deadline=None, max_examples=40)
+@examples(40)
 def test_backlog_when_compared_with_small_steps_then_is_the_same(multiples: list[float], p: int, again: int) -> None:
     times = tuple(37.0 * i for i in range(len(multiples)))
     workload = Workload(times, tuple((100 * m + 1,) for m in multiples), (0.0,), 37.0 * len(multiples) + 120)
@@ -168,7 +169,7 @@ def test_backlog_when_compared_with_small_steps_then_is_the_same(multiples: list
 
 
 @given(p=st.integers(1, 12), less=st.integers(0, 11))
-@settings(deadline=None, max_examples=30)
+@examples(30)
 def test_throttle_when_p_falls_then_only_reduces_what_passes(p: int, less: int) -> None:
     made = case(joined(), [9.0])
     high, low = observe(at(made, 12, p, 12)), observe(at(made, 12, max(1, p - less), 12))

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from benchmarks.simulation.ability import plateau, power
@@ -13,12 +13,13 @@ from benchmarks.simulation.pipelined_truth import PipelinedTruth
 from benchmarks.simulation.scenarios import scenario
 from millrace.model.signals import Bounds
 from tests.benchmarks.simulation.cases import aims, case, chain, joined
+from tests.examples import examples
 
 ONES = (1.0, 1.0, 1.0)
 
 
 @given(name=st.sampled_from(["paper", "dag12", "noise3", "plateau"]), run=st.integers(0, 60), seed=st.integers(0, 999))
-@settings(deadline=None, max_examples=40)
+@examples(40)
 def test_minimum_when_anything_is_drawn_then_suffices_and_nothing_smaller_does(name: str, run: int, seed: int) -> None:
     made = scenario(name, run)
     truth = PipelinedTruth(made, seed)
@@ -36,7 +37,7 @@ def test_minimum_when_anything_is_drawn_then_suffices_and_nothing_smaller_does(n
 
 
 @given(run=st.integers(0, 60), seed=st.integers(0, 999))
-@settings(deadline=None, max_examples=25)
+@examples(25)
 def test_minimum_when_of_a_micro_batch_app_then_suffices_and_nothing_smaller_meets_the_objective(
     run: int, seed: int
 ) -> None:

@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from benchmarks.simulation.drift import Drift, Event
 from benchmarks.simulation.workload import Workload, diurnal, permutation, random_walk, recorded, stepwise
 from millrace.model.errors import MillraceError
+from tests.examples import examples
 
 
 @given(seed=st.integers(0, 1000))
@@ -34,7 +35,7 @@ def test_means_when_a_change_falls_between_then_are_of_each_source_over_time() -
 
 
 @given(seed=st.integers(0, 100), cuts=st.lists(st.floats(1, 5999), min_size=2, max_size=2, unique=True).map(sorted))
-@settings(deadline=None, max_examples=30)
+@examples(30)
 def test_means_when_a_stretch_is_cut_in_two_then_is_made_of_the_means_of_both(seed: int, cuts: list[float]) -> None:
     made, (a, b) = permutation((100.0,), [seed]), cuts
     parts = [made.means(begin, end)[0] * (end - begin) for begin, end in ((0, a), (a, b), (b, 6000))]

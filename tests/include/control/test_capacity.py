@@ -5,7 +5,7 @@ import random
 from dataclasses import replace
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from millrace.control.capacity import (
@@ -20,6 +20,7 @@ from millrace.control.capacity import (
 )
 from millrace.control.recent_batches import healthy
 from millrace.model.telemetry import BatchMetrics, OperatorBatch
+from tests.examples import examples
 from tests.include.control.synthetic import START, App
 
 
@@ -54,7 +55,7 @@ costs = {"fixed_s": st.floats(0.2, 5), "rate": st.floats(100, 1e5), "p": st.inte
 
 
 @given(seed=st.integers(0, 10**6), useful=st.booleans(), outliers=st.sampled_from([0.0, 0.15]), **costs)
-@settings(max_examples=60, deadline=None)
+@examples(60)
 def test_fit_when_rows_vary_then_recovers_cost_within_a_few_percent(
     seed: int, useful: bool, outliers: float, fixed_s: float, rate: float, p: int
 ) -> None:
@@ -70,7 +71,7 @@ def test_fit_when_rows_vary_then_recovers_cost_within_a_few_percent(
 
 
 @given(seed=st.integers(0, 10**6), coverage=st.floats(1.0, 1.6), **costs)
-@settings(max_examples=30, deadline=None)
+@examples(30)
 def test_fit_shares_knowledge_between_levels(seed: int, coverage: float, fixed_s: float, rate: float, p: int) -> None:
     unit = max(50, int(fixed_s * rate))
     truth = {1: rate, 2: 1.9 * rate, 4: 3.5 * rate, 8: 6.5 * rate}
@@ -147,7 +148,7 @@ anything = st.builds(
 
 
 @given(st.lists(anything, max_size=25))
-@settings(max_examples=200, deadline=None)
+@examples(200)
 def test_fit_when_rows_are_anything_then_nothing_is_negative_or_nan(batches: list[BatchMetrics]) -> None:
     for given_batches in (batches, healthy(batches)):
         for p, found in fit(given_batches).items():
@@ -157,7 +158,7 @@ def test_fit_when_rows_are_anything_then_nothing_is_negative_or_nan(batches: lis
 
 
 @given(seed=st.integers(0, 10**6), rows=st.integers(2, 50), seconds=st.integers(2, 50), narrow=st.booleans())
-@settings(max_examples=30, deadline=None)
+@examples(30)
 def test_fit_when_rows_or_seconds_are_scaled_then_the_result_is_scaled(
     seed: int, rows: int, seconds: int, narrow: bool
 ) -> None:

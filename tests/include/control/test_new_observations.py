@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from millrace.control.evaluation import Request
@@ -14,6 +14,7 @@ from millrace.lake.decisions import DecisionStore
 from millrace.lake.observations import KEEP_PER_LEVEL, ObservationStore
 from millrace.lake.store import Lake
 from millrace.model.signals import AppSignals, Capacity, Observation, Signals
+from tests.examples import examples
 from tests.include.control.recorded_run import DAY, Steady, launched
 from tests.include.control.world import NAME
 
@@ -34,7 +35,7 @@ def test_observation_when_an_evaluation_measured_anew_then_is_its_capacity() -> 
         assert new_observations(nothing) == ()
 
 
-@settings(deadline=None, max_examples=50)
+@examples(50)
 @given(st.lists(st.integers(1, 3), max_size=12), st.integers(1, 4))
 def test_remembered_keeps_the_newest_points_of_each_level(levels: list[int], kept: int) -> None:
     known: tuple[Observation, ...] = ()

@@ -9,10 +9,11 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 from deltalake import DeltaTable, write_deltalake
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from millrace.lake.backlog import DeltaOffset, DeltaSource, local_path
+from tests.examples import examples
 
 SCHEMA = pa.schema([("id", pa.int64()), ("part", pa.int64())])
 
@@ -62,7 +63,7 @@ step = st.one_of(
 )
 
 
-@settings(max_examples=25, deadline=None)
+@examples(25)
 @given(steps=st.lists(step, min_size=1, max_size=8), late=st.integers(0, 8), forget=st.integers(0, 8))
 def test_rows_after_when_commits_are_random_then_equal_the_model(steps: list, late: int, forget: int) -> None:
     with tempfile.TemporaryDirectory() as folder:

@@ -2,17 +2,18 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from millrace.optimizers.albic.assignment import Assignment
 from millrace.optimizers.albic.balance_bound import lower_bound
 from millrace.optimizers.albic.balancer import balance
 from millrace.optimizers.albic.problem import Caps, Flows, Problem
+from tests.examples import examples
 from tests.optimizers.albic.instances import assert_valid, least_distance, pins, problem, problems, uneven, used
 
-FEW = settings(max_examples=60, deadline=None)
-TINY = settings(max_examples=40, deadline=None)
+FEW = examples(60)
+TINY = examples(40)
 
 
 @FEW

@@ -4,7 +4,7 @@ from random import Random
 
 import numpy as np
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from millrace.model.errors import MillraceError
@@ -12,6 +12,7 @@ from millrace.model.placement import Flows, KeyGroups, Speeds
 from millrace.optimizers.albic.balancer import balance
 from millrace.optimizers.albic.cluster import Cluster, cluster, plan_stages
 from millrace.optimizers.albic.options import PlacementOptions
+from tests.examples import examples
 from tests.optimizers.albic.key_groups import groups
 
 NOTHING = np.zeros(0, dtype=np.intp)
@@ -110,7 +111,7 @@ def test_state_that_costs_and_was_not_measured_is_named(options: dict[str, objec
     seed=st.randoms(use_true_random=False),
 )
 @example(busy=[5e-324], executors=1, cores=1, seed=Random(0))
-@settings(deadline=None, max_examples=60)
+@examples(60)
 def test_plan_uses_no_marked_worker_and_never_undercuts_the_bound(
     busy: list[float], executors: int, cores: int, seed: object
 ) -> None:

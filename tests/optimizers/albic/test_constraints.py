@@ -3,11 +3,12 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from millrace.optimizers.albic.balancer import balance
 from millrace.optimizers.albic.constraints import OVERLOADED
+from tests.examples import examples
 from tests.optimizers.albic.instances import problem, problems
 
 
@@ -84,7 +85,7 @@ def test_drain_when_states_differ_in_size_then_begins_with_the_cheapest():
     assert posed.removed[plan.node].tolist() == [False, False, True, False, False]
 
 
-@settings(max_examples=40, deadline=None)
+@examples(40)
 @given(problems(), st.integers(1, 4))
 def test_drain_leaves_ever_fewer_groups_on_removed_nodes(posed, budget):
     at_home = np.maximum(posed.node, 0)

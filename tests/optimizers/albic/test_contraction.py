@@ -4,16 +4,17 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 
 from millrace.model.errors import MillraceError
 from millrace.optimizers.albic.contraction import contract, numbered
 from millrace.optimizers.albic.problem import Caps, Problem
+from tests.examples import examples
 from tests.optimizers.albic.jobs import ints, problem, problems
 
 
 @given(problems())
-@settings(max_examples=60, deadline=None)
+@examples(60)
 def test_contract_when_every_group_is_a_unit_then_nothing_changes(given: Problem) -> None:
     small = contract(given, np.arange(given.groups))
     np.testing.assert_allclose(small.loads(small.node), given.loads(given.node), atol=1e-9)
@@ -21,7 +22,7 @@ def test_contract_when_every_group_is_a_unit_then_nothing_changes(given: Problem
 
 
 @given(problems(unplaced=False))
-@settings(max_examples=60, deadline=None)
+@examples(60)
 def test_contract_when_units_are_whole_nodes_then_weighs_them(given: Problem) -> None:
     units = numbered(given.node)
     small = contract(given, units)

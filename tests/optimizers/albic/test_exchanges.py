@@ -3,18 +3,19 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from millrace.optimizers.albic.exchanges import exchange, gains, pair_savings
 from millrace.optimizers.albic.joint_prices import JointOptions
 from millrace.optimizers.albic.problem import Problem
 from millrace.optimizers.albic.search_context import objective, placement_state, search_context
+from tests.examples import examples
 from tests.optimizers.albic.jobs import problem, problems
 
 
 @given(problems(unplaced=False), st.integers(0, 1000))
-@settings(max_examples=80, deadline=None)
+@examples(80)
 def test_gains_are_what_the_objective_falls_by(given: Problem, luck: int) -> None:
     rng = np.random.default_rng(luck)
     k, m = (int(i) for i in rng.integers(0, given.groups, 2))

@@ -3,15 +3,16 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
-from hypothesis import given, settings
+from hypothesis import given
 
 from millrace.optimizers.albic.first_placement import place_first
 from millrace.optimizers.albic.problem import UNPLACED, Problem
+from tests.examples import examples
 from tests.optimizers.albic.jobs import pairs, problem, problems
 
 
 @given(problems())
-@settings(max_examples=60, deadline=None)
+@examples(60)
 def test_place_when_anything_is_asked_then_every_group_is_on_a_kept_node(given: Problem) -> None:
     node = place_first(given).node
     assert not given.removed[node].any()

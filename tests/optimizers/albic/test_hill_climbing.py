@@ -4,17 +4,18 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 
 from millrace.optimizers.albic.hill_climbing import climb
 from millrace.optimizers.albic.joint_prices import JointOptions
 from millrace.optimizers.albic.problem import Problem
 from millrace.optimizers.albic.search_context import objective, placement_state, search_context
+from tests.examples import examples
 from tests.optimizers.albic.jobs import problem, problems
 
 
 @given(problems(unplaced=False))
-@settings(max_examples=80, deadline=None)
+@examples(80)
 def test_climb_when_done_then_nothing_is_worse_and_the_budget_is_kept(given: Problem) -> None:
     context = search_context(given, np.ones(len(given.flows.rate), dtype=bool), JointOptions())
     node = climb(context, given.node)
@@ -23,7 +24,7 @@ def test_climb_when_done_then_nothing_is_worse_and_the_budget_is_kept(given: Pro
 
 
 @given(problems(unplaced=False))
-@settings(max_examples=60, deadline=None)
+@examples(60)
 def test_placement_state_has_the_loads_of_the_problem(given: Problem) -> None:
     context = search_context(given, np.ones(len(given.flows.rate), dtype=bool), JointOptions())
     seen = placement_state(context, given.node)

@@ -4,15 +4,16 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 
 from millrace.optimizers.albic.joint_bound import joint_lower_bound
 from millrace.optimizers.albic.problem import Problem
+from tests.examples import examples
 from tests.optimizers.albic.jobs import pairs, placements, problem, problems
 
 
 @given(problems(most_groups=6, most_nodes=3))
-@settings(max_examples=250, deadline=None)
+@examples(250)
 def test_lower_is_undercut_by_no_placement_within_the_budget(given: Problem) -> None:
     best = min(given.distance(node) for node in placements(given))
     assert joint_lower_bound(given) <= best + 1e-9

@@ -12,11 +12,12 @@ from millrace.optimizers.albic.balancer import balance
 from millrace.optimizers.albic.joint_prices import JointOptions
 from millrace.optimizers.albic.joint_search import place
 from millrace.optimizers.albic.problem import UNPLACED, Caps, Flows, Problem
+from tests.examples import examples
 from tests.optimizers.albic.jobs import after, chains, ints, pairs, problem, problems
 
 
 @given(problems())
-@settings(max_examples=60, deadline=None)
+@examples(60)
 def test_place_makes_a_whole_plan_within_the_budget(given: Problem) -> None:
     plan = place(given)
     assert plan.node.shape == given.node.shape

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from millrace.model.placement import Flows, KeyGroups, Speeds
@@ -15,6 +15,7 @@ from millrace.optimizers.albic.cluster import Cluster, cluster, plan_stages
 from millrace.optimizers.albic.optimal_placement import WORTH, improve, is_small
 from millrace.optimizers.albic.options import PlacementOptions
 from millrace.optimizers.albic.problem import Ints
+from tests.examples import examples
 from tests.optimizers.albic.key_groups import groups
 
 NOTHING = np.zeros(0, dtype=np.intp)
@@ -49,7 +50,7 @@ def small(draw: st.DrawFn) -> Cluster:
 
 
 @given(of=small())
-@settings(deadline=None, max_examples=60)
+@examples(60)
 def test_what_is_proven_is_what_trying_all_placements_finds(of: Cluster) -> None:
     node = planned(of)
     found, proven = improve(of, node, NOTHING, seed=0)

@@ -7,7 +7,7 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from millrace.model.codec import from_json, to_json
@@ -17,6 +17,7 @@ from millrace.model.errors import MillraceError
 from millrace.model.placement import STATEFUL_BATCH, KeyGroups, Speeds
 from millrace.optimizers.conformance.builders import APP, NOON, deployment
 from millrace.optimizers.registry import Role, create
+from tests.examples import examples
 from tests.optimizers.albic.key_groups import FIRST, SECOND, groups, look, running
 
 SKEWED = [8.0, 8.0, 8.0, *[1.0] * 13]
@@ -276,7 +277,7 @@ junk = st.none() | st.integers(-5, 5) | st.text(max_size=3)
     moved=st.dictionaries(st.sampled_from([f"{FIRST}/0", f"{FIRST}/3", "x"]), junk) | junk,
     plan=st.dictionaries(st.sampled_from(["planned_s", "busy_s", "base_version", "doubt"]), junk),
 )
-@settings(deadline=None, max_examples=30)
+@examples(30)
 def test_junk_in_its_memory_is_ignored(moved: object, plan: dict[str, object]) -> None:
     told, stored = groups(SKEWED, TOGETHER), {"moved": moved, **plan}
     proposal, memory = proposed(told, running(4), stored, {"polish": False})

@@ -2,11 +2,12 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 
 from millrace.optimizers.albic import savings
 from millrace.optimizers.albic.problem import Problem
 from millrace.optimizers.albic.savings import Savings, edges, worth
+from tests.examples import examples
 from tests.optimizers.albic.jobs import problem, problems
 
 
@@ -16,7 +17,7 @@ def _of(given: Problem) -> Savings:
 
 
 @given(problems())
-@settings(max_examples=60, deadline=None)
+@examples(60)
 def test_savings_at_home_are_what_the_load_is_less_by(given: Problem) -> None:
     saved = _of(given).at(np.arange(given.groups), given.node)
     if given.flows.saved.any():
@@ -26,7 +27,7 @@ def test_savings_at_home_are_what_the_load_is_less_by(given: Problem) -> None:
 
 
 @given(problems())
-@settings(max_examples=40, deadline=None)
+@examples(40)
 def test_savings_when_too_large_to_keep_whole_then_are_the_same(given: Problem) -> None:
     groups = np.repeat(np.arange(given.groups), given.nodes)
     nodes = np.tile(np.arange(given.nodes), given.groups)

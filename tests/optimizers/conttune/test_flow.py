@@ -31,6 +31,7 @@ from millrace.optimizers.conformance.builders import (
 from millrace.optimizers.conformance.situations import histories
 from millrace.optimizers.conttune.messages import MESSAGES, Reason
 from millrace.optimizers.registry import create
+from tests.examples import examples
 from tests.optimizers.conttune.flow_cases import POWER, ask, measured, outcome
 
 # ---- up
@@ -551,7 +552,7 @@ def test_predicted_when_the_app_keeps_up_then_is_the_steady_batch() -> None:
     rates=st.lists(st.floats(0, 3000), min_size=2, max_size=5).map(sorted),
     backlog=st.integers(0, 20_000),
 )
-@settings(max_examples=25, deadline=None)
+@examples(25)
 def test_step_up_when_more_arrives_then_is_never_shorter(
     levels: dict[int, list[float]], slots: int, rates: list[float], backlog: int
 ) -> None:
@@ -566,7 +567,7 @@ def test_step_up_when_more_arrives_then_is_never_shorter(
 
 
 @given(levels=histories().filter(bool), slots=st.integers(1, 8), rate=st.floats(0, 3000))
-@settings(max_examples=30, deadline=None)
+@examples(30)
 def test_slots_within_the_plan_are_never_more_and_never_just_left(
     levels: dict[int, list[float]], slots: int, rate: float
 ) -> None:

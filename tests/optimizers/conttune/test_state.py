@@ -14,6 +14,7 @@ from millrace.optimizers.conttune.arrival import RateHistory, Run
 from millrace.optimizers.conttune.drift import Drift, Shift
 from millrace.optimizers.conttune.ratios import Ratio
 from millrace.optimizers.conttune.state import AppState, OperatorState
+from tests.examples import examples
 
 DAY = datetime(2013, 1, 1, tzinfo=UTC)
 rates = st.floats(0, 1e15)
@@ -66,7 +67,7 @@ OF_OPERATOR = ("batch_rows", "fixed_s", "shifts", "suspects", "failures", "insuf
     value=st.dictionaries(st.sampled_from(KEYS), anything, max_size=8),
     of_operator=st.dictionaries(st.sampled_from(OF_OPERATOR), anything, max_size=5),
 )
-@settings(deadline=None, max_examples=200)
+@examples(200)
 def test_state_when_they_are_junk_then_something_usable_is_read(
     value: dict[str, Any], of_operator: dict[str, Any]
 ) -> None:

@@ -1,12 +1,13 @@
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from millrace.model.errors import MillraceError
 from millrace.optimizers.drfm.forecasters import Best, ExponentialSmoothing, Holt, Seasonal
 from millrace.optimizers.drfm.paper.fitting import fit, forecast_error
+from tests.examples import examples
 
 ALL = [Holt(), Holt(damping=0.8), Seasonal(season=1), Seasonal(season=3), ExponentialSmoothing(), Best()]
 RATES = arrays(float, st.tuples(st.integers(1, 12), st.integers(0, 4)), elements=st.floats(0, 1e6))
@@ -41,7 +42,7 @@ def test_holt_when_a_rate_falls_to_nothing_then_does_not_forecast_less():
 
 
 @pytest.mark.parametrize("forecaster", ALL, ids=lambda f: type(f).__name__)
-@settings(max_examples=40, deadline=None)
+@examples(40)
 @given(history=RATES)
 def test_forecaster_treats_streams_alike_and_never_forecasts_below_zero(forecaster, history):
     whole = forecaster.forecast(run(forecaster, history), 4)

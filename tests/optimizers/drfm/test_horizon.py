@@ -2,7 +2,7 @@ import itertools
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from millrace.model.errors import MillraceError
@@ -11,6 +11,7 @@ from millrace.optimizers.drfm.insertion import OFFERED, best_node, pair
 from millrace.optimizers.drfm.overload_relief import relieve_overloads
 from millrace.optimizers.drfm.problem import NEW
 from millrace.optimizers.drfm.stream_placement import HorizonOptions, StreamPlacement
+from tests.examples import examples
 from tests.optimizers.drfm.instances import problem, problems
 
 EXACT = HorizonOptions(margin=0.0, polish=True, move_price=0.0)
@@ -24,7 +25,7 @@ def loads(posed, node, row=0):
     return np.bincount(node, weights=posed.mean[row])
 
 
-@settings(max_examples=120, deadline=None)
+@examples(120)
 @given(posed=problems())
 def test_plan_overloads_no_shared_node_in_the_next_period(posed):
     options = HorizonOptions(margin=1.0)
@@ -38,7 +39,7 @@ def test_plan_overloads_no_shared_node_in_the_next_period(posed):
         assert need <= posed.capacity * (1 + 1e-6) or on.sum() == 1
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(posed=problems())
 def test_plan_when_made_twice_then_is_the_same(posed):
     assert plan(posed).node.tolist() == plan(posed).node.tolist()
@@ -188,7 +189,7 @@ def test_pair_when_streams_rise_together_then_pairs_none():
     assert len(np.unique(pair(np.zeros((3, 4)), 0.1))) == 3
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(posed=problems())
 def test_placement_when_streams_move_then_sums_are_those_of_its_nodes(posed):
     placement, rng = StreamPlacement(posed, 1.0), np.random.default_rng(0)
@@ -201,7 +202,7 @@ def test_placement_when_streams_move_then_sums_are_those_of_its_nodes(posed):
         assert placement.count[n] == (placement.node == n).sum()
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(posed=problems(), data=st.data())
 def test_placement_when_moves_are_taken_back_then_is_as_it_was(posed, data):
     placement = StreamPlacement(posed, 1.0)
@@ -384,7 +385,7 @@ def test_polish_when_a_stream_sends_nothing_then_its_node_counts_too():
     assert plan(posed, EXACT.model_copy(update={"move_price": 0.7})).nodes == 2
 
 
-@settings(max_examples=25, deadline=None)
+@examples(25)
 @given(posed=problems(streams=6, periods=3))
 def test_polish_needs_no_more_nodes_and_overloads_none(posed):
     plain, polished = plan(posed, HorizonOptions(margin=1.0)), plan(posed, HorizonOptions(margin=1.0, polish=True))

@@ -4,7 +4,7 @@ import json
 from dataclasses import replace
 
 import numpy as np
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
@@ -13,6 +13,7 @@ from millrace.model.deployment import NOWHERE
 from millrace.optimizers.conformance.builders import deployment
 from millrace.optimizers.drfm.optimizer import match_tables
 from millrace.optimizers.registry import Role, create
+from tests.examples import examples
 from tests.optimizers.drfm.stream_counts import counts, histories, look
 
 
@@ -41,7 +42,7 @@ def test_tables_when_a_plan_keeps_its_nodes_then_streams_stay() -> None:
 
 
 @given(histories(hours=3), st.integers(1, 3))
-@settings(deadline=None, max_examples=30)
+@examples(30)
 def test_changes_lead_to_the_plan_and_the_next_evaluation_starts_there(rows: dict[str, list[int]], tables: int) -> None:
     optimizer = create("drfm", {"capacity": 1.0, "ingest": [f"t{n}" for n in range(tables)]}, Role.ADMISSION)
     start = replace(deployment(2), ingest={"a": 0, "z": tables - 1})

@@ -1,12 +1,13 @@
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from millrace.model.errors import MillraceError
 from millrace.optimizers.drfm.characteristics import Characteristics, cycle
 from millrace.optimizers.drfm.learning import Learning, learn, periods
 from millrace.optimizers.drfm.trust import Trust
+from tests.examples import examples
 
 
 def cyclic(up, down, phase, ramp=0.0, low=400.0, high=1600.0):
@@ -18,7 +19,7 @@ def observed(table, count, seed=0):
     return np.random.default_rng(seed).poisson(cycle(table, -1, count) * 10) / 10
 
 
-@settings(max_examples=40, deadline=None)
+@examples(40)
 @given(
     up=st.integers(6, 24),
     down=st.integers(6, 24),

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from millrace.model.codec import from_json, to_json
 from millrace.model.decision import Memory, Proposal
+from tests.examples import examples
 from tests.optimizers.drfm.stream_counts import advised, counts, histories
 
 METHODS = ("horizon", "par", "ari", "ard", "drf", "drfm")
@@ -207,7 +208,7 @@ KEYS = ("foreseen", "period_s", "until", "streams", "node", "seen", "columns")
 
 
 @given(key=st.sampled_from(KEYS), value=junk | st.dictionaries(st.sampled_from(["rate", "history"]), junk, max_size=2))
-@settings(deadline=None, max_examples=60)
+@examples(60)
 def test_advice_when_its_memory_is_junk_then_is_given_all_the_same(key: str, value: object) -> None:
     _, memory = advised(counts({"a": [100] * 3, "b": [50] * 3}))
     proposal, after = advised(counts({"a": [100], "b": [70]}, first=3, version=9), {**stored(memory), key: value})

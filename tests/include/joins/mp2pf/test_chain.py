@@ -3,7 +3,7 @@
 import math
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from benchmarks.esj.wire import settle
@@ -11,6 +11,7 @@ from millrace.joins.mp2pf.chain import Chain
 from millrace.joins.mp2pf.link import BEFORE_ALL, R, S
 from millrace.joins.mp2pf.rules import Rules, resting_place
 from millrace.model.errors import MillraceError
+from tests.examples import examples
 
 ALWAYS = Rules(1000, 1000)
 
@@ -23,7 +24,7 @@ def numbers(met):
     return sorted((r[1], s[1]) for r, s in met)
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(st.integers(1, 5), st.integers(1, 4), st.sampled_from([R, S]), st.integers(1, 25))
 def test_blocks_in_a_quiet_chain_rest_where_the_rule_says(workers, block, stream, blocks):
     chain, expected = Chain(ALWAYS, workers, block), [0] * workers

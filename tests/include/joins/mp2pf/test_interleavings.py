@@ -3,12 +3,13 @@
 import random
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from benchmarks.esj.interleavings import METHODS, run_chunk
 from benchmarks.esj.schedule import play, random_course
 from millrace.joins.mp2pf.rules import Rules
+from tests.examples import examples
 
 PICKS = st.lists(st.integers(0, 2**20), max_size=80)
 WINDOWS = st.sampled_from([0, 1, 3, 8, 1000])
@@ -20,7 +21,7 @@ def choosing(picks):
     return lambda n: next(rest, after.randrange(2**20)) % n
 
 
-@settings(max_examples=400, deadline=None)
+@examples(400)
 @given(PICKS, WINDOWS, WINDOWS)
 def test_lost_messages_and_changing_workers_still_pair_once(picks, window_r, window_s):
     choose = choosing(picks)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from millrace.local.feeds.nycflights import flights
@@ -15,6 +15,7 @@ from millrace.local.feeds.replay_clock import Clock, Replay
 from millrace.local.feeds.routing import Routing, RoutingLog, steer
 from millrace.local.feeds.streams import Intake
 from millrace.model.errors import MillraceError
+from tests.examples import examples
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 TABLES = 3
@@ -37,7 +38,7 @@ def _routings(intake: Intake, wishes: list[dict[str, int]]) -> list[Routing]:
 
 
 @given(st.lists(st.dictionaries(st.sampled_from(STREAMS), st.integers(-1, TABLES)), min_size=12, max_size=12))
-@settings(deadline=None, max_examples=40)
+@examples(40)
 def test_rows_of_redirected_streams_enter_once_and_in_order(intake: Intake, wishes: list[dict[str, int]]) -> None:
     assert CLOCK.ticks == 12
     entered: list[int] = []

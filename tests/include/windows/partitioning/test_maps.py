@@ -7,13 +7,14 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from millrace.model.errors import MillraceError
 from millrace.windows.partitioning import PartitionMap, Sketch, plan
 from millrace.windows.partitioning.hashing import of_groups
 from millrace.windows.partitioning.sketch import canonical
+from tests.examples import examples
 
 G = 16
 
@@ -40,7 +41,7 @@ def load_ratio(made: PartitionMap, of: Sketch) -> float:
     return float(load.std() / load.mean())
 
 
-@settings(deadline=None, max_examples=50)
+@examples(50)
 @given(
     of=sketches(),
     workers=st.integers(1, 9),
@@ -58,7 +59,7 @@ def test_plan_when_made_then_all_rows_have_a_worker_and_shares_add_up(
         assert all(share > 0 and 0 <= worker < workers for worker, share in shares.items())
 
 
-@settings(deadline=None, max_examples=50)
+@examples(50)
 @given(of=sketches(), workers=st.integers(1, 9), hot=st.integers(0, 12))
 def test_waterfill_from_nothing_has_few_pairs_and_no_full_worker(of: Sketch, workers: int, hot: int) -> None:
     made = plan(of, workers, hot_keys=hot)
@@ -73,7 +74,7 @@ def test_waterfill_from_nothing_has_few_pairs_and_no_full_worker(of: Sketch, wor
         assert load == pytest.approx(np.full(workers, quota))
 
 
-@settings(deadline=None, max_examples=50)
+@examples(50)
 @given(of=sketches(), steps=st.lists(st.integers(1, 9), min_size=2, max_size=5))
 def test_waterfill_when_workers_change_then_no_full_worker_gets_more(of: Sketch, steps: list[int]) -> None:
     before = plan(of, steps[0], hot_keys=12)
@@ -135,7 +136,7 @@ def test_plan_when_there_is_one_key_or_none_then_workers_share_it_or_idle(method
     assert plan(single, 1, method=method).load(single) == pytest.approx([100])
 
 
-@settings(deadline=None, max_examples=50)
+@examples(50)
 @given(a=sketches(), b=sketches(), capacity=st.integers(1, 20))
 def test_sketch_merge_loses_no_row_and_adds_frequent_keys(a: Sketch, b: Sketch, capacity: int) -> None:
     b = Sketch(b.groups, {k: v for k, v in b.frequent.items() if k not in a.frequent or a.frequent[k][1] == v[1]})

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 
 from millrace.model.errors import MillraceError
 from millrace.optimizers.albic.graph import heavy
@@ -14,13 +14,14 @@ from millrace.optimizers.albic.paper.albic import place
 from millrace.optimizers.albic.paper.collocation import improve, maintain
 from millrace.optimizers.albic.paper.options import CORRECTED, LITERAL, AlbicOptions
 from millrace.optimizers.albic.problem import Problem
+from tests.examples import examples
 from tests.optimizers.albic.jobs import after, pairs, problem, problems
 
 BOTH = pytest.mark.parametrize("options", [LITERAL, CORRECTED], ids=["literal", "corrected"])
 
 
 @given(problems())
-@settings(max_examples=30, deadline=None)
+@examples(30)
 def test_place_when_corrected_then_keeps_the_budget(given: Problem) -> None:
     plan = place(given, options=CORRECTED)
     assert ((plan.node >= 0) & (plan.node < given.nodes)).all()

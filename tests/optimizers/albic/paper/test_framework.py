@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from millrace.model.errors import MillraceError
@@ -13,6 +13,7 @@ from millrace.optimizers.albic.balancer import balance
 from millrace.optimizers.albic.joint_search import place
 from millrace.optimizers.albic.paper.framework import NEW, NeededCapacity, ScalingLimits, adapt, to_target
 from millrace.optimizers.albic.problem import Caps, Ints, Problem
+from tests.examples import examples
 from tests.optimizers.albic.jobs import after, pairs, problem, problems
 
 
@@ -115,7 +116,7 @@ def test_adapt_when_there_are_caps_then_a_new_node_has_the_typical_limit() -> No
 
 
 @given(problems(), st.sampled_from([0.5, 2.0, 6.0]))
-@settings(max_examples=40, deadline=None)
+@examples(40)
 def test_adapt_makes_a_plan_that_is_valid_for_its_cluster(given: Problem, wanted: float) -> None:
     found = adapt(given, balance, _fixed(wanted), ScalingLimits(overload=20))
     assert len(found.origin) == found.problem.nodes

@@ -2,9 +2,10 @@
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 
 from millrace.optimizers.albic.paper.milp import LITERAL, Formulation, Status, literal, solve
+from tests.examples import examples
 from tests.optimizers.albic.instances import least_distance, problem, problems, uneven
 
 LEMMA_1 = problem([12.0] * 5 + [45.0, 45.0], [0] * 5 + [1, 2], 4, 1, removed=[3])
@@ -12,7 +13,7 @@ LEMMA_2 = problem([80.0, 40.0, 40.0, 40.0, 6.0], [0, 1, 2, 3, 4], 5, 1, removed=
 TWICE_THE_MEAN = problem([30.0, 30.0, 30.0, 30.0], [0, 0, 0, 0], 4, 1)
 
 
-@settings(max_examples=25, deadline=None)
+@examples(25)
 @given(problems(groups=5, nodes=3))
 def test_milp_plan_is_valid_and_no_better_than_the_best(posed):
     plan = solve(posed)

@@ -1,12 +1,13 @@
 import numpy as np
-from hypothesis import given, settings
+from hypothesis import given
 
 from millrace.optimizers.albic.balancer import balance as ours
 from millrace.optimizers.albic.rivals.flux import balance
+from tests.examples import examples
 from tests.optimizers.albic.instances import problem, problems, uneven
 
 
-@settings(max_examples=50, deadline=None)
+@examples(50)
 @given(problems())
 def test_flux_plan_keeps_the_budget_and_avoids_removed_nodes(posed):
     plan = balance(posed)

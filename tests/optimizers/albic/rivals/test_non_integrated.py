@@ -1,16 +1,17 @@
 from __future__ import annotations
 
 import numpy as np
-from hypothesis import given, settings
+from hypothesis import given
 
 from millrace.optimizers.albic.balancer import balance
 from millrace.optimizers.albic.problem import Problem
 from millrace.optimizers.albic.rivals.non_integrated import place
+from tests.examples import examples
 from tests.optimizers.albic.jobs import after, problem, problems
 
 
 @given(problems())
-@settings(max_examples=60, deadline=None)
+@examples(60)
 def test_place_makes_a_whole_plan_within_the_budget(given: Problem) -> None:
     node = place(given).node
     assert (node >= 0).all()

@@ -1,12 +1,13 @@
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from millrace.model.errors import MillraceError
 from millrace.optimizers.drfm.paper.best_fit import pack
 from millrace.optimizers.drfm.paper.strategies import STRATEGIES, StrategyOptions
 from millrace.optimizers.drfm.problem import NEW
+from tests.examples import examples
 from tests.optimizers.drfm.instances import problem, problems
 
 NO_DRAIN = StrategyOptions(drains=0.0)
@@ -51,7 +52,7 @@ def test_par_when_streams_fit_on_fewer_nodes_then_keeps_their_numbers():
 
 
 @pytest.mark.parametrize("name", sorted(STRATEGIES))
-@settings(max_examples=50, deadline=None)
+@examples(50)
 @given(posed=problems())
 def test_strategy_places_every_stream_and_overloads_no_node_it_fills(name, posed):
     strategy = STRATEGIES[name](StrategyOptions())
@@ -128,7 +129,7 @@ def test_strategy_when_there_is_no_stream_then_needs_no_node(name):
     assert STRATEGIES[name](StrategyOptions()).plan(problem(np.zeros((2, 0)), [], nodes=2)).nodes == 0
 
 
-@settings(max_examples=80, deadline=None)
+@examples(80)
 @given(
     sizes=st.lists(st.floats(0.01, 12), max_size=40),
     free=st.lists(st.floats(0, 10), max_size=12),
