@@ -114,7 +114,7 @@ def test_approve_when_nobody_answers_then_records_an_expiry(api: TestClient, lak
 
     def scheduler_sweeps(ti: TaskInstance) -> None:
         runner = SchedulerJobRunner(job=Job())
-        for _ in range(100):
+        for _ in range(6000):
             runner.check_awaiting_input_timeouts()
             with create_session() as session:
                 query = select(TaskInstance.state).where(TaskInstance.id == ti.id)

@@ -18,7 +18,7 @@ from millrace.run_folder.discovery import find
 from tests.dags.runs import run
 
 pytestmark = [pytest.mark.airflow, pytest.mark.spark, pytest.mark.slow, pytest.mark.usefixtures("airflow_db")]
-PATIENCE_S = 120.0
+PATIENCE_S = 600.0
 
 
 @pytest.fixture

@@ -82,7 +82,7 @@ class Watch:
         return self._next
 
     async def event(self) -> TriggerEvent:
-        return await asyncio.wait_for(self.begin(), 30)
+        return await asyncio.wait_for(self.begin(), 600)
 
     async def quiet_after_polls(self, count: int, polls: list[int]) -> None:
         waiting, target = self.begin(), len(polls) + count

@@ -76,7 +76,7 @@ def test_outcomes_when_the_process_that_asked_is_killed_then_its_workers_end(tmp
         assert parent.stdout is not None
         worker = psutil.Process(int(parent.stdout.readline()))
         parent.kill()
-    _, alive = psutil.wait_procs([worker], timeout=20)
+    _, alive = psutil.wait_procs([worker], timeout=600)
     for process in alive:
         process.kill()
     assert not alive

@@ -227,7 +227,7 @@ def test_launch_keeps_a_joins_settings_within_bounds(tmp_path: Path) -> None:
 def test_reconcile_of_a_join_change_starts_no_driver(
     tmp_path: Path,
 ) -> None:
-    plant = DoublesPlant(tmp_path, ready_s=10.0)
+    plant = DoublesPlant(tmp_path)
     try:
         store = plant.deployments
         first = plant.deploy()

@@ -30,7 +30,7 @@ NAME = "p"
 class DoublesPlant:
     """Deployments, reconcilers and drivers of one pipeline under ``root``."""
 
-    def __init__(self, root: Path, ready_s: float = 20.0, stop_s: float = 10.0) -> None:
+    def __init__(self, root: Path, ready_s: float = 240.0, stop_s: float = 120.0) -> None:
         self.root, self.rows = root, root / "rows"
         script = root / "script.py"
         script.touch()
@@ -93,7 +93,7 @@ class DoublesPlant:
     def committed(self) -> list[int]:
         return [int(line) for line in self.rows.read_text().splitlines()]
 
-    def until(self, condition: Callable[[], bool], limit_s: float = 30.0) -> None:
+    def until(self, condition: Callable[[], bool], limit_s: float = 600.0) -> None:
         deadline = time.monotonic() + limit_s
         while not condition():
             assert time.monotonic() < deadline, "the condition never came true"

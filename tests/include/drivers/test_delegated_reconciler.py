@@ -43,7 +43,7 @@ def test_delegate_waits_for_the_runner_and_returns_its_changes(lake: Lake, tmp_p
         runner.join()
 
     def run() -> None:
-        assert asked.wait(10)
+        assert asked.wait(600)
         ReconfigurationStore(Lake(lake.location)).record(change(1))
         write_status(tmp_path, "orders", 1)
 

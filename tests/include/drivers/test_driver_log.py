@@ -83,7 +83,7 @@ def say(stdin: IO[str], log: Path, text: str) -> None:
     before = log.stat().st_size
     stdin.write(text)
     stdin.flush()
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + 600
     while log.stat().st_size < before + len(text):
         assert time.monotonic() < deadline, "the line did not arrive"
         time.sleep(0.01)

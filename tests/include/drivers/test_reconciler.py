@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
@@ -93,9 +94,11 @@ def test_reconcile_when_a_new_version_comes_then_hands_over_without_loss(plant: 
     plant.deploy()
     plant.reconciler().reconcile()
     plant.deploy(slots=2)
+    begun = time.monotonic()
     (change,) = plant.reconciler(method).reconcile()
+    took_s = time.monotonic() - begun
     assert (change.outcome, change.from_version, change.to_version) == (Outcome.READY, 1, 2)
-    assert change.downtime_s is not None and 0 <= change.downtime_s < 20
+    assert change.downtime_s is not None and 0 <= change.downtime_s <= took_s
     assert plant.versions() == [(2, 2)]
     _nothing_lost_or_doubled(plant)
 

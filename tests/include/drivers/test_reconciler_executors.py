@@ -18,7 +18,7 @@ SIZE = ExecutorSize(1, 512)
 
 @pytest.fixture
 def plant(tmp_path: Path) -> Iterator[DoublesPlant]:
-    plant = DoublesPlant(tmp_path, ready_s=30.0)
+    plant = DoublesPlant(tmp_path)
     yield plant
     plant.close()
 

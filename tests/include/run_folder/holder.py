@@ -13,4 +13,4 @@ lock = AppLock(Path(sys.argv[1]))
 print(lock.try_acquire(), flush=True)
 if "fork" in sys.argv[2:] and os.fork() == 0:
     print(os.getpid(), flush=True)
-time.sleep(60)
+time.sleep(3600)

@@ -17,13 +17,14 @@ import pytest
 from millrace.run_folder.arguments import DriverArguments
 from millrace.run_folder.discovery import find
 
+PATIENCE_S = 600.0
 ARGUMENTS = DriverArguments("p", "a", 1, 1, 1, 0, Path("/run"), "/lake", 60.0, 120.0, 60.0, Path("/s.py"))
 
 
 @pytest.fixture
 def start(tmp_path: Path) -> Iterator[Callable[..., subprocess.Popen[bytes]]]:
     script = tmp_path / "run_script.py"
-    script.write_text("import time\ntime.sleep(60)\n")
+    script.write_text("import time\ntime.sleep(3600)\n")
     children: list[subprocess.Popen[bytes]] = []
 
     def run(**changes: object) -> subprocess.Popen[bytes]:
@@ -38,7 +39,7 @@ def start(tmp_path: Path) -> Iterator[Callable[..., subprocess.Popen[bytes]]]:
 
 
 def _await(condition: Callable[[], bool]) -> bool:
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + PATIENCE_S
     while not condition() and time.monotonic() < deadline:
         time.sleep(0.02)
     return condition()

@@ -16,7 +16,7 @@ from millrace.run_folder.process import ProcessId, this_process
 
 @pytest.fixture
 def child() -> Iterator[subprocess.Popen[bytes]]:
-    started = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"])
+    started = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(3600)"])
     yield started
     started.kill()
     started.wait()

@@ -20,7 +20,7 @@ import sys, time
 from pathlib import Path
 from millrace.run_folder.lock import AppLock
 print(AppLock(Path(sys.argv[1]), "{CHECKPOINT}").try_acquire(), flush=True)
-time.sleep(60)
+time.sleep(3600)
 """
 
 

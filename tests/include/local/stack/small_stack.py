@@ -14,10 +14,10 @@ from millrace.run_folder.process import ProcessId
 # a child of its own that does not listen to TERM, as a stuck worker process would be
 STUBBORN = (
     "import signal, subprocess, sys, time, pathlib\n"
-    "child = 'import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); time.sleep(600)'\n"
+    "child = 'import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); time.sleep(3600)'\n"
     "subprocess.Popen([sys.executable, '-c', child])\n"
     "pathlib.Path(sys.argv[1]).touch()\n"
-    "time.sleep(600)\n"
+    "time.sleep(3600)\n"
 )
 
 

@@ -24,7 +24,7 @@ from millrace.local.stack.jars import CONNECTORS, DELTA
 from millrace.model.errors import MillraceError
 from millrace.places import REPO, SOURCES
 
-PATIENCE_S = 300.0
+PATIENCE_S = 600.0
 PACKAGES = """from millrace.local.stack import setup
 with setup._one_at_a_time() as run:
     setup._packages(run)
@@ -102,12 +102,12 @@ def test_lock_when_held_by_a_child_of_a_killed_set_up_then_is_still_held(tmp_pat
     code = (
         "import fcntl, os, sys\nfrom pathlib import Path\nfrom millrace.local.stack import progress\n"
         "lock = open(sys.argv[1], 'w'); fcntl.flock(lock, fcntl.LOCK_EX)\n"
-        "child = 'import sys, time; open(sys.argv[1], chr(119)).close(); time.sleep(600)'\n"
+        "child = 'import sys, time; open(sys.argv[1], chr(119)).close(); time.sleep(3600)'\n"
         "progress.run([sys.executable, '-c', child, sys.argv[2]], Path(sys.argv[3]), lock_fd=lock.fileno())\n"
     )
     lock, begun, log = tmp_path / "lock", tmp_path / "begun", tmp_path / "log"
     killed = subprocess.Popen([sys.executable, "-c", code, lock, begun, log], cwd=REPO)
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + PATIENCE_S
     while not begun.exists():
         assert time.monotonic() < deadline
         time.sleep(0.02)

@@ -21,7 +21,7 @@ from millrace.local.stack.supervisor import record_path
 from millrace.run_folder.process import ProcessId
 
 PROGRAM = Path(__file__).with_name("small_stack.py")
-PATIENCE_S = 60.0
+PATIENCE_S = 600.0
 
 
 def await_(condition: Callable[[], bool], what: str) -> None:
@@ -167,7 +167,7 @@ def test_start_after_a_kill_first_stops_what_was_left(stack: SmallStack) -> None
 
 
 def test_supervisor_when_the_process_it_serves_ends_then_stops_too(home: Home) -> None:
-    served = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])
+    served = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(3600)"])
     stack = SmallStack(home, str(served.pid))
     stack.await_healthy()
     served.kill()
@@ -181,7 +181,7 @@ TITLED = (
     "if os.fork() == 0:\n"
     "    setproctitle.setproctitle('worker ' * 2000)\n"
     "    pathlib.Path(sys.argv[1]).write_text(str(os.getpid()))\n"
-    "time.sleep(600)\n"
+    "time.sleep(3600)\n"
 )
 
 
@@ -208,7 +208,7 @@ def _ended(process: psutil.Process) -> bool:
 
 
 def test_stop_leaves_somebody_elses_process_alone(home: Home) -> None:
-    stranger = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"], start_new_session=True)
+    stranger = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(3600)"], start_new_session=True)
     try:
         home.ensure()
         gone = psutil.Process(stranger.pid).create_time() - 3600
