@@ -6,7 +6,7 @@ from datetime import timedelta
 from typing import Any
 
 from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
-from airflow.sdk import DAG
+from airflow.sdk import DAG, literal
 
 from millrace.dags.builders.dag_defaults import dag_settings
 from millrace.model.profile_spec import Profile
@@ -35,7 +35,7 @@ def build(spec: PipelineSpec, profile: Profile) -> DAG:
             task_id="profile",
             name=f"profile_{spec.name}",
             application=str(PACKAGE / "jobs" / "profile_source.py"),
-            application_args=_arguments(spec, profile),
+            application_args=literal(_arguments(spec, profile)),  # braces in a path are no Jinja template
             pre_execute=_with_delta,
             driver_memory="1g",
             execution_timeout=timedelta(minutes=20),

@@ -19,8 +19,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import yaml
-
+from millrace.pipelines.spec_yaml import parse
 from tests.jobs.driving import until
 
 REPO = Path(__file__).resolve().parents[2]
@@ -261,7 +260,7 @@ def deployment(folder: Path, definition: str) -> Iterator[Containers]:
         folder: The folder.
         definition: What ``docker-compose config`` prints there.
     """
-    found = yaml.safe_load(definition)
+    found = parse(definition, "docker-compose.yaml")
     secrets = {name: Path(secret["file"]) for name, secret in found["secrets"].items()}
     bridge = subprocess.Popen(["unshare", "--net", "sleep", "infinity"])
     containers = Containers(folder, found["services"], secrets, bridge)

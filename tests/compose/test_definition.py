@@ -10,11 +10,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 from click.testing import CliRunner
 
 from millrace.local.cli.compose_env import compose_env
 from millrace.model.errors import MillraceError
+from millrace.pipelines.spec_yaml import parse
 
 REPO = Path(__file__).resolve().parents[2]
 LOOPBACK = "127.0.0.1"
@@ -46,7 +46,7 @@ def _bare() -> dict[str, str]:
 def services(compose: str, folder: Path) -> dict[str, Any]:
     result = config(compose, folder)
     assert result.returncode == 0, result.stderr
-    found: dict[str, Any] = yaml.safe_load(result.stdout)["services"]
+    found: dict[str, Any] = parse(result.stdout, "docker-compose.yaml")["services"]
     return found
 
 

@@ -9,7 +9,9 @@ import pytest
 from airflow.dag_processing.dagbag import DagBag
 from airflow.sdk import DAG
 
+from millrace.dags.builders import profile
 from millrace.local.stack.services import TASKS_AT_A_TIME
+from millrace.pipelines.catalog import load
 from tests.airflow_home import ROOT, write_pipeline
 
 pytestmark = pytest.mark.airflow
@@ -76,11 +78,20 @@ def test_profile_when_spec_has_none_then_has_no_dag(millrace_home: Path, tmp_pat
 
 def test_profile_arguments_name_no_shell_and_no_secret(bag: DagBag, millrace_home: Path) -> None:
     task = bag.dags["profile_tiny"].get_task("profile")
-    arguments = dict(zip(task.application_args[::2], task.application_args[1::2], strict=True))
+    given = task.application_args.value
+    arguments = dict(zip(given[::2], given[1::2], strict=True))
     source = str(millrace_home / "data" / "source")
     asked = {"--pipeline": "tiny", "--lake": str(millrace_home / "lake"), "--source": source, "--time-column": "time"}
     assert arguments == asked | {"--period-s": "60", "--stream": "origin"}
     assert bag.dags["profile_tiny"].timetable.expression == "*/10 * * * *"
+
+
+def test_profile_arguments_with_braces_stay_as_the_spec_has_them(millrace_home: Path, tmp_path: Path) -> None:
+    spec = load(tmp_path / "specs" / "tiny.yaml")
+    assert spec.profile is not None
+    task = profile.build(spec, spec.profile.model_copy(update={"source": "/data/{{ ds }}"})).get_task("profile")
+    task.render_template_fields({"ds": "2026-01-01"})
+    assert "/data/{{ ds }}" in task.application_args
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,6 @@ from urllib.parse import unquote
 
 import click
 import pytest
-import yaml
 from click.testing import CliRunner
 from pydantic import ValidationError
 
@@ -20,6 +19,7 @@ from benchmarks.record import read
 from millrace.local.cli.__main__ import ENTRIES, millrace
 from millrace.local.cli.docs import docs
 from millrace.model.spec import PipelineSpec
+from millrace.pipelines.spec_yaml import parse, read_file
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = [ROOT / name for name in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md")] + sorted(
@@ -64,7 +64,7 @@ def test_commands_exist_with_their_options(page: Path) -> None:
 def test_modules_and_services_exist(page: Path) -> None:
     text = page.read_text(encoding="utf-8")
     assert not [name for name in MODULE.findall(text) if importlib.util.find_spec(name) is None]
-    services = yaml.safe_load((ROOT / "docker-compose.yaml").read_text(encoding="utf-8"))["services"]
+    services = read_file(ROOT / "docker-compose.yaml")["services"]
     assert services.keys() >= set(SERVICE.findall(text))
 
 
@@ -83,7 +83,7 @@ def test_links_lead_somewhere(page: Path) -> None:
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_specs_are_valid_as_far_as_they_are_shown(page: Path) -> None:
     for text in YAML.findall(page.read_text(encoding="utf-8")):
-        shown = yaml.safe_load(text)
+        shown = parse(text, page.name)
         whole = {"name": "shown", "script": "/srv/shown.py", **shown}
         try:
             PipelineSpec.model_validate(whole)

@@ -71,12 +71,6 @@ class TaskOfJoin(Strict):
     left_where: str = Field("", description="SQL condition on the left's columns")
     right_where: str = Field("", description="SQL condition on the right's columns")
 
-    @model_validator(mode="before")
-    @classmethod
-    def _on_is_a_key(cls, raw: Any) -> Any:
-        """Take the key that YAML 1.1 reads as true for the ``on`` that stands there."""
-        return {"on" if key is True else key: value for key, value in raw.items()} if isinstance(raw, dict) else raw
-
     @model_validator(mode="after")
     def _is_a_span(self) -> Self:
         after, before = self.within_s

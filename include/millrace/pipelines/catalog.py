@@ -8,14 +8,13 @@ from collections.abc import Mapping
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
-from string import Template
 from typing import Any
 
-import yaml
 from pydantic import ValidationError
 
 from millrace.model.errors import MillraceError
 from millrace.model.spec import PipelineSpec, resolve_script
+from millrace.pipelines.spec_yaml import read_file
 from millrace.places import IN_CHECKOUT, home_folder
 
 BUILT_IN = Path(__file__).parent / "specs"
@@ -51,7 +50,7 @@ def spec_files() -> list[Path]:
 def load(path: Path, variables: Mapping[str, str] | None = None) -> PipelineSpec:
     """Read one spec, with its folder's defaults.
 
-    ``${MILLRACE_HOME}`` in its texts is replaced and its script made absolute.
+    ``${MILLRACE_HOME}`` in its texts is replaced, nothing else with a ``$`` is, and its script is made absolute.
 
     Args:
         path: The YAML file.
@@ -113,10 +112,7 @@ def find(name: str) -> PipelineSpec:
 
 
 def _parsed(path: Path, remedy: str) -> dict[str, Any]:
-    try:
-        raw = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
-        raise MillraceError(path.name, _first_line(error), "a readable YAML file", "Fix the file.") from None
+    raw = read_file(path)
     if not isinstance(raw, dict):
         raise MillraceError(path.name, raw, "a mapping of keys to values", remedy)
     return raw
@@ -168,7 +164,9 @@ def _variables() -> dict[str, str]:
 
 def _replaced(value: Any, variables: Mapping[str, str]) -> Any:
     if isinstance(value, str):
-        return Template(value).safe_substitute(variables)
+        for name, text in variables.items():
+            value = value.replace(f"${{{name}}}", text)
+        return value
     if isinstance(value, dict):
         return {k: _replaced(v, variables) for k, v in value.items()}
     if isinstance(value, list):
@@ -182,9 +180,8 @@ def _explained(path: Path, error: ValidationError) -> MillraceError:
     if first["type"] == "extra_forbidden":
         return MillraceError(f"{path.name}: {key}", first["input"], "a known key", f"Remove or rename `{key}`.")
     more = len(error.errors()) - 1
+    remedy = f"Fix `{key}`."
+    if first["type"] == "string_type" and isinstance(first["input"], bool | int | float):
+        remedy = f"Write `{key}` in quotes."
     also = f" ({more} more problem{'s' if more > 1 else ''} in this file.)" if more else ""
-    return MillraceError(f"{path.name}: {key}", first.get("input"), first["msg"], f"Fix `{key}`.{also}")
-
-
-def _first_line(error: Exception) -> str:
-    return " ".join(str(error).split())[:200]
+    return MillraceError(f"{path.name}: {key}", first.get("input"), first["msg"], remedy + also)

@@ -12,7 +12,9 @@ FILE = REPO / "docs" / "spec.md"
 HEAD = """\
 # The pipeline spec
 
-One YAML file describes a pipeline. Unknown keys and values out of range are errors that name key, value and remedy.
+One YAML file describes a pipeline: YAML 1.2 in UTF-8, so `on`, `yes` and `22:00` are text, and each key occurs once.
+Numbers, `true` and `false` need quotes if a key takes text. `${MILLRACE_HOME}` is replaced in every text; any other `$`
+stays as you wrote it. Unknown keys and values out of range are errors that name key, value and remedy.
 `include/millrace/pipelines/pipeline.schema.json` tells editors the same. `python -m millrace.pipelines.schema` writes
 both.
 """

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 from pyspark import SparkConf
 from pyspark.java_gateway import launch_gateway
 
@@ -17,6 +16,7 @@ from millrace.drivers import submit
 from millrace.local.stack.spark_env import submit_options
 from millrace.model.deployment import AppDeployment, ExecutorSize
 from millrace.model.spec import Submit
+from millrace.pipelines.spec_yaml import parse
 from millrace.places import REPO
 from millrace.run_folder.arguments import DriverArguments
 
@@ -37,7 +37,7 @@ def jvm() -> Iterator[Any]:
 def documented() -> Submit:
     """Return the spec's ``submit`` that the documentation shows, with this repository's template."""
     blocks = [text.split("```")[0] for text in PAGE.read_text(encoding="utf-8").split("```yaml\n")[1:]]
-    shown = next(yaml.safe_load(block) for block in blocks if "k8s://" in block)
+    shown = next(parse(block, PAGE.name) for block in blocks if "k8s://" in block)
     shown["submit"]["conf"]["spark.kubernetes.executor.podTemplateFile"] = str(TEMPLATE)
     return Submit.model_validate(shown["submit"])
 

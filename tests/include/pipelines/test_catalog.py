@@ -1,13 +1,14 @@
 from __future__ import annotations
 
+import io
 import os
 from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 from hypothesis import given
 from hypothesis import strategies as st
+from ruamel.yaml import YAML
 
 from millrace.model.admission_spec import StreamMetadata
 from millrace.model.errors import MillraceError
@@ -33,8 +34,14 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def written(folder: Path, content: object, name: str = "orders.yaml") -> Path:
     path = folder / name
-    path.write_text(content if isinstance(content, str) else yaml.safe_dump(content), encoding="utf-8")
+    path.write_text(content if isinstance(content, str) else as_yaml(content), encoding="utf-8")
     return path
+
+
+def as_yaml(content: object) -> str:
+    text = io.StringIO()
+    YAML(typ="safe", pure=True).dump(content, text)
+    return text.getvalue()
 
 
 def refused(path: Path) -> MillraceError:
@@ -89,9 +96,9 @@ def test_tuner_owns_slots_and_nobody_the_drivers_memory(folder: Path) -> None:
 
 
 def test_load_when_home_is_named_then_it_is_replaced_everywhere(folder: Path) -> None:
-    args = ["--to=${MILLRACE_HOME}/x", "$9 ${OTHER}"]
+    args = ["--to=${MILLRACE_HOME}/x", "$9 ${OTHER}", "^a$$b$", "$${MILLRACE_HOME}", "$MILLRACE_HOME"]
     spec = load(written(folder, {**GOOD, "args": args, "submit": {"conf": {"a": "${MILLRACE_HOME}"}}}))
-    assert spec.args == ("--to=/somewhere/x", "$9 ${OTHER}")
+    assert spec.args == ("--to=/somewhere/x", "$9 ${OTHER}", "^a$$b$", "$/somewhere", "$MILLRACE_HOME")
     assert spec.submit.conf == {"a": "/somewhere"}
 
 
@@ -191,6 +198,22 @@ def test_missing_script_is_named_with_its_path(folder: Path) -> None:
     assert str(folder / "nowhere.py") in problem.remedy
 
 
+def test_section_that_occurs_twice_is_refused_with_both_lines(folder: Path) -> None:
+    guards = "name: orders\nscript: orders.py\nguards:\n  max_total_slots: 4\nmode: auto\nguards: {cool_down_s: 9}\n"
+    problem = refused(written(folder, guards))
+    assert problem.value == "lines 3 and 6: `guards` twice"
+    written(folder, "mode: auto\nguards: {cool_down_s: 1, cool_down_s: 2}\n", DEFAULTS)
+    with pytest.raises(MillraceError, match=r"_defaults.yaml: got 'line 2: `cool_down_s` twice'"):
+        load(written(folder, GOOD))
+
+
+@pytest.mark.parametrize(("value", "shown"), [("true", True), ("8080", 8080), ("1.10", 1.1)])
+def test_text_that_yaml_reads_as_something_else_needs_quotes(folder: Path, value: str, shown: object) -> None:
+    problem = refused(written(folder, f"name: orders\nscript: orders.py\nsubmit: {{conf: {{a: {value}}}}}\n"))
+    assert (problem.key, problem.value) == ("orders.yaml: submit.conf.a", shown)
+    assert problem.remedy == "Write `submit.conf.a` in quotes."
+
+
 @pytest.mark.parametrize("schedule", ["*/10 * * * *", "@hourly", "15 3 * * mon-fri", "0 0 1 jan *"])
 def test_schedule_is_taken_as_it_is(folder: Path, schedule: str) -> None:
     spec = load(written(folder, {**GOOD, "profile": {**PROFILE, "schedule": schedule}}))
@@ -251,7 +274,7 @@ def test_any_content_is_a_spec_or_a_problem(tmp_path_factory: pytest.TempPathFac
     folder.mkdir(exist_ok=True)
     (folder / "a.py").write_text("")
     whole = {"name": "orders", "script": "a.py", **content} if isinstance(content, dict) else content
-    path = written(folder, yaml.safe_dump(whole, allow_unicode=False))
+    path = written(folder, as_yaml(whole))
     try:
         spec = load(path, {"MILLRACE_HOME": "/x"})
     except MillraceError as problem:

@@ -9,7 +9,6 @@ import jsonschema
 import pandas as pd
 import pyarrow as pa
 import pytest
-import yaml
 
 from millrace.local.feeds.nycflights import flights, weather
 from millrace.local.feeds.replay_clock import FLIGHTS, WEATHER, Clock, Replay, RowKind
@@ -18,6 +17,7 @@ from millrace.model.spec import PipelineSpec
 from millrace.optimizers.registry import all_of, problems
 from millrace.pipelines.catalog import load
 from millrace.pipelines.schema import FILE
+from millrace.pipelines.spec_yaml import read_file
 from millrace.places import PACKAGE
 
 EXAMPLE = PACKAGE / "pipelines" / "examples" / "flight_weather.yaml"
@@ -51,8 +51,7 @@ def test_example_loads_and_esj_owns_the_join_and_the_slots(spec: PipelineSpec) -
     owners = spec.field_owners
     assert {owners[name] for name in ("slots", "join_workers", "block_size", "shed_ratio")} == {"esj"}
     assert problems([spec]) == [] and set(all_of(spec)) == {"flow", "esj"}
-    raw = yaml.safe_load(EXAMPLE.read_text(encoding="utf-8").replace(" on:", ' "on":'))  # an editor knows YAML 1.2
-    jsonschema.validate(raw, json.loads(FILE.read_text("utf-8")))
+    jsonschema.validate(read_file(EXAMPLE), json.loads(FILE.read_text("utf-8")))
     told = definition(spec)
     assert told.window_s("flights") == 21_600 and told.window_s("weather") == 3_599
     assert all(stream.source.startswith("/somewhere/data/joined/") for stream in told.streams)

@@ -4,11 +4,11 @@ import json
 
 import jsonschema
 import pytest
-import yaml
 
 from millrace.pipelines import spec_reference
 from millrace.pipelines.catalog import BUILT_IN, spec_files
 from millrace.pipelines.schema import FILE, schema, text
+from millrace.pipelines.spec_yaml import read_file
 
 
 def test_schema_file_when_models_change_then_is_written_anew() -> None:
@@ -21,7 +21,7 @@ def test_schema_file_when_models_change_then_is_written_anew() -> None:
 def test_built_in_spec_when_checked_as_an_editor_does_then_is_good(path: object) -> None:
     jsonschema.Draft202012Validator.check_schema(schema())
     for file in spec_files():
-        jsonschema.validate(yaml.safe_load(file.read_text(encoding="utf-8")), json.loads(FILE.read_text("utf-8")))
+        jsonschema.validate(read_file(file), json.loads(FILE.read_text("utf-8")))
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import click
-import yaml
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
@@ -20,6 +19,7 @@ from millrace.local.stack.home import Home
 from millrace.model.backtest import Backtest, EvaluationResult, ReplayedEvaluation
 from millrace.model.decision import Action
 from millrace.model.errors import MillraceError
+from millrace.pipelines.spec_yaml import parse
 
 PLACE = "MLFLOW_TRACKING_URI"
 
@@ -80,8 +80,8 @@ def parsed(options: Sequence[str]) -> dict[str, Any]:
         if not equals or not key.strip():
             raise MillraceError("--option", text, "KEY=VALUE", "Write it like alpha=3.")
         try:
-            values[key.strip()] = yaml.safe_load(value)
-        except yaml.YAMLError:
+            values[key.strip()] = parse(value, f"--option {key}")
+        except MillraceError:
             raise MillraceError(f"--option {key}", value, "a value as in a YAML file", "Quote it.") from None
     return values
 
