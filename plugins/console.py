@@ -170,11 +170,11 @@ def _placement(spec: PipelineSpec | None, current: Deployment | None, tables: Co
     from millrace.reporting.heat_map import heat_maps
     from millrace.wiring import utc_now
 
-    size = current.apps[spec.app].executor if spec and current and spec.app in current.apps else None
-    groups = key_groups(spec, tables.lake, utc_now()) if spec and size else None
-    if groups is None or size is None:
+    app = current.apps.get(spec.app) if spec and current else None
+    groups = key_groups(spec, tables.lake, utc_now()) if spec and app and app.executor else None
+    if groups is None or app is None:
         return {"heat_maps": [], "stateful_batch_s": None}
-    return {"heat_maps": heat_maps(groups), "stateful_batch_s": groups.stateful_batch_s(size.cores)}
+    return {"heat_maps": heat_maps(groups), "stateful_batch_s": groups.stateful_batch_s(app.slots_per_executor)}
 
 
 def _mlflow_run(run_id: str) -> str | None:

@@ -69,7 +69,7 @@ class Albic:
             return Proposal(NAME, (), SETTLING, ""), memory
         try:
             options = self.options.model_copy(update={"budget": np.inf}) if must else self.options
-            target = cluster(groups, workers, app.executors, app.executor.cores, options)
+            target = cluster(groups, workers, app.executors, app.slots_per_executor, options)
             fixed = self._fixed(groups, memory, signals.until, must)
             plan = self._planned(groups, target, fixed)
         except MillraceError as error:
@@ -95,7 +95,7 @@ class Albic:
         Args:
             groups: What was measured.
             app: Where they are, on how many executors.
-            cores: Cores of an executor, >= 1.
+            cores: Tasks that an executor runs at once, >= 1.
 
         Raises:
             MillraceError: If what was measured is no load.

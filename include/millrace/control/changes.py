@@ -97,7 +97,7 @@ def achieved_by(change: Reconfiguration, decision: Decision, signals: Signals) -
     """
     app = next((a for a in signals.apps if a.app == change.app), None)
     capacity, groups = app.capacity if app else None, signals.key_groups
-    size = decision.target.apps[change.app].executor if decision.target else None
+    target = decision.target.apps[change.app] if decision.target else None
     measured: dict[str, float | None] = {}
     if app is not None and capacity is not None and capacity.parallelism == app.parallelism:
         arrival, rate = app.arrival_rows_per_s, capacity.rows_per_s
@@ -111,7 +111,11 @@ def achieved_by(change: Reconfiguration, decision: Decision, signals: Signals) -
         }
     elif set(decision.predicted) != {STATEFUL_BATCH}:
         return {}
-    measured[STATEFUL_BATCH] = None if groups is None or size is None else groups.stateful_batch_s(size.cores)
+    measured[STATEFUL_BATCH] = (
+        None
+        if groups is None or target is None or target.executor is None
+        else groups.stateful_batch_s(target.slots_per_executor)
+    )
     return {key: value for key in decision.predicted if (value := measured.get(key)) is not None}
 
 

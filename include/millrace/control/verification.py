@@ -200,7 +200,7 @@ def _placed_in_vain(trial: Trial, limits: Verification) -> Miss | None:
         return None
     if _other_hot_keys(before, after):
         return None
-    cores = app.executor.cores
+    cores = app.slots_per_executor
     was_s, is_s = before.stateful_batch_s(cores), after.stateful_batch_s(cores)
     if not Gain(was_s - predicted, was_s - is_s, math.hypot(_error_s(before), _error_s(after))).missed(
         limits.least_gain

@@ -45,9 +45,6 @@ CLUSTER = {
 
 PYTHON_DAEMON = "millrace.runtime.executors.python_daemon"
 
-EXECUTOR_JAVA = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
-"""Executors that start within seconds: on one core the cheap compiler and collector suit small batches."""
-
 
 def master_address(master: str, cluster: EmbeddedCluster | None) -> str:
     """Return the address behind a spec's master.
@@ -74,7 +71,6 @@ def executor_conf(app: AppDeployment, size: ExecutorSize) -> dict[str, str]:
         "spark.dynamicAllocation.maxExecutors": executors,
         # a script that asks for it while it builds its plan gets tasks enough for any number of slots
         "spark.default.parallelism": str(app.max_parallelism),
-        "spark.executor.extraJavaOptions": EXECUTOR_JAVA,
     }
 
 
@@ -89,10 +85,10 @@ def local_executor_conf(driver: Mapping[str, str], modules: Sequence[Path]) -> d
         "spark.executorEnv.PYTHONPATH": os.pathsep.join(map(str, modules)),
         "spark.python.daemon.module": PYTHON_DAEMON,
     }
-    if class_path := driver.get("spark.driver.extraClassPath"):
-        conf["spark.executor.extraClassPath"] = class_path
-    java = (driver.get("spark.driver.extraJavaOptions"), EXECUTOR_JAVA)
-    return {**conf, "spark.executor.extraJavaOptions": " ".join(filter(None, java))}
+    for name in ("extraClassPath", "extraJavaOptions"):
+        if f"spark.driver.{name}" in driver:
+            conf[f"spark.executor.{name}"] = driver[f"spark.driver.{name}"]
+    return conf
 
 
 def login(options: SubmitOptions, master: str) -> list[str]:

@@ -39,9 +39,13 @@ JOINED = {
     "spark.driver.extraClassPath": os.pathsep,
     "spark.executor.extraJavaOptions": " ",
     "spark.executor.extraClassPath": os.pathsep,
-    "spark.jars": ",",
+    # Python workers cannot start without ours
+    "spark.executorEnv.PYTHONPATH": os.pathsep,
 }
-"""Settings that a pipeline's own value is added to instead of replacing ours."""
+"""Settings that a pipeline's own value is added to, because ours are needed and do not contradict it."""
+
+LISTS = {"--packages": "spark.jars.packages", "--jars": "spark.jars", "--py-files": "spark.submit.pyFiles"}
+"""Options of spark-submit that replace what the settings of the same meaning say."""
 
 LOOPBACK_CONF = frozenset({"spark.driver.host", "spark.driver.bindAddress"})
 LOOPBACK_VARIABLE = "SPARK_LOCAL_IP"
@@ -66,11 +70,15 @@ def command(options: SubmitOptions, app: AppDeployment, arguments: DriverArgumen
     submit = _submit(app)
     argv = [str(options.spark_submit), "--name", f"{arguments.pipeline}/{arguments.app}"]
     master = master_address(submit.master, options.cluster)
-    argv += ["--master", f"local[{app.slots}]" if master == LOCAL else master, *login(options, submit.master)]
+    argv += [
+        "--master",
+        f"local[{app.slots * app.task_cpus}]" if master == LOCAL else master,
+        *login(options, submit.master),
+    ]
     argv += ["--driver-memory", f"{app.memory_mb}m"]
-    argv += conf_words(conf(options, app))
     jars = [*_jars(options, submit), *map(str, options.jars if submit.master not in (LOCAL, EMBEDDED) else ())]
-    argv += _lists({"--packages": submit.packages, "--jars": jars, "--py-files": submit.py_files})
+    lists = {"--packages": submit.packages, "--jars": jars, "--py-files": submit.py_files}
+    argv += _settings(conf(options, app), lists)
     argv += [str(RUN_SCRIPT), *arguments.argv()]
     for argument in argv:
         if "\0" in argument or "\r" in argument:
@@ -179,8 +187,8 @@ def repartition_command(options: SubmitOptions, app: AppDeployment, verb: Verb, 
     """
     submit, local = _submit(app), _without_executors(app)
     argv = [str(options.spark_submit), "--name", f"repartition {folder.name}", "--master", f"local[{os.cpu_count()}]"]
-    argv += ["--driver-memory", f"{app.memory_mb}m", *conf_words(conf(options, local))]
-    argv += _lists({"--packages": submit.packages, "--jars": _jars(options, submit)})
+    argv += ["--driver-memory", f"{app.memory_mb}m"]
+    argv += _settings(conf(options, local), {"--packages": submit.packages, "--jars": _jars(options, submit)})
     return [*argv, str(REPARTITION), *job_arguments(verb, folder)]
 
 
@@ -193,9 +201,15 @@ def _jars(options: SubmitOptions, submit: Submit) -> list[str]:
     return [*submit.jars, *(str(jar) for name in submit.connectors for jar in options.connectors[name])]
 
 
-def _lists(options: Mapping[str, Sequence[str]]) -> list[str]:
-    """Return options that have several values, without those that have none."""
-    return [word for option, values in options.items() if values for word in (option, ",".join(values))]
+def _settings(merged: Mapping[str, str], lists: Mapping[str, Sequence[str]]) -> list[str]:
+    """Return settings as arguments; options that have several values get those of the settings that they replace."""
+    kept = {key: value for key, value in merged.items() if key not in LISTS.values()}
+    words = conf_words(kept)
+    for option, key in LISTS.items():
+        values = [value.strip() for value in merged.get(key, "").split(",") if value.strip()]
+        values = [*lists.get(option, ()), *(value for value in values if value not in lists.get(option, ()))]
+        words += (option, ",".join(values)) if values else ()
+    return words
 
 
 def _secret(name: str, source: str, secret_of: SecretOf | None) -> str:

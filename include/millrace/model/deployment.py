@@ -9,6 +9,7 @@ from types import MappingProxyType
 
 from millrace.model.errors import MillraceError
 from millrace.model.join import JoinSettings
+from millrace.model.submit_conf import task_cpus
 
 NOWHERE = -1
 """What stands for no table, where a stream leaves, and for no worker, where a partition has none of its own."""
@@ -55,7 +56,7 @@ class ExecutorSize:
     """One executor of an app that runs on a cluster.
 
     Attributes:
-        cores: Its cores, >= 1; slots move in steps of them.
+        cores: Its cores, >= 1; slots move in steps of the tasks that run on them at once.
         memory_mb: Its heap, MiB.
     """
 
@@ -70,7 +71,7 @@ class AppDeployment:
     Attributes:
         script: The user's script, relative to the spec's working folder or absolute.
         args: The script's arguments.
-        slots: Tasks that run at once, >= 1: cores of all executors, or of the driver where it has none.
+        slots: Tasks that can run at once, >= 1, on all executors, or in the driver if it has none.
         memory_mb: Driver memory, MiB.
         max_parallelism: Shuffle partitions; state is repartitioned before a driver starts with another number of them.
         submit: The spec's ``submit`` section (master, packages, jars, py_files, conf, env, cwd, python).
@@ -97,11 +98,22 @@ class AppDeployment:
     @property
     def executors(self) -> int:
         """Executors that its slots need, rounded up; 0 without a cluster."""
-        return 0 if self.executor is None else -(-self.slots // self.executor.cores)
+        return 0 if self.executor is None else -(-self.slots // self.slots_per_executor)
+
+    @property
+    def task_cpus(self) -> int:
+        """Cores that one task takes."""
+        conf = self.submit.get("conf")
+        return task_cpus(conf) if isinstance(conf, Mapping) else 1
+
+    @property
+    def slots_per_executor(self) -> int:
+        """Tasks that one executor runs at once, >= 1; 1 without a cluster."""
+        return 1 if self.executor is None else max(1, self.executor.cores // self.task_cpus)
 
     def slots_of(self, executors: int) -> int:
         """Return the slots that so many executors give the app, at most those that it wants."""
-        return self.slots if self.executor is None else min(self.slots, executors * self.executor.cores)
+        return self.slots if self.executor is None else min(self.slots, executors * self.slots_per_executor)
 
     @property
     def restart_content(self) -> AppDeployment:

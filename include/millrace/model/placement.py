@@ -26,7 +26,7 @@ def makespan_s(tasks_s: Iterable[float], cores: int) -> float:
 
     Args:
         tasks_s: Their times by rising partition, seconds.
-        cores: Cores of the executor, >= 1.
+        cores: Tasks that the executor runs at once, >= 1.
     """
     free_s = [0.0] * cores
     for task_s in tasks_s:
@@ -137,7 +137,7 @@ class KeyGroups:
         Stages run one after another; each lasts as long as the worker that is ready last.
 
         Args:
-            cores: Cores of a worker, >= 1.
+            cores: Tasks that a worker runs at once, >= 1.
         """
         stages: dict[str, dict[int, list[float]]] = {}
         for operator, worker, needed_s in zip(self.operator, self.worker, self.busy_s, strict=True):
@@ -161,7 +161,7 @@ class PlacementPlan:
         busy_s: Time that a batch keeps a core of the mean worker busy with it, seconds.
         before: Index of the worker that each group is on; -1 without one.
         after: Index of the worker that it is to run on.
-        cores: Cores of a worker.
+        cores: Tasks that a worker runs at once.
         batch_before_s: Time of the stateful stages of a batch before, seconds.
         batch_after_s: The same under the plan.
         bound_s: No placement on these workers, at any price, makes it less.

@@ -111,7 +111,7 @@ class AppSignals:
 
     Attributes:
         app: The app's name.
-        slots: Its cores.
+        slots: Tasks that can run at once.
         parallelism: The p that really ran: the median over batches of min(tasks, slots).
         source_splits: True if fewer tasks than slots ran because the source offered too few splits.
         arrival_rows_per_s: True arrival rate (change of the source's end a second), not what was processed; how it is
@@ -195,7 +195,7 @@ class Bounds:
     Attributes:
         min_slots: Fewest, >= 1, a multiple of ``step``.
         max_slots: Most, >= ``min_slots``, a multiple of ``step``.
-        step: Cores of an executor, >= 1: slots are multiples of it.
+        step: Tasks that an executor runs at once, >= 1: slots are multiples of it.
     """
 
     min_slots: int = 1

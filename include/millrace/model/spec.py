@@ -34,6 +34,7 @@ from millrace.model.placement_spec import Placement
 from millrace.model.profile_spec import Profile
 from millrace.model.signals import Bounds, Objective
 from millrace.model.spec_base import NAME, Adapted, Strict
+from millrace.model.submit_conf import task_cpus, tasks_at_once
 from millrace.model.verification_spec import Verification
 
 MEMORY_OPTIMIZER, PLACEMENT_OPTIMIZER = "executor_memory", "albic"
@@ -81,9 +82,9 @@ class Submit(Strict):
 
 
 class Executor(Strict):
-    """One executor of an app on a cluster; slots move in steps of its cores, while the query runs."""
+    """One executor of an app on a cluster; slots move in steps of its tasks, while the query runs."""
 
-    cores: int = Field(1, ge=1, description="Tasks that it runs at once")
+    cores: int = Field(1, ge=1, description="Its cores: tasks that it runs at once, times `spark.task.cpus`")
     memory_mb: int = Field(1024, ge=512, description="Heap, MiB")
 
 
@@ -196,9 +197,10 @@ class PipelineSpec(Strict):
 
     @model_validator(mode="after")
     def _slots_are_whole_executors(self) -> Self:
-        cores = self.bounds_contract().step
-        if any(n % cores for n in (self.slots.min, self.slots.max, self.slots.start)):
-            raise ValueError(f"slots: min, max and start are multiples of executor.cores, {cores}")
+        step = self.bounds_contract().step
+        if any(n % step for n in (self.slots.min, self.slots.max, self.slots.start)):
+            of = "executor.cores" if task_cpus(self.submit.conf) == 1 else "executor.cores / spark.task.cpus"
+            raise ValueError(f"slots: min, max and start are multiples of {of}, {step}")
         return self
 
     @model_validator(mode="after")
@@ -331,7 +333,8 @@ class PipelineSpec(Strict):
     def bounds_contract(self) -> Bounds:
         """Return the bounds as the optimizers see them."""
         size = self.executor_size
-        return Bounds(self.slots.min, self.slots.max, 1 if size is None else size.cores)
+        step = 1 if size is None else tasks_at_once(size.cores, self.submit.conf)
+        return Bounds(self.slots.min, self.slots.max, step)
 
 
 def resolve_script(script: str, folder: Path) -> Path:

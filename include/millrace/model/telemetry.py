@@ -54,7 +54,7 @@ class BatchMetrics:
         generation: Start number of the driver, >= 1; only ever goes up.
         epoch: Checkpoint epoch of the query, >= 0.
         batch_id: Spark's batch id, >= 0.
-        slots: Cores of the app, >= 1.
+        slots: Tasks that the app can run at once, >= 1.
         rows_in: Rows read from the sources.
         rows_out: Rows written to the sink; null where the sink does not tell.
         durations_ms: Spark's durations by phase; ``triggerExecution`` is the whole batch.

@@ -12,6 +12,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from millrace.model import submit_conf
 from millrace.model.errors import MillraceError
 from millrace.model.spec import PipelineSpec, resolve_script
 from millrace.pipelines.spec_yaml import read_file
@@ -68,6 +69,7 @@ def load(path: Path, variables: Mapping[str, str] | None = None) -> PipelineSpec
         section = next(iter(error.errors()[0]["loc"]), None)
         shared = section in defaults and section not in raw
         raise _explained(path.with_name(DEFAULTS) if shared else path, error) from None
+    _check_conf(path, spec)
     script = resolve_script(spec.script, path.parent)
     if not script.is_file():
         raise MillraceError(
@@ -172,6 +174,14 @@ def _replaced(value: Any, variables: Mapping[str, str]) -> Any:
     if isinstance(value, list):
         return [_replaced(v, variables) for v in value]
     return value
+
+
+def _check_conf(path: Path, spec: PipelineSpec) -> None:
+    size = spec.executor_size
+    try:
+        submit_conf.check(spec.submit.conf, None if size is None else size.cores)
+    except MillraceError as error:
+        raise MillraceError(f"{path.name}: {error.key}", error.value, error.allowed, error.remedy) from None
 
 
 def _explained(path: Path, error: ValidationError) -> MillraceError:

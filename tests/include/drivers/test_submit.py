@@ -153,8 +153,45 @@ def test_command_on_the_embedded_cluster_logs_in_by_a_file() -> None:
     assert _value(argv, "--properties-file") == "/home/secrets/spark.conf"
     assert "--jars" not in argv
     # executors share the driver's class archive, and a script's own modules come before Millrace's
-    assert _conf(argv)["spark.executor.extraJavaOptions"].startswith("-Xshare:auto ")
+    assert _conf(argv)["spark.executor.extraJavaOptions"] == "-Xshare:auto"
     assert _conf(argv)["spark.executorEnv.PYTHONPATH"].split(os.pathsep) == ["/", str(SOURCES)]
+
+
+@pytest.mark.parametrize("master", ["embedded", "spark://host:7077"])
+def test_jvms_have_no_compiler_or_collector_options_but_those_of_the_pipeline(master: str) -> None:
+    options = replace(OPTIONS, cluster=EmbeddedCluster("spark://127.0.0.1:7077"))
+    app = replace(_app(master=master), executor=ExecutorSize(1, 512))
+    archive = ["-Xshare:auto"] if master == "embedded" else []
+    assert submit.conf(options, app).get("spark.executor.extraJavaOptions", "").split() == archive
+    java = {f"spark.{jvm}.extraJavaOptions": "-XX:+UseG1GC" for jvm in ("driver", "executor")}
+    own = replace(app, submit={**app.submit, "conf": java})
+    assert submit.conf(options, own)["spark.executor.extraJavaOptions"].split() == [*archive, "-XX:+UseG1GC"]
+    assert submit.conf(options, own)["spark.driver.extraJavaOptions"] == "-Xshare:auto -XX:+UseG1GC"
+
+
+def test_python_workers_find_millrace_beside_the_pipelines_own_modules() -> None:
+    options = replace(OPTIONS, cluster=EmbeddedCluster("spark://127.0.0.1:7077"))
+    app = replace(
+        _app(master="embedded", conf={"spark.executorEnv.PYTHONPATH": "/mine"}), executor=ExecutorSize(1, 512)
+    )
+    assert submit.conf(options, app)["spark.executorEnv.PYTHONPATH"].split(os.pathsep) == ["/", str(SOURCES), "/mine"]
+
+
+def test_lists_of_settings_are_passed_on_beside_those_of_options() -> None:
+    conf = {"spark.jars": "/c.jar, /mine.jar", "spark.jars.packages": "g:b:2", "spark.submit.pyFiles": "/z.zip"}
+    argv = submit.command(OPTIONS, _app(packages=["g:a:1"], jars=["/mine.jar"], conf=conf), ARGUMENTS)
+    assert _value(argv, "--jars") == "/mine.jar,/c.jar"
+    assert (_value(argv, "--packages"), _value(argv, "--py-files")) == ("g:a:1,g:b:2", "/z.zip")
+    assert not conf.keys() & _conf(argv).keys()
+    elsewhere = replace(_app(master="spark://host:7077", conf={"spark.jars": "/c.jar"}), executor=ExecutorSize(1, 512))
+    assert _value(submit.command(OPTIONS, elsewhere, ARGUMENTS), "--jars") == "/jars/a.jar,/jars/b.jar,/c.jar"
+
+
+def test_tasks_of_several_cores_take_as_many_threads_and_executors() -> None:
+    conf = {"spark.task.cpus": "2"}
+    assert _value(submit.command(OPTIONS, _app(conf=conf), ARGUMENTS), "--master") == "local[8]"
+    app = replace(_app(master="spark://host:7077", conf=conf), executor=ExecutorSize(4, 700), slots=6)
+    assert _conf(submit.command(OPTIONS, app, ARGUMENTS))["spark.dynamicAllocation.maxExecutors"] == "3"
 
 
 def test_embedded_cluster_that_does_not_run_is_named_with_its_remedy() -> None:

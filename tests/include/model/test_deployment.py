@@ -40,6 +40,25 @@ def test_with_changes_when_an_operators_p_is_set_then_only_that_one_moves() -> N
     assert CURRENT.apps["a"].parallelism == {"map": 2, "sink": 1}
 
 
+@pytest.mark.parametrize(
+    ("cores", "cpus", "slots", "executors", "of_one"),
+    [
+        (4, "2", 6, 3, 2),
+        (4, "2", 5, 3, 2),
+        (4, "1", 6, 2, 4),
+        (5, "2", 4, 2, 2),
+        (3, "3", 2, 2, 1),
+        (2, " 2 ", 3, 3, 1),
+    ],
+)
+def test_slots_are_tasks_that_executors_can_run(cores: int, cpus: str, slots: int, executors: int, of_one: int) -> None:
+    submit = {"conf": {"spark.task.cpus": cpus}}
+    app = replace(CURRENT.apps["b"], slots=slots, executor=ExecutorSize(cores, 1024), submit=submit)
+    assert (app.executors, app.slots_per_executor) == (executors, of_one)
+    assert app.slots_of(1) == min(of_one, slots) and app.slots_of(99) == slots
+    assert replace(app, executor=None).executors == 0
+
+
 def test_changes_redirect_only_the_streams_they_name() -> None:
     before = replace(CURRENT, ingest={"s": 0, "t": 1, "u": 1})
     moves = (Change("a", "ingest", 0, 1, stream="s"), Change("a", "ingest", 1, -1, stream="t"))

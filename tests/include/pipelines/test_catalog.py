@@ -214,6 +214,55 @@ def test_text_that_yaml_reads_as_something_else_needs_quotes(folder: Path, value
     assert problem.remedy == "Write `submit.conf.a` in quotes."
 
 
+@pytest.mark.parametrize(
+    ("conf", "remedy"),
+    [
+        ({"spark.executor.memory": "4g"}, "`executor.memory_mb`"),
+        ({"spark.executor.cores": "4"}, "`executor.cores`"),
+        ({"spark.executor.instances": "4"}, "`slots`"),
+        ({"spark.cores.max": "4"}, "`slots.max`"),
+        ({"spark.driver.memory": "4g"}, "`memory_mb`"),
+        ({"spark.sql.shuffle.partitions": "4"}, "`max_parallelism`"),
+        ({"spark.master": "yarn"}, "`submit.master`"),
+        ({"spark.app.name": "mine"}, "`name`"),
+        ({"spark.submit.deployMode": "cluster"}, "Remove it"),
+        ({"spark.dynamicAllocation.maxExecutors": "4"}, "`slots` and `executor`"),
+        ({"spark.task.cpus": "0"}, "Correct it"),
+        ({"spark.task.cpus": "two"}, "Correct it"),
+        ({"spark.task.cpus": "2"}, "Raise `executor.cores` to 2"),
+    ],
+    ids=str,
+)
+def test_setting_that_millrace_would_override_names_the_key_to_use(
+    folder: Path, conf: dict[str, str], remedy: str
+) -> None:
+    problem = refused(written(folder, {**GOOD, "submit": {"conf": conf}}))
+    (name,) = conf
+    assert problem.key == f"orders.yaml: submit.conf.{name}" and remedy in problem.remedy
+
+
+def test_settings_that_only_concern_the_job_are_taken(folder: Path) -> None:
+    names = (
+        "spark.plugins",
+        "spark.extraListeners",
+        "spark.jars",
+        "spark.sql.extensions",
+        "spark.executor.memoryOverhead",
+    )
+    conf = {**dict.fromkeys(names, "x"), "spark.submit.deployMode": "client"}
+    assert load(written(folder, {**GOOD, "submit": {"conf": conf}})).submit.conf == conf
+
+
+def test_slots_are_multiples_of_the_tasks_that_an_executor_runs(folder: Path) -> None:
+    several = {**GOOD, "submit": {"conf": {"spark.task.cpus": "2"}}, "executor": {"cores": 4}}
+    spec = load(written(folder, {**several, "slots": {"min": 2, "max": 6, "start": 4}}))
+    assert spec.bounds_contract().step == 2 and spec.first_deployment().apps["orders"].executors == 2
+    problem = refused(written(folder, {**several, "slots": {"min": 1, "max": 6, "start": 2}}))
+    assert "executor.cores / spark.task.cpus, 2" in problem.allowed
+    local = load(written(folder, {**GOOD, "submit": {"master": "local", "conf": {"spark.task.cpus": "2"}}}))
+    assert local.bounds_contract().step == 1
+
+
 @pytest.mark.parametrize("schedule", ["*/10 * * * *", "@hourly", "15 3 * * mon-fri", "0 0 1 jan *"])
 def test_schedule_is_taken_as_it_is(folder: Path, schedule: str) -> None:
     spec = load(written(folder, {**GOOD, "profile": {**PROFILE, "schedule": schedule}}))

@@ -45,7 +45,7 @@ def placement(pipeline: str) -> None:
     Console().print(_table(groups), highlight=False)
     click.echo(_summary(groups, app, app.executor.cores))
     options = Albic.Options(**(spec.placement.options if spec.placement else {}))
-    click.echo("\n".join(_moves(Albic(options).plan(groups, app, app.executor.cores), groups)))
+    click.echo("\n".join(_moves(Albic(options).plan(groups, app, app.slots_per_executor), groups)))
     decision = tables.decisions.last(pipeline)
     said = [p.sentence for p in decision.proposals if p.optimizer == PLACEMENT_OPTIMIZER] if decision else []
     if spec.placement is None:
@@ -112,5 +112,5 @@ def _summary(groups: KeyGroups, app: AppDeployment, cores: int) -> str:
     executors = f"{app.executors} executor{'s' * (app.executors != 1)} of {cores} core{'s' * (cores != 1)}"
     remote = "" if groups.remote_ratio is None else f"; {100 * groups.remote_ratio:.0f} % of its bytes come from others"
     batches = f"{groups.batches} sampled batch{'es' * (groups.batches != 1)}"
-    seconds = groups.stateful_batch_s(cores)
+    seconds = groups.stateful_batch_s(app.slots_per_executor)
     return f"On {executors}, the stateful part of a batch takes {seconds:.1f} s ({batches}){remote}."

@@ -22,7 +22,7 @@ class AppIdentity:
         app: Name of the app.
         generation: Start number of the driver, >= 1.
         version: The Deployment version it runs, >= 1.
-        slots: Its cores, >= 1.
+        slots: Tasks that can run at once, >= 1.
         epoch: Checkpoint epoch, >= 0.
     """
 

@@ -30,7 +30,7 @@ def operators(
     Args:
         plan: The batch's plan; without it each stage of the main job becomes one operator.
         stages: Completed stages of the batch.
-        slots: Cores of the app, >= 1.
+        slots: Tasks that the app can run at once, >= 1.
         repeats: How often the batch was computed (several actions in ``foreachBatch``), >= 1: rows are counted
             once, useful time is what was really spent.
         foreach_batch: True if the sink is the user's function, whose own stages then are an operator too.
