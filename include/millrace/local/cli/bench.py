@@ -14,6 +14,7 @@ from types import ModuleType
 import click
 from rich.console import Console
 
+from millrace.local.stack.setup import ensure_spark
 from millrace.model.errors import MillraceError
 from millrace.places import REPO
 
@@ -81,6 +82,7 @@ def bench(
         raise MillraceError("--json", str(json_path), "a file in a folder that exists", "Make the folder first.")
     if json_path:
         record.read(json_path)
+    ensure_spark()
     measured = bench_module(name)
     when = _today_and_commit()
     found = measured.run(quick, **_choices(measured, name, scenarios, seed), **_rivals(measured, no_rivals))

@@ -89,6 +89,8 @@ def test(stages: Sequence[str], slow: bool, research: bool, pytest_args: Sequenc
     # who selects tests wants those, of whatever stage, and not the checks
     everything = STAGES if pytest_args else [*CHECKS, *STAGES]
     wanted = stages or [stage for stage in everything if stage != "research" or research or pytest_args]
+    if not CHECKS.keys() >= set(wanted):
+        setup.ensure_spark()
     quick = not (slow or stages or pytest_args)
     outcomes = []
     with tempfile.TemporaryDirectory(prefix="millrace-test-") as home, ThreadPoolExecutor(1) as beside:

@@ -14,7 +14,7 @@ from millrace.local.stack.home import Home
 from millrace.local.stack.jars import CONNECTORS
 from millrace.local.stack.lifecycle import log_files, tail
 from millrace.local.stack.services import addresses
-from millrace.local.stack.setup import ensure, ensure_jars, ready
+from millrace.local.stack.setup import ensure_jars, ensure_spark, set_up
 from millrace.local.stack.stack_record import StackRecord
 from millrace.model.errors import MillraceError
 from millrace.pipelines.catalog import FOLDERS_VARIABLE, load_all
@@ -24,10 +24,8 @@ from millrace.wiring import LAKE_VARIABLE
 @click.command()
 @click.argument("connectors", nargs=-1, type=click.Choice(sorted(CONNECTORS)))
 def setup(connectors: tuple[str, ...]) -> None:
-    """Set up environment and jars, those of CONNECTORS too. In a checkout the launcher has done so before this runs."""
-    java_home = ready() or ensure()
-    for name in connectors:
-        ensure_jars(CONNECTORS[name], java_home)
+    """Set up all that a command may need: packages, jars, those of CONNECTORS too, and Spark's class archive."""
+    set_up(connectors)
     click.echo("millrace: set up")
 
 
@@ -38,6 +36,7 @@ def setup(connectors: tuple[str, ...]) -> None:
 def up(wait_s: float) -> None:
     """Start Airflow, MLflow and a Spark cluster on this machine and wait until every part is healthy."""
     home = Home.from_env()
+    ensure_spark()
     specs, _ = load_all()
     for name in sorted({name for spec in specs.values() for name in spec.submit.connectors}):
         ensure_jars(CONNECTORS[name])
@@ -154,6 +153,7 @@ def demo(days: float, day_s: float, start_hour: int, fold_days: int, source: str
         with env.locked():
             env.stop()
         return 0
+    ensure_spark()
     clock = Clock(fold_days=fold_days, days=days, day_s=day_s, start_hour=start_hour, tick_s=2.0)
     # everything the demo starts lives in its own home and knows no other pipeline
     os.environ["MILLRACE_HOME"] = str(env.home.root)

@@ -20,6 +20,7 @@ from millrace.local.stack import java as jre
 from millrace.local.stack import spark_env
 from millrace.local.stack.home import Home
 from millrace.local.stack.jars import CONNECTORS, DELTA
+from millrace.places import IN_CHECKOUT
 
 OLDEST_PYTHON = (3, 11)
 VERSIONS = {"apache-airflow": ((3, 3), (4, 0)), "pyspark": ((4, 2), (4, 3))}
@@ -62,7 +63,10 @@ def java() -> Finding:
 
 def spark() -> Finding:
     """Return whether Spark and the pinned jars of Delta are there, unchanged."""
-    if missing := DELTA.missing():
+    missing = DELTA.missing()
+    if IN_CHECKOUT and not DELTA.folder.is_dir():
+        return ok("jars", f"Spark in {spark_env.spark_home()}; the first ./millrace up fetches the jars of Delta.")
+    if missing:
         names = ", ".join(jar.name for jar in missing)
         return problem("jars", f"{names} is missing in {DELTA.folder}.", "Run ./millrace setup.")
     for jars in (DELTA, *CONNECTORS.values()):

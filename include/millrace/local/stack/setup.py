@@ -1,4 +1,6 @@
-"""Brings a fresh clone to where every command runs: Java, environment, jars, class archive.
+"""Brings a fresh clone to where commands run: packages for all of them; Java, jars and class archive for Spark's.
+
+The launcher installs the packages. Commands that start Spark call :func:`ensure_spark`.
 
 Secrets belong to a home, not to this folder or an image made of it: ``up`` generates them. Where Millrace was
 installed into an environment, that is left as it is.
@@ -15,7 +17,7 @@ import json
 import os
 import shutil
 import signal
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
@@ -38,7 +40,7 @@ Run = Callable[..., None]
 
 
 def main(args: list[str]) -> int:
-    """Set up where needed, then replace this process by the command line inside the environment.
+    """Install the packages if they are missing, then replace this process by the command line inside the environment.
 
     Args:
         args: The command line's arguments; ``setup`` stops after set-up, and names connectors whose jars it fetches.
@@ -47,11 +49,9 @@ def main(args: list[str]) -> int:
         An exit code, where there is no command line to go on with.
     """
     signal.signal(signal.SIGTERM, signal.default_int_handler)
+    only_setup = args[:1] == ["setup"] and CONNECTORS.keys() >= set(args[1:])
     try:
-        java_home = ready() or ensure()
-        only_setup = args[:1] == ["setup"] and CONNECTORS.keys() >= set(args[1:])
-        for name in args[1:] if only_setup else ():
-            ensure_jars(CONNECTORS[name], java_home)
+        java_home = set_up(args[1:]) if only_setup else ensure_environment()
     except MillraceError as error:
         say(f"millrace: {error}")
         return 2
@@ -64,14 +64,68 @@ def main(args: list[str]) -> int:
     if only_setup:
         say("millrace: set up")
         return 0
-    os.environ["JAVA_HOME"] = java_home
+    if java_home:
+        os.environ["JAVA_HOME"] = java_home
     os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [str(SOURCES), str(REPO), os.environ.get("PYTHONPATH")]))
     python = str(spark_env.python())
     return os.execv(python, [python, "-m", "millrace.local.cli", *args])  # noqa: S606 - an argv list, no shell
 
 
+def ensure_environment() -> str | None:
+    """Install what every command needs: the packages, and Spark's parts again if this folder had them before.
+
+    Returns:
+        JAVA_HOME, or None if nothing was set up for Spark.
+
+    Raises:
+        MillraceError: Something has to be installed or fixed by a person.
+        ProgramFailed: A program of set-up failed; its output is in the log.
+    """
+    if (done := ready()) or STAMP.is_file():
+        return done or ensure()
+    if not _packages_done():
+        with _one_at_a_time() as run_logged:
+            _announce()
+            _packages(run_logged)
+    return None
+
+
+def ensure_spark() -> None:
+    """Set up what a command needs to start Spark, and name the Java to use to whatever this process starts.
+
+    Raises:
+        MillraceError: Something has to be installed or fixed by a person, or a program of set-up failed.
+    """
+    try:
+        os.environ["JAVA_HOME"] = set_up(again=False)
+    except ProgramFailed as error:
+        remedy = f"Read {LOG}, then run the command again."
+        raise MillraceError("set-up", str(error).splitlines()[0], "a set-up that completes", remedy) from error
+
+
+def set_up(connectors: Iterable[str] = (), *, again: bool = True) -> str:
+    """Set up everything that is not in place: packages, Java, Delta's jars, the class archive.
+
+    Args:
+        connectors: Names of connectors whose jars are fetched, too.
+        again: Whether to try again to make a class archive if that failed before.
+
+    Returns:
+        JAVA_HOME.
+
+    Raises:
+        MillraceError: Something has to be installed or fixed by a person.
+        ProgramFailed: A program of set-up failed; its output is in the log.
+    """
+    java_home = ready() or ensure()
+    for name in connectors:
+        ensure_jars(CONNECTORS[name], java_home)
+    _ensure_archive(java_home, again)
+    return java_home
+
+
 def ready() -> str | None:
-    """Check in milliseconds whether everything is in place.
+    """Check in milliseconds whether packages, Java and Delta's jars are in place.
 
     Returns:
         JAVA_HOME, or None where set-up has to look closer.
@@ -89,7 +143,7 @@ def ready() -> str | None:
 
 
 def _key() -> str:
-    """Hash what set-up made: this lock, these jars, in this place, for this interpreter."""
+    """Hash what was installed: this lock, these jars, in this place, for this interpreter."""
     whole = hashlib.sha256()
     whole.update(DELTA.pins.read_bytes())
     whole.update(_packages_key().encode())
@@ -102,7 +156,7 @@ def _packages_key() -> str:
 
 
 def ensure() -> str:
-    """Do the steps that are not done, one set-up at a time.
+    """Install packages, Java and Delta's jars as far as they are missing, one set-up at a time.
 
     Returns:
         JAVA_HOME.
@@ -114,17 +168,12 @@ def ensure() -> str:
     with _one_at_a_time() as run_logged:
         if done := ready():
             return done
-        say(f"Setting up Millrace in {REPO if IN_CHECKOUT else VAR}; later starts skip this.")
+        _announce()
         STAMP.unlink(missing_ok=True)
         jre = _java(run_logged)
         if IN_CHECKOUT:
             _packages(run_logged)
-
-        def run_spark(argv: Sequence[str | Path], env: Mapping[str, str]) -> None:
-            run_logged(argv, {**env, "JAVA_HOME": str(jre.home)})  # Spark takes the Java that was checked
-
-        _jars(DELTA, run_spark)
-        _archive(run_spark, jre.version)
+        _jars(DELTA, _with_java(run_logged, str(jre.home)))
         write_atomically(STAMP, json.dumps({"key": _key(), "java_home": str(jre.home)}), 0o644)
         return str(jre.home)
 
@@ -141,10 +190,9 @@ def ensure_jars(jars: JarSet, java_home: str | None = None) -> None:
     """
     if not jars.missing():
         return
-    chosen = {"JAVA_HOME": java_home} if java_home else {}
     with _one_at_a_time() as run_logged:
         try:
-            _jars(jars, lambda argv, env: run_logged(argv, {**env, **chosen}))
+            _jars(jars, _with_java(run_logged, java_home))
         except ProgramFailed as error:
             remedy = f"Read {LOG}; {spark_files.MIRROR_VARIABLE} names a mirror of Maven Central."
             raise MillraceError("jars", jars.title, "jars that can be fetched", remedy) from error
@@ -165,6 +213,27 @@ def ensure_packages(lock: Path) -> None:
         except ProgramFailed as error:
             remedy = f"Read {LOG}; the first call needs a package index."
             raise MillraceError("packages", str(lock), "packages that can be installed", remedy) from error
+
+
+def _ensure_archive(java_home: str, again: bool) -> None:
+    """Make the class archive if there is none that fits; one that failed before is made only if ``again``."""
+    jre = java.inspect(Path(java_home) / "bin" / "java")
+    if jre is None or spark_files.archive_settled(jre.version, again):
+        return
+    with _one_at_a_time() as run_logged:
+        if not spark_files.archive_settled(jre.version, again):
+            say("Making Spark's class archive, once per installation: with it, drivers and executors start faster.")
+            _archive(_with_java(run_logged, java_home), jre.version)
+
+
+def _with_java(run: Run, java_home: str | None) -> spark_files.Run:
+    """Return what runs a program of Spark with the Java that was checked; by default that of the environment."""
+    chosen = {"JAVA_HOME": java_home} if java_home else {}
+    return lambda argv, env: run(argv, {**env, **chosen})
+
+
+def _announce() -> None:
+    say(f"Setting up Millrace in {REPO if IN_CHECKOUT else VAR}; later starts skip this.")
 
 
 @contextmanager
@@ -210,9 +279,15 @@ def _java(run: Run) -> java.Java:
     return found
 
 
-def _packages(run: Run) -> None:
+def _packages_done() -> bool:
+    if not IN_CHECKOUT:
+        return True
     kept = PACKAGES_STAMP.read_text(encoding="utf-8") if PACKAGES_STAMP.is_file() else ""
-    if python_env.usable(VENV) and kept == _packages_key() and not INSTALLING.exists():
+    return python_env.usable(VENV) and kept == _packages_key() and not INSTALLING.exists()
+
+
+def _packages(run: Run) -> None:
+    if _packages_done():
         return
     with step("Python packages"):
         # an install that was cut may have left half a package, which no installer would notice, and with
@@ -239,11 +314,9 @@ def _jars(jars: JarSet, run: spark_files.Run) -> None:
 
 
 def _archive(run: spark_files.Run, java_version: str) -> None:
-    if spark_files.archive_current(java_version):
-        return
     try:
         with step("Spark class archive"), _scratch("training") as scratch:
             spark_files.make_archive(java_version, scratch, run)
     except (ProgramFailed, OSError) as error:
-        spark_env.ARCHIVE.unlink(missing_ok=True)
+        spark_files.note_failure(java_version)
         say(f"  drivers will start more slowly: no class archive ({str(error).splitlines()[0]})")

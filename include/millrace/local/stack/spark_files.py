@@ -75,6 +75,7 @@ TRAINING = PACKAGE / "jobs" / "train_archive.py"
 # the classes are the same for every compiler and collector, and these two are the cheapest for one short run
 TRAINING_OPTIONS = f"-XX:TieredStopAtLevel=1 -XX:+UseSerialGC {spark_env.QUIET_ARCHIVE}"
 KEY = spark_env.ARCHIVE.with_suffix(".key")
+FAILED = "failed"
 
 
 def archive_key(java_version: str) -> str:
@@ -87,11 +88,22 @@ def archive_key(java_version: str) -> str:
     return hashlib.sha256("\n".join(parts).encode()).hexdigest()
 
 
-def archive_current(java_version: str) -> bool:
-    """Whether the archive fits this Java and these jars."""
-    return (
-        spark_env.ARCHIVE.is_file() and KEY.is_file() and KEY.read_text(encoding="utf-8") == archive_key(java_version)
-    )
+def archive_settled(java_version: str, again: bool = False) -> bool:
+    """Whether the archive fits this Java and these jars, or could not be made for them.
+
+    Args:
+        java_version: The full version string.
+        again: Whether one that could not be made counts as missing.
+    """
+    noted = KEY.read_text(encoding="utf-8") if KEY.is_file() else ""
+    key = archive_key(java_version)
+    return (noted == key and spark_env.ARCHIVE.is_file()) or (not again and noted == f"{FAILED} {key}")
+
+
+def note_failure(java_version: str) -> None:
+    """Note that no archive could be made, so that not every start of a cluster tries."""
+    spark_env.ARCHIVE.unlink(missing_ok=True)
+    write_atomically(KEY, f"{FAILED} {archive_key(java_version)}", 0o644)
 
 
 def make_archive(java_version: str, scratch: Path, run: Run) -> None:

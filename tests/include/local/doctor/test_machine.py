@@ -52,6 +52,11 @@ def test_java_when_it_is_too_old_then_names_the_package(monkeypatch: pytest.Monk
     assert "1.8.0" in found.sentence and java.PACKAGE in found.remedy
 
 
+def test_jars_that_nothing_needed_yet_are_no_problem(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(machine, "DELTA", replace(machine.DELTA, folder=tmp_path / "none"))
+    assert machine.spark().level is Level.OK and "the first ./millrace up fetches" in machine.spark().sentence
+
+
 def test_jar_that_was_changed_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     delta = replace(machine.DELTA, folder=tmp_path)
     monkeypatch.setattr(machine, "DELTA", delta)

@@ -127,7 +127,8 @@ def in_place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     java = tmp_path / "jre" / "bin" / "java"
     java.parent.mkdir(parents=True)
     java.touch()
-    monkeypatch.delenv("JAVA_HOME", raising=False)
+    monkeypatch.setenv("JAVA_HOME", "")  # so that it is put back whatever the test makes of it
+    monkeypatch.delenv("JAVA_HOME")
     monkeypatch.setattr(setup, "LOCK", tmp_path / "lock")
     monkeypatch.setattr(setup, "STAMP", tmp_path / "ready.json")
     delta = replace(DELTA, folder=tmp_path / "jars")
@@ -158,6 +159,84 @@ def test_ready_when_something_changed_then_is_not(in_place: Path, broken: str, m
         "other java": lambda: monkeypatch.setenv("JAVA_HOME", str(in_place / "other")),
     }[broken]()
     assert setup.ready() is None
+
+
+@pytest.fixture
+def steps(in_place: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The steps that a set-up of a fresh clone takes, none of which does anything."""
+    taken: list[str] = []
+    (in_place / "ready.json").unlink()
+    shutil.rmtree(in_place / "jars")
+    jre = java.Java(in_place / "jre", "17.0.15")
+
+    def java_found(run: setup.Run) -> java.Java:
+        taken.append("java")
+        return jre
+
+    monkeypatch.setattr(setup, "VAR", in_place / "var")
+    monkeypatch.setattr(setup, "PACKAGES_STAMP", in_place / "packages")
+    monkeypatch.setattr(setup, "_java", java_found)
+    monkeypatch.setattr(setup, "_packages", lambda run: taken.append("packages"))
+    monkeypatch.setattr(setup, "_jars", lambda jars, run: taken.append(jars.title))
+    monkeypatch.setattr(setup, "_archive", lambda run, version: taken.append("archive"))
+    monkeypatch.setattr(java, "inspect", lambda program: jre)
+    monkeypatch.setattr(spark_files, "archive_settled", lambda version, again: False)
+    monkeypatch.setattr(os, "execv", lambda program, argv: taken.append(" ".join(argv[3:])))
+    monkeypatch.setattr(signal, "signal", lambda *_: None)
+    monkeypatch.setenv("PYTHONPATH", "")
+    return taken
+
+
+@pytest.mark.parametrize("command", ["", "--help", "pipelines", "doctor", "status", "up --help", "setup --help"])
+def test_command_in_a_fresh_clone_waits_for_packages_only(steps: list[str], command: str) -> None:
+    setup.main(command.split())
+    assert steps == ["packages", command] and "JAVA_HOME" not in os.environ
+
+
+def test_set_up_by_name_fetches_everything_and_starts_nothing(steps: list[str]) -> None:
+    assert setup.main(["setup", "kafka"]) == 0
+    assert steps == ["java", "packages", "Delta", "Kafka", "archive"]
+
+
+def test_command_that_starts_spark_sets_up_the_rest_and_names_the_java(steps: list[str], in_place: Path) -> None:
+    setup.ensure_spark()
+    assert steps == ["java", "packages", "Delta", "archive"] and os.environ["JAVA_HOME"] == str(in_place / "jre")
+
+
+def test_folder_that_was_set_up_for_spark_is_kept_whole_by_any_command(steps: list[str], in_place: Path) -> None:
+    (in_place / "ready.json").write_text("{}")
+    setup.main(["status"])
+    assert steps == ["java", "packages", "Delta", "status"] and os.environ["JAVA_HOME"] == str(in_place / "jre")
+
+
+def test_set_up_that_fails_is_said_by_the_command_that_needs_it(
+    steps: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fails(run: setup.Run) -> None:
+        raise progress.ProgramFailed(["uv"], 2, "no network")
+
+    monkeypatch.setattr(setup, "_packages", fails)
+    with pytest.raises(MillraceError, match=r"set-up: got 'uv ended with exit code 2'.*setup\.log"):
+        setup.ensure_spark()
+
+
+def test_archive_that_could_not_be_made_is_tried_again_only_by_set_up(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fails(argv: Sequence[str | Path], env: Mapping[str, str]) -> None:
+        raise progress.ProgramFailed(["spark-submit"], 1, "")
+
+    monkeypatch.setattr(setup, "SHARE", tmp_path)
+    monkeypatch.setattr(spark_env, "ARCHIVE", tmp_path / "spark.jsa")
+    monkeypatch.setattr(spark_files, "KEY", tmp_path / "spark.key")
+    monkeypatch.setattr(spark_files, "archive_key", lambda version: f"key of {version}")
+    monkeypatch.setattr(spark_env, "class_path", lambda: "")
+    assert not spark_files.archive_settled("17")
+    setup._archive(fails, "17")
+    assert spark_files.archive_settled("17") and not spark_files.archive_settled("17", again=True)
+    assert not spark_files.archive_settled("21"), "another Java may succeed"
+    setup._archive(lambda argv, env: (tmp_path / "training" / "spark.jsa").touch(), "17")
+    assert spark_files.archive_settled("17", again=True)
 
 
 def test_stanza_when_a_package_is_locked_then_has_its_hashes_only() -> None:
