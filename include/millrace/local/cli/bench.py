@@ -82,10 +82,11 @@ def bench(
         raise MillraceError("--json", str(json_path), "a file in a folder that exists", "Make the folder first.")
     if json_path:
         record.read(json_path)
-    ensure_spark()
     measured = bench_module(name)
+    choices = {**_choices(measured, name, scenarios, seed), **_rivals(measured, no_rivals)}
+    ensure_spark()
     when = _today_and_commit()
-    found = measured.run(quick, **_choices(measured, name, scenarios, seed), **_rivals(measured, no_rivals))
+    found = measured.run(quick, **choices)
     records = [replace(r, measured=when, seed=seed or 0) for r in found]
     # written first: a picture that fails must not cost the figures
     if json_path:

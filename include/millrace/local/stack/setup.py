@@ -72,7 +72,7 @@ def main(args: list[str]) -> int:
 
 
 def ensure_environment() -> str | None:
-    """Install what every command needs: the packages, and Spark's parts again if this folder had them before.
+    """Install the packages, and fetch Delta's jars again if this folder had them before.
 
     Returns:
         JAVA_HOME, or None if nothing was set up for Spark.
@@ -81,34 +81,31 @@ def ensure_environment() -> str | None:
         MillraceError: Something has to be installed or fixed by a person.
         ProgramFailed: A program of set-up failed; its output is in the log.
     """
-    if (done := ready()) or STAMP.is_file():
-        return done or ensure()
-    if not _packages_done():
-        with _one_at_a_time() as run_logged:
-            _announce()
-            _packages(run_logged)
-    return None
+    had_spark = STAMP.is_file()  # a new environment has no jars
+    _ensure_own_packages()
+    return (ready() or ensure()) if had_spark else None
 
 
 def ensure_spark() -> None:
-    """Set up what a command needs to start Spark, and name the Java to use to whatever this process starts.
+    """Set up what this process needs to start Spark, and name the Java to use to whatever it starts.
 
     Raises:
         MillraceError: Something has to be installed or fixed by a person, or a program of set-up failed.
     """
     try:
-        os.environ["JAVA_HOME"] = set_up(again=False)
+        java_home = ready() or ensure()
+        _ensure_archive(java_home, again=False)
     except ProgramFailed as error:
         remedy = f"Read {LOG}, then run the command again."
         raise MillraceError("set-up", str(error).splitlines()[0], "a set-up that completes", remedy) from error
+    os.environ["JAVA_HOME"] = java_home
 
 
-def set_up(connectors: Iterable[str] = (), *, again: bool = True) -> str:
+def set_up(connectors: Iterable[str] = ()) -> str:
     """Set up everything that is not in place: packages, Java, Delta's jars, the class archive.
 
     Args:
         connectors: Names of connectors whose jars are fetched, too.
-        again: Whether to try again to make a class archive if that failed before.
 
     Returns:
         JAVA_HOME.
@@ -117,15 +114,16 @@ def set_up(connectors: Iterable[str] = (), *, again: bool = True) -> str:
         MillraceError: Something has to be installed or fixed by a person.
         ProgramFailed: A program of set-up failed; its output is in the log.
     """
+    _ensure_own_packages()
     java_home = ready() or ensure()
     for name in connectors:
         ensure_jars(CONNECTORS[name], java_home)
-    _ensure_archive(java_home, again)
+    _ensure_archive(java_home, again=True)
     return java_home
 
 
 def ready() -> str | None:
-    """Check in milliseconds whether packages, Java and Delta's jars are in place.
+    """Check in milliseconds whether Java and Delta's jars are in place.
 
     Returns:
         JAVA_HOME, or None where set-up has to look closer.
@@ -143,11 +141,8 @@ def ready() -> str | None:
 
 
 def _key() -> str:
-    """Hash what was installed: this lock, these jars, in this place, for this interpreter."""
-    whole = hashlib.sha256()
-    whole.update(DELTA.pins.read_bytes())
-    whole.update(_packages_key().encode())
-    return whole.hexdigest()
+    """Hash which jars are wanted."""
+    return hashlib.sha256(DELTA.pins.read_bytes()).hexdigest()
 
 
 def _packages_key() -> str:
@@ -156,7 +151,7 @@ def _packages_key() -> str:
 
 
 def ensure() -> str:
-    """Install packages, Java and Delta's jars as far as they are missing, one set-up at a time.
+    """Find or install Java, and fetch Delta's jars if they are missing, one set-up at a time.
 
     Returns:
         JAVA_HOME.
@@ -168,11 +163,8 @@ def ensure() -> str:
     with _one_at_a_time() as run_logged:
         if done := ready():
             return done
-        _announce()
         STAMP.unlink(missing_ok=True)
         jre = _java(run_logged)
-        if IN_CHECKOUT:
-            _packages(run_logged)
         _jars(DELTA, _with_java(run_logged, str(jre.home)))
         write_atomically(STAMP, json.dumps({"key": _key(), "java_home": str(jre.home)}), 0o644)
         return str(jre.home)
@@ -232,8 +224,13 @@ def _with_java(run: Run, java_home: str | None) -> spark_files.Run:
     return lambda argv, env: run(argv, {**env, **chosen})
 
 
-def _announce() -> None:
-    say(f"Setting up Millrace in {REPO if IN_CHECKOUT else VAR}; later starts skip this.")
+def _ensure_own_packages() -> None:
+    if _packages_done():
+        return
+    with _one_at_a_time() as run_logged:
+        if not _packages_done():
+            say(f"Setting up Millrace in {REPO}; later starts skip this.")
+            _packages(run_logged)
 
 
 @contextmanager

@@ -11,6 +11,7 @@ import pytest
 
 from millrace.local.cli import __main__ as cli
 from millrace.local.cli import bench, run_tests
+from millrace.local.stack import setup
 from millrace.places import REPO
 
 
@@ -104,13 +105,20 @@ def test_bench_leaves_out_no_module_that_can_be_measured() -> None:
     assert {file.stem for file in runs} == set(bench.FILES)
 
 
+@pytest.fixture
+def set_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    """All is in place: a test of the command must not change the environment that it runs in."""
+    monkeypatch.setattr(setup, "ensure_packages", lambda lock: None)
+    monkeypatch.setattr(setup, "ensure_spark", lambda: None)
+
+
 PASSING = "def test_good():\n    assert True\n"
 FAILING = "def test_bad():\n    assert False\n"
 
 
 @pytest.mark.parametrize(("content", "code"), [(PASSING, 0), (FAILING, 1)])
 def test_test_when_run_on_one_file_then_the_exit_code_is_its_result(
-    tmp_path: Path, content: str, code: int, capfd: pytest.CaptureFixture[str]
+    tmp_path: Path, content: str, code: int, capfd: pytest.CaptureFixture[str], set_up: None
 ) -> None:
     chosen = tmp_path / "test_chosen.py"
     chosen.write_text(content)
@@ -119,7 +127,9 @@ def test_test_when_run_on_one_file_then_the_exit_code_is_its_result(
     assert ("test_bad" in summary) == bool(code)
 
 
-def test_test_when_nothing_is_selected_then_it_fails(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_test_when_nothing_is_selected_then_it_fails(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str], set_up: None
+) -> None:
     chosen = tmp_path / "test_chosen.py"
     chosen.write_text(PASSING)
     assert cli.main(["test", "--stage", "unit", "-k", "no_such_test", str(chosen)]) == 1

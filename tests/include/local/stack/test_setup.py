@@ -20,7 +20,7 @@ import psutil
 import pytest
 
 from millrace.local.stack import java, progress, python_env, setup, spark_env, spark_files
-from millrace.local.stack.jars import CONNECTORS, DELTA
+from millrace.local.stack.jars import CONNECTORS, DELTA, JarSet
 from millrace.model.errors import MillraceError
 from millrace.places import REPO, SOURCES
 
@@ -145,13 +145,12 @@ def test_ready_when_all_is_in_place_then_gives_the_java(in_place: Path) -> None:
     assert setup.ready() == str(in_place / "jre")
 
 
-@pytest.mark.parametrize("broken", ["lock", "jar", "java", "stamp", "no stamp", "other java"])
+@pytest.mark.parametrize("broken", ["jar", "java", "stamp", "no stamp", "other java"])
 def test_ready_when_something_changed_then_is_not(in_place: Path, broken: str, monkeypatch: pytest.MonkeyPatch) -> None:
     def no_java() -> None:
         (in_place / "jre" / "bin" / "java").unlink()
 
     {
-        "lock": lambda: (in_place / "lock").write_text("a==2"),
         "jar": lambda: next((in_place / "jars").iterdir()).unlink(),
         "java": no_java,
         "stamp": lambda: (in_place / "ready.json").write_text('{"key"'),
@@ -177,6 +176,7 @@ def steps(in_place: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     monkeypatch.setattr(setup, "PACKAGES_STAMP", in_place / "packages")
     monkeypatch.setattr(setup, "_java", java_found)
     monkeypatch.setattr(setup, "_packages", lambda run: taken.append("packages"))
+    monkeypatch.setattr(setup, "_packages_done", lambda: "packages" in taken)
     monkeypatch.setattr(setup, "_jars", lambda jars, run: taken.append(jars.title))
     monkeypatch.setattr(setup, "_archive", lambda run, version: taken.append("archive"))
     monkeypatch.setattr(java, "inspect", lambda program: jre)
@@ -195,28 +195,38 @@ def test_command_in_a_fresh_clone_waits_for_packages_only(steps: list[str], comm
 
 def test_set_up_by_name_fetches_everything_and_starts_nothing(steps: list[str]) -> None:
     assert setup.main(["setup", "kafka"]) == 0
-    assert steps == ["java", "packages", "Delta", "Kafka", "archive"]
+    assert steps == ["packages", "java", "Delta", "Kafka", "archive"]
+
+
+def test_lock_that_changed_installs_the_packages_again(in_place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(setup, "PACKAGES_STAMP", in_place / "packages")
+    monkeypatch.setattr(setup, "INSTALLING", in_place / "installing")
+    monkeypatch.setattr(python_env, "usable", lambda venv: True)
+    (in_place / "packages").write_text(setup._packages_key())
+    assert setup._packages_done()
+    (in_place / "lock").write_text("a==2")
+    assert not setup._packages_done()
 
 
 def test_command_that_starts_spark_sets_up_the_rest_and_names_the_java(steps: list[str], in_place: Path) -> None:
     setup.ensure_spark()
-    assert steps == ["java", "packages", "Delta", "archive"] and os.environ["JAVA_HOME"] == str(in_place / "jre")
+    assert steps == ["java", "Delta", "archive"] and os.environ["JAVA_HOME"] == str(in_place / "jre")
 
 
 def test_folder_that_was_set_up_for_spark_is_kept_whole_by_any_command(steps: list[str], in_place: Path) -> None:
     (in_place / "ready.json").write_text("{}")
     setup.main(["status"])
-    assert steps == ["java", "packages", "Delta", "status"] and os.environ["JAVA_HOME"] == str(in_place / "jre")
+    assert steps == ["packages", "java", "Delta", "status"] and os.environ["JAVA_HOME"] == str(in_place / "jre")
 
 
 def test_set_up_that_fails_is_said_by_the_command_that_needs_it(
     steps: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def fails(run: setup.Run) -> None:
-        raise progress.ProgramFailed(["uv"], 2, "no network")
+    def fails(jars: JarSet, run: setup.Run) -> None:
+        raise progress.ProgramFailed(["spark-submit"], 2, "no network")
 
-    monkeypatch.setattr(setup, "_packages", fails)
-    with pytest.raises(MillraceError, match=r"set-up: got 'uv ended with exit code 2'.*setup\.log"):
+    monkeypatch.setattr(setup, "_jars", fails)
+    with pytest.raises(MillraceError, match=r"set-up: got 'spark-submit ended with exit code 2'.*setup\.log"):
         setup.ensure_spark()
 
 
