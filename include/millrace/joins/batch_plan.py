@@ -118,6 +118,21 @@ def sizes_after(sizes: Sequence[int], moves: Sequence[Move]) -> tuple[int, ...]:
     return tuple(after)
 
 
+def sizes_before(sizes: Sequence[int], moves: Sequence[Move], workers: int) -> list[int]:
+    """Return the tuples at each worker while moves are not made yet, for ``workers`` at least.
+
+    Args:
+        sizes: What :func:`sizes_after` returned.
+        moves: The same moves.
+        workers: Length of the result at least.
+    """
+    before = [*sizes, *[0] * (workers - len(sizes))]
+    for move in moves:
+        before[move.source] += move.tuples
+        before[move.target] -= move.tuples
+    return before
+
+
 @dataclass(frozen=True)
 class BatchPlans:
     """The plans of a query's batches, and what its workers hand over between two of them.

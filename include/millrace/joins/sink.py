@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from millrace.joins.batch_plan import BatchPlan, BatchPlans, level, sizes_after
+from millrace.joins.batch_plan import BatchPlan, BatchPlans, level, sizes_after, sizes_before
 from millrace.joins.blocks import HandOver, unpack
 from millrace.joins.join_plan import JoinPlan
 from millrace.joins.worker import HANDED, PAIRS, REPORT, WorkerReport
@@ -61,16 +61,23 @@ class Sink:
         self, batch: BatchPlan, reports: Sequence[WorkerReport], hand_overs: Sequence[tuple[int, HandOver]]
     ) -> BatchPlan:
         settings = self._plan.bounded(self._settings())
-        sizes, clocks = [0] * len(self._plan.keys), dict(batch.clocks)
+        clocks, handed = dict(batch.clocks), [(target, over.source) for target, over in hand_overs]
+        # Spark calls no worker in a batch without rows, for example after OPTIMIZE of a source: all keep what they had
+        sizes = sizes_before(batch.sizes, batch.moves, len(self._plan.keys))
         for report in reports:
             sizes[report.worker] = report.tuples
             clocks.update(report.clocks)
+        reported = {report.worker for report in reports}
+        for target, source in batch.handed:
+            if target not in reported:
+                content = self._plans.handed(batch.batch_id, target, source)
+                self._plans.hand(batch.batch_id + 1, target, source, content)
+                handed.append((target, source))
         for target, over in hand_overs:  # kept by nobody now, and by the target from the next batch on
             sizes[target] += over.tuples
             self._plans.hand(batch.batch_id + 1, target, over.source, over.content)
         moves = level(sizes, settings.workers, settings.block)
-        handed = tuple(sorted((target, over.source) for target, over in hand_overs))
-        return BatchPlan(batch.batch_id + 1, settings, clocks, sizes_after(sizes, moves), moves, handed)
+        return BatchPlan(batch.batch_id + 1, settings, clocks, sizes_after(sizes, moves), moves, tuple(sorted(handed)))
 
     def _table(self, task: JoinTask) -> tuple[pa.Schema, SourceTable]:
         schema = self._plan.result_schema(task)

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from millrace.joins.batch_plan import RETAINED, BatchPlan, BatchPlans, Move, level, sizes_after
+from millrace.joins.batch_plan import RETAINED, BatchPlan, BatchPlans, Move, level, sizes_after, sizes_before
 from millrace.joins.blocks import Block
 from millrace.model.errors import MillraceError
 from millrace.model.join import JoinSettings
@@ -79,6 +79,8 @@ def test_moves_level_workers_and_empty_those_beyond(sizes, workers, size) -> Non
     assert max(staying) - min(staying) <= size and not any(after[workers:])
     assert all(m.tuples > 0 and m.source != m.target for m in moves)
     assert level(after, workers, size) == ()
+    before = sizes_before(after, moves, len(sizes))
+    assert before[: len(sizes)] == sizes and not any(before[len(sizes) :])
 
 
 @given(

@@ -9,7 +9,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pytest
+from deltalake import write_deltalake
 
 from millrace.joins.query import start
 from millrace.joins.router import sheds
@@ -106,6 +108,53 @@ def test_join_with_settings_changing_each_batch_equals_a_batch_join(spark, parti
         kept = {report.worker: report.tuples for report in reports}
         moving = {move.source for move in terms.moves} | {move.target for move in terms.moves}
         assert moving or all(kept.get(worker, 0) == 0 for worker in kept if worker >= terms.settings.workers)
+
+
+@pytest.mark.slow
+def test_join_when_its_sources_get_versions_without_rows_then_no_pair_is_lost(
+    spark, partitions, coming, tmp_path
+) -> None:
+    """OPTIMIZE and ALTER TABLE make Spark run batches without rows while workers change and tuples move."""
+    streams = tuple(JoinStream(name, str(tmp_path / name), "ts", {"id": "id", "key": "key"}) for name in coming)
+    definition = JoinDefinition(streams, (WEATHER,), str(tmp_path / "results"), str(tmp_path / "checkpoint"), 1000)
+    wanted, plans, left_over = [3], [], iter(range(BATCHES))
+
+    def write() -> None:
+        number = next(left_over)
+        for name, batches in coming.items():
+            rows = [row[:3] for row in batches[number]]
+            times = pa.array([row[0] * 1_000_000 for row in rows], pa.timestamp("us", "UTC"))
+            columns = dict(zip(("second", "id", "key"), zip(*rows, strict=True), strict=True))
+            write_deltalake(tmp_path / name, pa.table({**columns, "ts": times}), mode="append")
+
+    def optimize() -> None:
+        spark.sql(f"OPTIMIZE delta.`{tmp_path / 'r'}`")
+
+    def alter() -> None:
+        spark.sql(f"ALTER TABLE delta.`{tmp_path / 's'}` SET TBLPROPERTIES ('of.a.test' = 'yes')")
+
+    write()
+    write()
+    query = start(spark, definition, lambda: JoinSettings(wanted[0], 10), lambda _, *each: plans.append(each))
+    steps = [  # how many workers the batch after the next one is to have, and what makes Spark run the next one
+        (1, write),  # three workers plan to hand all to the first
+        (1, optimize),  # the moves wait
+        (4, write),  # tuples are handed over
+        (2, alter),  # the hand-overs wait, and fewer workers are to stay
+        (3, write),
+    ]
+    try:
+        for workers, step in steps:
+            query.processAllAvailable()
+            wanted[0] = workers
+            step()
+        query.processAllAvailable()
+    finally:
+        query.stop()
+    assert [bool(reports) for _, reports in plans] == [True, True, False, True, False, True]
+    assert plans[2][0].moves and plans[4][0].handed
+    rows = {name: every(batches[:5]) for name, batches in coming.items()}
+    assert found(tmp_path, WEATHER) == expected(WEATHER, rows["r"], rows["s"])
 
 
 def test_join_that_sheds_pairs_all_the_others_and_counts_exactly(spark, partitions, coming, tmp_path) -> None:
