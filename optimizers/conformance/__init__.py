@@ -14,6 +14,7 @@ import json
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from itertools import product
 from typing import Any, ClassVar
 
 import pytest
@@ -23,7 +24,7 @@ from hypothesis import strategies as st
 from millrace.model.codec import from_json, to_json
 from millrace.model.signals import Bounds, Edge, OperatorSignals, Signals
 from millrace.optimizers.api import Memory, MillraceError, Optimizer, Proposal
-from millrace.optimizers.conformance.builders import app_signals, capacity, deployment, observed, signals
+from millrace.optimizers.conformance.builders import app_signals, capacity, deployment, observed, signals, target
 from millrace.optimizers.conformance.situations import (
     RATIOS,
     Situation,
@@ -43,6 +44,8 @@ SHARED = settings(
     database=None,
     suppress_health_check=[HealthCheck.differing_executors, HealthCheck.too_slow, HealthCheck.data_too_large],
 )
+SIZES = frozenset({"slots", "parallelism"})
+"""Fields of a Deployment that bounds hold for."""
 JUNK = st.none() | st.integers() | st.text(max_size=3) | st.lists(st.integers(), max_size=3)
 
 
@@ -77,11 +80,12 @@ class OptimizerConformance:
         return self.make().propose(*situation, memory or {})
 
     def check(self, proposal: Proposal, seen: Signals) -> None:
-        """Assert what holds for any proposal: whose it is, a reason code, a readable sentence, finite figures."""
+        """Assert what holds for any proposal: whose it is, a reason code, a readable sentence, sizes that are allowed."""
         assert proposal.optimizer == self.name
         assert proposal.reason_code and proposal.reason_code == proposal.reason_code.lower()
         assert "{" not in proposal.sentence and "nan" not in proposal.sentence.split()
         assert proposal.sentence or not proposal.changes, "a change is explained"
+        assert all(c.value in seen.bounds for c in proposal.changes if c.field in SIZES)
         assert all(math.isfinite(v) for v in proposal.predicted.values())
         for columns in (proposal.curve, proposal.training):
             assert len({len(c) for c in columns.values()}) <= 1
@@ -167,10 +171,9 @@ class TunerConformance(OptimizerConformance):
     """Of a tuner that sizes an app as a whole."""
 
     def check(self, proposal: Proposal, seen: Signals) -> None:
-        """Assert also that sizes lie within the bounds, one a field, and that staying is explained too."""
+        """Assert also that each size changes once, and that staying is explained too."""
         super().check(proposal, seen)
         assert len({(c.app, c.operator) for c in proposal.changes}) == len(proposal.changes)
-        assert all(seen.bounds.min_slots <= c.value <= seen.bounds.max_slots for c in proposal.changes)
         assert proposal.sentence.endswith(".")
 
     @given(situation=apps(), missing=st.sampled_from(["rates", "capacity", "all"]))
@@ -210,6 +213,22 @@ class TunerConformance(OptimizerConformance):
             (replace(seen, apps=()), current),
         ):
             assert self.propose(situation)[0].changes == ()
+
+    @pytest.mark.parametrize("step", [1, 2, 4])
+    def test_slots_are_multiples_of_an_executors_cores(self, step: int) -> None:
+        """The step holds even if earlier executors had other cores, so that 3 and 7 slots were measured."""
+        bounds, nothing = Bounds(step, 4 * step, step), from_json(dict[str, Any], "{}")
+        for rate, slots, is_measured in product((10.0, 5000.0), (step, 4 * step), (True, False)):
+            now, memory = slots, nothing
+            for _ in range(2):
+                ability = 100.0 * now
+                busy, late = min(1.0, rate / ability), float(rate > ability)
+                measured = capacity(now, ability) if is_measured else None
+                app = app_signals(now, rate, measured, slot_busy_ratio=busy, backpressured_ratio=late)
+                seen = signals(app, observed({3: 300.0, 7: 700.0}), bounds)
+                proposal, memory = self.propose((seen, deployment(now)), memory)
+                self.check(proposal, seen)
+                now = target(proposal, now)
 
     def idle(self) -> Situation:
         app = app_signals(4, 1.0, capacity(4, 300.0), slot_busy_ratio=0.01)

@@ -35,6 +35,8 @@ Situation = tuple[Signals, Deployment]
 Draw = Callable[[st.SearchStrategy[Any]], Any]
 
 MAX_SLOTS = 8
+STEPS = (1, 1, 2, 4)
+"""Cores of an executor, what slots are multiples of."""
 RATIOS = st.none() | st.floats(0, 1)
 RATES = st.none() | st.floats(0, 5000)
 ROWS = st.none() | st.integers(0, 500_000)
@@ -56,11 +58,18 @@ def histories(draw: st.DrawFn) -> dict[int, list[float]]:
 
 
 @st.composite
+def limits(draw: st.DrawFn) -> Bounds:
+    """Draw bounds whose step may be more than 1."""
+    step = draw(st.sampled_from(STEPS))
+    low = draw(st.integers(1, MAX_SLOTS // step))
+    return Bounds(low * step, draw(st.integers(low, MAX_SLOTS // step)) * step, step)
+
+
+@st.composite
 def apps(draw: st.DrawFn) -> Situation:
     """Draw an app that is sized as a whole."""
-    low = draw(st.integers(1, MAX_SLOTS))
-    bounds = Bounds(low, draw(st.integers(low, MAX_SLOTS)))
-    slots = draw(st.integers(bounds.min_slots, bounds.max_slots))
+    bounds = draw(limits())
+    slots = draw(st.sampled_from(bounds.levels))
     history = draw(histories())
     ran = draw(st.none() | st.integers(1, slots))
     measured = None
@@ -93,9 +102,8 @@ def dags(draw: st.DrawFn) -> Situation:
     sources, pairs = draw(st.sampled_from(sorted(DAGS.values())))
     links = [tuple(pair.split(">")) for pair in pairs.split()]
     sized = list(dict.fromkeys(name for link in links for name in link if name not in sources.split()))
-    low = draw(st.integers(1, MAX_SLOTS))
-    bounds = Bounds(low, draw(st.integers(low, MAX_SLOTS)))
-    parallelism = {name: draw(st.integers(bounds.min_slots, bounds.max_slots)) for name in sized}
+    bounds = draw(limits())
+    parallelism = {name: draw(st.sampled_from(bounds.levels)) for name in sized}
     history, operators = {name: draw(histories()) for name in sized}, []
     for name in sized:
         known = history[name].get(parallelism[name])
@@ -178,7 +186,8 @@ def streams(draw: st.DrawFn) -> Situation:
 @st.composite
 def joins(draw: st.DrawFn) -> Situation:
     """Draw a stream join, and what was measured of it, if anything."""
-    workers, slots = draw(st.integers(1, 8)), draw(st.integers(1, 8))
+    bounds, workers = draw(limits()), draw(st.integers(1, 8))
+    slots = draw(st.sampled_from(bounds.levels))
     counts = st.none() | st.integers(0, 20_000)
     until = NOON + timedelta(seconds=10 * draw(st.integers(0, 5)))
     measured = JoinSignals(
@@ -193,7 +202,6 @@ def joins(draw: st.DrawFn) -> Situation:
         until=until,
         period_s=draw(st.floats(1, 60)),
     )
-    bounds = Bounds(1, draw(st.integers(1, 8)))
     seen = signals(app_signals(slots, 1.0, None), bounds=bounds, settling=draw(st.booleans()), until=until)
     seen = replace(seen, join=draw(st.sampled_from([measured, measured, None])))
     return seen, replace(deployment(slots), join=JoinSettings(workers, measured.block, measured.shed))
