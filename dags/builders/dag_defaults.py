@@ -35,7 +35,8 @@ def dag_settings(kind: str, *, pipeline: str | None = None) -> dict[str, Any]:
 
 def slots_param(spec: PipelineSpec, description: str) -> Param:
     """Return the form field for slots: empty, or within the spec's bounds."""
-    bounds = {"minimum": spec.slots.min, "maximum": spec.slots.max}
+    allowed = spec.bounds_contract()
+    bounds = {"minimum": allowed.min_slots, "maximum": allowed.max_slots, "multipleOf": allowed.step}
     return Param(None, type=["null", "integer"], **bounds, title="Slots", description=description)
 
 

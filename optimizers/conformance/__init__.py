@@ -15,7 +15,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import product
-from typing import Any, ClassVar
+from typing import Any, ClassVar, cast
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -217,7 +217,7 @@ class TunerConformance(OptimizerConformance):
     @pytest.mark.parametrize("step", [1, 2, 4])
     def test_slots_are_multiples_of_an_executors_cores(self, step: int) -> None:
         """The step holds even if earlier executors had other cores, so that 3 and 7 slots were measured."""
-        bounds, nothing = Bounds(step, 4 * step, step), from_json(dict[str, Any], "{}")
+        bounds, nothing = Bounds(step, 4 * step, step), cast(Memory, {})
         for rate, slots, is_measured in product((10.0, 5000.0), (step, 4 * step), (True, False)):
             now, memory = slots, nothing
             for _ in range(2):

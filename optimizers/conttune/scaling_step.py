@@ -187,7 +187,7 @@ def _step_down(job: JobContext, contexts: Sequence[OperatorContext]) -> ScalingS
 def _lower_level(context: OperatorContext) -> int:
     if context.operator.ability is not None:
         return context.wanted
-    return max(context.wanted, context.levels[0].parallelism)  # not measured now: no extrapolation below what was
+    return context.level(max(context.wanted, context.levels[0].parallelism))  # not measured now: none below what was
 
 
 def _frees_enough(context: OperatorContext) -> bool:

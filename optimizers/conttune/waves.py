@@ -32,8 +32,7 @@ def level(slots: int, tasks: int | None, bounds: Bounds) -> int:
         bounds: What is allowed.
     """
     wanted = min(slots, worth(bounds.max_slots, tasks))
-    allowed = range(bounds.level(wanted), bounds.max_slots + 1, bounds.step)
-    return next((p for p in allowed if worth(p, tasks) >= wanted), bounds.max_slots)
+    return next((p for p in bounds.levels if worth(p, tasks) >= wanted), bounds.max_slots)
 
 
 def _turns(tasks: int, slots: int) -> int:

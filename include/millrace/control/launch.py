@@ -163,7 +163,7 @@ def _content(spec: PipelineSpec, latest: Deployment | None, slots: int | None) -
     first = described(spec)
     app = latest.apps.get(spec.app) if latest else None
     # what adaptation has found stays, unless the spec's bounds have moved
-    kept = first.apps[spec.app].slots if app is None else min(max(app.slots, spec.slots.min), spec.slots.max)
+    kept = first.apps[spec.app].slots if app is None else spec.bounds_contract().level(app.slots)
     wanted = replace(first.apps[spec.app], slots=kept if slots is None else slots)
     if latest is None:
         return replace(first, apps={spec.app: wanted})

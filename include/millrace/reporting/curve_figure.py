@@ -52,7 +52,7 @@ class Subject:
         exact = self.ability_at * self.wanted / self.ability
         if not math.isfinite(exact):
             return None
-        return min(max(math.ceil(exact * (1 - ROUNDING)), self.bounds.min_slots), self.bounds.max_slots)
+        return self.bounds.level(math.ceil(exact * (1 - ROUNDING)))
 
 
 def curve_figure(decision: Decision, proposal: Proposal) -> Figure | None:

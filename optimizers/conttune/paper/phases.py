@@ -23,10 +23,10 @@ from millrace.optimizers.conttune.sizing import Choice, utilisation
 
 
 def run_big(evaluation: JobEvaluation) -> tuple[Mapping[str, int], int]:
-    """Return the levels that the Big phase sets, by operator, and the new p_max, all within the bounds."""
-    highest = evaluation.bounds.max_slots
-    levels, p_max = lift(evaluation.p_now, min(evaluation.highest_known, highest))
-    return {name: min(p, highest) for name, p in levels.items()}, min(p_max, highest)
+    """Return the levels that the Big phase sets, by operator, and the new p_max, all of them allowed."""
+    bounds = evaluation.bounds
+    levels, p_max = lift(evaluation.p_now, bounds.level(evaluation.highest_known))
+    return {name: bounds.level(p) for name, p in levels.items()}, bounds.level(p_max)
 
 
 def run_small(evaluation: JobEvaluation) -> Sequence[Choice]:
@@ -52,7 +52,7 @@ def is_too_little(evaluation: JobEvaluation, choices: Sequence[Choice]) -> bool:
         evaluation: An under-provisioned job takes no step that goes down only.
         choices: What the Small phase chose for its operators.
     """
-    lower = [c.operator for c in choices if c.target < c.now]
+    lower = [c.operator for c in choices if evaluation.bounds.level(c.target) < c.now]
     if not evaluation.options.stop_rule or not lower or any(c.target > c.now for c in choices):
         return False
     return evaluation.state is JobState.UNDER or not any(_has_slack(evaluation, operator) for operator in lower)

@@ -75,7 +75,8 @@ class Dhalion(BaseTuner[DhalionOptions]):
         steps, failed = _read(memory.get("made")), _read(memory.get("failed"))
         steps, failed = judge(job, pressed, steps, failed)
         calm = not pressed and _is_calm(job, threshold)
-        choices = [self._choose(o, pressed.get(o.name), calm, failed.get(o.name)) for o in job.sizable]
+        step = signals.bounds.step
+        choices = [self._choose(o, pressed.get(o.name), calm, failed.get(o.name), step) for o in job.sizable]
         choices = [_with_expected(choice, signals.bounds) for choice in choices]
         for choice in choices:
             target = signals.bounds.level(choice.target)
@@ -83,11 +84,13 @@ class Dhalion(BaseTuner[DhalionOptions]):
                 steps[choice.operator.name] = Attempt(choice.now, target, choice.operator.rate)
         return size_job(job, choices, signals.bounds), {"made": _to_json(steps), "failed": _to_json(failed)}
 
-    def _choose(self, operator: Operator, pressed: float | None, calm: bool, failed: Attempt | None) -> Choice:
+    def _choose(
+        self, operator: Operator, pressed: float | None, calm: bool, failed: Attempt | None, step: int
+    ) -> Choice:
         if pressed is not None:
             return self._up(operator, pressed, failed)
         if calm and self._is_idle(operator):
-            return self._down(operator, failed)
+            return self._down(operator, failed, step)
         return _stay(operator)
 
     def _up(self, operator: Operator, pressed: float, failed: Attempt | None) -> Choice:
@@ -97,9 +100,9 @@ class Dhalion(BaseTuner[DhalionOptions]):
         target = math.ceil((operator.now or 1) * factor)
         return _step(operator, target, Reason.BACKPRESSURE_STARTS_HERE, {"pressed": percent(pressed)})
 
-    def _down(self, operator: Operator, failed: Attempt | None) -> Choice:
+    def _down(self, operator: Operator, failed: Attempt | None, step: int) -> Choice:
         now = operator.now or 1
-        target = max(1, min(now - 1, math.floor(now * (1 - self.options.scale_down))))
+        target = max(1, min(now - step, math.floor(now * (1 - self.options.scale_down))))
         if failed is not None and failed.before > failed.after >= target:
             return _stay(operator, Reason.STEP_FAILED_BEFORE)
         if target == now:

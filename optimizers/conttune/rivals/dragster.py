@@ -40,7 +40,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
-from millrace.model.signals import Signals
+from millrace.model.signals import Bounds, Signals
 from millrace.optimizers.api import Options
 from millrace.optimizers.conttune.base_tuner import AppMemory, BaseTuner, Sizings
 from millrace.optimizers.conttune.job_graph import Job, Operator
@@ -115,14 +115,13 @@ class Dragster(BaseTuner[DragsterOptions]):
         points = memory.by_rate[rate_name(rate)] if per_rate else self._history(signals, operator)
         aim = rate * (1 + memory.price)
         stay = Choice(operator, now, rate, ability)
-        if _suffices(points, now, aim, signals.bounds.min_slots, MEAN_OF if per_rate else None):
+        if _suffices(points, now, aim, signals.bounds, MEAN_OF if per_rate else None):
             return stay, memory
         bounds = confidence_bounds(points, signals.bounds.max_slots, self.options.beta)
         if bounds is None:
             return Choice(operator, now, rate, ability, reason=Reason.CAPACITY_UNKNOWN), memory
         mean, upper = bounds
-        enough = np.flatnonzero(upper >= aim)
-        target = int(enough[0]) + 1 if enough.size else signals.bounds.max_slots
+        target = next((p for p in signals.bounds.levels if upper[p - 1] >= aim), signals.bounds.max_slots)
         if target == now:
             return stay, memory
         expected, details = float(mean[target - 1]), {"aim": number(aim)}
@@ -182,20 +181,20 @@ def _ceiling(levels: Array, ability: Array, noise: Array, p: Array, beta: float)
     return np.array([min(measured[levels >= q], default=math.inf) for q in p])
 
 
-def _suffices(points: Points, now: int, aim: float, least: int, evaluations: int | None = None) -> bool:
+def _suffices(points: Points, now: int, aim: float, bounds: Bounds, evaluations: int | None = None) -> bool:
     """Say whether no model is needed: the present level reaches the aim, and none below is left to try.
 
     Args:
         points: What was measured.
         now: The present level.
         aim: Capacity aimed at, rows a second.
-        least: Lowest allowed level.
+        bounds: Allowed levels.
         evaluations: Of the present level, after which nothing below is tried any more; None for never.
     """
-    here, below = points.get(now), points.get(now - 1)
+    here, below = points.get(now), points.get(now - bounds.step)
     if here is None or here.ability < aim:
         return False
-    if now == least or (evaluations is not None and here.evaluations >= evaluations):
+    if now == bounds.min_slots or (evaluations is not None and here.evaluations >= evaluations):
         return True
     return below is not None and below.ability * (1 + 2 * NOISE_SD) < aim
 

@@ -63,12 +63,13 @@ class RandomSearch(BaseTuner[RandomSearchOptions]):
             return Choice(operator, now, None, ability, reason=Reason.RATE_UNKNOWN)
         if ability is None:
             return Choice(operator, now, rate, None, reason=Reason.CAPACITY_UNKNOWN)
-        lower = ability * (now - 1) / now
+        lower = ability * (now - bounds.step) / now
         if rate <= ability and (now == bounds.min_slots or lower < rate * (1 + self.options.tolerance)):
             return Choice(operator, now, rate, ability)
-        high = max(bounds.min_slots, min(self.options.p_max or bounds.max_slots, bounds.max_slots))
+        most = self.options.p_max or bounds.max_slots
+        levels = [p for p in bounds.levels if p <= most] or [bounds.min_slots]
         dice = random.Random(f"{self.options.seed} {draws} {operator.name}")  # noqa: S311 - a search, no secret
-        target = dice.randint(bounds.min_slots, high)
-        while target == now and high > bounds.min_slots:
-            target = dice.randint(bounds.min_slots, high)
+        target = dice.choice(levels)
+        while target == now and len(levels) > 1:
+            target = dice.choice(levels)
         return Choice(operator, target, rate, ability, reason=Reason.RANDOM_TRIAL)

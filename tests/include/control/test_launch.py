@@ -61,6 +61,12 @@ def test_launch_when_bounds_have_moved_then_slots_come_within_them(lake: Lake) -
     assert slots(lake) == 4
 
 
+def test_launch_when_executors_have_other_cores_then_slots_are_multiples_of_them(lake: Lake) -> None:
+    launch(spec(), ControlTables(lake), slots=5)
+    launch(spec(slots={"min": 2, "max": 6, "start": 2}, executor={"cores": 2}), ControlTables(lake))
+    assert slots(lake) == 6
+
+
 def test_launch_when_stopped_then_a_new_launch_starts_it_again(lake: Lake) -> None:
     launch(spec(), ControlTables(lake))
     stopped = launch(spec(), ControlTables(lake), running=False)

@@ -28,8 +28,7 @@ def pipelines() -> int:
     console = Console()
     table = Table("pipeline", "mode", "slots", "evaluated every", "description", box=None)
     for spec in specs.values():
-        bounds = f"{spec.slots.min} to {spec.slots.max}"
-        table.add_row(spec.name, spec.mode.value, bounds, f"{spec.period_s:g} s", spec.description)
+        table.add_row(spec.name, spec.mode.value, str(spec.bounds_contract()), f"{spec.period_s:g} s", spec.description)
     console.print(table, highlight=False)
     for problem in wrong:
         console.print(str(problem), style="red", highlight=False, soft_wrap=True)

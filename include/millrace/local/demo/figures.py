@@ -129,7 +129,8 @@ def slots_for(timeline: Timeline, rows_per_s: float, spec: PipelineSpec) -> int:
         return levels[nearest] * slots / nearest
 
     wanted = rows_per_s / spec.objective.target_utilisation
-    fitting = (p for p in range(spec.slots.min, spec.slots.max + 1) if ability(p) >= wanted or math.isclose(wanted, 0))
+    allowed = spec.bounds_contract().levels
+    fitting = (p for p in allowed if ability(p) >= wanted or math.isclose(wanted, 0))
     return next(fitting, spec.slots.max)
 
 

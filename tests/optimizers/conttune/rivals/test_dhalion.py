@@ -77,6 +77,12 @@ def test_scale_down_when_idle_and_nothing_is_held_up_then_takes_its_share() -> N
     assert changes(ask(chain(held=(0.0, 0.5), busy=(0.3, 0.9)))[0]) == {"count": 8}
 
 
+def test_scale_down_takes_a_whole_executor_at_least() -> None:
+    app = app_signals(8, 10.0, capacity(8, 800.0), busy_ratio=0.1, slot_busy_ratio=0.01)
+    proposal, _ = create("dhalion", {}).propose(signals(app, bounds=Bounds(4, 8, 4)), deployment(8), {})
+    assert [change.value for change in proposal.changes] == [4]
+
+
 def test_scale_down_that_caused_backpressure_is_not_repeated() -> None:
     _, memory = ask(chain(busy=(0.3, 0.9)))
     p = {"split": 2, "count": 4}

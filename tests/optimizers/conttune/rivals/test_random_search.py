@@ -62,6 +62,14 @@ def test_search_when_p_max_is_set_then_nothing_above_is_tried() -> None:
     assert max(max(configuration.values()) for configuration in tried) <= 4
 
 
+def test_search_ends_at_multiples_of_an_executors_cores() -> None:
+    bounds = Bounds(4, 16, 4)
+    for now in bounds.levels:
+        app = app_signals(now, 700.0, capacity(now, power(now)))
+        proposal, _ = create("random", {"tolerance": 0.0}).propose(signals(app, bounds=bounds), deployment(now), {})
+        assert [c.value in bounds for c in proposal.changes] == ([] if now == 12 else [True])  # PA(8) = 650
+
+
 def test_draws_follow_from_memory_and_seed() -> None:
     start = {"split": 1, "count": 1}
     assert search(start, 700.0) == search(start, 700.0)
