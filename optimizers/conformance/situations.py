@@ -201,6 +201,7 @@ def joins(draw: st.DrawFn) -> Situation:
         offered_before=draw(counts),
         until=until,
         period_s=draw(st.floats(1, 60)),
+        partitions=draw(st.none() | st.integers(workers, 10)),
     )
     seen = signals(app_signals(slots, 1.0, None), bounds=bounds, settling=draw(st.booleans()), until=until)
     seen = replace(seen, join=draw(st.sampled_from([measured, measured, None])))

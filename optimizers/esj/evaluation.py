@@ -51,6 +51,7 @@ class JoinEvaluation:
         is_moving: Whether the last change of workers is not in force or not verified yet.
         before: How the join is set.
         after: How it is to be set.
+        most: The most workers that it can have.
         slots_before: Slots of its app.
         slots_after: Slots that it is to have.
     """
@@ -62,6 +63,7 @@ class JoinEvaluation:
     is_moving: bool
     before: JoinSettings
     after: JoinSettings
+    most: int
     slots_before: int
     slots_after: int
 
@@ -71,9 +73,9 @@ class JoinEvaluation:
         before, after = self.before, self.after
         if self.is_moving:
             return CHANGING
-        if before.workers < start_workers(self.policy):
+        if before.workers < min(self.most, start_workers(self.policy)):
             return STARTS
-        if before.workers > self.policy.workers.max:
+        if after.workers < before.workers and before.workers > self.most:
             return TOO_MANY
         if after.workers != before.workers:
             return OVERLOADED if after.workers > before.workers else OVERSIZED
@@ -84,7 +86,7 @@ class JoinEvaluation:
     @property
     def utilisation(self) -> float:
         """Load over what the workers that are wanted can keep."""
-        return self.load.tuples / (self.after.workers * self.capacity)
+        return self.load.tuples / (min(self.after.workers, self.most) * self.capacity)
 
     def changes(self, app: str) -> tuple[Change, ...]:
         """Return what is to be changed of an app."""
@@ -99,7 +101,13 @@ class JoinEvaluation:
         For example ``Streams will soon offer 96 % of what 2 workers can keep, 5 workers are to keep it at 38 %; blocks
         are to hold 40 tuples instead of 90.``
         """
-        parts = (self._workers_part(), self._shed_part(), self._block_part(), self._slots_part())
+        parts = (
+            self._workers_part(),
+            self._partitions_part(),
+            self._shed_part(),
+            self._block_part(),
+            self._slots_part(),
+        )
         return "; ".join(filter(None, parts)) + "."
 
     def _workers_part(self) -> str:
@@ -114,6 +122,12 @@ class JoinEvaluation:
             EXHAUSTED: f"{load}, and there are no more",
             OVERSIZED: f"{load}, and at most {_percent(options.tau0)} for {options.cool_s:g} s: {now}",
         }.get(self.reason, load)
+
+    def _partitions_part(self) -> str:
+        if self.most >= self.policy.workers.max or self.after.workers < self.most:
+            return ""
+        partitions = _count(self.most, "state partition")
+        return f"its checkpoint has {partitions}, one per worker: only a new checkpoint allows more workers"
 
     def _load_part(self) -> str:
         workers = self.timers.workers

@@ -54,6 +54,7 @@ def check_figures(measured: JoinSignals) -> None:
         ("workers", measured.workers, 1),
         ("block", measured.block, 1),
         ("capacity", measured.capacity, 2),
+        ("partitions", measured.partitions, 1),
         ("offered", measured.offered, 0),
         ("offered_before", measured.offered_before, 0),
         *(("window_tuples", value, 0) for value in measured.window_tuples),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from millrace.model.decision import Memory, Proposal
 from millrace.model.deployment import Deployment
 from millrace.model.join import JoinSettings, JoinSignals
@@ -11,7 +13,7 @@ from millrace.optimizers.esj.evaluation import JoinEvaluation, choose_settings
 from millrace.optimizers.esj.load import check_figures, measure_load, missing_figure
 from millrace.optimizers.esj.options import JoinPolicy
 from millrace.optimizers.esj.timers import ThresholdTimers, update_timers
-from millrace.optimizers.esj.workers import RaisedSlots, choose_slots, choose_workers
+from millrace.optimizers.esj.workers import RaisedSlots, choose_slots, choose_workers, most_workers
 
 NAME = "esj"
 NO_JOIN, STOPPED, UNMEASURED, BAD_SIGNALS = "no_join", "join_stopped", "join_unmeasured", "bad_signals"
@@ -82,14 +84,25 @@ class Esj:
         load = measure_load(measured, options)
         timers = update_timers(signals.until.timestamp(), measured, load.tuples, options, timers)
         # workers that are not in force yet do not show whether they are enough
-        is_moving = signals.settling or measured.workers != join.workers
-        workers = join.workers if is_moving else choose_workers(timers, load.tuples, capacity, self.policy)
+        most = most_workers(self.policy, measured.partitions)
+        is_moving = signals.settling or measured.workers != min(join.workers, measured.partitions or join.workers)
+        workers = join.workers if is_moving else choose_workers(timers, load.tuples, capacity, self.policy, most)
+        coming = min(workers, measured.partitions or workers)
         slots_after = slots
         if not signals.settling:
-            slots_after, raised = choose_slots(workers, slots, signals.bounds, raised)
-        after = choose_settings(load, join, workers, measured.workers, capacity, options)
+            slots_after, raised = choose_slots(coming, slots, signals.bounds, raised)
+        after = replace(choose_settings(load, join, coming, measured.workers, capacity, options), workers=workers)
         evaluation = JoinEvaluation(
-            self.policy, capacity, load, timers, is_moving, join, after, slots_before=slots, slots_after=slots_after
+            self.policy,
+            capacity,
+            load,
+            timers,
+            is_moving,
+            join,
+            after,
+            most=most,
+            slots_before=slots,
+            slots_after=slots_after,
         )
         return evaluation, raised
 

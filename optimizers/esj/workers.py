@@ -84,7 +84,17 @@ def is_overloaded(timers: ThresholdTimers, options: EsjOptions) -> bool:
     return timers.is_over(options.lasts_s) or (options.trigger == "offered" and timers.is_full(options.sheds_s))
 
 
-def choose_workers(timers: ThresholdTimers, tuples: float, capacity: int, policy: JoinPolicy) -> int:
+def most_workers(policy: JoinPolicy, partitions: int | None) -> int:
+    """Return the most workers that a join can have: each keeps its window in a state partition of its own.
+
+    Args:
+        policy: With its bounds.
+        partitions: State partitions of the checkpoint, which keeps those of its first start; None if unknown.
+    """
+    return policy.workers.max if partitions is None else min(policy.workers.max, partitions)
+
+
+def choose_workers(timers: ThresholdTimers, tuples: float, capacity: int, policy: JoinPolicy, most: int) -> int:
     """Return the workers that a join is to have: m, within the policy's bounds.
 
     Args:
@@ -92,13 +102,14 @@ def choose_workers(timers: ThresholdTimers, tuples: float, capacity: int, policy
         tuples: Load of the whole window.
         capacity: W, >= 2.
         policy: Thresholds, times and bounds.
+        most: The most that it can have; the policy's least still counts if that is more.
     """
     options, workers = policy.options, timers.workers
     if is_overloaded(timers, options):
         workers = max(workers, workers_for(tuples, capacity, options.tau1))
     elif timers.is_under(options.cool_s):
         workers = min(workers, workers_for(timers.most, capacity, options.tau1))
-    return min(policy.workers.max, max(start_workers(policy), workers))
+    return max(policy.workers.min, min(most, max(start_workers(policy), workers)))
 
 
 @dataclass(frozen=True)

@@ -31,6 +31,7 @@ class _Window:
     capacity: int
     tuples: tuple[int | None, ...]
     offered: int | None
+    partitions: int | None
 
 
 def join_signals(spec: PipelineSpec, lake: Lake, since: datetime, until: datetime) -> JoinSignals | None:
@@ -70,13 +71,14 @@ def join_signals(spec: PipelineSpec, lake: Lake, since: datetime, until: datetim
         dropped=dropped,
         messages=passed[0],
         bytes=passed[1],
+        partitions=now.partitions,
     )
 
 
 def _window(spec: PipelineSpec, lake: Lake, at: datetime) -> _Window | None:
     """Return what the workers kept after the newest micro-batch at a time; None if there is none to be believed."""
     rows = lake.rows(
-        "select generation, batch_id, worker, window_tuples, capacity, offered, workers, block, shed_ratio "  # noqa: S608 - literals
+        "select generation, batch_id, worker, window_tuples, capacity, offered, workers, block, shed_ratio, partitions "  # noqa: S608 - literals
         f"from workers where {_between(spec, at - REACH, at)} and generation is not null and batch_id is not null "
         f"order by generation desc, batch_id desc, worker limit {MOST_ROWS}",
         WORKERS,
@@ -95,7 +97,15 @@ def _window(spec: PipelineSpec, lake: Lake, at: datetime) -> _Window | None:
         capacity,
         tuple(_count(row["window_tuples"]) for row in newest),
         None if None in offered else sum(filter(None, offered)),
+        _partitions(newest, workers),
     )
+
+
+def _partitions(rows: Sequence[Mapping[str, Any]], workers: int) -> int | None:
+    """Return the state partitions that all workers agree on; None if they do not, or are more than these."""
+    counts = {row["partitions"] for row in rows}
+    (count,) = counts if len(counts) == 1 else (None,)
+    return count if count is not None and workers <= count <= MOST_COUNT else None
 
 
 def _batch(row: Mapping[str, Any]) -> tuple[int, int]:

@@ -86,6 +86,7 @@ class JoinTelemetry:
                 "bytes": report.bytes,
                 "shed": report.shed,
                 "late": report.late,
+                "partitions": report.partitions,
             }
             self._waiting[WORKERS].append((batch.batch_id, {**known, **settings, **figures}))
         for stream, rows in reports[0].arrived.items():

@@ -55,6 +55,7 @@ class WorkerReport:
         arrived: Tuples that came in the batch, by stream, what was shed or late included: the same at every worker.
         dropped: Tuples that were shed, by stream.
         clocks: Newest event time by stream.
+        partitions: State partitions of the checkpoint, one per worker: the most workers that the join can have.
     """
 
     worker: int
@@ -67,6 +68,7 @@ class WorkerReport:
     arrived: Mapping[str, int]
     dropped: Mapping[str, int]
     clocks: Mapping[str, int]
+    partitions: int | None = None
 
 
 @dataclass(frozen=True)
@@ -197,6 +199,7 @@ class JoinWorker(StatefulProcessor):  # type: ignore[misc]
             arrived=arrived,
             dropped=dropped,
             clocks=clocks,
+            partitions=len(self._plan.keys),
         )
 
 

@@ -193,6 +193,7 @@ TELEMETRY: dict[str, TableSchema] = {
         ("workers", SMALL, ">= 1", "m in force"),
         ("block", WHOLE, "tuples", "block size in force"),
         ("shed_ratio", REAL, "0..1", "shed ratio in force"),
+        ("partitions", SMALL, ">= 1", "state partitions of the checkpoint, one per worker"),
         keep_days=TELEMETRY_DAYS,
     ),
 }

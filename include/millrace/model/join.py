@@ -120,6 +120,8 @@ class JoinSignals:
         dropped: Tuples that were shed in the period, by stream.
         messages: Blocks that workers received in the period.
         bytes: Their size.
+        partitions: State partitions of the checkpoint, one per worker: the most workers that it can have; None if
+            unknown.
         until: End of the period (UTC).
         period_s: Its length, seconds.
     """
@@ -138,3 +140,4 @@ class JoinSignals:
     dropped: Mapping[str, int] = field(default_factory=dict)
     messages: int = 0
     bytes: int = 0
+    partitions: int | None = None

@@ -31,7 +31,7 @@ def worker(number: int, batch: int, ago_s: float, **changes: Any) -> dict[str, A
     return {
         "pipeline": NAME, "app": NAME, "time": NOON - timedelta(seconds=ago_s), "generation": 2, "batch_id": batch,
         "worker": number, "window_tuples": 10 * number + batch, "capacity": 100, "offered": 20 * number + batch,
-        "messages": 3, "bytes": 500, "shed": 1, "workers": 2, "block": 8, "shed_ratio": 0.25, **changes,
+        "messages": 3, "bytes": 500, "shed": 1, "workers": 2, "block": 8, "shed_ratio": 0.25, "partitions": 9, **changes,
     }  # fmt: skip
 
 
@@ -64,9 +64,16 @@ def test_signals_hold_the_newest_window_and_the_messages(tmp_path: Path) -> None
     assert read(lake) == JoinSignals(
         workers=2, block=8, shed=0.25, capacity=100, window_s=3600.0, window_tuples=(3, 13), offered=26, until=NOON,
         period_s=60.0, offered_before=22, arrived={"flights": 205, "weather": 14},
-        dropped={"flights": 50, "weather": 0}, messages=12, bytes=2000,
+        dropped={"flights": 50, "weather": 0}, messages=12, bytes=2000, partitions=9,
     )  # fmt: skip
     assert from_json(JoinSignals, to_json(found(lake))) == found(lake)
+
+
+@pytest.mark.parametrize("partitions", [(3, 4), (None, 4), (1, 1)])
+def test_state_partitions_that_cannot_be_are_unknown(tmp_path: Path, partitions: tuple[int | None, int]) -> None:
+    rows = [worker(number, 1, 20, partitions=count) for number, count in enumerate(partitions)]
+    Lake(tmp_path).append("telemetry/workers", rows)
+    assert found(Lake(tmp_path)).partitions is None
 
 
 def test_signals_have_the_workers_of_the_newest_batch(tmp_path: Path) -> None:

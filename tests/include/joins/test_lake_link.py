@@ -16,7 +16,7 @@ from millrace.model.join import JoinSettings
 
 def reports(*sizes: int) -> list[WorkerReport]:
     arrived, dropped = {"r": 7, "s": 5}, {"r": 2, "s": 0}
-    return [WorkerReport(i, size, size + 2, 3, 90, 1 - i, 0, arrived, dropped, {}) for i, size in enumerate(sizes)]
+    return [WorkerReport(i, size, size + 2, 3, 90, 1 - i, 0, arrived, dropped, {}, 6) for i, size in enumerate(sizes)]
 
 
 def told(lake: Lake) -> tuple[list[tuple[int, ...]], list[tuple[str, int, int]]]:
@@ -35,6 +35,7 @@ def test_telemetry_when_a_batch_is_told_twice_then_it_is_there_once(tmp_path: Pa
     workers, streams = told(Lake(tmp_path))
     assert workers == [(4, 0, 10, 12, 100, 2), (4, 1, 20, 22, 100, 2)]
     assert streams == [("r", 7, 2), ("s", 5, 0)]
+    assert {row["partitions"] for row in Lake(tmp_path).rows("select partitions from workers", WORKERS)} == {6}
     JoinTelemetry(Lake(tmp_path), "p", "a", 3, 100)("another", BatchPlan(0, JoinSettings()), reports(1))
     assert len(told(Lake(tmp_path))[0]) == 3  # batches of a new checkpoint begin at 0 again
 

@@ -99,6 +99,24 @@ def test_workers_when_there_are_no_more_then_stay_and_it_is_said() -> None:
     assert told[0].reason_code == "join_exhausted"
 
 
+def test_workers_beyond_the_state_partitions_are_given_up_and_it_sheds() -> None:
+    join = measured(4, 3600, partitions=4)  # 90 % of what four workers keep; eight are deployed
+    told, _ = follow(esj(), deployed(8), *[join] * 6)
+    assert told[-1].reason_code == "join_beyond_bounds"
+    assert wanted(told[-1])["join_workers"] == 4 and wanted(told[-1])["shed_ratio"] > 0
+    assert "its checkpoint has 4 state partitions, one per worker" in told[-1].sentence
+    told, _ = follow(esj(), deployed(4), *[join] * 6)
+    assert told[-1].reason_code == "join_exhausted" and "state partitions" in told[-1].sentence
+    assert "join_workers" not in wanted(told[-1]) and wanted(told[-1])["shed_ratio"] > 0
+
+
+def test_workers_when_the_least_allowed_exceed_the_state_partitions_then_it_sheds() -> None:
+    join = measured(4, 3600, partitions=4)
+    told, _ = follow(esj({"min": 6, "max": 8}), deployed(6), *[join] * 6)
+    assert "join_workers" not in wanted(told[-1]) and wanted(told[-1])["shed_ratio"] > 0
+    assert told[-1].predicted["join_utilisation_ratio"] == 0.9 and "4 state partitions" in told[-1].sentence
+
+
 def test_low_load_that_lasts_takes_workers_for_the_most_that_came() -> None:
     evaluations = [measured(6, n) for n in (1000, 300, 1100, 200)]
     told, _ = follow(esj(cool_s=30, ahead=0), deployed(6), *evaluations)
