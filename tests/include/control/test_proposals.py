@@ -1,11 +1,16 @@
 from __future__ import annotations
 
+from dataclasses import dataclass
+from typing import Any
+
 from hypothesis import given
 from hypothesis import strategies as st
 
-from millrace.control.proposals import FIRST, LAST, arbitrate, in_order
-from millrace.model.decision import Proposal
+from millrace.control.proposals import FIRST, LAST, arbitrate, collect_proposals, in_order
+from millrace.model.decision import Memory, Proposal
 from millrace.model.deployment import AppDeployment, Change, Deployment
+from millrace.model.signals import Signals
+from millrace.optimizers.conformance.builders import app_signals, signals
 
 CURRENT = Deployment(
     "delays",
@@ -102,3 +107,30 @@ def test_order_when_optimizers_come_in_any_order_then_only_albic_comes_after_a_t
 
 def test_order_of_several_tuners_is_fixed() -> None:
     assert in_order(["flow", "ds2", "albic"]) == in_order(["ds2", "albic", "flow"]) == ["ds2", "flow", "albic"]
+
+
+@dataclass(frozen=True)
+class Answers:
+    """An optimizer that always answers the same."""
+
+    answer: Any
+
+    def propose(self, signals: Signals, current: Deployment, memory: Memory) -> tuple[Proposal, Memory]:
+        return self.answer, {"asked": True}
+
+
+def test_proposal_under_another_name_is_a_failure_that_names_both() -> None:
+    wrong = {"mine": Answers(proposal("follow", Change("a", "slots", 2, 4)))}
+    seen = signals(app_signals(2, 1.0, None))
+    found = collect_proposals(wrong, seen, CURRENT, {}, {"slots": "mine"})
+    assert found.content is CURRENT and not (found.changes or found.advice or found.memories)
+    assert found.failure is not None
+    assert "registered as mine" in found.failure and "named follow" in found.failure
+    advised = collect_proposals(wrong, seen, CURRENT, {}, OWNERS)  # who owns nothing keeps nobody from deciding
+    assert advised.failure is None and [p.optimizer for p in advised.proposals] == ["mine"]
+    assert "named follow" in advised.proposals[0].sentence and not advised.advice
+
+
+def test_answer_that_is_no_proposal_is_a_failure() -> None:
+    found = collect_proposals({"mine": Answers(None)}, signals(app_signals(2, 1.0, None)), CURRENT, {}, {"slots": "mine"})
+    assert found.failure is not None and found.failure.startswith("mine failed: ") and "Proposal" in found.failure
