@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, replace
 from millrace.control.evaluation import Request
 from millrace.model.decision import Memory, Proposal
 from millrace.model.deployment import BY_VERIFICATION, JOIN_FIELDS, LIVE, MAX_PARALLELISM, Change, Deployment
+from millrace.model.errors import MillraceError
 from millrace.model.protocols import Optimizer
 from millrace.model.signals import Signals
 from millrace.model.spec import MEMORY_OPTIMIZER, PLACEMENT_OPTIMIZER, SPEC, PipelineSpec
@@ -102,7 +103,7 @@ def collect_proposals(
     for name in in_order(optimizers):
         before = memories.get(name, {})
         try:
-            proposal, after = optimizers[name].propose(signals, content, before)
+            proposal, after = _answer(name, optimizers[name].propose(signals, content, before))
         except Exception as error:
             failure = f"{name} failed: {_where(error)}"
             if name in owners.values():
@@ -208,7 +209,25 @@ def _objection(change: Change, optimizer: str, current: Deployment, owners: Mapp
     return None
 
 
+def _answer(name: str, answer: object) -> tuple[Proposal, Memory]:
+    """Return what an optimizer answered; whose proposals are named otherwise would own none of its fields.
+
+    Raises:
+        MillraceError: If that is not a proposal of its own and a memory.
+    """
+    match answer:
+        case (Proposal() as proposal, Mapping() as memory) if proposal.optimizer == name:
+            return proposal, memory
+        case (Proposal() as proposal, Mapping()):
+            remedy = f"It is registered as {name}, but its proposals are named {proposal.optimizer}: use one name."
+            raise MillraceError("Proposal.optimizer", proposal.optimizer, name, remedy)
+    remedy = f"Let propose() of {name} return both."
+    raise MillraceError("answer", type(answer).__name__, "(Proposal, Memory)", remedy)
+
+
 def _where(error: Exception) -> str:
+    if isinstance(error, MillraceError):
+        return str(error)
     frames = traceback.extract_tb(error.__traceback__)
     place = f" ({frames[-1].name}, line {frames[-1].lineno})" if frames else ""
     return f"{type(error).__name__}: {' '.join(str(error).split())[:300]}{place}"
