@@ -54,13 +54,15 @@ Points = list[tuple[float, float]]
 def with_arrivals(rows: Sequence[BatchMetrics]) -> tuple[BatchMetrics, ...]:
     """Return rows with ``source_end`` and ``backlog_rows`` where batches or listed files tell them.
 
-    Rows of sources that count are returned as they are.
+    Rows of sources that count keep their figures; their ``source_end`` continues over drivers.
 
     Args:
         rows: Batches and idle markers of one query in the order they ran.
     """
     if rows and rows[-1].arrival_basis is ArrivalBasis.PLANNED:
-        return _as_of_their_ends(rows)
+        return _as_of_their_ends(_joined(rows))
+    if rows and rows[-1].arrival_basis is ArrivalBasis.COUNTED:
+        return _joined(rows)
     if not rows or rows[-1].arrival_basis not in {*BY_BATCHES, ArrivalBasis.LISTED}:
         return tuple(rows)
     tail = _tail(rows)
@@ -72,6 +74,37 @@ def with_arrivals(rows: Sequence[BatchMetrics]) -> tuple[BatchMetrics, ...]:
         backlog = None if end is None else max(0, round(end) - so_far)
         told.append(replace(row, source_end=None if backlog is None else so_far + backlog, backlog_rows=backlog))
     return tuple(told)
+
+
+def _joined(rows: Sequence[BatchMetrics]) -> tuple[BatchMetrics, ...]:
+    """Return rows whose ``source_end`` continues over drivers, each of which counts from a start of its own.
+
+    Before a row that does not count, or whose predecessor is missing, the end is unknown.
+    """
+    joined: list[BatchMetrics] = []
+    shift: int | None = 0
+    after: BatchMetrics | None = None
+    for row in reversed(rows):
+        if after is not None and shift is not None:
+            offset = _end_offset(row, after)
+            shift = None if offset is None else shift + offset
+        end = None if shift is None or row.source_end is None else row.source_end + shift
+        joined.append(replace(row, source_end=end))
+        after = row
+    return tuple(reversed(joined))
+
+
+def _end_offset(a: BatchMetrics, b: BatchMetrics) -> int | None:
+    """Return what to add to the end of a row to compare it with that of the next one; None if they do not compare."""
+    if a.source_end is None or b.source_end is None:
+        return None
+    if a.generation == b.generation:
+        return 0
+    read = 0 if is_idle_marker(b) or b.batch_id == a.batch_id else b.rows_in
+    follows = b.batch_id - a.batch_id in ((0,) if is_idle_marker(b) else (0, 1))
+    if a.epoch != b.epoch or not follows or a.backlog_rows is None or b.backlog_rows is None:
+        return None
+    return b.source_end - b.backlog_rows - read - (a.source_end - a.backlog_rows)
 
 
 def _as_of_their_ends(rows: Sequence[BatchMetrics]) -> tuple[BatchMetrics, ...]:

@@ -1,15 +1,14 @@
-"""Rows waiting in a Delta source table, exactly, from its log alone.
+"""Rows waiting in a Delta source table, exactly, from its log.
 
 Spark's Delta source reports no backlog. An offset of it names a place in the table's log: (version, index) is the
-last file read of a commit, the files of a commit counted from 0 in the order of their ``add`` actions with
-``dataChange``; where ``isStartingVersion`` is set, index counts the files of the whole snapshot of that version,
-ordered by modification time and path (``DeltaSourceSnapshot``).
+last file read of a commit, whose files are numbered from 0 (:mod:`millrace.lake.source_commits`). If
+``isStartingVersion`` is set, index counts the files of the whole snapshot of that version, ordered by modification
+time and path (``DeltaSourceSnapshot``).
 """
 
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -19,7 +18,10 @@ import pyarrow as pa
 from deltalake import DeltaTable
 from deltalake.exceptions import DeltaError
 
-from millrace.lake.log import DeltaLog
+from millrace.lake.log import NOTHING, DeltaLog
+from millrace.lake.source_commits import Count, Counts, DeltaRead, commit_files
+
+EVERY_ADDED_FILE = DeltaRead()
 
 
 @dataclass(frozen=True)
@@ -46,69 +48,62 @@ class DeltaOffset:
         return cls(int(offset["reservoirVersion"]), int(offset["index"]), bool(offset["isStartingVersion"]))
 
 
-@dataclass(frozen=True)
-class _Count:
-    """Rows, and how many files of unknown rows are among them."""
-
-    rows: int = 0
-    unknown: int = 0
-
-    def __add__(self, other: _Count) -> _Count:
-        return _Count(self.rows + other.rows, self.unknown + other.unknown)
-
-    def __sub__(self, other: _Count) -> _Count:
-        return _Count(self.rows - other.rows, self.unknown - other.unknown)
-
-    @property
-    def known(self) -> int | None:
-        return self.rows if self.unknown == 0 else None
-
-
 class DeltaSource:
-    """Counts the rows of one source table; each commit of its log is read once.
+    """Counts the rows of one source table that a query reads, from the table's log; each commit is read once.
 
-    Rows that were deleted, rewritten (compaction) or masked later still count: they were appended once. So does a
-    commit that the query's ``skipChangeCommits`` leaves out: the log does not have a query's options. A table whose
-    first commits were cleaned from the log counts from the oldest snapshot that can still be read. Files without
-    ``numRecords`` in their statistics make every count that includes them None.
+    If commits were cleaned from the log before they were read here, counting continues after them: offsets before are
+    unknown then. Files without ``numRecords`` in their statistics make every count that includes them None, until
+    :meth:`forget_before` drops them.
 
     Args:
         path: The table's folder on a local disk.
+        read: How the query reads it.
+        since: First version that is counted.
+
+    Attributes:
+        path: The table's folder.
+        lost: First and last version that were cleaned from the log before they were counted, the newest such gap.
 
     Raises:
         FileNotFoundError: If there is no Delta table.
     """
 
-    def __init__(self, path: str | Path) -> None:
-        self.path = Path(path)
+    def __init__(self, path: str | Path, read: DeltaRead = EVERY_ADDED_FILE, since: int = 0) -> None:
+        self.path, self._read = Path(path), read
+        self.lost: tuple[int, int] | None = None
         self._log = DeltaLog(self.path)
         self._versions: list[int] = []  # ascending; the files of each beside it
-        self._files: list[tuple[_Count, ...]] = []
-        self._through: list[_Count] = []  # rows appended up to and including the version
-        self._snapshots: dict[int, tuple[_Count, ...]] = {}
-        self._base_version, self._base = self._oldest()
+        self._files: list[Counts] = []
+        self._through: list[Count] = []  # rows counted up to and including the version
+        self._snapshots: dict[int, Counts] = {}
+        self._base_version, self._base = since - 1, Count()
+        if self._log.newest() == NOTHING:
+            raise FileNotFoundError(f"{self._log.location} holds no commit")
         self.refresh()
 
     @property
     def version(self) -> int:
-        """Newest version read, -1 for an empty log."""
+        """Newest version read; the one before the first that is counted if none was."""
         return self._versions[-1] if self._versions else self._base_version
 
     @property
     def total_rows(self) -> int | None:
-        """Rows ever appended; None if unknown."""
+        """Rows counted so far; None if unknown."""
         return self._total().known
 
     def refresh(self) -> None:
         """Read the commits made since the last call."""
-        while (commit := self._read(self.version + 1)) is not None:
-            total = self._total() + sum(commit, _Count())
-            self._versions.append(self.version + 1)
-            self._files.append(commit)
-            self._through.append(total)
+        while True:
+            while (files := self._committed(self.version + 1)) is not None:
+                total = self._total() + sum(files, Count())
+                self._versions.append(self.version + 1)
+                self._files.append(files)
+                self._through.append(total)
+            if self._log.newest() <= self.version or not self._pass_gap():
+                return
 
     def rows_after(self, offset: DeltaOffset) -> int | None:
-        """Return the rows appended after an offset, up to :attr:`version`; None if unknown.
+        """Return the rows read after an offset, up to :attr:`version`; None if unknown.
 
         Spark names the end of the log as the version that comes next, with an index below 0.
         """
@@ -120,19 +115,36 @@ class DeltaSource:
         files = self._snapshot(offset.version) if offset.snapshot else self._commit(offset.version)
         if files is None:
             return None
-        rest = sum(files[max(offset.index + 1, 0) :], _Count())
+        rest = sum(files[max(offset.index + 1, 0) :], Count())
         return (self._total() - through + rest).known
 
     def forget_before(self, version: int) -> None:
         """Drop what only offsets before ``version`` need, so that a driver that runs for months stays small."""
         keep = bisect_left(self._versions, version)
         if keep > 0:
-            self._base_version, self._base = self._versions[keep - 1], self._through[keep - 1]
+            self._base_version, self._base = self._versions[keep - 1], Count(self._through[keep - 1].rows)
+            unknown = Count(0, self._through[keep - 1].unknown)
             del self._versions[:keep], self._files[:keep], self._through[:keep]
+            self._through = [through - unknown for through in self._through]
         for old in [v for v in self._snapshots if v < version]:
             del self._snapshots[old]
 
-    def _total(self) -> _Count:
+    def _pass_gap(self) -> bool:
+        """Continue after commits that were cleaned from the log; False if none were."""
+        there = sorted(v for v in self._log.versions()[0] if v > self.version)
+        if not there or there[0] == self.version + 1:
+            return bool(there)
+        first = there[-1]
+        for version in reversed(there):  # an entry may outlive its neighbours while the log is cleaned
+            if version < first - 1:
+                break
+            first = version
+        self.lost = self.version + 1, first - 1
+        self._base_version, self._base = first - 1, Count(self._total().rows)
+        del self._versions[:], self._files[:], self._through[:]
+        return True
+
+    def _total(self) -> Count:
         return self._through[-1] if self._through else self._base
 
     def _at(self, version: int) -> int | None:
@@ -140,43 +152,29 @@ class DeltaSource:
         at = bisect_left(self._versions, version)
         return at if at < len(self._versions) and self._versions[at] == version else None
 
-    def _through_version(self, version: int) -> _Count | None:
+    def _through_version(self, version: int) -> Count | None:
         if version == self._base_version:
             return self._base
         at = self._at(version)
         return None if at is None else self._through[at]
 
-    def _commit(self, version: int) -> tuple[_Count, ...] | None:
+    def _commit(self, version: int) -> Counts | None:
         at = self._at(version)
-        return self._read(version) if at is None else self._files[at]
+        return self._committed(version) if at is None else self._files[at]
 
-    def _snapshot(self, version: int) -> tuple[_Count, ...] | None:
+    def _committed(self, version: int) -> Counts | None:
+        try:
+            return commit_files(self._log.text(version), self.path, self._read)
+        except FileNotFoundError:
+            return None
+
+    def _snapshot(self, version: int) -> Counts | None:
         if version not in self._snapshots:
             try:
-                self._snapshots[version] = _snapshot_files(self.path, version)
+                self._snapshots[version] = _snapshot_files(self.path, version, self._read)
             except (OSError, DeltaError):
                 return None
         return self._snapshots[version]
-
-    def _read(self, version: int) -> tuple[_Count, ...] | None:
-        """Return the rows of each file of a commit that Spark's source counts; a rewritten file has 0 new rows."""
-        commit = self._log.commit(version)
-        if commit is None:
-            return None
-        # A deletion vector is set by removing and adding the same file: nothing was appended.
-        replaced = commit.removed | commit.rewritten
-        return _counts(0 if file.path in replaced else file.rows for file in commit.added)
-
-    def _oldest(self) -> tuple[int, _Count]:
-        """Return the version to count from, and the rows up to it."""
-        commits, checkpoints = self._log.versions()
-        if 0 in commits:
-            return -1, _Count()
-        readable = [c for c in checkpoints if not commits or c >= min(commits) - 1]
-        if not readable:
-            raise FileNotFoundError(f"{self._log.location} holds neither the first commit nor a checkpoint")
-        first = min(readable)
-        return first, sum(_snapshot_files(self.path, first), _Count())
 
 
 def local_path(uri: str) -> Path | None:
@@ -186,11 +184,7 @@ def local_path(uri: str) -> Path | None:
     return Path(uri) if uri.startswith("/") else None
 
 
-def _snapshot_files(path: Path, version: int) -> tuple[_Count, ...]:
+def _snapshot_files(path: Path, version: int, read: DeltaRead) -> Counts:
     adds = pa.table(DeltaTable(str(path), version=version).get_add_actions(flatten=True)).to_pylist()
     ordered = sorted(adds, key=lambda a: (a["modification_time"], unquote(a["path"])))
-    return _counts(a.get("num_records") for a in ordered)
-
-
-def _counts(rows: Iterable[int | None]) -> tuple[_Count, ...]:
-    return tuple(_Count(0, 1) if n is None else _Count(int(n), 0) for n in rows)
+    return read.counted((a["path"], a.get("num_records")) for a in ordered)

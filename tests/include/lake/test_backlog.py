@@ -7,12 +7,14 @@ import tempfile
 from pathlib import Path
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from deltalake import DeltaTable, write_deltalake
 from hypothesis import given
 from hypothesis import strategies as st
 
 from millrace.lake.backlog import DeltaOffset, DeltaSource, local_path
+from millrace.lake.source_commits import DeltaRead
 from tests.examples import examples
 
 SCHEMA = pa.schema([("id", pa.int64()), ("part", pa.int64())])
@@ -121,30 +123,120 @@ def test_count_without_statistics_is_none_until_they_lie_behind(tmp_path: Path) 
     assert source.rows_after(DeltaOffset(1, 0, False)) == 0
 
 
-def test_count_starts_from_the_checkpoint_of_a_cleaned_log(tmp_path: Path) -> None:
+def clean(path: Path, before: int) -> None:
+    """Remove commits from the log as Delta does once a checkpoint holds them."""
+    DeltaTable(path).create_checkpoint()
+    for version in range(before):
+        (path / "_delta_log" / f"{version:020d}.json").unlink(missing_ok=True)
+
+
+def test_count_starts_after_the_commits_that_were_cleaned(tmp_path: Path) -> None:
     model = Model(tmp_path / "t")
     for rows in (5, 7, 11):
         model.append([rows])
-    DeltaTable(model.path).create_checkpoint()
-    for version in range(2):
-        (model.path / "_delta_log" / f"{version:020d}.json").unlink()
+    clean(model.path, 2)
     model.append([13])
     source = DeltaSource(model.path)
-    assert source.total_rows == 36
+    assert (source.total_rows, source.lost) == (24, (0, 1))
     assert source.rows_after(DeltaOffset(3, -1, False)) == 13
     assert source.rows_after(DeltaOffset(1, -1, False)) is None  # its commit is gone
 
 
-def test_count_takes_a_deletion_vector_for_no_new_rows(tmp_path: Path) -> None:
+def test_count_continues_after_commits_that_were_cleaned_under_it(tmp_path: Path) -> None:
     model = Model(tmp_path / "t")
-    model.append([5])
-    lines = (model.path / "_delta_log" / f"{0:020d}.json").read_text().splitlines()
-    add = next(json.loads(line)["add"] for line in lines if line.startswith('{"add"'))
-    vector = {"storageType": "u", "pathOrInlineDv": "x", "sizeInBytes": 1, "cardinality": 2}
-    commit = [{"remove": {"path": add["path"], "dataChange": True}}, {"add": {**add, "deletionVector": vector}}]
-    text = "\n".join(json.dumps(line, separators=(",", ":")) for line in commit)
-    (model.path / "_delta_log" / f"{1:020d}.json").write_text(text)
-    assert DeltaSource(model.path).total_rows == 5
+    for rows in (5, 7, 11):
+        model.append([rows])
+    source = DeltaSource(model.path)
+    for rows in (2, 3, 4, 6):
+        model.append([rows])
+    clean(model.path, 6)
+    source.refresh()
+    assert (source.version, source.lost) == (6, (3, 5))
+    assert source.total_rows == 23 + 6
+    assert source.rows_after(DeltaOffset(2, 0, False)) is None
+    assert source.rows_after(DeltaOffset(6, -1, False)) == 6
+    model.append([8])
+    source.refresh()
+    assert source.rows_after(DeltaOffset(7, -1, False)) == 8
+
+
+def commit(path: Path, version: int, *actions: dict) -> None:
+    (path / "_delta_log").mkdir(parents=True, exist_ok=True)
+    text = "\n".join(json.dumps(action, separators=(",", ":")) for action in actions)
+    (path / "_delta_log" / f"{version:020d}.json").write_text(text)
+
+
+def add(name: str, rows: int | None, changes: bool = True, **more: object) -> dict:
+    stats = {} if rows is None else {"stats": json.dumps({"numRecords": rows})}
+    return {"add": {"path": name, "dataChange": changes, **stats, **more}}
+
+
+def remove(name: str, rows: int | None = None, changes: bool = True) -> dict:
+    return {"remove": add(name, rows, changes)["add"]}
+
+
+def written(path: Path, name: str, rows: int) -> dict:
+    (path / name).parent.mkdir(parents=True, exist_ok=True)
+    pq.write_table(pa.table({"id": range(rows)}), path / name)
+    return {"cdc": {"path": name, "dataChange": False}}
+
+
+SKIP, FEED, PLAIN = DeltaRead(skip_changes=True), DeltaRead(change_feed=True), DeltaRead()
+UNCHANGED = {name: "0" for name in ("numTargetRowsInserted", "numTargetRowsUpdated", "numTargetRowsDeleted")}
+
+
+@pytest.mark.parametrize(
+    ("read", "update", "delete", "optimize", "idle_merge", "vector"),
+    [(PLAIN, 300, 0, 0, 90, 90), (SKIP, 0, 0, 0, 0, 0), (FEED, 6, 80, 0, 0, 90)],
+)
+def test_options_of_the_query_decide_which_rows_of_a_commit_count(
+    tmp_path: Path, read: DeltaRead, update: int, delete: int, optimize: int, idle_merge: int, vector: int
+) -> None:
+    """The figures: an UPDATE of 3 rows that rewrites 300, a DELETE of a file, and so on."""
+    commit(tmp_path, 0, add("a", 300), add("b", 80))
+    source = DeltaSource(tmp_path, read)
+    changes = [
+        (update, [remove("a", 300), add("c", 300), written(tmp_path, "_change_data/cdc-1", 6)]),
+        (delete, [remove("b", 80)]),
+        (optimize, [remove("c", changes=False), add("d", 300, changes=False)]),
+        (
+            idle_merge,
+            [{"commitInfo": {"operation": "MERGE", "operationMetrics": UNCHANGED}}, remove("e"), add("f", 90)],
+        ),
+        (vector, [remove("f", 90), add("f", 90, deletionVector={"cardinality": 2})]),
+        (7, [add("g", 7)]),
+    ]
+    for version, (rows, actions) in enumerate(changes, 1):
+        before = source.total_rows
+        commit(tmp_path, version, *actions)
+        source.refresh()
+        assert (source.total_rows, before) == ((before or 0) + rows, before), actions
+        assert source.rows_after(DeltaOffset(version, -1, False)) == rows
+
+
+def test_change_feed_numbers_its_files_as_spark_does(tmp_path: Path) -> None:
+    commit(tmp_path, 0, add("a", 10), add("b", 20))
+    commit(tmp_path, 1, remove("a", 10), add("c", 5), add("x", 9, changes=False), remove("b", 20))
+    source = DeltaSource(tmp_path, FEED)
+    assert [source.rows_after(DeltaOffset(1, n, False)) for n in (-1, 0, 1, 2)] == [35, 25, 20, 0]
+
+
+def test_change_files_that_are_gone_make_the_rows_unknown(tmp_path: Path) -> None:
+    commit(tmp_path, 0, {"cdc": {"path": "_change_data/gone", "dataChange": False}}, add("a", 1))
+    commit(tmp_path, 1, remove("gone"))
+    commit(tmp_path, 2, add("a", 4))
+    source = DeltaSource(tmp_path, FEED)
+    assert source.total_rows is None
+    source.forget_before(2)
+    assert source.rows_after(DeltaOffset(2, -1, False)) == 4
+    assert source.total_rows is not None
+
+
+def test_excluded_files_keep_their_number_and_count_no_rows(tmp_path: Path) -> None:
+    read = DeltaRead(exclude="^b", excludes=lambda path: path.startswith("b"))
+    commit(tmp_path, 0, add("a", 10), add("b%20c", 20), add("c", 40))
+    source = DeltaSource(tmp_path, read)
+    assert [source.rows_after(DeltaOffset(0, n, False)) for n in (-1, 0, 1, 2)] == [50, 40, 40, 0]
 
 
 def test_source_when_there_is_no_table_then_says_so(tmp_path: Path) -> None:

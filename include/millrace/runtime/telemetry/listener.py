@@ -30,6 +30,7 @@ from millrace.runtime.telemetry.operators import operators
 from millrace.runtime.telemetry.partitions import PartitionSampler
 from millrace.runtime.telemetry.positions import UNKNOWN, Positions, newest_batch, source_names
 from millrace.runtime.telemetry.read_limits import read_limits
+from millrace.runtime.telemetry.source_options import delta_reads, latest_offsets
 from millrace.runtime.telemetry.unread_files import follow_files
 from millrace.runtime.telemetry.writer import Entry, Writer
 
@@ -179,7 +180,8 @@ class TelemetryListener(StreamingQueryListener):  # type: ignore[misc]
             known = query is not None
             limits = self._guarded("read limits", lambda: read_limits(query, gateway)) if known else None
             files = self._guarded("files", lambda: follow_files(query, gateway, every_s)) if known else None
-            run.positions = Positions(limits or {}, files or {})
+            reads = self._guarded("source options", lambda: delta_reads(query)) if known else None
+            run.positions = Positions(limits or {}, files or {}, reads or {}, lambda: latest_offsets(query, gateway))
         return run.positions
 
     def _plan(self, run: _Run, batch_id: int) -> ExecutedPlan | None:

@@ -1,9 +1,9 @@
 """Where a query stands in its sources: rows waiting, rows ever committed, rows read, each exact or None.
 
-Delta sources are counted in the table's log. Kafka's progress names the end of every partition as of when the batch was
-planned. Of other sources it is known whether a batch took all there was: where their read is not limited, or the limit
-was not reached. Unread files of limited file sources are listed. Several sources are summed; one that does not tell its
-rows makes the sum None, as half a backlog would mislead.
+Delta sources are counted in the table's log, by the options of the query. Kafka's progress names the end of every
+partition as of when the batch was planned. Of other sources it is known whether a batch took all there was: if their
+read is not limited, or the limit was not reached. Unread files of limited file sources are listed. Several sources are
+summed. If the rows of one are unknown, the sum is None, as half a backlog would mislead.
 """
 
 from __future__ import annotations
@@ -17,9 +17,12 @@ from types import MappingProxyType
 from typing import Any
 
 from millrace.lake.backlog import DeltaOffset, DeltaSource, local_path
+from millrace.lake.source_commits import DeltaRead
 from millrace.model.arrival import ArrivalBasis
 from millrace.runtime.telemetry.unread_files import UnreadFiles
 
+REST = object()
+"""Stands for the start of a batch that did not run."""
 DELTA = re.compile(r"^DeltaSource\[(.*)\]$")
 LOG = logging.getLogger(__name__)
 
@@ -53,6 +56,8 @@ class Positions:
     Args:
         limits: Rows that a batch takes of each source at most (:func:`~millrace.runtime.telemetry.read_limits`).
         files: What follows limited file sources, by description.
+        reads: How the query reads its Delta sources, by description; a source without an entry is not counted.
+        latest: Returns the newest offset that each source has seen, by description.
         open_source: Opens a Delta table's log; a double in tests.
     """
 
@@ -60,9 +65,12 @@ class Positions:
         self,
         limits: Mapping[str, float | None] = MappingProxyType({}),
         files: Mapping[str, UnreadFiles] = MappingProxyType({}),
+        reads: Mapping[str, DeltaRead] = MappingProxyType({}),
+        latest: Callable[[], Mapping[str, Any]] = dict,
         open_source: Callable[..., DeltaSource] = DeltaSource,
     ) -> None:
         self._limits, self._files, self._open = limits, dict(files), open_source
+        self._reads, self._latest = reads, latest
         self._tables: dict[tuple[str, str], DeltaSource] = {}
         self._reported: set[str] = set()
 
@@ -78,17 +86,22 @@ class Positions:
         return Position(backlog=_sum(waiting), basis=basis)
 
     def at_rest(self, sources: Sequence[Mapping[str, Any]]) -> Position:
-        """Return the place of a query that found nothing new after the batch whose ``sources`` are given."""
-        each = [self._counted({**s, "startOffset": None, "latestOffset": s.get("endOffset")}) for s in sources]
+        """Return the place of a query that has run no batch since the one whose ``sources`` are given.
+
+        Rows may wait all the same: Kafka's source starts no batch below ``minOffsetsPerTrigger``.
+        """
+        latest = self._latest()
+        each = [self._counted({**s, "startOffset": REST, "latestOffset": latest.get(_name(s))}) for s in sources]
         basis = self._basis(sources, each)
         if basis in COUNTS:
             return _total(each, basis)
-        if basis is None:
+        untold = [_name(source) for source, position in zip(sources, each, strict=True) if position.end is None]
+        if basis is None or any(name.startswith("Kafka") for name in untold):
             return UNKNOWN
         return Position(backlog=0, basis=basis if basis is ArrivalBasis.LISTED else ArrivalBasis.TAKEN)
 
     def _basis(self, sources: Sequence[Mapping[str, Any]], each: Sequence[Position]) -> ArrivalBasis | None:
-        names = [str(source.get("description")) for source in sources]
+        names = [_name(source) for source in sources]
         untold = [name for name, position in zip(names, each, strict=True) if position.end is None]
         if names and not untold:
             planned = any(position.basis is ArrivalBasis.PLANNED for position in each)
@@ -113,10 +126,10 @@ class Positions:
         return limit is not None and int(source.get("numInputRows", 0)) < limit
 
     def _counted(self, source: Mapping[str, Any]) -> Position:
-        description = str(source.get("description", ""))
+        description = _name(source)
         try:
             if table := DELTA.match(description):
-                return self._delta(table[1], source)
+                return self._delta(table[1], source, self._reads.get(description))
             if description.startswith("Kafka"):
                 return kafka(source)
         except Exception as error:
@@ -128,35 +141,46 @@ class Positions:
             self._reported.add(description)
             LOG.warning("No backlog of %s: %s", description, error)
 
-    def _delta(self, uri: str, source: Mapping[str, Any]) -> Position:
-        end = source.get("endOffset")
-        path = local_path(uri)
-        if path is None or not isinstance(end, Mapping):
+    def _delta(self, uri: str, source: Mapping[str, Any], read: DeltaRead | None) -> Position:
+        plain, path = source.get("endOffset"), local_path(uri)
+        if path is None or read is None or not isinstance(plain, Mapping):
             return UNKNOWN
-        key = (uri, str(end["reservoirId"]))  # a table that was made anew has another id
+        end = DeltaOffset.from_plain(dict(plain))
+        start = _delta_start(source, end, read)
+        key = (uri, str(plain["reservoirId"]))  # a table that was made anew has another id
         if key not in self._tables:
-            self._tables[key] = self._open(path)
-        table, offset = self._tables[key], DeltaOffset.from_plain(dict(end))
+            self._tables[key] = self._open(path, read, min(start.version, end.version))
+        table = self._tables[key]
         table.refresh()
-        backlog = table.rows_after(offset)
-        result = Position(backlog, table.total_rows, _read(table, source, offset, backlog))
-        table.forget_before(offset.version)
-        return result
+        self._report_loss(uri, table)
+        before, backlog, total = table.rows_after(start), table.rows_after(end), table.total_rows
+        table.forget_before(end.version)
+        if before is None or backlog is None:  # nor is it known what arrived since the batch before
+            return UNKNOWN
+        return Position(backlog, total, before - backlog, ArrivalBasis.COUNTED)
+
+    def _report_loss(self, uri: str, table: DeltaSource) -> None:
+        if table.lost is not None:
+            LOG.warning(
+                "%s: the log was cleaned of versions %d to %d before their rows were counted. Arrival is unknown for "
+                "this batch and counted again from the next one",
+                uri,
+                *table.lost,
+            )
+            table.lost = None
 
 
-def _read(table: DeltaSource, source: Mapping[str, Any], end: DeltaOffset, backlog: int | None) -> int | None:
-    """Return the rows between a batch's offsets."""
+def _delta_start(source: Mapping[str, Any], end: DeltaOffset, read: DeltaRead) -> DeltaOffset:
+    """Return where a batch began to read."""
     start = source.get("startOffset")
+    if start is REST:
+        return end
     if isinstance(start, Mapping):
-        before = table.rows_after(DeltaOffset.from_plain(dict(start)))
-        return None if before is None or backlog is None else before - backlog
-    # a query's first batch: from the table's snapshot, or from a version that only the query's options tell
-    first = DeltaOffset(end.version if end.snapshot else end.version - 1, -1, True)
-    before = table.rows_after(first) if first.version >= 0 else None
-    if before is None or backlog is None or before <= backlog:
-        return None
-    counted = int(source.get("numInputRows", 0))
-    return before - backlog if counted and counted % (before - backlog) == 0 else None
+        return DeltaOffset.from_plain(dict(start))
+    version = read.first_version()
+    if version is not None:
+        return DeltaOffset(version, -1, False)
+    return DeltaOffset(end.version if end.snapshot else end.version - 1, -1, True)
 
 
 def kafka(source: Mapping[str, Any]) -> Position:
@@ -176,6 +200,10 @@ def _offsets(value: object) -> dict[tuple[str, str], int] | None:
     if not isinstance(value, Mapping):
         return None
     return {(topic, part): int(n) for topic, parts in value.items() for part, n in parts.items()}
+
+
+def _name(source: Mapping[str, Any]) -> str:
+    return str(source.get("description", ""))
 
 
 def _total(each: Sequence[Position], basis: ArrivalBasis) -> Position:

@@ -10,6 +10,7 @@ import pyarrow as pa
 import pytest
 from deltalake import DeltaTable, write_deltalake
 
+from millrace.lake.source_commits import DeltaRead
 from millrace.model.arrival import ArrivalBasis
 from millrace.runtime.telemetry.positions import UNKNOWN, Position, Positions
 
@@ -24,6 +25,7 @@ KAFKA = json.loads(
 
 
 Offset = tuple[int, int]
+PLAIN = DeltaRead()
 
 
 def delta(path: Path, start: Offset | None, end: Offset, snapshot: bool = False, rows: int = 0) -> dict:
@@ -47,6 +49,10 @@ def planned(backlog: int, end: int, read: int | None, **lag: int) -> Position:
     return Position(backlog, end, read, ArrivalBasis.PLANNED, {k.replace("_", "/"): n for k, n in lag.items()})
 
 
+def counting(path: Path, read: DeltaRead = PLAIN) -> Positions:
+    return Positions(reads={f"DeltaSource[file:{path}]": read})
+
+
 @pytest.fixture
 def table(tmp_path: Path) -> Path:
     for rows in (10, 20, 30):
@@ -63,17 +69,49 @@ def test_position_when_kafka_tells_no_latest_offset_then_unknown() -> None:
 
 
 def test_position_when_source_is_delta_then_the_log_is_counted(table: Path) -> None:
-    assert Positions().of([delta(table, (0, 0), (1, 0))]) == counted(backlog=30, end=60, read=20)
+    assert counting(table).of([delta(table, (0, 0), (1, 0))]) == counted(backlog=30, end=60, read=20)
 
 
-def test_position_of_a_query_from_a_snapshot_counts_its_rows(table: Path) -> None:
-    assert Positions().of([delta(table, None, (3, -1), rows=60)]) == counted(backlog=0, end=60, read=60)
-    assert Positions().of([delta(table, None, (3, -1), rows=120)]).read == 60  # computed twice
-    assert Positions().of([delta(table, None, (3, -1), rows=30)]).read is None  # began at a version
+def test_position_when_the_options_of_a_delta_source_are_unknown_then_unknown(table: Path) -> None:
+    assert Positions().of([delta(table, (0, 0), (1, 0))]) == UNKNOWN
+
+
+def test_first_batch_reads_a_snapshot_or_from_a_version(table: Path) -> None:
+    first = delta(table, None, (3, -1), rows=120)  # of 60 rows, computed twice
+    read = counting(table).of([first])
+    assert (read.backlog, read.read) == (0, 60)
+    later = counting(table, DeltaRead(first_version=lambda: 1)).of([first])
+    assert (later.backlog, later.read) == (0, 50)
+
+
+def test_update_that_the_query_skips_changes_neither_arrival_nor_backlog(table: Path) -> None:
+    skipping, reading = counting(table, DeltaRead(skip_changes=True)), counting(table)
+    batch = delta(table, (2, -1), (3, -1))
+    before = [positions.of([batch]) for positions in (skipping, reading)]
+    DeltaTable(table).update({"id": "id + 100"}, predicate="id < 1")
+    after = [positions.at_rest([batch]) for positions in (skipping, reading)]
+    assert [a.end - b.end for a, b in zip(after, before, strict=True)] == [0, 60]
+    assert [a.backlog for a in after] == [0, 60]
+
+
+def test_log_that_was_cleaned_during_a_batch_makes_its_arrival_unknown(
+    table: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    positions = counting(table)
+    positions.of([delta(table, (1, -1), (3, -1))])
+    for rows in (40, 50, 60, 70):
+        write_deltalake(table, pa.table({"id": range(rows)}), mode="append")
+    DeltaTable(table).create_checkpoint()
+    for version in range(6):
+        (table / "_delta_log" / f"{version:020d}.json").unlink()
+    assert positions.of([delta(table, (3, -1), (6, -1))]) == UNKNOWN
+    assert "cleaned of versions 3 to 5" in caplog.text
+    known = positions.of([delta(table, (6, -1), (7, -1))])
+    assert (known.backlog, known.read) == (0, 70)
 
 
 def test_position_when_there_are_several_sources_then_they_are_summed(table: Path) -> None:
-    both = Positions().of([delta(table, (0, 0), (1, 0)), KAFKA])
+    both = counting(table).of([delta(table, (0, 0), (1, 0)), KAFKA])
     assert both == planned(backlog=72, end=349, read=110, clicks_0=40, clicks_1=0, views_0=2)
 
 
@@ -109,14 +147,20 @@ def test_source_without_a_known_limit_tells_nothing() -> None:
     assert Positions().of([RATE]) == Positions().at_rest([RATE]) == Positions(LIMITS).of([]) == UNKNOWN
 
 
-def test_silent_topics_are_at_their_end() -> None:
+def test_rows_that_wait_for_a_full_batch_are_lag_of_an_idle_query() -> None:
+    """With ``minOffsetsPerTrigger`` Spark is idle while rows wait."""
     resumed = {"description": KAFKA["description"], "endOffset": KAFKA["endOffset"]}  # as the query's log has it
-    assert Positions().at_rest([resumed]) == planned(backlog=0, end=247, read=None, clicks_0=0, clicks_1=0, views_0=0)
+    idle = Positions(latest=lambda: {KAFKA["description"]: KAFKA["latestOffset"]})
+    assert idle.at_rest([resumed]) == planned(backlog=42, end=289, read=None, clicks_0=40, clicks_1=0, views_0=2)
+
+
+def test_topics_that_do_not_report_their_end_are_not_at_rest() -> None:
+    assert Positions(LIMITS).at_rest([KAFKA]) == Positions(LIMITS).at_rest([RATE, KAFKA]) == UNKNOWN
 
 
 def test_position_when_table_is_gone_then_unknown_and_said_once(table: Path, caplog: pytest.LogCaptureFixture) -> None:
     source = delta(table, (0, 0), (1, 0))
     source["description"] = f"DeltaSource[file:{table}-gone]"
-    positions = Positions()
+    positions = counting(Path(f"{table}-gone"))
     assert positions.of([source]) == positions.of([source]) == UNKNOWN
     assert len(caplog.messages) == 1

@@ -1,0 +1,70 @@
+"""How a query reads its sources: asked of Spark's own source objects, which hold the options the script set.
+
+That is internal to Spark and Delta: pinned with their versions, held by tests.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from py4j.java_gateway import is_instance_of  # type: ignore[import-untyped]
+
+from millrace.lake.source_commits import DeltaRead
+
+ADMITS = "org.apache.spark.sql.connector.read.streaming.SupportsAdmissionControl"
+
+
+def delta_reads(query: Any) -> Mapping[str, DeltaRead]:
+    """Return how a query reads its Delta sources, by their description.
+
+    Sources that have the same description but read differently are left out.
+
+    Args:
+        query: Spark's own query, ``StreamExecution``, that has planned a batch.
+    """
+    reads = dict[str, DeltaRead]()
+    ambiguous = set[str]()
+    for source in _sources(query):
+        if str(source.getClass().getSimpleName()) == "DeltaSource":
+            name, read = str(source.toString()), _delta_read(source)
+            if reads.setdefault(name, read) != read:
+                ambiguous.add(name)
+    return {name: read for name, read in reads.items() if name not in ambiguous}
+
+
+def latest_offsets(query: Any, gateway: Any) -> Mapping[str, Any]:
+    """Return the newest offset that each source of a query has seen, by its description, if the source reports one.
+
+    Args:
+        query: Spark's own query, ``StreamExecution``.
+        gateway: Py4J's gateway of the session.
+    """
+    admitting = [source for source in _sources(query) if is_instance_of(gateway, source, ADMITS)]
+    reported = {str(source.toString()): source.reportLatestOffset() for source in admitting}
+    return {name: json.loads(offset.json()) for name, offset in reported.items() if offset is not None}
+
+
+def _sources(query: Any) -> list[Any]:
+    sources = query.sources()
+    return [sources.apply(n) for n in range(sources.size())]
+
+
+def _delta_read(source: Any) -> DeltaRead:
+    options = source.options()
+    regex = options.excludeRegex()
+    pattern = None if regex.isEmpty() else regex.get().pattern()
+    starts = options.containsStartingVersionOrTimestamp()
+
+    def first_version() -> int | None:
+        # Spark evaluates it once, at a query's first batch: "latest" and timestamps keep their meaning
+        return int(source.getStartingVersion().get()) if starts else None
+
+    return DeltaRead(
+        skip_changes=bool(options.skipChangeCommits()),
+        change_feed=bool(options.readChangeFeed()),
+        exclude=None if pattern is None else str(pattern.pattern()),
+        excludes=lambda path: pattern is not None and bool(pattern.matcher(path).find()),
+        first_version=first_version,
+    )
