@@ -42,7 +42,12 @@ TELEMETRY: dict[str, TableSchema] = {
             "Spark's durations by phase; `triggerExecution` is the whole batch, and an idle marker has none",
         ),
         ("backlog_rows", WHOLE, "rows", "committed to the sources and not yet read; null if unknown"),
-        ("source_end", WHOLE, "rows", "ever committed to the sources: its change a second is the arrival rate"),
+        (
+            "source_end",
+            WHOLE,
+            "rows",
+            "committed to the sources since the driver began to count: its change per second is the arrival rate",
+        ),
         ("state_rows", WHOLE, "rows", "held in state"),
         ("state_bytes", WHOLE, "bytes", "held in state"),
         ("host_cpu_other", REAL, "0..1", "share of the host's processors that others used; null if unknown"),

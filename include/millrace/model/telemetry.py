@@ -59,8 +59,8 @@ class BatchMetrics:
         rows_out: Rows written to the sink; null where the sink does not tell.
         durations_ms: Spark's durations by phase; ``triggerExecution`` is the whole batch.
         backlog_rows: Rows committed to the sources and not yet read at the end of the batch; null if unknown.
-        source_end: Rows ever committed to the sources at the end of the batch, so that its change a second is
-            the true arrival rate; null if unknown.
+        source_end: Rows committed to the sources at the end of the batch since the driver began to count. Its change
+            per second is the true arrival rate; null if unknown.
         state_rows: Rows held in state.
         state_bytes: Bytes held in state.
         host_cpu_other: Share of the host's processors used by others during the batch, 0..1; null if unknown.

@@ -265,3 +265,32 @@ def test_signals_of_rows_that_tell_nothing_know_no_rate(tmp_path: Path) -> None:
     former = [replace(row, source_end=None, backlog_rows=None) for row in ran(300.0)]
     app = seen(tmp_path, former)
     assert (app.arrival_rows_per_s, app.backlog_rows, app.arrival_basis) == (None, None, ArrivalBasis.COUNTED)
+
+
+def counted(rows: list[BatchMetrics]) -> list[BatchMetrics]:
+    return [replace(row, arrival_basis=ArrivalBasis.COUNTED) for row in rows]
+
+
+@given(origin=st.integers(-100_000, 100_000))
+def test_rate_over_a_restart_does_not_depend_on_where_a_driver_begins_to_count(origin: int) -> None:
+    app = App(fixed_s=0.5)
+    before = counted(app.run(60, 300))
+    app.restart(12, 300, slots=8, rows_per_s=4000)
+    after = counted(app.run(8, 300))
+    moved = [replace(row, source_end=(row.source_end or 0) + origin) for row in after]
+    assert rates(history([*before, *moved])) == rates(history([*before, *after]))
+
+
+@pytest.mark.parametrize("unknown", ["end", "batch"])
+def test_rows_before_a_gap_in_what_is_counted_give_no_rate(unknown: str) -> None:
+    app = App(fixed_s=0.5)
+    before = counted(app.run(60, 300))
+    if unknown == "batch":
+        app.restart(12, 5000, slots=8, rows_per_s=4000)
+        app.batch_id += 3
+    after = counted(app.run(8, 300))
+    if unknown == "end":
+        before[-1] = replace(before[-1], source_end=None, arrival_basis=READ)
+    told = with_arrivals([*before, *after])
+    assert [row.source_end for row in told[: len(before)]] == [None] * len(before)
+    assert told[len(before) :] == tuple(after)

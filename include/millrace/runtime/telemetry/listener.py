@@ -181,7 +181,7 @@ class TelemetryListener(StreamingQueryListener):  # type: ignore[misc]
             limits = self._guarded("read limits", lambda: read_limits(query, gateway)) if known else None
             files = self._guarded("files", lambda: follow_files(query, gateway, every_s)) if known else None
             reads = self._guarded("source options", lambda: delta_reads(query)) if known else None
-            run.positions = Positions(limits or {}, files or {}, reads or {}, lambda: latest_offsets(query, gateway))
+            run.positions = Positions(limits or {}, files or {}, reads or {}, lambda: latest_offsets(query))
         return run.positions
 
     def _plan(self, run: _Run, batch_id: int) -> ExecutedPlan | None:

@@ -9,11 +9,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from py4j.java_gateway import is_instance_of  # type: ignore[import-untyped]
-
 from millrace.lake.source_commits import DeltaRead
-
-ADMITS = "org.apache.spark.sql.connector.read.streaming.SupportsAdmissionControl"
 
 
 def delta_reads(query: Any) -> Mapping[str, DeltaRead]:
@@ -34,15 +30,17 @@ def delta_reads(query: Any) -> Mapping[str, DeltaRead]:
     return {name: read for name, read in reads.items() if name not in ambiguous}
 
 
-def latest_offsets(query: Any, gateway: Any) -> Mapping[str, Any]:
-    """Return the newest offset that each source of a query has seen, by its description, if the source reports one.
+def latest_offsets(query: Any) -> Mapping[str, Any]:
+    """Return the end of each Kafka source's topics as the source last saw it, by its description.
+
+    A source looks at each trigger, also if it then starts no batch.
 
     Args:
         query: Spark's own query, ``StreamExecution``.
-        gateway: Py4J's gateway of the session.
     """
-    admitting = [source for source in _sources(query) if is_instance_of(gateway, source, ADMITS)]
-    reported = {str(source.toString()): source.reportLatestOffset() for source in admitting}
+    # other sources are not asked: they may list their files, or have side effects
+    kafka = [source for source in _sources(query) if str(source.toString()).startswith("Kafka")]
+    reported = {str(source.toString()): source.reportLatestOffset() for source in kafka}
     return {name: json.loads(offset.json()) for name, offset in reported.items() if offset is not None}
 
 
