@@ -97,11 +97,14 @@ def _changes(actions: Iterable[Mapping[str, Any]], folder: Path) -> list[tuple[s
     data = list(_data(actions))
     if any(_changed_nothing(action["commitInfo"]) for action in actions if "commitInfo" in action):
         return [(file["path"], 0) for _, file in data]
-    added = {file["path"] for kind, file in data if kind == "add"}
-    # the same file removed and added has another deletion vector: Spark compares the two and reads the file once
-    return [
-        (file["path"], 0 if kind == "remove" and file["path"] in added else _rows(file, folder)) for kind, file in data
-    ]
+    added = {file["path"]: bool(file.get("deletionVector")) for kind, file in data if kind == "add"}
+
+    def read_as_added(kind: str, file: Mapping[str, Any]) -> bool:
+        # a file removed and added has another deletion vector: of two vectors Spark reads both differences
+        path = file["path"]
+        return kind == "remove" and path in added and not (added[path] and file.get("deletionVector"))
+
+    return [(file["path"], 0 if read_as_added(kind, file) else _rows(file, folder)) for kind, file in data]
 
 
 def _data(actions: Iterable[Mapping[str, Any]]) -> Iterable[tuple[str, Mapping[str, Any]]]:

@@ -171,8 +171,8 @@ def add(name: str, rows: int | None, changes: bool = True, **more: object) -> di
     return {"add": {"path": name, "dataChange": changes, **stats, **more}}
 
 
-def remove(name: str, rows: int | None = None, changes: bool = True) -> dict:
-    return {"remove": add(name, rows, changes)["add"]}
+def remove(name: str, rows: int | None = None, changes: bool = True, **more: object) -> dict:
+    return {"remove": add(name, rows, changes, **more)["add"]}
 
 
 def written(path: Path, name: str, rows: int) -> dict:
@@ -181,16 +181,24 @@ def written(path: Path, name: str, rows: int) -> dict:
     return {"cdc": {"path": name, "dataChange": False}}
 
 
+VECTOR = {"storageType": "u", "pathOrInlineDv": "x", "sizeInBytes": 1, "cardinality": 2}
 SKIP, FEED, PLAIN = DeltaRead(skip_changes=True), DeltaRead(change_feed=True), DeltaRead()
 UNCHANGED = {name: "0" for name in ("numTargetRowsInserted", "numTargetRowsUpdated", "numTargetRowsDeleted")}
 
 
 @pytest.mark.parametrize(
-    ("read", "update", "delete", "optimize", "idle_merge", "vector"),
-    [(PLAIN, 300, 0, 0, 90, 90), (SKIP, 0, 0, 0, 0, 0), (FEED, 6, 80, 0, 0, 90)],
+    ("read", "update", "delete", "optimize", "idle_merge", "vector", "second_vector"),
+    [(PLAIN, 300, 0, 0, 90, 90, 90), (SKIP, 0, 0, 0, 0, 0, 0), (FEED, 6, 80, 0, 0, 90, 180)],
 )
 def test_options_of_the_query_decide_which_rows_of_a_commit_count(
-    tmp_path: Path, read: DeltaRead, update: int, delete: int, optimize: int, idle_merge: int, vector: int
+    tmp_path: Path,
+    read: DeltaRead,
+    update: int,
+    delete: int,
+    optimize: int,
+    idle_merge: int,
+    vector: int,
+    second_vector: int,
 ) -> None:
     """The figures: an UPDATE of 3 rows that rewrites 300, a DELETE of a file, and so on."""
     commit(tmp_path, 0, add("a", 300), add("b", 80))
@@ -203,7 +211,8 @@ def test_options_of_the_query_decide_which_rows_of_a_commit_count(
             idle_merge,
             [{"commitInfo": {"operation": "MERGE", "operationMetrics": UNCHANGED}}, remove("e"), add("f", 90)],
         ),
-        (vector, [remove("f", 90), add("f", 90, deletionVector={"cardinality": 2})]),
+        (vector, [remove("f", 90), add("f", 90, deletionVector=VECTOR)]),
+        (second_vector, [remove("f", 90, deletionVector=VECTOR), add("f", 90, deletionVector=VECTOR)]),
         (7, [add("g", 7)]),
     ]
     for version, (rows, actions) in enumerate(changes, 1):
