@@ -156,7 +156,11 @@ def control_loop(spec: PipelineSpec, secret_of: SecretOf | None = None) -> Contr
         gate=QualityGate(spec, tables, DataDocs(Home.from_env().root / "gx" / spec.name)),
         plant=SparkPlant(spec, tables, reconciler_for(spec, tables, secret_of), utc_now),
         optimizers=optimizers,
-        tracker=MlflowTracker(os.environ.get("MLFLOW_TRACKING_URI"), fit),
+        tracker=MlflowTracker(
+            os.environ.get("MLFLOW_TRACKING_URI"),
+            fit,
+            note=lambda problem: tables.report_problems.note(spec.name, problem, utc_now()),
+        ),
         clock=utc_now,
     )
 

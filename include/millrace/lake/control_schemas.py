@@ -58,6 +58,14 @@ CONTROL: dict[str, TableSchema] = {
         keep_days=CONTROL_DAYS,
         ids_hours=IDS_HOURS,
     ),
+    "control/report_problems": table(
+        "why changes do not reach MLflow: one row when that begins, is another problem, or ends",
+        "apply, evaluation",
+        "status",
+        "when it was noticed",
+        ("problem", TEXT, "", "the error; null when reports arrive again"),
+        keep_days=CONTROL_DAYS,
+    ),
     "control/alerts": table(
         "something that people were told of",
         "the DAG `reconcile`",

@@ -9,6 +9,7 @@ from millrace.lake.memories import MemoryStore
 from millrace.lake.observations import ObservationStore
 from millrace.lake.reconfigurations import ReconfigurationStore
 from millrace.lake.replays import ReplayStore
+from millrace.lake.report_problems import ReportProblemStore
 from millrace.lake.store import Lake
 
 
@@ -27,6 +28,7 @@ class ControlTables:
         reconfigurations: What actually happened to the apps.
         alerts: What people were told.
         replays: What other tuners would have done.
+        report_problems: Why changes do not reach MLflow.
     """
 
     def __init__(self, lake: Lake) -> None:
@@ -38,3 +40,4 @@ class ControlTables:
         self.reconfigurations = ReconfigurationStore(lake)
         self.alerts = AlertStore(lake)
         self.replays = ReplayStore(lake)
+        self.report_problems = ReportProblemStore(lake)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import os
 import time
 import warnings
@@ -11,6 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient
+
+LOG = logging.getLogger(__name__)
 
 PATIENCE = {"MLFLOW_HTTP_REQUEST_TIMEOUT": "3", "MLFLOW_HTTP_REQUEST_MAX_RETRIES": "1"}
 """Seconds a request and tries besides the first: an evaluation must not wait for its notebook."""
@@ -39,7 +42,9 @@ def connect(uri: str) -> MlflowClient:
 
 
 def experiment(client: MlflowClient, pipeline: str, artifacts: str | None) -> str:
-    """Return the id of a pipeline's experiment, made where it is not there yet.
+    """Return the id of a pipeline's experiment, made where it is not there yet and restored if it was deleted.
+
+    MLflow refuses runs in a deleted experiment, and another experiment of its name.
 
     Args:
         client: MLflow's.
@@ -48,6 +53,9 @@ def experiment(client: MlflowClient, pipeline: str, artifacts: str | None) -> st
     """
     known = client.get_experiment_by_name(pipeline)
     if known is not None:
+        if known.lifecycle_stage == "deleted":
+            LOG.info("MLflow's experiment %s was deleted, and is restored with its runs", pipeline)
+            client.restore_experiment(known.experiment_id)
         return str(known.experiment_id)
     return str(client.create_experiment(pipeline, artifact_location=artifacts and f"{artifacts}/{pipeline}"))
 

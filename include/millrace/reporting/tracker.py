@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from millrace.model.codec import to_plain
 from millrace.model.decision import Decision, Proposal
+from millrace.model.errors import MillraceError
 from millrace.model.spec import PipelineSpec
 from millrace.reporting.curve_figure import curve_figure, rate_to_serve
 from millrace.reporting.mlflow_client import Fit, connect, experiment, line, metrics, model_name, params, register
@@ -30,11 +31,13 @@ class MlflowTracker:
         uri: Tracking URI; None logs nothing.
         fit: Makes the surrogate that is registered; None registers none.
         artifacts: Where a new experiment keeps its artifacts; the server decides by default.
+        note: Takes why a report failed, or None once one arrived, for people to see.
     """
 
     uri: str | None
     fit: Fit | None = None
     artifacts: str | None = None
+    note: Callable[[str | None], None] = lambda problem: None
 
     def log_change(self, spec: PipelineSpec, decision: Decision) -> tuple[str | None, Mapping[str, str]]:
         """Log a change as a run and return its id and the models used, name: version; None, {} out of reach.
@@ -45,6 +48,7 @@ class MlflowTracker:
             return None, {}
         run_id: str | None = None
         models: dict[str, str] = {}
+        problem: str | None = None
         try:
             client = connect(self.uri)
             run_id, fresh = self._run(client, spec.name, decision)
@@ -53,8 +57,9 @@ class MlflowTracker:
             models = self._register(client, run_id, decision)
             client.set_terminated(run_id)
         except Exception as error:
-            values = (self.uri, decision.decision_id, line(error))
-            LOG.warning("MLflow at %s: decision %s is not logged whole: %s", *values)
+            problem = line(error)
+            LOG.warning("MLflow at %s: decision %s is not logged whole: %s", self.uri, decision.decision_id, problem)
+        self._note(problem)
         return run_id, models
 
     def log_achieved(self, run_id: str | None, achieved: Mapping[str, float]) -> bool:
@@ -64,9 +69,17 @@ class MlflowTracker:
         try:
             connect(self.uri).log_batch(run_id, metrics=metrics({f"achieved_{k}": v for k, v in achieved.items()}))
         except Exception as error:
-            LOG.warning("MLflow at %s: run %s got no achieved values: %s", self.uri, run_id, line(error))
+            problem = line(error)
+            LOG.warning("MLflow at %s: run %s got no achieved values: %s", self.uri, run_id, problem)
+            self._note(problem)
             return False
         return True
+
+    def _note(self, problem: str | None) -> None:
+        try:
+            self.note(problem)
+        except MillraceError as error:  # the lake's problem shows elsewhere
+            LOG.warning("Whether MLflow got its reports is not noted: %s", error)
 
     def _run(self, client: MlflowClient, pipeline: str, decision: Decision) -> tuple[str, bool]:
         experiment_id = experiment(client, pipeline, self.artifacts)

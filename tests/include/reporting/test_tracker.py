@@ -12,6 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from millrace.lake.report_problems import ReportProblemStore
+from millrace.lake.store import Lake
 from millrace.model.codec import from_plain
 from millrace.model.decision import Action, Decision, Proposal
 from millrace.model.deployment import Change
@@ -151,6 +153,29 @@ def test_change_without_mlflow_gives_nothing_and_raises_nothing(
         assert lost.log_change(SPEC, decision(9)) == (None, {})
         assert not lost.log_achieved("run", {"x": 1.0})
     assert "decision 20130101T120009-abcd0123 is not logged whole" in caplog.text
+
+
+def test_change_after_its_experiment_was_deleted_restores_it(tracker: MlflowTracker) -> None:
+    made = replace(decision(1), pipeline="deleted")
+    spec = SPEC.model_copy(update={"name": "deleted"})
+    before, _ = tracker.log_change(spec, made)
+    client(tracker).delete_experiment(client(tracker).get_experiment_by_name("deleted").experiment_id)
+    after, _ = tracker.log_change(spec, replace(made, decision_id="another"))
+    assert after is not None and before != after
+    assert {client(tracker).get_run(str(run)).info.lifecycle_stage for run in (before, after)} == {"active"}
+
+
+def test_problem_of_mlflow_is_noted_until_a_report_arrives(tracker: MlflowTracker, tmp_path: Path) -> None:
+    problems, clock = ReportProblemStore(Lake(tmp_path)), iter(NOON + timedelta(minutes=n) for n in range(9))
+    note: Any = lambda problem: problems.note("delays", problem, next(clock))  # noqa: E731
+    lost = MlflowTracker("nowhere://mlflow", note=note)
+    assert lost.log_change(SPEC, decision(1)) == (None, {})
+    first = problems.current("delays")
+    assert first is not None and first.time == NOON and first.problem
+    assert not lost.log_achieved("run", {"x": 1.0}) and lost.log_change(SPEC, decision(2)) == (None, {})
+    assert problems.current("delays") == first and problems.current("other") is None
+    assert replace(tracker, note=note).log_change(SPEC, decision(3))[0] is not None
+    assert problems.current("delays") is None
 
 
 def test_tracker_when_it_has_no_uri_then_logs_nothing() -> None:

@@ -15,6 +15,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from millrace.lake.control_tables import ControlTables
+from millrace.lake.report_problems import ReportProblem
 from millrace.local.cli.status_part import Status
 from millrace.local.cli.storage import storage_status
 from millrace.local.stack import lifecycle
@@ -110,6 +111,7 @@ class PipelineStatus:
         decision: Time, action and sentence of its newest Decision; None before the first.
         problem: What is wanted and does not run, and why; None if all is well.
         changed: What of its spec and script has changed and was not taken over; None if nothing has.
+        unreported: Why its changes do not reach MLflow; None if they do.
     """
 
     wanted: Deployment
@@ -118,6 +120,7 @@ class PipelineStatus:
     decision: dict[str, Any] | None
     problem: str | None
     changed: str | None = None
+    unreported: ReportProblem | None = None
 
     def as_plain(self) -> dict[str, Any]:
         """Return it as JSON-able types."""
@@ -133,6 +136,7 @@ class PipelineStatus:
             "last_decision": to_plain(self.decision) if self.decision else None,
             "problem": self.problem,
             "changed": self.changed,
+            "unreported": to_plain(self.unreported) if self.unreported else None,
         }
 
     def cells(self, now: datetime | None = None) -> list[str]:
@@ -142,6 +146,9 @@ class PipelineStatus:
         commits = [d.last_commit_at for d in self.drivers if d.last_commit_at]
         last = f"{max(0, int((now - max(commits)).total_seconds()))} s ago" if commits else ""
         sentence = self.problem or self.changed or (self.decision or {}).get("sentence", "")
+        if self.unreported is not None:
+            since = f"{self.unreported.time:%Y-%m-%d %H:%M} UTC"
+            sentence = f"{sentence} Changes do not reach MLflow since {since}: {self.unreported.problem}".strip()
         return [self.wanted.pipeline, _told(self.wanted, now), drivers, last, sentence]
 
 
@@ -184,7 +191,8 @@ def _pipeline_status(
     problem = wiring.problem(wanted, tables.deployments)
     update = None if spec is None else spec_update(spec, wanted)
     changed = None if update is None else f"{update.sentence}; ./millrace trigger {wanted.pipeline} takes it over now."
-    return PipelineStatus(wanted, _living(records), change, decision, problem, changed)
+    unreported = tables.report_problems.current(wanted.pipeline)
+    return PipelineStatus(wanted, _living(records), change, decision, problem, changed, unreported)
 
 
 def _living(records: list[DriverRecord]) -> tuple[DriverRecord, ...]:
