@@ -58,7 +58,7 @@ def ratio_policy(spec: PipelineSpec, trigger_s: float) -> Callable[[], None]:
         if latest is None or not latest.running:
             return
         app = latest.apps[spec.app]
-        size = app.executor.cores if app.executor else 1
+        size = app.slots_per_executor
         batches = [b for b in sound(read_batches(tables.lake, spec.name, spec.app, since)) if b.time > began]
         ratio = fmean(b.duration_s for b in batches) / trigger_s if batches else 0.0
         slots = size * executors_for(ratio, app.executors, spec.slots.min // size, spec.slots.max // size)

@@ -122,7 +122,7 @@ def without_agent(spec: PipelineSpec, first: Deployment, method: Method, options
             "spark.cores.max": str(spec.slots.max),
             f"{DYNAMIC}minExecutors": str(app.executors),
             f"{DYNAMIC}initialExecutors": str(app.executors),
-            f"{DYNAMIC}maxExecutors": str(spec.slots.max // app.executor.cores),
+            f"{DYNAMIC}maxExecutors": str(spec.slots.max // app.slots_per_executor),
         }
     submit = {**app.submit, "conf": {**conf, **spec.submit.conf, **method.conf}}
     return replace(first, apps={spec.app: replace(app, executor=None, submit=submit)})

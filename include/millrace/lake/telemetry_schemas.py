@@ -32,7 +32,7 @@ TELEMETRY: dict[str, TableSchema] = {
         GENERATION,
         ("epoch", WHOLE, ">= 0", "checkpoint epoch of the query"),
         ("batch_id", WHOLE, ">= 0", "Spark's batch id; an idle marker has that of the last batch"),
-        ("slots", SMALL, "cores", "cores of the app"),
+        ("slots", SMALL, "tasks", "tasks that the app can run at once"),
         ("rows_in", WHOLE, "rows", "read from the sources; 0 in an idle marker"),
         ("rows_out", WHOLE, "rows", "written to the sink; null where the sink does not report it"),
         (
