@@ -192,10 +192,11 @@ def problem(deployment: Deployment, deployments: DeploymentStore) -> str | None:
     from millrace.drivers import app_drivers, delegated_reconciler
     from millrace.local.stack.home import Home
 
-    run_dir = Home.from_env().run / "drivers"
+    home = Home.from_env()
+    run_dir = home.run / "drivers"
     if os.environ.get(RUNNER_VARIABLE):  # its drivers are in the process table of another container
         return delegated_reconciler.problem(run_dir, deployment)
-    return app_drivers.problem(run_dir, deployment, deployments, utc_now())
+    return app_drivers.problem(run_dir, deployment, deployments, utc_now(), home.logs / "drivers")
 
 
 def replay(

@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 from pathlib import Path
 
 from millrace.drivers import driver_log, failure_history
-from millrace.drivers.failure_history import STEADY_S, FailureHistory, fingerprint
+from millrace.drivers.failure_history import STEADY_S, ContentFailures, FailureHistory, fingerprint
 from millrace.drivers.handover import HandOver
 from millrace.lake.deployments import DeploymentStore
 from millrace.lake.driver_hosts import elsewhere
@@ -132,6 +132,11 @@ class AppDrivers:
 
     def account_for_ends(self, now: datetime) -> list[DriverFailure]:
         """Add every driver that has ended unasked since the last call to the history; return those that failed."""
+        history, failures = self._with_ends(now)
+        self.save(history)
+        return failures
+
+    def _with_ends(self, now: datetime) -> tuple[FailureHistory, list[DriverFailure]]:
         history, alive, failures = self.history(), {d.generation for d in self.live()}, []
         for record in reversed(self.records()):
             if record.generation not in history.settled and record.generation not in alive:
@@ -139,8 +144,28 @@ class AppDrivers:
                 history = history.settle(record.generation)
                 if error is not None:
                     failures.append(DriverFailure(record.generation, record.version, error))
-        self.save(history)
-        return failures
+        return history, failures
+
+    def next_try(self, deployment: Deployment, now: datetime) -> datetime | None:
+        """Return when the reconciler has to start the app, now or later (UTC); None if nothing is to be started.
+
+        Args:
+            deployment: The pipeline's newest Deployment.
+            now: The present (UTC).
+        """
+        wanted = deployment.apps.get(self.app) if deployment.kept_running else None
+        if wanted is None or repartition.running(self.folder):
+            return None
+        content = fingerprint(wanted)
+        if self.current(self.live(), content) is not None or self.completed(deployment) is not None:
+            return None
+        if elsewhere(self.deployments.lake, self.pipeline, now) is not None:
+            return None
+        before, (history, _) = self.history(), self._with_ends(now)
+        unseen = (r for r in self.records() if r.generation in set(history.settled) - set(before.settled))
+        if any(record.state is not DriverState.FAILED for record in unseen):
+            return now  # only the reconciler's note says when it died
+        return now + timedelta(seconds=history.wait_s(content, deployment, now))
 
     def problem(self, deployment: Deployment, now: datetime) -> str | None:
         """Return why what a Deployment wants of the app does not run, or what runs on unwanted; None if all is well.
@@ -193,21 +218,50 @@ class AppDrivers:
         if record.state is not DriverState.FAILED and record.ready_at is not None:
             return history.died(content, record.version, now), None
         error = record.error or self.logged_error(record.generation) or "ended before it was ready"
-        return history.failed(content, record.version, error, now), error
+        # the wait begins when it failed, not when somebody noticed
+        failed_at = min(record.since, now) if record.state is DriverState.FAILED else now
+        progressed = record.last_commit_at is not None
+        return history.failed(content, record.version, error, failed_at, progressed=progressed), error
 
     def _reason(self, content: str, deployment: Deployment, now: datetime) -> str:
         other = elsewhere(self.deployments.lake, self.pipeline, now)
         if other is not None:
             return f"host {other[0]} runs a driver of it, heard of {other[1]:.0f} s ago, and one host starts them all."
-        history = self.history()
-        failures, wait_s = history.contents.get(content), history.wait_s(content, deployment, now)
+        history = self._with_ends(now)[0]
+        failures, newest = history.contents.get(content), next(iter(self.records()), None)
         if failures is None:
-            return "its driver is gone, or was not started yet; the next reconcile starts it."
-        failed = f"it failed {_times(failures.failures)}" if failures.failures else "its driver was killed"
-        error = f", the last time with {failures.error.rstrip('. ')}" if failures.error else ""
-        again = f"in {_duration(wait_s)}" if wait_s > 0 else "at the next reconcile"
+            what = "its driver is gone" if newest is not None else "it was not started yet"
+            return f"{what}; the next reconcile, within a minute, starts it."
+        wait_s = history.wait_s(content, deployment, now)
+        again = f"It is tried again at {_time(now, wait_s)}." if wait_s > 0 else "It is started again now."
         remedy = f" `./millrace trigger {self.pipeline}` tries at once." if wait_s > 0 else ""
-        return f"{failed}{error}. It is tried again {again}.{remedy}"
+        return f"{_what_failed(failures)}. {again}{remedy}{self._log_of_failure(failures)}"
+
+    def _log_of_failure(self, failures: ContentFailures) -> str:
+        """Return where the whole text of the last failure is, as a sentence; empty if there is no such log."""
+        if self.log_dir is None or failures.error is None:
+            return ""
+        failed = next((r for r in self.records() if r.version == failures.version and r.error == failures.error), None)
+        number = generation.newest(self.folder) if failed is None else failed.generation
+        log = driver_log.path(self.log_dir, self.pipeline, self.app, number)
+        return f" Log: {log}" if log.exists() else ""
+
+
+def _what_failed(failures: ContentFailures) -> str:
+    error = (failures.error or "no error is known").rstrip(". ")
+    if failures.asked:
+        return f"its query asked for a restart: {error}"
+    if not failures.failures:
+        return "its driver was killed"
+    if failures.failures == 1:
+        return f"its driver failed: {error}"
+    return f"it failed {failures.failures} times, the last time with {error}"
+
+
+def _time(now: datetime, wait_s: float) -> str:
+    """Return when a wait is over, to the second and not before."""
+    over = now + timedelta(seconds=wait_s)
+    return f"{over + timedelta(microseconds=-over.microsecond % 1_000_000):%H:%M:%S} UTC"
 
 
 def apps_of(run_dir: Path, pipeline: str, wanted: Iterable[str]) -> list[str]:
@@ -215,7 +269,9 @@ def apps_of(run_dir: Path, pipeline: str, wanted: Iterable[str]) -> list[str]:
     return sorted({d.arguments.app for d in find(run_dir, pipeline)} | set(wanted))
 
 
-def problem(run_dir: Path, deployment: Deployment, deployments: DeploymentStore, now: datetime) -> str | None:
+def problem(
+    run_dir: Path, deployment: Deployment, deployments: DeploymentStore, now: datetime, log_dir: Path | None = None
+) -> str | None:
     """Return what a Deployment wants and does not run, and why, or what runs on unwanted; None if all is well.
 
     Args:
@@ -223,12 +279,13 @@ def problem(run_dir: Path, deployment: Deployment, deployments: DeploymentStore,
         deployment: A pipeline's newest Deployment.
         deployments: Where a version's content is looked up.
         now: The present (UTC).
+        log_dir: Folder of the drivers' logs, which the sentence names; None leaves them out.
     """
     if deployment.detached:
         return None
     name = deployment.pipeline
     apps = apps_of(run_dir, name, deployment.apps)
-    problems = (AppDrivers(run_dir, name, app, deployments).problem(deployment, now) for app in apps)
+    problems = (AppDrivers(run_dir, name, app, deployments, log_dir).problem(deployment, now) for app in apps)
     return next((sentence for sentence in problems if sentence is not None), None)
 
 
@@ -237,14 +294,6 @@ def was_steady(record: DriverRecord, until: datetime | None) -> bool:
     if record.ready_at is None or until is None:
         return False
     return until - record.ready_at >= timedelta(seconds=STEADY_S)
-
-
-def _times(number: int) -> str:
-    return "once" if number == 1 else f"{number} times"
-
-
-def _duration(seconds: float) -> str:
-    return f"{seconds:.0f} s" if seconds < 120 else f"{seconds / 60:.0f} min"
 
 
 def _ended(record: DriverRecord) -> DriverRecord:

@@ -83,10 +83,28 @@ class AppReconciler:
         return self._start(deployment, wanted, live, begun)
 
     def _record(self, failure: DriverFailure) -> Reconfiguration:
-        """Record in the lake that a driver failed: not everybody sees the run folder."""
-        failures = self.drivers.history().contents.get(self.drivers.content(failure.version))
-        is_open = failures is not None and failures.open
-        return self.log.record_failure(failure, Outcome.CIRCUIT_OPEN if is_open else Outcome.FAILED)
+        """Record in the lake that a driver failed: not everybody sees the run folder.
+
+        A start that failed has an entry already, which ends so.
+        """
+        content, record = self.drivers.content(failure.version), self.drivers.record(failure.generation)
+        if record is None or not is_ready(record):
+            started = (e for e in self.log.open_entries() if e.generation == failure.generation and e.tier != LIVE)
+            if (entry := next(started, None)) is not None:
+                return self.log.end(entry, self._outcome_of_start(content), failure.error)
+        return self.log.record_failure(failure, self._outcome(content))
+
+    def _outcome(self, content: str) -> Outcome:
+        """Return how a content's last failure ended: whether it is tried only now and then from here on."""
+        failures = self.drivers.history().contents.get(content)
+        return Outcome.CIRCUIT_OPEN if failures is not None and failures.open else Outcome.FAILED
+
+    def _outcome_of_start(self, content: str) -> Outcome:
+        """Return the same of a driver that never became ready: the version before it comes back, if there is one."""
+        outcome, failures = self._outcome(content), self.drivers.history().contents.get(content)
+        counts = failures is not None and failures.failures > 0
+        back = outcome is Outcome.FAILED and counts and self._former_version(content) is not None
+        return Outcome.ROLLED_BACK if back else outcome
 
     def _stop(self, deployment: Deployment, live: Sequence[LiveDriver]) -> StepResult:
         entry = next((e for e in self.log.open_entries() if e.generation is None), None)
@@ -238,9 +256,7 @@ class AppReconciler:
         self.drivers.save(history)
         if driver is not None:
             self.hand_over.kill([driver])
-        outcome = Outcome.FAILED if self._former_version(content) is None else Outcome.ROLLED_BACK
-        outcome = Outcome.CIRCUIT_OPEN if history.contents[content].open else outcome
-        return StepResult((self.log.end(entry, outcome, error),), again=True)
+        return StepResult((self.log.end(entry, self._outcome_of_start(content), error),), again=True)
 
     def _roll_back(self, deployment: Deployment, content: str) -> bool:
         """Commit the last ready content as a new version if this version failed, and return whether it was done."""

@@ -10,11 +10,12 @@ from contextlib import suppress
 from datetime import datetime
 from pathlib import Path
 
+from millrace.model.failure import reason_of
+
 KEPT_LOGS = 20
 MOST_BYTES = 32 * 1024 * 1024
 """Size from which a log begins anew; what it held is kept once, beside it."""
 TAIL_BYTES = 32_768
-LINE_LIMIT = 500
 FORMER = ".1"
 _ERROR_LINE = re.compile(r"^(?!\s)(?!.*\bWARN\b).*(?:\b\w*(?:Error|Exception)\b|^Error: )")
 _NAME = re.compile(r"(driver-.+)-(\d+)\.log(?:\.1)?")
@@ -26,13 +27,13 @@ def path(log_dir: Path, pipeline: str, app: str, generation: int) -> Path:
 
 
 def last_error(log: Path) -> str | None:
-    """Return the last line of a log that names an error, None if there is none."""
+    """Return the reason of the last error in a log, None if there is none."""
     text = _tail(log)
     if len(text) < TAIL_BYTES:
         text = _tail(former(log)) + text
     lines = text.decode("utf-8", errors="replace").splitlines()
     error = next((line for line in reversed(lines) if _ERROR_LINE.match(line)), None)
-    return error.strip()[:LINE_LIMIT] if error else None
+    return reason_of(error) if error else None
 
 
 def former(log: Path) -> Path:

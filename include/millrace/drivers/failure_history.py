@@ -12,6 +12,7 @@ from pathlib import Path
 from millrace.atomic_file import write_atomically
 from millrace.model.codec import from_json, to_json, to_plain
 from millrace.model.deployment import AppDeployment, Deployment
+from millrace.model.failure import restart_cures
 from millrace.run_folder.driver_records import KEPT_GENERATIONS
 
 FILE = "trouble.json"
@@ -21,6 +22,8 @@ FIRST_DELAY_S = 10.0
 LONGEST_DELAY_S = 300.0
 HALF_OPEN_DELAYS_S = (60.0, 300.0, 900.0, 3600.0)
 """Delays between tries while the circuit is open, the last one for ever: most sources that are away come back soon."""
+MOST_RESTARTS = 5
+"""Restarts in a row that queries may ask for without a batch in between; one more is a failure like any other."""
 STEADY_S = 300.0
 """A driver that served this long was healthy: what happens to it later is no consequence of its start."""
 KEPT_CONTENTS = 20
@@ -35,7 +38,9 @@ class ContentFailures:
         deaths: Ready drivers that were killed from outside.
         version: The Deployment version of the last of them.
         last: When that was (UTC).
-        error: The last failure's exception in one line.
+        error: Why it failed the last time, in one line.
+        restarts: Restarts that its queries have asked for since they last committed a batch.
+        asked: Whether the last failure only asked for a restart, as after a change of a source's schema.
     """
 
     failures: int
@@ -43,15 +48,19 @@ class ContentFailures:
     version: int
     last: datetime
     error: str | None = None
+    restarts: int = 0
+    asked: bool = False
 
     @property
     def open(self) -> bool:
         """Whether the circuit is open: starts are tried now and then only, until one of them becomes steady."""
-        return self.failures >= FAILURES_TO_OPEN
+        return self.failures >= FAILURES_TO_OPEN and not self.asked
 
     @property
     def delay_s(self) -> float:
-        """Time to wait after the last failure or death; a first death is healed at once."""
+        """Time to wait after the last failure or death; a first death is healed at once, as is what asked for it."""
+        if self.asked:
+            return 0.0
         if self.open:
             return HALF_OPEN_DELAYS_S[min(self.failures - FAILURES_TO_OPEN, len(HALF_OPEN_DELAYS_S) - 1)]
         steps = self.failures + max(0, self.deaths - 1)
@@ -74,15 +83,28 @@ class FailureHistory:
         """Return the history after accounting for the end of some generations."""
         return replace(self, settled=tuple(sorted({*self.settled, *generations})[-KEPT_GENERATIONS * 2 :]))
 
-    def failed(self, content: str, version: int, error: str, now: datetime) -> FailureHistory:
-        """Return the history after a failure by the content's own doing."""
+    def failed(
+        self, content: str, version: int, error: str, now: datetime, *, progressed: bool = False
+    ) -> FailureHistory:
+        """Return the history after a failure by the content's own doing.
+
+        Args:
+            content: The content's fingerprint.
+            version: The Deployment version.
+            error: Why it failed, in one line. What a restart cures is not counted as a failure.
+            now: When it failed (UTC).
+            progressed: Whether the driver had committed a batch.
+        """
         old = self.contents.get(content, ContentFailures(0, 0, version, now))
-        return self._with(content, replace(old, failures=old.failures + 1, version=version, last=now, error=error))
+        restarts = 0 if progressed else old.restarts
+        asked = restart_cures(error) and restarts < MOST_RESTARTS
+        failed = replace(old, version=version, last=now, error=error, restarts=restarts + asked, asked=asked)
+        return self._with(content, failed if asked else replace(failed, failures=old.failures + 1))
 
     def died(self, content: str, version: int, now: datetime) -> FailureHistory:
         """Return the history after a ready driver was killed from outside."""
         old = self.contents.get(content, ContentFailures(0, 0, version, now))
-        return self._with(content, replace(old, deaths=old.deaths + 1, version=version, last=now))
+        return self._with(content, replace(old, deaths=old.deaths + 1, version=version, last=now, asked=False))
 
     def steady(self, content: str) -> FailureHistory:
         """Return the history after a content has run long enough to be trusted again."""

@@ -114,7 +114,9 @@ class Reconciler:
         """Return what is wanted and does not run, and why, or what runs on unwanted; None if all is well."""
         deployments = self._tables.deployments
         latest = deployments.latest(self._spec.name)
-        return None if latest is None else problem(self._run_dir, latest, deployments, self._clock())
+        if latest is None:
+            return None
+        return problem(self._run_dir, latest, deployments, self._clock(), self._log_dir)
 
     def status(self) -> tuple[DriverRecord, ...]:
         """Return each app's live drivers, its newest one, and its last failure that is not forgiven; newest first.

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import re
 import runpy
 import sys
 import threading
@@ -14,6 +13,7 @@ from collections.abc import Iterator
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
+from millrace.model.failure import reason
 from millrace.run_folder.arguments import DriverArguments
 from millrace.run_folder.driver_records import DriverState
 from millrace.runtime.advance import AdvanceWatch
@@ -189,7 +189,7 @@ class Driver:
         os._exit(code)
 
     def _record_end(self, error: BaseException | None, code: int) -> None:
-        text = None if error is None else describe(error)
+        text = None if error is None else reason(error)
         if code:
             self.journal.move(DriverState.FAILED, text)
         else:
@@ -218,7 +218,7 @@ def _as_main(arguments: DriverArguments) -> Iterator[None]:
 
 
 def _exit_error(ending: SystemExit) -> BaseException | None:
-    return None if ending.code in (None, 0) else RuntimeError(f"the script ended with exit code {ending.code}")
+    return None if ending.code in (None, 0) else ending
 
 
 def _lost_jvm(error: BaseException) -> bool:
@@ -235,48 +235,3 @@ def _leave_with_parent() -> None:
         os._exit(1)
 
     threading.Thread(target=watch, name="millrace-parent", daemon=True).start()
-
-
-LIMIT = 500
-_EXCEPTION_LINE = re.compile(r"^[A-Za-z_][\w.]*(?::\s.*)?$")
-"""How a traceback ends; exceptions may be called anything."""
-_PLAN = "=== Streaming Query ==="
-"""What Spark says behind this is the query's plan and nothing of the cause."""
-_QUERY_FAILED = re.compile(r"^\[STREAM_FAILED\] Query \[[^]]*\] terminated with exception: (.+?)(?: SQLSTATE: \w+)?$")
-"""What Spark puts around a cause in the JVM."""
-
-
-def describe(error: BaseException) -> str:
-    """Return an exception's type and last line.
-
-    A failed batch reaches Python as a StreamingQueryException whose text holds the stages' traceback: the cause
-    is the last line there that names an exception of the script's own code.
-    """
-    name, text = type(error).__name__, str(error).partition(_PLAN)[0]
-    if name in ("StreamingQueryException", "PythonException", "Py4JJavaError"):
-        inner = _python_cause(text) or _java_cause(text)
-        if inner:
-            return inner[:LIMIT]
-    lines = [line.strip() for line in text.splitlines() if line.strip()]
-    if lines and (failed := _QUERY_FAILED.match(lines[-1])):
-        return failed[1][:LIMIT]
-    return (f"{name}: {lines[-1]}" if lines else name)[:LIMIT]
-
-
-def _python_cause(text: str) -> str | None:
-    at = text.rfind("Traceback (most recent call last)")
-    if at < 0:
-        return None
-    for line in text[at:].splitlines()[1:]:
-        if line[:1].isspace() or not line.strip():
-            continue
-        found = _EXCEPTION_LINE.match(line)
-        if found:
-            return line.strip()
-    return None
-
-
-def _java_cause(text: str) -> str | None:
-    lines = [line.strip() for line in text.splitlines()]
-    causes = [line.removeprefix("Caused by: ") for line in lines if line.startswith("Caused by: ")]
-    return causes[-1] if causes else None

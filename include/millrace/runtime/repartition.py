@@ -15,10 +15,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from millrace.model.failure import reason
 from millrace.run_folder.driver_records import QueryCheckpoint
 from millrace.run_folder.repartition import Phase, Repartition, copy_of, read, write
 from millrace.runtime.checkpoints import STATE_STORE
-from millrace.runtime.lifecycle import LIMIT, describe
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -97,7 +97,7 @@ def change(spark: SparkSession, folder: Path) -> Repartition:
             _repartition(spark, checkpoint, task.partitions)
     except Exception as error:
         traceback.print_exception(error)
-        return _restored(folders, folder, task, _reason(error))
+        return _restored(folders, folder, task, reason(error))
     return write(folder, replace(task, phase=Phase.CHANGED))
 
 
@@ -135,13 +135,6 @@ def _repartition(spark: SparkSession, checkpoint: QueryCheckpoint, partitions: i
     except Exception as error:
         if ALREADY not in str(error):
             raise
-
-
-def _reason(error: Exception) -> str:
-    """Return the first line of Spark's own words, where the error is one of Spark's."""
-    raised = getattr(error, "java_exception", None)
-    message = None if raised is None else raised.getMessage()
-    return str(message).splitlines()[0][:LIMIT] if message else describe(error)
 
 
 def _is_out(spark: SparkSession, folders: Folders, checkpoint: QueryCheckpoint) -> bool:

@@ -39,7 +39,10 @@ def main() -> None:
         os._exit(1)
     journal = Journal(arguments)
     folder = app_dir(arguments.run_dir, arguments.pipeline, arguments.app)
-    if "import-error" in behaviour:
+    while "slow-import-error" in behaviour and not Path(behaviour[-1]).exists():
+        journal.advanced()
+        time.sleep(TICK_S)
+    if {"import-error", "slow-import-error"} & set(behaviour):
         journal.move(DriverState.FAILED, "ModuleNotFoundError: No module named 'nowhere'")
         os._exit(1)
     lock = AppLock(folder)
@@ -64,6 +67,11 @@ def main() -> None:
     while not stop:
         if "throws" in behaviour and done >= int(behaviour[-1]):
             journal.move(DriverState.FAILED, "ValueError: poison")
+            os._exit(1)
+        if "schema-changes" in behaviour and done >= int(behaviour[-1]) and arguments.generation <= 3:
+            journal.move(
+                DriverState.FAILED, "[DELTA_SCHEMA_CHANGED_WITH_VERSION] Detected schema change in version 1"
+            )
             os._exit(1)
         commit(rows)
         done += 1

@@ -31,7 +31,7 @@ OPTION = "Error: Unrecognized option: --nope\n\nUsage: spark-submit [options]\n"
 @pytest.mark.parametrize(
     ("text", "line"),
     [
-        (JVM, 'Exception in thread "main" org.apache.spark.SparkException: Failed to get main class in JAR'),
+        (JVM, "org.apache.spark.SparkException: Failed to get main class in JAR"),
         (PYTHON, "ModuleNotFoundError: No module named 'nowhere'"),
         (OPTION, "Error: Unrecognized option: --nope"),
         ("all is well\n", None),

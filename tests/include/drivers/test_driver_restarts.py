@@ -1,0 +1,96 @@
+"""A driver that fails is started again when its wait is over, and at once if a restart is what it asks for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from millrace.drivers.wake import Wake
+from millrace.lake.store import Lake
+from millrace.model.decision import Outcome
+from millrace.run_folder.driver_records import DriverState
+from tests.include.drivers.plant_of_doubles import NAME, DoublesPlant
+
+SCHEMA = "[DELTA_SCHEMA_CHANGED_WITH_VERSION] Detected schema change in version 1"
+
+
+@pytest.fixture
+def plant(tmp_path: Path) -> Iterator[DoublesPlant]:
+    made = DoublesPlant(tmp_path)
+    yield made
+    made.close()
+
+
+def _ended(plant: DoublesPlant) -> None:
+    plant.until(lambda: not plant.live())
+
+
+def test_schema_changes_restart_the_driver_at_once_and_open_no_circuit(plant: DoublesPlant) -> None:
+    plant.deploy("schema-changes", "3")
+    reconciler = plant.reconciler()
+    assert [change.outcome for change in reconciler.reconcile()] == [Outcome.READY]
+    for _ in range(3):
+        _ended(plant)
+        assert f"its query asked for a restart: {SCHEMA}. It is started again now." in reconciler.problem()
+        assert [change.outcome for change in reconciler.reconcile()] == [Outcome.FAILED, Outcome.READY]
+    assert reconciler.problem() is None
+    assert Outcome.CIRCUIT_OPEN not in {change.outcome for change in plant.history()}
+
+
+def test_start_that_fails_after_it_was_left_alone_has_one_entry(plant: DoublesPlant) -> None:
+    go = plant.root / "go"
+    plant.deploy("slow-import-error", str(go))
+    reconciler = plant.reconciler()
+    assert [change.outcome for change in reconciler.reconcile(patience_s=0)] == [Outcome.OPEN]
+    go.touch()
+    _ended(plant)
+    assert [change.outcome for change in reconciler.reconcile()] == [Outcome.FAILED]
+    (entry,) = plant.history()
+    assert (entry.outcome, entry.error) == (Outcome.FAILED, "ModuleNotFoundError: No module named 'nowhere'")
+
+
+def test_problem_of_a_failed_driver_is_the_same_before_and_after_it_is_recorded(plant: DoublesPlant) -> None:
+    plant.deploy("throws", "3")
+    reconciler = plant.reconciler()
+    reconciler.reconcile()
+    _ended(plant)
+    log = plant.root / "log" / f"driver-{NAME}-{NAME}-1.log"
+    before = reconciler.problem()
+    due = reconciler.status()[0].since + timedelta(seconds=10)
+    assert before.startswith("p does not run: its driver failed: ValueError: poison. It is tried again at ")
+    assert f"{due + timedelta(microseconds=-due.microsecond % 1_000_000):%H:%M:%S} UTC" in before
+    assert before.endswith(f"Log: {log}")
+    assert [change.outcome for change in reconciler.reconcile()] == [Outcome.FAILED]
+    assert reconciler.problem() == before
+
+
+def test_wake_names_a_pipeline_when_the_wait_of_its_driver_is_over(plant: DoublesPlant) -> None:
+    plant.deploy("throws", "3")
+    plant.reconciler().reconcile()
+    wake = Wake(plant.root / "run", Lake(plant.root / "lake"))
+    _ended(plant)
+    failed = plant.reconciler().status()[0]
+    assert failed.state is DriverState.FAILED
+    assert wake.due(failed.since + timedelta(seconds=9)) == ()
+    assert wake.due(failed.since + timedelta(seconds=11)) == (NAME,)
+    assert wake.due(failed.since + timedelta(seconds=12)) == (), "it was named a moment ago"
+
+
+def test_wake_names_a_pipeline_at_once_when_its_driver_was_killed(plant: DoublesPlant) -> None:
+    plant.deploy()
+    plant.reconciler().reconcile()
+    wake, now = Wake(plant.root / "run", Lake(plant.root / "lake")), datetime.now(UTC)
+    assert wake.due(now) == ()
+    plant.kill(plant.live()[0])
+    assert wake.due(now) == (NAME,)
+
+
+def test_wake_leaves_a_stopped_pipeline_alone(plant: DoublesPlant) -> None:
+    plant.deploy("throws", "3")
+    plant.reconciler().reconcile()
+    _ended(plant)
+    plant.deploy(running=False)
+    assert Wake(plant.root / "run", Lake(plant.root / "lake")).due(datetime.now(UTC) + timedelta(hours=1)) == ()
