@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from datetime import datetime, timedelta
 
+from millrace.control.messages import log_of
 from millrace.control.proposals import FAILED
 from millrace.lake.control_tables import ControlTables
 from millrace.model.alert import Alert, AlertKind
@@ -71,7 +72,8 @@ def _held(decisions: Sequence[Decision]) -> Iterator[Happened]:
 
 def _changed(changes: Sequence[Reconfiguration]) -> Iterator[Happened]:
     for change in changes:
-        sentence = f"Version {change.to_version} of {change.app} was given up: {change.error or 'no error was told'}"
+        error = (change.error or "no error is known").rstrip(". ")
+        sentence = f"Version {change.to_version} of {change.app} was given up: {error}.{log_of(change)}"
         if change.outcome is Outcome.CIRCUIT_OPEN:
             yield AlertKind.CIRCUIT_OPEN, f"{change.app} {change.to_version}", sentence
         elif change.outcome is Outcome.ROLLED_BACK:

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from itertools import groupby
+from pathlib import Path
 
 from millrace.control.changes import ABILITY
 from millrace.control.evaluation import GateResult, Hold, Request
 from millrace.control.proposals import FAILED, Proposals, acts
+from millrace.drivers import driver_log
 from millrace.lake.reconfigurations import BROKEN
 from millrace.model.arrival import arrival_phrase
 from millrace.model.decision import Action, Decision, GuardOutcome, Outcome, Reconfiguration
 from millrace.model.deployment import INGEST, JOIN_FIELDS, LIVE, PLACEMENT, Change, Deployment
+from millrace.model.failure import reason
 from millrace.model.signals import AppSignals, Signals
 
 LEAD = {
@@ -49,8 +52,16 @@ def detached(pipeline: str) -> Hold:
 def driver_failed(last: Reconfiguration) -> Hold:
     """Hold while no driver runs: the last one failed, and is not started again."""
     what = "fails again and again" if last.outcome is Outcome.CIRCUIT_OPEN else "failed"
-    message = f"{last.app} does not run: its driver {what}: {last.error or 'no error is known'}"
-    return Hold(BROKEN[last.outcome], message)
+    message = f"{last.app} does not run: its driver {what}: {(last.error or 'no error is known').rstrip('. ')}."
+    return Hold(BROKEN[last.outcome], f"{message}{log_of(last)}")
+
+
+def log_of(change: Reconfiguration) -> str:
+    """Return where the log of a change's driver is, as a sentence; empty for a change without a driver."""
+    if change.generation is None:
+        return ""
+    log = driver_log.path(Path("logs", "drivers"), change.pipeline, change.app, change.generation)
+    return f" Log: {log} of the home."
 
 
 def not_running_yet(wanted: int, measured: int) -> Hold:
@@ -74,8 +85,7 @@ def unreadable(files: Sequence[str], gate: GateResult) -> Hold:
 
 def collect_failed(error: Exception) -> Hold:
     """Hold on telemetry that raised an error."""
-    text = f"{type(error).__name__}: {' '.join(str(error).split())[:300]}"
-    return Hold("collect_failed", f"The telemetry could not be read: {text}")
+    return Hold("collect_failed", f"The telemetry could not be read: {reason(error)}")
 
 
 def memory_unreadable(error: Exception) -> Hold:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 from millrace.lake.location import S3
+from millrace.model import failure
 from millrace.model.errors import MillraceError
 
 _COLOURS = re.compile(r"\x1b\[\d+m")
@@ -36,11 +37,11 @@ def _in_bucket(what: object) -> bool:
 
 
 def reason(error: Exception) -> str:
-    """Return an error's last line, or what a bucket's service answered."""
+    """Return an error's reason in one line, or what a bucket's service answered."""
     text = _COLOURS.sub("", str(error)).strip()
     answer = next(filter(None, (form.search(text) for form in _ANSWERS)), None)
     if answer:
         return f"{answer[1]}: {answer[2].rstrip('.')}"
     if untold := _UNTOLD.search(text):
         return f"HTTP status {untold[1]}, as where keys have expired or are of another region"
-    return (text.splitlines() or [type(error).__name__])[-1].strip()[:300]
+    return failure.reason_of(text) if text else type(error).__name__

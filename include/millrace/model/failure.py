@@ -30,7 +30,7 @@ _CAUSED_BY = re.compile(r"^\s*Caused by: (?!\[CIRCULAR)", re.MULTILINE)
 _STATE = re.compile(r"\s*SQLSTATE: \w{5}\b")
 _PRINTED = re.compile(rf"({_NAME})(?:: (.*))?", re.DOTALL)
 """An exception as Python and Java print it."""
-_TYPED = re.compile(rf"({_NAME}(?:Exception|Error|Failure)): (.*)", re.DOTALL)
+_TYPED = re.compile(rf"({_NAME}(?:Exception|Error|Failure))(?:: (.*)|\Z)", re.DOTALL)
 """The same, in the middle of a text: anything may come before a colon there."""
 _CLASSED = re.compile(r"\[([A-Z][A-Z0-9]*(?:_[A-Z0-9]+)+(?:\.[A-Z0-9_]+)*|[A-Z]{5,})\]\s*(.*)", re.DOTALL)
 """An error class in brackets, and its message."""
@@ -42,7 +42,7 @@ _WRAPPERS = tuple(
         r'Exception in thread "[^"]*" ',
         r"Caused by: ",
         r"\[STREAM_FAILED\] Query \[[^]]*\] terminated with exception: ",
-        r"\[FOREACH_(?:BATCH|USER_FUNCTION)_ERROR\] [^\n]*?Reason:\s*(?=\S)",
+        r"\[FOREACH_(?:BATCH|USER_FUNCTION)_ERROR\] [^\n]*?Reason:\s*(?!SQLSTATE)(?=\S)",
         r"\[FAILED_EXECUTE_UDF\].*?\bdue to: ",
         r"Job aborted due to stage failure: .*?\bexecutor \w+\): ",
         r"Job aborted due to stage failure: Task [^\n]*? failed \d+ times: (?=\S)",
@@ -52,8 +52,8 @@ _WRAPPERS = tuple(
 )
 """What is put around a cause."""
 _EXIT_CODE = re.compile(r"\bexit(?:ed with)? code:? ?(\d+)", re.IGNORECASE)
-_SENTENCE = re.compile(r"(.*?[.!?])(?=\s+[^a-z\s]|\s*$)", re.DOTALL)
-"""A sentence ends at a full stop before anything but a small letter: 'e.g. this' goes on."""
+_SENTENCE = re.compile(r"(.*?[.!?])(?=\s+[A-Z'\"`(\[]|\s*$)", re.DOTALL)
+"""A sentence ends at a full stop before a capital letter, a quote or a bracket: "e.g. this" continues."""
 
 
 def reason(error: BaseException) -> str:
@@ -110,8 +110,8 @@ def _cause(name: str, text: str) -> tuple[str, str]:
     while True:
         rest = _unwrapped(inner)
         typed = _TYPED.match(rest)
-        if typed is not None and (rest != inner or not name or _wraps(typed[2])):
-            name, inner = typed[1], typed[2]
+        if typed is not None and (rest != inner or not name or _wraps(typed[2] or "")):
+            name, inner = typed[1], typed[2] or ""
         elif rest != inner:
             inner = rest
         else:
@@ -138,7 +138,7 @@ def _innermost(text: str) -> str:
 
 def _untyped(text: str) -> str:
     typed = _TYPED.match(text)
-    return text if typed is None else typed[2]
+    return text if typed is None else typed[2] or ""
 
 
 def _before_frames(text: str) -> str:

@@ -97,7 +97,8 @@ def test_evaluations_that_hold_for_one_fault_again_and_again_are_told_once_a_day
 
 def test_circuit_that_opens_again_for_one_version_is_told_once(tables: ControlTables) -> None:
     changed(tables, Outcome.CIRCUIT_OPEN, error="no such topic")
-    assert told(tables) == [("circuit_open", f"Version 2 of {NAME} was given up: no such topic")]
+    log = f"Log: logs/drivers/driver-{NAME}-{NAME}-1.log of the home."
+    assert told(tables) == [("circuit_open", f"Version 2 of {NAME} was given up: no such topic. {log}")]
     changed(tables, Outcome.CIRCUIT_OPEN, 3, error="no such topic")
     changed(tables, Outcome.READY, 4)
     assert told(tables) == []

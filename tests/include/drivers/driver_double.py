@@ -69,9 +69,7 @@ def main() -> None:
             journal.move(DriverState.FAILED, "ValueError: poison")
             os._exit(1)
         if "schema-changes" in behaviour and done >= int(behaviour[-1]) and arguments.generation <= 3:
-            journal.move(
-                DriverState.FAILED, "[DELTA_SCHEMA_CHANGED_WITH_VERSION] Detected schema change in version 1"
-            )
+            journal.move(DriverState.FAILED, "[DELTA_SCHEMA_CHANGED_WITH_VERSION] Detected schema change in version 1")
             os._exit(1)
         commit(rows)
         done += 1

@@ -177,7 +177,10 @@ def test_problem_says_when_a_killed_driver_is_tried_again(plant: DoublesPlant) -
     reconciler.reconcile()
     assert reconciler.problem() is None and reconciler.running()
     plant.kill(plant.live()[0])
-    assert "does not run: its driver was killed. It is started again now." in reconciler.problem() and not reconciler.running()
+    assert (
+        "does not run: its driver was killed. It is started again now." in reconciler.problem()
+        and not reconciler.running()
+    )
     reconciler.reconcile()
     plant.kill(plant.live()[0])
     assert reconciler.reconcile() == ()

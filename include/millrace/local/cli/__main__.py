@@ -13,6 +13,7 @@ import click
 
 from millrace.local.stack.home import Home
 from millrace.model.errors import MillraceError
+from millrace.model.failure import reason
 from millrace.places import IN_CHECKOUT
 
 
@@ -124,7 +125,7 @@ def main(args: list[str] | None = None) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     except Exception as error:
-        _red(f"unexpected {type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}{_logged(error)}")
+        _red(f"unexpected {reason(error)}{_logged(error)}")
         return UNEXPECTED
 
 

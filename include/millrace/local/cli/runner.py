@@ -14,6 +14,7 @@ import click
 from millrace.local.stack.home import Home
 from millrace.model.decision import Outcome
 from millrace.model.errors import Conflict, MillraceError, NotReady
+from millrace.model.failure import reason
 
 if TYPE_CHECKING:
     from millrace.drivers.reconciler import Reconciler
@@ -105,7 +106,7 @@ class Rounds:
             problem = str(error)
             log.warning("%s", problem)
         except Exception as error:
-            problem = f"{type(error).__name__}: {error}"
+            problem = reason(error)
             log.exception("%s", name)
         write_status(self._run_dir, name, version, problem, running=running)
 

@@ -58,6 +58,8 @@ def runs(status: PipelineStatus, log_dir: Path) -> Finding:
 def circuit(status: PipelineStatus, run_dir: Path) -> Finding:
     """Return whether a pipeline that runs now has failed again and again before."""
     name = status.wanted.pipeline
+    if not status.wanted.running:
+        return ok(name, "It is stopped: nothing is tried.")
     for app, content in status.wanted.apps.items():
         failures = failure_history.load(app_dir(run_dir, name, app)).contents.get(fingerprint(content))
         if failures is not None and failures.open:

@@ -18,6 +18,7 @@ from typing import Any
 
 from millrace.model.deployment import NOWHERE, AppDeployment, Deployment
 from millrace.model.errors import MillraceError
+from millrace.model.failure import reason
 from millrace.runtime.executors.allocation import Allocation, Executor, Lifetime
 from millrace.runtime.executors.placement import Partition, StatePlacement, follow
 from millrace.runtime.executors.workers import Workers, staying
@@ -138,7 +139,7 @@ class ExecutorAgent:
                 self.step()
                 self._say("")
             except Exception as error:  # a session that ends, a master that is away: the query must not notice
-                self._say(f"{type(error).__name__}: {error}".splitlines()[0])
+                self._say(reason(error))
             time.sleep(POLL_S)
 
     def _say(self, problem: str) -> None:
