@@ -1,16 +1,18 @@
-"""``reconcile``: starts again what died, and tells people what happened, every minute."""
+"""``reconcile``: starts again what died, when its wait is over, and tells people what happened, every minute."""
 
 from __future__ import annotations
 
 from datetime import timedelta
 from typing import Any
 
-from airflow.sdk import DAG, task, teardown
+from airflow.sdk import DAG, Asset, AssetOrTimeSchedule, AssetWatcher, DeltaTriggerTimetable, task, teardown
 
 from millrace.dags.builders.dag_defaults import dag_settings
 from millrace.pipelines.catalog import load_all
 from millrace.plugins.airflow_secrets import airflow_secret
+from millrace.plugins.driver_end import DriverEndTrigger
 from millrace.plugins.outcomes import as_airflow, report_changes
+from millrace.wiring import drivers_here, lake_uri
 
 DOC = """
 Compares what runs of each launched pipeline with its newest Deployment, starts or stops what differs, with a back-off
@@ -21,11 +23,23 @@ PATIENCE_S = 5.0
 SLOTS = 2
 """Pipelines healed at a time: after a reboot all start at once, and evaluations need worker slots too."""
 
+
+def _schedule() -> timedelta | AssetOrTimeSchedule:
+    """Return each minute, and whenever a driver of this host is to be started again."""
+    minute, run_dir = timedelta(minutes=1), drivers_here()
+    if run_dir is None:
+        return minute
+    watcher = AssetWatcher("driver_ends", DriverEndTrigger(str(run_dir), lake_uri()))
+    return AssetOrTimeSchedule(
+        timetable=DeltaTriggerTimetable(minute), assets=[Asset("driver_ends", watchers=[watcher])]
+    )
+
+
 with DAG(
     dag_id="reconcile",
     description="Restart what should run and does not",
     doc_md=DOC,
-    schedule=timedelta(minutes=1),
+    schedule=_schedule(),
     dagrun_timeout=timedelta(minutes=15),
     max_active_runs=1,
     **dag_settings("reconcile"),

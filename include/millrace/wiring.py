@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from pathlib import Path
     from typing import Any
 
     from millrace.control.loop import ControlLoop
@@ -185,6 +186,13 @@ def own_reconciler(spec: PipelineSpec, tables: ControlTables, secret_of: SecretO
 
     home, options = Home.from_env(), replace(submit_options(), secret_of=secret_of)
     return Reconciler(spec, tables, home.run / "drivers", home.logs / "drivers", options)
+
+
+def drivers_here() -> Path | None:
+    """Return the run folder of drivers that are processes of this machine; None where a runner owns them."""
+    from millrace.local.stack.home import Home
+
+    return None if os.environ.get(RUNNER_VARIABLE) else Home.from_env().run / "drivers"
 
 
 def problem(deployment: Deployment, deployments: DeploymentStore) -> str | None:

@@ -155,3 +155,17 @@ def test_params_when_listed_then_have_a_schema(bag: DagBag, name: str) -> None:
     assert all("type" in schema for schema in schemas.values())
     if "slots" in schemas:
         assert (schemas["slots"]["minimum"], schemas["slots"]["maximum"]) == (1, 4)
+
+
+def test_reconcile_runs_each_minute_and_wakes_when_a_driver_is_due(bag: DagBag, millrace_home: Path) -> None:
+    timetable = bag.dags["reconcile"].timetable
+    assert timetable.timetable.delta == timedelta(minutes=1)
+    (asset,) = timetable.asset_condition.objects
+    path, arguments = asset.watchers[0].trigger.serialize()
+    assert path == "millrace.plugins.driver_end.DriverEndTrigger"
+    assert arguments == {"run_dir": str(millrace_home / "run" / "drivers"), "lake": str(millrace_home / "lake")}
+
+
+def test_reconcile_leaves_drivers_to_the_runner(bag: DagBag, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MILLRACE_RUNNER", "1")
+    assert DagBag(ROOT / "dags").dags["reconcile"].timetable.delta == timedelta(minutes=1)

@@ -39,12 +39,7 @@ def main() -> None:
         os._exit(1)
     journal = Journal(arguments)
     folder = app_dir(arguments.run_dir, arguments.pipeline, arguments.app)
-    while "slow-import-error" in behaviour and not Path(behaviour[-1]).exists():
-        journal.advanced()
-        time.sleep(TICK_S)
-    if {"import-error", "slow-import-error"} & set(behaviour):
-        journal.move(DriverState.FAILED, "ModuleNotFoundError: No module named 'nowhere'")
-        os._exit(1)
+    import_modules(behaviour, journal)
     lock = AppLock(folder)
     while not lock.try_acquire():
         journal.move(DriverState.WAITING)
@@ -65,12 +60,7 @@ def main() -> None:
     done = 0
     followed = DeploymentFollower(Lake(arguments.lake), arguments.pipeline) if "elastic" in behaviour else None
     while not stop:
-        if "throws" in behaviour and done >= int(behaviour[-1]):
-            journal.move(DriverState.FAILED, "ValueError: poison")
-            os._exit(1)
-        if "schema-changes" in behaviour and done >= int(behaviour[-1]) and arguments.generation <= 3:
-            journal.move(DriverState.FAILED, "[DELTA_SCHEMA_CHANGED_WITH_VERSION] Detected schema change in version 1")
-            os._exit(1)
+        fail_after(done, arguments, behaviour, journal)
         commit(rows)
         done += 1
         if followed is not None and (deployed := followed.read()) is not None:
@@ -81,6 +71,28 @@ def main() -> None:
     journal.move(DriverState.STOPPING)
     journal.move(DriverState.STOPPED)
     os._exit(0)
+
+
+def import_modules(behaviour: tuple[str, ...], journal: Journal) -> None:
+    """Fail before any query, at once or once a file is there, if that is the behaviour."""
+    while "slow-import-error" in behaviour and not Path(behaviour[-1]).exists():
+        journal.advanced()
+        time.sleep(TICK_S)
+    if {"import-error", "slow-import-error"} & set(behaviour):
+        journal.move(DriverState.FAILED, "ModuleNotFoundError: No module named 'nowhere'")
+        os._exit(1)
+
+
+def fail_after(done: int, arguments: DriverArguments, behaviour: tuple[str, ...], journal: Journal) -> None:
+    """Fail after so many batches, if that is the behaviour: always, or three times by a change of a schema."""
+    if not {"throws", "schema-changes"} & set(behaviour) or done < int(behaviour[-1]):
+        return
+    if "throws" in behaviour:
+        journal.move(DriverState.FAILED, "ValueError: poison")
+        os._exit(1)
+    if arguments.generation <= 3:
+        journal.move(DriverState.FAILED, "[DELTA_SCHEMA_CHANGED_WITH_VERSION] Detected schema change in version 1")
+        os._exit(1)
 
 
 def keep_state(arguments: DriverArguments, behaviour: tuple[str, ...], journal: Journal) -> None:
