@@ -78,9 +78,11 @@ def conf_for(what: str, options: dict[str, Any]) -> dict[str, Any]:
 def _run(dag_id: str, conf: dict[str, Any], *, wait: bool) -> int:
     from millrace.local.stack.airflow_api import AirflowApi
 
-    api = AirflowApi.of(Home.from_env())
+    api, console = AirflowApi.of(Home.from_env()), Console()
+    if not api.has_dag(dag_id):
+        console.print(f"Airflow has not read the spec yet; waiting for {dag_id}, up to two minutes.", highlight=False)
+        api.wait_for_dag(dag_id)
     run_id = api.trigger(dag_id, conf)
-    console = Console()
     page = f"{api.url}/dags/{dag_id}/runs/{run_id}"
     if not wait:
         console.print(f"{dag_id} was triggered: {page}", highlight=False, soft_wrap=True)
@@ -89,7 +91,11 @@ def _run(dag_id: str, conf: dict[str, Any], *, wait: bool) -> int:
         state = api.wait_for_run(dag_id, run_id)
     colour = "green" if state == "success" else "red"
     console.print(f"[{colour}]{dag_id}: {state}[/{colour}]  {page}", highlight=False, soft_wrap=True)
-    return 0 if state == "success" else 1
+    if state == "success":
+        return 0
+    for failure in api.failures(dag_id, run_id):
+        console.print(failure, style="red", markup=False, highlight=False, soft_wrap=True)
+    return 1
 
 
 @click.command()

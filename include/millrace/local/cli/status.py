@@ -145,7 +145,10 @@ class PipelineStatus:
         drivers = ", ".join(f"{d.state.value} on {d.slots}" for d in self.drivers if d.state not in ENDED) or "none"
         commits = [d.last_commit_at for d in self.drivers if d.last_commit_at]
         last = f"{max(0, int((now - max(commits)).total_seconds()))} s ago" if commits else ""
-        sentence = self.problem or self.changed or (self.decision or {}).get("sentence", "")
+        # the last Decision of a pipeline that was stopped is about what no longer runs
+        stopped = self.wanted.state == "stopped"
+        start = f"Stopped by {self.wanted.author}; ./millrace trigger {self.wanted.pipeline} starts it."
+        sentence = self.problem or self.changed or (start if stopped else (self.decision or {}).get("sentence", ""))
         if self.unreported is not None:
             since = f"{self.unreported.time:%Y-%m-%d %H:%M} UTC"
             sentence = f"{sentence} Changes do not reach MLflow since {since}: {self.unreported.problem}".strip()

@@ -13,10 +13,13 @@ from millrace.local.stack.home import Home
 from millrace.local.stack.secrets import ADMIN
 from millrace.local.stack.services import airflow_url
 from millrace.model.errors import MillraceError
+from millrace.model.failure import reason_of
 from millrace.places import IN_CHECKOUT
 
 ENDED = ("success", "failed")
 POLL_S = 0.3
+TOLD = "AirflowFailException"
+"""How Millrace's tasks fail: with a text that was written for a person."""
 
 
 class AirflowApi:
@@ -64,14 +67,17 @@ class AirflowApi:
             MillraceError: It is not there in time; import errors are named.
         """
         deadline = time.monotonic() + timeout_s
-        while dag_id not in (known := self.dag_ids()):
+        while not self.has_dag(dag_id):
             if time.monotonic() >= deadline:
                 errors = self._send("GET", "/api/v2/importErrors")["import_errors"]
-                problems = "; ".join(f"{e['filename']}: {e['stack_trace'].strip().splitlines()[-1]}" for e in errors)
-                raise MillraceError(
-                    "dag", dag_id, ", ".join(known) or "none", problems or "Read ./millrace logs dag-processor."
-                )
+                problems = "; ".join(f"{e['filename']}: {reason_of(e['stack_trace'])}" for e in errors)
+                known = ", ".join(self.dag_ids()) or "none"
+                raise MillraceError("dag", dag_id, known, problems or "Read ./millrace logs dag-processor.")
             time.sleep(POLL_S)
+
+    def has_dag(self, dag_id: str) -> bool:
+        """Return whether Airflow has parsed a DAG."""
+        return self._request("GET", f"/api/v2/dags/{dag_id}").status_code != httpx.codes.NOT_FOUND
 
     def trigger(self, dag_id: str, conf: Mapping[str, Any] | None = None) -> str:
         """Start a run of a DAG.
@@ -112,11 +118,34 @@ class AirflowApi:
             time.sleep(POLL_S)
         return state
 
+    def failures(self, dag_id: str, run_id: str) -> tuple[str, ...]:
+        """Return why each failed task of a run failed, in the order in which they ended; empty if no log says so."""
+        tasks = f"/api/v2/dags/{dag_id}/dagRuns/{run_id}/taskInstances"
+        failed = [task for task in self._send("GET", tasks)["task_instances"] if task["state"] == "failed"]
+        failed.sort(key=lambda task: str(task["end_date"]))
+        found = (self._failure(f"{tasks}/{task['task_id']}/logs/{task['try_number']}", task) for task in failed)
+        return tuple(filter(None, found))
+
+    def _failure(self, path: str, task: Mapping[str, Any]) -> str | None:
+        log = self._send("GET", path, params={"full_content": True, "map_index": task["map_index"]})["content"]
+        raised = [error for line in log if isinstance(line, dict) for error in line.get("error_detail") or ()]
+        if not raised:
+            return None
+        kind, text = str(raised[0]["exc_type"]), str(raised[0]["exc_value"])  # what follows are its causes
+        return text if kind == TOLD else reason_of(f"{kind}: {text}")
+
     def set_paused(self, dag_id: str, paused: bool) -> None:
         """Pause or resume a DAG's schedule."""
         self._send("PATCH", f"/api/v2/dags/{dag_id}", json={"is_paused": paused})
 
     def _send(self, method: str, path: str, **request: Any) -> dict[str, Any]:
+        answer = self._request(method, path, **request)
+        if answer.is_error:
+            raise MillraceError(path, answer.status_code, "200 to 299", _detail(answer))
+        content: dict[str, Any] = answer.json()
+        return content
+
+    def _request(self, method: str, path: str, **request: Any) -> httpx.Response:
         try:
             answer = self._authorised(method, path, **request)
             if answer.status_code == httpx.codes.UNAUTHORIZED:
@@ -126,10 +155,7 @@ class AirflowApi:
         except httpx.TransportError as error:
             problem = f"{type(error).__name__} at {self.url}"
             raise MillraceError("airflow", problem, "a running stack", "Run ./millrace up.") from error
-        if answer.is_error:
-            raise MillraceError(path, answer.status_code, "200 to 299", _detail(answer))
-        content: dict[str, Any] = answer.json()
-        return content
+        return answer
 
     def _authorised(self, method: str, path: str, **request: Any) -> httpx.Response:
         if self._token is None:

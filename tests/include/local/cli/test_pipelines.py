@@ -21,6 +21,7 @@ from millrace.lake.store import Lake
 from millrace.local.cli.__main__ import millrace
 from millrace.local.cli.pipelines import conf_for
 from millrace.local.cli.status import pipeline_statuses
+from millrace.local.doctor.pipelines import circuit
 from millrace.local.stack.airflow_api import AirflowApi
 from millrace.model.errors import MillraceError
 from millrace.model.join import JoinSettings
@@ -87,11 +88,11 @@ def test_command_when_stack_is_down_then_error_says_how_to_start_it(home: Path, 
 def test_pause_and_resume_are_for_approvals_that_wait_too(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     told: list[tuple[str, bool]] = []
 
-    class Airflow:
+    class Paused:
         def set_paused(self, dag_id: str, paused: bool) -> None:
             told.append((dag_id, paused))
 
-    monkeypatch.setattr(AirflowApi, "of", lambda home: Airflow())
+    monkeypatch.setattr(AirflowApi, "of", lambda home: Paused())
     _call("pause", "delays")
     assert told == [("approve_delays", True), ("adapt_delays", True)]
     _call("resume", "delays")
@@ -231,3 +232,51 @@ def test_status_of_an_open_circuit_says_why_and_until_when(run: Run, home: Path)
     due = now + timedelta(seconds=60)
     told = [f"It is tried again at {due + timedelta(seconds=s):%H:%M:%S} UTC." for s in (0, 1)]
     assert any(f"{sentence} `./millrace trigger delays` tries at once." in problem for sentence in told)
+
+
+def test_status_of_a_stopped_pipeline_says_so_and_not_what_failed_before(run: Run, home: Path) -> None:
+    run.launch(0, 4, 1)
+    run.evaluate(10, 20, None, "delays does not run: its driver fails again and again: no such topic.")
+    made = DeploymentStore(run.lake).latest("delays")
+    assert made is not None
+    DeploymentStore(run.lake).commit(replace(made, running=False, author="ada"), made.version)
+    (status,) = pipeline_statuses(ControlTables(run.lake), home / "run" / "drivers")
+    assert status.cells(at(40))[4] == "Stopped by ada; ./millrace trigger delays starts it."
+    assert circuit(status, home / "run" / "drivers").sentence == "It is stopped: nothing is tried."
+
+
+class Airflow:
+    """An Airflow that reads a new spec when it is waited for, and whose runs fail."""
+
+    url = "http://airflow"
+
+    def __init__(self) -> None:
+        self.known: set[str] = set()
+
+    def has_dag(self, dag_id: str) -> bool:
+        return dag_id in self.known
+
+    def wait_for_dag(self, dag_id: str) -> None:
+        self.known.add(dag_id)
+
+    def trigger(self, dag_id: str, conf: object) -> str:
+        assert dag_id in self.known, "got 404"
+        return "r1"
+
+    def wait_for_run(self, dag_id: str, run_id: str) -> str:
+        return "failed"
+
+    def failures(self, dag_id: str, run_id: str) -> tuple[str, ...]:
+        return ("script: got '/x.py'; allowed: an existing file. Create it or correct the path.",)
+
+
+def test_trigger_waits_for_a_new_dag_and_prints_why_its_run_failed(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    airflow = Airflow()
+    monkeypatch.setattr(AirflowApi, "of", lambda home: airflow)
+    result = _call("trigger", "delays")
+    assert result.return_value == 1
+    waited, outcome, reason = result.output.splitlines()[-3:]
+    assert waited == "Airflow has not read the spec yet; waiting for launch_delays, up to two minutes."
+    assert outcome.startswith("launch_delays: failed")
+    assert reason == "script: got '/x.py'; allowed: an existing file. Create it or correct the path."
+    assert "has not read" not in _call("trigger", "delays").output
