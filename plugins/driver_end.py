@@ -1,4 +1,4 @@
-"""Fires an Asset when a driver has ended and is to be started again: the reconciler need not wait for its next minute."""
+"""Fires an Asset when a driver that has ended is to be started: the reconciler need not wait for its next minute."""
 
 from __future__ import annotations
 

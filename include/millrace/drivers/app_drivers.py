@@ -195,7 +195,7 @@ class AppDrivers:
         return [r if r.generation in alive else _ended(r) for r in shown]
 
     def logged_error(self, number: int) -> str | None:
-        """Return the last line of a driver's log that names an error."""
+        """Return the reason of the last error in a driver's log."""
         if self.log_dir is None:
             return None
         return driver_log.last_error(driver_log.path(self.log_dir, self.pipeline, self.app, number))

@@ -103,7 +103,7 @@ CONTROL: dict[str, TableSchema] = {
         ("ended", TIME, "", "when it was ready or had failed; null while open"),
         ("downtime_s", REAL, "s", "predecessor's last commit to successor's first; null without a predecessor"),
         ("outcome", TEXT, "", "`open`, `ready`, `failed`, `rolled back`, `stopped`, `finished` or `circuit open`"),
-        ("error", TEXT, "", "the exception's last line where it failed"),
+        ("error", TEXT, "", "why it failed, in one line"),
         (
             "achieved",
             TEXT,

@@ -173,7 +173,7 @@ class Reconfiguration:
         downtime_s: From the predecessor's last commit to the successor's first; None where there is no
             predecessor.
         outcome: How it ended.
-        error: The exception's last line where it failed.
+        error: Why it failed, in one line; None otherwise.
         achieved: What the next evaluations measured, same keys as the Decision's ``predicted``.
     """
 

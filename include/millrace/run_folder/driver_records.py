@@ -66,7 +66,7 @@ class DriverRecord:
         last_commit_at: End of its last committed batch (UTC).
         served_until: End of its service, known once it has ended: its last commit, or where it was idle when
             it was stopped, that moment (UTC).
-        error: The exception's type and last line; None unless failed.
+        error: Why it failed, in one line; None otherwise.
         boot_id: Id of the boot that the process runs in; None in records of releases up to 0.1, as what follows.
         start_ticks: The process's start in clock ticks since that boot.
         resize_ended: When it had the executors that it has now (UTC); None before the first change of them.
