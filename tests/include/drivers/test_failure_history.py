@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from millrace.drivers import failure_history
-from millrace.drivers.failure_history import LONGEST_DELAY_S, FailureHistory, fingerprint
+from millrace.drivers.failure_history import LONGEST_DELAY_S, MOST_RESTARTS, FailureHistory, fingerprint
 from millrace.model.deployment import AppDeployment, Deployment
 
 NOW = datetime(2013, 1, 1, tzinfo=UTC)
@@ -100,3 +100,24 @@ def test_fingerprint_when_anything_of_the_content_differs_then_differs() -> None
     ]
     assert len({fingerprint(app) for app in [APP, *others]}) == 6
     assert fingerprint(AppDeployment("s.py", (), 1, 1024, 8)) == fingerprint(APP)
+
+
+SCHEMA = "[DELTA_SCHEMA_CHANGED] Detected schema change"
+
+
+def test_failure_that_a_restart_cures_waits_for_nothing_and_is_not_counted() -> None:
+    history = FailureHistory().failed("c", 1, "x", NOW)
+    for _ in range(50):
+        history = history.failed("c", 1, SCHEMA, NOW, progressed=True)
+        assert history.wait_s("c", _version(1), NOW) == 0 and not history.contents["c"].open
+    assert history.contents["c"].failures == 1
+    assert history.died("c", 1, NOW).wait_s("c", _version(1), NOW) > 0, "that death is no restart that was asked for"
+
+
+def test_restarts_without_a_batch_in_between_become_failures() -> None:
+    history, waits = FailureHistory(), []
+    for _ in range(MOST_RESTARTS + 2):
+        history = history.failed("c", 1, SCHEMA, NOW)
+        waits.append(history.wait_s("c", _version(1), NOW))
+    assert waits == [0.0] * MOST_RESTARTS + [10, 60] and history.contents["c"].open
+    assert history.failed("c", 1, SCHEMA, NOW, progressed=True).wait_s("c", _version(1), NOW) == 0
