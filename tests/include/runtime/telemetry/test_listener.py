@@ -244,3 +244,18 @@ def test_successor_on_a_silent_source_marks_it_without_a_batch(
     (marker,) = found[:1]
     assert (marker.rows_in, marker.backlog_rows, marker.source_end, marker.durations_ms) == (0, 0, 20, {})
     assert (marker.generation, marker.batch_id) == (2, 0)
+
+
+def test_query_of_another_session_is_measured_like_any_other(
+    spark: Any, tmp_path: Path, feed: Feed, start: Callable[..., Any]
+) -> None:
+    feed.append(20, files=2)
+    telemetry = start()
+    other = spark.newSession()
+    rows = stream(other, tmp_path, 4)
+    drain(rows.mapInPandas(waiting, rows.schema), tmp_path)
+    assert telemetry.flush()
+    (batch,) = [b for b in batches(tmp_path / "lake") if b.rows_in]
+    assert (batch.rows_in, batch.backlog_rows, batch.source_end) == (20, 0, 20)
+    assert "MapInPandas" in {o.name for o in batch.operators}
+    assert not other.streams.active
