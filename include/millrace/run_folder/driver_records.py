@@ -12,6 +12,8 @@ from millrace.atomic_file import write_atomically
 from millrace.model.codec import from_json, to_json
 
 KEPT_GENERATIONS = 20
+KEPT_FAILURES = 20
+"""Failed queries that a record names, the newest: a script may start them with ever new names."""
 
 
 class DriverState(StrEnum):
@@ -49,6 +51,21 @@ class QueryCheckpoint:
 
 
 @dataclass(frozen=True)
+class QueryFailure:
+    """A query that failed while its driver ran on.
+
+    Attributes:
+        query: Its name, or its id if it has none.
+        at: When it failed (UTC).
+        error: The exception in one line.
+    """
+
+    query: str
+    at: datetime
+    error: str
+
+
+@dataclass(frozen=True)
 class DriverRecord:
     """One generation of one app.
 
@@ -72,6 +89,7 @@ class DriverRecord:
         resize_ended: When it had the executors that it has now (UTC); None before the first change of them.
         advanced_s: When its work last went on, seconds of the boot's monotonic clock, which nobody sets.
         checkpoints: Those of its queries; empty until each of them has run a batch.
+        failed_queries: Queries that failed and were not started again, oldest first.
     """
 
     pipeline: str
@@ -92,6 +110,7 @@ class DriverRecord:
     advanced_s: float | None = None
     resize_ended: datetime | None = None
     checkpoints: tuple[QueryCheckpoint, ...] = ()
+    failed_queries: tuple[QueryFailure, ...] = ()
 
 
 def app_dir(run_dir: Path, pipeline: str, app: str) -> Path:

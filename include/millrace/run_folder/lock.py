@@ -52,7 +52,7 @@ class AppLock:
         return True
 
     def release(self) -> None:
-        """Free the lock before the process's death; only for a driver that will start no query any more."""
+        """Free the lock before the process's death; only once no query needs it any more."""
         if self._fd is not None:
             os.close(self._fd)
             self._fd = None

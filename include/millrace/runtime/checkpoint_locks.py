@@ -8,6 +8,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ from millrace.model.errors import MillraceError
 from millrace.run_folder.arguments import recognise
 from millrace.run_folder.lock import CHECKPOINT, AppLock, holders
 from millrace.runtime.jvm_lock import JvmLock
+from millrace.runtime.stop import running
 
 LOG = logging.getLogger(__name__)
 OPTION = "checkpointLocation"
@@ -24,14 +26,27 @@ ROOT = "spark.sql.streaming.checkpointLocation"
 """Setting below which named queries have their checkpoints by default."""
 
 
+@dataclass
+class _Held:
+    """Both halves of a checkpoint's lock, and the query that runs on it; None until it has started."""
+
+    lock: AppLock
+    jvm_lock: JvmLock
+    query: Any = None
+
+    def release(self) -> None:
+        self.jvm_lock.release()
+        self.lock.release()
+
+
 class CheckpointLocks:
-    """The checkpoints that this driver has for itself, until it releases them or dies."""
+    """The checkpoints that this driver has for itself, until their queries end, it releases them, or it dies."""
 
     def __init__(self) -> None:
-        self._held: dict[Path, tuple[AppLock, JvmLock]] = {}
+        self._held: dict[Path, _Held] = {}
 
-    def take(self, writer: Any, options: Mapping[str, Any]) -> None:
-        """Lock the checkpoint of a query that is about to start.
+    def take(self, writer: Any, options: Mapping[str, Any]) -> Path | None:
+        """Lock the checkpoint of a query that is about to start, and return its folder; None if it has no lock.
 
         Args:
             writer: Its DataStreamWriter.
@@ -45,16 +60,23 @@ class CheckpointLocks:
             held = folder is None or folder in self._held or self._taken(writer._spark, folder)
         except Exception as error:
             LOG.warning("The checkpoint is not locked: %s", error)
-            return
+            return None
         if folder is not None and not held:
             remedy = f"{_holder(folder)} has it: stop that one, or give this query another {OPTION}."
             raise MillraceError("checkpoint", str(folder), "a checkpoint that no other driver has", remedy)
+        return folder
+
+    def started(self, folder: Path | None, query: Any) -> None:
+        """Keep a checkpoint for the query that started on it, and free those whose queries have ended."""
+        if folder is not None:
+            self._held[folder].query = query
+        for ended in [path for path, held in self._held.items() if held.query is None or not running(held.query)]:
+            self._held.pop(ended).release()
 
     def release(self) -> None:
         """Free all of them before the process's death."""
-        for halves in self._held.values():
-            for half in reversed(halves):
-                half.release()
+        for held in self._held.values():
+            held.release()
         self._held.clear()
 
     def _taken(self, spark: Any, folder: Path) -> bool:
@@ -66,7 +88,7 @@ class CheckpointLocks:
             jvm_lock.release()
             lock.release()
             return False
-        self._held[folder] = lock, jvm_lock
+        self._held[folder] = _Held(lock, jvm_lock)
         return True
 
 

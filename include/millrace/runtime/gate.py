@@ -18,6 +18,7 @@ from millrace.run_folder.lock import AppLock
 from millrace.runtime.checkpoint_locks import CheckpointLocks
 from millrace.runtime.journal import Journal
 from millrace.runtime.jvm_lock import JvmLock
+from millrace.runtime.stop import running
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
 POLL_S = 0.01
 SUBMITTED = ("spark.sql.", "spark.databricks.")
 """Settings that a script cannot take back from spark-submit."""
+KEPT_ENDED = 8
+"""Queries that ended and were not started again, of which the driver remembers the newest."""
 
 
 class Closed(SystemExit):
@@ -38,7 +41,11 @@ class Gate:
         arguments: The driver's arguments.
         journal: The driver's record.
         warm_up: Called with the first query's DataFrame while another driver still holds the app.
-        listen: Called with each session before its first query starts.
+        listen: Called with a session before the first query of its application starts.
+
+    Attributes:
+        queries: The newest run of each of the script's queries. A script may run one a thousand times, or a thousand
+            one after the other, so of those that have ended only the newest are kept, failures first.
     """
 
     def __init__(
@@ -51,7 +58,7 @@ class Gate:
         self._arguments = arguments
         self._journal = journal
         self._warm_up, self._listen = warm_up, listen
-        self._sessions: list[SparkSession] = []
+        self._context: Any = None
         self._folder = app_dir(arguments.run_dir, arguments.pipeline, arguments.app)
         self._lock = AppLock(self._folder)
         self._jvm_lock: JvmLock | None = None
@@ -93,18 +100,26 @@ class Gate:
             with self._starting:
                 if self._shut:
                     raise Closed(0)
-                self._checkpoints.take(writer, options)
+                checkpoint = self._checkpoints.take(writer, options)
                 self._open = True
                 query = original(writer, *args, **options)
-                self.queries.append(query)
+                self._remember(query)
+                self._checkpoints.started(checkpoint, query)
             return query
 
         return start
 
     def _listen_once(self, spark: SparkSession) -> None:
-        if not any(spark is session for session in self._sessions):
-            self._sessions.append(spark)
+        if spark.sparkContext is not self._context:
+            self._context = spark.sparkContext
             self._listen(spark)
+
+    def _remember(self, query: Any) -> None:
+        """Remember a query that started, in place of its earlier run."""
+        others = [known for known in self.queries if running(known) or not same_query(known, query)]
+        ended = [known for known in others if not running(known)]
+        kept = sorted(ended, key=lambda known: known.exception() is not None)[-KEPT_ENDED:]
+        self.queries[:] = [*(known for known in others if known not in ended or known in kept), query]
 
     def _pass(self, frame: DataFrame, spark: SparkSession) -> None:
         """Wait for the app's lock; end quietly if the driver was superseded meanwhile."""
@@ -133,6 +148,11 @@ class Gate:
                 self._journal.move(DriverState.STOPPED, f"waited {limit_s:g} s for the lock of the app")
                 raise Closed(0)
             time.sleep(POLL_S)
+
+
+def same_query(a: Any, b: Any) -> bool:
+    """Say whether two runs are of the same query: one checkpoint, or one name."""
+    return bool(a.id == b.id or (a.name is not None and a.name == b.name))
 
 
 def _restore_settings(spark: SparkSession) -> None:

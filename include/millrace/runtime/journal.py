@@ -13,7 +13,14 @@ from typing import Any
 from millrace.model.errors import MillraceError
 from millrace.run_folder import driver_records as records
 from millrace.run_folder.arguments import DriverArguments
-from millrace.run_folder.driver_records import ENDED, DriverRecord, DriverState, QueryCheckpoint
+from millrace.run_folder.driver_records import (
+    ENDED,
+    KEPT_FAILURES,
+    DriverRecord,
+    DriverState,
+    QueryCheckpoint,
+    QueryFailure,
+)
 from millrace.run_folder.process import this_process
 
 LOG = logging.getLogger(__name__)
@@ -91,10 +98,26 @@ class Journal:
             if self.record.state not in ENDED:
                 self._write(checkpoints=checkpoints)
 
+    def query_failed(self, failure: QueryFailure) -> None:
+        """Note a query that failed, in place of its earlier failure."""
+        with self._mutex:
+            if self.record.state not in ENDED:
+                self._write(failed_queries=(*self._other_failures(failure.query), failure)[-KEPT_FAILURES:])
+
+    def query_started(self, query: str) -> None:
+        """Note that a query runs: its earlier failure is over."""
+        with self._mutex:
+            others = self._other_failures(query)
+            if self.record.state not in ENDED and others != self.record.failed_queries:
+                self._write(failed_queries=others)
+
     def advanced(self) -> None:
         """Note that the driver's work went on."""
         with self._mutex:
             self._note(urgent=False)
+
+    def _other_failures(self, query: str) -> tuple[QueryFailure, ...]:
+        return tuple(failure for failure in self.record.failed_queries if failure.query != query)
 
     def _served_until(self, now: datetime) -> datetime | None:
         if self.record.ready_at is None:

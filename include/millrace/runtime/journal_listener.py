@@ -1,19 +1,23 @@
-"""Notes in the journal when batches commit, when a query is idle, and where queries keep their state."""
+"""Notes in the journal when batches commit, queries are idle or fail, and where queries keep their state."""
 
 from __future__ import annotations
 
 import logging
-import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+from pyspark.errors import StreamingQueryException
 from pyspark.sql.streaming.listener import StreamingQueryListener
 
+from millrace.run_folder.driver_records import QueryFailure
 from millrace.runtime.checkpoints import checkpoint_of
 from millrace.runtime.journal import Journal
+from millrace.runtime.stop import running
 
 LOG = logging.getLogger(__name__)
+KEPT_CHECKPOINTS = 100
+"""Checkpoints that a record names, the newest: a script may start queries on ever new ones."""
 
 
 class JournalListener(StreamingQueryListener):  # type: ignore[misc]
@@ -22,15 +26,18 @@ class JournalListener(StreamingQueryListener):  # type: ignore[misc]
     Args:
         journal: The driver's record.
         queries: The script's queries, as they are started.
+        describe: Returns an exception in one line.
     """
 
-    def __init__(self, journal: Journal, queries: Sequence[Any]) -> None:
-        self._journal, self._queries = journal, queries
-        self._changed = threading.Condition()
-        self._terminated: set[str] = set()
+    def __init__(self, journal: Journal, queries: Sequence[Any], describe: Callable[[BaseException], str]) -> None:
+        self._journal, self._queries, self._describe = journal, queries, describe
+        self._names: dict[str, str] = {}
+        self._noted: list[Any] = []
 
     def onQueryStarted(self, event: Any) -> None:  # noqa: N802 - Spark's name
-        """Nothing is ready yet."""
+        """Note that the query runs; nothing is ready yet."""
+        name = self._names[str(event.runId)] = str(event.name or event.id)
+        self._journal.query_started(name)
 
     def onQueryProgress(self, event: Any) -> None:  # noqa: N802 - Spark's name
         """Note the end of a committed batch: its trigger's start plus its length."""
@@ -45,25 +52,35 @@ class JournalListener(StreamingQueryListener):  # type: ignore[misc]
         self._journal.idle(datetime.now(UTC))
 
     def onQueryTerminated(self, event: Any) -> None:  # noqa: N802 - Spark's name
-        """Note that no more events of this run will come."""
-        with self._changed:
-            self._terminated.add(str(event.runId))
-            self._changed.notify_all()
+        """Note a query that failed: the script may be waiting for another one and never notice."""
+        name = self._names.pop(str(event.runId), str(event.id))
+        if event.exception is not None:
+            self._journal.query_failed(QueryFailure(name, datetime.now(UTC), self._error(event)))
 
-    def await_last(self, run_ids: set[str], timeout_s: float) -> bool:
-        """Wait until the last event of these runs was handled: Spark delivers events after the fact."""
-        with self._changed:
-            return self._changed.wait_for(lambda: run_ids <= self._terminated, timeout_s)
+    def _error(self, event: Any) -> str:
+        try:
+            # what its awaitTermination() raises; the event only has the engine's stack trace
+            raised = next((q.exception() for q in list(self._queries) if str(q.runId) == str(event.runId)), None)
+        except Exception as error:  # a script may stop its session at any moment
+            LOG.debug("The session does not answer: %s", error)
+            raised = None
+        return self._describe(raised or StreamingQueryException(str(event.exception)))
 
     def _note_checkpoints(self) -> None:
-        """Note every query's checkpoint, once all of them have run a batch."""
+        """Note every query's checkpoint, once all of them that run have run a batch."""
         queries = list(self._queries)
-        if len(self._journal.record.checkpoints) == len(queries):
+        if queries == self._noted:
             return
         try:
-            known = [checkpoint_of(query) for query in queries]
+            known = [(query, checkpoint_of(query)) for query in queries]
+            if any(checkpoint is None and running(query) for query, checkpoint in known):
+                return
         except Exception as error:  # a script may stop its session at any moment
             LOG.debug("The session does not answer: %s", error)
             return
-        if all(known):
-            self._journal.keeps(tuple(filter(None, known)))
+        before = self._journal.record.checkpoints
+        by_folder = {c.folder: c for c in (*before, *(checkpoint for _, checkpoint in known if checkpoint is not None))}
+        checkpoints = tuple(by_folder.values())[-KEPT_CHECKPOINTS:]
+        self._noted = queries
+        if checkpoints != before:
+            self._journal.keeps(checkpoints)

@@ -21,9 +21,10 @@ class JvmLock:
 
     def __init__(self, spark: SparkSession, path: Path) -> None:
         jvm: Any = spark.sparkContext._jvm
+        self._kept, self._name = jvm.java.lang.System.getProperties(), f"millrace.lock.{path}"
         self._channel = jvm.java.io.RandomAccessFile(str(path), "rw").getChannel()
         # A killed Python driver takes its references with it; the engine may still be at work and must keep the lock.
-        jvm.java.lang.System.getProperties().put(f"millrace.lock.{path}", self._channel)
+        self._kept.put(self._name, self._channel)
         self._held = False
 
     def try_acquire(self) -> bool:
@@ -34,3 +35,4 @@ class JvmLock:
     def release(self) -> None:
         """Free the lock before the JVM's death."""
         self._channel.close()
+        self._kept.remove(self._name)

@@ -19,16 +19,14 @@ from millrace.run_folder.driver_records import DriverState
 from millrace.runtime.advance import AdvanceWatch
 from millrace.runtime.gate import Closed, Gate
 from millrace.runtime.journal import Journal
-from millrace.runtime.stop import StopRequest, end_at_boundary, running
+from millrace.runtime.stop import StopRequest, end_at_boundary
 from millrace.runtime.warm_up import WarmUp
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from millrace.runtime.journal_listener import JournalListener
     from millrace.runtime.telemetry.listener import Telemetry
 
-LAST_EVENTS_S = 5.0
 PARENT_POLL_S = 0.5
 BOUNDARY_SHARE, SCRIPT_SHARE = 0.6, 0.85
 """Shares of the stop deadline at which a batch is cut, and at which a script that does not end is left."""
@@ -48,7 +46,6 @@ class Driver:
         self._gate = Gate(arguments, self.journal, WarmUp(arguments.ready_deadline_s / 3), self._listen)
         self._finishing = threading.Lock()
         self._telemetry: Telemetry | None = None
-        self._listener: JournalListener | None = None
 
     def run(self) -> None:
         """Run the script and leave the process; does not return."""
@@ -141,14 +138,16 @@ class Driver:
 
     def _listen(self, spark: SparkSession) -> None:
         from millrace.runtime.journal_listener import JournalListener
+        from millrace.runtime.query_events import QueryEvents
 
-        self._listener = self._listener or JournalListener(self.journal, self._gate.queries)
-        spark.streams.addListener(self._listener)
+        QueryEvents(spark, JournalListener(self.journal, self._gate.queries, describe))
 
     def _await_queries(self) -> None:
         """Wait for every query: a script may end without awaiting, or having awaited only one."""
-        for query in self._gate.queries:
-            query.awaitTermination()
+        awaited: list[Any] = []
+        while waiting := [query for query in self._gate.queries if query not in awaited]:
+            awaited.append(waiting[0])
+            waiting[0].awaitTermination()
 
     def _awaited_error(self) -> BaseException | None:
         try:
@@ -196,10 +195,6 @@ class Driver:
             self.journal.move(DriverState.STOPPED if self._stop.requested else DriverState.COMPLETED, text)
 
     def _flush(self) -> None:
-        if self._listener is not None:
-            with contextlib.suppress(Exception):
-                ended = {str(q.runId) for q in self._gate.queries if not running(q)}
-                self._listener.await_last(ended, LAST_EVENTS_S)
         if self._telemetry is not None:
             telemetry, self._telemetry = self._telemetry, None
             try:

@@ -18,6 +18,8 @@ from millrace.runtime.checkpoints import STATE_STORE
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
+REHEARSAL = "millrace-warm-up"
+"""Name of the rehearsal's query: no listener of Millrace reports it."""
 PYTHON_NODES = ("Python", "InPandas", "InArrow")
 ROWS_PER_SLOT = 16
 
@@ -40,10 +42,10 @@ class WarmUp:
 
 
 def _rehearse(frame: DataFrame) -> None:
-    folder = Path(tempfile.mkdtemp(prefix="millrace-warm-up-"))
+    folder = Path(tempfile.mkdtemp(prefix=f"{REHEARSAL}-"))
     try:
         plan = str(frame._jdf.queryExecution().logical())
-        # its queries are nobody's: listeners of the script's session do not see them
+        # listeners of the script's session do not see it
         session = frame.sparkSession.newSession()
         session.conf.set(STATE_STORE, frame.sparkSession.conf.get(STATE_STORE))
         _run(_query(session, folder, python=any(node in plan for node in PYTHON_NODES)), folder)
@@ -65,7 +67,7 @@ def _query(session: SparkSession, folder: Path, *, python: bool) -> DataFrame:
 
 def _run(stream: DataFrame, folder: Path) -> None:
     writer: Any = stream.writeStream.format("delta").outputMode("append").trigger(availableNow=True)
-    writer = writer.option("checkpointLocation", str(folder / "checkpoint"))
+    writer = writer.queryName(REHEARSAL).option("checkpointLocation", str(folder / "checkpoint"))
     start = type(writer).start  # behind the gate's wrapper: the gate is what waits for this
     query = getattr(start, "__wrapped__", start)(writer, str(folder / "sink"))
     query.awaitTermination()

@@ -84,13 +84,20 @@ class StatePlacement:
         return self._partitions[run]
 
     def batches(self, queries: Iterable[Any]) -> dict[str, int]:
-        """Return the last batch that each running query has finished, by run."""
+        """Return the last batch that each running query has finished, by run; what is kept of other runs is dropped."""
         found = {}
         for query in queries:
             execution = query._jsq.streamingQuery()
             progress = execution.lastProgress()
             found[str(execution.runId().toString())] = -1 if progress is None else int(progress.batchId())
+        if self.runs() - found.keys():  # a script may run a query a thousand times
+            self._partitions = {run: kept for run, kept in self._partitions.items() if run in found}
+            self._providers = {key: kept for key, kept in self._providers.items() if key[0].run in found}
         return found
+
+    def runs(self) -> set[str]:
+        """Return the runs of queries of which something is kept."""
+        return {*self._partitions, *(partition.run for partition, _ in self._providers)}
 
     def executor_of(self, partition: Partition) -> str | None:
         """Return the id of the executor that has a partition's state; None if nobody has it."""

@@ -22,6 +22,7 @@ from pyspark.sql.streaming.listener import (
 
 from millrace.lake.store import Lake
 from millrace.model.telemetry import BatchMetrics, ExecutorRun
+from millrace.runtime.query_events import QueryEvents, running_query
 from millrace.runtime.telemetry import batches
 from millrace.runtime.telemetry.batches import AppIdentity
 from millrace.runtime.telemetry.execution import ExecutedPlan, Executions, StageReader
@@ -55,7 +56,7 @@ class _Run:
 
 
 class TelemetryListener(StreamingQueryListener):  # type: ignore[misc]
-    """Measures every committed batch of every query of the session.
+    """Measures every committed batch of every query of the application.
 
     Nothing here may raise into Spark: what cannot be measured is null, and said once.
 
@@ -167,10 +168,9 @@ class TelemetryListener(StreamingQueryListener):  # type: ignore[misc]
             self._runs[run_id] = _Run(StageReader(self._spark.sparkContext, run_id))
         run = self._runs[run_id]
         if run.executions is None:
-            query = self._spark._jsparkSession.streams().get(query_id)
+            query = running_query(self._spark, query_id)
             if query is not None and str(query.runId().toString()) == run_id:
-                run.query = query.streamingQuery()
-                run.executions = Executions(run.query)
+                run.query, run.executions = query, Executions(query)
         return run
 
     def _positions(self, run: _Run) -> Positions:
@@ -205,7 +205,7 @@ class Telemetry:
         host: Processor time of the host and of the driver's processes.
 
     Args:
-        spark: The session whose queries are measured.
+        spark: A session of the application whose queries are measured.
         identity: The app.
         lake: The lake's folder or URI.
         period_s: Interval between two evaluations, seconds.
@@ -218,7 +218,7 @@ class Telemetry:
         self._writer = Writer(Lake(lake), identity, period_s, host)
         self._sampler = None if local else PartitionSampler(spark, self._writer, self._writer.interval_s)
         self._listener = TelemetryListener(spark, identity, self._writer, host, self._sampler)
-        spark.streams.addListener(self._listener)
+        self._events = QueryEvents(spark, self._listener)
 
     def resized(self, version: int, slots: int) -> None:
         """Note that batches run on other slots from now on."""
@@ -238,10 +238,7 @@ class Telemetry:
     def close(self) -> None:
         """Wait for Spark's last events, commit them and end; safe to repeat, and after the session's end."""
         self._await_events()
-        try:
-            self._spark.streams.removeListener(self._listener)
-        except Exception as error:
-            LOG.debug("The session is gone: %s", error)
+        self._events.close()
         if self._sampler is not None:
             self._sampler.close()
         self._writer.close()
