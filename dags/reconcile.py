@@ -65,13 +65,15 @@ with DAG(
     def reconcile(pipeline: str) -> list[str]:
         """Make one pipeline what its newest Deployment says."""
         from millrace.pipelines.catalog import find
-        from millrace.wiring import control_tables, reconciler_for
+        from millrace.wiring import control_tables, query_failures, reconciler_for
 
         with as_airflow():
-            reconciler = reconciler_for(find(pipeline), control_tables(), airflow_secret)
+            spec = find(pipeline)
+            reconciler = reconciler_for(spec, control_tables(), airflow_secret)
             # who is at work on this pipeline does what is needed; a start that goes on is seen again in a minute
             changes = reconciler.reconcile(wait_s=0, patience_s=PATIENCE_S)
-            return report_changes(changes, reconciler.problem())
+            failed = " ".join(failure.sentence for failure in query_failures(pipeline, [spec.app]))
+            return report_changes(changes, reconciler.problem() or failed or None)
 
     # it runs whatever became of the others, and leaves it to them whether the run is red
     @teardown
@@ -88,13 +90,14 @@ with DAG(
         from millrace.model.errors import NotReady
         from millrace.pipelines.catalog import find
         from millrace.plugins.alerts import send
-        from millrace.wiring import control_tables, reconciler_for
+        from millrace.wiring import control_tables, query_failures, reconciler_for
 
         with as_airflow():
             spec, tables = find(pipeline), control_tables()
             if tables.deployments.latest(pipeline) is None:
                 raise NotReady(f"{pipeline} has not been launched")
-            alerts = due(spec, tables, reconciler_for(spec, tables).problem(), utcnow())
+            problem, failed = reconciler_for(spec, tables).problem(), query_failures(pipeline, [spec.app])
+            alerts = due(spec, tables, problem, utcnow(), failed)
             try:
                 send(spec.alerts, alerts, context)
             finally:

@@ -83,7 +83,7 @@ def _overview() -> dict[str, Any]:
     from millrace.control.pending_decision import pending
     from millrace.reporting.history import histories
     from millrace.reporting.history_figure import spark
-    from millrace.wiring import control_tables, problem, utc_now
+    from millrace.wiring import control_tables, problem, query_failures, utc_now
 
     tables, now = control_tables(), utc_now()
     specs, problems, launched = _known(tables)
@@ -97,6 +97,7 @@ def _overview() -> dict[str, Any]:
                 "mode": spec.mode if spec else None,
                 "current": current,
                 "not_running": problem(current, tables.deployments) if current else None,
+                "failed": query_failures(name, current.apps) if current else (),
                 "newest": next(iter(tables.decisions.recent(name, 1)), None),
                 "waiting": pending(spec, tables, now) if spec else [],
                 "history": past[name],
@@ -110,7 +111,7 @@ def _pipeline(chosen: str, span: Span) -> dict[str, Any]:
     from millrace.control.pending_decision import pending
     from millrace.reporting.history import history
     from millrace.reporting.history_figure import figure
-    from millrace.wiring import control_tables, problem, utc_now
+    from millrace.wiring import control_tables, problem, query_failures, utc_now
 
     tables, now = control_tables(), utc_now()
     specs, problems, launched = _known(tables)
@@ -124,6 +125,7 @@ def _pipeline(chosen: str, span: Span) -> dict[str, Any]:
         "spec_problems": problems,
         "current": launched.get(chosen),
         "not_running": None if chosen not in launched else problem(launched[chosen], tables.deployments),
+        "failed": () if chosen not in launched else query_failures(chosen, launched[chosen].apps),
         "waiting": pending(spec, tables, now) if spec else [],
         "spans": list(Span),
         "span": span,

@@ -11,7 +11,7 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
     from pathlib import Path
     from typing import Any
 
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from millrace.lake.store import Lake
     from millrace.model.backtest import Backtest
     from millrace.model.deployment import Deployment
+    from millrace.model.query_failure import QueryFailure
     from millrace.model.spec import PipelineSpec
     from millrace.model.submit_options import SecretOf
 
@@ -163,6 +164,7 @@ def control_loop(spec: PipelineSpec, secret_of: SecretOf | None = None) -> Contr
             note=lambda problem: tables.report_problems.note(spec.name, problem, utc_now()),
         ),
         clock=utc_now,
+        query_failures=lambda: query_failures(spec.name, [spec.app]),
     )
 
 
@@ -205,6 +207,14 @@ def problem(deployment: Deployment, deployments: DeploymentStore) -> str | None:
     if os.environ.get(RUNNER_VARIABLE):  # its drivers are in the process table of another container
         return delegated_reconciler.problem(run_dir, deployment)
     return app_drivers.problem(run_dir, deployment, deployments, utc_now(), home.logs / "drivers")
+
+
+def query_failures(pipeline: str, apps: Iterable[str]) -> tuple[QueryFailure, ...]:
+    """Return the queries that failed while the drivers that serve a pipeline's apps ran on."""
+    from millrace.local.stack.home import Home
+    from millrace.run_folder import driver_records
+
+    return driver_records.query_failures(Home.from_env().run / "drivers", pipeline, apps)
 
 
 def replay(

@@ -10,6 +10,7 @@ from millrace.control.proposals import FAILED
 from millrace.lake.control_tables import ControlTables
 from millrace.model.alert import Alert, AlertKind
 from millrace.model.decision import Action, Decision, Outcome, Reconfiguration
+from millrace.model.query_failure import QueryFailure
 from millrace.model.spec import PipelineSpec
 
 LOOK_BACK = timedelta(hours=1)
@@ -27,7 +28,13 @@ Happened = tuple[AlertKind, str, str]
 """What, to what, and a sentence."""
 
 
-def due(spec: PipelineSpec, tables: ControlTables, problem: str | None, now: datetime) -> tuple[Alert, ...]:
+def due(
+    spec: PipelineSpec,
+    tables: ControlTables,
+    problem: str | None,
+    now: datetime,
+    failed: Sequence[QueryFailure] = (),
+) -> tuple[Alert, ...]:
     """Return what a person is to be told of a pipeline.
 
     Args:
@@ -35,6 +42,7 @@ def due(spec: PipelineSpec, tables: ControlTables, problem: str | None, now: dat
         tables: Where what happened is recorded.
         problem: What is wanted and does not run, and why; None if all is well.
         now: The present (UTC).
+        failed: Queries that failed while their driver ran on.
     """
     decisions = [d for d in tables.decisions.recent(spec.name, DECISIONS) if d.time >= now - LOOK_BACK]
     changes = tables.reconfigurations.recent(spec.name, since=now - LOOK_BACK)
@@ -44,6 +52,10 @@ def due(spec: PipelineSpec, tables: ControlTables, problem: str | None, now: dat
         *_held(decisions),
         *_changed(changes),
         *_ran(problem, told),
+        *(
+            (AlertKind.QUERY_FAILED, f"{failure.query} {failure.at.isoformat()}", failure.sentence)
+            for failure in failed
+        ),
     ]
     known = {(alert.kind, alert.subject) for alert in told if alert.kind not in STATES}
     return tuple(

@@ -5,7 +5,7 @@ Nothing stands before a change but what it needs: MLflow gets its run when the c
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
@@ -27,6 +27,7 @@ from millrace.model.codec import to_json
 from millrace.model.decision import CARRIED_OUT, Action, Decision, Memory, Reconfiguration
 from millrace.model.errors import Conflict, MillraceError, NotReady, Settled
 from millrace.model.protocols import Cursor, Optimizer, Plant, Tracker
+from millrace.model.query_failure import QueryFailure
 from millrace.model.spec import PipelineSpec
 
 NOT_JUDGED = GateResult(True, sentence="not judged")
@@ -52,6 +53,7 @@ class ControlLoop:
         optimizers: By registry name.
         tracker: Where changes are logged.
         clock: The present (UTC).
+        query_failures: Returns the queries that failed while their driver ran on; Decisions name them.
     """
 
     spec: PipelineSpec
@@ -61,6 +63,7 @@ class ControlLoop:
     optimizers: Mapping[str, Optimizer]
     tracker: Tracker
     clock: Callable[[], datetime]
+    query_failures: Callable[[], Sequence[QueryFailure]] = tuple
 
     def observe(self, request: Request = NO_REQUEST) -> EvaluationInput:
         """Judge and collect the telemetry since the last evaluation, and check what earlier changes achieved.
@@ -72,6 +75,7 @@ class ControlLoop:
             NotReady: Quietly, if the pipeline is detached, or there is nothing new and no driver has died lately.
         """
         since, note = starting_point(self.tables, self.spec.name)
+        note = " ".join(filter(None, (note, *(failure.sentence for failure in self.query_failures()))))
         start = EvaluationInput(self.spec.name, None, NOT_JUDGED, since, time=self.clock(), until=since, note=note)
         hold = self._not_running()
         if hold is not None:

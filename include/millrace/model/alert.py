@@ -15,6 +15,7 @@ class AlertKind(StrEnum):
     ROLLED_BACK = "rolled_back"
     CIRCUIT_OPEN = "circuit_open"
     HOLDS = "holds"
+    QUERY_FAILED = "query_failed"
     NOT_RUNNING = "not_running"
     RUNNING = "running"
 

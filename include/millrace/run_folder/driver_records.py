@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
@@ -10,6 +11,7 @@ from pathlib import Path
 
 from millrace.atomic_file import write_atomically
 from millrace.model.codec import from_json, to_json
+from millrace.model.query_failure import QueryFailure
 
 KEPT_GENERATIONS = 20
 KEPT_FAILURES = 20
@@ -29,6 +31,7 @@ class DriverState(StrEnum):
 
 
 ENDED = frozenset({DriverState.STOPPED, DriverState.COMPLETED, DriverState.FAILED})
+SERVING = frozenset({DriverState.RUNNING, DriverState.STOPPING})
 
 
 @dataclass(frozen=True)
@@ -48,21 +51,6 @@ class QueryCheckpoint:
     partitions: int
     provider: str
     sink: str
-
-
-@dataclass(frozen=True)
-class QueryFailure:
-    """A query that failed while its driver ran on.
-
-    Attributes:
-        query: Its name, or its id if it has none.
-        at: When it failed (UTC).
-        error: The exception in one line.
-    """
-
-    query: str
-    at: datetime
-    error: str
 
 
 @dataclass(frozen=True)
@@ -138,6 +126,13 @@ def all_of(run_dir: Path, pipeline: str, app: str) -> tuple[DriverRecord, ...]:
     files = app_dir(run_dir, pipeline, app).glob("generation-*.json")
     records = [record for record in map(_load, files) if record is not None]
     return tuple(sorted(records, key=lambda r: -r.generation))
+
+
+def query_failures(run_dir: Path, pipeline: str, apps: Iterable[str]) -> tuple[QueryFailure, ...]:
+    """Return the queries that failed while the drivers that serve a pipeline ran on."""
+    of_apps = (all_of(run_dir, pipeline, app) for app in sorted(apps))
+    serving = (next((r for r in records if r.state in SERVING), None) for records in of_apps)
+    return tuple(failure for record in serving if record is not None for failure in record.failed_queries)
 
 
 def prune(run_dir: Path, pipeline: str, app: str) -> None:

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from millrace.model.errors import MillraceError
+from millrace.model.query_failure import QueryFailure
 from millrace.run_folder import driver_records as records
 from millrace.run_folder.arguments import DriverArguments
 from millrace.run_folder.driver_records import (
@@ -19,7 +20,6 @@ from millrace.run_folder.driver_records import (
     DriverRecord,
     DriverState,
     QueryCheckpoint,
-    QueryFailure,
 )
 from millrace.run_folder.process import this_process
 

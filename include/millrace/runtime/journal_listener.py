@@ -10,7 +10,7 @@ from typing import Any
 from pyspark.errors import StreamingQueryException
 from pyspark.sql.streaming.listener import StreamingQueryListener
 
-from millrace.run_folder.driver_records import QueryFailure
+from millrace.model.query_failure import QueryFailure
 from millrace.runtime.checkpoints import checkpoint_of
 from millrace.runtime.journal import Journal
 from millrace.runtime.stop import running

@@ -14,6 +14,7 @@ from millrace.lake.control_tables import ControlTables
 from millrace.lake.store import Lake
 from millrace.model.alert import Alert, AlertKind
 from millrace.model.decision import Action, Decision, Outcome, Reconfiguration
+from millrace.model.query_failure import QueryFailure
 from tests.include.control.world import NAME, NOON, spec
 
 SPEC = spec(approval_expires_s=600.0)
@@ -39,9 +40,14 @@ def changed(tables: ControlTables, outcome: Outcome, minute: int = 0, **given: A
     tables.reconfigurations.record(replace(change, **given))
 
 
-def told(tables: ControlTables, now: datetime = NOON + 5 * MINUTE, problem: str | None = None) -> list[tuple[str, str]]:
+def told(
+    tables: ControlTables,
+    now: datetime = NOON + 5 * MINUTE,
+    problem: str | None = None,
+    failed: tuple[QueryFailure, ...] = (),
+) -> list[tuple[str, str]]:
     """Return kinds and sentences of what is due, and record that it was told."""
-    alerts = due(SPEC, tables, problem, now)
+    alerts = due(SPEC, tables, problem, now, failed)
     tables.alerts.record(alerts)
     return [(alert.kind.value, alert.sentence) for alert in alerts]
 
@@ -125,3 +131,12 @@ def test_alerts_of_other_pipelines_are_no_ones_business(tables: ControlTables) -
     decided(tables, 1, Action.ROLL_BACK)
     tables.alerts.record([Alert("other", NOON, AlertKind.NOT_RUNNING, "", "it died")])
     assert [kind for kind, _ in told(tables)] == ["rolled_back"]
+
+
+def test_query_that_fails_beside_others_is_reported_once_per_failure(tables: ControlTables) -> None:
+    first = QueryFailure("orders", NOON, "ValueError: poison")
+    sentence = "Query orders failed at 12:00:00 UTC and does not run: ValueError: poison."
+    assert told(tables, failed=(first,)) == [("query_failed", sentence)]
+    assert told(tables, failed=(first,)) == []
+    again = replace(first, at=NOON + MINUTE)
+    assert [kind for kind, _ in told(tables, failed=(again,))] == ["query_failed"]

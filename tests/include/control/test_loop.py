@@ -22,6 +22,7 @@ from millrace.model.decision import Action, Decision, Memory, Outcome, Proposal,
 from millrace.model.deployment import Change, Deployment
 from millrace.model.errors import MillraceError, NotReady, Settled
 from millrace.model.protocols import Cursor
+from millrace.model.query_failure import QueryFailure
 from millrace.model.signals import Signals
 from tests.include.control.world import NAME, NOON, Proportional, World, batch, good_rows, world, write, write_app
 
@@ -43,6 +44,14 @@ def slots(w: World) -> int:
     latest = DeploymentStore(w.lake).latest(NAME)
     assert latest is not None
     return latest.apps[NAME].slots
+
+
+def test_decision_names_a_query_that_failed_while_the_others_are_still_sized(w: World) -> None:
+    failure = QueryFailure("orders", NOON, "ValueError: poison")
+    w.loop.query_failures = lambda: (failure,)
+    decision = evaluate(w)
+    assert decision.action is Action.APPLY
+    assert decision.sentence.endswith(failure.sentence)
 
 
 def test_evaluation_sizes_up_and_says_why(w: World) -> None:

@@ -14,6 +14,7 @@ import pytest
 
 from millrace.atomic_file import write_atomically
 from millrace.model.errors import MillraceError
+from millrace.model.query_failure import QueryFailure
 from millrace.run_folder import driver_records
 from millrace.run_folder.driver_records import DriverRecord, DriverState
 
@@ -39,6 +40,18 @@ while True:
 def test_record_when_written_and_read_then_is_the_same(tmp_path: Path) -> None:
     driver_records.write(tmp_path, RECORD)
     assert driver_records.read(tmp_path, "p", "a", 1) == RECORD
+
+
+def test_failed_queries_are_those_of_the_drivers_that_serve(tmp_path: Path) -> None:
+    old, new = (QueryFailure(name, NOW, "ValueError: x") for name in ("old", "new"))
+    driver_records.write(tmp_path, replace(RECORD, failed_queries=(old,)))
+    driver_records.write(tmp_path, replace(RECORD, generation=2, state=DriverState.WAITING))
+    assert driver_records.query_failures(tmp_path, "p", ["a", "never started"]) == (old,)
+    driver_records.write(tmp_path, replace(RECORD, generation=2, failed_queries=(new,)))
+    assert driver_records.query_failures(tmp_path, "p", ["a"]) == (new,)
+    driver_records.write(tmp_path, replace(RECORD, generation=2, state=DriverState.FAILED, failed_queries=(new,)))
+    driver_records.write(tmp_path, replace(RECORD, state=DriverState.STOPPED, failed_queries=(old,)))
+    assert driver_records.query_failures(tmp_path, "p", ["a"]) == ()
 
 
 def test_record_when_its_writer_is_killed_at_any_moment_then_is_whole(tmp_path: Path) -> None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import gc
-import os
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -13,6 +11,7 @@ import pytest
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from millrace.run_folder import driver_records
+from millrace.run_folder.lock import CHECKPOINT, holders
 from millrace.runtime.executors.placement import StatePlacement
 from millrace.runtime.gate import KEPT_ENDED, Gate
 from millrace.runtime.journal import Journal
@@ -79,15 +78,9 @@ def test_queries_that_run_once_leave_nothing_behind(spark: Any, gate: Gate, tmp_
     for n in range(KEPT_ENDED + 2):
         once(spark, tmp_path / f"other-{n}")
     assert len(gate.queries) == KEPT_ENDED + 1
-    gc.collect()
-    locks = {os.readlink(f"/proc/self/fd/{fd}") for fd in os.listdir("/proc/self/fd") if _is_open(fd)}
-    held = [path for path in locks if path.startswith(str(tmp_path)) and "/run/" not in path]
-    assert len(held) == 1, "only the newest query's checkpoint is locked"
+    locked = [folder.name for folder in tmp_path.iterdir() if holders(folder, CHECKPOINT)]
+    assert locked == [f"other-{KEPT_ENDED + 1}"], "only the newest query's checkpoint is locked"
     until(lambda: len(record(tmp_path).checkpoints) == KEPT_ENDED + 3)
-
-
-def _is_open(fd: str) -> bool:
-    return os.path.islink(f"/proc/self/fd/{fd}")
 
 
 def test_query_that_fails_while_another_runs_is_on_record_until_it_is_started_again(

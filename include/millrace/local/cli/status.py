@@ -109,7 +109,7 @@ class PipelineStatus:
         drivers: Drivers that are alive, newest first; else the last one that was.
         change: Its newest reconfiguration.
         decision: Time, action and sentence of its newest Decision; None before the first.
-        problem: What is wanted and does not run, and why; None if all is well.
+        problem: What is wanted and does not run, a single query included, and why; None if all is well.
         changed: What of its spec and script has changed and was not taken over; None if nothing has.
         unreported: Why its changes do not reach MLflow; None if they do.
     """
@@ -191,7 +191,8 @@ def _pipeline_status(
     last = tables.decisions.last(wanted.pipeline)
     decision = {"time": last.time, "action": last.action.value, "sentence": last.sentence} if last else None
     records = [r for app in wanted.apps for r in driver_records.all_of(run_dir, wanted.pipeline, app)]
-    problem = wiring.problem(wanted, tables.deployments)
+    failed = driver_records.query_failures(run_dir, wanted.pipeline, wanted.apps)
+    problem = wiring.problem(wanted, tables.deployments) or " ".join(f.sentence for f in failed) or None
     update = None if spec is None else spec_update(spec, wanted)
     changed = None if update is None else f"{update.sentence}; ./millrace trigger {wanted.pipeline} takes it over now."
     unreported = tables.report_problems.current(wanted.pipeline)

@@ -25,6 +25,7 @@ from millrace.local.doctor.pipelines import circuit
 from millrace.local.stack.airflow_api import AirflowApi
 from millrace.model.errors import MillraceError
 from millrace.model.join import JoinSettings
+from millrace.model.query_failure import QueryFailure
 from millrace.run_folder import driver_records
 from millrace.run_folder.driver_records import DriverRecord, DriverState
 from millrace.run_folder.process import ProcessId
@@ -171,6 +172,19 @@ def test_status_of_a_running_driver_needs_no_attention(run: Run, home: Path, dri
     (status,) = pipeline_statuses(ControlTables(run.lake), home / "run" / "drivers")
     assert status.problem is None
     assert status.cells(at(40))[1:4] == ["1 slots, version 1", "running on 1", "10 s ago"]
+
+
+def test_status_when_a_query_failed_and_its_driver_runs_on_then_names_it(
+    run: Run, home: Path, driver: subprocess.Popen[bytes]
+) -> None:
+    run.launch(0, 4, 1)
+    _record(home, driver.pid, DriverState.RUNNING)
+    (record,) = driver_records.all_of(home / "run" / "drivers", "delays", "delays")
+    failure = QueryFailure("orders", at(30), "ValueError: poison")
+    driver_records.write(home / "run" / "drivers", replace(record, failed_queries=(failure,)))
+    (status,) = pipeline_statuses(ControlTables(run.lake), home / "run" / "drivers")
+    assert status.problem == failure.sentence
+    assert status.cells(at(40))[2] == "running on 1"
 
 
 def test_status_when_the_pipeline_is_a_join_then_shows_its_workers(run: Run, home: Path) -> None:

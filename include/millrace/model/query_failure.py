@@ -1,0 +1,26 @@
+"""A query that fails while its driver runs on."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+
+
+@dataclass(frozen=True)
+class QueryFailure:
+    """A query that failed while its driver ran on.
+
+    Attributes:
+        query: Its name, or its id if it has none.
+        at: When it failed (UTC).
+        error: The exception in one line.
+    """
+
+    query: str
+    at: datetime
+    error: str
+
+    @property
+    def sentence(self) -> str:
+        """What happened, for a person."""
+        return f"Query {self.query} failed at {self.at:%H:%M:%S} UTC and does not run: {self.error.rstrip('. ')}."
