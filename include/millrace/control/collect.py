@@ -8,6 +8,15 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from statistics import median, median_low
 
+from millrace.control.app_queries import (
+    Part,
+    combined,
+    combined_observations,
+    history_of,
+    running_queries,
+    starts_s,
+    undisturbed,
+)
 from millrace.control.arrivals import arrival_basis, with_arrivals
 from millrace.control.capacity import fit, heaviest, ran_at, typical_parallelism
 from millrace.control.changes import since_s
@@ -24,6 +33,7 @@ from millrace.control.recent_batches import (
     healthy,
     is_idle_marker,
     main_query,
+    order_in_app,
     read_batches,
 )
 from millrace.lake.control_tables import ControlTables
@@ -77,22 +87,31 @@ def collect(spec: PipelineSpec, tables: ControlTables, cursor: Cursor, now: date
     version = lake.version(TABLE)  # before the rows: a commit in between is seen again by the next evaluation
     if version <= cursor.telemetry_version:
         raise NotReady(f"{spec.name}: no telemetry newer than version {cursor.telemetry_version}")
-    history = _history(spec, read_batches(lake, spec.name, spec.app, now), cursor)
+    histories = _histories(spec, read_batches(lake, spec.name, spec.app, now), cursor)
+    history = histories[0]
     # a script that ended by itself has changed nothing: what it measured stands
     changes = [c for c in tables.reconfigurations.recent(spec.name) if c.outcome is not Outcome.FINISHED]
     current = tables.deployments.latest(spec.name)
     if current is None:
         raise NotReady(f"{spec.name}: it has never been launched")
     open_at_most_s = spec.ready_deadline_s + spec.stop_deadline_s
-    counted = healthy(history.rows, changes, open_at_most_s)
+    healthy_of = [healthy(one.rows, changes, open_at_most_s) for one in histories]
+    counted, observations = healthy_of[0], known_observations(tables, spec.name)
+    deaths = _deaths(spec, lake, current, _last_change(changes), now)
+    if len(histories) == 1:
+        app = _app(spec, history, counted, changes, deaths)
+    else:
+        parts = _parts(spec, histories, healthy_of, changes, deaths)
+        app = combined(parts, max(histories, key=lambda one: order_in_app(one.newest)).newest.slots)
+        observations = combined_observations(app, parts, observations)
     return Signals(
         pipeline=spec.name,
         since=history.since,
         until=history.until,
         telemetry_version=version,
         deployment_version=_version_that_ran(history, changes, current.version),
-        apps=(_app(spec, history, counted, changes, _deaths(spec, lake, current, _last_change(changes), now)),),
-        observations=known_observations(tables, spec.name),
+        apps=(app,),
+        observations=observations,
         objective=spec.objective_contract(),
         bounds=spec.bounds_contract(),
         settling=_settling(history, counted, changes, now, open_at_most_s, spec.period_s),
@@ -102,18 +121,43 @@ def collect(spec: PipelineSpec, tables: ControlTables, cursor: Cursor, now: date
     )
 
 
-def _history(spec: PipelineSpec, rows: Sequence[BatchMetrics], cursor: Cursor) -> History:
+def _histories(spec: PipelineSpec, rows: Sequence[BatchMetrics], cursor: Cursor) -> list[History]:
+    """Return the history of each query that runs, the busiest one's first."""
     if not rows:
         raise NotReady(f"{spec.name}: no telemetry yet")
-    newest = max(rows, key=lambda r: (r.generation, r.time))
+    newest = max(rows, key=order_in_app)
     period = timedelta(seconds=spec.period_s)
-    ordered = with_arrivals(main_query(rows, newest.time - period))
-    until = ordered[-1].time
+    running = running_queries(rows, newest.time, period)
+    busiest = main_query([row for row in rows if row.query in running], newest.time - period)
+    ordered = with_arrivals(busiest)
+    until = ordered[-1].time if len(running) == 1 else newest.time
     # not "<": where the clock went back, the newest row is older than the cursor and new all the same
     if cursor.until is not None and until == cursor.until:
         raise NotReady(f"{spec.name}: nothing newer than {cursor.until:%H:%M:%S}")
     since = min(max(cursor.until or until - period, until - MAX_PERIODS * period), until - period)
-    return History(ordered, since, until)
+    if len(running) == 1:
+        return [History(ordered, since, until)]
+    others = [query for query in running if query != ordered[0].query]
+    each = [with_arrivals(main_query([row for row in rows if row.query == query], since)) for query in others]
+    return [history_of(of_query, since, until) for of_query in (ordered, *each)]
+
+
+def _parts(
+    spec: PipelineSpec,
+    histories: Sequence[History],
+    healthy_of: Sequence[Sequence[BatchMetrics]],
+    changes: Sequence[Reconfiguration],
+    deaths: Deaths,
+) -> dict[str, Part]:
+    """Return what was measured of each of several queries, in the order of their names."""
+    parts = {}
+    for history, counted in zip(histories, healthy_of, strict=True):
+        others = [batch for other in histories if other is not history for batch in other.batches]
+        own = undisturbed(counted, others)
+        signals = _app(spec, history, own, changes, deaths)
+        read = sum(batch.rows_in for batch in history.batches)
+        parts[history.newest.query] = Part(signals, read, starts_s(own))
+    return dict(sorted(parts.items()))
 
 
 def _app(

@@ -4,20 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from millrace.control.app_queries import query_operator
 from millrace.lake.control_tables import ControlTables
 from millrace.lake.observations import KEEP_PER_LEVEL, newest_of_each
-from millrace.model.signals import AppSignals, Observation, Signals
+from millrace.model.signals import AppSignals, Observation, QuerySignals, Signals
 
 
 def new_observations(signals: Signals) -> tuple[Observation, ...]:
-    """Return the points of processing ability that an evaluation measured anew, one an app.
+    """Return the points of processing ability that an evaluation measured anew, one per app or query of several.
 
     A point is new only if healthy batches at its p ran in the period: an idle night repeats nothing, and a settling
     app is not yet what it will be. The p is the one that really ran, whatever the slots.
     """
     if signals.settling:
         return ()
-    points = (_point(signals, app) for app in signals.apps)
+    measured: list[tuple[str, AppSignals | QuerySignals]] = []
+    for app in signals.apps:
+        measured += [(query_operator(app.app, query.query), query) for query in app.queries] or [(app.app, app)]
+    points = (_point(signals, operator, of) for operator, of in measured)
     return tuple(p for p in points if p is not None)
 
 
@@ -31,7 +35,9 @@ def remembered(
         signals: What it measured.
         per_level: Points of each (operator, p) that are kept, >= 1.
     """
-    return newest_of_each((*known, *new_observations(signals)), per_level)
+    put_together = {app.app for app in signals.apps if app.queries}
+    measured = (o for o in known if o.operator not in put_together)
+    return newest_of_each((*measured, *new_observations(signals)), per_level)
 
 
 def known_observations(tables: ControlTables, pipeline: str) -> tuple[Observation, ...]:
@@ -45,11 +51,11 @@ def known_observations(tables: ControlTables, pipeline: str) -> tuple[Observatio
     return remembered(last.signals.observations, last.signals)
 
 
-def _point(signals: Signals, app: AppSignals) -> Observation | None:
+def _point(signals: Signals, operator: str, app: AppSignals | QuerySignals) -> Observation | None:
     if app.capacity is None or app.healthy_batches == 0:
         return None
     return Observation(
-        operator=app.app,
+        operator=operator,
         parallelism=app.capacity.parallelism,
         processing_ability=app.capacity.rows_per_s,
         noise=app.capacity.rows_per_s_error,

@@ -247,11 +247,13 @@ def _since_clock_was_set(rows: Sequence[Mapping[str, Any]]) -> Sequence[Mapping[
     return [row for index, row in enumerate(rows) if index >= begin.get(row["query"], 0)]
 
 
-def main_query(rows: Sequence[BatchMetrics], since: datetime) -> tuple[BatchMetrics, ...]:
-    """Return the rows of the query that keeps the app busiest since a time, in the order they ran.
+def order_in_app(row: BatchMetrics) -> tuple[int, datetime]:
+    """Return the sort key of the rows of different queries of an app."""
+    return row.generation, row.time
 
-    Queries of one app run side by side and would each look half as able as they are; the busiest one sets the limit.
-    """
+
+def main_query(rows: Sequence[BatchMetrics], since: datetime) -> tuple[BatchMetrics, ...]:
+    """Return the rows of the query that keeps the app busiest since a time, in the order they ran."""
     time_spent: dict[str, tuple[float, float]] = {}
     for row in rows:
         recent, whole = time_spent.get(row.query, (0.0, 0.0))

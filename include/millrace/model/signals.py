@@ -106,6 +106,27 @@ class Edge:
 
 
 @dataclass(frozen=True)
+class QuerySignals:
+    """One query of an app that runs several, over one period. Missing is None, never 0.
+
+    Attributes:
+        query: Its name, or its id if it has none.
+        arrival_rows_per_s: Its true arrival rate.
+        backlog_rows: Its rows waiting at the end of the period.
+        slots_busy: Slots that its tasks occupied on average, waits included.
+        healthy_batches: Batches that count for capacity.
+        capacity: Fitted cost of its batches without the other queries' tasks; None until it can be fitted.
+    """
+
+    query: str
+    arrival_rows_per_s: float | None
+    backlog_rows: int | None
+    slots_busy: float | None
+    healthy_batches: int
+    capacity: Capacity | None
+
+
+@dataclass(frozen=True)
 class AppSignals:
     """One app over one period. Missing is None, never 0.
 
@@ -143,6 +164,8 @@ class AppSignals:
             where the source does not tell.
         tasks: Tasks of the stage that takes most of a batch; None where batches differ, or where it may be their number
             that follows the slots.
+        queries: The app's queries if several run; then the rows above are counted by what they cost, as rows of their
+            mix, and what the app can process is for all of them. Empty for an app of one query.
     """
 
     app: str
@@ -169,6 +192,7 @@ class AppSignals:
     arrival_basis: ArrivalBasis = ArrivalBasis.COUNTED
     tasks: int | None = None
     lag: Mapping[str, int] = field(default_factory=dict)
+    queries: tuple[QuerySignals, ...] = ()
 
 
 @dataclass(frozen=True)

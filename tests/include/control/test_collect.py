@@ -354,12 +354,13 @@ def test_collect_when_looked_at_again_soon_then_the_period_is_a_whole_one(tmp_pa
     assert (second.until - second.since).total_seconds() == 20
 
 
-def test_collect_when_two_queries_run_then_the_busier_one_is_reported(tmp_path: Path) -> None:
+def test_collect_when_two_queries_run_then_rows_of_both_are_counted(tmp_path: Path) -> None:
     heavy, light = App().run(100, 900), App(fixed_s=0.1, rows_per_s=50_000).run(100, 100)
     for b in light:
         heavy.append(replace(b, query="side"))
     seen = of(collect_from(lake_of(tmp_path, heavy)))
-    assert seen.arrival_rows_per_s == pytest.approx(900, rel=0.02)
+    assert seen.arrival_rows_per_s == pytest.approx(1000, rel=0.02)
+    assert [query.query for query in seen.queries] == ["delays", "side"]
 
 
 def test_new_observations_when_measured_then_one_point_at_the_p_that_ran(tmp_path: Path) -> None:

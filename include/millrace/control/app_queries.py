@@ -1,0 +1,289 @@
+"""Several queries in one app: what each costs, and the app as one query that stands for all of them.
+
+Queries share the app's slots. Symbols, per query q:
+    x_q  rows per second: arriving, processed, or of the whole history (h_q)
+    s_q  seconds per row if q had the slots for itself;  p_q  its tasks that run at once;  p = max p_q
+    o_q  a batch without rows, seconds;  b_q  the part of it that starting tasks takes
+
+Row of q are counted by what they cost: as k_q = s_q p_q / (p s) mean rows, with s = sum h_q s_q p_q / (p sum h_q), the
+seconds per row of the history's mix. Then sum k_q x_q / (1 / s) is the share of time that the slots work, whichever query
+is busiest at the moment, and 1 / s is steady while peaks alternate. A batch of q takes turns with the others and lasts
+o_q (1 - U_others) / (1 - U) <= o_q / (1 - U) at a utilisation U of all queries. So what is enough for one query that
+receives sum k_q x_q, processes 1 / s, and costs max o_q plus the others' b per batch, is enough for the lag of each.
+
+Tasks of others make a batch longer without saying anything of its own cost. If the slots worked V seconds for others
+during a batch of d seconds with w seconds of work of its own, that delayed the working part of it only:
+    d = o + w + V (1 - o / d),  so  o = (d - w - V) / (1 - V / d)
+"""
+
+from __future__ import annotations
+
+import math
+from bisect import bisect_left
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from itertools import pairwise
+from statistics import median
+
+from millrace.control.capacity import work
+from millrace.control.recent_batches import History, span
+from millrace.model.arrival import ArrivalBasis
+from millrace.model.signals import AppSignals, Capacity, Observation, QuerySignals
+from millrace.model.telemetry import BatchMetrics
+
+MOST_SHARE = 0.9
+"""Share of a batch for which the slots may have worked for others, for the batch to say anything of its own cost."""
+MISSED_TRIGGERS = 2.0
+"""A query without a row for so many of its longest recent gaps, and for a period, has ended."""
+BATCHES = 2
+"""Rows of a query that a period needs; else it is the time between its last two."""
+
+
+@dataclass(frozen=True)
+class Part:
+    """One query of several.
+
+    Attributes:
+        signals: What was measured of it, as if it were the only query of its app.
+        rows: Rows that it read in the whole history.
+        starts_s: What starting its tasks takes of a batch, seconds of all slots.
+    """
+
+    signals: AppSignals
+    rows: int
+    starts_s: float
+
+
+def running_queries(rows: Sequence[BatchMetrics], newest: datetime, period: timedelta) -> list[str]:
+    """Return the queries that still run, by name.
+
+    Args:
+        rows: An app's rows, in any order.
+        newest: Time of the newest one.
+        period: The spec's period.
+    """
+    times: dict[str, list[datetime]] = {}
+    for row in rows:
+        times.setdefault(row.query, []).append(row.time)
+    running = []
+    for query, of_query in sorted(times.items()):
+        longest = max((b - a for a, b in pairwise(sorted(of_query))), default=timedelta(0))
+        if newest - max(of_query) <= max(period, MISSED_TRIGGERS * longest):
+            running.append(query)
+    return running
+
+
+def history_of(rows: tuple[BatchMetrics, ...], since: datetime, until: datetime) -> History:
+    """Return one query's rows with the app's period, or the time between its last two if the period has fewer."""
+    inside = [row for row in rows if since < row.time <= until]
+    if len(inside) >= BATCHES or len(rows) < BATCHES or rows[-2].time >= rows[-1].time:
+        return History(rows, since, until)
+    return History(rows, min(since, rows[-2].time), rows[-1].time)
+
+
+def undisturbed(batches: Sequence[BatchMetrics], others: Iterable[BatchMetrics]) -> list[BatchMetrics]:
+    """Return a query's batches with the duration that they would have had without the others' tasks.
+
+    Args:
+        batches: Healthy batches of one query.
+        others: Batches of the other queries.
+    """
+    ended = sorted((other for other in others if other.duration_s > 0), key=lambda other: other.time)
+    times = [other.time for other in ended]
+    longest = timedelta(seconds=max((other.duration_s for other in ended), default=0.0))
+    result = []
+    for batch in batches:
+        begin, end = span(batch)
+        beside = ended[bisect_left(times, begin) : bisect_left(times, end + longest)]
+        theirs = sum(_slots_s(other) * _overlap_s(batch, other) / other.duration_s for other in beside)
+        duration_s, own = batch.duration_s, _slots_s(batch)
+        if not theirs or not own:
+            result.append(batch)
+        elif theirs <= MOST_SHARE * duration_s:
+            fixed_s = max(0.0, duration_s - own - theirs) / (1 - theirs / duration_s)
+            durations = {**batch.durations_ms, "triggerExecution": max(1, round(1000 * (own + fixed_s)))}
+            result.append(replace(batch, durations_ms=durations))
+    return result
+
+
+def starts_s(batches: Iterable[BatchMetrics]) -> float:
+    """Return what starting tasks usually takes of a query's batch, seconds of all slots."""
+    known = [spent.starts_s for spent in map(work, batches) if spent is not None]
+    return median(known) if known else 0.0
+
+
+def combined(parts: Mapping[str, Part], slots: int) -> AppSignals:
+    """Return an app of several queries as one, its rows counted by what they cost.
+
+    Args:
+        parts: Its queries, at least two.
+        slots: Its slots.
+    """
+    of = {query: part.signals for query, part in parts.items()}
+    each = list(of.values())
+    p = max((signals.parallelism for signals in each if signals.parallelism is not None), default=None)
+    costs = {query: cost for query, signals in of.items() if (cost := _slot_s_per_row(signals)) is not None}
+    read = sum(parts[query].rows for query in costs)
+    mean = sum(parts[query].rows * cost for query, cost in costs.items()) / read if read else None
+    weights = {query: costs[query] / mean if mean and query in costs else 1.0 for query in of}
+
+    def total(name: str) -> float | None:
+        values = [(query, getattr(signals, name)) for query, signals in of.items()]
+        return None if any(v is None for _, v in values) else sum(weights[query] * v for query, v in values)
+
+    recent = [
+        s.arrival_rows_per_s if s.arrival_recent_rows_per_s is None else s.arrival_recent_rows_per_s for s in each
+    ]
+    recents = [weights[query] * rate for query, rate in zip(of, recent, strict=True) if rate is not None]
+    unknown = any(query not in costs and (s.arrival_rows_per_s or s.backlog_rows) for query, s in of.items())
+    arrival, backlog, lag_rows = total("arrival_rows_per_s"), total("backlog_rows"), total("restart_lag_rows")
+    tasks = {signals.tasks for signals in each}
+    return replace(
+        max(each, key=lambda signals: signals.slot_busy_ratio or 0.0),
+        slots=slots,
+        parallelism=p,
+        source_splits=all(signals.source_splits for signals in each),
+        arrival_rows_per_s=arrival,
+        arrival_recent_rows_per_s=sum(recents) if len(recents) == len(each) else None,
+        processed_rows_per_s=total("processed_rows_per_s"),
+        backlog_rows=None if backlog is None else round(backlog),
+        backlog_growth_rows_per_s=total("backlog_growth_rows_per_s"),
+        batches=sum(signals.batches for signals in each),
+        healthy_batches=sum(signals.healthy_batches for signals in each),
+        busy_ratio=_most(signals.busy_ratio for signals in each),
+        backpressured_ratio=_most(signals.backpressured_ratio for signals in each),
+        slot_busy_ratio=_share(signals.slot_busy_ratio for signals in each),
+        capacity=None if unknown or p is None or mean is None else _capacity(parts, costs, p, mean),
+        restart_lag_rows=None if lag_rows is None else round(lag_rows),
+        batch_rows_limit=_batch_rows_limit(each, arrival),
+        operators=tuple(
+            replace(operator, operator=f"{signals.app}/{query}/{operator.operator.removeprefix(f'{signals.app}/')}")
+            for query, signals in of.items()
+            for operator in signals.operators
+        ),
+        arrival_basis=_basis(each),
+        tasks=tasks.pop() if len(tasks) == 1 else None,
+        lag={partition: rows for signals in each for partition, rows in signals.lag.items()},
+        queries=tuple(_query(query, part, slots) for query, part in parts.items()),
+    )
+
+
+def combined_observations(
+    app: AppSignals, parts: Mapping[str, Part], observations: Sequence[Observation]
+) -> tuple[Observation, ...]:
+    """Return observations with those of an app's queries also put together to what the app can process.
+
+    Args:
+        app: The app as one query.
+        parts: Its queries.
+        observations: Those of its queries, oldest first; of the app itself none count, as they are of another mix.
+    """
+    others = tuple(o for o in observations if o.operator != app.app)
+    counted = {query: part for query, part in parts.items() if part.rows}
+    points: dict[str, dict[int, list[Observation]]] = {query: {} for query in counted}
+    for query in counted:
+        for o in others:
+            if o.operator == query_operator(app.app, query):
+                points[query].setdefault(o.parallelism, []).append(o)
+    levels = sorted({p for of_query in points.values() for p in of_query})
+    made = [o for p in levels for o in _at(app.app, p, counted, points)]
+    return (*others, *sorted(made, key=lambda o: o.time))
+
+
+def query_operator(app: str, query: str) -> str:
+    """Return the name under which a query of several is observed."""
+    return f"{app}/{query}"
+
+
+def _at(
+    app: str, p: int, parts: Mapping[str, Part], points: Mapping[str, Mapping[int, Sequence[Observation]]]
+) -> list[Observation]:
+    """Return the app's points at one level, as many as each of its queries has there."""
+    series = {}
+    for query, part in parts.items():
+        # a query with fewer tasks than slots runs at the same p on all higher levels
+        narrow = part.signals.parallelism if (part.signals.parallelism or p) < p else None
+        known = points[query].get(p) or (points[query].get(narrow) if narrow is not None else None)
+        if not known:
+            return []
+        series[query] = known
+    rows = sum(part.rows for part in parts.values())
+    made = []
+    for back in range(1, min(map(len, series.values())) + 1):
+        each = [(parts[query].rows, known[-back]) for query, known in series.items()]
+        slot_s = [n * o.parallelism / o.processing_ability for n, o in each]
+        errors = [s * o.noise / o.processing_ability for s, (_, o) in zip(slot_s, each, strict=True)]
+        rate = p * rows / sum(slot_s)
+        batches, newest = sum(o.batches for _, o in each), max(o.time for _, o in each)
+        made.append(Observation(app, p, rate, rate * math.hypot(*errors) / sum(slot_s), batches, newest))
+    return made
+
+
+def _slots_s(batch: BatchMetrics) -> float:
+    """Return for how long all slots worked for a batch, seconds."""
+    spent = work(batch)
+    return 0.0 if spent is None else spent.rows_s + spent.starts_s
+
+
+def _overlap_s(a: BatchMetrics, b: BatchMetrics) -> float:
+    (begin_a, end_a), (begin_b, end_b) = span(a), span(b)
+    return max(0.0, (min(end_a, end_b) - max(begin_a, begin_b)).total_seconds())
+
+
+def _slot_s_per_row(signals: AppSignals) -> float | None:
+    """Return s_q p_q: by the fit, or else by how long the query's tasks ran; None if neither is known."""
+    if signals.capacity is not None:
+        return signals.capacity.parallelism / signals.capacity.rows_per_s
+    if signals.slot_busy_ratio and signals.processed_rows_per_s:
+        return signals.slot_busy_ratio * signals.slots / signals.processed_rows_per_s
+    return None
+
+
+def _capacity(parts: Mapping[str, Part], costs: Mapping[str, float], p: int, mean: float) -> Capacity | None:
+    known = {query: c for query, part in parts.items() if (c := part.signals.capacity) is not None}
+    if not known:
+        return None
+    rows = sum(parts[query].rows for query in costs)
+    errors = [parts[q].rows * costs[q] * c.rows_per_s_error / c.rows_per_s for q, c in known.items()]
+    longest = max(known, key=lambda query: known[query].fixed_s)
+    starts = sum(part.starts_s for query, part in parts.items() if query != longest)
+    rate, fixed_s = p / mean, known[longest].fixed_s + starts
+    batches = sum(c.batches for c in known.values())
+    return Capacity(p, fixed_s, rate, rate * math.hypot(*errors) / (mean * rows), batches)
+
+
+def _batch_rows_limit(each: Sequence[AppSignals], arrival: float | None) -> int | None:
+    """Return the rows of a batch of all queries in which the one that its limit binds most is full."""
+    limits = [
+        signals.batch_rows_limit * (arrival or 0.0) / signals.arrival_rows_per_s
+        for signals in each
+        if signals.batch_rows_limit is not None and signals.arrival_rows_per_s
+    ]
+    return max(1, round(min(limits))) if limits else None
+
+
+def _basis(each: Sequence[AppSignals]) -> ArrivalBasis:
+    bases = [signals.arrival_basis for signals in each]
+    return ArrivalBasis.AT_LEAST if ArrivalBasis.AT_LEAST in bases else bases[0]
+
+
+def _most(ratios: Iterable[float | None]) -> float | None:
+    return max((ratio for ratio in ratios if ratio is not None), default=None)
+
+
+def _share(ratios: Iterable[float | None]) -> float | None:
+    known = [ratio for ratio in ratios if ratio is not None]
+    return min(1.0, sum(known)) if known else None
+
+
+def _query(name: str, part: Part, slots: int) -> QuerySignals:
+    signals = part.signals
+    return QuerySignals(
+        query=name,
+        arrival_rows_per_s=signals.arrival_rows_per_s,
+        backlog_rows=signals.backlog_rows,
+        slots_busy=None if signals.slot_busy_ratio is None else signals.slot_busy_ratio * slots,
+        healthy_batches=signals.healthy_batches,
+        capacity=signals.capacity,
+    )
