@@ -5,11 +5,11 @@ Queries share the app's slots. Symbols, per query q:
     s_q  seconds per row if q had the slots for itself;  p_q  its tasks that run at once;  p = max p_q
     o_q  a batch without rows, seconds;  b_q  the part of it that starting tasks takes
 
-Row of q are counted by what they cost: as k_q = s_q p_q / (p s) mean rows, with s = sum h_q s_q p_q / (p sum h_q), the
-seconds per row of the history's mix. Then sum k_q x_q / (1 / s) is the share of time that the slots work, whichever query
-is busiest at the moment, and 1 / s is steady while peaks alternate. A batch of q takes turns with the others and lasts
-o_q (1 - U_others) / (1 - U) <= o_q / (1 - U) at a utilisation U of all queries. So what is enough for one query that
-receives sum k_q x_q, processes 1 / s, and costs max o_q plus the others' b per batch, is enough for the lag of each.
+A row of q counts by what it costs: as k_q = s_q p_q / (p s) mean rows. Here s = sum h_q s_q p_q / (p sum h_q), the
+seconds per row of the history's mix. Then s sum k_q x_q is the share of time that the slots work, whichever query is
+busiest at the moment, and s is steady while peaks alternate. A batch of q takes turns with the others and lasts
+o_q (1 - U_others) / (1 - U) <= o_q / (1 - U) at a utilisation U of all queries. So slots that are enough for one query
+that receives sum k_q x_q, processes 1 / s, and costs max o_q plus the others' b per batch meet the lag goal of each.
 
 Tasks of others make a batch longer without saying anything of its own cost. If the slots worked V seconds for others
 during a batch of d seconds with w seconds of work of its own, that delayed the working part of it only:
