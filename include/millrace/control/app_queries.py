@@ -35,7 +35,9 @@ from millrace.model.telemetry import BatchMetrics
 MOST_SHARE = 0.9
 """Share of a batch for which the slots may have worked for others, for the batch to say anything of its own cost."""
 MISSED_TRIGGERS = 2.0
-"""A query without a row for so many of its longest recent gaps, and for a period, has ended."""
+"""A query without a row for so many times the longest of its :data:`RECENT_GAPS`, and for a period, has ended."""
+RECENT_GAPS = 3
+"""Newest gaps between a query's rows that tell how often it reports."""
 BATCHES = 2
 """Rows of a query that a period needs; else it is the time between its last two."""
 
@@ -68,7 +70,8 @@ def running_queries(rows: Sequence[BatchMetrics], newest: datetime, period: time
         times.setdefault(row.query, []).append(row.time)
     running = []
     for query, of_query in sorted(times.items()):
-        longest = max((b - a for a, b in pairwise(sorted(of_query))), default=timedelta(0))
+        gaps = [b - a for a, b in pairwise(sorted(of_query)[-RECENT_GAPS - 1 :])]
+        longest = max(gaps, default=timedelta(0))
         if newest - max(of_query) <= max(period, MISSED_TRIGGERS * longest):
             running.append(query)
     return running
@@ -166,6 +169,7 @@ def combined(parts: Mapping[str, Part], slots: int) -> AppSignals:
         tasks=tasks.pop() if len(tasks) == 1 else None,
         lag={partition: rows for signals in each for partition, rows in signals.lag.items()},
         queries=tuple(_query(query, part, slots) for query, part in parts.items()),
+        running_tasks=sum(known) if (known := [s.running_tasks for s in each if s.running_tasks is not None]) else None,
     )
 
 

@@ -106,8 +106,8 @@ def collect(spec: PipelineSpec, tables: ControlTables, cursor: Cursor, now: date
         observations = combined_observations(app, parts, observations)
     return Signals(
         pipeline=spec.name,
-        since=history.since,
-        until=history.until,
+        since=max(one.since for one in histories),
+        until=max(one.until for one in histories),
         telemetry_version=version,
         deployment_version=_version_that_ran(history, changes, current.version),
         apps=(app,),
@@ -170,7 +170,9 @@ def _app(
     batches = history.in_period(history.batches)
     present = history.present(batches)
     p = typical_parallelism(present) or typical_parallelism(history.present(history.batches))
-    capacity = fit(counted).get(p) if p is not None else None
+    running_tasks = _running_tasks(history)
+    # in real-time mode a batch lasts as long as its trigger says, whatever its rows cost
+    capacity = fit(counted).get(p) if p is not None and running_tasks is None else None
     source = rates(history)
     fixed_s = capacity.fixed_s if capacity else None
     lag = restart_lag_rows(history, changes)
@@ -198,7 +200,15 @@ def _app(
         arrival_basis=arrival_basis(history),
         tasks=_tasks(history.present(history.batches)),
         lag=history.newest.lag,
+        running_tasks=running_tasks,
     )
+
+
+def _running_tasks(history: History) -> int | None:
+    """Return the tasks that run all the time in real-time mode; None for micro-batches."""
+    if history.newest.running_tasks is None:
+        return None
+    return max(row.running_tasks or 0 for row in history.present(history.rows))
 
 
 def _deaths(

@@ -167,7 +167,10 @@ def _repartition(draft: Decision, gate: GateResult, context: DecisionContext, gu
 def _evaluated(
     draft: Decision, observation: EvaluationInput, context: DecisionContext, guards: GuardContext
 ) -> tuple[Decision, Mapping[str, Memory]]:
-    """Return what becomes of what the optimizers propose."""
+    """Return what becomes of what the optimizers propose; in real-time mode none is asked."""
+    unsized = None if context.forced or observation.signals is None else messages.real_time(observation.signals)
+    if unsized is not None:
+        return _held(draft, observation.gate, unsized), {}
     proposals = _proposals(observation.signals, context, guards.current)
     decision = replace(draft, proposals=proposals.proposals, predicted=proposals.predicted)
     if proposals.failure is not None:

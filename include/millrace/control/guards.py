@@ -2,7 +2,8 @@
 
 Cool-down and changes per hour hold for urgent scale-ups too: right after a restart the backlog that the restart
 itself caused looks like urgency, and following it is how a tuner runs away.
-A change that a person forces passes ``bounds`` and ``quota`` only; the trace says that the others were not asked.
+A change that a person forces passes ``bounds``, ``running tasks`` and ``quota`` only; the trace says that the others
+were not asked.
 """
 
 from __future__ import annotations
@@ -146,6 +147,17 @@ def quiet_hours(context: GuardContext, target: Deployment) -> str | None:
     return None
 
 
+def running_tasks(context: GuardContext, target: Deployment) -> str | None:
+    """Leave slots for all tasks of queries in real-time mode: with fewer, such a query stands still."""
+    for app in context.signals.apps if context.signals is not None else ():
+        present, wanted = context.current.apps.get(app.app), target.apps.get(app.app)
+        if app.running_tasks is None or present is None or wanted is None or wanted.slots >= present.slots:
+            continue
+        if wanted.slots < app.running_tasks or not app.running_tasks:
+            return f"{app.app} runs {app.running_tasks or 'its'} tasks all the time, in real-time mode"
+    return None
+
+
 def ineffective_scaling(context: GuardContext, target: Deployment) -> str | None:
     """Refuse to scale up again where the last scale-up brought nothing."""
     for last in context.scalings:
@@ -199,13 +211,14 @@ CHAIN: tuple[tuple[str, Guard], ...] = (
     ("cool-down", cool_down),
     ("changes per hour", changes_per_hour),
     ("quiet hours", quiet_hours),
+    ("running tasks", running_tasks),
     ("ineffective scaling", ineffective_scaling),
     ("roll-back", roll_back),
     ("quota", quota),
 )
 """Asked in this order."""
 
-ASKED_WHEN_FORCED = frozenset({"bounds", "quota"})
+ASKED_WHEN_FORCED = frozenset({"bounds", "running tasks", "quota"})
 
 
 def _minute(text: str) -> int:

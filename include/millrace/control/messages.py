@@ -93,6 +93,16 @@ def memory_unreadable(error: Exception) -> Hold:
     return Hold("memory_unreadable", f"Nothing is changed: {error}")
 
 
+def real_time(signals: Signals) -> Hold | None:
+    """Hold while a query is in real-time mode; None if none is."""
+    modes = [(app.app, app.running_tasks) for app in signals.apps if app.running_tasks is not None]
+    if not modes:
+        return None
+    app, tasks = modes[0]
+    need = f"the {tasks} tasks that run all the time need {tasks} slots" if tasks else "its tasks run all the time"
+    return Hold("real_time", f"{app} runs in real-time mode, which Millrace does not size: {need}.")
+
+
 def still_waiting(asked: Decision) -> Hold:
     """Hold while a person has not answered."""
     return Hold("awaiting_approval", f"Decision {asked.decision_id} still waits for a person: {asked.sentence}")

@@ -72,6 +72,12 @@ TELEMETRY: dict[str, TableSchema] = {
             "rows",
             "waiting in the source partitions (`topic/partition`) where most wait, up to 8; empty if not told",
         ),
+        (
+            "running_tasks",
+            SMALL,
+            "tasks",
+            "tasks that run all the time in real-time mode, 0 if their number is unknown; null for micro-batches",
+        ),
         keep_days=TELEMETRY_DAYS,
     ),
     "telemetry/apps": table(

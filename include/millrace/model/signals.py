@@ -166,6 +166,7 @@ class AppSignals:
             that follows the slots.
         queries: The app's queries if several run; then the rows above are counted by what they cost, as rows of their
             mix, and what the app can process is for all of them. Empty for an app of one query.
+        running_tasks: Tasks of queries in real-time mode, which run all the time; None if no query is in that mode.
     """
 
     app: str
@@ -193,6 +194,7 @@ class AppSignals:
     tasks: int | None = None
     lag: Mapping[str, int] = field(default_factory=dict)
     queries: tuple[QuerySignals, ...] = ()
+    running_tasks: int | None = None
 
 
 @dataclass(frozen=True)

@@ -71,6 +71,8 @@ class BatchMetrics:
             versions, and where nothing is known.
         lag: Rows waiting in the source partitions (``topic/partition``) where most wait; empty where the source does
             not tell, and in rows of earlier versions.
+        running_tasks: Tasks that run all the time, as the query is in real-time mode; 0 if their number is unknown,
+            null for micro-batches and in rows of earlier versions.
     """
 
     pipeline: str
@@ -92,6 +94,7 @@ class BatchMetrics:
     operators: tuple[OperatorBatch, ...] = ()
     arrival_basis: ArrivalBasis | None = None
     lag: Mapping[str, int] = field(default_factory=dict)
+    running_tasks: int | None = None
 
     @property
     def duration_s(self) -> float:

@@ -18,6 +18,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 from millrace.runtime.journal import Journal
+from millrace.runtime.real_time import is_real_time
 from millrace.runtime.telemetry.host import HostCpu
 
 LOG = logging.getLogger(__name__)
@@ -46,7 +47,7 @@ class AdvanceWatch:
     def __init__(
         self, spark: Any, queries: Sequence[Any], journal: Journal, host: HostCpu, batch_deadline_s: float
     ) -> None:
-        self._spark, self._context, self._queries = spark, spark.sparkContext._jsc.sc(), queries
+        self._context, self._queries = spark.sparkContext._jsc.sc(), queries
         self._journal, self._host = journal, host
         self._batch_deadline_s = batch_deadline_s
         self._last: Sign = ()
@@ -91,7 +92,7 @@ class AdvanceWatch:
         if self._journal.triggered_s is None:
             return False
         interval_s = self._ask(lambda: max(map(_interval_s, list(self._queries)), default=0.0), 0.0)
-        silent_s = self._ask(lambda: _idle_event_interval_s(self._spark), 0.0)
+        silent_s = self._ask(lambda: max(map(_idle_event_interval_s, list(self._queries)), default=0.0), 0.0)
         late_s = time.monotonic() - self._journal.triggered_s
         return interval_s > 0 and late_s > 2 * interval_s + silent_s + OVERDUE_S
 
@@ -130,7 +131,9 @@ def _stage_sign(stage: Any) -> Sign:
 
 
 def _triggers(query: Any) -> bool:
-    return bool(query._jsq.isActive() and query._jsq.status().isTriggerActive())
+    """Say whether a query runs a batch; one in real-time mode always does, and its tasks may wait for rows."""
+    active = query._jsq.isActive() and query._jsq.status().isTriggerActive()
+    return bool(active) and not is_real_time(query._jsq.streamingQuery())
 
 
 def _interval_s(query: Any) -> float:
@@ -138,11 +141,14 @@ def _interval_s(query: Any) -> float:
     if not query._jsq.isActive():
         return 0.0
     trigger = query._jsq.streamingQuery().trigger()
+    if is_real_time(query._jsq.streamingQuery()):
+        return float(trigger.batchDurationMs()) / 1000
     if trigger.getClass().getSimpleName() != "ProcessingTimeTrigger":
         return 0.0
     return float(trigger.intervalMs()) / 1000
 
 
-def _idle_event_interval_s(spark: Any) -> float:
-    """Return the longest time for which Spark does not report that a query is idle."""
-    return float(spark._jsparkSession.sessionState().conf().streamingNoDataProgressEventInterval()) / 1000
+def _idle_event_interval_s(query: Any) -> float:
+    """Return the longest time for which Spark does not report that a query is idle, as its own session has it."""
+    session = query._jsq.streamingQuery().sparkSession()
+    return float(session.sessionState().conf().streamingNoDataProgressEventInterval()) / 1000

@@ -52,7 +52,7 @@ def test_apply_when_quiet_hours_have_begun_then_vetoes(tmp_path: Path, mode: str
         w.loop.apply(decision.decision_id)
     (veto,) = vetoes(w)
     assert (veto.decision_id, veto.reason_code, veto.time) == (veto_id(decision), "quiet_hours", w.clock())
-    assert [g.guard for g in veto.guards if not g.passed] == ["quiet hours"] and len(veto.guards) == 8
+    assert [g.guard for g in veto.guards if not g.passed] == ["quiet hours"] and len(veto.guards) == 9
     assert version(w) == 1 and w.plant.applied == []
 
 

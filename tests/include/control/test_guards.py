@@ -18,7 +18,10 @@ from millrace.model.signals import Bounds
 from millrace.model.spec import GuardsSpec
 
 NOW = datetime(2013, 1, 1, 12, tzinfo=UTC)
-ORDER = ["bounds", "cool-down", "changes per hour", "quiet hours", "ineffective scaling", "roll-back", "quota"]
+ORDER = [
+    *("bounds", "cool-down", "changes per hour", "quiet hours"),
+    *("running tasks", "ineffective scaling", "roll-back", "quota"),
+]
 
 
 def deployment(slots: int, name: str = "delays", running: bool = True) -> Deployment:
@@ -197,7 +200,7 @@ def test_quota_vetoes_growth_only(before: int, after: int, elsewhere: int, allow
     assert ("quota" in found) == (after > before and after + elsewhere > allowed)
 
 
-def test_forced_change_when_judged_then_only_bounds_and_quota_are_asked() -> None:
+def test_forced_change_when_judged_then_only_bounds_running_tasks_and_quota_are_asked() -> None:
     limits = GuardsSpec(quiet_hours=("00:00-23:59",), max_total_slots=3)
     changes: dict[str, Any] = {"history": [change(1)], "max_per_hour": 0, "limits": limits}
     assert vetoes(forced=True, **changes) == ["quota"]

@@ -59,7 +59,7 @@ def test_evaluation_sizes_up_and_says_why(w: World) -> None:
     assert (decision.action, decision.reason_code, decision.base_version) == (Action.APPLY, "under_provisioned", 1)
     for told in ("delays: slots 2 -> 4", "4 slots are just enough"):
         assert told in decision.sentence
-    assert all(outcome.passed for outcome in decision.guards) and len(decision.guards) == 8
+    assert all(outcome.passed for outcome in decision.guards) and len(decision.guards) == 9
     stored = DecisionStore(w.lake).get(decision.decision_id)
     assert stored == decision
     changes = w.loop.apply(decision.decision_id)

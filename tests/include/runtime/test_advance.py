@@ -35,9 +35,13 @@ class Idle:
 
 def _query(trigger: str, interval_s: float) -> Any:
     kind = SimpleNamespace(getSimpleName=lambda: trigger)
-    timed = SimpleNamespace(getClass=lambda: kind, intervalMs=lambda: int(interval_s * 1000))
-    status = SimpleNamespace(isTriggerActive=lambda: False)
-    stream = SimpleNamespace(trigger=lambda: timed)
+    interval_ms = int(interval_s * 1000)
+    timed = SimpleNamespace(getClass=lambda: kind, intervalMs=lambda: interval_ms, batchDurationMs=lambda: interval_ms)
+    # in real-time mode a batch always runs
+    status = SimpleNamespace(isTriggerActive=lambda: trigger == "RealTimeTrigger")
+    conf = SimpleNamespace(streamingNoDataProgressEventInterval=lambda: 10_000)
+    session = SimpleNamespace(sessionState=lambda: SimpleNamespace(conf=lambda: conf))
+    stream = SimpleNamespace(trigger=lambda: timed, sparkSession=lambda: session)
     return SimpleNamespace(
         _jsq=SimpleNamespace(isActive=lambda: True, status=lambda: status, streamingQuery=lambda: stream)
     )
@@ -46,12 +50,7 @@ def _query(trigger: str, interval_s: float) -> Any:
 def _session() -> Any:
     stages = SimpleNamespace(size=lambda: 0)
     context = SimpleNamespace(statusStore=lambda: SimpleNamespace(activeStages=lambda: stages))
-    conf = SimpleNamespace(streamingNoDataProgressEventInterval=lambda: 10_000)
-    state = SimpleNamespace(conf=lambda: conf)
-    return SimpleNamespace(
-        sparkContext=SimpleNamespace(_jsc=SimpleNamespace(sc=lambda: context)),
-        _jsparkSession=SimpleNamespace(sessionState=lambda: state),
-    )
+    return SimpleNamespace(sparkContext=SimpleNamespace(_jsc=SimpleNamespace(sc=lambda: context)))
 
 
 @pytest.mark.parametrize(
@@ -63,6 +62,8 @@ def _session() -> Any:
         ("ProcessingTimeTrigger", 3600.0, 7200.0, True),
         ("ProcessingTimeTrigger", 0.0, 7200.0, True),
         ("AvailableNowTrigger", INTERVAL_S, 7200.0, True),
+        ("RealTimeTrigger", 300.0, 650.0, True),
+        ("RealTimeTrigger", 300.0, 680.0, False),
     ],
 )
 def test_advanced_until_the_next_trigger_is_long_overdue(

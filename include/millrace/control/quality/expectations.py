@@ -27,6 +27,7 @@ BATCH_RANGES: dict[str, tuple[float | None, float | None]] = {
     "state_rows": (0, None),
     "state_bytes": (0, None),
     "host_cpu_other": (0, 1),
+    "running_tasks": (0, None),
     **{f"least_operator_{name}": (1 if name in ("tasks", "p") else 0, None) for name in OPERATOR_MEASURES},
 }
 APP_REQUIRED = ("time", "app", "generation", "up_s")

@@ -20,7 +20,7 @@ BATCH_KEY = ["app", "query", "epoch", "batch_id", "generation", "marker_at"]
 CLOCK_TOLERANCE = timedelta(seconds=5)
 """How far a row's time may lie ahead of this clock."""
 
-LATER_COLUMNS = frozenset({"arrival_basis", "lag"})
+LATER_COLUMNS = frozenset({"arrival_basis", "lag", "running_tasks"})
 """Columns that a driver of an earlier version, which may run on for long, does not write."""
 
 OPERATOR_MEASURES = ("tasks", "p", "rows_in", "rows_out", "useful_s")

@@ -23,6 +23,7 @@ from pyspark.sql.streaming.listener import (
 from millrace.lake.store import Lake
 from millrace.model.telemetry import BatchMetrics, ExecutorRun
 from millrace.runtime.query_events import QueryEvents, running_query
+from millrace.runtime.real_time import is_real_time
 from millrace.runtime.telemetry import batches
 from millrace.runtime.telemetry.batches import AppIdentity
 from millrace.runtime.telemetry.execution import ExecutedPlan, Executions, StageReader
@@ -118,6 +119,8 @@ class TelemetryListener(StreamingQueryListener):  # type: ignore[misc]
             lambda: operators(plan, stages, self.identity.slots, repeats, batches.has_foreach_batch(facts)),
         )
         row = batches.batch_metrics(facts, self.identity, position, ran or (), self._host.other_ratio(started, end))
+        if is_real_time(run.query):
+            row = replace(row, running_tasks=sum(stage.tasks for stage in stages))
         run.last, run.sources, run.marked_at = row, tuple(facts["sources"]), time.monotonic()
         self._writer.add(Entry(row, str(progress.id), batch_id))
         sampler = self._sampler

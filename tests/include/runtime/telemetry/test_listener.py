@@ -259,3 +259,26 @@ def test_query_of_another_session_is_measured_like_any_other(
     assert (batch.rows_in, batch.backlog_rows, batch.source_end) == (20, 0, 20)
     assert "MapInPandas" in {o.name for o in batch.operators}
     assert not other.streams.active
+
+
+def test_query_in_real_time_mode_reports_the_tasks_that_run_all_the_time(
+    spark: Any, tmp_path: Path, start: Callable[..., Any]
+) -> None:
+    from pyspark.sql import DataFrame
+
+    jvm, shortest = spark.sparkContext._jvm, "spark.sql.streaming.realTimeMode.minBatchDuration"
+    memory = jvm.org.apache.spark.sql.execution.streaming.sources.LowLatencyMemoryStream
+    numbers = DataFrame(memory.apply(spark._jsparkSession, 2, jvm.org.apache.spark.sql.Encoders.LONG()).toDF(), spark)
+    writer = numbers.writeStream.queryName("q").format("console").outputMode("update")
+    telemetry = start()
+    spark.conf.set(shortest, "100")
+    query = writer.option("checkpointLocation", str(tmp_path / "c")).trigger(realTime="500 milliseconds").start()
+    try:
+        deadline = time.monotonic() + PATIENCE_S
+        while not (found := batches(tmp_path / "lake")) and time.monotonic() < deadline:
+            assert query.exception() is None
+            telemetry.flush()
+    finally:
+        query.stop()
+        spark.conf.unset(shortest)
+    assert {batch.running_tasks for batch in found} == {2}
