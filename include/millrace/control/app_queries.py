@@ -37,7 +37,7 @@ MOST_SHARE = 0.9
 MISSED_TRIGGERS = 2.0
 """A query without a row for so many times the longest of its :data:`RECENT_GAPS`, and for a period, has ended."""
 RECENT_GAPS = 3
-"""Newest gaps between a query's rows that tell how often it reports."""
+"""Newest gaps between a query's rows, which show how often it reports."""
 BATCHES = 2
 """Rows of a query that a period needs; else it is the time between its last two."""
 
@@ -47,9 +47,9 @@ class Part:
     """One query of several.
 
     Attributes:
-        signals: What was measured of it, as if it were the only query of its app.
+        signals: Its signals, as if it were the only query of its app.
         rows: Rows that it read in the whole history.
-        starts_s: What starting its tasks takes of a batch, seconds of all slots.
+        starts_s: Part of a batch in which all slots only start its tasks, seconds.
     """
 
     signals: AppSignals

@@ -11,7 +11,7 @@ from millrace.model.signals import AppSignals, Observation, QuerySignals, Signal
 
 
 def new_observations(signals: Signals) -> tuple[Observation, ...]:
-    """Return the points of processing ability that an evaluation measured anew, one per app or query of several.
+    """Return the points of processing ability that an evaluation measured, one per app, or per query if it has several.
 
     A point is new only if healthy batches at its p ran in the period: an idle night repeats nothing, and a settling
     app is not yet what it will be. The p is the one that really ran, whatever the slots.

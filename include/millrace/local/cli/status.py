@@ -109,7 +109,7 @@ class PipelineStatus:
         drivers: Drivers that are alive, newest first; else the last one that was.
         change: Its newest reconfiguration.
         decision: Time, action and sentence of its newest Decision; None before the first.
-        problem: What is wanted and does not run, a single query included, and why; None if all is well.
+        problem: Why the pipeline or a query of it does not run although it should; None if all is well.
         changed: What of its spec and script has changed and was not taken over; None if nothing has.
         unreported: Why its changes do not reach MLflow; None if they do.
     """
