@@ -13,7 +13,7 @@ from pyspark.sql.streaming.readwriter import DataStreamWriter
 from millrace.run_folder import driver_records
 from millrace.run_folder.lock import CHECKPOINT, holders
 from millrace.runtime.executors.placement import StatePlacement
-from millrace.runtime.gate import KEPT_ENDED, Gate
+from millrace.runtime.gate import Gate
 from millrace.runtime.journal import Journal
 from millrace.runtime.journal_listener import JournalListener
 from millrace.runtime.lifecycle import describe
@@ -23,6 +23,7 @@ from tests.include.runtime.test_journal import arguments
 pytestmark = pytest.mark.spark
 
 PATIENCE_S = 400
+KEPT = 1
 
 
 @pytest.fixture
@@ -71,16 +72,19 @@ def until(condition: Callable[[], object]) -> None:
         time.sleep(0.05)
 
 
-def test_queries_that_run_once_leave_nothing_behind(spark: Any, gate: Gate, tmp_path: Path) -> None:
-    for _ in range(3):
+def test_queries_that_run_once_leave_nothing_behind(
+    spark: Any, gate: Gate, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("millrace.runtime.gate.KEPT_ENDED", KEPT)
+    for _ in range(2):
         once(spark.newSession(), tmp_path / "same")
     assert len(gate.queries) == 1
-    for n in range(KEPT_ENDED + 2):
+    for n in range(KEPT + 2):
         once(spark, tmp_path / f"other-{n}")
-    assert len(gate.queries) == KEPT_ENDED + 1
+    assert len(gate.queries) == KEPT + 1
     locked = [folder.name for folder in tmp_path.iterdir() if holders(folder, CHECKPOINT)]
-    assert locked == [f"other-{KEPT_ENDED + 1}"], "only the newest query's checkpoint is locked"
-    until(lambda: len(record(tmp_path).checkpoints) == KEPT_ENDED + 3)
+    assert locked == [f"other-{KEPT + 1}"], "only the newest query's checkpoint is locked"
+    until(lambda: len(record(tmp_path).checkpoints) == KEPT + 3)
 
 
 def test_query_that_fails_while_another_runs_is_on_record_until_it_is_started_again(
