@@ -78,6 +78,7 @@ TELEMETRY: dict[str, TableSchema] = {
             "tasks",
             "tasks that run all the time in real-time mode, 0 if their number is unknown; null for micro-batches",
         ),
+        ("trigger_s", REAL, "s", "interval of the query's trigger; 0 for as fast as possible, null if unknown"),
         keep_days=TELEMETRY_DAYS,
     ),
     "telemetry/apps": table(

@@ -73,6 +73,8 @@ class BatchMetrics:
             not tell, and in rows of earlier versions.
         running_tasks: Tasks that run all the time, as the query is in real-time mode; 0 if their number is unknown,
             null for micro-batches and in rows of earlier versions.
+        trigger_s: Interval of the query's trigger, seconds; 0 if batches follow each other as fast as possible, null in
+            rows of earlier versions.
     """
 
     pipeline: str
@@ -95,6 +97,7 @@ class BatchMetrics:
     arrival_basis: ArrivalBasis | None = None
     lag: Mapping[str, int] = field(default_factory=dict)
     running_tasks: int | None = None
+    trigger_s: float | None = None
 
     @property
     def duration_s(self) -> float:

@@ -18,8 +18,8 @@ from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 from millrace.runtime.journal import Journal
-from millrace.runtime.real_time import is_real_time
 from millrace.runtime.telemetry.host import HostCpu
+from millrace.runtime.triggers import interval_s, is_real_time
 
 LOG = logging.getLogger(__name__)
 POLL_S = 2.0
@@ -91,10 +91,10 @@ class AdvanceWatch:
         """Say whether a trigger should have come by now that has not."""
         if self._journal.triggered_s is None:
             return False
-        interval_s = self._ask(lambda: max(map(_interval_s, list(self._queries)), default=0.0), 0.0)
+        longest_s = self._ask(lambda: max(map(_interval_s, list(self._queries)), default=0.0), 0.0)
         silent_s = self._ask(lambda: max(map(_idle_event_interval_s, list(self._queries)), default=0.0), 0.0)
         late_s = time.monotonic() - self._journal.triggered_s
-        return interval_s > 0 and late_s > 2 * interval_s + silent_s + OVERDUE_S
+        return longest_s > 0 and late_s > 2 * longest_s + silent_s + OVERDUE_S
 
     def _ask(self, question: Callable[[], T], otherwise: T) -> T:
         try:
@@ -137,15 +137,7 @@ def _triggers(query: Any) -> bool:
 
 
 def _interval_s(query: Any) -> float:
-    """Return the interval of a query's trigger, 0 for one that goes by no clock."""
-    if not query._jsq.isActive():
-        return 0.0
-    trigger = query._jsq.streamingQuery().trigger()
-    if is_real_time(query._jsq.streamingQuery()):
-        return float(trigger.batchDurationMs()) / 1000
-    if trigger.getClass().getSimpleName() != "ProcessingTimeTrigger":
-        return 0.0
-    return float(trigger.intervalMs()) / 1000
+    return interval_s(query._jsq.streamingQuery()) if query._jsq.isActive() else 0.0
 
 
 def _idle_event_interval_s(query: Any) -> float:

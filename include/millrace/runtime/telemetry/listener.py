@@ -23,7 +23,6 @@ from pyspark.sql.streaming.listener import (
 from millrace.lake.store import Lake
 from millrace.model.telemetry import BatchMetrics, ExecutorRun
 from millrace.runtime.query_events import QueryEvents, running_query
-from millrace.runtime.real_time import is_real_time
 from millrace.runtime.telemetry import batches
 from millrace.runtime.telemetry.batches import AppIdentity
 from millrace.runtime.telemetry.execution import ExecutedPlan, Executions, StageReader
@@ -35,6 +34,7 @@ from millrace.runtime.telemetry.read_limits import read_limits
 from millrace.runtime.telemetry.source_options import delta_reads, latest_offsets
 from millrace.runtime.telemetry.unread_files import follow_files
 from millrace.runtime.telemetry.writer import Entry, Writer
+from millrace.runtime.triggers import interval_s, is_real_time
 
 LOG = logging.getLogger(__name__)
 T = TypeVar("T")
@@ -54,6 +54,7 @@ class _Run:
     last: BatchMetrics | None = None
     sources: tuple[Mapping[str, Any], ...] = ()
     marked_at: float = float("-inf")
+    trigger_s: float | None = None
 
 
 class TelemetryListener(StreamingQueryListener):  # type: ignore[misc]
@@ -119,6 +120,7 @@ class TelemetryListener(StreamingQueryListener):  # type: ignore[misc]
             lambda: operators(plan, stages, self.identity.slots, repeats, batches.has_foreach_batch(facts)),
         )
         row = batches.batch_metrics(facts, self.identity, position, ran or (), self._host.other_ratio(started, end))
+        row = replace(row, trigger_s=self._trigger_s(run))
         if is_real_time(run.query):
             row = replace(row, running_tasks=sum(stage.tasks for stage in stages))
         run.last, run.sources, run.marked_at = row, tuple(facts["sources"]), time.monotonic()
@@ -140,6 +142,7 @@ class TelemetryListener(StreamingQueryListener):  # type: ignore[misc]
         marker = replace(
             run.last,
             time=now,
+            slots=self.identity.slots,
             rows_in=0,
             rows_out=None,
             durations_ms={},
@@ -164,7 +167,8 @@ class TelemetryListener(StreamingQueryListener):  # type: ignore[misc]
         run.sources = tuple({"description": source, "endOffset": end} for source, end in named)
         name = run.query.name()
         facts = {"id": query_id, "name": name, "batchId": number, "timestamp": datetime.now(UTC).isoformat()}
-        run.last = batches.batch_metrics(facts, self.identity, UNKNOWN, (), None)
+        row = batches.batch_metrics(facts, self.identity, UNKNOWN, (), None)
+        run.last = replace(row, trigger_s=self._trigger_s(run))
 
     def _run(self, query_id: str, run_id: str) -> _Run:
         if run_id not in self._runs:
@@ -186,6 +190,11 @@ class TelemetryListener(StreamingQueryListener):  # type: ignore[misc]
             reads = self._guarded("source options", lambda: delta_reads(query)) if known else None
             run.positions = Positions(limits or {}, files or {}, reads or {}, lambda: latest_offsets(query))
         return run.positions
+
+    def _trigger_s(self, run: _Run) -> float | None:
+        if run.trigger_s is None and run.query is not None:
+            run.trigger_s = self._guarded("triggers", lambda: interval_s(run.query))
+        return run.trigger_s
 
     def _plan(self, run: _Run, batch_id: int) -> ExecutedPlan | None:
         executions = run.executions

@@ -205,13 +205,13 @@ def test_batches_when_foreach_batch_acts_twice_then_rows_count_once(
     assert sum(b.rows_in for b in batches(tmp_path / "lake", "other")) == 40
 
 
-def test_marker_when_nothing_arrives_then_says_that_nothing_waits(
+def test_marker_when_nothing_arrives_then_says_what_waits_and_how_many_slots_there_are(
     spark: Any, tmp_path: Path, feed: Feed, start: Callable[..., Any]
 ) -> None:
     feed.append(20, files=2)
     telemetry = start()
     writer = stream(spark, tmp_path, 4).writeStream.format("noop").queryName("q")
-    query = writer.option("checkpointLocation", str(tmp_path / "c")).start()
+    query = writer.option("checkpointLocation", str(tmp_path / "c")).trigger(processingTime="1 second").start()
     deadline = time.monotonic() + PATIENCE_S
     markers: list[BatchMetrics] = []
     while not markers and time.monotonic() < deadline:
@@ -219,10 +219,14 @@ def test_marker_when_nothing_arrives_then_says_that_nothing_waits(
         telemetry.flush()
         found = batches(tmp_path / "lake")
         markers = [b for b in found if not b.durations_ms]
+        if found and not markers:
+            telemetry.resized(2, SLOTS + 3)
         time.sleep(0.3)
     query.stop()
     assert (markers[0].rows_in, markers[0].backlog_rows, markers[0].source_end) == (0, 0, 20)
     assert markers[0].batch_id == max(b.batch_id for b in found if b.durations_ms)
+    assert (found[0].slots, markers[0].slots) == (SLOTS, SLOTS + 3)
+    assert {b.trigger_s for b in found} == {1.0}
 
 
 def test_successor_on_a_silent_source_marks_it_without_a_batch(

@@ -1,0 +1,27 @@
+"""How often Spark triggers a query."""
+
+from __future__ import annotations
+
+from typing import Any
+
+
+def interval_s(execution: Any) -> float:
+    """Return the interval of a query's trigger, seconds; 0 for one that follows no clock.
+
+    Args:
+        execution: Spark's own query, ``StreamExecution``.
+    """
+    trigger = execution.trigger()
+    kind = trigger.getClass().getSimpleName()
+    if kind == "RealTimeTrigger":
+        return float(trigger.batchDurationMs()) / 1000
+    return float(trigger.intervalMs()) / 1000 if kind == "ProcessingTimeTrigger" else 0.0
+
+
+def is_real_time(execution: Any) -> bool:
+    """Say whether a query is in real-time mode: the tasks of a batch run until its interval is over.
+
+    Args:
+        execution: Spark's own query, ``StreamExecution``; None if it is not known.
+    """
+    return execution is not None and execution.trigger().getClass().getSimpleName() == "RealTimeTrigger"
