@@ -22,6 +22,7 @@ from millrace.model.failure import reason
 from millrace.runtime.executors.allocation import Allocation, Executor, Lifetime
 from millrace.runtime.executors.placement import Partition, StatePlacement, follow
 from millrace.runtime.executors.workers import Workers, staying
+from millrace.runtime.triggers import interval_s
 
 LOG = logging.getLogger(__name__)
 POLL_S = 0.3
@@ -293,5 +294,8 @@ def _is_news(noted: Lifetime | None, lifetime: Lifetime) -> bool:
 
 
 def _has_rows(query: Any) -> bool:
+    """Say whether a query runs a batch, or is about to: one that waits for a rare trigger is not."""
     status = query._jsq.status()
-    return bool(status.isTriggerActive() or status.isDataAvailable())
+    if status.isTriggerActive():
+        return True
+    return bool(status.isDataAvailable()) and interval_s(query._jsq.streamingQuery()) < HOLD_S

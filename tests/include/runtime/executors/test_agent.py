@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -82,7 +83,7 @@ class State:
 class Query:
     """A query in the middle of a batch, or idle."""
 
-    isActive, runId, busy = True, "run", True  # noqa: N815 - Spark's names
+    isActive, runId, busy, every_s = True, "run", True, 0  # noqa: N815 - Spark's names
 
     @property
     def _jsq(self) -> Any:
@@ -92,10 +93,15 @@ class Query:
         return self
 
     def isTriggerActive(self) -> bool:  # noqa: N802
-        return self.busy
+        return self.busy and not self.every_s
 
     def isDataAvailable(self) -> bool:  # noqa: N802
         return self.busy
+
+    def streamingQuery(self) -> Any:  # noqa: N802
+        kind = SimpleNamespace(getSimpleName=lambda: "ProcessingTimeTrigger")
+        timed = SimpleNamespace(getClass=lambda: kind, intervalMs=lambda: 1000 * self.every_s)
+        return SimpleNamespace(trigger=lambda: timed)
 
 
 @dataclass
@@ -368,6 +374,17 @@ def test_placement_of_an_idle_query_is_reported_at_once() -> None:
     world.deploy(2, placement={"q/0": HOT})
     world.agent.step()
     assert world.reports == [(2, 2)]
+
+
+@pytest.mark.parametrize(("every_s", "reports"), [(600, [(2, 2)]), (5, [])])
+def test_placement_of_a_query_that_waits_for_a_rare_trigger_is_reported_at_once(
+    every_s: int, reports: list[tuple[int, int]]
+) -> None:
+    world = World()
+    world.query.every_s = every_s
+    world.deploy(2, placement={"q/0": HOT})
+    world.agent.step()
+    assert world.reports == reports
 
 
 def test_executors_that_come_are_reported_before_their_placement_holds() -> None:
