@@ -143,7 +143,7 @@ class OperatorContext:
         """The level beyond which more was measured to bring nothing; None if none is known."""
         if self.options.ineffective_thr == 0 or len(self.levels) < 2:
             return None
-        return find_ceiling(self.levels, self.time, self.options)
+        return find_ceiling(self.levels, self.time, self.options, self.demand.trigger_s)
 
     def is_too_small(self, growing: bool) -> bool:
         """Say whether the present level does not suffice.

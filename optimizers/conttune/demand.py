@@ -38,6 +38,9 @@ Array = NDArray[np.float64]
 LEAST_UTILISATION = 0.05
 """Where fixed cost alone eats nearly all of a limited batch's time, slots are sought for this, not infinitely many."""
 
+IDLE_RATIO = 0.1
+"""Share of the period that a trigger with an interval leaves idle, from which slots are not what rows wait for."""
+
 DRAINED_SHARE = 0.1
 """A backlog that is gone within this share of catch_up_s by itself counts as drained."""
 
@@ -55,6 +58,8 @@ class Demand:
         micro_batch: Batches have a fixed cost; otherwise PA(p) >= lambda / target_utilisation alone is asked.
         catch_up: Condition (2).
         batch_rows: x, rows that a batch holds at most; None if it is not limited.
+        held_rows: Rows that wait although the app is idle until its next trigger: its batches may not read them.
+        trigger_s: Interval of the trigger, seconds; 0 for as fast as possible.
     """
 
     rate: float
@@ -65,6 +70,8 @@ class Demand:
     micro_batch: bool = True
     catch_up: bool = True
     batch_rows: int | None = None
+    held_rows: float = 0.0
+    trigger_s: float = 0.0
 
     def required(self, parallelism: Sequence[int] | NDArray[np.int_]) -> Array:
         """Return the least PA that makes each p feasible, rows a second, shape (n,)."""
@@ -144,10 +151,15 @@ def build_demand(
     whole = operator.id is None
     plain = Demand(rate, 0.0, 0.0, objective, means, micro_batch=whole, catch_up=catch_up)
     arrival, backlog = app.arrival_rows_per_s or 0.0, float(app.backlog_rows or 0)
-    left = arrival * _planned_duration_s(plain.fixed_at(app.slots), objective) if whole else 0.0
-    waiting = max(0.0, backlog - left)
+    # a trigger keeps rows waiting for as long as its interval
+    planned_s = max(_planned_duration_s(plain.fixed_at(app.slots), objective), app.trigger_s)
+    left = arrival * planned_s if whole else 0.0
+    waiting, held = max(0.0, backlog - left), 0.0
+    if app.trigger_s > 0 and app.busy_ratio is not None and app.busy_ratio < 1 - IDLE_RATIO:
+        waiting, held = 0.0, waiting
     excess = max(0.0, waiting - (app.restart_lag_rows or 0))
     share = rate / arrival if arrival > 0 else 1.0
+    plain = replace(plain, held_rows=held, trigger_s=app.trigger_s)
     return replace(plain, waiting=waiting * share, excess=excess * share, batch_rows=state.batch_rows)
 
 

@@ -83,6 +83,8 @@ def _load_details(context: OperatorContext, effect: Mapping[str, float]) -> Mapp
         "batch_rows": number(load.batch_rows or 0),
         "excess": number(load.excess),
         "waiting": number(load.waiting),
+        "held": number(load.held_rows),
+        "trigger": number(load.trigger_s),
         "slack": percent(context.options.slack),
         "fixed": number(load.fixed_at(context.effective) or 0.0),
     }

@@ -48,6 +48,7 @@ class Reason(StrEnum):
     INEFFECTIVE_SCALING = "ineffective_scaling"
     NO_ROOM = "no_room"
     LATENCY_UNATTAINABLE = "latency_unattainable"
+    HELD_BY_TRIGGER = "held_by_trigger"
     # holds: not enough is known
     NO_APP = "no_app"
     STOPPED = "stopped"
@@ -104,6 +105,8 @@ MESSAGES: Mapping[Reason, str] = {
     Reason.NO_ROOM: f"{_ARRIVES}: more are asked for already.",
     Reason.LATENCY_UNATTAINABLE: f"{_ARRIVES}, and even a batch without rows takes {{fixed}} s of the {{max_lag}} s "
     "allowed: slots cannot help.",
+    Reason.HELD_BY_TRIGGER: f"{_ARRIVES}, but it waits for its trigger every {{trigger}} s while {{held}} rows wait "
+    "that its batches may not read: raise the source's read limit or shorten the trigger, as slots cannot help.",
     Reason.NO_APP: "{app} is not an app of the deployment: nothing to decide.",
     Reason.STOPPED: "{app} is not meant to run: nothing to decide.",
     Reason.SETTLING: "{app} has not settled since its last change: its figures would mislead.",

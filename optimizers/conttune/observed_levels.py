@@ -37,6 +37,8 @@ SHAMOS = 1.0483
 median does, and is nearly as sharp as a mean of squares ([Shamos] 1976)."""
 PRIOR_OBSERVATIONS = 3
 """Weight of ``LEAST_SCATTER`` beside the scatter that was seen, in degrees of freedom."""
+INEFFECTIVE_BATCHES = 12
+"""Batches for which it stands at least that more slots brought nothing."""
 AS_ABLE = 0.9
 """Share of the highest ability seen from which a level is on the plateau."""
 
@@ -117,15 +119,16 @@ def nearest(levels: Iterable[Level], parallelism: int) -> Level:
     return min(levels, key=lambda level: (abs(level.parallelism - parallelism), level.parallelism))
 
 
-def find_ceiling(levels: Sequence[Level], now: datetime, options: FlowOptions) -> int | None:
+def find_ceiling(levels: Sequence[Level], now: datetime, options: FlowOptions, trigger_s: float = 0.0) -> int | None:
     """Return the level above which more slots bring nothing; None if no such level is known.
 
     Args:
         levels: By rising p.
         now: Time of the evaluation (UTC).
         options: ``ineffective_thr``, ``ineffective_for_s`` and ``exponent``.
+        trigger_s: Interval of the trigger, seconds: a measurement stands for a few batches at least.
     """
-    oldest = now - timedelta(seconds=options.ineffective_for_s)
+    oldest = now - timedelta(seconds=max(options.ineffective_for_s, INEFFECTIVE_BATCHES * trigger_s))
     highest = max((level.ability for level in levels), default=0.0)
     for a, b in combinations(levels, 2):  # by rising a
         if b.latest >= oldest and a.ability >= AS_ABLE * highest and _is_flat(a, b, options):

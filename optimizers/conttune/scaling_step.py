@@ -201,4 +201,6 @@ def _stay(contexts: Sequence[OperatorContext], otherwise: Reason) -> ScalingStep
 def _why_stay(context: OperatorContext, otherwise: Reason) -> Reason:
     if not context.demand.is_attainable(context.effective):
         return Reason.LATENCY_UNATTAINABLE
+    if context.demand.held_rows:
+        return Reason.HELD_BY_TRIGGER
     return Reason.DRAINING if context.demand.is_draining(context.sustained_now) else otherwise

@@ -57,7 +57,7 @@ def verify(tables: ControlTables, signals: Signals) -> tuple[tuple[Reconfigurati
     for change in unverified(tables.reconfigurations.recent(signals.pipeline), signals):
         decision = tables.decisions.get(change.decision_id or "")
         if decision is not None and (achieved := achieved_by(change, decision, signals)):
-            cost = placement_cost(tables.lake, change, signals.until) if _places(decision) else {}
+            cost = placement_cost(tables.lake, change, signals.until, signals.trigger_s) if _places(decision) else {}
             completed = replace(change, achieved={**achieved, **cost})
             tables.reconfigurations.record(completed)
             verified.append((completed, decision))

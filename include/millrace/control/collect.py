@@ -28,7 +28,7 @@ from millrace.control.rates import backpressured_ratio, batch_rows_limit, rates,
 from millrace.control.recent_batches import (
     CLOCK_STEP,
     HISTORY,
-    TABLE,
+    HISTORY_BATCHES,
     History,
     healthy,
     is_idle_marker,
@@ -38,12 +38,14 @@ from millrace.control.recent_batches import (
 )
 from millrace.lake.control_tables import ControlTables
 from millrace.lake.executors import executor_runs
+from millrace.lake.pace import TABLE as BATCHES
+from millrace.lake.pace import at_least
 from millrace.lake.store import Lake
 from millrace.model.decision import Outcome, Reconfiguration
 from millrace.model.deployment import Deployment
 from millrace.model.errors import NotReady
 from millrace.model.protocols import Cursor
-from millrace.model.signals import AppSignals, OperatorSignals, Signals
+from millrace.model.signals import AppSignals, Objective, OperatorSignals, Signals
 from millrace.model.spec import PipelineSpec
 from millrace.model.telemetry import BatchMetrics, OperatorBatch
 
@@ -70,9 +72,10 @@ class Deaths:
 def collect(spec: PipelineSpec, tables: ControlTables, cursor: Cursor, now: datetime) -> Signals:
     """Return what happened since the last evaluation.
 
-    The period ends with the newest row and lasts one to :data:`MAX_PERIODS` spec periods: from the cursor where that
-    lies in between. A row without duration and rows is an idle marker: it tells the source's end while no batch runs,
-    which is the only way to know that nothing arrives.
+    The period ends with the newest row and lasts one to :data:`MAX_PERIODS` spec periods: from the cursor if that is in
+    between. If the query's trigger has a longer interval, that takes the place of the spec's period. A row without
+    duration and rows is an idle marker: it shows the source's end while no batch runs, which is the only way to know
+    that nothing arrives.
 
     Args:
         spec: The pipeline.
@@ -84,7 +87,7 @@ def collect(spec: PipelineSpec, tables: ControlTables, cursor: Cursor, now: date
         NotReady: Quietly, if there is no telemetry, nothing newer than the cursor, or no Deployment.
     """
     lake = tables.lake
-    version = lake.version(TABLE)  # before the rows: a commit in between is seen again by the next evaluation
+    version = lake.version(BATCHES)  # before the rows: a commit in between is seen again by the next evaluation
     if version <= cursor.telemetry_version:
         raise NotReady(f"{spec.name}: no telemetry newer than version {cursor.telemetry_version}")
     histories = _histories(spec, read_batches(lake, spec.name, spec.app, now), cursor)
@@ -97,7 +100,7 @@ def collect(spec: PipelineSpec, tables: ControlTables, cursor: Cursor, now: date
     open_at_most_s = spec.ready_deadline_s + spec.stop_deadline_s
     healthy_of = [healthy(one.rows, changes, open_at_most_s) for one in histories]
     counted, observations = healthy_of[0], known_observations(tables, spec.name)
-    deaths = _deaths(spec, lake, current, _last_change(changes), now)
+    deaths = _deaths(spec, lake, current, _last_change(changes), now, history.trigger_s)
     if len(histories) == 1:
         app = _app(spec, history, counted, changes, deaths)
     else:
@@ -112,24 +115,35 @@ def collect(spec: PipelineSpec, tables: ControlTables, cursor: Cursor, now: date
         deployment_version=_version_that_ran(history, changes, current.version),
         apps=(app,),
         observations=observations,
-        objective=spec.objective_contract(),
+        objective=_objective(spec, history),
         bounds=spec.bounds_contract(),
-        settling=_settling(history, counted, changes, now, open_at_most_s, spec.period_s),
-        key_groups=None if spec.placement is None else key_groups(spec, lake, now, _batch_s(history)),
+        settling=_settling(history, counted, changes, now, open_at_most_s, _period_s(spec, history.newest)),
+        key_groups=None
+        if spec.placement is None
+        else key_groups(spec, lake, now, _batch_s(history), history.trigger_s),
         streams=stream_counts(spec, tables, cursor.until, now),
         join=join_signals(spec, lake, history.since, history.until),
     )
 
 
+def _period_s(spec: PipelineSpec, newest: BatchMetrics) -> float:
+    """Return the length of a period, seconds: a batch of the query ends in each."""
+    return max(spec.period_s, newest.trigger_s or 0.0)
+
+
+def _objective(spec: PipelineSpec, history: History) -> Objective:
+    return spec.objective_contract().with_trigger(history.trigger_s)
+
+
 def _histories(spec: PipelineSpec, rows: Sequence[BatchMetrics], cursor: Cursor) -> list[History]:
-    """Return the history of each query that runs, the busiest one's first."""
+    """Return the history of each query that runs, the busiest one's first; its trigger sets the period."""
     if not rows:
         raise NotReady(f"{spec.name}: no telemetry yet")
     newest = max(rows, key=order_in_app)
-    period = timedelta(seconds=spec.period_s)
-    running = running_queries(rows, newest.time, period)
-    busiest = main_query([row for row in rows if row.query in running], newest.time - period)
-    ordered = with_arrivals(busiest)
+    running = running_queries(rows, newest.time, timedelta(seconds=spec.period_s))
+    recently = newest.time - timedelta(seconds=spec.period_s)
+    ordered = with_arrivals(main_query([row for row in rows if row.query in running], recently))
+    period = timedelta(seconds=_period_s(spec, ordered[-1]))
     until = ordered[-1].time if len(running) == 1 else newest.time
     # not "<": where the clock went back, the newest row is older than the cursor and new all the same
     if cursor.until is not None and until == cursor.until:
@@ -169,8 +183,10 @@ def _app(
 ) -> AppSignals:
     batches = history.in_period(history.batches)
     present = history.present(batches)
-    p = typical_parallelism(present) or typical_parallelism(history.present(history.batches))
     running_tasks = _running_tasks(history)
+    p = typical_parallelism(_on_slots(present, history)) or typical_parallelism(
+        _on_slots(history.present(history.batches), history)
+    )
     # in real-time mode a batch lasts as long as its trigger says, whatever its rows cost
     capacity = fit(counted).get(p) if p is not None and running_tasks is None else None
     source = rates(history)
@@ -189,7 +205,7 @@ def _app(
         batches=len(batches),
         healthy_batches=len(history.in_period(counted)),
         busy_ratio=min(1.0, history.busy_s() / history.period_s),
-        backpressured_ratio=backpressured_ratio(history, source.arrival_rows_per_s, spec.objective_contract(), fixed_s),
+        backpressured_ratio=backpressured_ratio(history, source.arrival_rows_per_s, _objective(spec, history), fixed_s),
         slot_busy_ratio=_slot_busy_ratio(history),
         capacity=capacity,
         restart_lag_rows=lag,
@@ -201,6 +217,7 @@ def _app(
         tasks=_tasks(history.present(history.batches)),
         lag=history.newest.lag,
         running_tasks=running_tasks,
+        trigger_s=history.trigger_s,
     )
 
 
@@ -211,14 +228,24 @@ def _running_tasks(history: History) -> int | None:
     return max(row.running_tasks or 0 for row in history.present(history.rows))
 
 
+def _on_slots(batches: Sequence[BatchMetrics], history: History) -> list[BatchMetrics]:
+    """Return the batches that ran on as many slots as there are now."""
+    return [batch for batch in batches if batch.slots == history.newest.slots]
+
+
 def _deaths(
-    spec: PipelineSpec, lake: Lake, current: Deployment, change: Reconfiguration | None, now: datetime
+    spec: PipelineSpec,
+    lake: Lake,
+    current: Deployment,
+    change: Reconfiguration | None,
+    now: datetime,
+    trigger_s: float = 0.0,
 ) -> Deaths:
     """Return how many executors of the present size died of memory lately, and how many otherwise since a change."""
     size = current.apps[spec.app].executor if spec.app in current.apps else None
     if size is None:
         return Deaths()
-    runs = executor_runs(lake, spec.name, now - HISTORY)
+    runs = executor_runs(lake, spec.name, now - at_least(HISTORY, HISTORY_BATCHES, trigger_s))
     of_memory = [
         run for run in runs if run.died_of_memory and (run.cores, run.memory_mb) == (size.cores, size.memory_mb)
     ]
@@ -317,7 +344,8 @@ def _settling(
     """Say whether the last reconfiguration is still open, or too few healthy batches have followed it.
 
     An idle app gives markers in place of batches: they count, or a quiet night could never be used to shrink. Where
-    the clock was set back after the change, all rows of its driver have followed it.
+    the clock was set back after the change, all rows of its driver have followed it. A period in which no batch ran,
+    whatever waits, is enough as well: there is nothing to settle.
     """
     if not changes:
         return False
@@ -329,5 +357,13 @@ def _settling(
     end = end if end <= now + CLOCK_STEP else history.rows[0].time - CLOCK_STEP
     following = [r for r in counted if r.generation >= (last.generation or 0) and r.time > end]
     idle = [r for r in begun if is_idle_marker(r) and r.backlog_rows == 0 and r.time > end]
-    filled = sum(r.duration_s for r in following) >= period_s
-    return not filled and len(following) + len(idle) < SETTLED_BATCHES
+    filled = sum(max(r.duration_s, r.trigger_s or 0.0) for r in following) >= period_s
+    return not filled and not _silent(begun, end, period_s) and len(following) + len(idle) < SETTLED_BATCHES
+
+
+def _silent(rows: Sequence[BatchMetrics], end: datetime, period_s: float) -> bool:
+    """Say whether markers show a period after a change's end in which no batch ran."""
+    if not rows or not is_idle_marker(rows[-1]):
+        return False
+    since = max([r.time for r in rows if not is_idle_marker(r)] + [end])
+    return (rows[-1].time - since).total_seconds() >= period_s

@@ -8,6 +8,7 @@ from datetime import datetime, timedelta
 
 import numpy as np
 
+from millrace.lake.pace import at_least
 from millrace.lake.partitions import partition_flows
 from millrace.lake.store import Lake
 from millrace.model.placement import Flows
@@ -15,6 +16,8 @@ from millrace.model.telemetry import PartitionFlow, PartitionRun
 
 SPAN = timedelta(minutes=5)
 """How far flows are looked back for: drivers measure them once a minute."""
+SPAN_BATCHES = 5
+"""Batches that this has to reach back."""
 NOTABLE = 3.0
 """Share of a group's input from another, in even shares, from which the two are a pair."""
 SURE = 2.0
@@ -25,7 +28,7 @@ Groups = Mapping[tuple[str, int], Sequence[PartitionRun]]
 """The sampled batches of each key group, by operators and partition."""
 
 
-def flows(lake: Lake, pipeline: str, groups: Groups, now: datetime) -> Flows:
+def flows(lake: Lake, pipeline: str, groups: Groups, now: datetime, trigger_s: float = 0.0) -> Flows:
     """Return the pairs of key groups.
 
     Args:
@@ -33,11 +36,12 @@ def flows(lake: Lake, pipeline: str, groups: Groups, now: datetime) -> Flows:
         pipeline: The pipeline.
         groups: Sampled batches of a driver's key groups, in the order in which they are numbered; at least one.
         now: The present (UTC).
+        trigger_s: Interval of the query's trigger, seconds.
     """
     if len({operators for operators, _ in groups}) < 2:
         return Flows()  # flows are between stages: the table need not be read
     run = next(iter(groups.values()))[0]
-    every = partition_flows(lake, pipeline, now - SPAN)
+    every = partition_flows(lake, pipeline, now - at_least(SPAN, SPAN_BATCHES, trigger_s))
     measured = [f for f in every if (f.app, f.generation) == (run.app, run.generation)]
     newest: dict[tuple[str, int, int], int] = {}
     for flow in measured:

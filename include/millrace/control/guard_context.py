@@ -9,6 +9,7 @@ from datetime import datetime, timedelta
 from millrace.control.changes import Scaling, failed_changes, last_decided, scaling
 from millrace.control.proposals import VERIFICATION, undoes
 from millrace.lake.control_tables import ControlTables
+from millrace.lake.pace import at_least
 from millrace.model.decision import Action, Decision, Reconfiguration
 from millrace.model.deployment import Deployment
 from millrace.model.join_spec import Join
@@ -17,6 +18,8 @@ from millrace.model.spec import GuardsSpec, PipelineSpec
 
 JUDGED_BY = timedelta(hours=2)
 """How far back the guards look: longer than any of them needs."""
+JUDGED_BY_BATCHES = 24
+"""Batches that this has to reach back."""
 MOST_CHANGES = 500
 UNDONE_FOR = timedelta(hours=1)
 """How long a person's roll-back stands."""
@@ -64,6 +67,11 @@ class GuardContext:
     undone: Deployment | None = None
     rolled_back: Sequence[Decision] = ()
     signals: Signals | None = None
+
+    @property
+    def trigger_s(self) -> float:
+        """Interval of the measured queries' triggers, seconds; 0 if nothing was measured."""
+        return self.signals.trigger_s if self.signals is not None else 0.0
 
     def restarts(self, target: Deployment) -> bool:
         """Say whether a change starts a driver anew; what is obeyed without that, or by its next run, needs no rest."""
@@ -147,7 +155,8 @@ def read_guard_context(
         forced: True if a person demands the change.
         signals: What the change rests on.
     """
-    history = tables.reconfigurations.recent(spec.name, MOST_CHANGES, since=now - JUDGED_BY)
+    judged_by = at_least(JUDGED_BY, JUDGED_BY_BATCHES, signals.trigger_s if signals is not None else 0.0)
+    history = tables.reconfigurations.recent(spec.name, MOST_CHANGES, since=now - judged_by)
     ids = {key for key in (current.decision_id, *(c.decision_id for c in last_decided(history))) if key}
     versions = {change.to_version or 0 for change in failed_changes(history)}
     decisions = {key: decision for key in ids if (decision := tables.decisions.get(key)) is not None}

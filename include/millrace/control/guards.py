@@ -17,11 +17,14 @@ from millrace.control.evaluation import GateResult
 from millrace.control.guard_context import GuardContext
 from millrace.control.rolled_back import objection
 from millrace.drivers.quota import slots_elsewhere, slots_left
+from millrace.lake.pace import at_least
 from millrace.model.decision import GuardOutcome, Outcome
 from millrace.model.deployment import Deployment
 
 INEFFECTIVE_FOR = timedelta(hours=1)
 """How long an ineffective scale-up stands against another one: the cause may have gone by then."""
+INEFFECTIVE_BATCHES = 12
+"""Batches for which it stands at least: the first few only show that it was ineffective."""
 
 BACK_OFF_S, LONGEST_BACK_OFF_S = 300.0, 3600.0
 """Waits before a content that failed is tried again: a decision must not become a restart storm."""
@@ -165,7 +168,8 @@ def ineffective_scaling(context: GuardContext, target: Deployment) -> str | None
         if app not in target.apps or app not in context.current.apps:
             continue
         grows = target.apps[app].slots > context.current.apps[app].slots
-        if grows and last.ineffective and since_s(context.now, last.ended) < INEFFECTIVE_FOR.total_seconds():
+        stands_s = at_least(INEFFECTIVE_FOR, INEFFECTIVE_BATCHES, context.trigger_s).total_seconds()
+        if grows and last.ineffective and since_s(context.now, last.ended) < stands_s:
             return (
                 f"{app}: the last step from {last.before} to {last.after} slots was expected to add "
                 f"{last.capacity_predicted - last.capacity_before:.0f} rows/s and added "

@@ -31,7 +31,9 @@ SKEW = 2.0
 """Time of a partition, in times of the mean one's, from which hot streams are looked for."""
 
 
-def key_groups(spec: PipelineSpec, lake: Lake, now: datetime, batch_s: float | None = None) -> KeyGroups | None:
+def key_groups(
+    spec: PipelineSpec, lake: Lake, now: datetime, batch_s: float | None = None, trigger_s: float = 0.0
+) -> KeyGroups | None:
     """Return the key groups of the newest driver; None if none was sampled lately.
 
     Args:
@@ -39,16 +41,18 @@ def key_groups(spec: PipelineSpec, lake: Lake, now: datetime, batch_s: float | N
         lake: Its telemetry.
         now: The present (UTC).
         batch_s: Time of a whole batch, seconds; None where it is not known.
+        trigger_s: Interval of the query's trigger, seconds: batches are no closer to each other.
     """
-    since = now - timedelta(seconds=SPAN_PERIODS * spec.period_s)
+    since = now - timedelta(seconds=SPAN_PERIODS * max(spec.period_s, trigger_s))
     runs = [run for run in partition_runs(lake, spec.name, since) if run.app == spec.app]
     newest = max((run.generation for run in runs), default=None)
     runs = [run for run in runs if run.generation == newest]
     groups = _of_operators(runs)
     if not groups:
         return None
-    speeds = worker_speeds(lake, runs, now)
-    found = replace(_key_groups(spec.app, groups, speeds, batch_s), flows=flows(lake, spec.name, groups, now))
+    speeds = worker_speeds(lake, runs, now, trigger_s)
+    found = _key_groups(spec.app, groups, speeds, batch_s)
+    found = replace(found, flows=flows(lake, spec.name, groups, now, trigger_s))
     return replace(found, hot=hot_streams(lake, spec, now)) if _is_skewed(found) else found
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 
+from millrace.lake.pace import at_least
 from millrace.lake.partitions import partition_runs
 from millrace.lake.recent_rows import RowQuery, read_recent
 from millrace.lake.row_codec import batch_from_row
@@ -16,12 +17,14 @@ MOVED, LOADED, LONGEST = "moved_partitions", "loaded_mb", "longest_batch_s"
 """Keys of ``achieved``, beside those of what was predicted."""
 BEFORE = timedelta(minutes=3)
 """How long before a change its partitions are looked for: drivers measure the size of states once a minute."""
+BEFORE_BATCHES = 3
+"""Batches that this has to reach back."""
 MOST_BATCHES = 2_000
 """Batches that are read at most."""
 MB = 1e6
 
 
-def placement_cost(lake: Lake, change: Reconfiguration, until: datetime) -> Mapping[str, float]:
+def placement_cost(lake: Lake, change: Reconfiguration, until: datetime, trigger_s: float = 0.0) -> Mapping[str, float]:
     """Return what the moves of a change cost; empty where no batch was sampled on both sides of it.
 
     The size of what was loaded is missing where a partition's state was never measured.
@@ -30,13 +33,14 @@ def placement_cost(lake: Lake, change: Reconfiguration, until: datetime) -> Mapp
         lake: Where the telemetry is.
         change: The change.
         until: End of what is looked at (UTC): moves are over.
+        trigger_s: Interval of the query's trigger, seconds.
 
     Raises:
         MillraceError: If a table's log cannot be read.
     """
     runs = [
         run
-        for run in partition_runs(lake, change.pipeline, change.started - BEFORE)
+        for run in partition_runs(lake, change.pipeline, change.started - at_least(BEFORE, BEFORE_BATCHES, trigger_s))
         if (run.app, run.generation) == (change.app, change.generation) and run.time <= until
     ]
     before = _executors([run for run in runs if run.time <= change.started])

@@ -14,18 +14,21 @@ from functools import cached_property
 from statistics import median
 from typing import Any
 
+from millrace.lake.pace import TABLE, at_least, pace_s, read_pace_s
 from millrace.lake.recent_rows import RowQuery, read_recent
 from millrace.lake.row_codec import batch_from_row
 from millrace.lake.store import Lake
 from millrace.model.decision import Reconfiguration
 from millrace.model.telemetry import BatchMetrics
 
-TABLE = "telemetry/batches"
 REQUIRED = ("query", "generation", "epoch", "batch_id", "slots", "rows_in")
 
 HISTORY = timedelta(minutes=30)
 """How far back an evaluation reads. Long enough for tens of batches at the present level and for the levels just left,
 short enough that the cost of a row is still the same; older levels are remembered as observations."""
+
+HISTORY_BATCHES = 12
+"""Batches that an evaluation reads at least, however far apart they are."""
 
 MAX_ROWS = 3000
 """Rows that an evaluation reads at most, for a bounded time: half an hour of batches of 0.6 s."""
@@ -181,6 +184,11 @@ class History:
         """The last row."""
         return self.rows[-1]
 
+    @property
+    def trigger_s(self) -> float:
+        """Interval of the query's trigger, seconds; 0 if batches follow each other as fast as possible."""
+        return max(0.0, self.newest.trigger_s or 0.0)
+
     @cached_property
     def batches(self) -> list[BatchMetrics]:
         """Committed batches of the whole history, each once."""
@@ -219,16 +227,24 @@ class History:
 def read_batches(lake: Lake, pipeline: str, app: str, now: datetime) -> tuple[BatchMetrics, ...]:
     """Return an app's rows of ``telemetry/batches`` of the last :data:`HISTORY`, all its queries, in any order.
 
+    If batches are far apart, rows of as much time as :data:`HISTORY_BATCHES` take are returned.
+
     Rows that lack what every row must have were named by the quality gate once; here they must not block every
     evaluation until they are old.
     """
-    oldest = now - HISTORY
+    rows = _own_rows(lake, pipeline, app, now - HISTORY)
+    span = at_least(HISTORY, HISTORY_BATCHES, pace_s(rows) if rows else read_pace_s(lake, pipeline))
+    if span > HISTORY:
+        rows = _own_rows(lake, pipeline, app, now - span)
+    recent = (row for row in _since_clock_was_set(rows) if now - span <= row["time"] <= now)
+    return tuple(batch_from_row(row) for row in recent if all(row[column] is not None for column in REQUIRED))
+
+
+def _own_rows(lake: Lake, pipeline: str, app: str, oldest: datetime) -> list[dict[str, Any]]:
     newest = read_recent(lake, RowQuery(TABLE, pipeline, MAX_ROWS, not_before=oldest)).rows
     if not {"app", "time", *REQUIRED} <= set(newest.column_names):
-        return ()
-    own = [row for row in newest.to_pylist() if row["app"] == app and row["time"]]
-    rows = (row for row in _since_clock_was_set(own) if oldest <= row["time"] <= now)
-    return tuple(batch_from_row(row) for row in rows if all(row[column] is not None for column in REQUIRED))
+        return []
+    return [row for row in newest.to_pylist() if row["app"] == app and row["time"]]
 
 
 def _since_clock_was_set(rows: Sequence[Mapping[str, Any]]) -> Sequence[Mapping[str, Any]]:

@@ -100,6 +100,7 @@ def undo(limits: Verification, guards: GuardContext, signals: Signals | None) ->
         guards: What happened, and the newest Deployment.
         signals: What is measured now; None where nothing is, or it was not found sound.
     """
+    limits = limits.with_trigger(guards.trigger_s)
     trials = (_trial(limits, guards, change, decision, signals) for change, decision in guards.decided)
     for trial in trials:
         miss = None if trial is None else _miss(trial, limits)
@@ -162,7 +163,8 @@ def _lag(trial: Trial) -> Miss | None:
     if max(arrives, now.arrival_recent_rows_per_s or 0.0) > planned:
         return None
     arrival = arrival_phrase(now.arrival_basis, f"{arrives:,.0f}")
-    came = f"{arrival}, and rows wait {lag:.0f} s (the goal is {goal:g} s)"
+    trigger = ", its trigger's interval" if goal == signals.trigger_s else ""
+    came = f"{arrival}, and rows wait {lag:.0f} s (the goal is {goal:g} s{trigger})"
     return Miss("lag_goal_missed", f"{_told(trial)} was to suffice for {planned:,.0f} rows/s; {came}")
 
 

@@ -18,6 +18,7 @@ from datetime import datetime, timedelta
 import numpy as np
 from numpy.typing import NDArray
 
+from millrace.lake.pace import at_least
 from millrace.lake.partitions import partition_runs
 from millrace.lake.store import Lake
 from millrace.model.placement import Speeds
@@ -25,6 +26,8 @@ from millrace.model.telemetry import PartitionRun
 
 SPAN = timedelta(hours=1)
 """How far back partitions are looked for that have moved between hosts."""
+SPAN_BATCHES = 12
+"""Batches that this has to reach back."""
 LEAST_BATCHES = 3
 """Batches of a partition on a host that count: the first after a move loads its state."""
 SURE = 2.0
@@ -36,19 +39,20 @@ Cells = Sequence[tuple[tuple[str, tuple[int, ...], int], str, float, float]]
 """Partition, host, log of the median time, log of the median rows."""
 
 
-def worker_speeds(lake: Lake, runs: Sequence[PartitionRun], now: datetime) -> Speeds:
+def worker_speeds(lake: Lake, runs: Sequence[PartitionRun], now: datetime, trigger_s: float = 0.0) -> Speeds:
     """Return the workers that surely differ from the others; none if all are on one host.
 
     Args:
         lake: The telemetry.
         runs: Newest sampled partitions of one driver, which tell where its workers are.
         now: The present (UTC).
+        trigger_s: Interval of the query's trigger, seconds.
     """
     hosts = {run.worker: run.host for run in runs if run.worker is not None and run.host is not None}
     if len(set(hosts.values())) < 2:
         return Speeds()
     driver = (runs[-1].app, runs[-1].generation)
-    every = partition_runs(lake, runs[-1].pipeline, now - SPAN)
+    every = partition_runs(lake, runs[-1].pipeline, now - at_least(SPAN, SPAN_BATCHES, trigger_s))
     speeds = host_speeds([run for run in every if (run.app, run.generation) == driver])
     known = sorted((worker, speeds[host]) for worker, host in hosts.items() if host in speeds)
     return Speeds(tuple(worker for worker, _ in known), tuple(speed for _, speed in known))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 
 from millrace.model.admission import StreamCounts
@@ -167,6 +167,8 @@ class AppSignals:
         queries: The app's queries if several run; then the rows above are counted by what they cost, as rows of their
             mix, and what the app can process is for all of them. Empty for an app of one query.
         running_tasks: Tasks of queries in real-time mode, which run all the time; None if no query is in that mode.
+        trigger_s: Interval of the query's trigger, seconds: rows wait that long by the script's own choice; 0 if
+            batches follow each other as fast as possible, or nothing is known.
     """
 
     app: str
@@ -195,6 +197,7 @@ class AppSignals:
     lag: Mapping[str, int] = field(default_factory=dict)
     queries: tuple[QuerySignals, ...] = ()
     running_tasks: int | None = None
+    trigger_s: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -212,6 +215,10 @@ class Objective:
     max_lag_s: float = 30.0
     catch_up_s: float = 60.0
     max_reconfigurations_per_hour: int = 60
+
+    def with_trigger(self, interval_s: float) -> Objective:
+        """Return what can be had of a query that runs once per interval: nothing within less than that."""
+        return replace(self, max_lag_s=max(self.max_lag_s, interval_s), catch_up_s=max(self.catch_up_s, interval_s))
 
 
 @dataclass(frozen=True)
@@ -284,3 +291,8 @@ class Signals:
     def app(self, name: str) -> AppSignals | None:
         """Return what was measured of an app, None if nothing was."""
         return next((app for app in self.apps if app.app == name), None)
+
+    @property
+    def trigger_s(self) -> float:
+        """The longest interval of its triggers, seconds; 0 if batches follow each other as fast as possible."""
+        return max((app.trigger_s for app in self.apps), default=0.0)

@@ -96,8 +96,14 @@ class ObjectiveSpec(Strict):
     """What the owner wants from the pipeline."""
 
     target_utilisation: float = Field(0.8, gt=0, le=1, description="Arrival over capacity that slots are chosen for")
-    max_lag_s: float = Field(30.0, gt=0, description="Longest time that rows may wait, seconds")
-    catch_up_s: float = Field(60.0, gt=0, description="Time in which a backlog is to be worked off, seconds")
+    max_lag_s: float = Field(
+        30.0, gt=0, description="Longest time that rows may wait, seconds; the trigger's interval if that is longer"
+    )
+    catch_up_s: float = Field(
+        60.0,
+        gt=0,
+        description="Time in which a backlog is to be worked off, seconds; the trigger's interval if that is longer",
+    )
     max_reconfigurations_per_hour: int = Field(60, ge=0, description="Most changes in an hour; 0 forbids them")
 
 
@@ -121,8 +127,14 @@ class GuardsSpec(Strict):
 class Quality(Strict):
     """What the quality gate accepts."""
 
-    max_age_s: float = Field(120.0, gt=0, description="Greatest age of the newest telemetry, seconds")
-    max_gap_s: float = Field(300.0, gt=0, description="Longest time without telemetry within what is judged, seconds")
+    max_age_s: float = Field(
+        120.0, gt=0, description="Greatest age of the newest telemetry, seconds; longer if batches are far apart"
+    )
+    max_gap_s: float = Field(
+        300.0,
+        gt=0,
+        description="Longest time without telemetry within what is judged, seconds, beyond the trigger's interval",
+    )
 
 
 def _needs_a_script_or_a_join(schema: dict[str, Any]) -> None:

@@ -34,7 +34,13 @@ class App:
     source_end: float = 0.0
     read: float = 0.0
     host_cpu_other: float | None = 0.1
+    trigger_s: float = 0.0
+    due: datetime = START
     rng: random.Random = field(default_factory=lambda: random.Random(1))
+
+    @property
+    def interval(self) -> timedelta:
+        return timedelta(seconds=self.trigger_s)
 
     def run(self, seconds: float, rate: Callable[[float], float] | float) -> list[BatchMetrics]:
         """Run for some seconds of the app's clock under an arrival rate, rows a second."""
@@ -44,6 +50,10 @@ class App:
         return rows
 
     def batch(self, rate: Callable[[float], float] | float) -> BatchMetrics:
+        """Run the next batch as soon as its trigger is due."""
+        if self.trigger_s:
+            self.arrive(max(0.0, (self.due - self.clock).total_seconds()), rate)
+            self.due = START + (1 + (self.clock - START) // self.interval) * self.interval
         waiting = int(self.source_end) - int(self.read)
         x = min(waiting, self.cap or waiting)
         duration = (self.fixed_s + x / self.rows_per_s) * self.rng.lognormvariate(0, self.noise)
@@ -67,6 +77,7 @@ class App:
             source_end=int(self.source_end),
             host_cpu_other=self.host_cpu_other,
             operators=(operator,),
+            trigger_s=self.trigger_s,
         )
         self.batch_id += 1
         return done
@@ -82,8 +93,9 @@ class App:
 
     def blank(self, batch_id: int) -> BatchMetrics:
         return BatchMetrics(
-            "delays", "delays", "delays", self.clock, self.generation, 0, batch_id, self.slots, 0, durations_ms={}
-        )
+            "delays", "delays", "delays", self.clock, self.generation, 0, batch_id, self.slots, 0, durations_ms={},
+            trigger_s=self.trigger_s,
+        )  # fmt: skip
 
     def restart(self, down_s: float, rate: Callable[[float], float] | float, slots: int, rows_per_s: float) -> None:
         """Come back as the next generation after some seconds without a batch."""

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from millrace.control.quality.frames import BATCH_KEY, CLOCK_TOLERANCE, OPERATOR_MEASURES
+from millrace.lake.pace import late_after_s
 from millrace.model.spec import Quality
 
 if TYPE_CHECKING:
@@ -28,6 +29,7 @@ BATCH_RANGES: dict[str, tuple[float | None, float | None]] = {
     "state_bytes": (0, None),
     "host_cpu_other": (0, 1),
     "running_tasks": (0, None),
+    "trigger_s": (0, None),
     **{f"least_operator_{name}": (1 if name in ("tasks", "p") else 0, None) for name in OPERATOR_MEASURES},
 }
 APP_REQUIRED = ("time", "app", "generation", "up_s")
@@ -101,12 +103,27 @@ def _expectation(check: Check) -> Expectation:
             raise NotImplementedError(type(check).__name__)
 
 
-def tables_suite(quality: Quality, running: bool) -> list[Check]:
-    """Return what holds for the tables: they are there and, while the pipeline runs, fresh."""
+def tables_suite(quality: Quality, running: bool, pace_s: float = 0.0) -> list[Check]:
+    """Return what holds for the tables: they are there and, while the pipeline runs, fresh.
+
+    Args:
+        quality: The spec's limits.
+        running: Whether the pipeline is to run.
+        pace_s: Usual time between two batches, seconds.
+    """
     there = Always("{row} is missing or has no row of this pipeline", ("rows",))
-    message = f"the newest row of {{row}} is {{value}} s old; at most {quality.max_age_s:g} s while the pipeline runs"
-    fresh = Between(message, ("age_s",), None, quality.max_age_s)
-    return [there, fresh] if running else []
+    limit_s = quality.max_age_s
+    driver = Between(
+        f"the newest row of {{row}} is {{value}} s old; at most {limit_s:g} s while the pipeline runs",
+        ("driver_age_s",), None, limit_s,
+    )  # fmt: skip
+    limit_s = late_after_s(pace_s, quality.max_age_s)
+    usual = f", as batches are up to {pace_s:.3g} s apart" if pace_s >= 1 else ""
+    batches = Between(
+        f"the newest row of {{row}} is {{value}} s old; at most {limit_s:.6g} s while the pipeline runs{usual}",
+        ("batches_age_s",), None, limit_s,
+    )  # fmt: skip
+    return [there, driver, batches] if running else []
 
 
 def columns_suite() -> list[Check]:
@@ -128,7 +145,8 @@ def batches_suite(quality: Quality) -> list[Check]:
         Between("{row} is out of order: it ended {value} s after the batch before it", ("time_step_s",), 0),
         Between("{row}: source_end went back ({value} rows)", ("source_step_rows",), 0),
         Between(
-            f"before {{row}} there is a gap of {{value}} s while rows were coming; at most {quality.max_gap_s:g} s",
+            "before {row} there is a gap of {value} s beyond its trigger's interval while rows were coming; at most "
+            f"{quality.max_gap_s:g} s",
             ("silent_s",),
             None,
             quality.max_gap_s,

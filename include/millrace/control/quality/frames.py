@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from millrace.lake.new_rows import NewRows, expected_types
+from millrace.lake.pace import NEWEST_ROWS, TABLE, pace_s
 from millrace.model.arrival import ArrivalBasis
 
 if TYPE_CHECKING:
@@ -20,7 +21,7 @@ BATCH_KEY = ["app", "query", "epoch", "batch_id", "generation", "marker_at"]
 CLOCK_TOLERANCE = timedelta(seconds=5)
 """How far a row's time may lie ahead of this clock."""
 
-LATER_COLUMNS = frozenset({"arrival_basis", "lag", "running_tasks"})
+LATER_COLUMNS = frozenset({"arrival_basis", "lag", "running_tasks", "trigger_s"})
 """Columns that a driver of an earlier version, which may run on for long, does not write."""
 
 OPERATOR_MEASURES = ("tasks", "p", "rows_in", "rows_out", "useful_s")
@@ -43,7 +44,9 @@ def columns_frame(table: str, since: NewRows) -> pd.DataFrame:
 
 
 def tables_frame(seen: dict[str, NewRows], now: datetime, started: datetime | None) -> pd.DataFrame:
-    """Return one row a telemetry table: whether it is there, and the age of its newest row in seconds.
+    """Return one row per telemetry table: whether it is there, and the age of its newest row in seconds.
+
+    ``batches_age_s`` is the age of a table whose rows come with batches, ``driver_age_s`` that of any other.
 
     Args:
         seen: What was read, by table.
@@ -57,8 +60,20 @@ def tables_frame(seen: dict[str, NewRows], now: datetime, started: datetime | No
         newest = max((t for part in (since.rows, since.before) if (t := newest_time(part, now))), default=None)
         known = [t for t in (newest, started) if t is not None]
         age_s = (now - max(known)).total_seconds() if known else None
-        rows.append({"table": table, "rows": newest is not None or started is not None, "age_s": age_s})
-    return pd.DataFrame(rows, columns=["table", "rows", "age_s"]).astype({"age_s": "float64"})
+        column, other = ("batches_age_s", "driver_age_s")[:: 1 if table == TABLE else -1]
+        there = newest is not None or started is not None
+        rows.append({"table": table, "rows": there, column: age_s, other: None})
+    ages = dict.fromkeys(("batches_age_s", "driver_age_s"), "float64")
+    return pd.DataFrame(rows, columns=["table", "rows", *ages]).astype(ages)
+
+
+def batches_pace_s(since: NewRows) -> float:
+    """Return the usual time between the newest batches, seconds; 0 if nothing is known."""
+    newest: list[dict[str, Any]] = []
+    for part in (since.before, since.rows):
+        names = [name for name in ("query", "generation", "trigger_s", "durations_ms") if name in part.column_names]
+        newest += part.select(names).slice(max(0, part.num_rows - NEWEST_ROWS)).to_pylist()
+    return pace_s(newest)
 
 
 def newest_time(part: pa.Table, now: datetime) -> datetime | None:
@@ -81,7 +96,8 @@ def batches_frame(since: NewRows, now: datetime) -> pd.DataFrame:
 
     Derived columns: ``duration_s``; ``least_duration_ms``; ``least_operator_*``; ``ahead_s`` (time after now);
     and against the batch before of the same query, by batch id: ``time_step_s``, ``source_step_rows``,
-    ``silent_s`` (time between the two batches while rows were waiting or batches are missing) and
+    ``silent_s`` (time between the two batches, less the trigger's interval, while rows were waiting or batches are
+    missing) and
     ``unread_rows`` (rows known to wait, or to have come, that a batch of 0 rows left unread).
     """
     import numpy as np
@@ -91,6 +107,8 @@ def batches_frame(since: NewRows, now: datetime) -> pd.DataFrame:
     if not parts:
         return pd.DataFrame()
     frame = _flat(pa.concat_tables(parts, promote_options="permissive"))
+    if "trigger_s" not in frame:
+        frame["trigger_s"] = math.nan
     frame["new"] = np.arange(len(frame)) >= since.before.num_rows
     frame["ahead_s"] = (frame["time"] - now).dt.total_seconds()
     frame = frame[frame["new"] | (frame["ahead_s"] <= CLOCK_TOLERANCE.total_seconds())]
@@ -107,7 +125,8 @@ def batches_frame(since: NewRows, now: datetime) -> pd.DataFrame:
     frame["source_step_rows"] = (frame["source_end"] - before["source_end"]).where(same_driver)
     missing = frame["batch_id"] - before["batch_id"] > 1
     traffic = (before["backlog_rows"] > 0) | missing | (frame["source_step_rows"] > frame["rows_in"])
-    frame["silent_s"] = (step_s - frame["duration_s"].fillna(0).clip(lower=0)).where(same_driver & traffic)
+    paused_s = step_s - frame["duration_s"].fillna(0).clip(lower=0) - frame["trigger_s"].fillna(0).clip(lower=0)
+    frame["silent_s"] = paused_s.where(same_driver & traffic)
     frame["unread_rows"] = _unread(frame, before).where(same_driver & (frame["rows_in"] == 0), 0)
     # the twin of a new row is kept even if it was read before, or the new one would look unique
     twins = frame.groupby(BATCH_KEY, dropna=False, sort=False)["new"].transform("any")

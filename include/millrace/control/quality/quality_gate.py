@@ -71,9 +71,10 @@ def _parts(spec: PipelineSpec, tables: ControlTables, seen: Mapping[str, NewRows
     last = tables.reconfigurations.recent(spec.name, 1)
     running = deployment is not None and deployment.running
     ages = frames.tables_frame(dict(seen), now, last[0].started if last else None)
-    parts = [Part("tables", ages, expectations.tables_suite(spec.quality, running), ("table",))]
     there = [table for table in seen if seen[table].types]
     columns = {table: frames.columns_frame(table, seen[table]) for table in there}
+    pace_s = frames.batches_pace_s(seen[BATCHES]) if BATCHES in there and columns[BATCHES]["agrees"].all() else 0.0
+    parts = [Part("tables", ages, expectations.tables_suite(spec.quality, running, pace_s), ("table",))]
     if there:
         parts.append(Part("columns", pd.concat(columns.values()), expectations.columns_suite(), ("column",)))
     judged = [table for table in there if columns[table]["sound"].all() and seen[table].rows.num_rows]

@@ -158,8 +158,10 @@ def test_gate_when_the_app_has_just_started_then_waits_for_its_first_row(tmp_pat
     assert "121 s old; at most 120 s" in gate(w).sentence
 
 
-@pytest.mark.parametrize("table", ["telemetry/batches", "telemetry/apps"])
-def test_gate_when_a_table_is_stale_then_tells_its_age(w: World, table: str) -> None:
+@pytest.mark.parametrize(
+    ("table", "column"), [("telemetry/batches", "batches_age_s"), ("telemetry/apps", "driver_age_s")]
+)
+def test_gate_when_a_table_is_stale_then_tells_its_age(w: World, table: str, column: str) -> None:
     read_to = gate(w).read_to
     w.clock.wait(150)
     if table == "telemetry/apps":
@@ -167,7 +169,7 @@ def test_gate_when_a_table_is_stale_then_tells_its_age(w: World, table: str) -> 
     else:
         write_app(w.lake, w.clock())
     result = gate(w, read_to)
-    assert [f.column for f in result.failures] == ["tables.age_s"]
+    assert [f.column for f in result.failures] == [f"tables.{column}"]
     assert f"the newest row of {table} is 151 s old" in result.sentence
 
 
@@ -182,7 +184,7 @@ def test_gate_when_the_pipeline_is_stopped_then_old_telemetry_is_fine(w: World) 
 def test_gate_is_not_fooled_by_a_row_of_the_future(w: World) -> None:
     refused = later(w, BAD["future"][0](new_rows()))
     w.clock.wait(200)
-    assert any(f.column == "tables.age_s" for f in gate(w, refused.read_to).failures)
+    assert any(f.column == "tables.driver_age_s" for f in gate(w, refused.read_to).failures)
 
 
 def test_gate_when_a_column_is_missing_or_of_another_type_then_names_it(tmp_path: Path) -> None:

@@ -1,0 +1,74 @@
+"""How far apart the batches of a driver are: queries wait for their triggers, and batches take their time."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from datetime import timedelta
+from typing import Any
+
+from millrace.lake.recent_rows import RowQuery, read_recent
+from millrace.lake.store import Lake
+
+TABLE = "telemetry/batches"
+NEWEST_ROWS = 50
+"""Rows whose triggers and durations are looked at."""
+NEWEST_BATCHES = 3
+"""Batches per query whose durations count: the pace of an app that has caught up is its own again."""
+LATE = 3.0
+"""Paces after which the next batch is late: under a new load it may take several times as long as the one before."""
+
+Row = Mapping[str, Any]
+
+
+def pace_s(rows: Iterable[Row]) -> float:
+    """Return the longest usual time between the batches of a query, seconds; 0 if nothing is known.
+
+    It is the trigger's interval, or the duration of the newest batches if they take longer.
+
+    Args:
+        rows: Rows of ``telemetry/batches`` of one app, oldest first. Values may be missing or impossible.
+    """
+    queries: dict[Any, list[Row]] = {}
+    for row in rows:
+        queries.setdefault(row.get("query"), []).append(row)
+    generation = max((_number(row.get("generation")) for of_query in queries.values() for row in of_query), default=0.0)
+    running = [of_query for of_query in queries.values() if _number(of_query[-1].get("generation")) == generation]
+    return max((max(_trigger_s(of_query[-1]), _longest_s(of_query)) for of_query in running), default=0.0)
+
+
+def read_pace_s(lake: Lake, pipeline: str) -> float:
+    """Return the pace of a pipeline's newest batches, seconds; 0 if there are none.
+
+    Raises:
+        MillraceError: If the table's log cannot be read.
+    """
+    return pace_s(read_recent(lake, RowQuery(TABLE, pipeline, NEWEST_ROWS)).rows.to_pylist())
+
+
+def late_after_s(pace_s: float, patience_s: float) -> float:
+    """Return the time after the newest batch from which the next one is late, seconds.
+
+    Args:
+        pace_s: The pace of the batches, seconds.
+        patience_s: The limit for batches without a pace, seconds.
+    """
+    return patience_s + LATE * pace_s
+
+
+def at_least(span: timedelta, batches: float, pace_s: float) -> timedelta:
+    """Return a span that is long enough for some batches at a pace."""
+    return max(span, timedelta(seconds=batches * pace_s))
+
+
+def _longest_s(rows: list[Row]) -> float:
+    durations = [_number(dict(row.get("durations_ms") or ()).get("triggerExecution")) / 1000.0 for row in rows]
+    return max([duration for duration in durations if duration > 0][-NEWEST_BATCHES:], default=0.0)
+
+
+def _trigger_s(row: Row) -> float:
+    return _number(row.get("trigger_s"))
+
+
+def _number(value: Any) -> float:
+    return float(value) if isinstance(value, int | float) and math.isfinite(value) and value > 0 else 0.0
