@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from datetime import datetime, timedelta
+from itertools import takewhile
 
 from millrace.control.messages import log_of
 from millrace.control.proposals import FAILED
@@ -19,6 +20,8 @@ REMIND = timedelta(days=1)
 """What goes on is told again after so long."""
 HOLDS = 10
 """Evaluations in a row that hold for the same fault."""
+FEW_HOLDS, HOLDS_FOR = 3, timedelta(minutes=30)
+"""Fewer are enough if they span this time: evaluations are as far apart as a pipeline's batches."""
 FAULTS = ("collect_failed", "data_quality", FAILED)
 """Reasons of holds that do not pass by themselves."""
 DECISIONS = 50
@@ -44,12 +47,13 @@ def due(
         now: The present (UTC).
         failed: Queries that failed while their driver ran on.
     """
-    decisions = [d for d in tables.decisions.recent(spec.name, DECISIONS) if d.time >= now - LOOK_BACK]
+    recent = tables.decisions.recent(spec.name, DECISIONS)
+    decisions = [d for d in recent if d.time >= now - LOOK_BACK]
     changes = tables.reconfigurations.recent(spec.name, since=now - LOOK_BACK)
     told = tables.alerts.since(spec.name, now - REMIND)
     happened = [
         *_decided(decisions, timedelta(seconds=spec.approval_expires_s), now),
-        *_held(decisions),
+        *(_held(recent) if decisions else ()),
         *_changed(changes),
         *_ran(problem, told),
         *(
@@ -76,10 +80,11 @@ def _decided(decisions: Sequence[Decision], expires: timedelta, now: datetime) -
 
 
 def _held(decisions: Sequence[Decision]) -> Iterator[Happened]:
-    newest = decisions[:HOLDS]
-    reasons = {d.reason_code for d in newest}
-    if len(newest) == HOLDS and len(reasons) == 1 and newest[0].reason_code in FAULTS:
-        yield AlertKind.HOLDS, newest[0].reason_code, f"{HOLDS} evaluations in a row held. {newest[0].sentence}"
+    reason = decisions[0].reason_code
+    held = list(takewhile(lambda d: d.reason_code == reason, decisions[:HOLDS]))
+    long = len(held) >= FEW_HOLDS and held[0].time - held[-1].time >= HOLDS_FOR
+    if reason in FAULTS and (long or len(held) == HOLDS):
+        yield AlertKind.HOLDS, reason, f"{len(held)} evaluations in a row held. {held[0].sentence}"
 
 
 def _changed(changes: Sequence[Reconfiguration]) -> Iterator[Happened]:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from pyspark.errors import StreamingQueryException
 from pyspark.sql.streaming.listener import StreamingQueryListener
 
+from millrace.model.failure import reason
 from millrace.model.query_failure import QueryFailure
 from millrace.runtime.checkpoints import checkpoint_of
 from millrace.runtime.journal import Journal
@@ -26,11 +27,10 @@ class JournalListener(StreamingQueryListener):  # type: ignore[misc]
     Args:
         journal: The driver's record.
         queries: The script's queries, as they are started.
-        describe: Returns an exception in one line.
     """
 
-    def __init__(self, journal: Journal, queries: Sequence[Any], describe: Callable[[BaseException], str]) -> None:
-        self._journal, self._queries, self._describe = journal, queries, describe
+    def __init__(self, journal: Journal, queries: Sequence[Any]) -> None:
+        self._journal, self._queries = journal, queries
         self._names: dict[str, str] = {}
         self._noted: list[Any] = []
 
@@ -64,7 +64,7 @@ class JournalListener(StreamingQueryListener):  # type: ignore[misc]
         except Exception as error:  # a script may stop its session at any moment
             LOG.debug("The session does not answer: %s", error)
             raised = None
-        return self._describe(raised or StreamingQueryException(str(event.exception)))
+        return reason(raised or StreamingQueryException(str(event.exception)))
 
     def _note_checkpoints(self) -> None:
         """Note every query's checkpoint, once all of them that run have run a batch."""

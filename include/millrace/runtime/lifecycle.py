@@ -140,7 +140,7 @@ class Driver:
         from millrace.runtime.journal_listener import JournalListener
         from millrace.runtime.query_events import QueryEvents
 
-        QueryEvents(spark, JournalListener(self.journal, self._gate.queries, describe))
+        QueryEvents(spark, JournalListener(self.journal, self._gate.queries))
 
     def _await_queries(self) -> None:
         """Wait for every query: a script may end without awaiting, or having awaited only one."""

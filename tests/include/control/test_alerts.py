@@ -101,6 +101,16 @@ def test_evaluations_that_hold_for_one_fault_again_and_again_are_told_once_a_day
     assert told(tables, hold(3, ["well_provisioned"] * HOLDS)) == []
 
 
+@pytest.mark.parametrize(("apart", "alerts"), [(1, []), (10, []), (15, ["holds"]), (30, ["holds"])])
+def test_three_evaluations_that_hold_for_one_fault_are_enough_if_they_are_far_apart(
+    tables: ControlTables, apart: int, alerts: list[str]
+) -> None:
+    times = [NOON + number * apart * MINUTE for number in range(3)]
+    for number, time in enumerate(times):
+        decided(tables, number, Action.HOLD, "data_quality", time)
+    assert [kind for kind, _ in told(tables, times[-1] + MINUTE)] == alerts
+
+
 def test_circuit_that_opens_again_for_one_version_is_told_once(tables: ControlTables) -> None:
     changed(tables, Outcome.CIRCUIT_OPEN, error="no such topic")
     log = f"Log: logs/drivers/driver-{NAME}-{NAME}-1.log of the home."

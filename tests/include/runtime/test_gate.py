@@ -16,7 +16,6 @@ from millrace.runtime.executors.placement import StatePlacement
 from millrace.runtime.gate import Gate
 from millrace.runtime.journal import Journal
 from millrace.runtime.journal_listener import JournalListener
-from millrace.runtime.lifecycle import describe
 from millrace.runtime.query_events import QueryEvents
 from tests.include.runtime.test_journal import arguments
 
@@ -33,7 +32,7 @@ def gate(spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterato
     journal, events = Journal(arguments(tmp_path / "run")), []
 
     def listen(session: Any) -> None:
-        events.append(QueryEvents(session, JournalListener(journal, made.queries, describe)))
+        events.append(QueryEvents(session, JournalListener(journal, made.queries)))
 
     made = Gate(arguments(tmp_path / "run"), journal, lambda frame: None, listen)
     made.install()
