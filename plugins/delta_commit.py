@@ -27,7 +27,7 @@ class DeltaCommitTrigger(BaseEventTrigger):
     """Fires at start if the table has any commit, and then after a pipeline's commits, at most once a period.
 
     While the pipeline is to run and nothing of it was committed for ``silence_s``, it fires as well: what hangs commits
-    nothing, and that has to be evaluated too.
+    nothing, and that has to be evaluated too. If the pipeline's batches are far apart, it waits for longer.
 
     Whatever was committed while the triggerer was down or within a period is covered by the next event: the
     evaluation that it starts reads from its own cursor, so events say "evaluate", never "what is new".
@@ -37,7 +37,8 @@ class DeltaCommitTrigger(BaseEventTrigger):
         table: The table; it need not exist yet.
         pipeline: Name of the pipeline whose commits count.
         period_s: Least time between two events, seconds, >= 0.
-        silence_s: Time without an event after which it fires all the same, seconds, > 0; None for never.
+        silence_s: Time without an event after which it fires anyway, seconds, > 0; None for never. The pace of
+            the pipeline's batches is added to it (:func:`~millrace.lake.pace.late_after_s`).
         poll_s: Time between two polls of the table's log, seconds, > 0; None for what suits the lake.
     """
 
@@ -77,7 +78,7 @@ class DeltaCommitTrigger(BaseEventTrigger):
         """Yield one event a period while there are commits."""
         log = await asyncio.to_thread(self._follower)
         pending, due = False, monotonic()
-        fired = due
+        fired, late_s = due, self.silence_s
         while True:
             try:
                 if await asyncio.to_thread(log.advance):
@@ -85,12 +86,13 @@ class DeltaCommitTrigger(BaseEventTrigger):
             # an unreadable folder may become readable; a dead trigger stays dead
             except (OSError, MillraceError) as error:
                 self.log.warning("%s: %s", self.table, error)
-            silent = self.silence_s is not None and monotonic() - fired >= self.silence_s
-            if silent:
-                fired = monotonic()
-                pending |= await asyncio.to_thread(self._is_wanted)
+            if late_s is not None and monotonic() - fired >= late_s:
+                late_s = await asyncio.to_thread(self._late_after_s)
+                if monotonic() - fired >= late_s:
+                    fired = monotonic()
+                    pending |= await asyncio.to_thread(self._is_wanted)
             if pending and monotonic() >= due:
-                pending, fired = False, monotonic()
+                pending, fired, late_s = False, monotonic(), self.silence_s
                 due = fired + self.period_s
                 yield TriggerEvent({"pipeline": self.pipeline, "version": log.version})
             await asyncio.sleep(self.poll_s)
@@ -101,6 +103,17 @@ class DeltaCommitTrigger(BaseEventTrigger):
         from millrace.lake.store import Lake
 
         return CommitFollower(Lake(self.lake).log(self.table), self.pipeline)
+
+    def _late_after_s(self) -> float:
+        """Return the time without an event after which it fires anyway, seconds."""
+        from millrace.lake.pace import late_after_s, read_pace_s
+        from millrace.lake.store import Lake
+
+        silence_s = self.silence_s or 0.0
+        try:
+            return late_after_s(read_pace_s(Lake(self.lake), self.pipeline), silence_s)
+        except MillraceError:
+            return silence_s
 
     def _is_wanted(self) -> bool:
         """Say whether the pipeline is to run; what cannot be read has to be evaluated."""

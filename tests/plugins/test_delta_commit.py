@@ -9,11 +9,14 @@ from airflow.triggers.base import TriggerEvent
 
 from millrace.lake.commit_follower import CommitFollower
 from millrace.lake.deployments import DeploymentStore
+from millrace.lake.pace import late_after_s
+from millrace.lake.row_codec import batch_row
 from millrace.lake.store import Lake
 from millrace.lake.table_errors import unreadable
 from millrace.model.deployment import AppDeployment, Deployment
 from millrace.plugins import delta_commit
 from millrace.plugins.delta_commit import DeltaCommitTrigger
+from tests.include.control.world import NOON, batch
 from tests.s3.server import Bucket
 from tests.telemetry_commits import TABLE, commit
 
@@ -145,6 +148,22 @@ def test_trigger_fires_on_long_silence(lake: Lake, clock: Clock, polls: list[int
             clock.now_s += 180
             assert (await watched.event()).payload["pipeline"] == "tiny"
             await watched.quiet_after_polls(5, polls)
+
+    watch(trigger(lake, silence_s=180.0), story)
+
+
+def test_trigger_waits_for_longer_if_batches_are_far_apart(lake: Lake, clock: Clock, polls: list[int]) -> None:
+    deploy(lake, 1, running=True)
+    lake.append("telemetry/batches", [batch_row(replace(batch(1, NOON), pipeline="tiny", trigger_s=600.0))])
+    commit(lake, "tiny", 0)
+
+    async def story(watched: Watch) -> None:
+        await watched.event()
+        for _ in range(2):
+            clock.now_s += late_after_s(600.0, 180.0) - 1
+            await watched.quiet_after_polls(5, polls)
+            clock.now_s += 1
+            assert (await watched.event()).payload["pipeline"] == "tiny"
 
     watch(trigger(lake, silence_s=180.0), story)
 

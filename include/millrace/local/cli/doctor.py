@@ -92,7 +92,7 @@ def _pipelines(home: Home, statuses: Sequence[PipelineStatus]) -> list[Finding]:
             checks += [partial(pipelines.circuit, status, home.run / "drivers")]
             # a stack that is down is said once
             if adapted and name in specs:
-                checks += [partial(pipelines.evaluated, status, specs[name])]
+                checks += [partial(pipelines.evaluated, status, specs[name], control_tables().lake)]
         found += _told(name, [checked(name, check) for check in checks])
     return found
 

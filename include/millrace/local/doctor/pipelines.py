@@ -8,6 +8,8 @@ from pathlib import Path
 
 from millrace.drivers import driver_log, failure_history
 from millrace.drivers.failure_history import fingerprint
+from millrace.lake.pace import late_after_s, read_pace_s
+from millrace.lake.store import Lake
 from millrace.local.cli.status import PipelineStatus
 from millrace.local.doctor.finding import Finding, of_error, ok, problem, warning
 from millrace.local.stack.jars import CONNECTORS
@@ -68,13 +70,14 @@ def circuit(status: PipelineStatus, run_dir: Path) -> Finding:
     return ok(name, "Its circuit is closed.")
 
 
-def evaluated(status: PipelineStatus, spec: PipelineSpec, now: datetime | None = None) -> Finding:
+def evaluated(status: PipelineStatus, spec: PipelineSpec, lake: Lake, now: datetime | None = None) -> Finding:
     """Return whether a pipeline was evaluated lately: telemetry that stays away is evaluated too."""
     name, now = status.wanted.pipeline, now or datetime.now(UTC)
     if status.decision is None:
         return ok(name, "Not evaluated yet.")
     age_s = (now - status.decision["time"]).total_seconds()
-    if age_s <= spec.quality.max_age_s + 2 * spec.period_s + SLACK_S:
+    patience_s = spec.quality.max_age_s + 2 * spec.period_s + SLACK_S
+    if age_s <= late_after_s(read_pace_s(lake, name), patience_s):
         return ok(name, f"Evaluated {age_s:.0f} s ago.")
     remedy = f"Was it paused? ./millrace resume {name}. Else ./millrace logs triggerer, and scheduler, say why."
     return warning(name, f"The last evaluation of {name} was {age_s / 60:.0f} min ago.", remedy)
