@@ -17,6 +17,7 @@ A step is sized with them; whether one is due, a rise ahead alone says.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import NamedTuple
@@ -30,6 +31,8 @@ MOVE = 0.04
 """Relative change of the rate from which the newest third is believed, where the mean lies between it and before."""
 JUMP = 0.1
 """Relative difference of newest third and mean that no ordinary fluctuation makes."""
+NEWEST = 1 / 3
+"""Newest part of a period whose rate is reported as well."""
 TRIFLE = 0.01
 """Share of what an operator can do below which a change of the rate decides nothing, whatever it is beside the rate."""
 WHOLE = 0.4
@@ -93,13 +96,31 @@ def at_rate(job: Job, rate: float) -> Job:
     if mean is None or mean == rate:
         return job
     factor = rate / mean if mean > 0 else 1.0
-    operators = tuple(o if o.arrival is None else replace(o, arrival=_newest_arrival(o, factor)) for o in job.operators)
-    return replace(job, app=replace(job.app, arrival_rows_per_s=rate), operators=operators)
+    return replace(
+        job,
+        app=replace(job.app, arrival_rows_per_s=rate),
+        operators=tuple(_of_newest_third(o, factor) for o in job.operators),
+    )
 
 
-def _newest_arrival(source: Operator, factor: float) -> float:
-    """Return what arrives at a source now: as measured over the newest third, or else in proportion to the whole."""
-    return (source.arrival or 0.0) * factor if source.recent_arrival is None else source.recent_arrival
+def at_mean(job: Job, rate: float) -> Job:
+    """Return the job as it is with a mean over many periods as its arrival rate.
+
+    Args:
+        job: A job of one operator.
+        rate: Rows per second.
+    """
+    app = replace(job.app, arrival_rows_per_s=rate, arrival_recent_rows_per_s=rate)
+    return replace(job, app=app, operators=tuple(replace(o, arrival=rate) for o in job.operators))
+
+
+def _of_newest_third(operator: Operator, factor: float) -> Operator:
+    """Return an operator with what arrives now: as measured over the newest third, or in proportion to the whole."""
+    span_s = None if operator.span_s is None else operator.span_s * NEWEST
+    if operator.arrival is None:
+        return replace(operator, span_s=span_s)
+    newest = operator.arrival * factor if operator.recent_arrival is None else operator.recent_arrival
+    return replace(operator, arrival=newest, span_s=span_s)
 
 
 class Run(NamedTuple):
@@ -174,15 +195,21 @@ def _trend(history: RateHistory, distance: float) -> float:
 
 
 def _repetition(history: RateHistory) -> float:
-    runs = history.runs
+    runs, lag = history.runs, find_repetition(history.runs)
+    if lag is None or runs[-1 - lag].evaluations - runs[-1].evaluations >= HORIZON:
+        return 1.0
+    return runs[-lag].rate / runs[-1].rate
+
+
+def find_repetition(runs: Sequence[Run]) -> int | None:
+    """Return after how many runs the latest ones came again; None if they did not."""
     for lag in range(2, len(runs) - MATCHES):
         same = 0
         while same + lag < len(runs) and _alike(runs[-1 - same], runs[-1 - same - lag]):
             same += 1
         if same > MATCHES:
-            due = runs[-1 - lag].evaluations - runs[-1].evaluations < HORIZON
-            return runs[-lag].rate / runs[-1].rate if due else 1.0
-    return 1.0
+            return lag
+    return None
 
 
 def _alike(a: Run, b: Run) -> bool:

@@ -39,7 +39,7 @@ LEVEL = 1, math.inf, ">= 1"
 ARRIVAL: Limits = dict.fromkeys(("arrival_rows_per_s", "arrival_recent_rows_per_s", "backlog_rows"), RATE)
 OF_APP: Limits = {
     **ARRIVAL,
-    **dict.fromkeys(("processed_rows_per_s", "restart_lag_rows", "trigger_s"), RATE),
+    **dict.fromkeys(("processed_rows_per_s", "restart_lag_rows", "trigger_s", "change_s"), RATE),
     **dict.fromkeys(("backpressured_ratio", "slot_busy_ratio"), RATIO),
     "parallelism": LEVEL,
 }
@@ -87,20 +87,21 @@ class BaseTuner(Generic[OptionsT]):
         """Say which p each operator should have and why; an app that was not measured stays remembered."""
         apps = {app: mapping(of_app) for app, of_app in mapping(memory.get("apps")).items()}
         sizings: list[Sizing] = []
+        period_s = (signals.until - signals.since).total_seconds()
         for app in signals.apps:
             before = apps.setdefault(app.app, {})
             problem = _problem(signals, app, current)
             if problem is not None:
                 reason, details = problem
-                if reason is Reason.SETTLING and _is_live(app, current):
-                    early, apps[app.app] = self.tune_early(signals, _unmeasured(app, current), before)
+                if reason is Reason.SETTLING and (_is_live(app, current) or _has_first_batches(app, current)):
+                    early, apps[app.app] = self.tune_early(signals, _unmeasured(app, current, period_s), before)
                     sizings += early
                     if early:
                         continue
                 sentence = message(reason, {"app": app.app, **details})
                 sizings.append(Sizing(whole_app(app), app.slots, reason.value, sentence))
                 continue
-            job, bounds = build_job(app, current), signals.bounds
+            job, bounds = build_job(app, current, period_s), signals.bounds
             outside = [o for o in job.sizable if bounds.level(o.now or 0) != o.now]
             if outside:
                 sizings += [size_operator(o, bounds.level(o.now or 0), Reason.OUT_OF_BOUNDS, bounds) for o in outside]
@@ -182,29 +183,41 @@ def _is_short(app: AppSignals, current: Deployment) -> bool:
     return _is_live(app, current) and app.slots < current.apps[app.app].slots
 
 
-def _unmeasured(app: AppSignals, current: Deployment) -> Job:
-    """Return an app that has not settled as a job: at its new level, with nothing measured but what arrives."""
+def _has_first_batches(app: AppSignals, current: Deployment) -> bool:
+    """Say whether the first batches at the slots that are set are known, with more rows waiting than they take."""
+    at_new = app.slots == current.apps[app.app].slots and not current.apps[app.app].parallelism
+    return at_new and app.first_batches is not None and None not in (app.backlog_rows, app.restart_lag_rows)
+
+
+def _unmeasured(app: AppSignals, current: Deployment, period_s: float) -> Job:
+    """Return an app that has not settled as a job: at its new level, with nothing measured but what arrives.
+
+    If full batches leave rows behind, what the first of them showed counts, and so does the backlog.
+    """
+    first = _has_first_batches(app, current)
     arriving = replace(
         app,
         slots=current.apps[app.app].slots,
-        parallelism=None,
-        source_splits=False,
+        parallelism=app.parallelism if first else None,
+        source_splits=app.source_splits and first,
         processed_rows_per_s=None,
-        backlog_rows=0,
+        backlog_rows=app.backlog_rows if first else 0,
         backlog_growth_rows_per_s=None,
-        restart_lag_rows=None,
+        restart_lag_rows=app.restart_lag_rows if first else None,
+        first_batches=app.first_batches if first else None,
         capacity=None,
         slot_busy_ratio=None,
         backpressured_ratio=None,
     )
-    return Job(arriving, (whole_app(arriving),), ())
+    return Job(arriving, (replace(whole_app(arriving), span_s=period_s),), ())
 
 
 def _impossible_figure(app: AppSignals, *, with_operators: bool) -> Mapping[str, str] | None:
     """Return the name, value and allowed range of a figure that cannot have been measured; None if all can."""
     measured: list[tuple[str, object, Limits]] = [("", app, OF_APP)]
-    if app.capacity is not None:
-        measured.append(("capacity.", app.capacity, OF_CAPACITY))
+    for name, capacity in (("capacity.", app.capacity), ("first_batches.", app.first_batches)):
+        if capacity is not None:
+            measured.append((name, capacity, OF_CAPACITY))
     if with_operators:
         measured += [(f"{o.operator}.", o, OF_OPERATOR) for o in app.operators]
         measured += [(f"{e.producer}>{e.consumer}.", e, OF_EDGE) for e in app.edges]

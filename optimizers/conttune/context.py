@@ -12,6 +12,7 @@ from scipy.special import stdtrit
 
 from millrace.model.signals import Bounds, Observation
 from millrace.optimizers.conttune import waves
+from millrace.optimizers.conttune.bursts import Bursts
 from millrace.optimizers.conttune.demand import Demand
 from millrace.optimizers.conttune.job_graph import Operator
 from millrace.optimizers.conttune.observed_levels import Level, find_ceiling, nearest, observed_levels, training_columns
@@ -39,6 +40,7 @@ class OperatorContext:
         state: What is remembered of it, the present fixed cost included.
         time: Time of the evaluation (UTC).
         options: Flow's.
+        bursts: Bursts that repeat; None if there are none.
         operators: Operators of the job that can be sized, >= 1: all together have to suffice.
     """
 
@@ -52,6 +54,7 @@ class OperatorContext:
     time: datetime
     options: FlowOptions
     operators: int
+    bursts: Bursts | None = None
 
     @property
     def now(self) -> int:

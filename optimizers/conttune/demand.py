@@ -18,10 +18,15 @@ Where a batch holds at most x rows (``maxFilesPerTrigger`` and the like), o(p) i
 a rate r is sustained where x / (o + x / PA) >= r, that is
     PA(p) >= r / (1 - r o / x)                                                                        (3)
 With lambda / target for r this is one more bound on the utilisation, u(p) <= target - lambda o / x.
+
+If N rows arrive at once again and again, all of them have to be processed within max_lag_s:
+    PA(p) >= N / (max_lag_s - o(p))                                                                   (4)
+or (3) with r = N / max_lag_s if a batch holds fewer.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from statistics import fmean
@@ -29,7 +34,7 @@ from statistics import fmean
 import numpy as np
 from numpy.typing import NDArray
 
-from millrace.model.signals import AppSignals, Objective
+from millrace.model.signals import AppSignals, Objective, throughput
 from millrace.optimizers.conttune.job_graph import Operator
 from millrace.optimizers.conttune.state import OperatorState
 
@@ -60,6 +65,7 @@ class Demand:
         batch_rows: x, rows that a batch holds at most; None if it is not limited.
         held_rows: Rows that wait although the app is idle until its next trigger: its batches may not read them.
         trigger_s: Interval of the trigger, seconds; 0 for as fast as possible.
+        burst_rows: N, rows that arrive at once again and again; 0 if none do.
     """
 
     rate: float
@@ -72,6 +78,7 @@ class Demand:
     batch_rows: int | None = None
     held_rows: float = 0.0
     trigger_s: float = 0.0
+    burst_rows: float = 0.0
 
     def required(self, parallelism: Sequence[int] | NDArray[np.int_]) -> Array:
         """Return the least PA that makes each p feasible, rows a second, shape (n,)."""
@@ -85,6 +92,7 @@ class Demand:
             tolerance: Share by which u(p) may be exceeded, as long as the app keeps up, >= 0.
         """
         planned = self.rate / min(1.0, self.highest_utilisation(parallelism) * (1 + tolerance))
+        planned = max(planned, self._for_burst(parallelism) / (1 + tolerance))
         if not self.catch_up:
             return planned
         drained = self.rate + self.excess / self.objective.catch_up_s
@@ -101,7 +109,47 @@ class Demand:
 
     def sustained(self, ability: float, parallelism: int) -> float:
         """Return the rate that an app of this ability sustains, rows a second: less where batches are limited."""
-        return ability / (1.0 + self._limited(ability, parallelism))
+        if not self.micro_batch:
+            return ability
+        return throughput(ability, self.fixed_at(parallelism) or 0.0, self.batch_rows)
+
+    def sustainable(self, ability: float, parallelism: int) -> float:
+        """Return the highest rate for which an app of this ability is planned, rows per second: the inverse of (1)."""
+        target = self.objective.target_utilisation
+        room = self._room(parallelism) if self.micro_batch else 1.0
+        return min(target * self.sustained(ability, parallelism), ability * min(target, room if room > 0 else target))
+
+    def drain_s(self, ability: float, parallelism: int) -> float:
+        """Return the seconds until an app of this ability has processed the rows that wait; infinite if never.
+
+        With limited batches, their fixed cost is in the rate that they sustain. Without a limit it is paid once.
+        """
+        spare = self.sustained(ability, parallelism) - self.rate
+        if spare <= 0:
+            return math.inf
+        once = 0.0 if self.batch_rows or not self.micro_batch else self.fixed_at(parallelism) or 0.0
+        return self.waiting / spare + once * ability / spare
+
+    def burst_s(self, ability: float, parallelism: int) -> float:
+        """Return the seconds that an app of this ability takes for a burst."""
+        if self.batch_rows and self.batch_rows < self.burst_rows:
+            return self.burst_rows / self.sustained(ability, parallelism)
+        return (self.fixed_at(parallelism) or 0.0) + self.burst_rows / ability
+
+    def needs_more_for_burst(self, ability: float, parallelism: int) -> bool:
+        """Say whether bursts are why an app of this ability is too small."""
+        return self._for_burst(parallelism) > max(ability, self.rate / self.highest_utilisation(parallelism))
+
+    def _for_burst(self, parallelism: int) -> float:
+        """Return the least PA that processes a burst within the latency goal; 0 if none does."""
+        allowed, fixed_s = self.objective.max_lag_s, self.fixed_at(parallelism) or 0.0
+        if not self.burst_rows or not self.micro_batch or fixed_s >= allowed:
+            return 0.0
+        if self.batch_rows and self.batch_rows < self.burst_rows:
+            rate = self.burst_rows / allowed
+            left = 1.0 - self._limited(rate, parallelism)
+            return rate / left if left > LEAST_UTILISATION else 0.0
+        return self.burst_rows / (allowed - fixed_s)
 
     def is_attainable(self, parallelism: int) -> bool:
         """Say whether the latency goal can be met at all: o(p) < max_lag_s."""
@@ -136,6 +184,7 @@ def build_demand(
     objective: Objective,
     *,
     catch_up: bool = True,
+    burst_rows: float = 0.0,
 ) -> Demand:
     """Return what an operator has to process.
 
@@ -146,6 +195,7 @@ def build_demand(
         state: What is remembered of its batches.
         objective: The owner's.
         catch_up: Serve the backlog too.
+        burst_rows: Rows that arrive at once again and again: they are expected, so they are no excess.
     """
     means = {p: fmean(values) for p, values in state.fixed_s.items()}
     whole = operator.id is None
@@ -157,10 +207,17 @@ def build_demand(
     waiting, held = max(0.0, backlog - left), 0.0
     if app.trigger_s > 0 and app.busy_ratio is not None and app.busy_ratio < 1 - IDLE_RATIO:
         waiting, held = 0.0, waiting
-    excess = max(0.0, waiting - (app.restart_lag_rows or 0))
+    excess = max(0.0, waiting - (app.restart_lag_rows or 0) - burst_rows)
     share = rate / arrival if arrival > 0 else 1.0
-    plain = replace(plain, held_rows=held, trigger_s=app.trigger_s)
-    return replace(plain, waiting=waiting * share, excess=excess * share, batch_rows=state.batch_rows)
+    return replace(
+        plain,
+        waiting=waiting * share,
+        excess=excess * share,
+        batch_rows=state.batch_rows,
+        held_rows=held,
+        trigger_s=app.trigger_s,
+        burst_rows=burst_rows if whole else 0.0,
+    )
 
 
 def _planned_duration_s(fixed_s: float | None, objective: Objective) -> float:

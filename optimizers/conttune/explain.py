@@ -2,22 +2,32 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 
 from millrace.model.arrival import arrival_phrase
 from millrace.optimizers.conttune.context import OperatorContext
 from millrace.optimizers.conttune.messages import Reason, count, message, number, percent
+from millrace.optimizers.conttune.payback import PayBack
 from millrace.optimizers.conttune.sizing import Sizing
 
 
-def explain(context: OperatorContext, target: int, reason: Reason) -> Sizing:
-    """Return what is wanted of an operator, with its model where it is to change."""
+def explain(context: OperatorContext, target: int, reason: Reason, pays: PayBack | None = None) -> Sizing:
+    """Return what is wanted of an operator, with its model where it is to change.
+
+    Args:
+        context: The operator.
+        target: Wanted p.
+        reason: Why.
+        pays: What the step down that is made, or left out, saves and costs.
+    """
     levels = _level_details(context, target)
     if not context.is_known:  # no model: no prediction
         sentence = message(reason, {"app": context.operator.name, **levels})
         return Sizing(context.operator, target, reason.value, sentence)
     effect = predict(context, target)
-    sentence = message(reason, {**levels, **_load_details(context, effect)})
+    sentence = message(reason, {**levels, **_load_details(context, target, effect), **_pays(context, pays)})
+    sentence += _of_bursts(context, target, effect["processing_ability_rows_per_s"])
     if target == context.now:
         return Sizing(context.operator, target, reason.value, sentence, effect)
     columns = context.curve.columns()
@@ -44,6 +54,8 @@ def predict(context: OperatorContext, target: int) -> Mapping[str, float]:
 def why_too_small(context: OperatorContext) -> Reason:
     """Return what makes the present level too small, the gravest first."""
     load, ability, rate = context.demand, context.ability_now, context.rate
+    if load.burst_rows and load.needs_more_for_burst(ability, context.effective):
+        return Reason.BURSTS
     if not load.micro_batch or rate > ability:
         return Reason.UNDER_PROVISIONED
     if rate > load.objective.target_utilisation * ability:
@@ -64,27 +76,67 @@ def _level_details(context: OperatorContext, target: int) -> Mapping[str, str]:
         "low": str(context.bounds.min_slots),
         "high": str(context.bounds.max_slots),
         "ran": str(context.ran),
-        "arrives": arrival_phrase(context.operator.arrival_basis, number(context.rate)),
+        "arrives": _arrives(context),
     }
 
 
-def _load_details(context: OperatorContext, effect: Mapping[str, float]) -> Mapping[str, str]:
-    load = context.demand
+def _load_details(context: OperatorContext, target: int, effect: Mapping[str, float]) -> Mapping[str, str]:
+    load, ability = context.demand, effect["processing_ability_rows_per_s"]
+    sustained = load.sustained(ability, target)
     return {
         "app": context.operator.name,
-        "ability_now": number(context.ability_now),
-        "utilisation_now": percent(context.rate / context.ability_now),
-        "ability": number(effect["processing_ability_rows_per_s"]),
-        "utilisation": percent(effect.get("utilisation_ratio")),
+        "ability_now": number(context.sustained_now),
+        "utilisation_now": percent(context.rate / context.sustained_now),
+        "ability": number(sustained),
+        "utilisation": percent(context.rate / sustained),
+        "drains": _drains(load.drain_s(ability, target)),
+        "drains_now": _drains(load.drain_s(context.ability_now, context.effective)),
         "target": percent(load.objective.target_utilisation),
         "max_lag": number(load.objective.max_lag_s),
         "catch_up": number(load.objective.catch_up_s),
-        "sustained": number(context.sustained_now),
         "batch_rows": number(load.batch_rows or 0),
-        "excess": number(load.excess),
         "waiting": number(load.waiting),
         "held": number(load.held_rows),
         "trigger": number(load.trigger_s),
         "slack": percent(context.options.slack),
         "fixed": number(load.fixed_at(context.effective) or 0.0),
     }
+
+
+def _drains(seconds: float) -> str:
+    """Return for a person in what time the rows that wait are processed."""
+    return f"catch up in about {number(seconds)} s" if math.isfinite(seconds) else "never catch up"
+
+
+def _pays(context: OperatorContext, pays: PayBack | None) -> Mapping[str, str]:
+    """Return for a person what a step down saves and costs."""
+    if pays is None:
+        return {"pays": "", "lower": "", "saved": "", "cost": ""}
+    saved, cost = number(round(pays.saved) if math.isfinite(pays.saved) else None), number(round(pays.cost))
+    if math.isfinite(pays.saved):
+        text = f" This saves about {saved} slot-seconds until the next rise; a change there and back costs {cost}."
+    else:
+        text = f" No rise is known of; a change there and back costs {cost} slot-seconds, saved in {_paid_s(pays)} s."
+    noun = "slot" if context.operator.id is None else "task"
+    return {"pays": text, "lower": count(context.now - pays.freed, noun), "saved": saved, "cost": cost}
+
+
+def _paid_s(pays: PayBack) -> str:
+    return number(math.ceil(pays.cost / pays.freed))
+
+
+def _arrives(context: OperatorContext) -> str:
+    if context.bursts is not None:
+        every = f"{number(context.bursts.rows)} rows arrive at once about every {number(context.bursts.every_s)} s"
+        return f"{every} ({number(context.rate)} rows/s in all)"
+    return arrival_phrase(context.operator.arrival_basis, number(context.rate), context.operator.span_s)
+
+
+def _of_bursts(context: OperatorContext, target: int, ability: float) -> str:
+    """Return for a person whether bursts are sized for or left alone; empty if there are none."""
+    if context.bursts is None:
+        return ""
+    takes = f"{count(target, 'slot')} can process one in {number(context.demand.burst_s(ability, target))} s"
+    goal = f"the goal is {number(context.demand.objective.max_lag_s)} s"
+    what = "The bursts are left alone" if target == context.now else "This is sized for the bursts"
+    return f" {what}: {takes}, and {goal}."

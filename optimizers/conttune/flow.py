@@ -21,15 +21,18 @@ from typing import Any
 
 from millrace.model.arrival import ArrivalBasis
 from millrace.model.signals import Observation, Signals
-from millrace.optimizers.conttune.arrival import ahead, at_rate, fluctuation, rate_at_end
+from millrace.optimizers.conttune.arrival import ahead, at_mean, at_rate, fluctuation, rate_at_end
 from millrace.optimizers.conttune.base_tuner import LARGEST, AppMemory, BaseTuner, Sizings, is_possible
+from millrace.optimizers.conttune.bursts import Bursts, find_bursts
 from millrace.optimizers.conttune.context import OperatorContext
+from millrace.optimizers.conttune.course import Course
 from millrace.optimizers.conttune.demand import build_demand
 from millrace.optimizers.conttune.drift import rescale, update_drift
 from millrace.optimizers.conttune.explain import explain
 from millrace.optimizers.conttune.job_graph import Job, Operator
 from millrace.optimizers.conttune.messages import Reason, count
 from millrace.optimizers.conttune.options import FlowOptions
+from millrace.optimizers.conttune.payback import Prospect
 from millrace.optimizers.conttune.ratios import find_needs, learn_ratios
 from millrace.optimizers.conttune.scaling_step import JobContext, ScalingStep, choose_step
 from millrace.optimizers.conttune.sizing import Sizing, hold_job
@@ -39,6 +42,8 @@ from millrace.optimizers.conttune.waves import worth
 
 BEHIND = 0.002
 """Share of the arrival rate by which a backlog has to grow before a job is said to fall behind."""
+REACTION = 2.0
+"""Periods from a rise until a step for it is made: a burst that is over by then is not worth a step of its own."""
 OVERLAP = 32
 """Latest stored observations among which this evaluation's own may be already, where it is made again."""
 
@@ -64,19 +69,24 @@ class Flow(BaseTuner[FlowOptions]):
             return [hold_job(job, Reason.RATE_UNKNOWN, signals.bounds)], memory
         if self.options.catch_up and app.backlog_rows is None:
             return [hold_job(job, Reason.BACKLOG_UNKNOWN, signals.bounds)], memory
-        rate_now = self._rate_now(signals, job, state)
+        course = state.course.with_period(app.arrival_rows_per_s, signals.since, signals.until)
+        bursts = self._bursts(signals, job, course)
+        if bursts is not None:
+            job = at_mean(job, bursts.rate)
+        rate_now = self._rate_now(signals, job, state) if bursts is None else bursts.rate
         if rate_now is not None:
             job = at_rate(job, rate_now)
             if app.arrival_basis is not ArrivalBasis.AT_LEAST:
                 state = replace(state, history=state.history.with_rate(rate_now))
         rate = app.arrival_rows_per_s if rate_now is None else rate_now
-        state = replace(state.at_rate(rate), ratios=learn_ratios(job, state.ratios))
+        state = replace(state.at_rate(rate), course=course, ratios=learn_ratios(job, state.ratios))
         growth = 0.0 if job.operators[0].id is None else (app.backlog_growth_rows_per_s or 0.0)
         behind = growth > BEHIND * rate
-        contexts = self._operator_contexts(signals, job, state, behind)
+        contexts = self._operator_contexts(signals, job, state, behind, bursts)
         if not contexts:
             return [hold_job(job, Reason.RATE_UNKNOWN, signals.bounds)], state.to_json()
-        in_job = JobContext(job.app, contexts, state, rate, rate_now is None, growth, behind, self.options)
+        prospect = self._prospect(signals, job, state)
+        in_job = JobContext(job.app, contexts, state, rate, rate_now is None, growth, behind, self.options, prospect)
         return _carry_out(in_job, choose_step(in_job), signals.until)
 
     def tune_early(self, signals: Signals, job: Job, memory: AppMemory) -> Sizings:
@@ -90,7 +100,7 @@ class Flow(BaseTuner[FlowOptions]):
         if any(s.changes for s in sizings) and all(s.target >= (s.operator.now or 0) for s in sizings):
             return [replace(s, sentence=f"{s.sentence} {_early(s)}") for s in sizings], then
         before, seen = AppState.read(memory), AppState.read(then)
-        kept = replace(before, rate=seen.rate, unsettled=seen.unsettled, history=seen.history)
+        kept = replace(before, rate=seen.rate, unsettled=seen.unsettled, history=seen.history, course=seen.course)
         return (), kept.to_json()
 
     def _rate_now(self, signals: Signals, job: Job, state: AppState) -> float | None:
@@ -102,8 +112,21 @@ class Flow(BaseTuner[FlowOptions]):
         rate = rate_at_end(job, state.rate) if self.options.whole_windows else mean
         return mean if rate is None and waited else rate
 
+    def _bursts(self, signals: Signals, job: Job, course: Course) -> Bursts | None:
+        """Return the bursts that repeat, where the app is one operator whose source counts what arrives."""
+        if job.operators[0].id is not None or job.app.arrival_basis is ArrivalBasis.AT_LEAST:
+            return None
+        return find_bursts(course, REACTION * (signals.until - signals.since).total_seconds() + self._change_s(job))
+
+    def _change_s(self, job: Job) -> float:
+        return self.options.change_s if job.app.change_s is None else job.app.change_s
+
+    def _prospect(self, signals: Signals, job: Job, state: AppState) -> Prospect:
+        period_s = (signals.until - signals.since).total_seconds()
+        return Prospect(state.course, state.history, period_s, self._change_s(job))
+
     def _operator_contexts(
-        self, signals: Signals, job: Job, state: AppState, behind: bool
+        self, signals: Signals, job: Job, state: AppState, behind: bool, bursts: Bursts | None
     ) -> tuple[OperatorContext, ...]:
         """Return the operators whose need is known, each with all that sizing it takes."""
         soon, later = ahead(state.history) if self.options.proactive else (1.0, 1.0)
@@ -131,6 +154,7 @@ class Flow(BaseTuner[FlowOptions]):
                         of_operator,
                         signals.objective,
                         catch_up=self.options.catch_up,
+                        burst_rows=0.0 if bursts is None else bursts.rows,
                     ),
                     room=room,
                     variance=need.variance,
@@ -139,6 +163,7 @@ class Flow(BaseTuner[FlowOptions]):
                     time=signals.until,
                     options=self.options,
                     operators=len(job.sizable),
+                    bursts=bursts,
                 )
             )
         return tuple(contexts)
@@ -178,7 +203,7 @@ def _carry_out(job: JobContext, step: ScalingStep, until: datetime) -> Sizings:
             insufficient = max(insufficient, context.now)
         operators[name] = replace(context.state, failures=failures, insufficient=insufficient)
     sizings = [
-        explain(by_name[name], step.targets.get(name, by_name[name].now), reason)
+        explain(by_name[name], step.targets.get(name, by_name[name].now), reason, step.pays)
         for name, reason in step.reasons.items()
     ]
     state = replace(state, operators=operators)

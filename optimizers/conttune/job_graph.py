@@ -44,6 +44,7 @@ class Operator:
         arrival_basis: How what it has to process is known, where it is the whole app.
         tasks: Tasks that take turns on its slots; None where it is not known, or does not matter.
         request: The p that the Deployment asks for, where a cluster has no room for more than ``now``; else None.
+        span_s: Length of the span, up to the end of the period, that ``arrival`` is the mean of, seconds.
     """
 
     app: str
@@ -63,6 +64,7 @@ class Operator:
     arrival_basis: ArrivalBasis = ArrivalBasis.COUNTED
     tasks: int | None = None
     request: int | None = None
+    span_s: float | None = None
 
     @property
     def name(self) -> str:
@@ -128,22 +130,28 @@ class Job:
         return rates
 
 
-def build_job(app: AppSignals, current: Deployment) -> Job:
-    """Return an app as a DAG of operators; one that the Deployment does not name is sized as a whole."""
+def build_job(app: AppSignals, current: Deployment, span_s: float | None = None) -> Job:
+    """Return an app as a DAG of operators; one that the Deployment does not name is sized as a whole.
+
+    Args:
+        app: What was measured.
+        current: The Deployment.
+        span_s: Length of the period, seconds.
+    """
     deployed = current.apps.get(app.app)
     owned = deployed.parallelism if deployed else {}
     if not owned:
         request = deployed.slots if deployed and deployed.slots > app.slots else None
-        return Job(app, (replace(whole_app(app), request=request),), ())
+        return Job(app, (replace(whole_app(app), request=request, span_s=span_s),), ())
     measured = {o.operator: o for o in app.operators}
     edges = tuple(e for e in app.edges if e.producer in measured and e.consumer in measured)
     ordered = [_operator(app.app, measured[name], owned.get(name)) for name in _topological(measured, edges)]
-    return Job(app, tuple(ordered), edges)
+    return Job(app, tuple(replace(o, span_s=span_s) for o in ordered), edges)
 
 
 def whole_app(app: AppSignals) -> Operator:
     """Return an app as one operator: its slots are its p."""
-    capacity = app.capacity
+    capacity = app.capacity or app.first_batches
     return Operator(
         app=app.app,
         id=None,

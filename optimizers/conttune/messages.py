@@ -17,6 +17,7 @@ class Reason(StrEnum):
     LATENCY_GOAL = "latency_goal"
     BATCH_LIMIT = "batch_limit"
     BATCHES_FULL = "batches_full"
+    BURSTS = "bursts"
     BACKLOG_TO_DRAIN = "backlog_to_drain"
     # steps down
     OVER_PROVISIONED = "over_provisioned"
@@ -33,6 +34,7 @@ class Reason(StrEnum):
     WINDOW_HALF_OLD = "window_half_old"
     SLACK_TOO_SMALL = "slack_too_small"
     NO_SAFE_LOWER_LEVEL = "no_safe_lower_level"
+    DOES_NOT_PAY = "does_not_pay"
     AT_MINIMUM = "at_minimum"
     BELOW_DECISION_THRESHOLD = "below_decision_threshold"
     STEP_SUFFICED = "step_sufficed"
@@ -72,28 +74,33 @@ MESSAGES: Mapping[Reason, str] = {
     Reason.UTILISATION_ABOVE_TARGET: f"{_ARRIVES}, which is above the planned {{target}} % utilisation: {_THEN}",
     Reason.LATENCY_GOAL: f"{_ARRIVES}, too busy to end a batch within {{max_lag}} s: {_THEN}",
     Reason.BATCH_LIMIT: "{arrives}, and with at most {batch_rows} rows a batch {now} can sustain only "
-    f"{{sustained}} rows/s: {_THEN}",
+    f"{{ability_now}} rows/s: {_THEN}",
+    Reason.BURSTS: f"{_ARRIVES}, too few for a burst: {_THEN}",
     Reason.BATCHES_FULL: "{arrives}, and {now} are never idle: {then}, until it shows how many do.",
-    Reason.BACKLOG_TO_DRAIN: f"{_ARRIVES}, but {{excess}} rows wait and should be done within {{catch_up}} s: {_THEN}",
-    Reason.OVER_PROVISIONED: f"Only {_ARRIVES}: {_THEN}",
+    Reason.BACKLOG_TO_DRAIN: f"{_ARRIVES}, but {{waiting}} rows wait, and {{now}} can {{drains_now}}: {{then}} can "
+    "process {ability} rows/s and {drains} (the goal is {catch_up} s).",
+    Reason.OVER_PROVISIONED: f"Only {_ARRIVES}: {_THEN}{{pays}}",
     Reason.OUT_OF_BOUNDS: "{now}, but {low} to {high} are allowed: {then}, whatever arrives.",
     Reason.BACKPRESSURE_STARTS_HERE: "{now} hold up for {pressed} % of the time what feeds them: {then}.",
     Reason.IDLE_WITHOUT_BACKPRESSURE: "{now} are busy for {busy} % of the time and hold nothing up: {then}.",
     Reason.RANDOM_TRIAL: f"{_ARRIVES}, which is not the least that suffices: {{then}} as a random trial.",
     Reason.SADDLE_POINT: f"{_ARRIVES}: {{then}} may process {{aim}} rows/s, the rate and the price of what was missed.",
     Reason.WELL_PROVISIONED: f"{_ARRIVES}, {{utilisation_now}} % utilisation: nothing to change.",
-    Reason.DRAINING: f"{_ARRIVES}, but {{waiting}} rows still wait: no step down before they are done.",
+    Reason.DRAINING: f"{_ARRIVES}, but {{waiting}} rows still wait, and {{now}} can {{drains_now}}: no step "
+    "down before that.",
     Reason.WINDOW_HALF_OLD: f"{_ARRIVES} on average, but the rate changed too late in the period to tell what "
     "arrives now: the next will tell.",
     Reason.SLACK_TOO_SMALL: f"{_ARRIVES}: less than {{slack}} % of it is unused, too little for a step down.",
     Reason.NO_SAFE_LOWER_LEVEL: f"{_ARRIVES}: no lower level is sure to suffice.",
+    Reason.DOES_NOT_PAY: f"{_ARRIVES}: {{lower}} would be enough, but that saves about {{saved}} slot-seconds until the "
+    "next rise, and a change there and back costs {cost}.",
     Reason.AT_MINIMUM: f"{_ARRIVES}: fewer are not allowed.",
     Reason.BELOW_DECISION_THRESHOLD: f"{_ARRIVES}: a change of less than {{threshold}} % of them is not worth it.",
     Reason.STEP_SUFFICED: f"{_ARRIVES}: the last step was enough, and the load is still what it was made for.",
     Reason.STEP_FAILED_BEFORE: f"{_ARRIVES}: another step failed at this load before.",
     Reason.AT_MAXIMUM: f"{_ARRIVES}: more are not allowed.",
     Reason.BATCH_LIMIT_AT_MAXIMUM: "{arrives}, and with at most {batch_rows} rows a batch {now} can sustain "
-    "only {sustained} rows/s; more are not allowed, but larger batches would help.",
+    "only {ability_now} rows/s; more are not allowed, but larger batches would help.",
     Reason.BATCHES_FULL_AT_MAXIMUM: "{arrives}, and {now} are never idle: more are not allowed.",
     Reason.NO_HIGHER_LEVEL: f"{_ARRIVES}: they are busy, but the model suggests no higher level.",
     Reason.LIFTING_EXHAUSTED: "{now} cannot keep up, and more are not allowed.",

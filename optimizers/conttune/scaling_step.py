@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -11,6 +12,7 @@ from millrace.optimizers.conttune.context import OperatorContext
 from millrace.optimizers.conttune.explain import why_too_small
 from millrace.optimizers.conttune.messages import Reason
 from millrace.optimizers.conttune.options import FlowOptions
+from millrace.optimizers.conttune.payback import PayBack, Prospect
 from millrace.optimizers.conttune.state import SAME_RATE, AppState
 
 NEWS = 0.01
@@ -36,6 +38,7 @@ class JobContext:
         growth: Growth of the backlog of a job of pipelined operators, rows a second.
         behind: The job falls behind for sure.
         options: Flow's.
+        prospect: When the next rise is expected, and what a change costs.
     """
 
     app: AppSignals
@@ -46,6 +49,7 @@ class JobContext:
     growth: float
     behind: bool
     options: FlowOptions
+    prospect: Prospect
 
     @property
     def is_same_rate(self) -> bool:
@@ -81,11 +85,13 @@ class ScalingStep:
         reasons: Why, by operator name; all operators that the Proposal is to mention.
         targets: Wanted p by operator name; those left out stay.
         small: Names of the operators that do not suffice.
+        pays: What the step down that is made, or left out, saves and costs.
     """
 
     reasons: Mapping[str, Reason]
     targets: Mapping[str, int] = field(default_factory=dict)
     small: frozenset[str] = frozenset()
+    pays: PayBack | None = None
 
 
 def choose_step(job: JobContext) -> ScalingStep:
@@ -181,7 +187,36 @@ def _step_down(job: JobContext, contexts: Sequence[OperatorContext]) -> ScalingS
         return _stay(contexts, Reason.SLACK_TOO_SMALL)
     if job.half_old:
         return ScalingStep(dict.fromkeys(lower, Reason.WINDOW_HALF_OLD))
-    return ScalingStep(dict.fromkeys(lower, Reason.OVER_PROVISIONED), {name: p for name, (_, p) in lower.items()})
+    return _pay(job, contexts, {name: p for name, (_, p) in lower.items()}, least)
+
+
+def _pay(job: JobContext, contexts: Sequence[OperatorContext], lower: Mapping[str, int], least: float) -> ScalingStep:
+    """Return the deepest step down that pays for itself; an app as a whole may go part of the way."""
+    total = sum(c.now for c in contexts)
+    steps = [lower]
+    if len(contexts) == 1:
+        (context,), (deepest,) = contexts, lower.values()
+        between = sorted({context.level(p) for p in range(deepest, context.now)})
+        steps = [{context.operator.name: p} for p in between if context.now - p >= least * total]
+    found: list[PayBack] = []
+    for step in steps:
+        freed = sum(c.now - step[c.operator.name] for c in contexts if c.operator.name in step)
+        sustained = min(_sustained(job, c, step[c.operator.name]) for c in contexts if c.operator.name in step)
+        pays = job.prospect.pay_back(total, total - freed, sustained)
+        if pays.pays:
+            return ScalingStep(dict.fromkeys(step, Reason.OVER_PROVISIONED), step, pays=pays)
+        found.append(pays)
+    return ScalingStep(dict.fromkeys(lower, Reason.DOES_NOT_PAY), pays=found[0])
+
+
+def _sustained(job: JobContext, context: OperatorContext, parallelism: int) -> float:
+    """Return the arrival rate of the job up to which a lower level of an operator is left alone, rows per second."""
+    if context.bursts is not None:
+        return math.inf  # the lower level is sized for the bursts: no rise is due with the next one
+    sustained = context.demand.sustainable(context.curve.at(parallelism), parallelism) * (1 + job.options.tolerance)
+    if context.operator.id is None:
+        return sustained
+    return sustained * job.rate / context.rate if context.rate > 0 else math.inf
 
 
 def _lower_level(context: OperatorContext) -> int:

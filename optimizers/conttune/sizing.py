@@ -188,11 +188,12 @@ def _sizing(choice: Choice, target: int, bounds: Bounds) -> Sizing:
         "then": count(target, "slot"),
         "low": str(bounds.min_slots),
         "high": str(bounds.max_slots),
-        "arrives": arrival_phrase(choice.operator.arrival_basis, number(choice.rate)),
+        "arrives": arrival_phrase(choice.operator.arrival_basis, number(choice.rate), choice.operator.span_s),
         "ability_now": number(choice.ability),
         "utilisation_now": percent(utilisation(choice.rate, choice.ability)),
         "ability": number(expected),
         "utilisation": percent(predicted["utilisation_ratio"]),
+        "pays": "",
         **choice.details,
     }
     return Sizing(

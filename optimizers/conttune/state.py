@@ -12,6 +12,7 @@ from typing import Any, Self
 
 from millrace.model.signals import AppSignals
 from millrace.optimizers.conttune.arrival import RateHistory, Run
+from millrace.optimizers.conttune.course import Course, Span
 from millrace.optimizers.conttune.base_tuner import is_possible
 from millrace.optimizers.conttune.drift import WITNESSES, Drift, Shift
 from millrace.optimizers.conttune.job_graph import EdgeId
@@ -52,10 +53,11 @@ class OperatorState:
         ``top_k`` evaluations at this one tell better; that it did not suffice then, too.
         """
         state = replace(self, batch_rows=app.batch_rows_limit or self.batch_rows)
-        if app.capacity is None:
+        capacity = app.capacity or app.first_batches
+        if capacity is None:
             return state
-        p = app.capacity.parallelism
-        recent = (*self.fixed_s.get(p, ()), app.capacity.fixed_s)[-top_k:]
+        p = capacity.parallelism
+        recent = (*self.fixed_s.get(p, ()), capacity.fixed_s)[-top_k:]
         most = DEARER * max(recent) if len(recent) == top_k else math.inf
         outdated = {q for q, costs in self.fixed_s.items() if q < p and min(costs) > most}
         kept = {q: costs for q, costs in self.fixed_s.items() if q not in outdated}
@@ -97,6 +99,7 @@ class AppState:
         stepped: Arrival rate that the last step was made for; None before any.
         stepped_up: The last evaluation took a step up.
         history: How the rate has moved.
+        course: What arrived over time.
         ratios: What was learned of the edges.
         operators: States by operator name.
     """
@@ -106,6 +109,7 @@ class AppState:
     stepped: float | None = None
     stepped_up: bool = False
     history: RateHistory = field(default_factory=RateHistory)
+    course: Course = field(default_factory=Course)
     ratios: Ratios = field(default_factory=dict)
     operators: Mapping[str, OperatorState] = field(default_factory=dict)
 
@@ -129,6 +133,8 @@ class AppState:
             "stepped_up": self.stepped_up,
             "runs": [list(run) for run in self.history.runs],
             "latest": list(self.history.latest),
+            "course": [list(span) for span in self.course.spans],
+            "seen": self.course.seen and self.course.seen.isoformat(),
             "ratios": [[*edge, *ratio] for edge, ratio in self.ratios.items()],
             "operators": {name: state.to_json() for name, state in sorted(self.operators.items())},
         }
@@ -137,6 +143,7 @@ class AppState:
     def read(cls, value: Mapping[str, Any]) -> Self:
         """Return a stored state, as far as it can be understood."""
         runs = (_numbers(v) for v in items(value.get("runs")))
+        spans = (_numbers(v) for v in items(value.get("course")))
         return cls(
             rate=number(value.get("rate"), 0.0),
             unsettled=_time(value.get("unsettled")),
@@ -144,6 +151,9 @@ class AppState:
             stepped_up=value.get("stepped_up") is True,
             history=RateHistory(
                 tuple(Run(run[0], int(run[1])) for run in runs if len(run) == 2), _numbers(value.get("latest"))
+            ),
+            course=Course(
+                tuple(Span(*span) for span in spans if len(span) == 2 and span[1] > 0), _time(value.get("seen"))
             ),
             ratios={edge: ratio for v in items(value.get("ratios")) for edge, ratio in _ratio(items(v))},
             operators={name: OperatorState.read(v) for name, v in mapping(value.get("operators")).items()},

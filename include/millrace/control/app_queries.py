@@ -169,6 +169,8 @@ def combined(parts: Mapping[str, Part], slots: int) -> AppSignals:
         tasks=tasks.pop() if len(tasks) == 1 else None,
         lag={partition: rows for signals in each for partition, rows in signals.lag.items()},
         queries=tuple(_query(query, part, slots) for query, part in parts.items()),
+        first_batches=None,  # its rows would be those of one query
+        change_s=_most(signals.change_s for signals in each),
         running_tasks=sum(known) if (known := [s.running_tasks for s in each if s.running_tasks is not None]) else None,
     )
 

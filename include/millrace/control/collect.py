@@ -20,6 +20,7 @@ from millrace.control.app_queries import (
 from millrace.control.arrivals import arrival_basis, with_arrivals
 from millrace.control.capacity import fit, heaviest, ran_at, typical_parallelism
 from millrace.control.changes import since_s
+from millrace.control.first_batches import change_s, first_batches
 from millrace.control.join_signals import join_signals
 from millrace.control.key_groups import key_groups
 from millrace.control.new_observations import known_observations
@@ -100,11 +101,12 @@ def collect(spec: PipelineSpec, tables: ControlTables, cursor: Cursor, now: date
     open_at_most_s = spec.ready_deadline_s + spec.stop_deadline_s
     healthy_of = [healthy(one.rows, changes, open_at_most_s) for one in histories]
     counted, observations = healthy_of[0], known_observations(tables, spec.name)
+    settling = _settling(history, counted, changes, now, open_at_most_s, _period_s(spec, history.newest))
     deaths = _deaths(spec, lake, current, _last_change(changes), now, history.trigger_s)
     if len(histories) == 1:
-        app = _app(spec, history, counted, changes, deaths)
+        app = _app(spec, history, counted, changes, deaths, settling)
     else:
-        parts = _parts(spec, histories, healthy_of, changes, deaths)
+        parts = _parts(spec, histories, healthy_of, changes, deaths, settling)
         app = combined(parts, max(histories, key=lambda one: order_in_app(one.newest)).newest.slots)
         observations = combined_observations(app, parts, observations)
     return Signals(
@@ -117,7 +119,7 @@ def collect(spec: PipelineSpec, tables: ControlTables, cursor: Cursor, now: date
         observations=observations,
         objective=_objective(spec, history),
         bounds=spec.bounds_contract(),
-        settling=_settling(history, counted, changes, now, open_at_most_s, _period_s(spec, history.newest)),
+        settling=settling,
         key_groups=None
         if spec.placement is None
         else key_groups(spec, lake, now, _batch_s(history), history.trigger_s),
@@ -162,13 +164,14 @@ def _parts(
     healthy_of: Sequence[Sequence[BatchMetrics]],
     changes: Sequence[Reconfiguration],
     deaths: Deaths,
+    settling: bool,
 ) -> dict[str, Part]:
     """Return what was measured of each of several queries, in the order of their names."""
     parts = {}
     for history, counted in zip(histories, healthy_of, strict=True):
         others = [batch for other in histories if other is not history for batch in other.batches]
         own = undisturbed(counted, others)
-        signals = _app(spec, history, own, changes, deaths)
+        signals = _app(spec, history, own, changes, deaths, settling)
         read = sum(batch.rows_in for batch in history.batches)
         parts[history.newest.query] = Part(signals, read, starts_s(own))
     return dict(sorted(parts.items()))
@@ -180,6 +183,7 @@ def _app(
     counted: Sequence[BatchMetrics],
     changes: Sequence[Reconfiguration],
     deaths: Deaths,
+    settling: bool,
 ) -> AppSignals:
     batches = history.in_period(history.batches)
     present = history.present(batches)
@@ -188,7 +192,9 @@ def _app(
         _on_slots(history.present(history.batches), history)
     )
     # in real-time mode a batch lasts as long as its trigger says, whatever its rows cost
-    capacity = fit(counted).get(p) if p is not None and running_tasks is None else None
+    fitted = fit(counted) if running_tasks is None else {}
+    capacity = fitted.get(p) if p is not None else None
+    first = first_batches(history) if running_tasks is None and (settling or capacity is None) else None
     source = rates(history)
     fixed_s = capacity.fixed_s if capacity else None
     lag = restart_lag_rows(history, changes)
@@ -209,7 +215,7 @@ def _app(
         slot_busy_ratio=_slot_busy_ratio(history),
         capacity=capacity,
         restart_lag_rows=lag,
-        batch_rows_limit=batch_rows_limit(history),
+        batch_rows_limit=batch_rows_limit(history) or (history.batches[-1].rows_in if first else None),
         memory_deaths=deaths.of_memory,
         executor_deaths=deaths.others,
         operators=_operators(spec.app, history, present),
@@ -218,6 +224,8 @@ def _app(
         lag=history.newest.lag,
         running_tasks=running_tasks,
         trigger_s=history.trigger_s,
+        first_batches=first,
+        change_s=change_s(history, fitted),
     )
 
 

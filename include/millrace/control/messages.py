@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from itertools import groupby
 from pathlib import Path
 
@@ -125,8 +126,11 @@ def explain_change(
         veto: The guard that vetoed it.
     """
     steps = ", ".join(_steps(proposals.changes))
+    span_s = (signals.until - signals.since).total_seconds() if signals else None
     why = " ".join(_sentence(p.sentence) for p in proposals.proposals if acts(p))
-    why = why or "; ".join(filter(None, (_measured(app, proposals) for app in _changed(proposals.changes, signals))))
+    why = why or "; ".join(
+        filter(None, (_measured(app, proposals, span_s) for app in _changed(proposals.changes, signals)))
+    )
     text = LEAD.get(action, "") + (_sentence(": ".join(filter(None, (steps, why)))))
     objection = f"Vetoed by {_objection(veto)}." if veto else ""
     failures = [_sentence(p.sentence) for p in proposals.proposals if p.reason_code == FAILED]
@@ -205,15 +209,17 @@ def _changed(changes: Iterable[Change], signals: Signals | None) -> list[AppSign
     return [app for app in signals.apps if app.app in names] if signals else []
 
 
-def _measured(app: AppSignals, proposals: Proposals) -> str:
+def _measured(app: AppSignals, proposals: Proposals, span_s: float | None) -> str:
     parts = []
     if app.arrival_rows_per_s is not None:
         waiting = f" and {app.backlog_rows:,} wait" if app.backlog_rows else ""
-        parts.append(f"{arrival_phrase(app.arrival_basis, f'{app.arrival_rows_per_s:,.0f}')}{waiting}")
+        parts.append(f"{arrival_phrase(app.arrival_basis, f'{app.arrival_rows_per_s:,.0f}', span_s)}{waiting}")
     if app.capacity is not None:
-        can = f"{app.slots} slot{'s' * (app.slots != 1)} can process {app.capacity.rows_per_s:,.0f} rows/s"
+        rows_per_s = app.capacity.throughput(app.batch_rows_limit)
+        can = f"{app.slots} slot{'s' * (app.slots != 1)} can process {rows_per_s:,.0f} rows/s"
         if ABILITY in proposals.predicted:
-            can += f", expected afterwards {proposals.predicted[ABILITY]:,.0f}"
+            then = replace(app.capacity, rows_per_s=proposals.predicted[ABILITY]).throughput(app.batch_rows_limit)
+            can += f", expected afterwards {then:,.0f}"
         parts.append(can)
     return ", ".join(parts)
 

@@ -114,15 +114,26 @@ def batch_rows_limit(history: History) -> int | None:
     """
     full = []
     for a, b in pairwise(history.batches):
-        known = None not in (a.source_end, b.source_end, b.backlog_rows)
-        if a.generation == b.generation and known and b.rows_in > 0:
-            came = (b.source_end or 0) - (a.source_end or 0)
-            if (b.backlog_rows or 0) > came + LEFT_OVER_RATIO * b.rows_in:
-                full.append(b.rows_in)
+        if is_full(a, b):
+            full.append(b.rows_in)
     if len(full) < LEAST_FULL:
         return None
     largest = sorted(batch.rows_in for batch in history.batches)[-LEAST_FULL:]
     return round(max(fmean(full[-FULL_BATCHES:]), fmean(largest)))
+
+
+def is_full(before: BatchMetrics, batch: BatchMetrics) -> bool:
+    """Say whether a batch left rows behind that had waited when it began; False if that is not known.
+
+    Args:
+        before: The batch before it.
+        batch: The batch.
+    """
+    known = None not in (before.source_end, batch.source_end, batch.backlog_rows)
+    if before.generation != batch.generation or not known or batch.rows_in <= 0:
+        return False
+    came = (batch.source_end or 0) - (before.source_end or 0)
+    return (batch.backlog_rows or 0) > came + LEFT_OVER_RATIO * batch.rows_in
 
 
 def restart_lag_rows(history: History, changes: Sequence[Reconfiguration]) -> int | None:

@@ -24,20 +24,22 @@ class ArrivalBasis(StrEnum):
 
 
 PHRASES: Mapping[ArrivalBasis, str] = {
-    ArrivalBasis.COUNTED: "{rate} rows/s arrive",
-    ArrivalBasis.PLANNED: "{rate} rows/s arrive",
-    ArrivalBasis.TAKEN: "{rate} rows/s arrive (each batch takes all there is)",
-    ArrivalBasis.LISTED: "about {rate} rows/s arrive (by the bytes of unread files)",
-    ArrivalBasis.READ: "{rate} rows/s arrive (all was read, with time to spare)",
-    ArrivalBasis.AT_LEAST: "at least {rate} rows/s arrive (every batch was full; the source does not tell what waits)",
+    ArrivalBasis.COUNTED: "{rate} rows/s {arrive}",
+    ArrivalBasis.PLANNED: "{rate} rows/s {arrive}",
+    ArrivalBasis.TAKEN: "{rate} rows/s {arrive} (each batch takes all there is)",
+    ArrivalBasis.LISTED: "about {rate} rows/s {arrive} (by the bytes of unread files)",
+    ArrivalBasis.READ: "{rate} rows/s {arrive} (all was read, with time to spare)",
+    ArrivalBasis.AT_LEAST: "at least {rate} rows/s {arrive} (every batch was full; the source does not tell what waits)",
 }
 
 
-def arrival_phrase(basis: ArrivalBasis, rate: str) -> str:
+def arrival_phrase(basis: ArrivalBasis, rate: str, span_s: float | None = None) -> str:
     """Return for a person what arrives and how that is known.
 
     Args:
         basis: How it is known.
-        rate: Rows a second, as text.
+        rate: Rows per second, as text.
+        span_s: Length of the span, up to now, in which they were counted, seconds; None if it is not known.
     """
-    return PHRASES[basis].format(rate=rate)
+    arrive = "arrive" if span_s is None else f"arrived in the last {max(1, round(span_s)):,} s"
+    return PHRASES[basis].format(rate=rate, arrive=arrive)

@@ -51,6 +51,25 @@ class Capacity:
     rows_per_s_error: float
     batches: int
 
+    def throughput(self, batch_rows: int | None) -> float:
+        """Return the rows per second that come out if every batch is full; without a limit, rows_per_s.
+
+        Args:
+            batch_rows: Rows of a full batch, >= 1; None if batches are not limited.
+        """
+        return throughput(self.rows_per_s, self.fixed_s, batch_rows)
+
+
+def throughput(rows_per_s: float, fixed_s: float, batch_rows: int | None) -> float:
+    """Return the rows per second that come out of full batches: L / (o + L / PA).
+
+    Args:
+        rows_per_s: PA, the rows per second without the fixed cost, > 0.
+        fixed_s: o, the fixed cost of a batch, seconds, >= 0.
+        batch_rows: L, rows of a full batch, >= 1; None if batches are not limited, then PA is returned.
+    """
+    return rows_per_s / (1.0 + rows_per_s * fixed_s / batch_rows) if batch_rows else rows_per_s
+
 
 @dataclass(frozen=True)
 class OperatorSignals:
@@ -160,6 +179,10 @@ class AppSignals:
         operators: The app's operators.
         edges: How rows go between them; empty where the app is measured as a whole only.
         arrival_basis: How the arrival rate and the backlog are known.
+        first_batches: Cost of a batch as the first batches at the present slots show it, while the app settles and more
+            rows wait than its full batches take; else None. Less certain than ``capacity``.
+        change_s: Time that recent changes of slots cost, seconds, the median: downtime, and how much longer the next
+            batches took than batches usually do. None if no change was measured.
         lag: Rows waiting at the end of the period in the source partitions (``topic/partition``) where most wait; empty
             where the source does not tell.
         tasks: Tasks of the stage that takes most of a batch; None where batches differ, or where it may be their number
@@ -198,6 +221,8 @@ class AppSignals:
     queries: tuple[QuerySignals, ...] = ()
     running_tasks: int | None = None
     trigger_s: float = 0.0
+    first_batches: Capacity | None = None
+    change_s: float | None = None
 
 
 @dataclass(frozen=True)

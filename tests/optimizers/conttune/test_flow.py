@@ -350,7 +350,7 @@ def test_rate_is_known_before_it_has_settled_and_the_step_stays_remembered() -> 
 
 def windows(*rates: tuple[float, float | None], every_s: float = 10, **options: Any) -> list[tuple[int, str]]:
     """What evaluations at 8 slots say, one after the other, of periods of 10 s with a mean and a newest rate."""
-    tuner, memory, found = create("flow", options), {}, []  # type: ignore[var-annotated]
+    tuner, memory, found = create("flow", {"change_s": 0.0, **options}), {}, []  # type: ignore[var-annotated]
     for number, (rate, newest) in enumerate(rates):
         app = app_signals(8, rate, measured(8), arrival_recent_rows_per_s=newest)
         until = NOON + timedelta(seconds=every_s * number)
@@ -503,12 +503,13 @@ def test_apps_when_there_are_several_then_each_is_sized_and_named() -> None:
 def test_sentence_when_up_then_reads_as_a_person_would_say_it() -> None:
     proposal = ask(app_signals(2, 300.0, capacity(2, 187.0)))
     assert re.fullmatch(
-        r"300 rows/s arrive and 2 slots can process 187 rows/s: \d slots can process \d+ rows/s at \d+ % utilisation\.",
+        r"300 rows/s arrived in the last 10 s and 2 slots can process 187 rows/s: \d slots can process \d+ rows/s at \d+ % utilisation\.",
         proposal.sentence,
     )
     quiet = ask(app_signals(6, 0.0, measured(6)), POWER)
     assert re.fullmatch(
-        r"Only 0 rows/s arrive and 6 slots can process \d+ rows/s: 1 slot can process \d+ rows/s at 0 % utilisation\.",
+        r"Only 0 rows/s arrived in the last 10 s and 6 slots can process \d+ rows/s: 1 slot can process \d+ rows/s at 0 % "
+        r"utilisation\. No rise is known of; a change there and back costs 70 slot-seconds, saved in 14 s\.",
         quiet.sentence,
     )
 

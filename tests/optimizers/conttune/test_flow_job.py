@@ -50,7 +50,10 @@ def test_up_of_one_operator_lets_others_give_back_their_excess() -> None:
     found = ask_job(well(300.0, levels(8, 2, 4)), levels(8, 2, 4))
     assert targets(found) == {"a": 4, "b": 4}
     assert found.reason_code == "under_provisioned", "what the step is for comes first"
-    assert found.sentence.startswith("b: 300 rows/s arrive") and "a: Only 300 rows/s arrive" in found.sentence
+    assert (
+        found.sentence.startswith("b: 300 rows/s arrived in the last 10 s")
+        and "a: Only 300 rows/s arrive" in found.sentence
+    )
     assert targets(ask_job(well(300.0, levels(5, 2, 4)), levels(5, 2, 4), slack=0.3)) == {"b": 4}
 
 
@@ -176,7 +179,9 @@ def test_step_when_the_rate_wanders_then_has_room_for_what_it_often_does() -> No
     plain = targets(ask_job(cold, {"a": 1}, memory, fluctuation=False))["a"]
     found = ask_job(cold, {"a": 1}, memory)
     assert targets(found)["a"] > plain
-    assert "a: 300 rows/s arrive" in found.sentence, "what arrives now, and not what there is room for"
+    assert "a: 300 rows/s arrived in the last 10 s" in found.sentence, (
+        "what arrives now, and not what there is room for"
+    )
     known = found.predicted["processing_ability_rows_per_s/a"]
     assert found.predicted["utilisation_ratio/a"] == pytest.approx(300 / known)
     assert targets(ask_job(cold, {"a": 1}))["a"] == plain

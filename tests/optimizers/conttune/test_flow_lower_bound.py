@@ -27,7 +27,7 @@ def test_lower_bound_is_lifted_in_big_steps() -> None:
     proposal = ask(bound(2, 150.0), POWER)
     assert outcome(proposal, 2) == (4, "batches_full")
     assert proposal.sentence == (
-        "at least 150 rows/s arrive (every batch was full; the source does not tell what waits), and 2 slots are never "
+        "at least 150 rows/s arrived in the last 10 s (every batch was full; the source does not tell what waits), and 2 slots are never "
         "idle: 4 slots, until it shows how many do."
     )
 
@@ -83,10 +83,10 @@ def test_lower_bound_is_not_remembered_as_what_arrives() -> None:
 @pytest.mark.parametrize(
     ("basis", "phrase"),
     [
-        (ArrivalBasis.COUNTED, "500 rows/s arrive and "),
-        (ArrivalBasis.TAKEN, "500 rows/s arrive (each batch takes all there is) and "),
-        (ArrivalBasis.LISTED, "about 500 rows/s arrive (by the bytes of unread files) and "),
-        (ArrivalBasis.READ, "500 rows/s arrive (all was read, with time to spare) and "),
+        (ArrivalBasis.COUNTED, "500 rows/s arrived in the last 10 s and "),
+        (ArrivalBasis.TAKEN, "500 rows/s arrived in the last 10 s (each batch takes all there is) and "),
+        (ArrivalBasis.LISTED, "about 500 rows/s arrived in the last 10 s (by the bytes of unread files) and "),
+        (ArrivalBasis.READ, "500 rows/s arrived in the last 10 s (all was read, with time to spare) and "),
     ],
 )
 def test_sentence_says_how_the_rate_is_known(basis: ArrivalBasis, phrase: str) -> None:

@@ -168,4 +168,4 @@ def test_sentence_when_one_operator_of_several_changes_then_it_is_named() -> Non
     p = {"split": 2, "count": 9}
     proposal, _ = ask(seen(POWER[2] - 1, p=p, growth=0.5), p)
     assert changes(proposal) == {"count": 1}
-    assert proposal.sentence.startswith("count: Only 93 rows/s arrive and 9 slots")
+    assert proposal.sentence.startswith("count: Only 93 rows/s arrived in the last 10 s and 9 slots")

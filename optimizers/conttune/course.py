@@ -1,0 +1,85 @@
+"""What arrived over time, in seconds, and how long it has stayed below a rate.
+
+A stay below a rate begins when less arrives and ends when more does. How long earlier stays lasted says how long the
+present one may last. Of n stays that were longer than the present one is by now, the mean of what is left of them is
+expected, with a relative error e: e^2 = (1 + sum of squared relative deviations) / (n + 1), as if one more stay was known
+whose length is as uncertain as that of a random event. If none was as long, the present stay is expected to last as
+long again as it has lasted, with an error of 1. A stay of which no beginning was seen is expected to last.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from itertools import groupby
+from statistics import fmean
+from typing import NamedTuple
+
+MOST_SPANS = 240
+SAME = 0.03
+"""Rates that differ by less belong to one span."""
+RECENT_STAYS = 12
+
+
+class Span(NamedTuple):
+    """Seconds in a row in which about the same rate arrived, rows per second."""
+
+    rate: float
+    seconds: float
+
+
+class Expected(NamedTuple):
+    """How long a stay is expected to go on, seconds, and the relative error of that, >= 0."""
+
+    seconds: float
+    error: float
+
+    @property
+    def discounted_s(self) -> float:
+        """Seconds to count on."""
+        return self.seconds / (1 + self.error)
+
+
+@dataclass(frozen=True)
+class Course:
+    """What arrived, newest last.
+
+    Attributes:
+        spans: Rates and how long they lasted.
+        seen: End of the last period (UTC); None before any.
+    """
+
+    spans: tuple[Span, ...] = ()
+    seen: datetime | None = None
+
+    def with_period(self, rate: float, since: datetime, until: datetime) -> Course:
+        """Return the course after one more period: of one that overlaps the last, what is new counts."""
+        length = (until - since).total_seconds()
+        new = length if self.seen is None else min(length, (until - self.seen).total_seconds())
+        if new <= 0:
+            return Course(self.spans, until)
+        last = self.spans[-1] if self.spans else None
+        if last is None or abs(rate - last.rate) > SAME * max(rate, last.rate):
+            return Course((*self.spans, Span(rate, new))[-MOST_SPANS:], until)
+        seconds = last.seconds + new
+        mean = (last.rate * last.seconds + rate * new) / seconds
+        return Course((*self.spans[:-1], Span(mean, seconds)), until)
+
+    def stays(self, rate: float) -> list[Sequence[Span]]:
+        """Return the spans of each stay at or below a rate, the present one last; empty if it is above now."""
+        stays = [list(spans) for low, spans in groupby(self.spans, key=lambda s: s.rate <= rate) if low]
+        return stays if self.spans and self.spans[-1].rate <= rate else [*stays, []]
+
+    def expected(self, rate: float) -> Expected:
+        """Return how long no more than a rate is expected to arrive; infinite if more was never seen to."""
+        if all(span.rate <= rate for span in self.spans):
+            return Expected(math.inf, 0.0)
+        *former, present = (sum(span.seconds for span in stay) for stay in self.stays(rate))
+        left = [seconds - present for seconds in former[-RECENT_STAYS:] if seconds > present]
+        if not left:
+            return Expected(present, 1.0)
+        mean = fmean(left)
+        spread = sum((seconds / mean - 1) ** 2 for seconds in left)
+        return Expected(mean, math.sqrt((1 + spread) / (len(left) + 1)))
