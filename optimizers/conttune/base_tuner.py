@@ -83,6 +83,10 @@ class BaseTuner(Generic[OptionsT]):
         """
         return (), memory
 
+    def uses_first_batches(self, memory: AppMemory) -> bool:
+        """Say whether what the first batches at new slots show, behind a backlog, is enough for an early decision."""
+        return False
+
     def propose(self, signals: Signals, current: Deployment, memory: Memory) -> tuple[Proposal, Memory]:
         """Say which p each operator should have and why; an app that was not measured stays remembered."""
         apps = {app: mapping(of_app) for app, of_app in mapping(memory.get("apps")).items()}
@@ -93,8 +97,10 @@ class BaseTuner(Generic[OptionsT]):
             problem = _problem(signals, app, current)
             if problem is not None:
                 reason, details = problem
-                if reason is Reason.SETTLING and (_is_live(app, current) or _has_first_batches(app, current)):
-                    early, apps[app.app] = self.tune_early(signals, _unmeasured(app, current, period_s), before)
+                first = _has_first_batches(app, current) and self.uses_first_batches(before)
+                if reason is Reason.SETTLING and (first or _is_live(app, current)):
+                    unsettled = _unmeasured(app, current, period_s, first)
+                    early, apps[app.app] = self.tune_early(signals, unsettled, before)
                     sizings += early
                     if early:
                         continue
@@ -189,12 +195,15 @@ def _has_first_batches(app: AppSignals, current: Deployment) -> bool:
     return at_new and app.first_batches is not None and None not in (app.backlog_rows, app.restart_lag_rows)
 
 
-def _unmeasured(app: AppSignals, current: Deployment, period_s: float) -> Job:
+def _unmeasured(app: AppSignals, current: Deployment, period_s: float, first: bool) -> Job:
     """Return an app that has not settled as a job: at its new level, with nothing measured but what arrives.
 
-    If full batches leave rows behind, what the first of them showed counts, and so does the backlog.
+    Args:
+        app: What was measured.
+        current: The Deployment.
+        period_s: Length of the period, seconds.
+        first: Use what the first batches showed, and the backlog.
     """
-    first = _has_first_batches(app, current)
     arriving = replace(
         app,
         slots=current.apps[app.app].slots,

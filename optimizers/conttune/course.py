@@ -2,9 +2,9 @@
 
 A stay below a rate begins when less arrives and ends when more does. How long earlier stays lasted says how long the
 present one may last. Of n stays that were longer than the present one is by now, the mean of what is left of them is
-expected, with a relative error e: e^2 = (1 + sum of squared relative deviations) / (n + 1), as if one more stay was known
-whose length is as uncertain as that of a random event. If none was as long, the present stay is expected to last as
-long again as it has lasted, with an error of 1. A stay of which no beginning was seen is expected to last.
+expected, with a relative error e: e^2 = (1 + sum of squared relative deviations) / (n + 1), as if one more stay was
+known whose length is as uncertain as that of a random event. If none was as long, the present stay is expected to last
+as long again as it has lasted, with an error of 1. A stay of which no beginning was seen is expected to last.
 """
 
 from __future__ import annotations
@@ -69,7 +69,8 @@ class Course:
 
     def stays(self, rate: float) -> list[Sequence[Span]]:
         """Return the spans of each stay at or below a rate, the present one last; empty if it is above now."""
-        stays = [list(spans) for low, spans in groupby(self.spans, key=lambda s: s.rate <= rate) if low]
+        runs = groupby(self.spans, key=lambda span: span.rate <= rate)
+        stays: list[Sequence[Span]] = [list(spans) for low, spans in runs if low]
         return stays if self.spans and self.spans[-1].rate <= rate else [*stays, []]
 
     def expected(self, rate: float) -> Expected:

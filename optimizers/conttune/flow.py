@@ -103,6 +103,10 @@ class Flow(BaseTuner[FlowOptions]):
         kept = replace(before, rate=seen.rate, unsettled=seen.unsettled, history=seen.history, course=seen.course)
         return (), kept.to_json()
 
+    def uses_first_batches(self, memory: AppMemory) -> bool:
+        """Say whether the last step was not its own step up: that one was made for the same backlog."""
+        return not AppState.read(memory).stepped_up
+
     def _rate_now(self, signals: Signals, job: Job, state: AppState) -> float | None:
         """Return what arrives now, rows a second; None if that is worth waiting for."""
         waited = state.unsettled is not None and signals.since >= state.unsettled

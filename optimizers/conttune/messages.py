@@ -92,8 +92,8 @@ MESSAGES: Mapping[Reason, str] = {
     "arrives now: the next will tell.",
     Reason.SLACK_TOO_SMALL: f"{_ARRIVES}: less than {{slack}} % of it is unused, too little for a step down.",
     Reason.NO_SAFE_LOWER_LEVEL: f"{_ARRIVES}: no lower level is sure to suffice.",
-    Reason.DOES_NOT_PAY: f"{_ARRIVES}: {{lower}} would be enough, but that saves about {{saved}} slot-seconds until the "
-    "next rise, and a change there and back costs {cost}.",
+    Reason.DOES_NOT_PAY: f"{_ARRIVES}: {{lower}} would be enough, but that saves about {{saved}} slot-seconds "
+    "until the next rise, and a change there and back costs {cost}.",
     Reason.AT_MINIMUM: f"{_ARRIVES}: fewer are not allowed.",
     Reason.BELOW_DECISION_THRESHOLD: f"{_ARRIVES}: a change of less than {{threshold}} % of them is not worth it.",
     Reason.STEP_SUFFICED: f"{_ARRIVES}: the last step was enough, and the load is still what it was made for.",

@@ -12,8 +12,8 @@ from typing import Any, Self
 
 from millrace.model.signals import AppSignals
 from millrace.optimizers.conttune.arrival import RateHistory, Run
-from millrace.optimizers.conttune.course import Course, Span
 from millrace.optimizers.conttune.base_tuner import is_possible
+from millrace.optimizers.conttune.course import Course, Span
 from millrace.optimizers.conttune.drift import WITNESSES, Drift, Shift
 from millrace.optimizers.conttune.job_graph import EdgeId
 from millrace.optimizers.conttune.ratios import Ratio, Ratios

@@ -115,7 +115,7 @@ FORECAST = {
             {
                 "risk": "a number in (0, 0.5]",
                 **dict.fromkeys(("slack", "reshave", "spend"), SHARE),
-                "tolerance": NOT_NEGATIVE,
+                **dict.fromkeys(("tolerance", "change_s"), NOT_NEGATIVE),
                 "exponent": "a number in (0, 1.5]",
                 "exponent_sd": "a number in (0, 1]",
                 "reach": "a number in [1, inf)",

@@ -29,7 +29,8 @@ PHRASES: Mapping[ArrivalBasis, str] = {
     ArrivalBasis.TAKEN: "{rate} rows/s {arrive} (each batch takes all there is)",
     ArrivalBasis.LISTED: "about {rate} rows/s {arrive} (by the bytes of unread files)",
     ArrivalBasis.READ: "{rate} rows/s {arrive} (all was read, with time to spare)",
-    ArrivalBasis.AT_LEAST: "at least {rate} rows/s {arrive} (every batch was full; the source does not tell what waits)",
+    ArrivalBasis.AT_LEAST: "at least {rate} rows/s {arrive} "
+    "(every batch was full; the source does not tell what waits)",
 }
 
 

@@ -23,7 +23,7 @@ from tests.include.control.synthetic import START, App, lake_of, spec
 
 
 def launched(batches: int, **changes: float) -> list[BatchMetrics]:
-    """Batches of 5,000 rows at 2 ms per row on one slot, after a launch with 200,000 rows waiting; the first is cold."""
+    """Batches of 5,000 rows at 2 ms per row on one slot. At launch 200,000 rows wait, and the first batch is cold."""
     app = App(slots=1, fixed_s=6.0, rows_per_s=500.0, tasks=6, cap=5000, source_end=200_000, **changes)
     rows = [app.batch(0.0)]
     app.fixed_s = 1.9

@@ -503,12 +503,14 @@ def test_apps_when_there_are_several_then_each_is_sized_and_named() -> None:
 def test_sentence_when_up_then_reads_as_a_person_would_say_it() -> None:
     proposal = ask(app_signals(2, 300.0, capacity(2, 187.0)))
     assert re.fullmatch(
-        r"300 rows/s arrived in the last 10 s and 2 slots can process 187 rows/s: \d slots can process \d+ rows/s at \d+ % utilisation\.",
+        r"300 rows/s arrived in the last 10 s and 2 slots can process 187 rows/s: "
+        r"\d slots can process \d+ rows/s at \d+ % utilisation\.",
         proposal.sentence,
     )
     quiet = ask(app_signals(6, 0.0, measured(6)), POWER)
     assert re.fullmatch(
-        r"Only 0 rows/s arrived in the last 10 s and 6 slots can process \d+ rows/s: 1 slot can process \d+ rows/s at 0 % "
+        r"Only 0 rows/s arrived in the last 10 s and 6 slots can process \d+ rows/s: "
+        r"1 slot can process \d+ rows/s at 0 % "
         r"utilisation\. No rise is known of; a change there and back costs 70 slot-seconds, saved in 14 s\.",
         quiet.sentence,
     )

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
+from millrace.model.decision import Memory, Proposal
 from millrace.model.deployment import ExecutorSize
-from millrace.model.decision import Proposal
 from millrace.model.signals import AppSignals, Bounds, Objective, throughput
 from millrace.optimizers.conformance.builders import APP, app_signals, capacity, deployment, observed, signals
 from millrace.optimizers.conttune.demand import Demand
@@ -24,12 +24,14 @@ def waiting(slots: int, **changes: Any) -> AppSignals:
     return app_signals(slots, 0.0, None, **(values | changes))
 
 
-def settling(app: AppSignals, slots: int, *, live: bool = True, known: Any = ()) -> Proposal:
+def settling(
+    app: AppSignals, slots: int, *, live: bool = True, known: Any = (), memory: Memory | None = None
+) -> Proposal:
     current = deployment(slots)
     if live:
         current = replace(current, apps={APP: replace(current.apps[APP], executor=ExecutorSize(1, 1024))})
     seen = signals(app, observed(known) if known else (), Bounds(1, 6), settling=True)
-    return create("flow", {}).propose(seen, current, {})[0]
+    return create("flow", {}).propose(seen, current, memory or {})[0]
 
 
 @pytest.mark.parametrize("live", [True, False])
@@ -44,6 +46,12 @@ def test_backlog_at_other_slots_or_of_a_restart_waits_for_settled_figures() -> N
     caused = waiting(1, restart_lag_rows=200_000)
     assert settling(caused, 1).reason_code == "settling"
     assert settling(waiting(1, first_batches=None), 1).reason_code == "settling"
+
+
+def test_backlog_after_a_step_for_it_waits_for_settled_figures() -> None:
+    stepped = {"apps": {APP: {"rate": 0.0, "stepped": 0.0, "stepped_up": True}}}
+    assert settling(waiting(2), 2, memory=stepped).reason_code == "settling"
+    assert outcome(settling(waiting(2), 2), 2) == (6, "backlog_to_drain")
 
 
 def test_backlog_of_a_settled_app_needs_no_fit() -> None:

@@ -27,7 +27,8 @@ def test_lower_bound_is_lifted_in_big_steps() -> None:
     proposal = ask(bound(2, 150.0), POWER)
     assert outcome(proposal, 2) == (4, "batches_full")
     assert proposal.sentence == (
-        "at least 150 rows/s arrived in the last 10 s (every batch was full; the source does not tell what waits), and 2 slots are never "
+        "at least 150 rows/s arrived in the last 10 s "
+        "(every batch was full; the source does not tell what waits), and 2 slots are never "
         "idle: 4 slots, until it shows how many do."
     )
 

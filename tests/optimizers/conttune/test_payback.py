@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 from millrace.model.decision import Proposal
 from millrace.model.signals import Bounds
 from millrace.optimizers.conformance.builders import NOON, app_signals, deployment, observed, signals, target
+from millrace.optimizers.conttune.arrival import RateHistory, Run
 from millrace.optimizers.conttune.course import Course, Span
 from millrace.optimizers.conttune.payback import PayBack, Prospect
-from millrace.optimizers.conttune.arrival import RateHistory, Run
 from millrace.optimizers.registry import create
 from tests.optimizers.conttune.flow_cases import POWER, measured
 
