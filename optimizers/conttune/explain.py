@@ -116,7 +116,8 @@ def _pays(context: OperatorContext, pays: PayBack | None) -> Mapping[str, str]:
     if math.isfinite(pays.saved):
         text = f" This saves about {saved} slot-seconds until the next rise; a change there and back costs {cost}."
     else:
-        text = f" No rise is known of; a change there and back costs {cost} slot-seconds, saved in {_paid_s(pays)} s."
+        text = f" A change there and back costs {cost} slot-seconds, saved in {_paid_s(pays)} s."
+        text += "" if context.bursts else " No rise is expected."
     noun = "slot" if context.operator.id is None else "task"
     return {"pays": text, "lower": count(context.now - pays.freed, noun), "saved": saved, "cost": cost}
 

@@ -109,6 +109,7 @@ def modelled(
         operators=(),
         edges=(),
         arrival_basis=_basis(recorded.arrival_basis),
+        first_batches=None,
     )
     if capacity is None or arrival is None or begin is None:
         return _unknown(blank), waiting

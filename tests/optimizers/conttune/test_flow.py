@@ -511,7 +511,7 @@ def test_sentence_when_up_then_reads_as_a_person_would_say_it() -> None:
     assert re.fullmatch(
         r"Only 0 rows/s arrived in the last 10 s and 6 slots can process \d+ rows/s: "
         r"1 slot can process \d+ rows/s at 0 % "
-        r"utilisation\. No rise is known of; a change there and back costs 70 slot-seconds, saved in 14 s\.",
+        r"utilisation\. A change there and back costs 70 slot-seconds, saved in 14 s\. No rise is expected\.",
         quiet.sentence,
     )
 
