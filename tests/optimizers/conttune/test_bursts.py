@@ -24,7 +24,9 @@ EVERY = 6
 CYCLE = [ROWS / PERIOD_S, *[0.0] * (EVERY - 1)]
 
 
-def driven(rates: Sequence[float], per_slot: float, max_lag_s: float = 30.0) -> list[tuple[int, Proposal]]:
+def driven(
+    rates: Sequence[float], per_slot: float, max_lag_s: float = 30.0, *, to_the_end: bool = False
+) -> list[tuple[int, Proposal]]:
     """The slots that an app gets, from one on, and what flow says; its batches take 1 s and what its rows take."""
     tuner, slots, memory, waiting = create("flow", {}), 1, {}, 0.0  # type: ignore[var-annotated]
     abilities = {p: per_slot * p**0.9 for p in range(1, 5)}
@@ -35,7 +37,9 @@ def driven(rates: Sequence[float], per_slot: float, max_lag_s: float = 30.0) -> 
         waiting -= done
         fitted = capacity(slots, abilities[slots], 1.0)
         seen = signals(
-            app_signals(slots, rate, fitted, arrival_recent_rows_per_s=0.0, backlog_rows=round(waiting)),
+            app_signals(
+                slots, rate, fitted, arrival_recent_rows_per_s=rate if to_the_end else 0.0, backlog_rows=round(waiting)
+            ),
             observed(abilities),
             Bounds(1, 4),
             Objective(max_lag_s=max_lag_s),
@@ -63,6 +67,13 @@ def test_bursts_that_take_too_long_are_sized_for_once() -> None:
     late = [slots for slots, _ in found[3 * EVERY :]]
     assert len(set(late)) == 1, "no step up for a burst, and none down after it"
     assert ROWS / (60.0 * late[0] ** 0.9) + 1 <= 30.0
+
+
+def test_bursts_that_last_to_the_end_of_a_period_are_not_followed() -> None:
+    """Before, each of them was a step up, and each pause one down."""
+    found = driven(CYCLE * 8, per_slot=60.0, to_the_end=True)
+    assert sum(bool(p.changes) for _, p in found) <= 4
+    assert len({slots for slots, _ in found[2 * EVERY :]}) == 1
 
 
 def test_step_for_bursts_says_so() -> None:

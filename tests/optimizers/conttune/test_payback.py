@@ -64,7 +64,7 @@ def test_step_down_says_what_it_saves_and_costs() -> None:
     first = driven([LOW])[0]
     assert first.reason_code == "over_provisioned"
     assert first.sentence.endswith(
-        "No rise is known of; a change there and back costs 165 slot-seconds, saved in 33 s."
+        "A change there and back costs 165 slot-seconds, saved in 33 s. No rise is expected."
     )
     down = next(p for p in driven([HIGH] * 3 + [LOW] * 20) if p.changes)
     assert "This saves about 175 slot-seconds until the next rise; a change there and back costs 165." in down.sentence
