@@ -97,8 +97,9 @@ class BaseTuner(Generic[OptionsT]):
             problem = _problem(signals, app, current)
             if problem is not None:
                 reason, details = problem
-                first = _has_first_batches(app, current) and self.uses_first_batches(before)
-                if reason is Reason.SETTLING and (first or _is_live(app, current)):
+                settling = reason is Reason.SETTLING
+                first = settling and self.uses_first_batches(before) and _has_first_batches(app, current)
+                if settling and (first or _is_live(app, current)):
                     unsettled = _unmeasured(app, current, period_s, first)
                     early, apps[app.app] = self.tune_early(signals, unsettled, before)
                     sizings += early
