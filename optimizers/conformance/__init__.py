@@ -80,7 +80,7 @@ class OptimizerConformance:
         return self.make().propose(*situation, memory or {})
 
     def check(self, proposal: Proposal, seen: Signals) -> None:
-        """Assert what holds for any proposal: whose it is, a reason code, a readable sentence, sizes that are allowed."""
+        """Assert what holds for any proposal: whose it is, a reason code, a readable sentence, allowed sizes."""
         assert proposal.optimizer == self.name
         assert proposal.reason_code and proposal.reason_code == proposal.reason_code.lower()
         assert "{" not in proposal.sentence and "nan" not in proposal.sentence.split()

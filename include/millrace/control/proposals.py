@@ -210,7 +210,7 @@ def _objection(change: Change, optimizer: str, current: Deployment, owners: Mapp
 
 
 def _answer(name: str, answer: object) -> tuple[Proposal, Memory]:
-    """Return what an optimizer answered; whose proposals are named otherwise would own none of its fields.
+    """Return what an optimizer answered; under another name, it would own none of its fields.
 
     Raises:
         MillraceError: If that is not a proposal of its own and a memory.

@@ -62,7 +62,7 @@ class Sink:
     ) -> BatchPlan:
         settings = self._plan.bounded(self._settings())
         clocks, handed = dict(batch.clocks), [(target, over.source) for target, over in hand_overs]
-        # Spark calls no worker in a batch without rows, for example after OPTIMIZE of a source: all keep what they had
+        # Spark calls no worker in a batch without rows, for example after OPTIMIZE of a source: each keeps its tuples
         sizes = sizes_before(batch.sizes, batch.moves, len(self._plan.keys))
         for report in reports:
             sizes[report.worker] = report.tuples

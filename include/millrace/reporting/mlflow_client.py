@@ -42,7 +42,7 @@ def connect(uri: str) -> MlflowClient:
 
 
 def experiment(client: MlflowClient, pipeline: str, artifacts: str | None) -> str:
-    """Return the id of a pipeline's experiment, made where it is not there yet and restored if it was deleted.
+    """Return the id of a pipeline's experiment, made if there is none yet and restored if it was deleted.
 
     MLflow refuses runs in a deleted experiment, and another experiment of its name.
 

@@ -31,7 +31,8 @@ def worker(number: int, batch: int, ago_s: float, **changes: Any) -> dict[str, A
     return {
         "pipeline": NAME, "app": NAME, "time": NOON - timedelta(seconds=ago_s), "generation": 2, "batch_id": batch,
         "worker": number, "window_tuples": 10 * number + batch, "capacity": 100, "offered": 20 * number + batch,
-        "messages": 3, "bytes": 500, "shed": 1, "workers": 2, "block": 8, "shed_ratio": 0.25, "partitions": 9, **changes,
+        "messages": 3, "bytes": 500, "shed": 1, "workers": 2, "block": 8, "shed_ratio": 0.25,
+        "partitions": 9, **changes,
     }  # fmt: skip
 
 

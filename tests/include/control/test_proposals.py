@@ -132,5 +132,7 @@ def test_proposal_under_another_name_is_a_failure_that_names_both() -> None:
 
 
 def test_answer_that_is_no_proposal_is_a_failure() -> None:
-    found = collect_proposals({"mine": Answers(None)}, signals(app_signals(2, 1.0, None)), CURRENT, {}, {"slots": "mine"})
+    found = collect_proposals(
+        {"mine": Answers(None)}, signals(app_signals(2, 1.0, None)), CURRENT, {}, {"slots": "mine"}
+    )
     assert found.failure is not None and found.failure.startswith("mine failed: ") and "Proposal" in found.failure

@@ -187,6 +187,21 @@ def test_status_when_a_query_failed_and_its_driver_runs_on_then_names_it(
     assert status.cells(at(40))[2] == "running on 1"
 
 
+def test_status_shows_since_when_and_why_changes_do_not_reach_mlflow(
+    run: Run, home: Path, driver: subprocess.Popen[bytes]
+) -> None:
+    run.launch(0, 4, 1)
+    _record(home, driver.pid, DriverState.RUNNING)
+    tables = ControlTables(run.lake)
+    tables.report_problems.note("delays", "no such database", at(20))
+    (status,) = pipeline_statuses(tables, home / "run" / "drivers")
+    assert status.cells(at(40))[-1].endswith("Changes do not reach MLflow since 2026-01-01 08:00 UTC: no such database")
+    assert status.problem is None  # the pipeline itself is well
+    tables.report_problems.note("delays", None, at(60))
+    (status,) = pipeline_statuses(tables, home / "run" / "drivers")
+    assert status.unreported is None
+
+
 def test_status_when_the_pipeline_is_a_join_then_shows_its_workers(run: Run, home: Path) -> None:
     run.launch(0, 4, 1)
     made = DeploymentStore(run.lake).latest("delays")
