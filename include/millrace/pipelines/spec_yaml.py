@@ -18,7 +18,7 @@ from millrace.model.errors import MillraceError
 PREFIX = "tag:yaml.org,2002:"
 KNOWN_TAGS = frozenset(PREFIX + name for name in ("str", "int", "float", "bool", "null", "map", "seq", "merge"))
 TEXT_TAGS = frozenset(PREFIX + name for name in ("timestamp", "value"))
-"""What other versions of YAML read from plain text: dates, and a single ``=``."""
+"""Tags that other versions of YAML give to plain text: dates, and a single ``=``."""
 MOST_VALUES = 100_000
 """Aliases of aliases can make a short file expand to billions of values."""
 ALLOWED = "a readable YAML file"
@@ -70,7 +70,7 @@ def parse(text: str, name: str) -> Any:
 
 
 class _Check:
-    """Refuses what YAML allows and a spec cannot mean; turns dates into text."""
+    """Refuses YAML that no spec needs, and turns dates into text."""
 
     def __init__(self, name: str) -> None:
         self.name = name

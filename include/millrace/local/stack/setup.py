@@ -87,7 +87,7 @@ def ensure_environment() -> str | None:
 
 
 def ensure_spark() -> None:
-    """Set up what this process needs to start Spark, and name the Java to use to whatever it starts.
+    """Set up the parts that Spark needs, and set JAVA_HOME for the programs that this process starts.
 
     Raises:
         MillraceError: Something has to be installed or fixed by a person, or a program of set-up failed.

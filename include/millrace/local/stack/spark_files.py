@@ -89,7 +89,7 @@ def archive_key(java_version: str) -> str:
 
 
 def archive_settled(java_version: str, again: bool = False) -> bool:
-    """Whether the archive fits this Java and these jars, or could not be made for them.
+    """Check that the archive fits this Java and these jars, or that it could not be made for them.
 
     Args:
         java_version: The full version string.

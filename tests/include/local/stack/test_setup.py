@@ -127,7 +127,7 @@ def in_place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     java = tmp_path / "jre" / "bin" / "java"
     java.parent.mkdir(parents=True)
     java.touch()
-    monkeypatch.setenv("JAVA_HOME", "")  # so that it is put back whatever the test makes of it
+    monkeypatch.setenv("JAVA_HOME", "")  # pytest restores it after the test
     monkeypatch.delenv("JAVA_HOME")
     monkeypatch.setattr(setup, "LOCK", tmp_path / "lock")
     monkeypatch.setattr(setup, "STAMP", tmp_path / "ready.json")
