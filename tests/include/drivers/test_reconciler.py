@@ -293,7 +293,7 @@ def test_content_that_fails_twice_is_tried_ever_less_often(
     for wait in (*(timedelta(minutes=m) for m in (1, 5, 15)), timedelta(hours=1), timedelta(hours=1)):
         now[0] += wait - timedelta(seconds=1)
         assert reconciler.reconcile() == () and plant.live() == ()
-        due = now[0] + timedelta(seconds=1)
+        due = now[0] + timedelta(seconds=2, microseconds=-now[0].microsecond)  # rounded up
         assert "ModuleNotFoundError" in reconciler.problem() and f"again at {due:%H:%M:%S} UTC" in reconciler.problem()
         now[0] += timedelta(seconds=1)
         assert [c.outcome for c in reconciler.reconcile()] == [Outcome.CIRCUIT_OPEN]
