@@ -260,9 +260,11 @@ def _capacity(parts: Mapping[str, Part], costs: Mapping[str, float], p: int, mea
 
 
 def _batch_rows_limit(each: Sequence[AppSignals], arrival: float | None) -> int | None:
-    """Return the rows of a batch of all queries in which the one that its limit binds most is full."""
+    """Return the rows of a batch of all queries in which the one that its limit binds most is full; None if unknown."""
+    if not arrival:
+        return None
     limits = [
-        signals.batch_rows_limit * (arrival or 0.0) / signals.arrival_rows_per_s
+        signals.batch_rows_limit * arrival / signals.arrival_rows_per_s
         for signals in each
         if signals.batch_rows_limit is not None and signals.arrival_rows_per_s
     ]
