@@ -29,7 +29,7 @@ from millrace.runtime.telemetry.execution import ExecutedPlan, Executions, Stage
 from millrace.runtime.telemetry.host import HostCpu
 from millrace.runtime.telemetry.operators import operators
 from millrace.runtime.telemetry.partitions import PartitionSampler
-from millrace.runtime.telemetry.positions import UNKNOWN, Positions, newest_batch, source_names
+from millrace.runtime.telemetry.positions import UNKNOWN, Positions, Tables, newest_batch, source_names
 from millrace.runtime.telemetry.read_limits import read_limits
 from millrace.runtime.telemetry.source_options import delta_reads, latest_offsets
 from millrace.runtime.telemetry.unread_files import follow_files
@@ -41,6 +41,8 @@ T = TypeVar("T")
 SAMPLE_AGE_S = 0.2
 EVENTS_TIMEOUT_MS = 5000
 SAMPLES_TIMEOUT_S = 5.0
+QUERIES_COUNTED = 100
+"""Queries whose counted tables are kept for their next run."""
 
 
 @dataclass
@@ -85,6 +87,7 @@ class TelemetryListener(StreamingQueryListener):  # type: ignore[misc]
         self._sampler = sampler
         self._runs: dict[str, _Run] = {}
         self._reported: set[str] = set()
+        self._tables: dict[str, Tables] = {}
 
     def onQueryStarted(self, event: QueryStartedEvent) -> None:  # noqa: N802 - Spark's name
         """Note the run."""
@@ -188,13 +191,21 @@ class TelemetryListener(StreamingQueryListener):  # type: ignore[misc]
             limits = self._guarded("read limits", lambda: read_limits(query, gateway)) if known else None
             files = self._guarded("files", lambda: follow_files(query, gateway, every_s)) if known else None
             reads = self._guarded("source options", lambda: delta_reads(query)) if known else None
-            run.positions = Positions(limits or {}, files or {}, reads or {}, lambda: latest_offsets(query))
+            latest, tables = lambda: latest_offsets(query), self._tables_of(query) if known else None
+            run.positions = Positions(limits or {}, files or {}, reads or {}, latest, tables=tables)
         return run.positions
 
     def _trigger_s(self, run: _Run) -> float | None:
         if run.trigger_s is None and run.query is not None:
             run.trigger_s = self._guarded("triggers", lambda: interval_s(run.query))
         return run.trigger_s
+
+    def _tables_of(self, query: Any) -> Tables:
+        """Return what was counted for a query, over its runs; of the newest queries only."""
+        tables = self._tables.setdefault(str(query.id().toString()), {})
+        while len(self._tables) > QUERIES_COUNTED:
+            del self._tables[next(iter(self._tables))]
+        return tables
 
     def _plan(self, run: _Run, batch_id: int) -> ExecutedPlan | None:
         executions = run.executions

@@ -47,6 +47,8 @@ class Position:
 
 
 UNKNOWN = Position()
+Tables = dict[tuple[str, str, DeltaRead], DeltaSource]
+"""Counted tables, by location, id and how they are read."""
 COUNTS = (ArrivalBasis.COUNTED, ArrivalBasis.PLANNED)
 
 
@@ -59,6 +61,7 @@ class Positions:
         reads: How the query reads its Delta sources, by description; a source without an entry is not counted.
         latest: Returns the newest offset that each source has seen, by description.
         open_source: Opens a Delta table's log; a double in tests.
+        tables: What earlier runs of the query have counted in this driver: rows are counted from the same start.
     """
 
     def __init__(
@@ -68,10 +71,11 @@ class Positions:
         reads: Mapping[str, DeltaRead] = MappingProxyType({}),
         latest: Callable[[], Mapping[str, Any]] = dict,
         open_source: Callable[..., DeltaSource] = DeltaSource,
+        tables: Tables | None = None,
     ) -> None:
         self._limits, self._files, self._open = limits, dict(files), open_source
         self._reads, self._latest = reads, latest
-        self._tables: dict[tuple[str, str], DeltaSource] = {}
+        self._tables = {} if tables is None else tables
         self._reported: set[str] = set()
 
     def of(self, sources: Sequence[Mapping[str, Any]]) -> Position:
@@ -147,7 +151,7 @@ class Positions:
             return UNKNOWN
         end = DeltaOffset.from_plain(dict(plain))
         start = _delta_start(source, end, read)
-        key = (uri, str(plain["reservoirId"]))  # a table that was made anew has another id
+        key = (uri, str(plain["reservoirId"]), read)  # a table that was made anew has another id
         if key not in self._tables:
             self._tables[key] = self._open(path, read, min(start.version, end.version))
         table = self._tables[key]
