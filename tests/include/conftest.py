@@ -1,9 +1,11 @@
-"""One Spark session with Delta for all tests that run in Spark."""
+"""What is made once for all tests of a process: a Spark session with Delta, a database of MLflow."""
 
 from __future__ import annotations
 
 import os
+import shutil
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -33,3 +35,21 @@ def spark() -> Iterator[object]:
     session.sparkContext.setLogLevel("ERROR")
     yield session
     session.stop()
+
+
+@pytest.fixture(scope="session")
+def mlflow_home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with an empty database: making it takes longer than most tests."""
+    from mlflow import MlflowClient
+
+    folder = tmp_path_factory.mktemp("mlflow")
+    MlflowClient(f"sqlite:///{folder / 'mlflow.db'}").search_experiments()
+    shutil.copy(folder / "mlflow.db", folder / "empty.db")
+    return folder
+
+
+@pytest.fixture
+def mlflow_uri(mlflow_home: Path, tmp_path: Path) -> str:
+    """An empty database of the test's own."""
+    shutil.copy(mlflow_home / "empty.db", tmp_path / "mlflow.db")
+    return f"sqlite:///{tmp_path / 'mlflow.db'}"

@@ -149,15 +149,14 @@ def test_evaluation_when_who_owns_a_field_fails_then_nothing_is_changed(tmp_path
     assert decision.sentence.startswith("Nothing is changed: flow failed: ZeroDivisionError") and not decision.proposals
 
 
-def test_advised_admission_logs_plan_forecasts_and_picture(tmp_path: Path) -> None:
+def test_advised_admission_logs_plan_forecasts_and_picture(tmp_path: Path, mlflow_uri: str) -> None:
     from mlflow import MlflowClient
 
-    uri = f"sqlite:///{tmp_path / 'mlflow.db'}"
-    w = admitting(tmp_path, tracker=MlflowTracker(uri, artifacts=(tmp_path / "artifacts").as_uri()))
+    w = admitting(tmp_path, tracker=MlflowTracker(mlflow_uri, artifacts=(tmp_path / "artifacts").as_uri()))
     profile(w.lake, {hour: {"JFK/B6": 2000 + 100 * hour, "EWR/UA": 2000} for hour in range(4)})
     decision = w.loop.decide(w.loop.observe())
     assert decision.mlflow_run_id is not None
-    client = MlflowClient(uri)
+    client = MlflowClient(mlflow_uri)
     run = client.get_run(decision.mlflow_run_id)
     told = run.data.metrics
     assert (told["admission_split"], told["admission_query"], told["admission_redirections"]) == (2, 3, 0)

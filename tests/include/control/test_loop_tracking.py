@@ -12,19 +12,16 @@ from millrace.reporting.tracker import MlflowTracker
 from tests.include.control.world import NAME, world
 
 
-def test_change_and_its_run_name_each_other(
-    tmp_path: Path,
-) -> None:
+def test_change_and_its_run_name_each_other(tmp_path: Path, mlflow_uri: str) -> None:
     from mlflow import MlflowClient
 
-    uri = f"sqlite:///{tmp_path / 'mlflow.db'}"
-    w = world(tmp_path, MlflowTracker(uri, artifacts=(tmp_path / "artifacts").as_uri()))
+    w = world(tmp_path, MlflowTracker(mlflow_uri, artifacts=(tmp_path / "artifacts").as_uri()))
     w.run()
     decision = w.loop.decide(w.loop.observe())
     (change,) = w.loop.apply(decision.decision_id)
     (stored,) = DecisionStore(w.lake).with_runs([decision])
     assert stored.mlflow_run_id is not None
-    run = MlflowClient(uri).get_run(stored.mlflow_run_id)
+    run = MlflowClient(mlflow_uri).get_run(stored.mlflow_run_id)
     assert run.data.tags["millrace.decision_id"] == decision.decision_id
 
     ReconfigurationStore(w.lake).record(change)
@@ -33,12 +30,14 @@ def test_change_and_its_run_name_each_other(
     w.loop.observe()  # the next evaluation checks what the change achieved
     verified = ReconfigurationStore(w.lake).recent(NAME, 1)[0]
     assert verified.achieved == {"processing_ability_rows_per_s": 960.0}
-    metrics = MlflowClient(uri).get_run(stored.mlflow_run_id).data.metrics
+    metrics = MlflowClient(mlflow_uri).get_run(stored.mlflow_run_id).data.metrics
     assert metrics["achieved_processing_ability_rows_per_s"] == 960.0
 
 
-def test_change_that_fails_has_a_run_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    w = world(tmp_path, MlflowTracker(f"sqlite:///{tmp_path / 'mlflow.db'}", artifacts=tmp_path.as_uri()))
+def test_change_that_fails_has_a_run_too(
+    tmp_path: Path, mlflow_uri: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    w = world(tmp_path, MlflowTracker(mlflow_uri, artifacts=tmp_path.as_uri()))
     w.run()
     decision = w.loop.decide(w.loop.observe())
     w.loop.commit(decision)

@@ -133,22 +133,21 @@ def test_placement_achieves_what_is_measured_of_the_same_version(tmp_path: Path)
     assert achieved_by(change, more, without_capacity) == {}
 
 
-def test_placement_when_made_then_its_run_has_plan_proof_and_picture(tmp_path: Path) -> None:
+def test_placement_when_made_then_its_run_has_plan_proof_and_picture(tmp_path: Path, mlflow_uri: str) -> None:
     from mlflow import MlflowClient
 
-    uri = f"sqlite:///{tmp_path / 'mlflow.db'}"
-    tracker = MlflowTracker(uri, artifacts=(tmp_path / "artifacts").as_uri())
+    tracker = MlflowTracker(mlflow_uri, artifacts=(tmp_path / "artifacts").as_uri())
     w = placed(tmp_path, Placer(), arrival=400.0, tracker=tracker)
     decision = w.loop.decide(w.loop.observe())
     w.loop.apply(decision.decision_id)
     (stored,) = DecisionStore(w.lake).with_runs([decision])
     assert stored.mlflow_run_id is not None
-    run = MlflowClient(uri).get_run(stored.mlflow_run_id)
+    run = MlflowClient(mlflow_uri).get_run(stored.mlflow_run_id)
     told = run.data.metrics
     assert (told["placement_batch_before_s"], told["placement_batch_after_s"]) == (7.0, 6.0)
     assert (told["placement_bound_s"], told["placement_gap_s"]) == (5.0, 1.0)
     assert (told["placement_moves"], told["placement_placed"]) == (1, 1)
     assert run.data.params["placement.stage"] == "balanced"
     assert run.data.params["placement.seed"] == "7" and run.data.params["placement.budget"] == "none"
-    artifacts = {a.path for a in MlflowClient(uri).list_artifacts(stored.mlflow_run_id)}
+    artifacts = {a.path for a in MlflowClient(mlflow_uri).list_artifacts(stored.mlflow_run_id)}
     assert {"placement-albic.png", "placement-albic.json", "decision.json"} <= artifacts

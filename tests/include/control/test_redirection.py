@@ -19,7 +19,6 @@ from millrace.lake.control_tables import ControlTables
 from millrace.lake.deployments import DeploymentStore
 from millrace.lake.source_tables import query
 from millrace.lake.store import Lake
-from millrace.local.feeds.nycflights import flights
 from millrace.local.feeds.replay_clock import Clock, Replay
 from millrace.model.decision import Action, Decision
 from millrace.model.deployment import Deployment
@@ -27,6 +26,7 @@ from millrace.model.protocols import Cursor
 from millrace.model.signals import Signals
 from millrace.model.spec import PipelineSpec
 from millrace.optimizers.registry import Role, create
+from tests.flights import flights
 from tests.include.control.world import NAME, NOON, MemoryPlant, World, world
 
 ROOT = Path(__file__).resolve().parents[3]

@@ -10,7 +10,7 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 
-from millrace.local.feeds.nycflights import flights, weather
+from millrace.local.feeds.nycflights import weather
 from millrace.local.feeds.replay_clock import FLIGHTS, WEATHER, Clock, Replay, RowKind
 from millrace.model.join import JoinDefinition, JoinTask
 from millrace.model.spec import PipelineSpec
@@ -19,6 +19,7 @@ from millrace.pipelines.catalog import load
 from millrace.pipelines.schema import FILE
 from millrace.pipelines.spec_yaml import read_file
 from millrace.places import PACKAGE
+from tests.flights import flights
 
 EXAMPLE = PACKAGE / "pipelines" / "examples" / "flight_weather.yaml"
 CLOCK = Clock(days=1)

@@ -11,8 +11,8 @@ import pytest
 
 from millrace.lake.source_tables import SourceTable, query
 from millrace.local.demo.comparison import batch_delays, compare, settled
-from millrace.local.feeds.nycflights import flights
 from millrace.local.feeds.replay_clock import SCHEMA, Clock, Replay
+from tests.flights import flights
 
 
 @pytest.fixture(scope="module")

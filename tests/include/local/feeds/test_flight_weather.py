@@ -19,8 +19,9 @@ from millrace.lake.source_tables import SourceTable, query
 from millrace.local.feeds import flight_weather
 from millrace.local.feeds.feed import TRANSACTION, run
 from millrace.local.feeds.flight_weather import first_tick, main
-from millrace.local.feeds.nycflights import flights, weather
+from millrace.local.feeds.nycflights import weather
 from millrace.local.feeds.replay_clock import FLIGHTS, WEATHER, Clock, Replay
+from tests.flights import flights
 
 ROOT = Path(__file__).resolve().parents[4]
 NAMES = ("flights", "weather")

