@@ -35,7 +35,8 @@ def run(quick: bool) -> list[Record]:
     took: dict[str, list[tuple[float, float]]] = {method: [] for method in OPTIONS}
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="millrace-bench-")))
-        apps = {method: _Application(options, rows, folder) for method, options in OPTIONS.items()}
+        spark = _spark_in(folder)
+        apps = {method: _Application(options, rows, spark) for method, options in OPTIONS.items()}
         for app in apps.values():
             stack.callback(app.end)
         for number in range(-WARM_UP, rounds):
@@ -56,17 +57,26 @@ def _records(figure: str, took: dict[str, list[tuple[float, float]]], i: int) ->
     ]
 
 
+def _spark_in(folder: Path) -> Path:
+    """Return a Spark of links in a folder: a local cluster keeps its executors' folders where Spark is."""
+    spark = folder / "spark"
+    spark.mkdir()
+    for part in (p for p in spark_env.spark_home().iterdir() if p.name != "work"):
+        (spark / part.name).symlink_to(part)
+    return spark
+
+
 class _Application:
     """A warm application that runs a batch when it is asked to."""
 
-    def __init__(self, java_options: str, rows: int, folder: Path) -> None:
+    def __init__(self, java_options: str, rows: int, spark: Path) -> None:
         unset = ("JDK_JAVA_OPTIONS", "JAVA_TOOL_OPTIONS")
         inherited = {name: value for name, value in os.environ.items() if name not in unset}
-        with (folder / "applications.log").open("ab") as log:
+        with (spark.parent / "applications.log").open("ab") as log:
             self._process = subprocess.Popen(
                 [sys.executable, str(JOB), str(rows), java_options],
-                cwd=folder,
-                env={**inherited, **spark_env.environment(), "SPARK_WORKER_DIR": str(folder)},
+                cwd=spark.parent,
+                env={**inherited, **spark_env.environment(), "SPARK_HOME": str(spark)},
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=log,
