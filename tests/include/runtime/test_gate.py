@@ -80,10 +80,10 @@ def test_queries_that_run_once_leave_nothing_behind(
     assert len(gate.queries) == 1
     for n in range(KEPT + 2):
         once(spark, tmp_path / f"other-{n}")
+        until(lambda n=n: len(record(tmp_path).checkpoints) == n + 2)
     assert len(gate.queries) == KEPT + 1
     locked = [folder.name for folder in tmp_path.iterdir() if holders(folder, CHECKPOINT)]
     assert locked == [f"other-{KEPT + 1}"], "only the newest query's checkpoint is locked"
-    until(lambda: len(record(tmp_path).checkpoints) == KEPT + 3)
 
 
 def test_query_that_fails_while_another_runs_is_on_record_until_it_is_started_again(

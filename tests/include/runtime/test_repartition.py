@@ -214,7 +214,7 @@ def test_state_on_the_heap_is_refused_and_its_checkpoint_runs_on(world: World) -
     before = world.files()
     refused = world.change(checkpoint, 7)
     assert (refused.phase, refused.in_force, refused.copies) == (Phase.UNDONE, 4, False)
-    assert "HDFSBackedStateStoreProvider" in (refused.error or "")
+    assert "UNSUPPORTED_PROVIDER" in (refused.error or "")
     assert world.files() == before and not world.copied()
     the_rest_is_counted(world, 7, provider=ON_HEAP)
 
@@ -238,7 +238,7 @@ def test_one_of_two_checkpoints_that_cannot_leaves_both_as_they_were(world: Worl
     assert task is not None
     record.write(world.app, replace(task, checkpoints=(first, second)))
     refused = repartition.change(world.spark, world.app)
-    assert refused.phase is Phase.UNDONE and "There is no committed microbatch" in (refused.error or "")
+    assert refused.phase is Phase.UNDONE and "NO_COMMITTED_BATCH" in (refused.error or "")
     assert world.files() == before and not world.copied()
 
 
