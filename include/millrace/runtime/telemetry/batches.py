@@ -55,12 +55,13 @@ def has_foreach_batch(progress: Mapping[str, Any]) -> bool:
     return str(progress.get("sink", {}).get("description", "")).startswith(FOREACH_BATCH)
 
 
-def repeats(progress: Mapping[str, Any], position: Position) -> int:
-    """Return how often the batch was computed: several actions in ``foreachBatch`` count each row again."""
+def repeats(progress: Mapping[str, Any], position: Position) -> float:
+    """Return how often the batch was computed, >= 1.
+
+    Each action in ``foreachBatch`` counts its rows again. One that stops early, such as ``limit``, counts some of them.
+    """
     counted = int(progress.get("numInputRows", 0))
-    if not position.read or counted % position.read:
-        return 1
-    return max(1, counted // position.read)
+    return max(1.0, counted / position.read) if position.read else 1.0
 
 
 LAG_PARTITIONS = 8

@@ -23,7 +23,7 @@ WRAPPERS = frozenset({"InputAdapter", "ColumnarToRow", "RowToColumnar", "Project
 
 
 def operators(
-    plan: ExecutedPlan | None, stages: Sequence[Stage], slots: int, repeats: int = 1, foreach_batch: bool = False
+    plan: ExecutedPlan | None, stages: Sequence[Stage], slots: int, repeats: float = 1.0, foreach_batch: bool = False
 ) -> tuple[OperatorBatch, ...]:
     """Return the operators of a batch, sources first.
 
@@ -70,8 +70,8 @@ def _operator(
     return OperatorBatch(id_, name, tasks, p, *rows, None if useful_ms is None else useful_ms / 1000.0)
 
 
-def _once(rows: int | None, repeats: int) -> int | None:
-    return None if rows is None else rows // repeats
+def _once(rows: int | None, repeats: float) -> int | None:
+    return None if rows is None else round(rows / repeats)
 
 
 def _split(fragment: Fragment, run_ms: int | None) -> Iterator[tuple[Node, int | None, int | None]]:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from millrace.runtime.telemetry.execution import Boundary, ExecutedPlan, Node, Stage
+from millrace.runtime.telemetry.batches import repeats
 from millrace.runtime.telemetry.operators import operators
+from millrace.runtime.telemetry.positions import Position
 
 
 def node(
@@ -51,6 +53,14 @@ def test_operators_when_batch_was_computed_twice_then_rows_count_once() -> None:
     again = (*STAGES, Stage(id=3, attempt=0, job=3, tasks=3, run_ms=1500, rdds=frozenset({11, 12})))
     found = operators(stateful_plan(), again, slots=4, repeats=2)
     assert found[1].rows_in == 50 and found[0].useful_s == 2.0
+
+
+def test_rows_count_once_when_an_action_in_foreach_batch_stops_early() -> None:
+    """Spark counts input rows per scan (SPARK-25414): 40 rows were read twice, 10 of them once more."""
+    often = repeats({"numInputRows": 90}, Position(read=40))
+    scan = ExecutedPlan(node("Scan parquet", 90), Boundary(rdd=11, tasks=3))
+    (found,) = operators(scan, STAGES[1:2], slots=4, repeats=often)
+    assert (found.rows_in, found.rows_out, found.useful_s) == (40, 40, 1.5)
 
 
 def test_operators_include_the_stages_of_a_function_as_sink() -> None:
