@@ -18,6 +18,7 @@ import pyarrow as pa
 from deltalake import DeltaTable
 from deltalake.exceptions import DeltaError
 
+from millrace.lake.location import ESCAPE
 from millrace.lake.log import NOTHING, DeltaLog
 from millrace.lake.source_commits import Count, Counts, DeltaRead, commit_files
 
@@ -169,6 +170,8 @@ class DeltaSource:
             return None
 
     def _snapshot(self, version: int) -> Counts | None:
+        if ESCAPE.search(str(self.path)):
+            return None  # deltalake would open another folder
         if version not in self._snapshots:
             try:
                 self._snapshots[version] = _snapshot_files(self.path, version, self._read)

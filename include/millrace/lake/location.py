@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
@@ -29,6 +30,8 @@ OPTIONS: Mapping[str, str] = {
 tools do: a profile, a web identity, the machine's role."""
 OPTIONS_VARIABLE = "MILLRACE_LAKE_OPTIONS"
 """Names a file of options, where the lake's are not the environment's."""
+ESCAPE = re.compile(r"%[0-9A-Fa-f]{2}")
+"""What deltalake decodes in the path of a folder: it opens ``a b`` for a table in ``a%20b``."""
 TIMEOUT_S = 10
 READERS = 16
 """An object takes tens of milliseconds to come, and its reader waits."""

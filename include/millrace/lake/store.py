@@ -15,7 +15,7 @@ from deltalake import CommitProperties, DeltaTable, PostCommitHookProperties, Qu
 from deltalake.exceptions import CommitFailedError, DeltaError
 
 from millrace.lake.data_files import DataFiles
-from millrace.lake.location import Location
+from millrace.lake.location import ESCAPE, Location
 from millrace.lake.log import DeltaLog
 from millrace.lake.schemas import TABLES
 from millrace.lake.table_errors import unreadable, unwritable
@@ -45,10 +45,16 @@ class Lake:
         files: What was read of data files.
         unreadable: Data files that could not be read, relative to the lake, with the reason: their rows are missing
             in what was read.
+
+    Raises:
+        MillraceError: If ``root`` names no place for a lake.
     """
 
     def __init__(self, root: str | Path | Location) -> None:
         self.location = Location.of(root)
+        if self.location.folder is not None and (escape := ESCAPE.search(self.location.uri)):
+            allowed = f"a folder without {escape[0]} in its path, which deltalake decodes"
+            raise MillraceError("lake", self.location.uri, allowed, "Set MILLRACE_HOME or MILLRACE_LAKE to another one.")
         self.files = DataFiles(self.location)
         self.unreadable: dict[str, str] = {}
         self._handles: dict[str, DeltaTable] = {}

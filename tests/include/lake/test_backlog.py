@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import tempfile
 from pathlib import Path
 
@@ -251,6 +252,17 @@ def test_excluded_files_keep_their_number_and_count_no_rows(tmp_path: Path) -> N
 def test_source_when_there_is_no_table_then_says_so(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError):
         DeltaSource(tmp_path / "nothing")
+
+
+def test_snapshot_in_a_folder_whose_path_has_an_escape_is_unknown(tmp_path: Path) -> None:
+    """``deltalake`` opens ``a b`` for ``a%20b`` (delta-rs 1613): the rows of another table must not count."""
+    for name, rows in (("a b", 100), ("a%20b", 10)):
+        write_deltalake(tmp_path / "any", pa.table({"id": range(rows)}))
+        shutil.move(tmp_path / "any", tmp_path / name)
+    source = DeltaSource(tmp_path / "a%20b")
+    assert source.total_rows == 10
+    assert source.rows_after(DeltaOffset(0, -1, True)) is None
+    assert source.rows_after(DeltaOffset(0, -1, False)) == 10
 
 
 @pytest.mark.parametrize(

@@ -135,6 +135,12 @@ def read_only(tmp_path: Path) -> Iterator[Path]:
     tmp_path.chmod(stat.S_IRWXU)
 
 
+def test_folder_whose_path_deltalake_decodes_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(MillraceError, match=r"team%2Fjob.*without %2F.*Set MILLRACE_HOME or MILLRACE_LAKE"):
+        Lake(tmp_path / "team%2Fjob" / "lake")
+    assert Lake(tmp_path / "100% größe").append(BATCHES, [row(1)]) is not None
+
+
 def test_append_when_the_lake_cannot_be_written_then_says_what_to_do(read_only: Path) -> None:
     with pytest.raises(MillraceError) as told:
         Lake(read_only).append(BATCHES, [row(1)])
