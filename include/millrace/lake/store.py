@@ -54,7 +54,7 @@ class Lake:
         self.location = Location.of(root)
         if self.location.folder is not None and (escape := ESCAPE.search(self.location.uri)):
             allowed = f"a folder without {escape[0]} in its path, which deltalake decodes"
-            raise MillraceError("lake", self.location.uri, allowed, "Set MILLRACE_HOME or MILLRACE_LAKE to another one.")
+            raise MillraceError("lake", self.location.uri, allowed, "Set MILLRACE_HOME or MILLRACE_LAKE to another.")
         self.files = DataFiles(self.location)
         self.unreadable: dict[str, str] = {}
         self._handles: dict[str, DeltaTable] = {}

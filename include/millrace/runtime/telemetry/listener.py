@@ -31,7 +31,7 @@ from millrace.runtime.telemetry.operators import operators
 from millrace.runtime.telemetry.partitions import PartitionSampler
 from millrace.runtime.telemetry.positions import UNKNOWN, Positions, Tables, newest_batch, source_names
 from millrace.runtime.telemetry.read_limits import read_limits
-from millrace.runtime.telemetry.source_options import delta_reads, latest_offsets
+from millrace.runtime.telemetry.source_options import delta_reads, earliest_offsets, latest_offsets
 from millrace.runtime.telemetry.unread_files import follow_files
 from millrace.runtime.telemetry.writer import Entry, Writer
 from millrace.runtime.triggers import interval_s, is_real_time
@@ -191,8 +191,9 @@ class TelemetryListener(StreamingQueryListener):  # type: ignore[misc]
             limits = self._guarded("read limits", lambda: read_limits(query, gateway)) if known else None
             files = self._guarded("files", lambda: follow_files(query, gateway, every_s)) if known else None
             reads = self._guarded("source options", lambda: delta_reads(query)) if known else None
-            latest, tables = lambda: latest_offsets(query), self._tables_of(query) if known else None
-            run.positions = Positions(limits or {}, files or {}, reads or {}, latest, tables=tables)
+            tables = self._tables_of(query) if known else None
+            latest, earliest = lambda: latest_offsets(query), lambda source: earliest_offsets(query, source)
+            run.positions = Positions(limits or {}, files or {}, reads or {}, latest, earliest, tables=tables)
         return run.positions
 
     def _trigger_s(self, run: _Run) -> float | None:

@@ -1,9 +1,10 @@
 """Where a query stands in its sources: rows waiting, rows ever committed, rows read, each exact or None.
 
 Delta sources are counted in the table's log, by the options of the query. Kafka's progress names the end of every
-partition as of when the batch was planned. Of other sources it is known whether a batch took all there was: if their
-read is not limited, or the limit was not reached. Unread files of limited file sources are listed. Several sources are
-summed. If the rows of one are unknown, the sum is None, as half a backlog would mislead.
+partition as of when the batch was planned; rows that Kafka deleted before they were read do not count. Of other sources
+it is known whether a batch took all there was: if their read is not limited, or the limit was not reached. Unread files
+of limited file sources are listed. Several sources are summed. If the rows of one are unknown, the sum is None, as half
+a backlog would mislead.
 """
 
 from __future__ import annotations
@@ -47,6 +48,8 @@ class Position:
 
 
 UNKNOWN = Position()
+Offsets = Mapping[tuple[str, str], int]
+"""Kafka's offsets by topic and partition."""
 Tables = dict[tuple[str, str, DeltaRead], DeltaSource]
 """Counted tables, by location, id and how they are read."""
 COUNTS = (ArrivalBasis.COUNTED, ArrivalBasis.PLANNED)
@@ -60,6 +63,7 @@ class Positions:
         files: What follows limited file sources, by description.
         reads: How the query reads its Delta sources, by description; a source without an entry is not counted.
         latest: Returns the newest offset that each source has seen, by description.
+        earliest: Returns the first offset that each partition of a Kafka source still holds.
         open_source: Opens a Delta table's log; a double in tests.
         tables: What earlier runs of the query have counted in this driver: rows are counted from the same start.
     """
@@ -70,11 +74,12 @@ class Positions:
         files: Mapping[str, UnreadFiles] = MappingProxyType({}),
         reads: Mapping[str, DeltaRead] = MappingProxyType({}),
         latest: Callable[[], Mapping[str, Any]] = dict,
+        earliest: Callable[[str], Offsets] = lambda _: {},
         open_source: Callable[..., DeltaSource] = DeltaSource,
         tables: Tables | None = None,
     ) -> None:
         self._limits, self._files, self._open = limits, dict(files), open_source
-        self._reads, self._latest = reads, latest
+        self._reads, self._latest, self._earliest = reads, latest, earliest
         self._tables = {} if tables is None else tables
         self._reported: set[str] = set()
 
@@ -99,8 +104,7 @@ class Positions:
         basis = self._basis(sources, each)
         if basis in COUNTS:
             return _total(each, basis)
-        untold = [_name(source) for source, position in zip(sources, each, strict=True) if position.end is None]
-        if basis is None or any(name.startswith("Kafka") for name in untold):
+        if basis is None:
             return UNKNOWN
         return Position(backlog=0, basis=basis if basis is ArrivalBasis.LISTED else ArrivalBasis.TAKEN)
 
@@ -112,7 +116,8 @@ class Positions:
             return ArrivalBasis.PLANNED if planned else ArrivalBasis.COUNTED
         if names and all(name in self._files and self._files[name].active for name in untold):
             return ArrivalBasis.LISTED
-        if not names or not self._limits.keys() >= set(names):
+        # a batch of Kafka's that runs again, or lost rows, may be small while rows wait
+        if not names or not self._limits.keys() >= set(names) or any(name.startswith("Kafka") for name in untold):
             return None
         return ArrivalBasis.TAKEN if all(map(self._took_all, sources)) else ArrivalBasis.READ
 
@@ -135,7 +140,7 @@ class Positions:
             if table := DELTA.match(description):
                 return self._delta(table[1], source, self._reads.get(description))
             if description.startswith("Kafka"):
-                return kafka(source)
+                return self._kafka(source)
         except Exception as error:
             self._report(description, error)
         return UNKNOWN
@@ -162,6 +167,22 @@ class Positions:
         if before is None or backlog is None:  # nor is it known what arrived since the batch before
             return UNKNOWN
         return Position(backlog, total, before - backlog, ArrivalBasis.COUNTED)
+
+    def _kafka(self, source: Mapping[str, Any]) -> Position:
+        position, rows = kafka(source), source.get("numInputRows")
+        if not position.read or rows is None or int(rows) >= position.read:
+            return position
+        # fewer rows than offsets: transactions and compaction leave such holes, and so does retention
+        start, end = _offsets(source["startOffset"]) or {}, _offsets(source["endOffset"]) or {}
+        first = self._earliest(_name(source))
+        if not any(min(n, first.get(k, 0)) > start.get(k, 0) for k, n in end.items()):
+            return position
+        LOG.warning(
+            "%s: Kafka deleted rows before they were read. Arrival is unknown for this batch and counted again from "
+            "the next one",
+            _name(source),
+        )
+        return UNKNOWN
 
     def _report_loss(self, uri: str, table: DeltaSource) -> None:
         if table.lost is not None:
@@ -193,8 +214,8 @@ def kafka(source: Mapping[str, Any]) -> Position:
     Deviation: offsets of compacted or transactional topics also count what is no row.
     """
     start, end, latest = (_offsets(source.get(name)) for name in ("startOffset", "endOffset", "latestOffset"))
-    if end is None or latest is None:
-        return UNKNOWN
+    if end is None or latest is None or not end.keys() <= latest.keys():
+        return UNKNOWN  # a partition without metadata is no partition without rows
     read = None if start is None else sum(max(0, n - start.get(k, 0)) for k, n in end.items())
     lag = {"/".join(k): max(0, n - end.get(k, 0)) for k, n in latest.items()}
     return Position(sum(lag.values()), sum(latest.values()), read, ArrivalBasis.PLANNED, lag)

@@ -6,10 +6,14 @@ That is internal to Spark and Delta: pinned with their versions, held by tests.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from typing import Any
 
 from millrace.lake.source_commits import DeltaRead
+
+FIRST_OFFSET = re.compile(r"^(.*)-(\d+) -> (\d+)$")
+"""Topic, partition and offset."""
 
 
 def delta_reads(query: Any) -> Mapping[str, DeltaRead]:
@@ -42,6 +46,24 @@ def latest_offsets(query: Any) -> Mapping[str, Any]:
     kafka = [source for source in _sources(query) if str(source.toString()).startswith("Kafka")]
     reported = {str(source.toString()): source.reportLatestOffset() for source in kafka}
     return {name: json.loads(offset.json()) for name, offset in reported.items() if offset is not None}
+
+
+def earliest_offsets(query: Any, description: str) -> Mapping[tuple[str, str], int]:
+    """Return the first offset that a Kafka source's broker still holds, by topic and partition.
+
+    This asks the broker. Empty if the source cannot be asked from a second thread.
+
+    Args:
+        query: Spark's own query, ``StreamExecution``, that has planned a batch.
+        description: The source's description.
+    """
+    for source in _sources(query):
+        if str(source.toString()) == description and description.startswith("KafkaV2"):
+            reader = source.kafkaOffsetReader()
+            if str(reader.getClass().getSimpleName()) == "KafkaOffsetReaderAdmin":
+                lines = str(reader.fetchEarliestOffsets().mkString("\n")).splitlines()
+                return {(m[1], m[2]): int(m[3]) for m in map(FIRST_OFFSET.match, lines) if m}
+    return {}
 
 
 def _sources(query: Any) -> list[Any]:

@@ -46,7 +46,7 @@ def counted(backlog: int, end: int, read: int | None) -> Position:
 
 
 def planned(backlog: int, end: int, read: int | None, **lag: int) -> Position:
-    return Position(backlog, end, read, ArrivalBasis.PLANNED, {k.replace("_", "/"): n for k, n in lag.items()})
+    return Position(backlog, end, read, ArrivalBasis.PLANNED, {"/".join(k.rsplit("_", 1)): n for k, n in lag.items()})
 
 
 def counting(path: Path, read: DeltaRead = PLAIN) -> Positions:
@@ -66,6 +66,39 @@ def test_position_when_source_is_kafka_then_offsets_are_counted() -> None:
 
 def test_position_when_kafka_tells_no_latest_offset_then_unknown() -> None:
     assert Positions().of([{**KAFKA, "latestOffset": None}]) == UNKNOWN
+
+
+def test_topics_of_which_a_partition_has_no_metadata_are_unknown_and_not_empty() -> None:
+    """Zeros in place of what a lost connection does not report led to a scale-down (FLINK-39925)."""
+    for latest in ({}, {"clicks": {"0": 200}, "views": {"0": 9}}):
+        assert Positions().of([{**KAFKA, "latestOffset": latest}]) == UNKNOWN
+        assert Positions(latest=lambda latest=latest: {KAFKA["description"]: latest}).at_rest([KAFKA]) == UNKNOWN
+
+
+# as Spark wrote it when a pattern met a topic of 30,000 offsets of which retention had left 10
+RETAINED = {
+    "description": "KafkaV2[SubscribePattern[(pq|old_).*]]",
+    "startOffset": {"pq1": {"0": 150}},
+    "endOffset": {"old_x": {"0": 30000}, "pq1": {"0": 170}},
+    "latestOffset": {"old_x": {"0": 30000}, "pq1": {"0": 170}},
+    "numInputRows": 30,
+}
+
+
+def test_rows_that_kafka_deleted_before_they_were_read_did_not_arrive(caplog: pytest.LogCaptureFixture) -> None:
+    """KEDA 7936: messages that retention deleted count as lag."""
+    limits = {RETAINED["description"]: math.inf}
+    positions = Positions(limits, earliest=lambda _: {("old_x", "0"): 29990, ("pq1", "0"): 0})
+    assert positions.of([RETAINED]) == UNKNOWN
+    assert "deleted rows before they were read" in caplog.text
+    end = {"old_x": {"0": 30000}, "pq1": {"0": 220}}
+    later = {**RETAINED, "startOffset": RETAINED["endOffset"], "endOffset": end, "latestOffset": end}
+    assert positions.of([{**later, "numInputRows": 50}]) == planned(0, 30220, 50, old_x_0=0, pq1_0=0)
+
+
+def test_offsets_of_transactions_count_as_rows_if_nothing_was_deleted() -> None:
+    positions = Positions(earliest=lambda _: {("clicks", "0"): 100, ("views", "0"): 2})
+    assert positions.of([{**KAFKA, "numInputRows": 45}]) == Positions().of([KAFKA])
 
 
 def test_position_when_source_is_delta_then_the_log_is_counted(table: Path) -> None:
