@@ -16,6 +16,7 @@ from typing import Any
 from py4j.protocol import Py4JError  # type: ignore[import-untyped]
 
 from millrace.model.telemetry import STATEFUL
+from millrace.runtime.telemetry.stage_tasks import TaskReader
 
 PYTHON = re.compile(r"InPandas|InArrow|InPySpark|EvalPython|ArrowAggregate|ArrowWindow|PythonUDTF|PythonMapIn")
 WRITES = re.compile(r"^(WriteToDataSourceV2|WriteToContinuous|AppendData|OverwriteBy|ReplaceData|WriteDelta)")
@@ -188,7 +189,8 @@ class Stage:
         attempt: Its attempt that completed, >= 0.
         job: Id of the job that ran it.
         tasks: Number of its tasks, >= 1.
-        run_ms: Time of all its tasks together, Python workers and waits included.
+        run_ms: Time of all its tasks together, Python workers and waits included; of each task the attempt that
+            succeeded.
         rdds: Ids of the RDDs computed in it: what ties it to a node of the plan.
     """
 
@@ -210,6 +212,7 @@ class StageReader:
 
     def __init__(self, spark_context: Any, run_id: str) -> None:
         self._store = spark_context._jsc.sc().statusStore()
+        self._tasks = TaskReader(spark_context)
         self._run_id = run_id
         self._seen = -1
 
@@ -238,7 +241,14 @@ class StageReader:
             if stage.status().toString() == "COMPLETE":
                 rdds = frozenset(int(i) for i in stage.rddIds().mkString(",").split(",") if i)
                 ran = (int(stage_id), stage.attemptId(), job.jobId(), stage.numTasks())
-                yield Stage(*ran, stage.executorRunTime(), rdds)
+                yield Stage(*ran, self._run_ms(stage), rdds)
+
+    def _run_ms(self, stage: Any) -> int:
+        if not stage.numFailedTasks() + stage.numKilledTasks():
+            return int(stage.executorRunTime())
+        # Spark adds up all attempts, those that speculation started twice as well
+        tasks = self._tasks.read(stage.stageId(), stage.attemptId(), stage.numTasks())
+        return round(1000 * sum(task.run_s for task in tasks))
 
 
 def _description(job: Any) -> str:

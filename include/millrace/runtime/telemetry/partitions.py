@@ -174,7 +174,8 @@ class PartitionSampler:
 
     def _sample(self, run: _Run, batch: SampledBatch) -> None:
         self._tasks = self._tasks or TaskReader(self._context)
-        read = [(stage, self._tasks.read(stage.stage)) for stage in batch.stages]
+        ran = [(one, one.stage) for one in batch.stages]
+        read = [(one, self._tasks.read(stage.id, stage.attempt, stage.tasks)) for one, stage in ran]
         rarely = self._clock() - run.rarely_s >= RARE_INTERVAL_S
         if rarely:
             run.rarely_s = self._clock()

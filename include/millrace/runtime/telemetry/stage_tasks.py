@@ -11,8 +11,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from millrace.runtime.telemetry.execution import Stage
-
 ATTEMPTS = 4
 """Attempts of a task, on the average, up to which all of a stage's are found."""
 
@@ -52,9 +50,15 @@ class TaskReader:
         # what Spark's REST interface writes its answers with
         self._mapper = spark_context._jvm.org.apache.spark.status.api.v1.JacksonMessageWriter().mapper()
 
-    def read(self, stage: Stage) -> tuple[Task, ...]:
-        """Return a stage's tasks that succeeded, by their partitions."""
-        listed = self._store.taskList(stage.id, stage.attempt, ATTEMPTS * stage.tasks)
+    def read(self, stage: int, attempt: int, tasks: int) -> tuple[Task, ...]:
+        """Return a stage's tasks that succeeded, by their partitions.
+
+        Args:
+            stage: Spark's id of the stage.
+            attempt: The attempt of the stage, >= 0.
+            tasks: Number of its tasks, >= 1.
+        """
+        listed = self._store.taskList(stage, attempt, ATTEMPTS * tasks)
         return succeeded(self._mapper.writeValueAsString(listed))
 
 

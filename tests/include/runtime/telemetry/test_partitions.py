@@ -343,7 +343,7 @@ def test_query_goes_on_when_its_partitions_cannot_be_measured(
 ) -> None:
     from millrace.runtime.telemetry import stage_tasks
 
-    def broken(self: object, stage: object) -> None:
+    def broken(*_: object) -> None:
         raise OSError("no status store")
 
     monkeypatch.setattr(stage_tasks.TaskReader, "read", broken)
