@@ -132,8 +132,8 @@ def is_full(before: BatchMetrics, batch: BatchMetrics) -> bool:
     known = None not in (before.source_end, batch.source_end, batch.backlog_rows)
     if before.generation != batch.generation or not known or batch.rows_in <= 0:
         return False
-    came = (batch.source_end or 0) - (before.source_end or 0)
-    return (batch.backlog_rows or 0) > came + LEFT_OVER_RATIO * batch.rows_in
+    came = (batch.source_end or 0) - (before.source_end or 0)  # below 0: the source was recreated
+    return came >= 0 and (batch.backlog_rows or 0) > came + LEFT_OVER_RATIO * batch.rows_in
 
 
 def restart_lag_rows(history: History, changes: Sequence[Reconfiguration]) -> int | None:

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from millrace.control.rates import RECENT_RATIO, rates
+from millrace.control.rates import RECENT_RATIO, is_full, rates
 from millrace.control.recent_batches import History
 from millrace.model.telemetry import BatchMetrics
 from tests.include.control.synthetic import START, App
@@ -56,6 +56,13 @@ def test_recent_rate_without_earlier_rows_is_unknown() -> None:
 def test_recent_rate_when_the_source_went_back_then_leaves_that_span_out() -> None:
     found = rates(history(arrivals({0: 0, 15: 1500, 20: 2000, 24: 50, 27: 350, 30: 650})))
     assert found.arrival_recent_rows_per_s == pytest.approx(100)
+
+
+def test_batch_during_which_a_topic_was_recreated_is_not_full() -> None:
+    """Offsets that go back are no limit of a batch (KEDA 2612)."""
+    before = replace(App().batch(1000), source_end=5000, backlog_rows=0)
+    batch = replace(App().batch(1000), rows_in=20, source_end=50, backlog_rows=0)
+    assert not is_full(before, batch)
 
 
 def test_recent_rate_when_the_source_tells_nothing_then_is_unknown() -> None:
