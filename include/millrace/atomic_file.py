@@ -48,6 +48,24 @@ def write_atomically(
         raise MillraceError(key, str(path.parent), "a writable folder with free space", str(error)) from error
 
 
+def read_if_there(path: Path, *, key: str = "folder") -> bytes | None:
+    """Return a file's content, None if there is no such file.
+
+    Args:
+        path: The file.
+        key: What a person knows the folder by, for the error.
+
+    Raises:
+        MillraceError: If the file cannot be read, as on a network drive that does not answer.
+    """
+    try:
+        return path.read_bytes()
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    except OSError as error:
+        raise MillraceError(key, str(path), "a file that can be read", f"{error}.") from error
+
+
 def _sync(folder: Path) -> None:
     descriptor = os.open(folder, os.O_RDONLY)
     try:

@@ -13,6 +13,7 @@ from millrace.drivers.handover import HandOver
 from millrace.lake.deployments import DeploymentStore
 from millrace.lake.driver_hosts import elsewhere
 from millrace.model.deployment import BY_DECISION, BY_VERIFICATION, Deployment
+from millrace.model.errors import MillraceError
 from millrace.run_folder import driver_records, generation, repartition
 from millrace.run_folder.discovery import LiveDriver, find, python_driver
 from millrace.run_folder.driver_records import ENDED, DriverRecord, DriverState
@@ -58,12 +59,20 @@ class AppDrivers:
         return [d for d in find(self.run_dir, self.pipeline) if d.arguments.app == self.app]
 
     def record(self, number: int) -> DriverRecord | None:
-        """Return one generation's record."""
+        """Return one generation's record.
+
+        Raises:
+            MillraceError: If it cannot be read: its driver may be well.
+        """
         return driver_records.read(self.run_dir, self.pipeline, self.app, number)
 
     def records(self) -> tuple[DriverRecord, ...]:
-        """Return the records that are kept, newest generation first."""
-        return driver_records.all_of(self.run_dir, self.pipeline, self.app)
+        """Return the records that are kept, newest generation first.
+
+        Raises:
+            MillraceError: If one of them cannot be read: without it, what ended and what is due would be wrong.
+        """
+        return driver_records.all_of(self.run_dir, self.pipeline, self.app, strict=True)
 
     def starting(self, driver: LiveDriver) -> bool:
         """Return whether a live driver has not come past its gate; one without a record has not."""
@@ -286,7 +295,10 @@ def problem(
     name = deployment.pipeline
     apps = apps_of(run_dir, name, deployment.apps)
     problems = (AppDrivers(run_dir, name, app, deployments, log_dir).problem(deployment, now) for app in apps)
-    return next((sentence for sentence in problems if sentence is not None), None)
+    try:
+        return next((sentence for sentence in problems if sentence is not None), None)
+    except MillraceError as error:
+        return f"Nothing is known of its drivers: {error}"
 
 
 def was_steady(record: DriverRecord, until: datetime | None) -> bool:

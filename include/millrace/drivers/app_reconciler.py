@@ -237,11 +237,13 @@ class AppReconciler:
         return StepResult((self._ready(entry),))
 
     def _ready(self, entry: Reconfiguration) -> Reconfiguration:
+        """Record that a driver is ready: since its first commit, whenever that is noticed."""
         number = entry.generation or 0
         before = None if entry.from_version is None else self.drivers.predecessor(number)
-        gap_s = downtime_s(before, self.drivers.record(number))
+        record = self.drivers.record(number)
         self.drivers.prune()
-        return self.log.end(entry, Outcome.READY, downtime_s=gap_s)
+        ready_at = None if record is None else record.ready_at
+        return self.log.end(entry, Outcome.READY, downtime_s=downtime_s(before, record), ended=ready_at)
 
     def _failed(self, entry: Reconfiguration, error: str, driver: LiveDriver | None = None) -> StepResult:
         """Count a failure, then end its driver: killed in between, the next call knows that it is not wanted."""

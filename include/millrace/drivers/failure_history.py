@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from pathlib import Path
 
-from millrace.atomic_file import write_atomically
+from millrace.atomic_file import read_if_there, write_atomically
 from millrace.model.codec import from_json, to_json, to_plain
 from millrace.model.deployment import AppDeployment, Deployment
 from millrace.model.failure import restart_cures
@@ -143,10 +143,15 @@ def fingerprint(app: AppDeployment) -> str:
 
 
 def load(folder: Path) -> FailureHistory:
-    """Return an app's history; a lost or damaged file means that nothing has failed."""
+    """Return an app's history; a lost or damaged file means that nothing has failed.
+
+    Raises:
+        MillraceError: If the file cannot be read: what failed would be counted again.
+    """
+    text = read_if_there(folder / FILE, key="run folder")
     try:
-        return from_json(FailureHistory, (folder / FILE).read_bytes())
-    except (OSError, ValueError):
+        return FailureHistory() if text is None else from_json(FailureHistory, text)
+    except ValueError:
         return FailureHistory()
 
 

@@ -9,8 +9,9 @@ from datetime import datetime
 from enum import StrEnum
 from pathlib import Path
 
-from millrace.atomic_file import write_atomically
+from millrace.atomic_file import read_if_there, write_atomically
 from millrace.model.codec import from_json, to_json
+from millrace.model.errors import MillraceError
 from millrace.model.query_failure import QueryFailure
 
 KEPT_GENERATIONS = 20
@@ -117,14 +118,36 @@ def write(run_dir: Path, record: DriverRecord) -> None:
 
 
 def read(run_dir: Path, pipeline: str, app: str, generation: int) -> DriverRecord | None:
-    """Return one generation's record, None if it has none."""
+    """Return one generation's record, None if it has none or it is damaged.
+
+    Raises:
+        MillraceError: If it cannot be read: that says nothing of its driver.
+    """
     return _load(app_dir(run_dir, pipeline, app) / _name(generation))
 
 
-def all_of(run_dir: Path, pipeline: str, app: str) -> tuple[DriverRecord, ...]:
-    """Return an app's records, newest generation first."""
-    files = app_dir(run_dir, pipeline, app).glob("generation-*.json")
-    records = [record for record in map(_load, files) if record is not None]
+def all_of(run_dir: Path, pipeline: str, app: str, *, strict: bool = False) -> tuple[DriverRecord, ...]:
+    """Return an app's records, newest generation first, without damaged ones.
+
+    Args:
+        run_dir: Folder of records.
+        pipeline: Name of the pipeline.
+        app: Name of the app.
+        strict: Whether each record must be readable; otherwise one that cannot be read is left out.
+
+    Raises:
+        MillraceError: If ``strict``, and one of them cannot be read.
+    """
+    records = []
+    for file in app_dir(run_dir, pipeline, app).glob("generation-*.json"):
+        try:
+            record = _load(file)
+        except MillraceError:
+            if strict:
+                raise
+            continue
+        if record is not None:
+            records.append(record)
     return tuple(sorted(records, key=lambda r: -r.generation))
 
 
@@ -146,6 +169,8 @@ def _name(generation: int) -> str:
 
 
 def _load(path: Path) -> DriverRecord | None:
-    with contextlib.suppress(OSError, ValueError):
-        return from_json(DriverRecord, path.read_bytes())
+    text = read_if_there(path, key="run folder")
+    if text is not None:
+        with contextlib.suppress(ValueError):
+            return from_json(DriverRecord, text)
     return None

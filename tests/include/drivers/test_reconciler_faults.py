@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import errno
 import shutil
 import signal
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -14,6 +15,7 @@ import psutil
 import pytest
 
 from millrace.model.decision import Outcome
+from millrace.model.errors import MillraceError
 from millrace.run_folder import generation
 from millrace.run_folder.driver_records import DriverState
 from tests.include.drivers.plant_of_doubles import NAME, DoublesPlant
@@ -186,3 +188,64 @@ def test_problem_says_when_a_killed_driver_is_tried_again(plant: DoublesPlant) -
     assert reconciler.reconcile() == ()
     assert "its driver was killed. It is tried again at" in reconciler.problem()
     assert reconciler.status()[0].state is DriverState.FAILED
+
+
+def _stale(name: str) -> Callable[[Path], bytes]:
+    """Return a way to read files in which one of this name cannot be read, as on a network drive for a moment."""
+    read_bytes = Path.read_bytes
+
+    def read(path: Path) -> bytes:
+        if path.name == name:
+            raise OSError(errno.ESTALE, "Stale file handle")
+        return read_bytes(path)
+
+    return read
+
+
+def test_driver_whose_record_cannot_be_read_for_a_moment_runs_on(
+    plant: DoublesPlant, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plant.deploy()
+    plant.reconciler().reconcile()
+    plant.spec = plant.spec.model_copy(update={"ready_deadline_s": 0.01})  # it is much older
+    with monkeypatch.context() as drive:
+        drive.setattr(Path, "read_bytes", _stale("generation-1.json"))
+        with pytest.raises(MillraceError, match="Stale file handle"):
+            plant.reconciler().reconcile()
+        assert "Nothing is known of its drivers: run folder" in plant.reconciler().problem()
+    assert plant.versions() == [(1, 1)] and len(plant.history()) == 1
+    assert plant.reconciler().reconcile() == () and plant.reconciler().problem() is None
+
+
+@pytest.mark.parametrize(
+    ("behaviour", "file", "outcomes"),
+    [("batch", "generation-1.json", [Outcome.FINISHED]), ("throws", "trouble.json", [])],
+)
+def test_ended_driver_is_not_started_or_counted_again_while_a_file_cannot_be_read(
+    plant: DoublesPlant, monkeypatch: pytest.MonkeyPatch, behaviour: str, file: str, outcomes: list[Outcome]
+) -> None:
+    plant.deploy(behaviour, "3")
+    plant.reconciler().reconcile()
+    plant.until(lambda: not plant.live())
+    now = datetime.now(UTC)
+    reconciler = plant.reconciler(clock=lambda: now)
+    if behaviour == "throws":
+        assert [change.outcome for change in reconciler.reconcile()] == [Outcome.FAILED]
+    with monkeypatch.context() as drive:
+        drive.setattr(Path, "read_bytes", _stale(file))
+        with pytest.raises(MillraceError, match="Stale file handle"):
+            reconciler.reconcile()
+    assert [change.outcome for change in reconciler.reconcile()] == outcomes
+    assert plant.live() == () and {change.generation for change in plant.history()} <= {None, 1}
+
+
+def test_restart_that_is_noticed_late_ended_when_its_driver_was_ready(plant: DoublesPlant) -> None:
+    done, late = plant.root / "done", timedelta(seconds=50)
+    plant.deploy("slow", str(done))
+    (change,) = plant.reconciler().reconcile(patience_s=0.0)
+    assert change.outcome is Outcome.OPEN
+    done.touch()
+    plant.until(lambda: any(record.ready_at for record in plant.reconciler().status()))
+    (change,) = plant.reconciler(clock=lambda: datetime.now(UTC) + late).reconcile()
+    assert change.outcome is Outcome.READY
+    assert change.ended == plant.reconciler().status()[0].ready_at
