@@ -15,7 +15,12 @@ LIMIT = 200
 OUR_LIMIT = 500
 """Longest reason that is an error of Millrace's own: those are written to be read whole."""
 OURS = "MillraceError"
-CURED = ("DELTA_SCHEMA_CHANGED", "DELTA_SCHEMA_CHANGE_SINCE_ANALYSIS", "DELTA_STREAMING_METADATA_EVOLUTION")
+CURED = (
+    "DELTA_SCHEMA_CHANGED",
+    "DELTA_SCHEMA_CHANGE_SINCE_ANALYSIS",
+    "DELTA_STREAMING_METADATA_EVOLUTION",
+    "DELTA_STREAMING_SCHEMA_MISMATCH_ON_RESTART",
+)
 """Error classes, by their beginning, of queries that only have to be restarted: they read the new schema then."""
 
 _NAME = r"[A-Za-z_][\w$]*(?:\.[A-Za-z_][\w$]*)*"

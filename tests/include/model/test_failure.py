@@ -229,6 +229,8 @@ def test_reason_that_is_endless_is_cut() -> None:
         ("[DELTA_SCHEMA_CHANGED] Detected schema change", True),
         ("[DELTA_SCHEMA_CHANGED_WITH_STARTING_OPTIONS] Detected schema change in version 3", True),
         ("[DELTA_STREAMING_METADATA_EVOLUTION] The schema, table configuration or protocol has changed", True),
+        ("[DELTA_STREAMING_SCHEMA_MISMATCH_ON_RESTART] The streaming query's schema does not match", True),
+        ("[DELTA_STREAMING_CANNOT_CONTINUE_PROCESSING_POST_SCHEMA_EVOLUTION] We've detected one or more", False),
         ("[DELTA_STREAMING_INCOMPATIBLE_SCHEMA_CHANGE_USE_SCHEMA_LOG] Streaming read is not supported", False),
         ("[DIFFERENT_DELTA_TABLE_READ_BY_STREAMING_SOURCE] Another table", False),
         ("ValueError: [DELTA_SCHEMA_CHANGED] is no class here", False),
