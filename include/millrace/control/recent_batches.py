@@ -36,6 +36,9 @@ MAX_ROWS = 3000
 CLOCK_STEP = timedelta(seconds=60)
 """How much earlier a row may be than one committed before it; beyond that the clock was set back in between."""
 
+DRIVER_CLOCK_STEP = timedelta(seconds=2)
+"""The same for a driver's next batch: all its rows have one clock."""
+
 FOREIGN_CPU_MARGIN = 0.25
 """Share of the host's processors above the usual that makes a batch contaminated.
 
@@ -255,11 +258,14 @@ def _since_clock_was_set(rows: Sequence[Mapping[str, Any]]) -> Sequence[Mapping[
     """
     begin: dict[str, int] = {}
     newest: dict[str, datetime] = {}
+    last: dict[tuple[str, int], tuple[int, datetime]] = {}
     for index, row in enumerate(rows):
-        query, time = row["query"], row["time"]
-        if time < newest.get(query, time) - CLOCK_STEP:
-            begin[query], newest[query] = index, time
-        newest[query] = max(newest.get(query, time), time)
+        query, time, number, driver = row["query"], row["time"], row["batch_id"] or 0, (row["query"], row["generation"])
+        before, ended = last.get(driver, (number, time))
+        early = time < newest.get(query, time) - CLOCK_STEP
+        if early or (number > before and time < ended - DRIVER_CLOCK_STEP):
+            begin[query], newest[query], ended = index, time, time
+        newest[query], last[driver] = max(newest.get(query, time), time), (max(number, before), max(ended, time))
     return [row for index, row in enumerate(rows) if index >= begin.get(row["query"], 0)]
 
 

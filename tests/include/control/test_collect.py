@@ -257,6 +257,15 @@ def test_collect_rates_stay_right_where_the_clock_goes_back(tmp_path: Path) -> N
     assert (of(second).busy_ratio or 0) <= 1.0
 
 
+def test_collect_rates_stay_right_while_a_clock_that_was_set_back_catches_up(tmp_path: Path) -> None:
+    app = App()
+    lake = lake_of(tmp_path, app.run(60, 900))
+    app.clock -= timedelta(seconds=30)
+    for _ in range(12):
+        add(lake, app.run(5, 900))
+        assert of(collect_from(lake, now=app.clock)).arrival_rows_per_s == pytest.approx(900, rel=0.1)
+
+
 def test_collect_goes_on_at_once_where_the_clock_was_set_back_by_an_hour(tmp_path: Path) -> None:
     app = App()
     lake = lake_of(tmp_path, app.run(4200, 900))

@@ -61,7 +61,8 @@ def tables_frame(seen: dict[str, NewRows], now: datetime, started: datetime | No
         known = [t for t in (newest, started) if t is not None]
         age_s = (now - max(known)).total_seconds() if known else None
         column, other = ("batches_age_s", "driver_age_s")[:: 1 if table == TABLE else -1]
-        there = newest is not None or started is not None
+        # rows that are all ahead are refused for that
+        there = newest is not None or started is not None or since.rows.num_rows > 0
         rows.append({"table": table, "rows": there, column: age_s, other: None})
     ages = dict.fromkeys(("batches_age_s", "driver_age_s"), "float64")
     return pd.DataFrame(rows, columns=["table", "rows", *ages]).astype(ages)

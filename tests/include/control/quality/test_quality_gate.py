@@ -187,6 +187,14 @@ def test_gate_is_not_fooled_by_a_row_of_the_future(w: World) -> None:
     assert any(f.column == "tables.driver_age_s" for f in gate(w, refused.read_to).failures)
 
 
+def test_gate_names_the_future_when_all_rows_are_ahead(tmp_path: Path) -> None:
+    w = world(tmp_path)
+    DeploymentStore(w.lake).commit(w.loop.spec.first_deployment(), None)
+    write(w.lake, *good_rows(0, 9, w.clock() + timedelta(hours=1)))
+    write_app(w.lake, w.clock() - timedelta(seconds=1))
+    assert gate(w).sentence.startswith("delays batch 0 of generation 1 is 3590 s in the future (and 9 more)")
+
+
 def test_gate_when_a_column_is_missing_or_of_another_type_then_names_it(tmp_path: Path) -> None:
     w = world(tmp_path)
     DeploymentStore(w.lake).commit(w.loop.spec.first_deployment(), None)
