@@ -28,6 +28,7 @@ Without any of them (one level, equal rows, no useful time) o and s cannot be to
 
 Rows / duration (o counted as work) and p x / u of the heaviest stage (all else forgotten) are both wrong by 2x.
 How busy the app is says nothing: under the default trigger batches run back to back at any load.
+A cost that changed (long collections, a slow sink) shows in consecutive batches: those before no longer count.
 """
 
 from __future__ import annotations
@@ -61,6 +62,9 @@ CLEAR = 2.5
 """Standard errors beyond which data contradicts a prior."""
 DRIFT_SHARE = 0.25
 """Share of a usual batch up to which a line's intercept may be that of a line to the origin, which a drift makes."""
+CHANGED_COST = 1.5
+"""Factor between the durations of all of the newest :data:`MIN_BATCHES` batches and those that earlier ones predict,
+from which the cost has changed: a collector that pauses, a slow sink, other rows."""
 HELD = 1e-6
 """Relative error of a slope that data is not to move."""
 COVERAGE_SPREAD = 0.1
@@ -77,6 +81,10 @@ class _Level:
     d: Array
     w: Array
     error: Array
+
+    def part(self, begin: int, end: int) -> _Level:
+        """Return the batches from ``begin`` on, before ``end``."""
+        return _Level(self.x[begin:end], self.d[begin:end], self.w[begin:end], self.error[begin:end])
 
     @property
     def work_per_row(self) -> Prior | None:
@@ -95,7 +103,7 @@ def fit(batches: Sequence[BatchMetrics]) -> Mapping[int, Capacity]:
         batches: Healthy batches of one query in the order they ran (:func:`millrace.control.recent_batches.healthy`),
             at any number of levels. Those without rows count for the fixed cost only.
     """
-    levels = _levels(batches)
+    levels = {p: _of_present_cost(level) for p, level in _levels(batches).items()}
     empty = [b.duration_s for b in batches if b.rows_in == 0 and b.duration_s > 0]
     alone = {p: _line(level, _empty_prior(empty), None) for p, level in levels.items()}
     capacities = {}
@@ -184,6 +192,20 @@ def _levels(batches: Sequence[BatchMetrics]) -> dict[int, _Level]:
         for p, of_level in sorted(rows.items())
         if len(of_level) >= MIN_BATCHES
     }
+
+
+def _of_present_cost(level: _Level) -> _Level:
+    """Return the batches since their cost last changed; all of them if it has not."""
+    newest = len(level.x) - MIN_BATCHES
+    before = _line(level.part(0, newest), None, None) if newest >= MIN_BATCHES else None
+    if before is None:
+        return level
+    ratio = level.d / (before.intercept + before.slope * level.x)
+    for changed in (ratio > CHANGED_COST, ratio < 1 / CHANGED_COST):
+        if changed[newest:].all():
+            unchanged = np.flatnonzero(~changed)
+            return level.part(int(unchanged[-1]) + 1 if len(unchanged) else newest, len(level.x))
+    return level
 
 
 def _pooled(levels: Sequence[_Level], fixed: Prior | None) -> Line | None:

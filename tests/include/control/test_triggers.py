@@ -187,6 +187,20 @@ def test_missing_executors_are_reported_while_markers_show_fewer_slots(tmp_path:
     assert "1 of its 2 slots: the cluster has no room" in decision.sentence
 
 
+def test_batches_that_pauses_make_longer_are_seen_at_once_and_get_slots(tmp_path: Path) -> None:
+    app = App(slots=3, rows_per_s=3 * PER_SLOT, noise=0.02)
+    pipeline = Pipeline(Lake(tmp_path), app)
+    add(pipeline.lake, [app.batch(400.0) for _ in range(20)])
+    calm = pipeline.run(5, 400.0)
+    assert {d.action for d in calm} == {Action.HOLD}, [d.sentence for d in calm]
+    app.rows_per_s /= 2  # as if a collector paused for half of the time
+    slow = pipeline.run(6, 400.0)
+    assert [d.action for d in slow[-1:]] == [Action.APPLY], [d.sentence for d in slow]
+    capacity = slow[-1].signals.apps[0].capacity
+    assert capacity is not None and capacity.rows_per_s == pytest.approx(1.5 * PER_SLOT, rel=0.1)
+    assert app.slots > 3
+
+
 BATCH = {"query": "q", "generation": 1, "trigger_s": 600.0, "durations_ms": {"triggerExecution": 5000}}
 
 
