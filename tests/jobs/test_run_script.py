@@ -47,7 +47,11 @@ def test_script_that_ends_by_itself_is_completed(drive, tmp_path: Path, ending: 
 
 @pytest.mark.parametrize(
     ("ending", "error"),
-    [("import", "ModuleNotFoundError: No module named 'nowhere'"), ("throws", "ValueError: poison in batch 1")],
+    [
+        ("import", "ModuleNotFoundError: No module named 'nowhere'"),
+        ("throws", "ValueError: poison in batch 1"),
+        ("loses-application", "the Spark application was stopped from outside the script, perhaps by its cluster"),
+    ],
 )
 def test_failed_script_leaves_its_error_and_exit_code(drive, ending, error) -> None:
     driver = drive(ending)

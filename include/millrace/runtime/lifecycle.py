@@ -9,7 +9,7 @@ import sys
 import threading
 import time
 import traceback
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from millrace.runtime.telemetry.listener import Telemetry
 
 PARENT_POLL_S = 0.5
+APPLICATION_LOST = "the Spark application was stopped from outside the script, perhaps by its cluster"
 BOUNDARY_SHARE, SCRIPT_SHARE = 0.6, 0.85
 """Shares of the stop deadline at which a batch is cut, and at which a script that does not end is left."""
 
@@ -46,6 +47,7 @@ class Driver:
         self._gate = Gate(arguments, self.journal, WarmUp(arguments.ready_deadline_s / 3), self._listen)
         self._finishing = threading.Lock()
         self._telemetry: Telemetry | None = None
+        self._application_lost: Callable[[], bool] = lambda: False
 
     def run(self) -> None:
         """Run the script and leave the process; does not return."""
@@ -82,9 +84,11 @@ class Driver:
         self._follow_executors(spark, self._telemetry)
         context: Any = spark.sparkContext
         stop = context.stop
+        self._application_lost = context._jsc.sc().isStopped
 
         def stop_after_last_events() -> None:
             # a script may stop the session itself: what was measured must be out before
+            self._application_lost = lambda: False
             self._flush()
             stop()
 
@@ -190,6 +194,8 @@ class Driver:
     def _record_end(self, error: BaseException | None, code: int) -> None:
         text = None if error is None else reason(error)
         if code:
+            with contextlib.suppress(Exception):  # the JVM may be gone as well
+                text = APPLICATION_LOST if self._application_lost() else text
             self.journal.move(DriverState.FAILED, text)
         else:
             self.journal.move(DriverState.STOPPED if self._stop.requested else DriverState.COMPLETED, text)

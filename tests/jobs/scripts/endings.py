@@ -18,6 +18,8 @@ if ending == "batch":
 def each(frame, number):
     if ending == "throws" and number == 1:
         raise ValueError("poison in batch 1")
+    if ending == "loses-application" and number == 1:
+        spark._jsc.sc().stop()  # as Spark does if its cluster ends the application
     Path(folder, "begun").write_text(str(number))
     if ending == "runs":
         time.sleep(1)
