@@ -17,6 +17,7 @@ from types import FrameType
 from typing import Any
 
 from millrace.runtime.telemetry.positions import Positions, newest_batch
+from millrace.runtime.telemetry.source_options import delta_reads
 
 
 class StopRequest:
@@ -150,7 +151,7 @@ def _is_last(query: Any) -> bool:
         {"description": source["description"], "latestOffset": source["latestOffset"], "endOffset": end}
         for source, end in zip(json.loads(progress.json)["sources"], ends, strict=True)
     ]
-    return Positions().of(sources).backlog == 0
+    return Positions(reads=delta_reads(query._jsq.streamingQuery())).of(sources).backlog == 0
 
 
 def _moved_on(query: Any, last: int) -> bool:
