@@ -22,6 +22,8 @@ COLD_BATCHES = 2
 """Batches after a change of slots that take longer than usual."""
 ONE_BATCH = 0.2
 """Relative error of what a single batch shows, beyond that of its useful time."""
+LEAST_CHANGES = 2
+"""Live changes whose cost has to be known: the first one after a launch often meets a driver that is itself cold."""
 
 
 def first_batches(history: History) -> Capacity | None:
@@ -42,7 +44,7 @@ def first_batches(history: History) -> Capacity | None:
 
 
 def change_s(history: History, fitted: Mapping[int, Capacity]) -> float | None:
-    """Return the median time that recent changes of slots cost, seconds; None if none was measured.
+    """Return the median time that recent changes of slots cost, seconds; None if none was measured, or only one live.
 
     It is the downtime of a restart, and how much longer the cold batches took than the fit says.
 
@@ -50,7 +52,7 @@ def change_s(history: History, fitted: Mapping[int, Capacity]) -> float | None:
         history: The app's telemetry.
         fitted: Capacity by the p that ran.
     """
-    costs = []
+    costs, restarts = [], 0
     for before, after in pairwise(_runs(history.batches)):
         cold = [(b, fitted.get(parallelism(b) or 0)) for b in after[:COLD_BATCHES]]
         if before[-1].slots == after[0].slots or len(cold) < COLD_BATCHES:
@@ -60,8 +62,9 @@ def change_s(history: History, fitted: Mapping[int, Capacity]) -> float | None:
             continue
         restarted = before[-1].generation != after[0].generation
         down_s = (span(after[0])[0] - before[-1].time).total_seconds() if restarted else 0.0
+        restarts += restarted
         costs.append(max(0.0, down_s) + sum(max(0.0, s) for s in longer))
-    return median(costs) if costs else None
+    return median(costs) if restarts or len(costs) >= LEAST_CHANGES else None
 
 
 def _runs(batches: Sequence[BatchMetrics]) -> list[list[BatchMetrics]]:

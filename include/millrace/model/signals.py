@@ -182,7 +182,7 @@ class AppSignals:
         first_batches: Cost of a batch as the first batches at the present slots show it, while the app settles and more
             rows wait than its full batches take; else None. Less certain than ``capacity``.
         change_s: Time that recent changes of slots cost, seconds, the median: downtime, and how much longer the next
-            batches took than batches usually do. None if no change was measured.
+            batches took than batches usually do. None if too few changes were measured.
         lag: Rows waiting at the end of the period in the source partitions (``topic/partition``) where most wait; empty
             where the source does not tell.
         tasks: Tasks of the stage that takes most of a batch; None where batches differ, or where it may be their number

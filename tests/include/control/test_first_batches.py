@@ -86,10 +86,12 @@ def test_change_costs_what_its_cold_batches_took_longer() -> None:
     rows += [app.batch(0.0) for _ in range(2)]
     app.fixed_s = 1.0
     rows += [app.batch(0.0) for _ in range(4)]
+    app.slots, app.fixed_s = 2, 6.0
+    rows += [app.batch(0.0) for _ in range(2)]
     fitted = {p: Capacity(p, 1.0, 1000.0, 10.0, 5) for p in (2, 4)}
     assert change_s(history(rows), fitted) == pytest.approx(10.0, abs=0.1)
-    assert change_s(history(rows[:5]), fitted) is None, "its second batch has not run yet"
-    assert change_s(history(rows[:4]), fitted) is None
+    assert change_s(history(rows[:11]), fitted) is None, "its second batch has not run yet"
+    assert change_s(history(rows[:10]), fitted) is None, "the first change after a launch meets a cold driver"
     assert change_s(history(rows), {}) is None
 
 

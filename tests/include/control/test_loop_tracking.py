@@ -34,9 +34,7 @@ def test_change_and_its_run_name_each_other(tmp_path: Path, mlflow_uri: str) -> 
     assert metrics["achieved_processing_ability_rows_per_s"] == 960.0
 
 
-def test_change_that_fails_has_a_run_too(
-    tmp_path: Path, mlflow_uri: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_change_that_fails_has_a_run_too(tmp_path: Path, mlflow_uri: str, monkeypatch: pytest.MonkeyPatch) -> None:
     w = world(tmp_path, MlflowTracker(mlflow_uri, artifacts=tmp_path.as_uri()))
     w.run()
     decision = w.loop.decide(w.loop.observe())
