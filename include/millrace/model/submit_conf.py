@@ -14,7 +14,6 @@ ELSEWHERE = {
     "spark.executor.cores": "executor.cores",
     "spark.executor.memory": "executor.memory_mb",
     "spark.executor.instances": "slots",
-    "spark.cores.max": "slots.max",
     "spark.sql.shuffle.partitions": "max_parallelism",
 }
 """Settings that Millrace makes of another key of the spec, which it decides by."""

@@ -220,7 +220,6 @@ def test_text_that_yaml_reads_as_something_else_needs_quotes(folder: Path, value
         ({"spark.executor.memory": "4g"}, "`executor.memory_mb`"),
         ({"spark.executor.cores": "4"}, "`executor.cores`"),
         ({"spark.executor.instances": "4"}, "`slots`"),
-        ({"spark.cores.max": "4"}, "`slots.max`"),
         ({"spark.driver.memory": "4g"}, "`memory_mb`"),
         ({"spark.sql.shuffle.partitions": "4"}, "`max_parallelism`"),
         ({"spark.master": "yarn"}, "`submit.master`"),
