@@ -48,7 +48,7 @@ class Wake:
     def _ended(self) -> Iterator[tuple[str, str]]:
         """Yield the apps whose newest driver failed, or is gone without a word."""
         for folder in sorted({record.parent for record in self.run_dir.glob("*/*/generation-*.json")}):
-            newest = next(iter(driver_records.all_of(self.run_dir, folder.parent.name, folder.name)), None)
+            newest = driver_records.newest(self.run_dir, folder.parent.name, folder.name)
             if newest is None:
                 continue
             process = python_driver(newest)

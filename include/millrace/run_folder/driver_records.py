@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
@@ -138,8 +138,17 @@ def all_of(run_dir: Path, pipeline: str, app: str, *, strict: bool = False) -> t
     Raises:
         MillraceError: If ``strict``, and one of them cannot be read.
     """
-    records = []
-    for file in app_dir(run_dir, pipeline, app).glob("generation-*.json"):
+    return tuple(_newest_first(run_dir, pipeline, app, strict=strict))
+
+
+def newest(run_dir: Path, pipeline: str, app: str) -> DriverRecord | None:
+    """Return an app's newest record that can be read; the older ones are not read. None if there is none."""
+    return next(_newest_first(run_dir, pipeline, app), None)
+
+
+def _newest_first(run_dir: Path, pipeline: str, app: str, *, strict: bool = False) -> Iterator[DriverRecord]:
+    files = app_dir(run_dir, pipeline, app).glob("generation-*.json")
+    for file in sorted(files, key=_number, reverse=True):
         try:
             record = _load(file)
         except MillraceError:
@@ -147,8 +156,7 @@ def all_of(run_dir: Path, pipeline: str, app: str, *, strict: bool = False) -> t
                 raise
             continue
         if record is not None:
-            records.append(record)
-    return tuple(sorted(records, key=lambda r: -r.generation))
+            yield record
 
 
 def query_failures(run_dir: Path, pipeline: str, apps: Iterable[str]) -> tuple[QueryFailure, ...]:
@@ -166,6 +174,11 @@ def prune(run_dir: Path, pipeline: str, app: str) -> None:
 
 def _name(generation: int) -> str:
     return f"generation-{generation}.json"
+
+
+def _number(path: Path) -> int:
+    text = path.stem.rpartition("-")[2]
+    return int(text) if text.isdecimal() else -1
 
 
 def _load(path: Path) -> DriverRecord | None:
