@@ -9,7 +9,7 @@ from types import MappingProxyType
 
 from millrace.model.errors import MillraceError
 from millrace.model.join import JoinSettings
-from millrace.model.submit_conf import task_cpus
+from millrace.model.submit_conf import task_cpus, tasks_at_once
 
 NOWHERE = -1
 """What stands for no table, where a stream leaves, and for no worker, where a partition has none of its own."""
@@ -103,13 +103,17 @@ class AppDeployment:
     @property
     def task_cpus(self) -> int:
         """Cores that one task takes."""
-        conf = self.submit.get("conf")
-        return task_cpus(conf) if isinstance(conf, Mapping) else 1
+        return task_cpus(self._conf)
 
     @property
     def slots_per_executor(self) -> int:
         """Tasks that one executor runs at once, >= 1; 1 without a cluster."""
-        return 1 if self.executor is None else max(1, self.executor.cores // self.task_cpus)
+        return 1 if self.executor is None else tasks_at_once(self.executor.cores, self._conf)
+
+    @property
+    def _conf(self) -> Mapping[str, object]:
+        conf = self.submit.get("conf")
+        return conf if isinstance(conf, Mapping) else {}
 
     def slots_of(self, executors: int) -> int:
         """Return the slots that so many executors give the app, at most those that it wants."""
