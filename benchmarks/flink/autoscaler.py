@@ -107,7 +107,7 @@ class FlinkAutoscaler:
                 "op": "look",
                 "session": session,
                 "time_ms": round(signals.until.timestamp() * 1000),
-                "period_ms": round((signals.until - signals.since).total_seconds() * 1000),
+                "period_ms": round(signals.period_s * 1000),
                 "min_parallelism": signals.bounds.min_slots,
                 "max_parallelism": signals.bounds.max_slots,
                 "vertices": vertices(app, parallelism),

@@ -91,7 +91,6 @@ class BaseTuner(Generic[OptionsT]):
         """Say which p each operator should have and why; an app that was not measured stays remembered."""
         apps = {app: mapping(of_app) for app, of_app in mapping(memory.get("apps")).items()}
         sizings: list[Sizing] = []
-        period_s = (signals.until - signals.since).total_seconds()
         for app in signals.apps:
             before = apps.setdefault(app.app, {})
             problem = _problem(signals, app, current)
@@ -100,7 +99,7 @@ class BaseTuner(Generic[OptionsT]):
                 settling = reason is Reason.SETTLING
                 first = settling and self.uses_first_batches(before) and _has_first_batches(app, current)
                 if settling and (first or _is_live(app, current)):
-                    unsettled = _unmeasured(app, current, period_s, first)
+                    unsettled = _unmeasured(app, current, signals.period_s, first)
                     early, apps[app.app] = self.tune_early(signals, unsettled, before)
                     sizings += early
                     if early:
@@ -108,7 +107,7 @@ class BaseTuner(Generic[OptionsT]):
                 sentence = message(reason, {"app": app.app, **details})
                 sizings.append(Sizing(whole_app(app), app.slots, reason.value, sentence))
                 continue
-            job, bounds = build_job(app, current, period_s), signals.bounds
+            job, bounds = build_job(app, current, signals.period_s), signals.bounds
             outside = [o for o in job.sizable if bounds.level(o.now or 0) != o.now]
             if outside:
                 sizings += [size_operator(o, bounds.level(o.now or 0), Reason.OUT_OF_BOUNDS, bounds) for o in outside]

@@ -120,14 +120,13 @@ class Flow(BaseTuner[FlowOptions]):
         """Return the bursts that repeat, where the app is one operator whose source counts what arrives."""
         if job.operators[0].id is not None or job.app.arrival_basis is ArrivalBasis.AT_LEAST:
             return None
-        return find_bursts(course, REACTION * (signals.until - signals.since).total_seconds() + self._change_s(job))
+        return find_bursts(course, REACTION * signals.period_s + self._change_s(job))
 
     def _change_s(self, job: Job) -> float:
         return self.options.change_s if job.app.change_s is None else job.app.change_s
 
     def _prospect(self, signals: Signals, job: Job, state: AppState) -> Prospect:
-        period_s = (signals.until - signals.since).total_seconds()
-        return Prospect(state.course, state.history, period_s, self._change_s(job))
+        return Prospect(state.course, state.history, signals.period_s, self._change_s(job))
 
     def _operator_contexts(
         self, signals: Signals, job: Job, state: AppState, behind: bool, bursts: Bursts | None

@@ -11,6 +11,7 @@ from millrace.control.proposals import FAILED
 from millrace.lake.control_tables import ControlTables
 from millrace.model.alert import Alert, AlertKind
 from millrace.model.decision import Action, Decision, Outcome, Reconfiguration
+from millrace.model.failure import in_sentence
 from millrace.model.query_failure import QueryFailure
 from millrace.model.spec import PipelineSpec
 
@@ -89,8 +90,9 @@ def _held(decisions: Sequence[Decision]) -> Iterator[Happened]:
 
 def _changed(changes: Sequence[Reconfiguration]) -> Iterator[Happened]:
     for change in changes:
-        error = (change.error or "no error is known").rstrip(". ")
-        sentence = f"Version {change.to_version} of {change.app} was given up: {error}.{log_of(change)}"
+        sentence = (
+            f"Version {change.to_version} of {change.app} was given up: {in_sentence(change.error)}.{log_of(change)}"
+        )
         if change.outcome is Outcome.CIRCUIT_OPEN:
             yield AlertKind.CIRCUIT_OPEN, f"{change.app} {change.to_version}", sentence
         elif change.outcome is Outcome.ROLLED_BACK:

@@ -131,16 +131,16 @@ def combined(parts: Mapping[str, Part], slots: int) -> AppSignals:
     mean = sum(parts[query].rows * cost for query, cost in costs.items()) / read if read else None
     weights = {query: costs[query] / mean if mean and query in costs else 1.0 for query in of}
 
-    def total(name: str) -> float | None:
-        values = [(query, getattr(signals, name)) for query, signals in of.items()]
-        return None if any(v is None for _, v in values) else sum(weights[query] * v for query, v in values)
+    def total(values: Iterable[float | None]) -> float | None:
+        known = [weights[query] * value for query, value in zip(of, values, strict=True) if value is not None]
+        return sum(known) if len(known) == len(each) else None
 
-    recent = [
+    recent = (
         s.arrival_rows_per_s if s.arrival_recent_rows_per_s is None else s.arrival_recent_rows_per_s for s in each
-    ]
-    recents = [weights[query] * rate for query, rate in zip(of, recent, strict=True) if rate is not None]
+    )
     unknown = any(query not in costs and (s.arrival_rows_per_s or s.backlog_rows) for query, s in of.items())
-    arrival, backlog, lag_rows = total("arrival_rows_per_s"), total("backlog_rows"), total("restart_lag_rows")
+    arrival, backlog = total(s.arrival_rows_per_s for s in each), total(s.backlog_rows for s in each)
+    lag_rows = total(s.restart_lag_rows for s in each)
     tasks = {signals.tasks for signals in each}
     return replace(
         max(each, key=lambda signals: signals.slot_busy_ratio or 0.0),
@@ -148,10 +148,10 @@ def combined(parts: Mapping[str, Part], slots: int) -> AppSignals:
         parallelism=p,
         source_splits=all(signals.source_splits for signals in each),
         arrival_rows_per_s=arrival,
-        arrival_recent_rows_per_s=sum(recents) if len(recents) == len(each) else None,
-        processed_rows_per_s=total("processed_rows_per_s"),
+        arrival_recent_rows_per_s=total(recent),
+        processed_rows_per_s=total(s.processed_rows_per_s for s in each),
         backlog_rows=None if backlog is None else round(backlog),
-        backlog_growth_rows_per_s=total("backlog_growth_rows_per_s"),
+        backlog_growth_rows_per_s=total(s.backlog_growth_rows_per_s for s in each),
         batches=sum(signals.batches for signals in each),
         healthy_batches=sum(signals.healthy_batches for signals in each),
         busy_ratio=_most(signals.busy_ratio for signals in each),
@@ -276,8 +276,8 @@ def _basis(each: Sequence[AppSignals]) -> ArrivalBasis:
     return ArrivalBasis.AT_LEAST if ArrivalBasis.AT_LEAST in bases else bases[0]
 
 
-def _most(ratios: Iterable[float | None]) -> float | None:
-    return max((ratio for ratio in ratios if ratio is not None), default=None)
+def _most(values: Iterable[float | None]) -> float | None:
+    return max((value for value in values if value is not None), default=None)
 
 
 def _share(ratios: Iterable[float | None]) -> float | None:

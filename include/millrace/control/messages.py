@@ -15,7 +15,7 @@ from millrace.lake.reconfigurations import BROKEN
 from millrace.model.arrival import arrival_phrase
 from millrace.model.decision import Action, Decision, GuardOutcome, Outcome, Reconfiguration
 from millrace.model.deployment import INGEST, JOIN_FIELDS, LIVE, PLACEMENT, Change, Deployment
-from millrace.model.failure import reason
+from millrace.model.failure import in_sentence, reason
 from millrace.model.signals import AppSignals, Signals
 
 LEAD = {
@@ -53,7 +53,7 @@ def detached(pipeline: str) -> Hold:
 def driver_failed(last: Reconfiguration) -> Hold:
     """Hold while no driver runs: the last one failed, and is not started again."""
     what = "fails again and again" if last.outcome is Outcome.CIRCUIT_OPEN else "failed"
-    message = f"{last.app} does not run: its driver {what}: {(last.error or 'no error is known').rstrip('. ')}."
+    message = f"{last.app} does not run: its driver {what}: {in_sentence(last.error)}."
     return Hold(BROKEN[last.outcome], f"{message}{log_of(last)}")
 
 
@@ -126,7 +126,7 @@ def explain_change(
         veto: The guard that vetoed it.
     """
     steps = ", ".join(_steps(proposals.changes))
-    span_s = (signals.until - signals.since).total_seconds() if signals else None
+    span_s = signals.period_s if signals else None
     why = " ".join(_sentence(p.sentence) for p in proposals.proposals if acts(p))
     why = why or "; ".join(
         filter(None, (_measured(app, proposals, span_s) for app in _changed(proposals.changes, signals)))

@@ -162,8 +162,7 @@ def _lag(trial: Trial) -> Miss | None:
     planned = max(planned, then.arrival_rows_per_s or 0.0)
     if max(arrives, now.arrival_recent_rows_per_s or 0.0) > planned:
         return None
-    span_s = (signals.until - signals.since).total_seconds()
-    arrival = arrival_phrase(now.arrival_basis, f"{arrives:,.0f}", span_s)
+    arrival = arrival_phrase(now.arrival_basis, f"{arrives:,.0f}", signals.period_s)
     trigger = ", its trigger's interval" if goal == signals.trigger_s else ""
     came = f"{arrival}, and rows wait {lag:.0f} s (the goal is {goal:g} s{trigger})"
     return Miss("lag_goal_missed", f"{_told(trial)} was to suffice for {planned:,.0f} rows/s; {came}")

@@ -14,6 +14,7 @@ from millrace.lake.deployments import DeploymentStore
 from millrace.lake.driver_hosts import elsewhere
 from millrace.model.deployment import BY_DECISION, BY_VERIFICATION, Deployment
 from millrace.model.errors import MillraceError
+from millrace.model.failure import in_sentence
 from millrace.run_folder import driver_records, generation, repartition
 from millrace.run_folder.discovery import LiveDriver, find, python_driver
 from millrace.run_folder.driver_records import ENDED, DriverRecord, DriverState
@@ -257,7 +258,7 @@ class AppDrivers:
 
 
 def _what_failed(failures: ContentFailures) -> str:
-    error = (failures.error or "no error is known").rstrip(". ")
+    error = in_sentence(failures.error)
     if failures.asked:
         return f"its query asked for a restart: {error}"
     if not failures.failures:

@@ -15,6 +15,7 @@ LIMIT = 200
 OUR_LIMIT = 500
 """Longest reason that is an error of Millrace's own: those are written to be read whole."""
 OURS = "MillraceError"
+UNKNOWN = "no error is known"
 CURED = (
     "DELTA_SCHEMA_CHANGED",
     "DELTA_SCHEMA_CHANGE_SINCE_ANALYSIS",
@@ -82,6 +83,11 @@ def reason_of(text: str) -> str:
     return _named("", text)
 
 
+def in_sentence(reason: str | None) -> str:
+    """Return a reason without its full stop, for the middle of a sentence; what stands for one if it is None."""
+    return (reason or UNKNOWN).rstrip(". ")
+
+
 def restart_cures(reason: str) -> bool:
     """Return whether a failure, by its reason, only asks for the query to be restarted."""
     found = _CLASSED.match(reason)
@@ -104,7 +110,7 @@ def _named(name: str, text: str) -> str:
         sentence = _first_sentence(classed[2])
         return _line(f"[{classed[1]}] {sentence}", LIMIT)
     sentence = _with_signal(_first_sentence(text))
-    return _line(f"{name}: {sentence}" if name and sentence else name or sentence or "no error is known", LIMIT)
+    return _line(f"{name}: {sentence}" if name and sentence else name or sentence or UNKNOWN, LIMIT)
 
 
 def _cause(name: str, text: str) -> tuple[str, str]:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime
 
+from millrace.model.failure import in_sentence
+
 
 @dataclass(frozen=True)
 class QueryFailure:
@@ -23,4 +25,4 @@ class QueryFailure:
     @property
     def sentence(self) -> str:
         """What happened, for a person."""
-        return f"Query {self.query} failed at {self.at:%H:%M:%S} UTC and does not run: {self.error.rstrip('. ')}."
+        return f"Query {self.query} failed at {self.at:%H:%M:%S} UTC and does not run: {in_sentence(self.error)}."

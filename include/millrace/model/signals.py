@@ -318,6 +318,11 @@ class Signals:
         return next((app for app in self.apps if app.app == name), None)
 
     @property
+    def period_s(self) -> float:
+        """Length of the period, seconds."""
+        return (self.until - self.since).total_seconds()
+
+    @property
     def trigger_s(self) -> float:
         """The longest interval of its triggers, seconds; 0 if batches follow each other as fast as possible."""
         return max((app.trigger_s for app in self.apps), default=0.0)

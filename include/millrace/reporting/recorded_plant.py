@@ -83,7 +83,7 @@ class RecordedPlant:
     def span_s(self) -> float:
         """Time that the present evaluation stands for, seconds: since the one before it, at most its own period."""
         signals = _signals(self.recorded)
-        period_s = (signals.until - signals.since).total_seconds()
+        period_s = signals.period_s
         if self._index == 0:
             return max(period_s, 1.0)
         gap_s = (signals.until - _signals(self._evaluations[self._index - 1]).until).total_seconds()
