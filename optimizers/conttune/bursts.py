@@ -15,8 +15,9 @@ from statistics import median, median_low
 from millrace.optimizers.conttune.course import Course, Span
 
 RECENT_SPANS = 24
-HIGH_SHARE = 1 / 3
-"""A burst is above this share of the highest recent rate, all else below."""
+HIGH_SHARE = 1 / 4
+"""A burst is above this share of the highest recent rate, all else below: the same rows in twice the time, and half as
+many rows, are still a burst."""
 LEAST, RECENT = 2, 5
 """Fewest bursts that repeat, and the latest ones that count."""
 MOST_OF_TIME = 1 / 3

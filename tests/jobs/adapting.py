@@ -81,6 +81,12 @@ class Adapting:
         recent = self.loop.tables.reconfigurations.recent(self.spec.name)
         return next((c.achieved for c in recent if c.decision_id == decision.decision_id), {})
 
+    def assert_live(self) -> None:
+        """Fail unless executors came and went under the first driver; a later version may have replaced a change."""
+        lasting = [c for c in self.changes if c.error is None or not c.error.endswith("came first")]
+        assert lasting and all(c.tier == "T1" and c.generation == 1 for c in self.changes), self.changes
+        assert [c.error for c in lasting if c.outcome is not Outcome.READY] == []
+
     def app(self) -> AppDeployment:
         """Return the app's newest content."""
         latest = self.loop.tables.deployments.latest(self.spec.name)
