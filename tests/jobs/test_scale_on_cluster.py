@@ -27,7 +27,7 @@ def test_script_on_a_cluster_without_room_shrinks_all_the_same(tmp_path: Path, m
         return any(change.error and "the cluster has no room" in change.error for change in pipeline.changes)
 
     with embedded_cluster(tmp_path, monkeypatch):
-        pipeline = follow_load(tmp_path, {**EMBEDDED, "conf": {"spark.cores.max": "6"}}, 250.0, is_short)
+        pipeline = follow_load(tmp_path, {**EMBEDDED, "conf": {"spark.cores.max": "4"}}, 180.0, is_short)
 
     assert [c.error for c in pipeline.changes if c.outcome is Outcome.FAILED] == [
         "6 of 8 slots: the cluster has no room for more executors"
