@@ -14,6 +14,7 @@ import numpy as np
 from benchmarks.simulation.ability import Array
 from benchmarks.simulation.scenario import Scenario
 from benchmarks.simulation.truth import FIXED, KNEE, TOLERANCE, Factors, Levels, Rates, drawn, stream
+from millrace.model import row_wait
 
 LEVELS_SPREAD = 0.25
 """Relative spread of the operators' own levels around the app's."""
@@ -109,9 +110,8 @@ class MicroBatchTruth:
         return self.sustained(levels[0], rates, factors) >= sum(rates) * (1 - TOLERANCE)
 
     def planned_s(self, slots: int) -> float:
-        """Return the longest batch that the objective plans for, seconds: min(max_lag_s, o / (1 - target))."""
-        target, lag = self._objective.target_utilisation, self._objective.max_lag_s
-        return lag if target >= 1 else min(lag, self.fixed_s(slots) / (1 - target))
+        """Return the longest batch that the objective plans for, seconds: min(max_lag_s / 2, o / (1 - target))."""
+        return self._objective.planned_batch_s(self.fixed_s(slots))
 
     def _app_ability(self, rates: Rates, factors: Factors) -> Array:
         key = rates, factors
@@ -139,7 +139,7 @@ class MicroBatchTruth:
         rate, objective, limit = sum(rates), self._objective, self._options.batch_rows_limit
         ability = self._app_ability(rates, factors)
         for p in self._levels:
-            room = 1 - self.fixed_s(p) / objective.max_lag_s
+            room = row_wait.highest_utilisation(self.fixed_s(p), objective.max_lag_s)
             fixed = 0.0 if limit is None else rate * self.fixed_s(p) / limit
             allowed = min(objective.target_utilisation - fixed, room if room > 0 else math.inf)
             if rate <= allowed * float(ability[p - 1]) * (1 + TOLERANCE):

@@ -132,9 +132,9 @@ class OperatorContext:
         return self.demand.required_at(self.effective)
 
     @property
-    def sustained_now(self) -> float:
-        """Rate that the level that runs sustains, rows a second: PA, or less where batches are limited."""
-        return self.demand.sustained(self.ability_now, self.effective)
+    def throughput_now(self) -> float:
+        """Rows per second that come out of the level that runs: PA, or less where batches are limited."""
+        return self.demand.throughput(self.ability_now, self.effective)
 
     @property
     def load_ratio(self) -> float:

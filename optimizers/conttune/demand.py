@@ -7,8 +7,9 @@ Symbols:
 
 The paper asks for PA(p) >= lambda (Eq. 2). Where operators own their slots, p is feasible where
 PA(p) >= lambda / target_utilisation. Where batches have a fixed cost (``micro_batch``) p is feasible where
-rho <= target_utilisation and a batch's duration o(p) / (1 - rho) <= max_lag_s, that is
-rho <= u(p) = min(target, 1 - o(p) / max_lag_s), so
+rho <= target_utilisation and no row waits longer than max_lag_s. A row waits for a batch and the next one, so under the
+default trigger 2 o(p) / (1 - rho) <= max_lag_s (:mod:`millrace.model.row_wait` has triggers with an interval), that is
+rho <= u(p) = min(target, 1 - 2 o(p) / max_lag_s), so
     PA(p) >= lambda / u(p)                                                                            (1)
 With ``catch_up`` the backlog has to drain in time as well, at which the app may be fully busy:
     PA(p) >= lambda + excess / catch_up_s                                                             (2)
@@ -19,9 +20,10 @@ a rate r is sustained where x / (o + x / PA) >= r, that is
     PA(p) >= r / (1 - r o / x)                                                                        (3)
 With lambda / target for r this is one more bound on the utilisation, u(p) <= target - lambda o / x.
 
-If N rows arrive at once again and again, all of them have to be processed within max_lag_s:
-    PA(p) >= N / (max_lag_s - o(p))                                                                   (4)
-or (3) with r = N / max_lag_s if a batch holds fewer.
+If N rows arrive at once again and again, all of them have to be processed within max_lag_s, of which b = max(o(p), T)
+may pass before the next batch begins (T is the trigger's interval):
+    PA(p) >= N / (max_lag_s - b - o(p))                                                               (4)
+or (3) with r = N / (max_lag_s - b) if a batch holds fewer.
 """
 
 from __future__ import annotations
@@ -34,7 +36,8 @@ from statistics import fmean
 import numpy as np
 from numpy.typing import NDArray
 
-from millrace.model.signals import AppSignals, Objective, throughput
+from millrace.model import row_wait
+from millrace.model.signals import AppSignals, Objective
 from millrace.optimizers.conttune.job_graph import Operator
 from millrace.optimizers.conttune.state import OperatorState
 
@@ -107,24 +110,37 @@ class Demand:
         limited = max(LEAST_UTILISATION, target - self._limited(self.rate, parallelism))
         return min(target, room, limited) if room > 0 else min(target, limited)
 
-    def sustained(self, ability: float, parallelism: int) -> float:
-        """Return the rate that an app of this ability sustains, rows a second: less where batches are limited."""
+    def throughput(self, ability: float, parallelism: int) -> float:
+        """Return the rows per second that come out of an app of this ability: less where batches are limited."""
         if not self.micro_batch:
             return ability
-        return throughput(ability, self.fixed_at(parallelism) or 0.0, self.batch_rows)
+        return row_wait.throughput(ability, self.fixed_at(parallelism) or 0.0, self.batch_rows)
 
     def sustainable(self, ability: float, parallelism: int) -> float:
+        """Return the highest rate at which an app of this ability meets the latency goal, rows per second."""
+        if not self.micro_batch:
+            return ability
+        fixed_s = self.fixed_at(parallelism) or 0.0
+        return row_wait.sustainable(ability, fixed_s, self.batch_rows, self.objective.max_lag_s, self.trigger_s)
+
+    def planned(self, ability: float, parallelism: int) -> float:
         """Return the highest rate for which an app of this ability is planned, rows per second: the inverse of (1)."""
         target = self.objective.target_utilisation
-        room = self._room(parallelism) if self.micro_batch else 1.0
-        return min(target * self.sustained(ability, parallelism), ability * min(target, room if room > 0 else target))
+        return min(target * self.throughput(ability, parallelism), self.sustainable(ability, parallelism))
+
+    def longest_wait_s(self, ability: float, parallelism: int) -> float:
+        """Return how long a row waits at most in an app of this ability, seconds; infinite if it falls behind."""
+        if self.rate > self.throughput(ability, parallelism):
+            return math.inf
+        batch_s = row_wait.batch_s(self.fixed_at(parallelism) or 0.0, self.rate / ability, self.trigger_s)
+        return row_wait.longest_wait_s(batch_s, self.trigger_s)
 
     def drain_s(self, ability: float, parallelism: int) -> float:
         """Return the seconds until an app of this ability has processed the rows that wait; infinite if never.
 
         With limited batches, their fixed cost is in the rate that they sustain. Without a limit it is paid once.
         """
-        spare = self.sustained(ability, parallelism) - self.rate
+        spare = self.throughput(ability, parallelism) - self.rate
         if spare <= 0:
             return math.inf
         once = 0.0 if self.batch_rows or not self.micro_batch else self.fixed_at(parallelism) or 0.0
@@ -133,7 +149,7 @@ class Demand:
     def burst_s(self, ability: float, parallelism: int) -> float:
         """Return the seconds that an app of this ability takes for a burst."""
         if self.batch_rows and self.batch_rows < self.burst_rows:
-            return self.burst_rows / self.sustained(ability, parallelism)
+            return self.burst_rows / self.throughput(ability, parallelism)
         return (self.fixed_at(parallelism) or 0.0) + self.burst_rows / ability
 
     def needs_more_for_burst(self, ability: float, parallelism: int) -> bool:
@@ -142,7 +158,8 @@ class Demand:
 
     def _for_burst(self, parallelism: int) -> float:
         """Return the least PA that processes a burst within the latency goal; 0 if none does."""
-        allowed, fixed_s = self.objective.max_lag_s, self.fixed_at(parallelism) or 0.0
+        fixed_s = self.fixed_at(parallelism) or 0.0
+        allowed = self.objective.max_lag_s - max(fixed_s, self.trigger_s)
         if not self.burst_rows or not self.micro_batch or fixed_s >= allowed:
             return 0.0
         if self.batch_rows and self.batch_rows < self.burst_rows:
@@ -152,7 +169,7 @@ class Demand:
         return self.burst_rows / (allowed - fixed_s)
 
     def is_attainable(self, parallelism: int) -> bool:
-        """Say whether the latency goal can be met at all: o(p) < max_lag_s."""
+        """Say whether the latency goal can be met at all."""
         return not self.micro_batch or self._room(parallelism) > 0
 
     def fixed_at(self, parallelism: int) -> float | None:
@@ -173,7 +190,8 @@ class Demand:
         return rate * (self.fixed_at(parallelism) or 0.0) / self.batch_rows
 
     def _room(self, parallelism: int) -> float:
-        return 1.0 - (self.fixed_at(parallelism) or 0.0) / self.objective.max_lag_s
+        fixed_s = self.fixed_at(parallelism) or 0.0
+        return row_wait.highest_utilisation(fixed_s, self.objective.max_lag_s, self.trigger_s)
 
 
 def build_demand(
@@ -202,8 +220,7 @@ def build_demand(
     plain = Demand(rate, 0.0, 0.0, objective, means, micro_batch=whole, catch_up=catch_up)
     arrival, backlog = app.arrival_rows_per_s or 0.0, float(app.backlog_rows or 0)
     # a trigger keeps rows waiting for as long as its interval
-    planned_s = max(_planned_duration_s(plain.fixed_at(app.slots), objective), app.trigger_s)
-    left = arrival * planned_s if whole else 0.0
+    left = arrival * objective.planned_batch_s(plain.fixed_at(app.slots), app.trigger_s) if whole else 0.0
     waiting, held = max(0.0, backlog - left), 0.0
     if app.trigger_s > 0 and app.busy_ratio is not None and app.busy_ratio < 1 - IDLE_RATIO:
         waiting, held = 0.0, waiting
@@ -218,10 +235,3 @@ def build_demand(
         trigger_s=app.trigger_s,
         burst_rows=burst_rows if whole else 0.0,
     )
-
-
-def _planned_duration_s(fixed_s: float | None, objective: Objective) -> float:
-    """Return the longest batch that the objective plans for: what arrived meanwhile always waits when it ends."""
-    if fixed_s is None or objective.target_utilisation >= 1:
-        return objective.max_lag_s
-    return min(objective.max_lag_s, fixed_s / (1 - objective.target_utilisation))

@@ -5,8 +5,11 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 
+from millrace.model import row_wait
 from millrace.model.arrival import arrival_phrase
 from millrace.optimizers.conttune.context import OperatorContext
+from millrace.optimizers.conttune.goal import sentence as say
+from millrace.optimizers.conttune.goal import unmet_goal
 from millrace.optimizers.conttune.messages import Reason, count, message, number, percent
 from millrace.optimizers.conttune.payback import PayBack
 from millrace.optimizers.conttune.sizing import Sizing
@@ -28,6 +31,8 @@ def explain(context: OperatorContext, target: int, reason: Reason, pays: PayBack
     effect = predict(context, target)
     sentence = message(reason, {**levels, **_load_details(context, target, effect), **_pays(context, pays)})
     sentence += _of_bursts(context, target, effect["processing_ability_rows_per_s"])
+    if (unmet := unmet_goal(context)) is not None:
+        sentence += f" {say(unmet, context.demand.objective.max_lag_s)}"
     if target == context.now:
         return Sizing(context.operator, target, reason.value, sentence, effect)
     columns = context.curve.columns()
@@ -38,7 +43,7 @@ def predict(context: OperatorContext, target: int) -> Mapping[str, float]:
     """Return what is to be expected at a level; what is unknown is left out.
 
     Reference:
-        A batch that keeps up takes D = o + lambda D / PA, so D = o / (1 - rho).
+        A batch that keeps up takes D = o + lambda D / PA, so D = o / (1 - rho); :mod:`millrace.model.row_wait`.
     """
     ability = context.ability_now if target == context.now else context.curve.at(target)
     effect = {"processing_ability_rows_per_s": ability}
@@ -46,8 +51,10 @@ def predict(context: OperatorContext, target: int) -> Mapping[str, float]:
         rho = context.rate / ability
         effect["utilisation_ratio"] = rho
         fixed_s = context.demand.fixed_at(target)
-        if fixed_s is not None and rho < 1:
-            effect["batch_duration_s"] = fixed_s / (1 - rho)
+        trigger_s = context.demand.trigger_s
+        if fixed_s is not None and math.isfinite(batch_s := row_wait.batch_s(fixed_s, rho, trigger_s)):
+            effect["batch_duration_s"] = batch_s
+            effect["longest_wait_s"] = row_wait.longest_wait_s(batch_s, trigger_s)
     return effect
 
 
@@ -58,12 +65,13 @@ def why_too_small(context: OperatorContext) -> Reason:
         return Reason.BURSTS
     if not load.micro_batch or rate > ability:
         return Reason.UNDER_PROVISIONED
-    if rate > load.objective.target_utilisation * ability:
+    target, sustainable = load.objective.target_utilisation, load.sustainable(ability, context.effective)
+    if rate > sustainable:
+        return Reason.BATCH_LIMIT if sustainable == context.throughput_now else Reason.LATENCY_GOAL
+    if rate > target * ability:
         return Reason.UTILISATION_ABOVE_TARGET
-    if rate > load.objective.target_utilisation * context.sustained_now:
+    if rate > target * context.throughput_now:
         return Reason.BATCH_LIMIT
-    if rate > load.highest_utilisation(context.effective) * ability:
-        return Reason.LATENCY_GOAL
     return Reason.BACKLOG_TO_DRAIN
 
 
@@ -82,13 +90,14 @@ def _level_details(context: OperatorContext, target: int) -> Mapping[str, str]:
 
 def _load_details(context: OperatorContext, target: int, effect: Mapping[str, float]) -> Mapping[str, str]:
     load, ability = context.demand, effect["processing_ability_rows_per_s"]
-    sustained = load.sustained(ability, target)
+    sustains = load.sustainable(ability, target)
+    sustains_now = load.sustainable(context.ability_now, context.effective)
     return {
         "app": context.operator.name,
-        "ability_now": number(context.sustained_now),
-        "utilisation_now": percent(context.rate / context.sustained_now),
-        "ability": number(sustained),
-        "utilisation": percent(context.rate / sustained),
+        "ability_now": number(sustains_now),
+        "utilisation_now": percent(context.rate / sustains_now),
+        "ability": number(sustains),
+        "utilisation": percent(context.rate / sustains),
         "drains": _drains(load.drain_s(ability, target)),
         "drains_now": _drains(load.drain_s(context.ability_now, context.effective)),
         "target": percent(load.objective.target_utilisation),
@@ -99,7 +108,6 @@ def _load_details(context: OperatorContext, target: int, effect: Mapping[str, fl
         "held": number(load.held_rows),
         "trigger": number(load.trigger_s),
         "slack": percent(context.options.slack),
-        "fixed": number(load.fixed_at(context.effective) or 0.0),
     }
 
 

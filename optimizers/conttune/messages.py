@@ -64,28 +64,28 @@ class Reason(StrEnum):
     OPERATOR_VANISHED = "operator_vanished"
 
 
-_ARRIVES = "{arrives} and {now} can process {ability_now} rows/s"
-_THEN = "{then} can process {ability} rows/s at {utilisation} % utilisation."
+_ARRIVES = "{arrives} and {now} can sustain {ability_now} rows/s"
+_THEN = "{then} can sustain {ability} rows/s ({utilisation} % used)."
 
 MESSAGES: Mapping[Reason, str] = {
     Reason.BINARY_LIFTING: "{now} cannot keep up, and how much arrives shows only when they can: {then} to end the "
     "backpressure.",
     Reason.UNDER_PROVISIONED: f"{_ARRIVES}: {_THEN}",
-    Reason.UTILISATION_ABOVE_TARGET: f"{_ARRIVES}, which is above the planned {{target}} % utilisation: {_THEN}",
-    Reason.LATENCY_GOAL: f"{_ARRIVES}, too busy to end a batch within {{max_lag}} s: {_THEN}",
+    Reason.UTILISATION_ABOVE_TARGET: f"{_ARRIVES}, of which {{target}} % are planned for: {_THEN}",
+    Reason.LATENCY_GOAL: f"{_ARRIVES} if no row is to wait over {{max_lag}} s: {_THEN}",
     Reason.BATCH_LIMIT: "{arrives}, and with at most {batch_rows} rows a batch {now} can sustain only "
     f"{{ability_now}} rows/s: {_THEN}",
     Reason.BURSTS: f"{_ARRIVES}, too few for a burst: {_THEN}",
     Reason.BATCHES_FULL: "{arrives}, and {now} are never idle: {then}, until it shows how many do.",
     Reason.BACKLOG_TO_DRAIN: f"{_ARRIVES}, but {{waiting}} rows wait, and {{now}} can {{drains_now}}: {{then}} can "
-    "process {ability} rows/s and {drains} (the goal is {catch_up} s).",
+    "sustain {ability} rows/s and {drains} (the goal is {catch_up} s).",
     Reason.OVER_PROVISIONED: f"Only {_ARRIVES}: {_THEN}{{pays}}",
     Reason.OUT_OF_BOUNDS: "{now}, but {low} to {high} are allowed: {then}, whatever arrives.",
     Reason.BACKPRESSURE_STARTS_HERE: "{now} hold up for {pressed} % of the time what feeds them: {then}.",
     Reason.IDLE_WITHOUT_BACKPRESSURE: "{now} are busy for {busy} % of the time and hold nothing up: {then}.",
     Reason.RANDOM_TRIAL: f"{_ARRIVES}, which is not the least that suffices: {{then}} as a random trial.",
     Reason.SADDLE_POINT: f"{_ARRIVES}: {{then}} may process {{aim}} rows/s, the rate and the price of what was missed.",
-    Reason.WELL_PROVISIONED: f"{_ARRIVES}, {{utilisation_now}} % utilisation: nothing to change.",
+    Reason.WELL_PROVISIONED: f"{_ARRIVES} ({{utilisation_now}} % used): nothing to change.",
     Reason.DRAINING: f"{_ARRIVES}, but {{waiting}} rows still wait, and {{now}} can {{drains_now}}: no step "
     "down before that.",
     Reason.WINDOW_HALF_OLD: f"{_ARRIVES} on average, but the rate changed too late in the period to tell what "
@@ -100,7 +100,7 @@ MESSAGES: Mapping[Reason, str] = {
     Reason.STEP_FAILED_BEFORE: f"{_ARRIVES}: another step failed at this load before.",
     Reason.AT_MAXIMUM: f"{_ARRIVES}: more are not allowed.",
     Reason.BATCH_LIMIT_AT_MAXIMUM: "{arrives}, and with at most {batch_rows} rows a batch {now} can sustain "
-    "only {ability_now} rows/s; more are not allowed, but larger batches would help.",
+    "only {ability_now} rows/s; more are not allowed.",
     Reason.BATCHES_FULL_AT_MAXIMUM: "{arrives}, and {now} are never idle: more are not allowed.",
     Reason.NO_HIGHER_LEVEL: f"{_ARRIVES}: they are busy, but the model suggests no higher level.",
     Reason.LIFTING_EXHAUSTED: "{now} cannot keep up, and more are not allowed.",
@@ -110,8 +110,7 @@ MESSAGES: Mapping[Reason, str] = {
     "cannot help.",
     Reason.INEFFECTIVE_SCALING: f"{_ARRIVES}: beyond {{ceiling}} more slots were measured to bring nothing.",
     Reason.NO_ROOM: f"{_ARRIVES}: more are asked for already.",
-    Reason.LATENCY_UNATTAINABLE: f"{_ARRIVES}, and even a batch without rows takes {{fixed}} s of the {{max_lag}} s "
-    "allowed: slots cannot help.",
+    Reason.LATENCY_UNATTAINABLE: f"{_ARRIVES}: slots cannot bring the wait of a row below {{max_lag}} s.",
     Reason.HELD_BY_TRIGGER: f"{_ARRIVES}, but it waits for its trigger every {{trigger}} s while {{held}} rows wait "
     "that its batches may not read: raise the source's read limit or shorten the trigger, as slots cannot help.",
     Reason.NO_APP: "{app} is not an app of the deployment: nothing to decide.",

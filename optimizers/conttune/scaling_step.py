@@ -173,7 +173,7 @@ def _step_down(job: JobContext, contexts: Sequence[OperatorContext]) -> ScalingS
     steepest = STEEPEST if job.is_new_rate else USUAL
     if sum(c.now * min(1.0, c.load_ratio) ** steepest for c in contexts) > (1 - least) * total:
         return stay  # such a curve would not free enough: no model needed
-    if any(c.demand.is_draining(c.sustained_now) for c in contexts):
+    if any(c.demand.is_draining(c.throughput_now) for c in contexts):
         return ScalingStep({c.operator.name: Reason.DRAINING for c in contexts})
     lower = {c.operator.name: (c.now, p) for c in contexts if (p := _lower_level(c)) < c.now}
     freed = sum(now - p for now, p in lower.values())
@@ -213,7 +213,7 @@ def _sustained(job: JobContext, context: OperatorContext, parallelism: int) -> f
     """Return the arrival rate of the job up to which a lower level of an operator is left alone, rows per second."""
     if context.bursts is not None:
         return math.inf  # the lower level is sized for the bursts: no rise is due with the next one
-    sustained = context.demand.sustainable(context.curve.at(parallelism), parallelism) * (1 + job.options.tolerance)
+    sustained = context.demand.planned(context.curve.at(parallelism), parallelism) * (1 + job.options.tolerance)
     if context.operator.id is None:
         return sustained
     return sustained * job.rate / context.rate if context.rate > 0 else math.inf
@@ -238,4 +238,4 @@ def _why_stay(context: OperatorContext, otherwise: Reason) -> Reason:
         return Reason.LATENCY_UNATTAINABLE
     if context.demand.held_rows:
         return Reason.HELD_BY_TRIGGER
-    return Reason.DRAINING if context.demand.is_draining(context.sustained_now) else otherwise
+    return Reason.DRAINING if context.demand.is_draining(context.throughput_now) else otherwise

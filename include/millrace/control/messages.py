@@ -129,7 +129,7 @@ def explain_change(
     span_s = signals.period_s if signals else None
     why = " ".join(_sentence(p.sentence) for p in proposals.proposals if acts(p))
     why = why or "; ".join(
-        filter(None, (_measured(app, proposals, span_s) for app in _changed(proposals.changes, signals)))
+        filter(None, (_measured(app, proposals, span_s, signals) for app in _changed(proposals.changes, signals)))
     )
     text = LEAD.get(action, "") + (_sentence(": ".join(filter(None, (steps, why)))))
     objection = f"Vetoed by {_objection(veto)}." if veto else ""
@@ -209,17 +209,16 @@ def _changed(changes: Iterable[Change], signals: Signals | None) -> list[AppSign
     return [app for app in signals.apps if app.app in names] if signals else []
 
 
-def _measured(app: AppSignals, proposals: Proposals, span_s: float | None) -> str:
+def _measured(app: AppSignals, proposals: Proposals, span_s: float | None, signals: Signals | None) -> str:
     parts = []
     if app.arrival_rows_per_s is not None:
         waiting = f" and {app.backlog_rows:,} wait" if app.backlog_rows else ""
         parts.append(f"{arrival_phrase(app.arrival_basis, f'{app.arrival_rows_per_s:,.0f}', span_s)}{waiting}")
-    if app.capacity is not None:
-        rows_per_s = app.capacity.throughput(app.batch_rows_limit)
-        can = f"{app.slots} slot{'s' * (app.slots != 1)} can process {rows_per_s:,.0f} rows/s"
+    if app.capacity is not None and signals is not None:
+        can = f"{app.slots} slot{'s' * (app.slots != 1)} can sustain {app.sustainable(signals.objective):,.0f} rows/s"
         if ABILITY in proposals.predicted:
-            then = replace(app.capacity, rows_per_s=proposals.predicted[ABILITY]).throughput(app.batch_rows_limit)
-            can += f", expected afterwards {then:,.0f}"
+            then = replace(app.capacity, rows_per_s=proposals.predicted[ABILITY])
+            can += f", expected afterwards {app.sustainable(signals.objective, then):,.0f}"
         parts.append(can)
     return ", ".join(parts)
 

@@ -71,9 +71,9 @@ def backpressured_ratio(
     """Return the share of the period's batches that could not keep up (ContTune's backPressurePer, as a ratio).
 
     A batch could not keep up if it ran without a pause and left more rows waiting than arrive during the longest batch
-    the objective plans for: o / (1 - target_utilisation), at most max_lag_s. Some rows waiting are no sign: under the
-    default trigger those that arrived during the batch always wait when it ends, and a trigger with an interval keeps
-    rows waiting for as long as that.
+    that is planned for: o / (1 - target_utilisation), at most half of max_lag_s. Some rows waiting are no sign: under
+    the default trigger those that arrived during the batch always wait when it ends, and a trigger with an interval
+    keeps rows waiting for as long as that.
 
     Deviation: the paper's ratio is Flink's share of time that an operator's output is blocked; micro-batches never
     block, they grow.
@@ -89,10 +89,7 @@ def backpressured_ratio(
         return 0.0 if history.newest.backlog_rows == 0 else None
     if arrival is None:
         return None
-    planned_s = objective.max_lag_s
-    if fixed_s is not None and objective.target_utilisation < 1:
-        planned_s = min(planned_s, fixed_s / (1 - objective.target_utilisation))
-    planned_s = max(planned_s, history.trigger_s)
+    planned_s = objective.planned_batch_s(fixed_s, history.trigger_s)
     known = [b for b in batches if b.backlog_rows is not None]
     if not known:
         return None

@@ -163,7 +163,7 @@ def _lag(trial: Trial) -> Miss | None:
     if max(arrives, now.arrival_recent_rows_per_s or 0.0) > planned:
         return None
     arrival = arrival_phrase(now.arrival_basis, f"{arrives:,.0f}", signals.period_s)
-    trigger = ", its trigger's interval" if goal == signals.trigger_s else ""
+    trigger = ", twice its trigger's interval" if goal == 2 * signals.trigger_s else ""
     came = f"{arrival}, and rows wait {lag:.0f} s (the goal is {goal:g} s{trigger})"
     return Miss("lag_goal_missed", f"{_told(trial)} was to suffice for {planned:,.0f} rows/s; {came}")
 

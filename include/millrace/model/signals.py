@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 
+from millrace.model import row_wait
 from millrace.model.admission import StreamCounts
 from millrace.model.arrival import ArrivalBasis
 from millrace.model.join import JoinSignals
@@ -50,25 +51,6 @@ class Capacity:
     rows_per_s: float
     rows_per_s_error: float
     batches: int
-
-    def throughput(self, batch_rows: int | None) -> float:
-        """Return the rows per second that come out if every batch is full; without a limit, rows_per_s.
-
-        Args:
-            batch_rows: Rows of a full batch, >= 1; None if batches are not limited.
-        """
-        return throughput(self.rows_per_s, self.fixed_s, batch_rows)
-
-
-def throughput(rows_per_s: float, fixed_s: float, batch_rows: int | None) -> float:
-    """Return the rows per second that come out of full batches: L / (o + L / PA).
-
-    Args:
-        rows_per_s: PA, the rows per second without the fixed cost, > 0.
-        fixed_s: o, the fixed cost of a batch, seconds, >= 0.
-        batch_rows: L, rows of a full batch, >= 1; None if batches are not limited, then PA is returned.
-    """
-    return rows_per_s / (1.0 + rows_per_s * fixed_s / batch_rows) if batch_rows else rows_per_s
 
 
 @dataclass(frozen=True)
@@ -165,8 +147,8 @@ class AppSignals:
         healthy_batches: Batches that count for capacity.
         busy_ratio: Share of the period spent inside batches, 0..1.
         backpressured_ratio: Share of the period's batches that ran without a pause and left more rows waiting
-            than arrive during the longest batch the objective plans for, min(max_lag_s, fixed_s /
-            (1 - target_utilisation)), 0..1 (ContTune's backPressurePer, as a ratio).
+            than arrive during the longest batch that the objective plans for (:meth:`Objective.planned_batch_s`),
+            0..1 (ContTune's backPressurePer, as a ratio).
         slot_busy_ratio: Occupied task-slot time over slots * period, waits included, 0..1 (the state
             rule's CPU on Spark).
         capacity: Fitted cost; None until it can be fitted.
@@ -224,6 +206,19 @@ class AppSignals:
     first_batches: Capacity | None = None
     change_s: float | None = None
 
+    def sustainable(self, objective: Objective, capacity: Capacity | None = None) -> float | None:
+        """Return the sustainable throughput, rows per second: the highest rate at which no row waits too long.
+
+        Args:
+            objective: The owner's.
+            capacity: Of other slots; the measured one by default. Without either, None is returned.
+        """
+        known = capacity or self.capacity
+        if known is None:
+            return None
+        limit, goal_s = self.batch_rows_limit, objective.max_lag_s
+        return row_wait.sustainable(known.rows_per_s, known.fixed_s, limit, goal_s, self.trigger_s)
+
 
 @dataclass(frozen=True)
 class Objective:
@@ -231,7 +226,7 @@ class Objective:
 
     Attributes:
         target_utilisation: Highest planned utilisation, (0, 1].
-        max_lag_s: Latency goal: a batch at the planned load must not take longer, > 0.
+        max_lag_s: Latency goal: the longest time that a row waits, from its arrival to the end of its batch, > 0.
         catch_up_s: Time in which a backlog should drain, > 0.
         max_reconfigurations_per_hour: Upper bound held by a guard, >= 0.
     """
@@ -242,8 +237,25 @@ class Objective:
     max_reconfigurations_per_hour: int = 60
 
     def with_trigger(self, interval_s: float) -> Objective:
-        """Return what can be had of a query that runs once per interval: nothing within less than that."""
-        return replace(self, max_lag_s=max(self.max_lag_s, interval_s), catch_up_s=max(self.catch_up_s, interval_s))
+        """Return what can be had of a query that runs once per interval.
+
+        A row waits for the next trigger at least. A goal that is not above the interval becomes twice the interval:
+        with it a batch may take as long as its trigger allows.
+        """
+        goal_s = self.max_lag_s if self.max_lag_s > interval_s else 2 * interval_s
+        return replace(self, max_lag_s=goal_s, catch_up_s=max(self.catch_up_s, interval_s))
+
+    def planned_batch_s(self, fixed_s: float | None, trigger_s: float = 0.0) -> float:
+        """Return the longest batch that is planned for, seconds, or the trigger's interval if that is longer.
+
+        Args:
+            fixed_s: Fixed cost of a batch, seconds; None if it is not known.
+            trigger_s: Interval of the trigger, seconds.
+        """
+        longest_s = max(row_wait.longest_batch_s(self.max_lag_s, trigger_s), trigger_s)
+        if fixed_s is None or self.target_utilisation >= 1:
+            return longest_s
+        return max(min(longest_s, fixed_s / (1 - self.target_utilisation)), trigger_s)
 
 
 @dataclass(frozen=True)

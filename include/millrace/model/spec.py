@@ -97,7 +97,10 @@ class ObjectiveSpec(Strict):
 
     target_utilisation: float = Field(0.8, gt=0, le=1, description="Arrival over capacity that slots are chosen for")
     max_lag_s: float = Field(
-        30.0, gt=0, description="Longest time that rows may wait, seconds; the trigger's interval if that is longer"
+        30.0,
+        gt=0,
+        description="Longest time that a row may wait, from its arrival to the end of its batch, seconds; twice the "
+        "trigger's interval if that interval is not shorter",
     )
     catch_up_s: float = Field(
         60.0,

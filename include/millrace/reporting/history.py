@@ -14,6 +14,7 @@ import numpy as np
 
 from millrace.lake.control_tables import ControlTables
 from millrace.model.decision import CARRIED_OUT, Action
+from millrace.model.row_wait import sustainable
 
 MOST_MOMENTS = 300
 GAP = 4.0
@@ -27,7 +28,7 @@ class Moment:
     Attributes:
         time: When (UTC).
         arrival: Rows/s that arrive.
-        capacity: Rows/s that the slots can process.
+        capacity: Rows/s that the slots can sustain.
         slots: Slots that run.
         backlog: Rows that wait.
     """
@@ -133,10 +134,16 @@ def _history(rows: Sequence[Mapping[str, Any]], since: datetime, until: datetime
 
 
 def _moment(row: Mapping[str, Any]) -> Moment | None:
-    app = next(iter(json.loads(row["signals"])["apps"]), None)
+    signals = json.loads(row["signals"])
+    app = next(iter(signals["apps"]), None)
     if app is None:
         return None
-    capacity = app.get("capacity") or {}
-    return Moment(
-        row["time"], app.get("arrival_rows_per_s"), capacity.get("rows_per_s"), app["slots"], app.get("backlog_rows")
-    )
+    capacity = _sustainable(app, signals["objective"])
+    return Moment(row["time"], app.get("arrival_rows_per_s"), capacity, app["slots"], app.get("backlog_rows"))
+
+
+def _sustainable(app: Mapping[str, Any], objective: Mapping[str, Any]) -> float | None:
+    capacity, limit, trigger_s = app.get("capacity"), app.get("batch_rows_limit"), app.get("trigger_s", 0.0)
+    if not capacity:
+        return None
+    return sustainable(capacity["rows_per_s"], capacity["fixed_s"], limit, objective["max_lag_s"], trigger_s)

@@ -13,6 +13,8 @@ from millrace.reporting.history import History, Moment
 WIDTH, LEFT, RIGHT, GAP = 960, 64, 12, 26
 HEIGHTS = {"rows/s": 170, "slots": 80, "rows waiting": 80}
 SPARK_WIDTH, SPARK_HEIGHT = 180, 32
+LEAST_TOP = 1e-6
+"""An axis whose values are all below ends at 1."""
 Value = Callable[[Moment], float | None]
 Axis = Callable[[datetime], float]
 CURVES: Mapping[str, Sequence[tuple[str, Value]]] = {
@@ -143,7 +145,8 @@ def _path(
 
 def _most(history: History, values: Sequence[Value]) -> float:
     known = [value(moment) for moment in history.moments for value in values]
-    return max((v for v in known if v is not None), default=0.0) or 1.0
+    most = max((v for v in known if v is not None), default=0.0)
+    return most if most >= LEAST_TOP else 1.0
 
 
 def _ticks(most: float) -> list[float]:

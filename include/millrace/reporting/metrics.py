@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from millrace.model.decision import Decision, Outcome, Reconfiguration
-from millrace.model.signals import AppSignals
+from millrace.model.signals import AppSignals, Objective
 
 if TYPE_CHECKING:
     from opentelemetry.metrics import Meter
@@ -38,9 +38,10 @@ def export_decision(decision: Decision, duration_s: float) -> None:
         of_decision = {**pipeline, "action": decision.action.value, "reason": decision.reason_code}
         meter.create_counter("millrace.decisions", "{decision}").add(1, of_decision)
         meter.create_histogram("millrace.evaluation.duration", "s").record(duration_s, pipeline)
-        for app in decision.signals.apps if decision.signals else ():
+        measured = [(app, decision.signals.objective) for app in decision.signals.apps] if decision.signals else []
+        for app, objective in measured:
             of_app = {**pipeline, "app": app.app}
-            for name, unit, value in _measured(app):
+            for name, unit, value in _measured(app, objective):
                 if value is not None:
                     meter.create_gauge(name, unit).set(value, of_app)
             for partition, rows in app.lag.items():
@@ -69,8 +70,8 @@ def export_changes(changes: Sequence[Reconfiguration]) -> None:
                 meter.create_histogram("millrace.reconfiguration.downtime", "s").record(change.downtime_s, of_change)
 
 
-def _measured(app: AppSignals) -> Iterator[tuple[str, str, float | None]]:
-    capacity = app.capacity.rows_per_s if app.capacity else None
+def _measured(app: AppSignals, objective: Objective) -> Iterator[tuple[str, str, float | None]]:
+    capacity = app.sustainable(objective)
     arrival = app.arrival_rows_per_s
     yield "millrace.arrival", "{row}/s", arrival
     yield "millrace.backlog", "{row}", app.backlog_rows

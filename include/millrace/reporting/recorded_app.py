@@ -66,10 +66,7 @@ class Span:
 
 def planned_rows(arrival: float, fixed_s: float, objective: Objective) -> float:
     """Return the rows that wait after the longest batch that the objective plans for."""
-    longest_s = objective.max_lag_s
-    if objective.target_utilisation < 1:
-        longest_s = min(longest_s, fixed_s / (1 - objective.target_utilisation))
-    return arrival * longest_s
+    return arrival * objective.planned_batch_s(fixed_s)
 
 
 def usual_batch_s(arrival: float, capacity: Capacity) -> float:

@@ -151,6 +151,7 @@ def change_metrics(decision: Decision) -> dict[str, float | None]:
             f"{prefix}arrival_rows_per_s": app.arrival_rows_per_s,
             f"{prefix}backlog_rows": app.backlog_rows,
             f"{prefix}processing_ability_rows_per_s": ability,
+            f"{prefix}sustainable_rows_per_s": app.sustainable(signals.objective) if signals else None,
             f"{prefix}rate_to_serve_rows_per_s": rate_to_serve(app, signals.objective) if signals else None,
         }
         if ability and app.arrival_rows_per_s is not None:

@@ -167,7 +167,7 @@ def test_splits_when_fewer_than_slots_then_more_slots_change_nothing() -> None:
     [
         (800.0, None, 60.0, 10),
         (801.0, None, 60.0, 11),
-        (800.0, None, 4.0, 16),
+        (800.0, None, 8.0, 16),
         (800.0, 8000, 60.0, 14),
         (1.0, None, 60.0, 1),
     ],
@@ -176,7 +176,8 @@ def test_splits_when_fewer_than_slots_then_more_slots_change_nothing() -> None:
 def test_minimum_when_the_objective_binds_then_is_the_least_that_meets_it(
     rate: float, limit: int | None, max_lag_s: float, slots: int
 ) -> None:
-    # 10 slots process 1000 rows a second, o = 2 s: 1 - 2 / 4 = 0.5 for a lag of 4 s; 0.8 - 800 * 2 / 8000 = 0.6 limited
+    # 10 slots process 1000 rows per second, o = 2 s: 1 - 2 * 2 / 8 = 0.5 if no row is to wait over 8 s;
+    # 0.8 - 800 * 2 / 8000 = 0.6 if batches are limited
     made = replace(micro_batch([8.0], batch_rows_limit=limit), objective=aims(max_lag_s=max_lag_s))
     assert MicroBatchTruth(made, 0).minimum((rate,), (1.0,)) == (slots,)
 

@@ -54,7 +54,7 @@ def test_two_batches_are_enough_for_a_backlog(tmp_path: Path) -> None:
     proposal, _ = create("flow", {}).propose(replace(signals, bounds=replace(signals.bounds, max_slots=6)),
                                              deployment(1), {})  # fmt: skip
     assert [(c.before, c.value) for c in proposal.changes] == [(1, 6)]
-    assert "1 slot can process 420 rows/s" in proposal.sentence
+    assert "1 slot can sustain 420 rows/s" in proposal.sentence
 
 
 def test_one_batch_or_one_that_takes_all_rows_is_not_enough(tmp_path: Path) -> None:

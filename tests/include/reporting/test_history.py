@@ -48,7 +48,7 @@ def test_history_is_of_its_span_and_pipeline(tables: ControlTables) -> None:
     record(tables, replace(evaluation(UNTIL - timedelta(minutes=5)), signals=None))
     found = history(tables, "p", UNTIL - HOUR, UNTIL)
     assert [moment.time for moment in found.moments] == inside
-    assert found.moments[0] == Moment(inside[0], 80.0, 100.0, 2, 10)
+    assert found.moments[0] == Moment(inside[0], 80.0, pytest.approx(100 * (1 - 2 * 0.1 / 30)), 2, 10)
 
 
 def test_history_samples_evaluations_but_leaves_no_change_out(tables: ControlTables) -> None:

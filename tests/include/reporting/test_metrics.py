@@ -55,10 +55,10 @@ def test_decision_is_exported_with_what_it_was_made_on(monkeypatch: pytest.Monke
             ("millrace.arrival", app, 800.0),
             ("millrace.backlog", app, 1200),
             ("millrace.lag", (app[0], ("partition", "orders/3"), app[1]), 700),
-            ("millrace.capacity", app, 480.0),
+            ("millrace.capacity", app, 467.2),
             ("millrace.slots", app, 2),
             ("millrace.busy", app, 0.9),
-            ("millrace.utilization", app, round(800 / 480, 3)),
+            ("millrace.utilization", app, round(800 / 467.2, 3)),
         }
 
 

@@ -108,5 +108,5 @@ def test_app_when_modelled_then_rows_are_neither_lost_nor_made(
 
 
 def test_planned_rows_at_full_use_follow_the_latency_goal() -> None:
-    assert planned_rows(10.0, 2.0, Objective(target_utilisation=1.0, max_lag_s=30.0)) == 300.0
+    assert planned_rows(10.0, 2.0, Objective(target_utilisation=1.0, max_lag_s=30.0)) == 150.0
     assert planned_rows(10.0, 2.0, GOAL) == pytest.approx(100.0)

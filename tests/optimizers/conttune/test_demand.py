@@ -44,7 +44,7 @@ def test_required_of_an_operator_with_own_slots_is_lambda_over_target() -> None:
     load = of_operator(300.0, 300.0)
     assert load.required_at(2) == pytest.approx(375.0)
     assert of_operator(300.0, 300.0, Objective(1.0, max_lag_s=0.001)).required_at(2) == 300.0
-    assert load.is_attainable(2) and load.sustained(400.0, 2) == 400.0
+    assert load.is_attainable(2) and load.throughput(400.0, 2) == 400.0
 
 
 def test_required_of_micro_batches_leaves_room_for_the_target() -> None:
@@ -52,16 +52,16 @@ def test_required_of_micro_batches_leaves_room_for_the_target() -> None:
 
 
 def test_required_when_the_fixed_cost_nears_the_latency_goal_then_grows() -> None:
-    load = of_app(fixed_s={2: (10.0,), 6: (28.0, 26.0)})
+    load = of_app(fixed_s={2: (5.0,), 6: (14.0, 13.0)})
     assert load.required_at(2) == pytest.approx(300 / (1 - 10 / 30))
     assert load.required_at(5) == pytest.approx(300 / (1 - 27 / 30))  # of the nearest level, the mean
     for p in (2, 6):
-        rho = 300 / load.required_at(p)
-        assert (load.fixed_at(p) or 0) / (1 - rho) == pytest.approx(30.0)
+        assert load.longest_wait_s(load.required_at(p), p) == pytest.approx(30.0)
+        assert load.sustainable(load.required_at(p), p) == pytest.approx(300.0)
 
 
 def test_required_at_an_impossible_latency_goal_is_the_targets() -> None:
-    load = of_app(fixed_s={2: (31.0,)})
+    load = of_app(fixed_s={2: (15.1,)})
     assert not load.is_attainable(2)
     assert load.required_at(2) == pytest.approx(375.0)
 
@@ -135,10 +135,10 @@ def test_required_of_limited_batches_just_sustains_the_rate_at_target(
     goal = Objective(target_utilisation=target, max_lag_s=1e9)
     load = Demand(rate, 0.0, 0.0, goal, {2: fixed_s}, batch_rows=x)
     needed = load.required_at(2)
-    assert load.sustained(needed, 2) * target == pytest.approx(rate, rel=1e-6)
+    assert load.throughput(needed, 2) * target == pytest.approx(rate, rel=1e-6)
     free = replace(load, batch_rows=None)
     assert needed >= free.required_at(2)
-    assert load.sustained(needed, 2) <= needed
+    assert load.throughput(needed, 2) <= needed
 
 
 def test_required_when_fixed_costs_eat_a_limited_batch_then_stays_finite() -> None:

@@ -10,7 +10,8 @@ import pytest
 
 from millrace.model.decision import Memory, Proposal
 from millrace.model.deployment import ExecutorSize
-from millrace.model.signals import AppSignals, Bounds, Objective, throughput
+from millrace.model.row_wait import throughput
+from millrace.model.signals import AppSignals, Bounds, Objective
 from millrace.optimizers.conformance.builders import APP, app_signals, capacity, deployment, observed, signals
 from millrace.optimizers.conttune.demand import Demand
 from millrace.optimizers.registry import create
@@ -63,7 +64,7 @@ def test_rates_are_what_full_batches_let_through() -> None:
     app = app_signals(6, 100.0, capacity(6, ability, fixed_s), batch_rows_limit=5000, backlog_rows=60_000)
     proposal = ask(app, {6: [ability] * 5}, bounds=Bounds(1, 6))
     assert throughput(ability, fixed_s, 5000) == pytest.approx(1351, abs=1)
-    assert "6 slots can process 1,351 rows/s" in proposal.sentence
+    assert "6 slots can sustain 1,351 rows/s" in proposal.sentence
     assert "6 slots can catch up in about 47 s" in proposal.sentence  # 59,050 rows at 1,351 - 100 rows/s
 
 
@@ -71,7 +72,7 @@ def test_promise_to_catch_up_counts_fixed_costs_of_all_batches() -> None:
     proposal = settling(waiting(1), 1, known={1: 500.0})
     assert proposal.predicted["processing_ability_rows_per_s"] > 2000
     out = throughput(proposal.predicted["processing_ability_rows_per_s"], 1.9, 5000)
-    assert f"can process {out:,.0f} rows/s" in proposal.sentence
+    assert f"can sustain {out:,.0f} rows/s" in proposal.sentence
     assert f"catch up in about {200_000 / out:,.0f} s (the goal is 60 s)" in proposal.sentence
 
 

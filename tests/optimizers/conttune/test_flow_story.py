@@ -29,7 +29,7 @@ from tests.benchmarks.simulation.cases import case, chain, micro_batch
 
 POWER = power(0.85)
 NOISE = Noise()
-LIVE = Objective(target_utilisation=0.8, max_lag_s=15.0, catch_up_s=60.0)
+LIVE = Objective(target_utilisation=0.8, max_lag_s=30.0, catch_up_s=60.0)
 
 
 def tuned(made: Scenario, seed: int = 0, optimizer: Optimizer | None = None, **options: Any) -> Run:

@@ -64,7 +64,7 @@ def test_hold_shows_useless_figures_as_unknown() -> None:
     whole = two()
     unknown = [Choice(o, 4, None, None) for o in whole.sizable]
     assert hold_job(whole, Reason.WELL_PROVISIONED, BOUNDS, unknown).sentence == (
-        "? rows/s arrive and 4 slots can process ? rows/s, ? % utilisation: nothing to change."
+        "? rows/s arrive and 4 slots can sustain ? rows/s (? % used): nothing to change."
     )
     huge = [Choice(o, 4, 1e300, 5e-324) for o in whole.sizable]
     assert hold_job(whole, Reason.WELL_PROVISIONED, BOUNDS, huge).predicted == {"processing_ability_rows_per_s": 5e-324}

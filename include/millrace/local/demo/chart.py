@@ -52,28 +52,28 @@ def _rates(figure: go.Figure, timeline: Timeline, times: Any, hover: dict[str, A
     area = {"fill": "tozeroy", "fillcolor": "rgba(42,120,214,0.12)", "line": {"color": RATE, "width": 2}}
     template = "%{customdata}  %{y:.0f} rows/s come<extra></extra>"
     figure.add_scatter(x=times, y=rate, name="event rate", hovertemplate=template, **area, **hover, row=1, col=1)
-    ability = ability_over_time(timeline, times)
-    template = "%{customdata}  %{y:.0f} rows/s can be processed<extra></extra>"
+    sustained = throughput_over_time(timeline, times)
+    template = "%{customdata}  %{y:.0f} rows/s can be sustained<extra></extra>"
     figure.add_scatter(
-        x=times, y=ability, name="processing ability at the slots in use", connectgaps=False,
+        x=times, y=sustained, name="sustainable throughput of the slots in use", connectgaps=False,
         line={"color": ABILITY, "width": 2, "shape": "hv"}, hovertemplate=template, **hover, row=1, col=1,
     )  # fmt: skip
 
 
-def ability_over_time(timeline: Timeline, times: Any) -> Any:
-    """Return the processing ability of the slots that served at each time, as measured at the nearest evaluation.
+def throughput_over_time(timeline: Timeline, times: Any) -> Any:
+    """Return the sustainable throughput of the slots that served at each time, as measured at the nearest evaluation.
 
     Where the slots in use were never measured, it is NaN: the picture has a gap there, not a guess.
     """
-    slots, ability = timeline.slots(times), np.full(times.shape, np.nan)
+    slots, found = timeline.slots(times), np.full(times.shape, np.nan)
     for level in np.unique(timeline.capacity_slots):
         at, value = (
             timeline.capacity_s[timeline.capacity_slots == level],
             timeline.capacity_rows_per_s[timeline.capacity_slots == level],
         )
         nearest = np.abs(times[:, None] - at[None, :]).argmin(axis=1)
-        ability = np.where(slots == level, value[nearest], ability)
-    return ability
+        found = np.where(slots == level, value[nearest], found)
+    return found
 
 
 def _slots(figure: go.Figure, timeline: Timeline, times: Any, hover: dict[str, Any]) -> None:

@@ -30,7 +30,7 @@ class LiveStats:
         processed: Rows processed, as far as telemetry has been committed.
         slots: Slots of the driver that serves; None without one.
         starting: Slots of a driver that is being started; None without one.
-        ability_rows_per_s: Processing ability at these slots, as the newest evaluation fitted it; None before.
+        sustainable_rows_per_s: Sustainable throughput of these slots by the newest evaluation of them; None before.
         circuit_open: Why the pipeline does not start any more; None while it does.
         changing: The last reconfiguration has not ended yet.
     """
@@ -40,7 +40,7 @@ class LiveStats:
     processed: int
     slots: int | None
     starting: int | None
-    ability_rows_per_s: float | None
+    sustainable_rows_per_s: float | None
     circuit_open: str | None
     changing: bool = False
 
@@ -75,7 +75,7 @@ class LiveStatsReader:
         self._source = DeltaSource(source)
         self._totals: deque[tuple[float, int]] = deque()
         self._seen: set[str] = set()
-        self._ability: dict[int, float] = {}
+        self._sustainable: dict[int, float | None] = {}
 
     def read(self) -> LiveStats:
         """Return the figures of now."""
@@ -89,7 +89,7 @@ class LiveStatsReader:
             processed=self._processed(),
             slots=serving,
             starting=starting,
-            ability_rows_per_s=self._ability.get(serving or 0),
+            sustainable_rows_per_s=self._sustainable.get(serving or 0),
             circuit_open=_given_up(last),
             changing=last is not None and last.outcome is Outcome.OPEN,
         )
@@ -100,9 +100,10 @@ class LiveStatsReader:
         new = [d for d in reversed(recent) if d.decision_id not in self._seen and d.time >= self._since]
         self._seen |= {d.decision_id for d in new}
         for decision in new:
-            for app in decision.signals.apps if decision.signals else ():
-                if app.app == self._spec.app and app.capacity:
-                    self._ability[app.capacity.parallelism] = app.capacity.rows_per_s
+            signals = decision.signals
+            for app in signals.apps if signals else ():
+                if signals and app.app == self._spec.app and app.capacity:
+                    self._sustainable[app.capacity.parallelism] = app.sustainable(signals.objective)
         return new
 
     def _rate(self, arrived: int) -> float:

@@ -106,12 +106,12 @@ class View:
         rows.add_column(justify="right", min_width=14)
         rows.add_column(no_wrap=True)
         past, now = list(self._history), self._history[-1]
-        ability = "measuring" if now.ability_rows_per_s is None else f"{now.ability_rows_per_s:,.0f} rows/s"
-        top = max([p.event_rows_per_s for p in past] + [p.ability_rows_per_s or 0 for p in past])
+        sustainable = "measuring" if now.sustainable_rows_per_s is None else f"{now.sustainable_rows_per_s:,.0f} rows/s"
+        top = max([p.event_rows_per_s for p in past] + [p.sustainable_rows_per_s or 0 for p in past])
         rows.add_row(
             "event rate", f"{now.event_rows_per_s:,.0f} rows/s", _spark([p.event_rows_per_s for p in past], top)
         )
-        rows.add_row("processing ability", ability, _spark([p.ability_rows_per_s or 0 for p in past], top))
+        rows.add_row("sustainable", sustainable, _spark([p.sustainable_rows_per_s or 0 for p in past], top))
         rows.add_row("parallelism", parallelism(now), _spark([p.slots or 0 for p in past], 8))
         rows.add_row("backlog", f"{now.backlog:,} rows", _spark([p.backlog for p in past]))
         decisions: RenderableType = Text("The first evaluation follows the first telemetry.", style="dim")
@@ -126,9 +126,10 @@ class View:
 
 def line(stats: LiveStats, hour: float | None) -> str:
     """Return figures as one line of text."""
-    ability = "" if stats.ability_rows_per_s is None else f", able to process {stats.ability_rows_per_s:,.0f} rows/s"
+    known = stats.sustainable_rows_per_s
+    can = parallelism(stats) + ("" if known is None else f", sustainable {known:,.0f} rows/s")
     day = "feed done" if hour is None else f"flights of {hour_text(hour)}"
-    return f"{day}: {stats.event_rows_per_s:,.0f} rows/s, backlog {stats.backlog:,} rows, {parallelism(stats)}{ability}"
+    return f"{day}: {stats.event_rows_per_s:,.0f} rows/s, backlog {stats.backlog:,} rows, {can}"
 
 
 def parallelism(stats: LiveStats) -> str:

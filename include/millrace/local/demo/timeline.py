@@ -70,7 +70,8 @@ class Timeline:
         length_s: How long the run is.
         arrival_s, arrival_rows: Commits to the source, and the rows ever committed up to each.
         batch_s, batch_rows: Ends of micro-batches, and the rows ever processed up to each.
-        capacity_s, capacity_slots, capacity_rows_per_s: Processing ability as evaluations measured it.
+        capacity_s, capacity_slots, capacity_rows_per_s: Sustainable throughput as evaluations
+            measured it, rows per second.
         spans: Drivers, in order of their start.
         evaluations: Decisions, oldest first.
         changes: Reconfigurations, oldest first.
@@ -142,7 +143,7 @@ def read_timeline(spec: PipelineSpec, tables: ControlTables, source: Path, until
         return np.array([(t - begun).total_seconds() for t in times], dtype=float)
 
     measured = [
-        (d.signals.until, app.capacity)
+        (d.signals.until, app.capacity.parallelism, app.sustainable(d.signals.objective))
         for d in decisions
         if d.signals
         for app in d.signals.apps
@@ -155,9 +156,9 @@ def read_timeline(spec: PipelineSpec, tables: ControlTables, source: Path, until
         arrival_rows=np.cumsum(came["rows"].to_numpy().astype(float)),
         batch_s=seconds([b["time"] for b in batches]),
         batch_rows=np.cumsum([float(b["rows_in"]) for b in batches]),
-        capacity_s=seconds([t for t, _ in measured]),
-        capacity_slots=np.array([float(c.parallelism) for _, c in measured]),
-        capacity_rows_per_s=np.array([c.rows_per_s for _, c in measured]),
+        capacity_s=seconds([t for t, _, _ in measured]),
+        capacity_slots=np.array([float(p) for _, p, _ in measured]),
+        capacity_rows_per_s=np.array([rate for _, _, rate in measured], dtype=float),
         spans=_spans(spec, tables.deployments, changes, begun, until),
         evaluations=tuple(_evaluation(spec.app, d, begun) for d in decisions),
         changes=changes,

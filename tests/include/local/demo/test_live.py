@@ -82,15 +82,15 @@ def test_new_decisions_come_once_and_in_order(run: Run, tmp_path: Path) -> None:
     assert [d.sentence for d in reader.new_decisions()] == ["third"]
 
 
-def test_ability_is_that_of_the_slots_that_serve(run: Run, tmp_path: Path) -> None:
+def test_sustainable_throughput_is_that_of_the_slots_that_serve(run: Run, tmp_path: Path) -> None:
     reader = _reader(run, tmp_path, [0.0, 1.0, 2.0])
     run.launch(0, 4, 1)
     driver_records.write(tmp_path, _driver(1, 1, DriverState.RUNNING))
     run.evaluate(10, 1, None, "measured at one slot")
     reader.new_decisions()
-    assert reader.read().ability_rows_per_s == 50
+    assert reader.read().sustainable_rows_per_s == pytest.approx(50 * 14 / 15)
     driver_records.write(tmp_path, _driver(1, 4, DriverState.RUNNING))
-    assert reader.read().ability_rows_per_s is None
+    assert reader.read().sustainable_rows_per_s is None
 
 
 def _console(*, terminal: bool, width: int = 100) -> Console:
@@ -134,5 +134,5 @@ def test_view_without_a_terminal_prints_one_line_at_a_time(run: Run) -> None:
 
 
 def test_line_when_successor_starts_and_feed_is_done_then_told() -> None:
-    told = line(replace(STATS, starting=8, ability_rows_per_s=None), None)
+    told = line(replace(STATS, starting=8, sustainable_rows_per_s=None), None)
     assert told == "feed done: 183 rows/s, backlog 1,240 rows, 4 slots (→ 8)"

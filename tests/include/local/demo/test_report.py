@@ -116,11 +116,12 @@ def test_figures_of_a_known_run_are_exact(run: Run) -> None:
     assert found.fixed_core_s == pytest.approx(found.fixed_slots * 100)
 
 
-@pytest.mark.parametrize(("rate", "slots"), [(0, 1), (39, 1), (41, 2), (159, 4), (161, 5), (10_000, 8)])
+@pytest.mark.parametrize(("rate", "slots"), [(0, 1), (37, 1), (38, 2), (149, 4), (150, 5), (10_000, 8)])
 def test_slots_for_meet_the_peak_at_the_goal_of_utilisation(run: Run, rate: float, slots: int) -> None:
     run.launch(0, 4, 1)
     run.evaluate(10, rate, None, "measured")
-    assert PER_SLOT * 0.8 == 40
+    sustainable = PER_SLOT * 14 / 15  # a batch without rows takes 0.5 s, and a row waits for two within 15 s
+    assert 37 < 0.8 * sustainable < 38
     assert slots_for(_timeline(run, 20), rate, run.spec) == slots
 
 

@@ -262,8 +262,8 @@ def test_model_when_a_level_changes_then_its_curve_and_training_are_told() -> No
 
 def test_sentence_when_down_then_reads_as_a_person_would_say_it() -> None:
     assert ask(idle(8, 340.0), POWER).sentence == (
-        "Only 340 rows/s arrived in the last 10 s and 8 slots can process 650 rows/s: "
-        "4 slots can process 348 rows/s at 98 % utilisation."
+        "Only 340 rows/s arrived in the last 10 s and 8 slots can sustain 650 rows/s: "
+        "4 slots can sustain 348 rows/s (98 % used)."
     )
 
 

@@ -153,6 +153,6 @@ def test_app_when_it_is_one_operator_then_is_scaled_by_what_arrives() -> None:
 def test_sentence_when_an_operator_is_scaled_then_tells_rate_and_ability() -> None:
     seen = signals(app_signals(2, 500.0, capacity(2, 180.0)))
     assert create("ds2", {}).propose(seen, deployment(2), {})[0].sentence == (
-        "500 rows/s arrived in the last 10 s and 2 slots can process 180 rows/s: "
-        "6 slots can process 540 rows/s at 93 % utilisation."
+        "500 rows/s arrived in the last 10 s and 2 slots can sustain 180 rows/s: "
+        "6 slots can sustain 540 rows/s (93 % used)."
     )

@@ -1,0 +1,124 @@
+"""A latency goal that no allowed size meets: the best that is possible, and what would help."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from millrace.model import row_wait
+from millrace.optimizers.conttune import waves
+from millrace.optimizers.conttune.context import OperatorContext
+from millrace.optimizers.conttune.demand import Demand
+from millrace.optimizers.conttune.messages import count, number
+from millrace.optimizers.conttune.surrogate import draw_curve, fit
+
+MET = 1.05
+"""Waits up to this factor of the goal meet it: fitted costs are no more exact."""
+BEYOND = 4
+"""More slots are looked for up to this factor of those that are allowed."""
+
+
+@dataclass(frozen=True)
+class UnmetGoal:
+    """What is possible where no allowed size meets the goal.
+
+    Attributes:
+        slots: Those at which a row waits least.
+        wait_s: How long it waits then at most, seconds; infinite if rows wait longer and longer.
+        fixed_s: Part of that which batches take even without rows.
+        sustains: Rows per second that come out of these slots.
+        helps: What would meet it, for a person: options of the spec or of the source, each with a value.
+    """
+
+    slots: int
+    wait_s: float
+    fixed_s: float
+    sustains: float
+    helps: tuple[str, ...]
+
+
+def unmet_goal(context: OperatorContext) -> UnmetGoal | None:
+    """Return what is possible if no allowed size meets the goal; None if one does, or nothing is known."""
+    demand = replace(context.demand, rate=context.rate)
+    goal_s = demand.objective.max_lag_s
+    if not demand.micro_batch or not context.is_known or context.rate <= 0:
+        return None
+    if demand.longest_wait_s(context.ability_now, context.effective) <= MET * goal_s:
+        return None  # the present size does
+    wait_s, _, slots = min(_prospects(context, demand, p) for p in context.bounds.levels)
+    if wait_s <= MET * goal_s:
+        return None
+    worth, ability = _worth(context, slots)
+    fixed_s = row_wait.longest_wait_s(demand.fixed_at(worth) or 0.0, demand.trigger_s)
+    sustains = demand.throughput(ability, worth)
+    return UnmetGoal(slots, wait_s, fixed_s, sustains, tuple(_helps(context, demand, ability, worth, wait_s)))
+
+
+def sentence(unmet: UnmetGoal, goal_s: float) -> str:
+    """Return it for a person."""
+    slots = count(unmet.slots, "slot")
+    if math.isinf(unmet.wait_s):
+        text = f"No allowed size keeps up: {slots} can sustain {number(unmet.sustains)} rows/s."
+    else:
+        text = (
+            f"No allowed size meets the goal of {number(goal_s)} s: with {slots} a row waits up to "
+            f"{number(unmet.wait_s)} s, {number(unmet.fixed_s)} s of it for batches even without rows."
+        )
+    return f"{text} {_either(unmet.helps)}" if unmet.helps else text
+
+
+def _either(helps: Sequence[str]) -> str:
+    *former, last = helps
+    return f"What would help: {', or '.join((*former, last))}."
+
+
+def _prospects(context: OperatorContext, demand: Demand, slots: int) -> tuple[float, float, int]:
+    """Return the longest wait, the throughput, negative, and the slots: the least is the best."""
+    worth, ability = _worth(context, slots)
+    return demand.longest_wait_s(ability, worth), -demand.throughput(ability, worth), slots
+
+
+def _worth(context: OperatorContext, slots: int) -> tuple[int, float]:
+    """Return what slots are worth, and PA there."""
+    worth = waves.worth(slots, context.operator.tasks)
+    return worth, context.ability_now if worth == context.effective else context.curve.at(worth)
+
+
+def _helps(context: OperatorContext, demand: Demand, ability: float, worth: int, wait_s: float) -> Sequence[str]:
+    found = []
+    if (rows := _larger_batches(demand, ability, worth)) is not None:
+        found.append(
+            f"batches of at least {count(rows, 'row')} instead of at most {number(demand.batch_rows or 0)} "
+            "(maxFilesPerTrigger, maxOffsetsPerTrigger or maxBytesPerTrigger)"
+        )
+    if (slots := _more_slots(context, demand)) is not None:
+        found.append(f"slots.max: {slots} (by the model)")
+    if math.isfinite(wait_s):
+        found.append(f"objective.max_lag_s: {math.ceil(wait_s)}")
+    return found
+
+
+def _larger_batches(demand: Demand, ability: float, worth: int) -> int | None:
+    """Return the rows of a batch with which the slots meet the goal; None if no number does, or the limit is none."""
+    target, fixed_s = demand.objective.target_utilisation, demand.fixed_at(worth) or 0.0
+    unlimited = replace(demand, batch_rows=None)
+    rho = demand.rate / ability
+    if not demand.batch_rows or rho >= target or unlimited.longest_wait_s(ability, worth) > demand.objective.max_lag_s:
+        return None
+    rows = math.ceil(demand.rate * fixed_s / (target - rho))  # Demand, (3)
+    return rows if rows > demand.batch_rows else None
+
+
+def _more_slots(context: OperatorContext, demand: Demand) -> int | None:
+    """Return the fewest slots above the allowed ones that would be planned for the rate; None if no number would."""
+    most, step = context.bounds.max_slots, context.bounds.step
+    if context.is_starved or (context.ceiling is not None and context.ceiling <= most):
+        return None
+    highest = BEYOND * most
+    curve = draw_curve(fit(context.training, context.options), context.levels, highest, 0.0, 0.0)
+    for slots in range(most + step, highest + 1, step):
+        worth = waves.worth(slots, context.operator.tasks)
+        if demand.is_attainable(worth) and demand.rate <= demand.planned(curve.at(worth), worth):
+            return slots
+    return None
