@@ -14,15 +14,15 @@ from tests.jobs.driving import SCRIPTS, until
 
 WAIT_S = 0.02
 """What the script waits a row: a slot can process 50 rows/s."""
-LOW, HIGH = 30.0, 130.0
-"""Rows per second: two slots suffice for the one, four for the other. Much more would pile up before they come."""
+LOW, HIGH = 30.0, 85.0
+"""Rows per second: two slots suffice for the one, and are too busy with the other. More would pile up for minutes."""
 EMBEDDED: Mapping[str, object] = MappingProxyType({"master": "embedded"})
 YAML = """\
 name: totals
 script: {script}
 args: [{folder}/in, {folder}/totals.json, {folder}/checkpoint, "{wait_s}"]
 submit: {submit}
-slots: {{min: 2, max: 8, start: 2}}
+slots: {{min: 2, max: 8, start: {start}}}
 executor: {{cores: 2, memory_mb: 512}}
 objective: {{target_utilisation: 0.75, max_lag_s: 20}}
 mode: auto
@@ -32,14 +32,16 @@ tuner: {{options: {{change_s: 0}}}}
 """
 
 
-def spec_text(folder: Path, submit: Mapping[str, object] = EMBEDDED) -> str:
+def spec_text(folder: Path, submit: Mapping[str, object] = EMBEDDED, start: int = 2) -> str:
     """Return the pipeline's YAML.
 
     Args:
         folder: Where its input, checkpoint and results are.
         submit: The spec's ``submit``.
+        start: Slots of its first start.
     """
-    return YAML.format(script=SCRIPTS / "totals.py", folder=folder, wait_s=WAIT_S, submit=json.dumps(dict(submit)))
+    how = json.dumps(dict(submit))
+    return YAML.format(script=SCRIPTS / "totals.py", folder=folder, wait_s=WAIT_S, submit=how, start=start)
 
 
 def total(results: Path) -> int:
@@ -61,6 +63,7 @@ def follow_load(
     submit: Mapping[str, object] = EMBEDDED,
     high: float = HIGH,
     risen: Callable[[Adapting], bool] = has_grown,
+    start: int = 2,
 ) -> Adapting:
     """Run the pipeline while its load rises and falls again, until it is as small as at first; no row may be lost.
 
@@ -69,11 +72,12 @@ def follow_load(
         submit: The spec's ``submit``.
         high: The load that it has to follow, rows a second.
         risen: What has to have become of it before the load falls.
+        start: Slots of its first start.
     """
     results = folder / "totals.json"
     with ExitStack() as feed:
         arrivals = feed.enter_context(arriving(files(folder / "in", "json"), LOW))
-        with adapting(folder / "totals.yaml", spec_text(folder, submit)) as pipeline:
+        with adapting(folder / "totals.yaml", spec_text(folder, submit, start)) as pipeline:
             pipeline.until(pipeline.knows_its_ability)
             arrivals.rows_per_s = high
             pipeline.until(lambda: risen(pipeline))

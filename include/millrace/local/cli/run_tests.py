@@ -43,6 +43,9 @@ CHECKS = {
     "style": ("ruff", "check", "."),
     "types": ("mypy",),
 }
+WAITING, PATIENT = "e2e", "research"
+"""The first stage waits most of the time, for services, batches and the demo's day. The second runs beside it, at low
+priority."""
 NO_TESTS = 5
 JAVA_OPTIONS = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 """For JVMs that live for seconds: a third less processor time in all."""
@@ -95,16 +98,20 @@ def test(stages: Sequence[str], slow: bool, research: bool, pytest_args: Sequenc
     outcomes = []
     with tempfile.TemporaryDirectory(prefix="millrace-test-") as home, ThreadPoolExecutor(1) as beside:
         env = _environment(Path(home), quick)
-        checks = [beside.submit(_check, stage) for stage in CHECKS if stage in wanted]
+        background = [beside.submit(_check, stage) for stage in CHECKS if stage in wanted]
         if "style" in wanted:  # takes a second, types a minute
-            outcomes.append(_print_check(console, checks.pop(0)))
-        for stage in STAGES:
-            if stage in wanted:
-                console.rule(stage)
-                outcomes.append(_pytest(stage, STAGES[stage] + (NOT_SLOW if quick else ""), pytest_args, env))
-            while checks and checks[0].done():
-                outcomes.append(_print_check(console, checks.pop(0)))
-        outcomes += [_print_check(console, check) for check in checks]
+            outcomes.append(_print_output(console, background.pop(0)))
+        both = {WAITING, PATIENT} <= set(wanted)
+        for stage in (s for s in STAGES if s in wanted):
+            if both and stage == PATIENT:
+                continue
+            if both and stage == WAITING:
+                background.append(beside.submit(_pytest_beside, PATIENT, STAGES[PATIENT], pytest_args, env))
+            console.rule(stage)
+            outcomes.append(_pytest(stage, STAGES[stage] + (NOT_SLOW if quick else ""), pytest_args, env))
+            while background and background[0].done():
+                outcomes.append(_print_output(console, background.pop(0)))
+        outcomes += [_print_output(console, ended) for ended in background]
     order = [*CHECKS, *STAGES]
     outcomes.sort(key=lambda o: order.index(o.stage))
     _print_summary(console, outcomes)
@@ -138,21 +145,38 @@ def _check(stage: str) -> tuple[StageResult, str]:
     return StageResult(stage, ended.returncode, time.monotonic() - started, {}), ended.stdout
 
 
-def _print_check(console: Console, check: Future[tuple[StageResult, str]]) -> StageResult:
-    result, output = check.result()
+def _print_output(console: Console, ended: Future[tuple[StageResult, str]]) -> StageResult:
+    result, output = ended.result()
     console.rule(result.stage)
     console.print(output.rstrip(), highlight=False, markup=False, soft_wrap=True)
     return result
 
 
 def _pytest(stage: str, marks: str, args: Sequence[str], env: Mapping[str, str]) -> StageResult:
-    started = time.monotonic()
     with tempfile.TemporaryDirectory() as scratch:
-        report = Path(scratch) / "report.xml"
-        processes = PROCESSES.get(stage, ())
-        argv = [sys.executable, "-m", "pytest", "-m", marks, f"--junitxml={report}", *processes, *args]
-        code = subprocess.call(argv, cwd=REPO, env=dict(env))
-        counts, failed = _read(report)
+        report, started = Path(scratch) / "report.xml", time.monotonic()
+        code = subprocess.call(_argv(stage, marks, args, report), cwd=REPO, env=dict(env))
+        return _result(stage, code, started, report)
+
+
+def _pytest_beside(stage: str, marks: str, args: Sequence[str], env: Mapping[str, str]) -> tuple[StageResult, str]:
+    """Run a stage at low priority and return its output, too."""
+    with tempfile.TemporaryDirectory() as scratch:
+        report, started = Path(scratch) / "report.xml", time.monotonic()
+        argv = ["nice", "-n", "19", *_argv(stage, marks, args, report)]
+        ended = subprocess.run(
+            argv, cwd=REPO, env=dict(env), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+        )
+        return _result(stage, ended.returncode, started, report), ended.stdout
+
+
+def _argv(stage: str, marks: str, args: Sequence[str], report: Path) -> list[str]:
+    processes = PROCESSES.get(stage, ())
+    return [sys.executable, "-m", "pytest", "-m", marks, f"--junitxml={report}", *processes, *args]
+
+
+def _result(stage: str, code: int, started: float, report: Path) -> StageResult:
+    counts, failed = _read(report)
     return StageResult(stage, 0 if code == NO_TESTS else code, time.monotonic() - started, counts, failed)
 
 
