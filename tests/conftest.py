@@ -16,7 +16,7 @@ from tests.s3.server import Bucket, bucket
 
 # a property does not become false on a busy machine
 settings.register_profile("whole", deadline=None, max_examples=50)
-settings.register_profile("quick", deadline=None, max_examples=20)
+settings.register_profile("quick", deadline=None, max_examples=10)
 settings.load_profile(os.environ.get("MILLRACE_TEST_PROFILE", "whole"))
 
 TESTS = Path(__file__).parent

@@ -157,6 +157,7 @@ def test_join_when_its_sources_get_versions_without_rows_then_no_pair_is_lost(
     assert found(tmp_path, WEATHER) == expected(WEATHER, rows["r"], rows["s"])
 
 
+@pytest.mark.slow
 def test_join_that_sheds_pairs_all_the_others_and_counts_exactly(spark, partitions, coming, tmp_path) -> None:
     from pyspark.sql import functions as sf
 

@@ -207,12 +207,12 @@ def test_proactive_step_comes_before_a_steady_rise_is_due() -> None:
 
 def test_memory_when_looks_go_on_and_on_then_stays_small() -> None:
     tuner, memory, rng, sizes = create("flow", {"proactive": True}), {}, random.Random(1), []
-    for number in range(600):
+    for number in range(330):
         rate = (200, 216)[number % 2] * rng.uniform(0.98, 1.02)
         seen = well(rate, levels(4, 4, 4), until=NOON + timedelta(seconds=30 * number))
         _, memory = tuner.propose(seen, deployment(12, levels(4, 4, 4)), memory)
         sizes.append(len(json.dumps(memory, allow_nan=False)))
-    assert sizes[-1] < 1.02 * sizes[500] and sizes[-1] < 20_000
+    assert sizes[-1] < 1.02 * sizes[270] and sizes[-1] < 20_000
 
 
 # ---- properties

@@ -58,7 +58,7 @@ def batches(multiples: Sequence[float], every_s: float = 300.0, **changes: Any) 
 # ---- one step a change
 
 
-@pytest.mark.parametrize(("name", "runs"), [("paper", 3), ("paper_mb", 3)])
+@pytest.mark.parametrize(("name", "runs"), [("paper", 2), ("paper_mb", 2)])
 def test_permutations_cost_about_one_reconfiguration_a_change(name: str, runs: int) -> None:
     found = [score(tuned(scenario(name, i), i)) for i in range(runs)]
     assert fmean(f["reconfigurations_per_tuning"] for f in found) <= 1.2

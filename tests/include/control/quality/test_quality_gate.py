@@ -306,7 +306,7 @@ corruptions = st.one_of(
 )
 
 
-@settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=8, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(spoil=corruptions)
 def test_evaluation_when_the_telemetry_is_corrupted_then_never_takes_slots_away(
     tmp_path_factory: pytest.TempPathFactory, spoil: Callable[[Rows], Rows]

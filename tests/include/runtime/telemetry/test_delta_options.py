@@ -94,7 +94,11 @@ def positions(query: Run) -> Positions:
 
 
 @pytest.mark.parametrize(
-    ("changes", "names"), [(changes_by_a_library, list(OPTIONS)), (changes_with_deletion_vectors, ["ignore", "feed"])]
+    ("changes", "names"),
+    [
+        (changes_by_a_library, list(OPTIONS)),
+        pytest.param(changes_with_deletion_vectors, ["ignore", "feed"], marks=pytest.mark.slow),
+    ],
 )
 def test_rows_counted_are_the_rows_that_spark_reads(
     spark: Any, tmp_path: Path, changes: Callable[[Path, Any], None], names: Sequence[str]

@@ -97,7 +97,10 @@ def reading(spark: Any, path: Path, kind: str) -> Frame:
     return spark.readStream.schema("id long").format(kind).load(str(path))
 
 
-@pytest.mark.parametrize("kind", ["json", "csv", "parquet", "delta", "socket", "rate"])
+OTHER_FILES = [pytest.param(kind, marks=pytest.mark.slow) for kind in ("csv", "parquet")]
+
+
+@pytest.mark.parametrize("kind", ["json", *OTHER_FILES, "delta", "socket", "rate"])
 def test_arrival_rate_in_the_lake_is_what_arrived(
     spark: Any, tmp_path: Path, measured: Callable[..., Any], kind: str
 ) -> None:

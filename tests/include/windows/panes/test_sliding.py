@@ -229,7 +229,7 @@ def batches(frame: Any, checkpoint: Path, mode: str = "append") -> list[list[Any
     return found
 
 
-@pytest.mark.parametrize("mode", ["append", "update"])
+@pytest.mark.parametrize("mode", ["append", pytest.param("update", marks=pytest.mark.slow)])
 def test_agg_of_a_stream_with_late_rows_emits_what_spark_does(spark: Any, tmp_path: Path, mode: str) -> None:
     from pyspark.sql import functions as sf
 
