@@ -23,6 +23,7 @@ anew.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import timedelta
@@ -30,7 +31,8 @@ from itertools import pairwise
 
 import numpy as np
 
-from millrace.control.recent_batches import History, is_idle_marker, span
+from millrace.control.rates import batch_rows_limit
+from millrace.control.recent_batches import History, is_idle_marker, is_marker, running_s, sound, span
 from millrace.model.arrival import ArrivalBasis
 from millrace.model.telemetry import BatchMetrics
 
@@ -57,12 +59,12 @@ def with_arrivals(rows: Sequence[BatchMetrics]) -> tuple[BatchMetrics, ...]:
     Rows of sources that count keep their figures; their ``source_end`` continues over drivers.
 
     Args:
-        rows: Batches and idle markers of one query in the order they ran.
+        rows: Batches and markers of one query in the order they ran.
     """
     if rows and rows[-1].arrival_basis is ArrivalBasis.PLANNED:
         return _as_of_their_ends(_joined(rows))
     if rows and rows[-1].arrival_basis is ArrivalBasis.COUNTED:
-        return _joined(rows)
+        return _without_running(_joined(rows))
     if not rows or rows[-1].arrival_basis not in {*BY_BATCHES, ArrivalBasis.LISTED}:
         return tuple(rows)
     tail = _tail(rows)
@@ -94,14 +96,35 @@ def _joined(rows: Sequence[BatchMetrics]) -> tuple[BatchMetrics, ...]:
     return tuple(reversed(joined))
 
 
+def _without_running(rows: Sequence[BatchMetrics]) -> tuple[BatchMetrics, ...]:
+    """Return rows whose backlog never includes what a running batch reads, as if it had ended.
+
+    It reads what waited when it was planned, at most as much as batches have held if their reads are limited.
+    """
+    if not any(map(running_s, rows)):
+        return tuple(rows)
+    limit = batch_rows_limit(sound(rows)) or math.inf
+    told: list[BatchMetrics] = []
+    before: BatchMetrics | None = None
+    for row in rows:
+        if not is_marker(row):
+            before = row
+        elif running_s(row) and before is not None and before.generation == row.generation:
+            reads, waiting = before.backlog_rows, row.backlog_rows
+            left = None if reads is None or waiting is None else max(0, waiting - round(min(reads, limit)))
+            row = replace(row, backlog_rows=left)
+        told.append(row)
+    return tuple(told)
+
+
 def _end_offset(a: BatchMetrics, b: BatchMetrics) -> int | None:
     """Return what to add to the end of a row to compare it with that of the next one; None if they do not compare."""
     if a.source_end is None or b.source_end is None:
         return None
     if a.generation == b.generation:
         return 0
-    read = 0 if is_idle_marker(b) or b.batch_id == a.batch_id else b.rows_in
-    follows = b.batch_id - a.batch_id in ((0,) if is_idle_marker(b) else (0, 1))
+    read = 0 if is_marker(b) or b.batch_id == a.batch_id else b.rows_in
+    follows = b.batch_id - a.batch_id in ((0,) if is_marker(b) else (0, 1))
     if a.epoch != b.epoch or not follows or a.backlog_rows is None or b.backlog_rows is None:
         return None
     return b.source_end - b.backlog_rows - read - (a.source_end - a.backlog_rows)
@@ -112,7 +135,7 @@ def _as_of_their_ends(rows: Sequence[BatchMetrics]) -> tuple[BatchMetrics, ...]:
     tail = _tail(rows)
     points: Points = []
     for row in tail:
-        planned = row.time.timestamp() if is_idle_marker(row) else span(row)[0].timestamp()
+        planned = row.time.timestamp() if is_marker(row) else span(row)[0].timestamp()
         if row.source_end is not None and (not points or planned > points[-1][0]):
             points.append((planned, float(row.source_end)))
     told = list(rows[: len(rows) - len(tail)])

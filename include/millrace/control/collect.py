@@ -75,8 +75,8 @@ def collect(spec: PipelineSpec, tables: ControlTables, cursor: Cursor, now: date
 
     The period ends with the newest row and lasts one to :data:`MAX_PERIODS` spec periods: from the cursor if that is in
     between. If the query's trigger has a longer interval, that takes the place of the spec's period. A row without
-    duration and rows is an idle marker: it shows the source's end while no batch runs, which is the only way to know
-    that nothing arrives.
+    duration and rows is a marker: it shows the source's end while no batch runs, which is the only way to know that
+    nothing arrives, or while a long one does.
 
     Args:
         spec: The pipeline.
@@ -215,7 +215,7 @@ def _app(
         slot_busy_ratio=_slot_busy_ratio(history),
         capacity=capacity,
         restart_lag_rows=lag,
-        batch_rows_limit=batch_rows_limit(history) or (history.batches[-1].rows_in if first else None),
+        batch_rows_limit=batch_rows_limit(history.batches) or (history.batches[-1].rows_in if first else None),
         memory_deaths=deaths.of_memory,
         executor_deaths=deaths.others,
         operators=_operators(spec.app, history, present),

@@ -12,7 +12,7 @@ from datetime import datetime, timedelta
 from itertools import pairwise
 from statistics import fmean
 
-from millrace.control.recent_batches import History, span
+from millrace.control.recent_batches import History, running_s, span
 from millrace.model.arrival import ArrivalBasis
 from millrace.model.decision import Reconfiguration
 from millrace.model.signals import Objective
@@ -102,20 +102,23 @@ def backpressured_ratio(
     return behind / len(known)
 
 
-def batch_rows_limit(history: History) -> int | None:
+def batch_rows_limit(batches: Sequence[BatchMetrics]) -> int | None:
     """Return the rows of a full batch where the source is read in limited batches; None if no batch was full.
 
     A batch that is not limited takes all that waits: what is left when it ends has come meanwhile. A limited one leaves
     more. Limits are set in files or bytes, so the rows of the newest few full batches are averaged. Where files are
     written at intervals, they are small while little arrives: what batches have held, they can hold.
+
+    Args:
+        batches: Of one query, in the order they ran.
     """
     full = []
-    for a, b in pairwise(history.batches):
+    for a, b in pairwise(batches):
         if is_full(a, b):
             full.append(b.rows_in)
     if len(full) < LEAST_FULL:
         return None
-    largest = sorted(batch.rows_in for batch in history.batches)[-LEAST_FULL:]
+    largest = sorted(batch.rows_in for batch in batches)[-LEAST_FULL:]
     return round(max(fmean(full[-FULL_BATCHES:]), fmean(largest)))
 
 
@@ -193,7 +196,7 @@ def _slope(points: Sequence[BatchMetrics], name: str, *, falls: bool) -> float |
 
 def _processed(points: Sequence[BatchMetrics]) -> float | None:
     rows = seconds = 0.0
-    for a, b in pairwise(points):
+    for a, b in pairwise(point for point in points if not running_s(point)):
         dt = (b.time - a.time).total_seconds()
         if dt > 0:
             rows += max(b.rows_in, 0)

@@ -19,7 +19,7 @@ from millrace.lake.recent_rows import RowQuery, read_recent
 from millrace.lake.row_codec import batch_from_row
 from millrace.lake.store import Lake
 from millrace.model.decision import Reconfiguration
-from millrace.model.telemetry import BatchMetrics
+from millrace.model.telemetry import RUNNING, BatchMetrics
 
 REQUIRED = ("query", "generation", "epoch", "batch_id", "slots", "rows_in")
 
@@ -55,11 +55,11 @@ def sound(batches: Iterable[BatchMetrics]) -> list[BatchMetrics]:
 
     Args:
         batches: Rows of ``telemetry/batches`` in any order. A batch that ran again after a crash has several rows:
-            the highest generation's latest one counts. Idle markers (see :func:`is_idle_marker`) are left out.
+            the highest generation's latest one counts. Markers (see :func:`is_marker`) are left out.
     """
     latest: dict[tuple[str, str, int, int], BatchMetrics] = {}
     for batch in sorted(batches, key=lambda b: (b.generation, b.time)):
-        if is_idle_marker(batch) or batch.rows_in < 0 or batch.slots < 1 or not _positive(batch.duration_s):
+        if is_marker(batch) or batch.rows_in < 0 or batch.slots < 1 or not _positive(batch.duration_s):
             continue
         latest[(batch.app, batch.query, batch.epoch, batch.batch_id)] = batch
     return sorted(latest.values(), key=order)
@@ -70,9 +70,19 @@ def order(batch: BatchMetrics) -> tuple[int, int, int, datetime]:
     return batch.generation, batch.epoch, batch.batch_id, batch.time
 
 
-def is_idle_marker(batch: BatchMetrics) -> bool:
-    """Say whether a row reports the source's end while no batch ran (it has no duration and no rows)."""
+def is_marker(batch: BatchMetrics) -> bool:
+    """Say whether a row reports the source's end at a time at which no batch ended (it has no duration and no rows)."""
     return batch.rows_in == 0 and not batch.durations_ms.get("triggerExecution")
+
+
+def running_s(marker: BatchMetrics) -> float:
+    """Return for how long a batch had been running at a marker, seconds; 0 if none was."""
+    return marker.durations_ms.get(RUNNING, 0) / 1000.0 if is_marker(marker) else 0.0
+
+
+def is_idle_marker(batch: BatchMetrics) -> bool:
+    """Say whether a row reports the source's end while no batch ran."""
+    return is_marker(batch) and not running_s(batch)
 
 
 def healthy(
@@ -173,7 +183,7 @@ class History:
     """Rows of one query in the order they ran, and the period inside them.
 
     Attributes:
-        rows: Batches and idle markers, in the order they ran, whatever the clock did.
+        rows: Batches and markers, in the order they ran, whatever the clock did.
         since: Start of the period (UTC).
         until: End of the period (UTC): the time of the newest row.
     """
@@ -217,9 +227,11 @@ class History:
         return max(0.0, inside) / batch.duration_s
 
     def busy_s(self) -> float:
-        """Return the time of the period spent inside batches, seconds."""
+        """Return the time of the period spent inside batches, the one that runs included, seconds."""
         covered, total = self.since, 0.0
-        for begin, end in sorted(span(b) for b in self.batches):
+        ran_s = running_s(self.newest)
+        running = [(self.newest.time - timedelta(seconds=ran_s), self.newest.time)] if ran_s else []
+        for begin, end in sorted([*(span(b) for b in self.batches), *running]):
             begin, end = max(begin, covered), min(end, self.until)
             if end > begin:
                 total += (end - begin).total_seconds()
@@ -287,4 +299,4 @@ def main_query(rows: Sequence[BatchMetrics], since: datetime) -> tuple[BatchMetr
 
 def _running_order(row: BatchMetrics) -> tuple[object, ...]:
     generation, epoch, batch_id, time = order(row)
-    return generation, epoch, batch_id, is_idle_marker(row), time
+    return generation, epoch, batch_id, is_marker(row), time

@@ -23,7 +23,8 @@ PERIOD = "begin of the period, in the event time of the rows counted"
 
 TELEMETRY: dict[str, TableSchema] = {
     "telemetry/batches": table(
-        "one committed micro-batch of one streaming query, or an idle marker where nothing arrives",
+        "one committed micro-batch of one streaming query, or a marker if none ends for a while: nothing arrives, or a "
+        "batch runs for long",
         "the driver",
         "quality gate, evaluation (capacity, rates, health), replay, demo",
         "end of the batch",
@@ -31,15 +32,16 @@ TELEMETRY: dict[str, TableSchema] = {
         ("query", TEXT, "", "name or id of the streaming query"),
         GENERATION,
         ("epoch", WHOLE, ">= 0", "checkpoint epoch of the query"),
-        ("batch_id", WHOLE, ">= 0", "Spark's batch id; an idle marker has that of the last batch"),
+        ("batch_id", WHOLE, ">= 0", "Spark's batch id; a marker has that of the last batch"),
         ("slots", SMALL, "tasks", "tasks that the app can run at once"),
-        ("rows_in", WHOLE, "rows", "read from the sources; 0 in an idle marker"),
+        ("rows_in", WHOLE, "rows", "read from the sources; 0 in a marker"),
         ("rows_out", WHOLE, "rows", "written to the sink; null where the sink does not report it"),
         (
             "durations_ms",
             pa.map_(TEXT, WHOLE),
             "ms",
-            "Spark's durations by phase; `triggerExecution` is the whole batch, and an idle marker has none",
+            "Spark's durations by phase; `triggerExecution` is the whole batch. A marker has none, or `running`, the "
+            "time of a batch so far",
         ),
         ("backlog_rows", WHOLE, "rows", "committed to the sources and not yet read; null if unknown"),
         (

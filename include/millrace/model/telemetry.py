@@ -36,13 +36,18 @@ class OperatorBatch:
     useful_s: float | None
 
 
+RUNNING = "running"
+"""Key of a marker's ``durations_ms``: for how long a batch has been running."""
+
+
 @dataclass(frozen=True)
 class BatchMetrics:
     """One committed micro-batch of one query (a row of ``telemetry/batches``).
 
-    Where no batch runs because nothing arrives, an idle marker takes its place: a row with ``rows_in`` 0, the last
-    batch's id, ``source_end`` and ``backlog_rows`` as they are, and no ``triggerExecution`` (or 0). Only so is an
-    arrival rate of 0 known and not just missing.
+    If no batch ends for a while, a marker takes its place: a row with ``rows_in`` 0, the last batch's id,
+    ``source_end`` and ``backlog_rows`` as they are, and no ``triggerExecution`` (or 0). An idle marker says that no
+    batch runs because nothing arrives: only so is an arrival rate of 0 known and not just missing. The marker of a
+    running batch has its time so far as ``running``; the rows that the batch reads count as waiting.
 
     A source that does not count its rows gives no ``source_end``; ``arrival_basis`` says what else is known of it.
 

@@ -12,7 +12,7 @@ from millrace.lake.deployments import DeploymentStore
 from millrace.lake.row_codec import batch_row
 from millrace.lake.store import Lake
 from millrace.model.spec import PipelineSpec
-from millrace.model.telemetry import BatchMetrics, OperatorBatch
+from millrace.model.telemetry import RUNNING, BatchMetrics, OperatorBatch
 
 START = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
 
@@ -89,6 +89,16 @@ class App:
             self.clock += timedelta(seconds=every_s)
             marker = replace(self.blank(last), backlog_rows=0, source_end=int(self.source_end))
             markers.append(marker)
+        return markers
+
+    def running(self, seconds: float, rate: float, every_s: float = 4.0) -> list[BatchMetrics]:
+        """Write the markers of a batch that runs for some seconds, and does not end."""
+        markers: list[BatchMetrics] = []
+        for number in range(1, 1 + int(seconds / every_s)):
+            self.arrive(every_s, rate)
+            backlog = int(self.source_end) - int(self.read)
+            blank = replace(self.blank(self.batch_id - 1), durations_ms={RUNNING: round(1000 * number * every_s)})
+            markers.append(replace(blank, backlog_rows=backlog, source_end=int(self.source_end)))
         return markers
 
     def blank(self, batch_id: int) -> BatchMetrics:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -10,6 +9,7 @@ from statistics import median
 
 import numpy as np
 
+from millrace.local.demo.fixed_size import FixedSize, smallest_fixed_size
 from millrace.local.demo.timeline import Timeline
 from millrace.model.decision import LIVE, RESTART, Outcome, Reconfiguration
 from millrace.model.spec import PipelineSpec
@@ -34,8 +34,8 @@ class Figures:
         worst_lag_s: The longest that a row waited.
         slots_least, slots_most: Fewest and most slots that served.
         core_s: Slots of every driver times its time, hand-over counted twice.
-        fixed_slots: Slots that the peak needs at the objective's utilisation.
-        fixed_core_s: ``fixed_slots`` over the same time.
+        fixed: The fixed size to compare with.
+        fixed_core_s: Its core-seconds over the same time.
         grown_s: How long each growth without a restart took, from its version to its executors.
         start_s: How long the driver's first start took, which a restart would take again; None if it never was ready.
     """
@@ -51,7 +51,7 @@ class Figures:
     slots_least: int
     slots_most: int
     core_s: float
-    fixed_slots: int
+    fixed: FixedSize
     fixed_core_s: float
     grown_s: tuple[float, ...] = ()
     start_s: float | None = None
@@ -70,7 +70,7 @@ def figures(spec: PipelineSpec, timeline: Timeline) -> Figures:
     ready = [s for s in timeline.spans if s.ready_s is not None]
     changed = [c for c in timeline.changes if c.decision_id and c.outcome is Outcome.READY]
     downtimes = [c.downtime_s for c in changed if c.downtime_s is not None]
-    fixed = slots_for(timeline, peak, spec)
+    fixed = smallest_fixed_size(spec, timeline)
     served_s = max((s.end_s for s in timeline.spans), default=0.0) - min(
         (s.start_s for s in timeline.spans), default=0.0
     )
@@ -86,8 +86,8 @@ def figures(spec: PipelineSpec, timeline: Timeline) -> Figures:
         slots_least=min((s.slots for s in ready), default=0),
         slots_most=max((s.slots for s in ready), default=0),
         core_s=sum(s.slots * (s.end_s - s.start_s) for s in timeline.spans),
-        fixed_slots=fixed,
-        fixed_core_s=fixed * served_s,
+        fixed=fixed,
+        fixed_core_s=fixed.slots * served_s,
         grown_s=tuple(_took_s(c) for c in changed if c.tier == LIVE and c.decision_id in _growths(timeline)),
         start_s=next((_took_s(c) for c in timeline.changes if c.tier == RESTART and c.outcome is Outcome.READY), None),
     )
@@ -113,27 +113,6 @@ def restarts_saved(figures: Figures) -> str:
     )
 
 
-def slots_for(timeline: Timeline, rows_per_s: float, spec: PipelineSpec) -> int:
-    """Return the slots that a rate needs at the objective's utilisation, by the capacity that the run measured.
-
-    Between two measured levels, and beyond them, ability is taken as proportional to the slots of the nearest
-    level measured: a person who provisions for a peak knows no more. Within the spec's bounds.
-    """
-    if not timeline.capacity_s.size:
-        return spec.slots.max
-    measured = timeline.capacity_slots
-    levels = {float(p): float(np.median(timeline.capacity_rows_per_s[measured == p])) for p in np.unique(measured)}
-
-    def ability(slots: int) -> float:
-        nearest = min(levels, key=lambda p: (abs(p - slots), p))
-        return levels[nearest] * slots / nearest
-
-    wanted = rows_per_s / spec.objective.target_utilisation
-    allowed = spec.bounds_contract().levels
-    fitting = (p for p in allowed if ability(p) >= wanted or math.isclose(wanted, 0))
-    return next(fitting, spec.slots.max)
-
-
 def cards(spec: PipelineSpec, figures: Figures) -> list[tuple[str, str]]:
     """Return the figures that matter to a person, each as a value and what it is."""
     saved = (
@@ -147,5 +126,21 @@ def cards(spec: PipelineSpec, figures: Figures) -> list[tuple[str, str]]:
         (f"{figures.time_behind_s:.0f} s", f"behind: a row waited over {spec.objective.max_lag_s:g} s"),
         (f"{figures.worst_lag_s:.0f} s", "longest wait of a row"),
         (f"{figures.core_s:,.0f}", "core-seconds used"),
-        (saved, f"against {figures.fixed_slots} slots all the time ({figures.fixed_core_s:,.0f} core-seconds)"),
+        (saved, f"against {figures.fixed.slots} slots all the time ({figures.fixed_core_s:,.0f} core-seconds)"),
+        (
+            _behind(figures.fixed),
+            f"behind with these {figures.fixed.slots} slots, by the model; {_kept(figures.fixed)}",
+        ),
     ]
+
+
+def _behind(fixed: FixedSize) -> str:
+    return "?" if fixed.behind_s is None else f"{fixed.behind_s:.0f} s"
+
+
+def _kept(fixed: FixedSize) -> str:
+    """Return for a person why this size is the one to compare with."""
+    if fixed.worst_lag_s is None:
+        return "nothing was measured"
+    why = "the smallest fixed size that keeps the goal" if fixed.keeps else "no fixed size keeps the goal"
+    return f"{why} (longest wait {fixed.worst_lag_s:.0f} s)"

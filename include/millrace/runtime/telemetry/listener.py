@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 import logging
+import threading
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -21,7 +23,8 @@ from pyspark.sql.streaming.listener import (
 )
 
 from millrace.lake.store import Lake
-from millrace.model.telemetry import BatchMetrics, ExecutorRun
+from millrace.model.arrival import ArrivalBasis
+from millrace.model.telemetry import RUNNING, BatchMetrics, ExecutorRun
 from millrace.runtime.query_events import QueryEvents, running_query
 from millrace.runtime.telemetry import batches
 from millrace.runtime.telemetry.batches import AppIdentity
@@ -29,7 +32,7 @@ from millrace.runtime.telemetry.execution import ExecutedPlan, Executions, Stage
 from millrace.runtime.telemetry.host import HostCpu
 from millrace.runtime.telemetry.operators import operators
 from millrace.runtime.telemetry.partitions import PartitionSampler
-from millrace.runtime.telemetry.positions import UNKNOWN, Positions, Tables, newest_batch, source_names
+from millrace.runtime.telemetry.positions import UNKNOWN, Position, Positions, Tables, newest_batch, source_names
 from millrace.runtime.telemetry.read_limits import read_limits
 from millrace.runtime.telemetry.source_options import delta_reads, earliest_offsets, latest_offsets
 from millrace.runtime.telemetry.unread_files import follow_files
@@ -56,6 +59,7 @@ class _Run:
     last: BatchMetrics | None = None
     sources: tuple[Mapping[str, Any], ...] = ()
     marked_at: float = float("-inf")
+    active_at: float | None = None
     trigger_s: float | None = None
 
 
@@ -88,6 +92,7 @@ class TelemetryListener(StreamingQueryListener):  # type: ignore[misc]
         self._runs: dict[str, _Run] = {}
         self._reported: set[str] = set()
         self._tables: dict[str, Tables] = {}
+        self._mutex = threading.RLock()  # Spark calls from its threads, the writer from its own
 
     def onQueryStarted(self, event: QueryStartedEvent) -> None:  # noqa: N802 - Spark's name
         """Note the run."""
@@ -103,9 +108,18 @@ class TelemetryListener(StreamingQueryListener):  # type: ignore[misc]
 
     def onQueryTerminated(self, event: QueryTerminatedEvent) -> None:  # noqa: N802
         """Forget the run."""
-        self._runs.pop(str(event.runId), None)
+        with self._mutex:
+            self._runs.pop(str(event.runId), None)
         if self._sampler is not None:
             self._sampler.forget(str(event.runId))
+
+    def tick(self) -> None:
+        """Say of every batch that runs for long what has arrived meanwhile, at most once per commit's interval.
+
+        Without it a rise would be seen only when the batch ends, which takes the longer the more has arrived.
+        """
+        for run in list(self._runs.values()):
+            self._guarded("a running batch", partial(self._running, run))
 
     def _measure(self, progress: Any) -> None:
         run = self._run(str(progress.id), str(progress.runId))
@@ -127,6 +141,7 @@ class TelemetryListener(StreamingQueryListener):  # type: ignore[misc]
         if is_real_time(run.query):
             row = replace(row, running_tasks=sum(stage.tasks for stage in stages))
         run.last, run.sources, run.marked_at = row, tuple(facts["sources"]), time.monotonic()
+        run.active_at = None
         self._writer.add(Entry(row, str(progress.id), batch_id))
         sampler = self._sampler
         if sampler is not None and run.query is not None:
@@ -139,16 +154,36 @@ class TelemetryListener(StreamingQueryListener):  # type: ignore[misc]
         if run.last is None or time.monotonic() - run.marked_at < self._writer.interval_s:
             return
         position = self._positions(run).at_rest(run.sources)
-        if position.basis is None:
+        if position.basis is not None:
+            self._mark(run, run.last, query_id, position, {})
+
+    def _running(self, run: _Run) -> None:
+        now = time.monotonic()
+        if run.query is None or not _is_active(run.query):
+            run.active_at = None
             return
+        run.active_at = now if run.active_at is None else run.active_at
+        ran_s = now - run.active_at
+        if run.last is None or min(ran_s, now - run.marked_at) < self._writer.interval_s or is_real_time(run.query):
+            return
+        if newest_batch(run.query)[0] != run.last.batch_id + 1:
+            return  # it is being planned, or the event of one that has ended is still to come
+        position = self._positions(run).at_rest(run.sources)
+        if position.basis is ArrivalBasis.COUNTED:  # others tell what arrives when a batch is planned
+            self._mark(run, run.last, str(run.query.id().toString()), position, {RUNNING: round(1000 * ran_s)})
+
+    def _mark(
+        self, run: _Run, last: BatchMetrics, query_id: str, position: Position, durations_ms: Mapping[str, int]
+    ) -> None:
+        """Write a marker: a row for a time at which no batch ended."""
         now = datetime.now(UTC)
         marker = replace(
-            run.last,
+            last,
             time=now,
             slots=self.identity.slots,
             rows_in=0,
             rows_out=None,
-            durations_ms={},
+            durations_ms=durations_ms,
             backlog_rows=position.backlog,
             source_end=position.end,
             host_cpu_other=None,
@@ -214,12 +249,18 @@ class TelemetryListener(StreamingQueryListener):  # type: ignore[misc]
 
     def _guarded(self, what: str, measure: Callable[[], T]) -> T | None:
         try:
-            return measure()
+            with self._mutex:
+                return measure()
         except Exception as error:
             if what not in self._reported:
                 self._reported.add(what)
                 LOG.warning("Telemetry could not measure %s, the stream goes on: %s", what, error)
             return None
+
+
+def _is_active(query: Any) -> bool:
+    """Say whether a query runs a batch, or plans one."""
+    return bool(query.status().isTriggerActive())
 
 
 class Telemetry:
@@ -242,6 +283,7 @@ class Telemetry:
         self._writer = Writer(Lake(lake), identity, period_s, host)
         self._sampler = None if local else PartitionSampler(spark, self._writer, self._writer.interval_s)
         self._listener = TelemetryListener(spark, identity, self._writer, host, self._sampler)
+        self._writer.tick = self._listener.tick
         self._events = QueryEvents(spark, self._listener)
 
     def resized(self, version: int, slots: int) -> None:

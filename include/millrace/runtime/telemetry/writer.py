@@ -37,8 +37,8 @@ class Entry:
 
     Attributes:
         metrics: The row.
-        series: Id of the query's checkpoint, as batch ids start anew with a new one; idle markers have a series
-            of their own.
+        series: Id of the query's checkpoint, as batch ids start anew with a new one; markers have a series of their
+            own.
         number: Goes up within the series: the batch id, or a marker's time in ms.
     """
 
@@ -55,10 +55,13 @@ class Writer:
         identity: The app that writes.
         period_s: Interval between two evaluations, seconds.
         host: Processor time of the host.
+        tick: Called once per second; what it raises is ignored.
     """
 
-    def __init__(self, lake: Lake, identity: AppIdentity, period_s: float, host: HostCpu) -> None:
-        self._lake, self._identity, self._host = lake, identity, host
+    def __init__(
+        self, lake: Lake, identity: AppIdentity, period_s: float, host: HostCpu, tick: Callable[[], None] = lambda: None
+    ) -> None:
+        self._lake, self._identity, self._host, self.tick = lake, identity, host, tick
         self.interval_s = max(SHORTEST_INTERVAL_S, period_s / 3)
         prefix = f"{identity.pipeline}/{identity.app}"
         fence = generation.fence(identity.pipeline, identity.app)
@@ -136,6 +139,7 @@ class Writer:
     def _run(self) -> None:
         while not self._stop.wait(TICK_S):
             self._attempt(lambda: self._host.sample(TICK_S / 2))
+            self._attempt(self.tick)
             if time.monotonic() - self._committed_at >= self.interval_s:
                 self.flush()
 

@@ -10,11 +10,11 @@ import pytest
 from millrace.lake.control_tables import ControlTables
 from millrace.local.demo.checks import checks, passed, steps
 from millrace.local.demo.comparison import Comparison
-from millrace.local.demo.figures import figures, restarts_saved, slots_for
+from millrace.local.demo.figures import figures, restarts_saved
 from millrace.local.demo.labels import slots_of
 from millrace.local.demo.report import page
 from millrace.local.demo.timeline import Timeline, read_timeline
-from tests.include.local.demo.synthetic import PER_SLOT, Run, at, simulate
+from tests.include.local.demo.synthetic import Run, at, simulate
 from tests.optimizers.albic.key_groups import groups
 
 EQUAL = Comparison(rows=11, closed_rows=10, groups=5, lost=0, doubled=0, foreign=0, differing=0)
@@ -113,16 +113,7 @@ def test_figures_of_a_known_run_are_exact(run: Run) -> None:
     assert found.time_behind_s == pytest.approx(5, abs=0.5)
     assert found.worst_lag_s == pytest.approx(20, abs=0.5)
     assert (found.slots_least, found.slots_most) == (1, 3)
-    assert found.fixed_core_s == pytest.approx(found.fixed_slots * 100)
-
-
-@pytest.mark.parametrize(("rate", "slots"), [(0, 1), (37, 1), (38, 2), (149, 4), (150, 5), (10_000, 8)])
-def test_slots_for_meet_the_peak_at_the_goal_of_utilisation(run: Run, rate: float, slots: int) -> None:
-    run.launch(0, 4, 1)
-    run.evaluate(10, rate, None, "measured")
-    sustainable = PER_SLOT * 14 / 15  # a batch without rows takes 0.5 s, and a row waits for two within 15 s
-    assert 37 < 0.8 * sustainable < 38
-    assert slots_for(_timeline(run, 20), rate, run.spec) == slots
+    assert found.fixed_core_s == pytest.approx(found.fixed.slots * 100)
 
 
 def test_slots_of_a_change_are_those_that_it_replaces_though_fewer_ran(run: Run) -> None:
@@ -131,11 +122,6 @@ def test_slots_of_a_change_are_those_that_it_replaces_though_fewer_ran(run: Run)
     assert decision.signals is not None
     apps = tuple(replace(app, slots=2) for app in decision.signals.apps)
     assert slots_of(replace(decision, signals=replace(decision.signals, apps=apps)), "delays") == (4, 8)
-
-
-def test_slots_for_when_nothing_was_measured_then_the_bound(run: Run) -> None:
-    run.launch(0, 4, 1)
-    assert slots_for(_timeline(run, 20), 10, run.spec) == 8
 
 
 def test_checks_when_a_day_was_served_then_all_hold(run: Run) -> None:

@@ -15,7 +15,7 @@ import pytest
 from millrace.lake.row_codec import batch_from_row
 from millrace.lake.source_tables import SourceTable
 from millrace.lake.store import Lake
-from millrace.model.telemetry import BatchMetrics
+from millrace.model.telemetry import RUNNING, BatchMetrics
 from millrace.runtime.telemetry.batches import AppIdentity
 
 pytestmark = pytest.mark.spark
@@ -228,6 +228,50 @@ def test_marker_when_nothing_arrives_then_says_what_waits_and_how_many_slots_the
     assert markers[0].batch_id == max(b.batch_id for b in found if b.durations_ms)
     assert (found[0].slots, markers[0].slots) == (SLOTS, SLOTS + 3)
     assert {b.trigger_s for b in found} == {1.0}
+
+
+def test_batch_that_runs_for_long_says_what_arrives_meanwhile(
+    spark: Any, tmp_path: Path, feed: Feed, start: Callable[..., Any]
+) -> None:
+    """What the batch reads counts as waiting until it ends, and each row of the source once."""
+    feed.append(20, files=2)
+    telemetry, let_go = start(), tmp_path / "let go"
+
+    def long(frame: Any, number: int) -> None:
+        frame.count()
+        while number and not let_go.exists():
+            time.sleep(0.1)
+
+    writer = stream(spark, tmp_path, 4).writeStream.foreachBatch(long).queryName("q")
+    query = writer.option("checkpointLocation", str(tmp_path / "c")).start()
+
+    def running() -> list[BatchMetrics]:
+        assert query.exception() is None
+        telemetry.flush()
+        return [b for b in batches(tmp_path / "lake") if RUNNING in b.durations_ms]
+
+    await_true(lambda: [b for b in batches(tmp_path / "lake") if b.rows_in] or not telemetry.flush())
+    feed.append(30, files=2)
+    await_true(lambda: [b for b in running() if b.source_end == 50])
+    feed.append(40, files=2)
+    await_true(lambda: [b for b in running() if b.source_end == 90])
+    markers = running()
+    let_go.touch()
+    await_true(lambda: telemetry.flush() and sum(b.rows_in for b in batches(tmp_path / "lake")) == 90)
+    query.stop()
+    assert {(b.rows_in, b.batch_id) for b in markers} == {(0, 0)}
+    assert all(b.backlog_rows == (b.source_end or 0) - 20 for b in markers)
+    times = [b.durations_ms[RUNNING] for b in markers]
+    assert times == sorted(times) and times[0] >= 4000
+    ended = [b for b in batches(tmp_path / "lake") if b.rows_in]
+    assert sum(b.rows_in for b in ended) == 90 and ended[-1].backlog_rows == 0
+
+
+def await_true(reached: Callable[[], Any]) -> None:
+    deadline = time.monotonic() + PATIENCE_S
+    while not reached():
+        assert time.monotonic() < deadline
+        time.sleep(0.3)
 
 
 def test_successor_on_a_silent_source_marks_it_without_a_batch(

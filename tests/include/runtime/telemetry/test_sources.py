@@ -174,7 +174,7 @@ def test_arrival_rate_of_a_limited_file_source_is_seen_in_its_unread_files(
     assert by_its_end - ROWS_PER_S < told.backlog_rows + read < arrivals.rows[-1] + ROWS_PER_S
     assert newest.rows_in / newest.duration_s < 0.75 * truth
     full = [b.rows_in for b in found.batches]  # of two files, which are not of one size
-    assert min(full) <= (batch_rows_limit(found) or 0) <= max(full)
+    assert min(full) <= (batch_rows_limit(found.batches) or 0) <= max(full)
     silent = rates(awaited(telemetry, lambda h: len(h.in_period(h.rows)) > 1 and not h.in_period(h.batches)))
     assert (silent.arrival_rows_per_s, silent.backlog_rows) == (0.0, 0)
 
