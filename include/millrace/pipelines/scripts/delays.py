@@ -129,7 +129,7 @@ def main() -> None:
     source.add_argument("--topic", help="Kafka topic of flights; brokers are in KAFKA_BOOTSTRAP_SERVERS")
     arguments.add_argument("--results", required=True, help="folder of the Delta table of delays")
     arguments.add_argument("--checkpoint", required=True, help="folder of the query's checkpoint")
-    arguments.add_argument("--wait-ms", type=float, default=60.0, help="time a look-up takes")
+    arguments.add_argument("--wait-ms", type=float, default=40.0, help="time a look-up takes")
     arguments.add_argument("--max-files", type=int, default=64, help="most files that a micro-batch reads")
     arguments.add_argument(
         "--max-offsets", type=int, default=2000, help="most flights that a micro-batch reads of Kafka"
