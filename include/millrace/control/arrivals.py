@@ -66,7 +66,7 @@ def with_arrivals(rows: Sequence[BatchMetrics]) -> tuple[BatchMetrics, ...]:
     if rows and rows[-1].arrival_basis is ArrivalBasis.COUNTED:
         return _without_running(_joined(rows))
     if not rows or rows[-1].arrival_basis not in {*BY_BATCHES, ArrivalBasis.LISTED}:
-        return tuple(rows)
+        return _without_running(rows)
     tail = _tail(rows)
     read = _rows_read(tail)
     points = _points(tail, read)

@@ -34,7 +34,7 @@ def test_rise_is_seen_while_a_batch_runs(tmp_path: Path) -> None:
     assert found.arrival_recent_rows_per_s == pytest.approx(3000, rel=0.01)
     assert found.backlog_rows == pytest.approx(12 * 3000, rel=0.01), "without what the batch reads"
     assert found.busy_ratio == pytest.approx(1.0)
-    assert found.capacity is not None and found.capacity.rows_per_s == pytest.approx(2000, rel=0.01)
+    assert found.capacity is not None and found.capacity.rows_per_s == pytest.approx(2000, rel=0.05)
 
 
 def test_step_up_is_proposed_while_a_batch_runs(tmp_path: Path) -> None:

@@ -39,7 +39,7 @@ class FixedSize:
 
 
 def smallest_fixed_size(spec: PipelineSpec, timeline: Timeline) -> FixedSize:
-    """Return the smallest allowed size that keeps the goal, else the one that is least behind.
+    """Return the smallest allowed size that keeps the goal, else the one that is least behind, the largest of equals.
 
     Args:
         spec: The pipeline.
@@ -49,7 +49,9 @@ def smallest_fixed_size(spec: PipelineSpec, timeline: Timeline) -> FixedSize:
     if known.rate(1) is None:
         return FixedSize(spec.bounds_contract().max_slots, False, None, None)
     sizes = [_size(spec, timeline, known, slots) for slots in spec.bounds_contract().levels]
-    return next((size for size in sizes if size.keeps), min(sizes, key=lambda size: size.behind_s or 0.0))
+    return next(
+        (size for size in sizes if size.keeps), min(sizes, key=lambda size: (size.behind_s or 0.0, -size.slots))
+    )
 
 
 def with_fixed_size(timeline: Timeline, known: RecordedAbilities, slots: int) -> Timeline:
@@ -63,7 +65,9 @@ def with_fixed_size(timeline: Timeline, known: RecordedAbilities, slots: int) ->
     p = known.ran(slots)
     fixed_s, per_s, limit = known.fixed(p), known.rate(p) or math.inf, known.batch_rows or math.inf
     now = min((span.ready_s for span in timeline.spans if span.ready_s is not None), default=0.0)
-    ends, done, taken = [], [], 0.0
+    ends: list[float] = []
+    done: list[float] = []
+    taken = 0.0
     total = float(timeline.arrival_rows[-1]) if timeline.arrival_rows.size else 0.0
     while taken < total and now < timeline.length_s and len(ends) < MOST_BATCHES:
         waiting = float(timeline.arrived(np.array([now]))[0]) - taken
