@@ -170,6 +170,7 @@ def _batches(spec: PipelineSpec, lake: Lake) -> list[dict[str, Any]]:
         select time, rows_in from (
             select *, row_number() over (partition by query, epoch, batch_id order by time desc) as age
             from batches where pipeline = {literal(spec.name)} and app = {literal(spec.app)}
+            and rows_in > 0 -- a marker has the id of the batch before it
         ) where age = 1 order by time
     """  # noqa: S608 - values pass through literal()
     return lake.rows(sql, "telemetry/batches")

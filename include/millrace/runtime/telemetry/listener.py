@@ -32,8 +32,17 @@ from millrace.runtime.telemetry.execution import ExecutedPlan, Executions, Stage
 from millrace.runtime.telemetry.host import HostCpu
 from millrace.runtime.telemetry.operators import operators
 from millrace.runtime.telemetry.partitions import PartitionSampler
-from millrace.runtime.telemetry.positions import UNKNOWN, Position, Positions, Tables, newest_batch, source_names
+from millrace.runtime.telemetry.positions import (
+    UNKNOWN,
+    Position,
+    Positions,
+    Tables,
+    committed_batch,
+    newest_batch,
+    source_names,
+)
 from millrace.runtime.telemetry.read_limits import read_limits
+from millrace.runtime.telemetry.running_batch import has_risen, is_overdue, rate_since
 from millrace.runtime.telemetry.source_options import delta_reads, earliest_offsets, latest_offsets
 from millrace.runtime.telemetry.unread_files import follow_files
 from millrace.runtime.telemetry.writer import Entry, Writer
@@ -60,6 +69,7 @@ class _Run:
     sources: tuple[Mapping[str, Any], ...] = ()
     marked_at: float = float("-inf")
     active_at: float | None = None
+    rate: float | None = None
     trigger_s: float | None = None
 
 
@@ -114,9 +124,10 @@ class TelemetryListener(StreamingQueryListener):  # type: ignore[misc]
             self._sampler.forget(str(event.runId))
 
     def tick(self) -> None:
-        """Say of every batch that runs for long what has arrived meanwhile, at most once per commit's interval.
+        """Say what arrives while a batch runs, if more does than before or the batch is overdue.
 
-        Without it a rise would be seen only when the batch ends, which takes the longer the more has arrived.
+        Without it a rise would be seen only when the batch ends, which takes the longer the more has arrived. Nothing
+        is said twice within a commit's interval.
         """
         for run in list(self._runs.values()):
             self._guarded("a running batch", partial(self._running, run))
@@ -140,6 +151,7 @@ class TelemetryListener(StreamingQueryListener):  # type: ignore[misc]
         row = replace(row, trigger_s=self._trigger_s(run))
         if is_real_time(run.query):
             row = replace(row, running_tasks=sum(stage.tasks for stage in stages))
+        run.rate = None if run.last is None else rate_since(run.last, row.source_end, row.time)
         run.last, run.sources, run.marked_at = row, tuple(facts["sources"]), time.monotonic()
         run.active_at = None
         self._writer.add(Entry(row, str(progress.id), batch_id))
@@ -155,7 +167,7 @@ class TelemetryListener(StreamingQueryListener):  # type: ignore[misc]
             return
         position = self._positions(run).at_rest(run.sources)
         if position.basis is not None:
-            self._mark(run, run.last, query_id, position, {})
+            self._mark(run, run.last, query_id, position, {}, datetime.now(UTC))
 
     def _running(self, run: _Run) -> None:
         now = time.monotonic()
@@ -168,15 +180,28 @@ class TelemetryListener(StreamingQueryListener):  # type: ignore[misc]
             return
         if newest_batch(run.query)[0] != run.last.batch_id + 1:
             return  # it is being planned, or the event of one that has ended is still to come
-        position = self._positions(run).at_rest(run.sources)
-        if position.basis is ArrivalBasis.COUNTED:  # others tell what arrives when a batch is planned
-            self._mark(run, run.last, str(run.query.id().toString()), position, {RUNNING: round(1000 * ran_s)})
+        position, moment = self._positions(run).at_rest(run.sources), datetime.now(UTC)
+        if position.basis is not ArrivalBasis.COUNTED:
+            return  # others tell what arrives when a batch is planned
+        rate = rate_since(run.last, position.end, moment)
+        risen = has_risen(rate, run.rate)
+        overdue = is_overdue(ran_s, max(run.last.duration_s, self._writer.interval_s))
+        # if it has ended meanwhile, its own row is about to come, and may be older
+        if (risen or overdue) and committed_batch(run.query) == run.last.batch_id:
+            run.rate = rate if risen else run.rate
+            query_id = str(run.query.id().toString())
+            self._mark(run, run.last, query_id, position, {RUNNING: round(1000 * ran_s)}, moment)
 
     def _mark(
-        self, run: _Run, last: BatchMetrics, query_id: str, position: Position, durations_ms: Mapping[str, int]
+        self,
+        run: _Run,
+        last: BatchMetrics,
+        query_id: str,
+        position: Position,
+        durations_ms: Mapping[str, int],
+        now: datetime,
     ) -> None:
         """Write a marker: a row for a time at which no batch ended."""
-        now = datetime.now(UTC)
         marker = replace(
             last,
             time=now,

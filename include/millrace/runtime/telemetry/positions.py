@@ -257,6 +257,18 @@ def newest_batch(query: Any) -> tuple[int, list[Any]]:
     return int(batch.get()._1()), [json.loads(end.get().json()) if end.isDefined() else None for end in ends]
 
 
+def committed_batch(query: Any) -> int:
+    """Return the number of a query's newest batch that has ended, -1 before the first.
+
+    From the query's own log of commits (internal to Spark: pinned with its version, held by tests).
+
+    Args:
+        query: Spark's own query, ``StreamExecution``.
+    """
+    batch = query.commitLog().getLatest()
+    return -1 if batch.isEmpty() else int(batch.get()._1())
+
+
 def source_names(query: Any) -> list[str]:
     """Return the sources of a query as its progress names them, in the order of its offsets."""
     sources = query.sources()

@@ -91,6 +91,15 @@ def test_timeline_when_a_batch_is_told_twice_then_its_rows_count_once(run: Run) 
     assert _timeline(run, 10).processed(np.array([10.0])).tolist() == [100]
 
 
+def test_timeline_when_a_marker_follows_a_batch_then_its_rows_count_still(run: Run) -> None:
+    run.launch(0, 1, 1)
+    run.arrive(5, 100)
+    run.batch(8, 100, 3)
+    run.batches -= 1
+    run.batch(20, 0, 0)
+    assert _timeline(run, 30).processed(np.array([30.0])).tolist() == [100]
+
+
 def test_timeline_of_nothing_is_empty_with_figures_of_zero(run: Run) -> None:
     line = _timeline(run, 10)
     assert line.length_s == 0
