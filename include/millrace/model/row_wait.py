@@ -54,8 +54,8 @@ def highest_utilisation(fixed_s: float, goal_s: float, trigger_s: float = 0.0) -
         goal_s: L, > 0.
         trigger_s: T, >= 0.
     """
-    room_s = longest_batch_s(goal_s, trigger_s) - fixed_s
-    return room_s / (goal_s / 2 if goal_s >= 2 * trigger_s else trigger_s)
+    rows_of_s = goal_s / 2 if goal_s >= 2 * trigger_s else trigger_s
+    return (longest_batch_s(goal_s, trigger_s) - fixed_s) / rows_of_s if rows_of_s > 0 else 0.0
 
 
 def throughput(rows_per_s: float, fixed_s: float, batch_rows: float | None) -> float:

@@ -52,6 +52,11 @@ def test_sustainable_throughput_meets_the_goal_and_comes_out(
         assert longest_wait_s(batch_s(fixed_s, rate / rows_per_s)) <= goal_s * (1 + 1e-6)
 
 
+def test_goal_of_nearly_nothing_is_met_at_no_utilisation() -> None:
+    assert highest_utilisation(0.0, 5e-324) == 0.0
+    assert highest_utilisation(1.0, 5e-324) <= 0.0
+
+
 def test_query_that_does_not_keep_up_waits_for_ever() -> None:
     assert math.isinf(longest_wait_s(batch_s(1.0, 1.0)))
     assert math.isinf(batch_s(1.0, 1.2, 10.0))
