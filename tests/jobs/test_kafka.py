@@ -46,6 +46,7 @@ objective: {{target_utilisation: 0.75, max_lag_s: 60}}
 mode: auto
 period_s: 10
 guards: {{cool_down_s: 0}}
+tuner: {{options: {{change_s: 0}}}}
 """
 
 
