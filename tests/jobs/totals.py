@@ -24,7 +24,7 @@ args: [{folder}/in, {folder}/totals.json, {folder}/checkpoint, "{wait_s}"]
 submit: {submit}
 slots: {{min: 2, max: 8, start: {start}}}
 executor: {{cores: 2, memory_mb: 512}}
-objective: {{target_utilisation: 0.75, max_lag_s: 20}}
+objective: {{target_utilisation: 0.75, max_lag_s: 90}}
 mode: auto
 period_s: 10
 guards: {{cool_down_s: 0}}
