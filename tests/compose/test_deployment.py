@@ -37,7 +37,7 @@ args: [/millrace/home/data/source, /millrace/home/data/totals.json, /millrace/ho
 submit: {master: embedded, secrets: {PLANTED: /run/driver_secrets/planted}}
 slots: {min: 2, max: 8, start: 2}
 executor: {cores: 2, memory_mb: 512}
-objective: {target_utilisation: 0.75, max_lag_s: 90}
+objective: {target_utilisation: 0.75, max_lag_s: 40}
 mode: approve
 period_s: 10
 guards: {cool_down_s: 0}

@@ -42,7 +42,7 @@ args: ["{servers}", {topic}, {folder}/totals.json, {folder}/checkpoint, "{wait_s
 submit: {{master: embedded, connectors: [kafka]}}
 slots: {{min: 2, max: 8, start: 2}}
 executor: {{cores: 2, memory_mb: 512}}
-objective: {{target_utilisation: 0.75, max_lag_s: 120}}
+objective: {{target_utilisation: 0.75, max_lag_s: 80}}
 mode: auto
 period_s: 10
 guards: {{cool_down_s: 0}}

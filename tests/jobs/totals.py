@@ -14,8 +14,8 @@ from tests.jobs.driving import SCRIPTS, until
 
 WAIT_S = 0.02
 """What the script waits a row: a slot can process 50 rows/s."""
-LOW, HIGH = 30.0, 110.0
-"""Rows per second: two slots suffice for the one, and hardly keep up with the other. More would pile up for minutes."""
+LOW, HIGH = 30.0, 130.0
+"""Rows per second: two slots suffice for the one, and are too few for the other. More would pile up for minutes."""
 EMBEDDED: Mapping[str, object] = MappingProxyType({"master": "embedded"})
 YAML = """\
 name: totals
@@ -24,7 +24,7 @@ args: [{folder}/in, {folder}/totals.json, {folder}/checkpoint, "{wait_s}"]
 submit: {submit}
 slots: {{min: 2, max: 8, start: {start}}}
 executor: {{cores: 2, memory_mb: 512}}
-objective: {{target_utilisation: 0.75, max_lag_s: 90}}
+objective: {{target_utilisation: 0.75, max_lag_s: 40}}
 mode: auto
 period_s: 10
 guards: {{cool_down_s: 0}}
