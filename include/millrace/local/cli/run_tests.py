@@ -39,8 +39,6 @@ PROCESSES = {
 """Stages that run in two processes, each with an Airflow home and a Spark session of its own. The end-to-end stage
 starts whole stacks, which use all processors anyway. The Spark tests differ so much in length that whole files would
 leave one process idle for minutes."""
-SLOW_PROCESSES = {**PROCESSES, "spark": ("-n", "3", "--dist", "worksteal")}
-"""The same with the slow tests: those of Spark wait for batches and executors half of their time."""
 CHECKS = {
     "style": ("ruff", "check", "."),
     "types": ("mypy",),
@@ -173,7 +171,7 @@ def _pytest_beside(stage: str, marks: str, args: Sequence[str], env: Mapping[str
 
 
 def _argv(stage: str, marks: str, args: Sequence[str], report: Path) -> list[str]:
-    processes = (PROCESSES if NOT_SLOW in marks else SLOW_PROCESSES).get(stage, ())
+    processes = PROCESSES.get(stage, ())
     return [sys.executable, "-m", "pytest", "-m", marks, f"--junitxml={report}", *processes, *args]
 
 
