@@ -15,7 +15,7 @@ from millrace.places import REPO, SOURCES
 from tests.s3.server import Bucket, bucket
 
 # a property does not become false on a busy machine
-settings.register_profile("whole", deadline=None, max_examples=30)
+settings.register_profile("whole", deadline=None, max_examples=20)
 settings.register_profile("quick", deadline=None, max_examples=10)
 settings.load_profile(os.environ.get("MILLRACE_TEST_PROFILE", "whole"))
 

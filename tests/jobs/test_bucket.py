@@ -10,7 +10,7 @@ import pytest
 
 from millrace import wiring
 from millrace.lake.commit_follower import CommitFollower
-from millrace.model.decision import Action, Outcome
+from millrace.model.decision import Action
 from tests.include.runtime.telemetry.arriving import arriving, files
 from tests.jobs.adapting import adapting, embedded_cluster
 from tests.jobs.driving import until
@@ -20,7 +20,7 @@ from tests.s3.server import Bucket
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
 
-def test_pipeline_whose_lake_is_in_a_bucket_grows_with_its_load(
+def test_pipeline_whose_lake_is_in_a_bucket_grows_and_shrinks_with_its_load(
     tmp_path: Path, s3: Bucket, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     results = tmp_path / "totals.json"
@@ -33,11 +33,15 @@ def test_pipeline_whose_lake_is_in_a_bucket_grows_with_its_load(
             pipeline.until(pipeline.knows_its_ability)
             arrivals.rows_per_s = HIGH
             pipeline.until(lambda: pipeline.app().slots > 2)
+            arrivals.rows_per_s = LOW
+            pipeline.until(lambda: pipeline.app().slots == 2)
             feed.close()
             rows = arrivals.rows[-1]
             until(lambda: total(results) == rows, f"{rows} rows in the results")
         recorded = wiring.control_tables().decisions.recent("totals", 1000)
     assert json.loads(results.read_text()) == expected_totals(rows)
-    assert [c.outcome for c in pipeline.changes] == [Outcome.READY]
+    pipeline.assert_live()
+    steps = [d.sentence for d in pipeline.decisions if d.action is Action.APPLY]
+    assert all("(each batch takes all there is)" in sentence for sentence in steps), steps
     assert {d.decision_id for d in pipeline.decisions if d.action is Action.APPLY} <= {d.decision_id for d in recorded}
     assert not list((tmp_path / "lake").rglob("*"))

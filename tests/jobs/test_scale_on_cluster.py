@@ -1,4 +1,4 @@
-"""A plain script on JSON files, attached with one YAML, follows its load on executors of the embedded cluster."""
+"""A plain script on JSON files, attached with one YAML, asks for more executors than the embedded cluster has."""
 
 from __future__ import annotations
 
@@ -7,22 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from millrace.model.decision import Action, Outcome
+from millrace.model.decision import Outcome
 from tests.jobs.adapting import Adapting, embedded_cluster
 from tests.jobs.totals import EMBEDDED, follow_load
 
 NO_ROOM = r"4 of [68] slots: the cluster has no room for more executors"
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
-
-
-def test_script_on_json_files_grows_and_shrinks_with_its_load(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    with embedded_cluster(tmp_path, monkeypatch):
-        pipeline = follow_load(tmp_path)
-
-    pipeline.assert_live()
-    steps = [d.sentence for d in pipeline.decisions if d.action is Action.APPLY]
-    assert all("(each batch takes all there is)" in sentence for sentence in steps), steps
 
 
 def test_script_on_a_cluster_without_room_shrinks_all_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
