@@ -22,7 +22,7 @@ name: totals
 script: {script}
 args: [{folder}/in, {folder}/totals.json, {folder}/checkpoint, "{wait_s}"]
 submit: {submit}
-slots: {{min: 2, max: 8, start: {start}}}
+slots: {{min: {start}, max: 8, start: {start}}}
 executor: {{cores: 2, memory_mb: 512}}
 objective: {{target_utilisation: 0.75, max_lag_s: 40}}
 mode: auto
@@ -38,7 +38,7 @@ def spec_text(folder: Path, submit: Mapping[str, object] = EMBEDDED, start: int 
     Args:
         folder: Where its input, checkpoint and results are.
         submit: The spec's ``submit``.
-        start: Slots of its first start.
+        start: Slots of its first start, and the fewest.
     """
     how = json.dumps(dict(submit))
     return YAML.format(script=SCRIPTS / "totals.py", folder=folder, wait_s=WAIT_S, submit=how, start=start)
@@ -72,7 +72,7 @@ def follow_load(
         submit: The spec's ``submit``.
         high: The load that it has to follow, rows a second.
         risen: What has to have become of it before the load falls.
-        start: Slots of its first start.
+        start: Slots of its first start, and the fewest.
     """
     results = folder / "totals.json"
     with ExitStack() as feed:
@@ -82,7 +82,7 @@ def follow_load(
             arrivals.rows_per_s = high
             pipeline.until(lambda: risen(pipeline))
             arrivals.rows_per_s = LOW
-            pipeline.until(lambda: pipeline.app().slots == 2)
+            pipeline.until(lambda: pipeline.app().slots == start)
             feed.close()
             rows = arrivals.rows[-1]
             until(lambda: total(results) == rows, f"{rows} rows in the results")
