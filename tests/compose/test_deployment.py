@@ -41,6 +41,7 @@ objective: {target_utilisation: 0.75, max_lag_s: 40}
 mode: approve
 period_s: 10
 guards: {cool_down_s: 0}
+ready_deadline_s: 600
 alerts:
   - notifier: airflow.providers.http.notifications.http.HttpNotifier
     options: {http_conn_id: nobody, json: {text: "{{ alert.sentence }}"}}

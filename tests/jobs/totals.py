@@ -29,6 +29,7 @@ mode: auto
 period_s: 10
 guards: {{cool_down_s: 0}}
 tuner: {{options: {{change_s: 0}}}}
+ready_deadline_s: 600
 """
 
 
