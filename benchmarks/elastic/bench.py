@@ -1,37 +1,53 @@
 """Ours live against its rivals on the same streams, script and embedded cluster, in one run.
 
-Streams: ``streams.py``. Methods: ``fixed_peak`` and ``fixed_mean`` (the fewest slots that keep the lag goal for the
-stream, and for its mean, by batch times measured here before), Spark's dynamic allocation by its defaults and with
-tuned timeouts (``spark_dra`` is the better of the two), ``batch_ratio`` (SPARK-24815), ours by restart on ``local`` and
-on the cluster, and ours live. Without Airflow: a controller process does what the DAG does (``controller.py``); what
-Airflow adds, ``bench latency`` measures.
+Streams: ``streams.py``. Methods: fixed sizes, from what the mean rate needs to what the peak needs (by batch times that
+are measured before); Spark's dynamic allocation with tuned timeouts; ``batch_ratio`` (SPARK-24815); ``hpa_cpu``,
+the rule of Kubernetes' HorizontalPodAutoscaler; ours by restart on ``local`` and on the cluster; and ours live. Without
+Airflow: a controller process does what the DAG does (``controller.py``); what Airflow adds, ``bench latency`` measures.
 
-The quick run takes about twelve minutes: all methods once on one short stream. The whole takes about six hours.
+Each scenario is one round of at most an hour. Another ``--seed`` is another round, and another random walk. With
+``--json docs/benchmarks/elastic`` each is kept in a file of its own, so a whole measurement can be interrupted.
 """
 
 from __future__ import annotations
 
+import random
 import signal
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
 from benchmarks.elastic.attempts import Attempts
 from benchmarks.elastic.cluster import Cluster, embedded_cluster
-from benchmarks.elastic.contest import BENCH, Contest, Rounds, fixed_for
-from benchmarks.elastic.methods import LIVE, RIVALS, Method
+from benchmarks.elastic.contest import BENCH, Contest, fixed_for
+from benchmarks.elastic.contest import records as stream_records
+from benchmarks.elastic.methods import LIVE, RIVALS
 from benchmarks.elastic.placement import OURS, PLACED, batch_time_s
+from benchmarks.elastic.runs import Run
 from benchmarks.elastic.steady import force_changes, kill_executors
-from benchmarks.elastic.streams import WAIT_MS, Shape, day, sawtooth, silence, step6, stream
+from benchmarks.elastic.streams import (
+    PEAK_ROWS_PER_S,
+    WAIT_MS,
+    Shape,
+    Stream,
+    day,
+    random_walk,
+    sawtooth,
+    silence,
+    step6,
+    stream,
+    taxis,
+    trace,
+)
 from benchmarks.latency.stages import DECISION_LIMITS, REGISTERED_LIMITS
 from benchmarks.record import Record, at_most, percentiles
 from benchmarks.stack import memory_at_rest_mb
 from millrace.local.stack.progress import say
 
 PLACEMENT = "placement_even"
-MAX_LAG_S = 20.0
+MAX_LAG_S = 30.0
 """The lag goal of the built-in pipeline."""
 PROCESSOR_SHARE = 0.5
 """Peak of the stream that computes, as a share of what the fewest slots reach: more could not make it cheaper."""
@@ -42,16 +58,28 @@ KILLS_A_RUN = 20
 """So that the batches of one run are no older than what telemetry is read back."""
 
 
+LATENCY, KILLS, AT_REST = "latency", "kills", "stack at rest"
+STREAMS: Mapping[str, int] = {
+    "day": 240,
+    "step6": 120,
+    "sawtooth": 120,
+    "silence": 100,
+    "processor": 60,
+    "walk": 150,
+    "taxis": 240,
+}
+"""Length of each stream, seconds."""
+SCENARIOS = (LATENCY, PLACEMENT, KILLS, *STREAMS, AT_REST)
+QUICK_SCENARIOS = (LATENCY, PLACEMENT, KILLS, "step6")
+
+
 @dataclass(frozen=True)
 class Size:
     """How much is measured.
 
     Attributes:
         period_s: Seconds between two evaluations.
-        rounds: Runs of each stream by each method.
-        rivals: Those that change their slots.
-        streams: Shape and length of each stream of rows that wait, seconds.
-        processor_s: Length of the stream of rows that compute, seconds; 0 for none.
+        length: Share of each stream's length, (0, 1].
         levels: Slots at which batch times are measured.
         change_rounds: How often executors are changed under a steady load.
         kills: Executors killed.
@@ -59,80 +87,79 @@ class Size:
     """
 
     period_s: float
-    rounds: int
-    rivals: tuple[Method, ...]
-    streams: Mapping[str, tuple[Shape, int]]
-    processor_s: int
+    length: float
     levels: tuple[int, ...]
     change_rounds: int
     kills: int
     placed_batches: int
 
 
-WHOLE = Size(
-    period_s=6.0,
-    rounds=3,
-    rivals=RIVALS,
-    streams={"day": (day, 240), "step6": (step6, 120), "sawtooth": (sawtooth, 120), "silence": (silence, 100)},
-    processor_s=60,
-    levels=(2, 4, 6, 8),
-    change_rounds=10,
-    kills=100,
-    placed_batches=20,
-)
-QUICK = Size(
-    period_s=4.0,
-    rounds=1,
-    rivals=RIVALS[1:],  # dynamic allocation is tuned only
-    streams={"step6": (step6, 60)},
-    processor_s=0,
-    levels=(2, 6, 8),
-    change_rounds=1,
-    kills=6,
-    placed_batches=6,
-)
+WHOLE = Size(period_s=6.0, length=1.0, levels=(2, 4, 6, 8), change_rounds=10, kills=100, placed_batches=20)
+QUICK = Size(period_s=4.0, length=0.5, levels=(2, 4, 6, 8), change_rounds=1, kills=6, placed_batches=6)
 
 
-def run(quick: bool) -> list[Record]:
+def run(quick: bool, scenarios: Collection[str] = SCENARIOS, seed: int = 0) -> list[Record]:
     """Measure all methods; what fails is reported, and the rest goes on. Interrupted, it returns the figures so far.
 
     Args:
-        quick: One short stream, once by each method, and few changes.
+        quick: Few changes, and short streams; of all scenarios only :data:`QUICK_SCENARIOS`.
+        scenarios: Which of :data:`SCENARIOS`.
+        seed: Of the random walk and of what is killed.
     """
-    size, attempts, records, rounds = QUICK if quick else WHOLE, Attempts(BENCH), list[Record](), Rounds()
+    size, attempts, records = QUICK if quick else WHOLE, Attempts(BENCH), list[Record]()
+    wanted = [s for s in SCENARIOS if s in scenarios and (not quick or s in QUICK_SCENARIOS or len(scenarios) == 1)]
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # an orderly end, as by Ctrl-C
+    runs: dict[Stream, dict[str, Run]] = {}
     try:
         with (
             tempfile.TemporaryDirectory(prefix="millrace-bench-") as folder,
             embedded_cluster(Path(folder).resolve()) as cluster,
         ):
-            records += _changes(cluster, attempts, size)
-            records += _placement(cluster, attempts, size)
-            records += _kills(cluster, attempts, size)
-            _contest(cluster, attempts, size, rounds)
-        records += [] if quick else attempts.attempt("stack at rest", LIVE.name, lambda _: _memory()) or []
+            records += _changes(cluster, attempts, size) if LATENCY in wanted else []
+            records += _placement(cluster, attempts, size) if PLACEMENT in wanted else []
+            records += _kills(cluster, attempts, size, seed) if KILLS in wanted else []
+            contest = Contest(cluster, attempts, size.period_s, size.levels)
+            for name in (s for s in wanted if s in STREAMS):
+                _run_stream(contest, name, size, seed, runs)
+        records += (attempts.attempt(AT_REST, LIVE.name, lambda _: _memory()) or []) if AT_REST in wanted else []
     except KeyboardInterrupt:
         say("interrupted: these are the figures so far")
-    return [*records, *rounds.records(), *_decisions(rounds), *attempts.failures]
+    for one, by_method in runs.items():
+        records += [*stream_records(one, [by_method]), *_decisions(one, by_method)]
+    return [*records, *attempts.failures]
 
 
-def _contest(cluster: Cluster, attempts: Attempts, size: Size, rounds: Rounds) -> None:
-    """Run all streams by all methods, round after round."""
-    contest = Contest(cluster, attempts, size.period_s, size.levels)
-    waiting = contest.batch_times(WAIT_MS)
-    streams = [(stream(name, shape, length_s), waiting) for name, (shape, length_s) in size.streams.items()]
-    if size.processor_s and (computing := contest.batch_times(0.0)):
-        peak = PROCESSOR_SHARE * computing[min(computing)].rows_per_s
-        streams.append((stream("processor", day, size.processor_s, peak, wait_ms=0.0), computing))
-    for _ in range(size.rounds):
-        for one, times in streams:
-            contest.run(one, (*fixed_for(one, times, MAX_LAG_S), *size.rivals, LIVE), rounds.begin(one))
+def _run_stream(contest: Contest, name: str, size: Size, seed: int, runs: dict[Stream, dict[str, Run]]) -> None:
+    """Run a stream by all methods, in an order of the seed: what changes on the machine meets another one first."""
+    wait_ms = 0.0 if name == "processor" else WAIT_MS
+    times = contest.batch_times(wait_ms)
+    peak = PEAK_ROWS_PER_S
+    if name == "processor":
+        if not times:
+            return
+        peak = PROCESSOR_SHARE * times[min(times)].rows_per_s
+    try:
+        shape = _shape(name, seed)
+    except FileNotFoundError:
+        say(f"  - {name}: skipped, as there is no {trace().name} in {trace().parent} (MILLRACE_DATA)")
+        return
+    one = stream(name, shape, round(STREAMS[name] * size.length), peak, wait_ms)
+    methods = [*fixed_for(one, times, MAX_LAG_S), *RIVALS, LIVE]
+    random.Random(seed).shuffle(methods)  # noqa: S311 - no secret
+    contest.run(one, methods, runs.setdefault(one, {}))
 
 
-def _decisions(rounds: Rounds) -> list[Record]:
-    """Return how long each of our Decisions came after its telemetry, in all streams."""
-    waits = [wait for runs in rounds.all() if LIVE.name in runs for wait in runs[LIVE.name].decision_waits]
-    return percentiles(BENCH, "latency", LIVE.name, "commit_to_decision_p{}_s", waits, DECISION_LIMITS)
+def _shape(name: str, seed: int) -> Shape:
+    named: Mapping[str, Shape] = {"step6": step6, "sawtooth": sawtooth, "silence": silence}
+    if name == "walk":
+        return random_walk(seed)
+    return taxis() if name == "taxis" else named.get(name, day)
+
+
+def _decisions(one: Stream, runs: Mapping[str, Run]) -> list[Record]:
+    """Return how long each of our Decisions came after its telemetry."""
+    waits = runs[LIVE.name].decision_waits if LIVE.name in runs else []
+    return percentiles(BENCH, one.name, LIVE.name, "commit_to_decision_p{}_s", waits, DECISION_LIMITS)
 
 
 def _changes(cluster: Cluster, attempts: Attempts, size: Size) -> list[Record]:
@@ -171,11 +198,11 @@ def _placement(cluster: Cluster, attempts: Attempts, size: Size) -> list[Record]
     return records
 
 
-def _kills(cluster: Cluster, attempts: Attempts, size: Size) -> list[Record]:
+def _kills(cluster: Cluster, attempts: Attempts, size: Size, first_seed: int) -> list[Record]:
     """Return what killing executors in the middle of changes costs."""
     runs = []
-    for seed in range(-(-size.kills // KILLS_A_RUN)):
-        changes = min(KILLS_A_RUN, size.kills - seed * KILLS_A_RUN)
+    for number in range(-(-size.kills // KILLS_A_RUN)):
+        changes, seed = min(KILLS_A_RUN, size.kills - number * KILLS_A_RUN), first_seed + number
         run = attempts.attempt(
             "kills", LIVE.name, partial(kill_executors, cluster, changes=changes, period_s=size.period_s, seed=seed)
         )

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import partial
-from statistics import fmean
 
 from benchmarks.delays_app import Feed, flight_rows
 from benchmarks.elastic.attempts import Attempts
@@ -20,7 +19,7 @@ from benchmarks.elastic.streams import Stream
 from benchmarks.record import Record, at_most, median
 
 BENCH = "elastic"
-FIXED_PEAK, FIXED_MEAN, DRA = "fixed_peak", "fixed_mean", "spark_dra"
+FIXED = "fixed"
 NEVER = ("rows_lost", "rows_doubled")
 """Figures of which the worst run counts; ours are to be 0."""
 MEASURING_PERIOD_S = 1.0
@@ -54,7 +53,13 @@ class Contest:
         return self.attempts.attempt("batch times", f"wait {wait_ms:g} ms", work) or {}
 
     def run(self, stream: Stream, methods: Sequence[Method], runs: dict[str, Run]) -> None:
-        """Run a stream by methods, one after the other, and note the runs that did not fail by method."""
+        """Run a stream by methods, one after the other, and note the runs that did not fail by method.
+
+        Args:
+            stream: What comes.
+            methods: Who sizes the app.
+            runs: Is filled by and by, so that an interruption costs no run.
+        """
         for method in methods:
             run = self.attempts.attempt(stream.name, method.name, partial(self._run, stream, method))
             if run is not None:
@@ -64,28 +69,8 @@ class Contest:
         return run_stream(self.cluster, name, stream, method, self.period_s)
 
 
-@dataclass(frozen=True)
-class Rounds:
-    """The runs of each stream: by method, round after round, so that what changes on the machine meets all methods."""
-
-    of: dict[Stream, list[dict[str, Run]]] = field(default_factory=lambda: defaultdict(list))
-
-    def begin(self, stream: Stream) -> dict[str, Run]:
-        """Return an empty round of a stream, which is filled by and by."""
-        self.of[stream].append({})
-        return self.of[stream][-1]
-
-    def all(self) -> list[dict[str, Run]]:
-        """Return all rounds of all streams."""
-        return [runs for rounds in self.of.values() for runs in rounds]
-
-    def records(self) -> list[Record]:
-        """Return the figures of all streams."""
-        return [record for stream, rounds in self.of.items() for record in records(stream, rounds)]
-
-
 def fixed_for(stream: Stream, times: Mapping[int, BatchTime], max_lag_s: float) -> tuple[Method, ...]:
-    """Return the methods of fixed slots: the fewest that keep the lag goal, for a stream and for its mean rate.
+    """Return the methods of fixed slots, from those that keep the lag goal for the mean rate to those for the stream.
 
     Args:
         stream: What comes.
@@ -96,7 +81,7 @@ def fixed_for(stream: Stream, times: Mapping[int, BatchTime], max_lag_s: float) 
         return ()
     at_mean = [round(stream.mean)] * len(stream.counts)
     peak, mean = (needed_slots(counts, times, max_lag_s) for counts in (stream.counts, at_mean))
-    return fixed(FIXED_PEAK, peak), fixed(FIXED_MEAN, mean)
+    return tuple(fixed(f"{FIXED}_{slots}", slots) for slots in sorted(times) if mean <= slots <= peak)
 
 
 def records(stream: Stream, rounds: Sequence[Mapping[str, Run]]) -> list[Record]:
@@ -116,8 +101,7 @@ def records(stream: Stream, rounds: Sequence[Mapping[str, Run]]) -> list[Record]
         found.append(
             Record(BENCH, stream.name, LIVE.name, "better_rivals", beaten, "runs", n=n, target=target, holds=holds)
         )
-    better = _better_dra(by_method)
-    return [*found, *(replace(r, method=DRA) for r in found if r.method == better)]
+    return found
 
 
 def _by_method(rounds: Sequence[Mapping[str, Run]]) -> dict[str, list[Run]]:
@@ -138,21 +122,10 @@ def _downtime(stream: Stream, method: str, rounds: Sequence[Mapping[str, Run]]) 
     values = []
     for runs in rounds:
         if method in runs:
-            unchanged = [gap for name in (FIXED_PEAK, FIXED_MEAN) if name in runs for gap in runs[name].gaps]
+            unchanged = [gap for name in runs if name.startswith(FIXED) for gap in runs[name].gaps]
             values.append(downtime_s(runs[method].gaps, max([runs[method].trigger_s, *unchanged])))
     record = median(BENCH, stream.name, method, "downtime_s", values, "s")
     if method != LIVE.name:
         return record
     target, holds = at_most(max(values), 0)
     return replace(record, target=target, holds=holds)
-
-
-def _better_dra(by_method: Mapping[str, Sequence[Run]]) -> str | None:
-    """Return which settings of Spark's dynamic allocation do better: less time behind, then fewer core-seconds."""
-    variants = [name for name in by_method if name.startswith(DRA)]
-
-    def cost(name: str) -> tuple[float, float]:
-        runs = by_method[name]
-        return fmean(run.cost.behind_s for run in runs), fmean(run.cost.core_seconds for run in runs)
-
-    return min(variants, key=cost, default=None)

@@ -3,7 +3,8 @@
 That is what the DAG ``adapt_<pipeline>`` does, with the same control loop on the same tables, but without Airflow's
 scheduling, and without MLflow: what these cost, ``bench latency`` measures.
 
-Usage: ``python -m benchmarks.elastic.controller SPEC (live | ratio TRIGGER_S | forced SLOTS,SLOTS,... REST_S)``
+Usage: ``python -m benchmarks.elastic.controller SPEC POLICY``, where POLICY is ``live``, ``ratio TRIGGER_S``,
+``hpa TARGET`` or ``forced SLOTS,SLOTS,... REST_S``.
 """
 
 from __future__ import annotations
@@ -18,12 +19,17 @@ from datetime import UTC, datetime
 from pathlib import Path
 from statistics import fmean
 
+from benchmarks.elastic.cluster import EXECUTOR
+from benchmarks.elastic.hpa import LOOK_S, Hpa, ProcessorUse
 from benchmarks.elastic.ratio import executors_for
 from millrace.control.evaluation import NO_REQUEST, Request
 from millrace.control.recent_batches import read_batches, sound
 from millrace.lake.commit_follower import CommitFollower
+from millrace.lake.control_tables import ControlTables
 from millrace.model.decision import CARRIED_OUT
+from millrace.model.deployment import Deployment
 from millrace.model.errors import Conflict, NotReady, Settled
+from millrace.model.protocols import Reconciler
 from millrace.model.spec import PipelineSpec
 from millrace.wiring import control_loop, control_tables, reconciler_for
 
@@ -62,13 +68,41 @@ def ratio_policy(spec: PipelineSpec, trigger_s: float) -> Callable[[], None]:
         batches = [b for b in sound(read_batches(tables.lake, spec.name, spec.app, since)) if b.time > began]
         ratio = fmean(b.duration_s for b in batches) / trigger_s if batches else 0.0
         slots = size * executors_for(ratio, app.executors, spec.slots.min // size, spec.slots.max // size)
-        LOG.info("ratio %.2f: %d to %d slots", ratio, app.slots, slots)
-        if slots != app.slots:
-            target = replace(latest, apps={spec.app: replace(app, slots=slots)}, reason=f"ratio {ratio:.2f}")
-            tables.deployments.commit(target, latest.version)
-            reconciler.reconcile()
+        _resize(spec, tables, reconciler, latest, slots, f"ratio {ratio:.2f}")
 
     return evaluate_ratio
+
+
+def hpa_policy(spec: PipelineSpec, target: float) -> Callable[[], None]:
+    """Return a look by processor use; see :mod:`benchmarks.elastic.hpa`."""
+    tables = control_tables()
+    reconciler = reconciler_for(spec, tables)
+    size = spec.executor.cores if spec.executor else 1
+    rule, use = Hpa(target, size, spec.slots.min // size, spec.slots.max // size), ProcessorUse(EXECUTOR)
+    since = time.monotonic()
+
+    def look() -> None:
+        nonlocal since
+        began, since = since, time.monotonic()
+        used, latest = use.since_last(since - began), tables.deployments.latest(spec.name)
+        if latest is None or not latest.running:
+            return
+        executors = rule.executors_for(since, used, latest.apps[spec.app].executors)
+        _resize(spec, tables, reconciler, latest, size * executors, f"{used:.2f} cores used")
+
+    return look
+
+
+def _resize(
+    spec: PipelineSpec, tables: ControlTables, reconciler: Reconciler, latest: Deployment, slots: int, reason: str
+) -> None:
+    app = latest.apps[spec.app]
+    LOG.info("%s: %d to %d slots", reason, app.slots, slots)
+    if slots != app.slots:
+        tables.deployments.commit(
+            replace(latest, apps={spec.app: replace(app, slots=slots)}, reason=reason), latest.version
+        )
+        reconciler.reconcile()
 
 
 def follow(spec: PipelineSpec, evaluate: Callable[[], None]) -> None:
@@ -100,6 +134,11 @@ def main(path: str, policy: str, *arguments: str) -> None:
         follow(spec, lambda: evaluate(spec))
     elif policy == "ratio":
         follow(spec, ratio_policy(spec, float(arguments[0])))
+    elif policy == "hpa":
+        look = hpa_policy(spec, float(arguments[0]))
+        while True:
+            look()
+            time.sleep(LOOK_S)
     else:
         force(spec, [int(number) for number in arguments[0].split(",")], float(arguments[1]))
 

@@ -20,6 +20,8 @@ from millrace.places import SOURCES
 SCRIPTS = BUILT_IN.with_name("scripts")
 TRIGGER_S = 3.0
 """Trigger interval of ``batch_ratio``, which compares batches with it: short against the lag goal of 20 s."""
+HPA_TARGET = 0.15
+"""Processor use per core at which ``hpa_cpu`` aims: rows that wait for a look-up leave most of a core free."""
 DYNAMIC = "spark.dynamicAllocation."
 LOCALITY = "spark.locality."
 SPARK_PLACES = {
@@ -27,8 +29,8 @@ SPARK_PLACES = {
     "spark.shuffle.reduceLocality.enabled": "true",
 }
 """Spark's defaults where ours differ."""
-DRA = {f"{DYNAMIC}enabled": "true"}
 DRA_TUNED = {
+    f"{DYNAMIC}enabled": "true",
     f"{DYNAMIC}executorIdleTimeout": "10s",
     f"{DYNAMIC}shuffleTracking.timeout": "10s",
     "spark.locality.wait": "0",
@@ -64,9 +66,9 @@ class Method:
 
 LIVE = Method("live", ("live",), agent=True)
 RIVALS = (
-    Method("spark_dra_defaults", conf=DRA, dynamic=True),
-    Method("spark_dra_tuned", conf={**DRA, **DRA_TUNED}, dynamic=True),
+    Method("spark_dra_tuned", conf=DRA_TUNED, dynamic=True),
     Method("batch_ratio", ("ratio", f"{TRIGGER_S:g}"), agent=True, trigger_s=TRIGGER_S),
+    Method("hpa_cpu", ("hpa", f"{HPA_TARGET:g}"), agent=True),
     Method("restart_local", ("live",), master=LOCAL),
     Method("restart_cluster", ("live",)),
 )

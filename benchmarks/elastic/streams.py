@@ -2,6 +2,7 @@
 
 Rows are bound by waiting (a look-up that leaves the processor free), but for ``processor``, whose look-ups cost nothing
 but processor time: executors beside each other on this machine do not make it faster, and paying for them is a mistake.
+Nothing was tuned on ``walk``, a random walk by seed, and ``taxis``, a recorded day.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from functools import cache
 import numpy as np
 import pyarrow as pa
 
+from benchmarks.drfm.gps import file as trace
 from millrace.local.feeds.nycflights import flights
 from millrace.local.feeds.replay_clock import Clock, Replay
 
@@ -20,6 +22,7 @@ WAIT_MS = 60.0
 PEAK_ROWS_PER_S = 72.0
 """Needs three of four executors: room above, and a sixth of it fits on one."""
 FOLD_DAYS = 28
+WALK_POINTS, WALK_SD, LEAST_OF_WALK = 24, 0.6, 0.05
 
 Shape = Callable[[float], float]
 """Rate as a share of the peak, by the share of the stream that has passed, both 0..1."""
@@ -79,6 +82,31 @@ def day(share: float) -> float:
     """The flights' day: nearly nothing by night, two humps by day."""
     hours = _hours()
     return float(np.interp(share * 24, np.arange(24) + 0.5, hours, period=24) / hours.max())
+
+
+def random_walk(seed: int) -> Shape:
+    """Return a rate that wanders between a twentieth of the peak and the peak."""
+    steps = np.random.default_rng(seed).normal(0.0, WALK_SD, WALK_POINTS)
+    low, path = np.log(LEAST_OF_WALK), [np.log(LEAST_OF_WALK) / 2]
+    for step in steps:
+        here = path[-1] + step
+        path.append(-here if here > 0 else 2 * low - here if here < low else here)  # reflected at both ends
+    levels = np.exp(np.clip(path, low, 0.0))
+    return lambda share: float(np.interp(share, np.linspace(0, 1, len(levels)), levels / levels.max()))
+
+
+def taxis() -> Shape:
+    """Return the positions that the taxis of San Francisco sent in the first recorded day.
+
+    Raises:
+        FileNotFoundError: If the trace is not there.
+    """
+    import pyarrow.parquet as pq
+
+    at = pq.read_table(trace(), columns=["ts"])["ts"].cast("int64").to_numpy() // 1_000_000
+    day_s = 24 * 3600
+    counts = np.bincount(((at - at.min()) % day_s)[at - at.min() < day_s] // (day_s // 48), minlength=48)
+    return lambda share: float(np.interp(share * 48, np.arange(48) + 0.5, counts / counts.max()))
 
 
 def stream(name: str, shape: Shape, length_s: int, peak: float = PEAK_ROWS_PER_S, wait_ms: float = WAIT_MS) -> Stream:

@@ -21,8 +21,8 @@ def _figure(found: list[Record], method: str, figure: str) -> Record:
 
 
 def test_every_method_has_every_figure() -> None:
-    found = records(STREAM, [{"fixed_peak": _run(600, 0), "live": _run(300, 0)}])
-    for method in ("fixed_peak", "live"):
+    found = records(STREAM, [{"fixed_6": _run(600, 0), "live": _run(300, 0)}])
+    for method in ("fixed_6", "live"):
         assert {r.figure for r in found if r.method == method} >= {*FIGURES, "downtime_s"}
 
 
@@ -34,10 +34,10 @@ def test_one_run_in_which_a_rival_is_better_misses_the_target() -> None:
 
 def test_downtime_is_judged_by_the_worst_run_against_fixed_slots() -> None:
     fixed, calm, stopped = _run(600, 0, (0.1, 0.3)), _run(300, 0, (0.2, 0.4)), _run(300, 0, (0.2, 8.3))
-    found = records(STREAM, [{"fixed_peak": fixed, "live": calm}, {"fixed_peak": fixed, "live": stopped}])
+    found = records(STREAM, [{"fixed_6": fixed, "live": calm}, {"fixed_6": fixed, "live": stopped}])
     downtime = _figure(found, "live", "downtime_s")
     assert (downtime.holds, downtime.high is not None) == (False, True)
-    assert _figure(found, "fixed_peak", "downtime_s").value == 0
+    assert _figure(found, "fixed_6", "downtime_s").value == 0
 
 
 def test_row_that_is_lost_once_is_told() -> None:
@@ -51,14 +51,10 @@ def test_method_that_failed_in_one_round_has_its_other_runs() -> None:
     assert (_figure(found, "ratio", "core_seconds").n, _figure(found, "live", "core_seconds").n) == (1, 2)
 
 
-def test_better_settings_of_dynamic_allocation_stand_for_it() -> None:
-    runs = {"spark_dra_defaults": _run(900, 0), "spark_dra_tuned": _run(500, 0), "live": _run(300, 0)}
-    assert _figure(records(STREAM, [runs]), "spark_dra", "core_seconds").value == 500
-
-
-def test_fixed_slots_follow_the_batch_times() -> None:
+def test_fixed_sizes_are_those_between_the_mean_and_the_peak() -> None:
     times = {slots: BatchTime(0.5, 0.06 / slots) for slots in (2, 4, 6, 8)}
-    peak, mean = fixed_for(STREAM, times, 20.0)
-    assert (peak.name, mean.name) == ("fixed_peak", "fixed_mean")
-    assert (mean.slots or 0) < (peak.slots or 0)
+    found = fixed_for(STREAM, times, 20.0)
+    slots = [method.slots or 0 for method in found]
+    assert [method.name for method in found] == [f"fixed_{n}" for n in slots]
+    assert len(slots) >= 2 and slots == list(range(slots[0], slots[-1] + 1, 2))
     assert fixed_for(STREAM, {}, 20.0) == ()

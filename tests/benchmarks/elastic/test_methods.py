@@ -59,7 +59,7 @@ def test_executors_of_every_method_find_millrace(name: str, tmp_path: Path) -> N
 
 
 def test_spark_places_by_its_own_defaults(tmp_path: Path) -> None:
-    settings = conf(OPTIONS, _app("spark_dra_defaults", tmp_path))
+    settings = conf(OPTIONS, _app("restart_cluster", tmp_path))
     assert {key: settings[key] for key in settings if "ocality" in key} == {
         "spark.locality.wait": "3s",
         "spark.shuffle.reduceLocality.enabled": "true",

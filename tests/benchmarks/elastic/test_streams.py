@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from benchmarks.elastic.streams import day, sawtooth, silence, step6, stream
+from benchmarks.elastic.streams import day, random_walk, sawtooth, silence, step6, stream, taxis, trace
 
 
 def test_step_is_six_times_the_load_and_back() -> None:
@@ -39,3 +39,20 @@ def test_rows_are_as_many_as_counted_in_order_each_once(peak: float) -> None:
     times = rows["event_time"].to_pylist()
     assert times == sorted(times)
     assert len(set(rows["row_id"].to_pylist())) == rows.num_rows
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_walk_wanders_between_a_twentieth_and_the_peak(seed: int) -> None:
+    rates = [random_walk(seed)(share / 200) for share in range(201)]
+    assert max(rates) == pytest.approx(1.0, abs=0.05) and min(rates) >= 0.05
+    assert rates == [random_walk(seed)(share / 200) for share in range(201)]
+    assert rates != [random_walk(seed + 1)(share / 200) for share in range(201)]
+
+
+def test_taxis_are_those_of_a_recorded_day_where_the_trace_is_there() -> None:
+    if not trace().is_file():
+        with pytest.raises(FileNotFoundError):
+            taxis()
+        return
+    rates = list(map(taxis(), [0.0, 0.25, 0.5, 0.75, 1.0]))
+    assert all(0 < rate <= 1 for rate in rates) and len(set(rates)) > 2
