@@ -21,7 +21,8 @@ def test_script_on_a_cluster_without_room_shrinks_all_the_same(tmp_path: Path, m
         return any(change.error and "the cluster has no room" in change.error for change in pipeline.changes)
 
     with embedded_cluster(tmp_path, monkeypatch):
-        pipeline = follow_load(tmp_path, {**EMBEDDED, "conf": {"spark.cores.max": "4"}}, 210.0, is_short, start=4)
+        how = {**EMBEDDED, "conf": {"spark.cores.max": "4"}}
+        pipeline = follow_load(tmp_path, how, 210.0, is_short, start=4, first=90.0)
 
     failed = [c.error or "" for c in pipeline.changes if c.outcome is Outcome.FAILED]
     assert failed and all(re.fullmatch(NO_ROOM, error) for error in failed), failed

@@ -22,7 +22,7 @@ name: totals
 script: {script}
 args: [{folder}/in, {folder}/totals.json, {folder}/checkpoint, "{wait_s}"]
 submit: {submit}
-slots: {{min: {start}, max: 8, start: {start}}}
+slots: {{min: 2, max: 8, start: {start}}}
 executor: {{cores: 2, memory_mb: 512}}
 objective: {{target_utilisation: 0.75, max_lag_s: 40}}
 mode: auto
@@ -39,7 +39,7 @@ def spec_text(folder: Path, submit: Mapping[str, object] = EMBEDDED, start: int 
     Args:
         folder: Where its input, checkpoint and results are.
         submit: The spec's ``submit``.
-        start: Slots of its first start, and the fewest.
+        start: Slots of its first start.
     """
     how = json.dumps(dict(submit))
     return YAML.format(script=SCRIPTS / "totals.py", folder=folder, wait_s=WAIT_S, submit=how, start=start)
@@ -65,25 +65,27 @@ def follow_load(
     high: float = HIGH,
     risen: Callable[[Adapting], bool] = has_grown,
     start: int = 2,
+    first: float = LOW,
 ) -> Adapting:
-    """Run the pipeline while its load rises and falls again, until it is as small as at first; no row may be lost.
+    """Run the pipeline while its load rises and falls, until it is as small as it may be; no row may be lost.
 
     Args:
         folder: Where its input, checkpoint and results are.
         submit: The spec's ``submit``.
         high: The load that it has to follow, rows a second.
         risen: What has to have become of it before the load falls.
-        start: Slots of its first start, and the fewest.
+        start: Slots of its first start.
+        first: The load at first, rows a second: what the first slots are needed for.
     """
     results = folder / "totals.json"
     with ExitStack() as feed:
-        arrivals = feed.enter_context(arriving(files(folder / "in", "json"), LOW))
+        arrivals = feed.enter_context(arriving(files(folder / "in", "json"), first))
         with adapting(folder / "totals.yaml", spec_text(folder, submit, start)) as pipeline:
             pipeline.until(pipeline.knows_its_ability)
             arrivals.rows_per_s = high
             pipeline.until(lambda: risen(pipeline))
             arrivals.rows_per_s = LOW
-            pipeline.until(lambda: pipeline.app().slots == start)
+            pipeline.until(lambda: pipeline.app().slots == 2)
             feed.close()
             rows = arrivals.rows[-1]
             until(lambda: total(results) == rows, f"{rows} rows in the results")
