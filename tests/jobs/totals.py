@@ -22,7 +22,7 @@ name: totals
 script: {script}
 args: [{folder}/in, {folder}/totals.json, {folder}/checkpoint, "{wait_s}"]
 submit: {submit}
-slots: {{min: 2, max: 8, start: {start}}}
+slots: {{min: 2, max: 8, start: 2}}
 executor: {{cores: 2, memory_mb: 512}}
 objective: {{target_utilisation: 0.75, max_lag_s: 40}}
 mode: auto
@@ -33,16 +33,15 @@ ready_deadline_s: 600
 """
 
 
-def spec_text(folder: Path, submit: Mapping[str, object] = EMBEDDED, start: int = 2) -> str:
+def spec_text(folder: Path, submit: Mapping[str, object] = EMBEDDED) -> str:
     """Return the pipeline's YAML.
 
     Args:
         folder: Where its input, checkpoint and results are.
         submit: The spec's ``submit``.
-        start: Slots of its first start.
     """
     how = json.dumps(dict(submit))
-    return YAML.format(script=SCRIPTS / "totals.py", folder=folder, wait_s=WAIT_S, submit=how, start=start)
+    return YAML.format(script=SCRIPTS / "totals.py", folder=folder, wait_s=WAIT_S, submit=how)
 
 
 def total(results: Path) -> int:
@@ -64,8 +63,6 @@ def follow_load(
     submit: Mapping[str, object] = EMBEDDED,
     high: float = HIGH,
     risen: Callable[[Adapting], bool] = has_grown,
-    start: int = 2,
-    first: float = LOW,
 ) -> Adapting:
     """Run the pipeline while its load rises and falls, until it is as small as it may be; no row may be lost.
 
@@ -74,13 +71,11 @@ def follow_load(
         submit: The spec's ``submit``.
         high: The load that it has to follow, rows a second.
         risen: What has to have become of it before the load falls.
-        start: Slots of its first start.
-        first: The load at first, rows a second: what the first slots are needed for.
     """
     results = folder / "totals.json"
     with ExitStack() as feed:
-        arrivals = feed.enter_context(arriving(files(folder / "in", "json"), first))
-        with adapting(folder / "totals.yaml", spec_text(folder, submit, start)) as pipeline:
+        arrivals = feed.enter_context(arriving(files(folder / "in", "json"), LOW))
+        with adapting(folder / "totals.yaml", spec_text(folder, submit)) as pipeline:
             pipeline.until(pipeline.knows_its_ability)
             arrivals.rows_per_s = high
             pipeline.until(lambda: risen(pipeline))
