@@ -102,12 +102,13 @@ def run(quick: bool, scenarios: Collection[str] = SCENARIOS, seed: int = 0) -> l
     """Measure all methods; what fails is reported, and the rest goes on. Interrupted, it returns the figures so far.
 
     Args:
-        quick: Few changes, and short streams; of all scenarios only :data:`QUICK_SCENARIOS`.
+        quick: Few changes, and short streams; unless scenarios are named, only :data:`QUICK_SCENARIOS`.
         scenarios: Which of :data:`SCENARIOS`.
         seed: Of the random walk and of what is killed.
     """
     size, attempts, records = QUICK if quick else WHOLE, Attempts(BENCH), list[Record]()
-    wanted = [s for s in SCENARIOS if s in scenarios and (not quick or s in QUICK_SCENARIOS or len(scenarios) == 1)]
+    chosen = QUICK_SCENARIOS if quick and scenarios is SCENARIOS else scenarios
+    wanted = [scenario for scenario in SCENARIOS if scenario in chosen]
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # an orderly end, as by Ctrl-C
     runs: dict[Stream, dict[str, Run]] = {}
     try:

@@ -56,9 +56,9 @@ class Contest:
         """Run a stream by methods, one after the other, and note the runs that did not fail by method.
 
         Args:
-            stream: What comes.
-            methods: Who sizes the app.
-            runs: Is filled by and by, so that an interruption costs no run.
+            stream: The stream.
+            methods: Those that size the app.
+            runs: Receives each run when it ends: an interruption loses none that ended.
         """
         for method in methods:
             run = self.attempts.attempt(stream.name, method.name, partial(self._run, stream, method))

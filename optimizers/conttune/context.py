@@ -19,7 +19,7 @@ from millrace.optimizers.conttune.observed_levels import Level, find_ceiling, ne
 from millrace.optimizers.conttune.options import FlowOptions
 from millrace.optimizers.conttune.sizing import Columns
 from millrace.optimizers.conttune.state import OperatorState
-from millrace.optimizers.conttune.surrogate import Curve, draw_curve, fit
+from millrace.optimizers.conttune.surrogate import Curve, Surrogate, draw_curve, fit
 
 ESCALATION = 0.5
 """Share by which the room grows with each own step in a row that was too small."""
@@ -94,10 +94,15 @@ class OperatorContext:
         return training_columns(self.levels)
 
     @cached_property
+    def surrogate(self) -> Surrogate:
+        """The fitted model; needs an observed level."""
+        return fit(self.training, self.options)
+
+    @cached_property
     def curve(self) -> Curve:
         """The model over all levels that matter; needs an observed level."""
         highest = max(self.bounds.max_slots, self.now)
-        return draw_curve(fit(self.training, self.options), self.levels, highest, self._deviations, self.variance)
+        return draw_curve(self.surrogate, self.levels, highest, self._deviations, self.variance)
 
     @property
     def _deviations(self) -> float:
@@ -133,7 +138,7 @@ class OperatorContext:
 
     @property
     def throughput_now(self) -> float:
-        """Rows per second that come out of the level that runs: PA, or less where batches are limited."""
+        """Rows per second that come out of the level that runs: PA, or less if batches are limited."""
         return self.demand.throughput(self.ability_now, self.effective)
 
     @property

@@ -111,7 +111,7 @@ class Demand:
         return min(target, room, limited) if room > 0 else min(target, limited)
 
     def throughput(self, ability: float, parallelism: int) -> float:
-        """Return the rows per second that come out of an app of this ability: less where batches are limited."""
+        """Return the rows per second that come out of an app of this ability: less if batches are limited."""
         if not self.micro_batch:
             return ability
         return row_wait.throughput(ability, self.fixed_at(parallelism) or 0.0, self.batch_rows)

@@ -11,7 +11,7 @@ from millrace.optimizers.conttune import waves
 from millrace.optimizers.conttune.context import OperatorContext
 from millrace.optimizers.conttune.demand import Demand
 from millrace.optimizers.conttune.messages import count, number
-from millrace.optimizers.conttune.surrogate import draw_curve, fit
+from millrace.optimizers.conttune.surrogate import draw_curve
 
 MET = 1.05
 """Waits up to this factor of the goal meet it: fitted costs are no more exact."""
@@ -28,7 +28,7 @@ class UnmetGoal:
         wait_s: How long it waits then at most, seconds; infinite if rows wait longer and longer.
         fixed_s: Part of that which batches take even without rows.
         sustains: Rows per second that come out of these slots.
-        helps: What would meet it, for a person: options of the spec or of the source, each with a value.
+        helps: Options of the spec or of the source that would meet it, each with its value, for a person.
     """
 
     slots: int
@@ -116,7 +116,7 @@ def _more_slots(context: OperatorContext, demand: Demand) -> int | None:
     if context.is_starved or (context.ceiling is not None and context.ceiling <= most):
         return None
     highest = BEYOND * most
-    curve = draw_curve(fit(context.training, context.options), context.levels, highest, 0.0, 0.0)
+    curve = draw_curve(context.surrogate, context.levels, highest, 0.0, 0.0)
     for slots in range(most + step, highest + 1, step):
         worth = waves.worth(slots, context.operator.tasks)
         if demand.is_attainable(worth) and demand.rate <= demand.planned(curve.at(worth), worth):

@@ -126,11 +126,10 @@ def explain_change(
         veto: The guard that vetoed it.
     """
     steps = ", ".join(_steps(proposals.changes))
-    span_s = signals.period_s if signals else None
     why = " ".join(_sentence(p.sentence) for p in proposals.proposals if acts(p))
-    why = why or "; ".join(
-        filter(None, (_measured(app, proposals, span_s, signals) for app in _changed(proposals.changes, signals)))
-    )
+    if not why and signals is not None:
+        measured = (_measured(app, proposals, signals) for app in _changed(proposals.changes, signals))
+        why = "; ".join(filter(None, measured))
     text = LEAD.get(action, "") + (_sentence(": ".join(filter(None, (steps, why)))))
     objection = f"Vetoed by {_objection(veto)}." if veto else ""
     failures = [_sentence(p.sentence) for p in proposals.proposals if p.reason_code == FAILED]
@@ -204,17 +203,19 @@ def _advised(proposals: Proposals) -> list[str]:
     return [f"Advice by {p.optimizer}: {_sentence(p.sentence)}" for p in proposals.proposals if p.advises]
 
 
-def _changed(changes: Iterable[Change], signals: Signals | None) -> list[AppSignals]:
+def _changed(changes: Iterable[Change], signals: Signals) -> list[AppSignals]:
     names = {c.app for c in changes}
-    return [app for app in signals.apps if app.app in names] if signals else []
+    return [app for app in signals.apps if app.app in names]
 
 
-def _measured(app: AppSignals, proposals: Proposals, span_s: float | None, signals: Signals | None) -> str:
+def _measured(app: AppSignals, proposals: Proposals, signals: Signals) -> str:
     parts = []
     if app.arrival_rows_per_s is not None:
         waiting = f" and {app.backlog_rows:,} wait" if app.backlog_rows else ""
-        parts.append(f"{arrival_phrase(app.arrival_basis, f'{app.arrival_rows_per_s:,.0f}', span_s)}{waiting}")
-    if app.capacity is not None and signals is not None:
+        parts.append(
+            f"{arrival_phrase(app.arrival_basis, f'{app.arrival_rows_per_s:,.0f}', signals.period_s)}{waiting}"
+        )
+    if app.capacity is not None:
         can = f"{app.slots} slot{'s' * (app.slots != 1)} can sustain {app.sustainable(signals.objective):,.0f} rows/s"
         if ABILITY in proposals.predicted:
             then = replace(app.capacity, rows_per_s=proposals.predicted[ABILITY])

@@ -9,7 +9,7 @@ Symbols:
     L     the goal, seconds
 
 A row that arrives just after a batch has begun waits until the next one begins, max(D, T), and for that one's D. So the
-longest wait is 2 D under the default trigger, and T + o + rho T where batches end before the next trigger.
+longest wait is 2 D under the default trigger, and T + o + rho T if batches end before the next trigger.
 """
 
 from __future__ import annotations

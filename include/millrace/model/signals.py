@@ -211,7 +211,7 @@ class AppSignals:
 
         Args:
             objective: The owner's.
-            capacity: Of other slots; the measured one by default. Without either, None is returned.
+            capacity: That of other slots; its own by default. If neither is known, None is returned.
         """
         known = capacity or self.capacity
         if known is None:
@@ -252,10 +252,10 @@ class Objective:
             fixed_s: Fixed cost of a batch, seconds; None if it is not known.
             trigger_s: Interval of the trigger, seconds.
         """
-        longest_s = max(row_wait.longest_batch_s(self.max_lag_s, trigger_s), trigger_s)
-        if fixed_s is None or self.target_utilisation >= 1:
-            return longest_s
-        return max(min(longest_s, fixed_s / (1 - self.target_utilisation)), trigger_s)
+        longest_s = row_wait.longest_batch_s(self.max_lag_s, trigger_s)
+        if fixed_s is not None and self.target_utilisation < 1:
+            longest_s = min(longest_s, fixed_s / (1 - self.target_utilisation))
+        return max(longest_s, trigger_s)
 
 
 @dataclass(frozen=True)

@@ -14,6 +14,7 @@ from statistics import fmean, median
 
 import numpy as np
 
+from millrace.model.row_wait import throughput
 from millrace.model.signals import AppSignals, Capacity, Signals
 
 EXPONENT = 0.9
@@ -70,8 +71,7 @@ class RecordedAbilities:
 
     def sustained(self, capacity: Capacity) -> float:
         """Return the rate that an app sustains, rows a second: below PA where each limited batch pays o(p) anew."""
-        rate = capacity.rows_per_s
-        return rate if not self.batch_rows else rate / (1 + rate * capacity.fixed_s / self.batch_rows)
+        return throughput(capacity.rows_per_s, capacity.fixed_s, self.batch_rows)
 
 
 def abilities(app: str, evaluations: Sequence[Signals]) -> RecordedAbilities:

@@ -1,4 +1,4 @@
-"""What arrives while a batch runs is seen before it ends, and nothing is taken for idle meanwhile."""
+"""A rise during a batch is seen before it ends, and a running batch is not taken for an idle query."""
 
 from __future__ import annotations
 

@@ -44,7 +44,7 @@ CHECKS = {
     "types": ("mypy",),
 }
 WAITING, PATIENT = "e2e", "research"
-"""The first stage waits most of the time, for services, batches and the demo's day. The second runs beside it, at low
+"""The first stage waits most of the time, for services, batches and the demo's day. The second runs alongside, at low
 priority."""
 NO_TESTS = 5
 JAVA_OPTIONS = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"

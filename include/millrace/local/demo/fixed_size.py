@@ -59,7 +59,7 @@ def with_fixed_size(timeline: Timeline, known: RecordedAbilities, slots: int) ->
 
     Args:
         timeline: The run as it was.
-        known: What slots can do.
+        known: The abilities of the slots.
         slots: The size, >= 1.
     """
     p = known.ran(slots)

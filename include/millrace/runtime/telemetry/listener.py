@@ -69,6 +69,7 @@ class _Run:
     sources: tuple[Mapping[str, Any], ...] = ()
     marked_at: float = float("-inf")
     active_at: float | None = None
+    looked_at: float = float("-inf")
     rate: float | None = None
     trigger_s: float | None = None
 
@@ -175,18 +176,19 @@ class TelemetryListener(StreamingQueryListener):  # type: ignore[misc]
             run.active_at = None
             return
         run.active_at = now if run.active_at is None else run.active_at
-        ran_s = now - run.active_at
-        if run.last is None or min(ran_s, now - run.marked_at) < self._writer.interval_s or is_real_time(run.query):
+        ran_s, rested_s = now - run.active_at, now - max(run.marked_at, run.looked_at)
+        if run.last is None or min(ran_s, rested_s) < self._writer.interval_s or is_real_time(run.query):
             return
+        run.looked_at = now  # a look lists the checkpoint's log and reads the source's: not once per second
         if newest_batch(run.query)[0] != run.last.batch_id + 1:
             return  # it is being planned, or the event of one that has ended is still to come
         position, moment = self._positions(run).at_rest(run.sources), datetime.now(UTC)
         if position.basis is not ArrivalBasis.COUNTED:
-            return  # others tell what arrives when a batch is planned
+            return  # other sources report what arrives when a batch is planned
         rate = rate_since(run.last, position.end, moment)
         risen = has_risen(rate, run.rate)
         overdue = is_overdue(ran_s, max(run.last.duration_s, self._writer.interval_s))
-        # if it has ended meanwhile, its own row is about to come, and may be older
+        # if it has just ended, its own row follows, and may be older
         if (risen or overdue) and committed_batch(run.query) == run.last.batch_id:
             run.rate = rate if risen else run.rate
             query_id = str(run.query.id().toString())

@@ -37,7 +37,7 @@ class Entry:
 
     Attributes:
         metrics: The row.
-        series: Id of the query's checkpoint, as batch ids start anew with a new one; markers have a series of their
+        series: Id of the query's checkpoint, as batch ids begin at 0 with a new one; markers have a series of their
             own.
         number: Goes up within the series: the batch id, or a marker's time in ms.
     """
@@ -50,18 +50,19 @@ class Entry:
 class Writer:
     """Buffers rows and commits them, all that are there as one commit an interval.
 
+    Attributes:
+        tick: Called once per second; what it raises is ignored.
+
     Args:
         lake: The lake.
         identity: The app that writes.
         period_s: Interval between two evaluations, seconds.
         host: Processor time of the host.
-        tick: Called once per second; what it raises is ignored.
     """
 
-    def __init__(
-        self, lake: Lake, identity: AppIdentity, period_s: float, host: HostCpu, tick: Callable[[], None] = lambda: None
-    ) -> None:
-        self._lake, self._identity, self._host, self.tick = lake, identity, host, tick
+    def __init__(self, lake: Lake, identity: AppIdentity, period_s: float, host: HostCpu) -> None:
+        self._lake, self._identity, self._host = lake, identity, host
+        self.tick: Callable[[], None] = lambda: None
         self.interval_s = max(SHORTEST_INTERVAL_S, period_s / 3)
         prefix = f"{identity.pipeline}/{identity.app}"
         fence = generation.fence(identity.pipeline, identity.app)

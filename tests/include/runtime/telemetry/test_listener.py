@@ -17,6 +17,7 @@ from millrace.lake.source_tables import SourceTable
 from millrace.lake.store import Lake
 from millrace.model.telemetry import RUNNING, BatchMetrics
 from millrace.runtime.telemetry.batches import AppIdentity
+from tests.jobs.driving import until
 
 pytestmark = pytest.mark.spark
 
@@ -250,14 +251,14 @@ def test_batch_that_runs_for_long_says_what_arrives_meanwhile(
         telemetry.flush()
         return [b for b in batches(tmp_path / "lake") if RUNNING in b.durations_ms]
 
-    await_true(lambda: [b for b in batches(tmp_path / "lake") if b.rows_in] or not telemetry.flush())
+    until(lambda: [b for b in batches(tmp_path / "lake") if b.rows_in] or not telemetry.flush(), "the first batch")
     feed.append(30, files=2)
-    await_true(lambda: [b for b in running() if b.source_end == 50])
+    until(lambda: [b for b in running() if b.source_end == 50], "a marker of 50 rows")
     feed.append(40, files=2)
-    await_true(lambda: [b for b in running() if b.source_end == 90])
+    until(lambda: [b for b in running() if b.source_end == 90], "a marker of 90 rows")
     markers = running()
     let_go.touch()
-    await_true(lambda: telemetry.flush() and sum(b.rows_in for b in batches(tmp_path / "lake")) == 90)
+    until(lambda: telemetry.flush() and sum(b.rows_in for b in batches(tmp_path / "lake")) == 90, "all rows in batches")
     query.stop()
     assert {(b.rows_in, b.batch_id) for b in markers} == {(0, 0)}
     assert all(b.backlog_rows == (b.source_end or 0) - 20 for b in markers)
@@ -265,13 +266,6 @@ def test_batch_that_runs_for_long_says_what_arrives_meanwhile(
     assert times == sorted(times) and times[0] >= 4000
     ended = [b for b in batches(tmp_path / "lake") if b.rows_in]
     assert sum(b.rows_in for b in ended) == 90 and ended[-1].backlog_rows == 0
-
-
-def await_true(reached: Callable[[], Any]) -> None:
-    deadline = time.monotonic() + PATIENCE_S
-    while not reached():
-        assert time.monotonic() < deadline
-        time.sleep(0.3)
 
 
 def test_successor_on_a_silent_source_marks_it_without_a_batch(
