@@ -82,13 +82,20 @@ def add_modules(context: SparkContext) -> None:
     if any(ARCHIVE in name for name in context._python_includes):
         return
     archive = Path(context._temp_dir) / ARCHIVE  # Spark's own folder: gone with the application, and not before
-    with zipfile.ZipFile(archive, "w") as modules:
-        for module in sorted(PACKAGE.rglob("*.py")):
-            modules.write(module, module.relative_to(SOURCES))
+    write_modules(archive)
     context.addPyFile(str(archive))
     # a worker that Spark starts beside the driver, to prepare a stateful operator, is not given the file
     before = context.environment.get("PYTHONPATH")
     context.environment["PYTHONPATH"] = os.pathsep.join(filter(None, [str(archive), before]))
+
+
+def write_modules(archive: Path) -> None:
+    """Write the package ``millrace`` as an archive that Python imports from."""
+    with zipfile.ZipFile(archive, "w") as modules:
+        for path in sorted(PACKAGE.rglob("*")):
+            # Python finds a package without __init__.py in an archive only if its folder has an entry
+            if path.suffix == ".py" or (path.is_dir() and path.name != "__pycache__"):
+                modules.write(path, path.relative_to(SOURCES))
 
 
 @contextmanager

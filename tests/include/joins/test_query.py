@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -13,11 +16,12 @@ import pyarrow as pa
 import pytest
 from deltalake import write_deltalake
 
-from millrace.joins.query import start
+from millrace.joins.query import start, write_modules
 from millrace.joins.router import sheds
 from millrace.lake.source_tables import query as read
 from millrace.model.errors import MillraceError
 from millrace.model.join import JoinDefinition, JoinSettings, JoinStream, JoinTask
+from millrace.places import PACKAGE
 from tests.include.joins.tuples import brute_force
 
 pytestmark = pytest.mark.spark
@@ -219,3 +223,15 @@ def test_join_when_a_checkpoint_is_of_other_streams_then_says_so(spark, partitio
     wrong = (replace(streams[0], columns={"id": "nowhere", "key": "key"}), streams[1])
     with pytest.raises(MillraceError, match=r"streams\.r"):
         start(spark, replace(definition, streams=wrong), JoinSettings, source=source)
+
+
+def test_modules_that_workers_are_given_are_all_of_the_package(tmp_path) -> None:
+    """Also those in a folder without __init__.py, which an archive must name."""
+    archive = tmp_path / "modules.zip"
+    write_modules(archive)
+    inside = {str(path.relative_to(PACKAGE).parent) for path in PACKAGE.rglob("*.py")}
+    packages = sorted(".".join(("millrace", *Path(folder).parts)) for folder in inside)
+    missing = f"import importlib.util as u; print([p for p in {packages} if u.find_spec(p) is None])"
+    env = {**os.environ, "PYTHONPATH": str(archive)}
+    told = subprocess.run([sys.executable, "-c", missing], env=env, cwd=tmp_path, stdout=subprocess.PIPE, check=True)
+    assert told.stdout.decode().strip() == "[]"
