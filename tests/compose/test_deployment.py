@@ -26,7 +26,7 @@ from tests.jobs.adapting import tells_ability
 from tests.jobs.driving import SCRIPTS, until
 from tests.jobs.totals import expected_totals, total
 
-pytestmark = [pytest.mark.e2e, pytest.mark.slow]
+pytestmark = pytest.mark.platform
 
 LOW, HIGH = 40.0, 110.0
 """Rows/s: a slot can process 50."""

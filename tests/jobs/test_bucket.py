@@ -17,7 +17,7 @@ from tests.jobs.driving import until
 from tests.jobs.totals import HIGH, LOW, expected_totals, spec_text, total
 from tests.s3.server import Bucket
 
-pytestmark = [pytest.mark.spark, pytest.mark.slow]
+pytestmark = pytest.mark.platform
 
 
 def test_pipeline_whose_lake_is_in_a_bucket_grows_and_shrinks_with_its_load(

@@ -111,6 +111,7 @@ def knows_what_a_slot_can_do(signals: AppSignals) -> bool:
     return capacity is not None and capacity.rows_per_s == pytest.approx(capacity.parallelism / WAIT_S, rel=0.3)
 
 
+@pytest.mark.platform
 def test_pipeline_on_a_topic_grows_with_it_and_outlives_its_broker(
     broker: Broker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

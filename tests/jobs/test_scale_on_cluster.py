@@ -13,7 +13,7 @@ from tests.jobs.totals import EMBEDDED, follow_load
 
 NO_ROOM = r"6 of 8 slots: the cluster has no room for more executors"
 
-pytestmark = [pytest.mark.spark, pytest.mark.slow]
+pytestmark = pytest.mark.platform
 
 
 def test_script_on_a_cluster_without_room_shrinks_all_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,7 +11,7 @@ from millrace.local.stack import spark_env
 from tests.jobs.totals import follow_load
 from tests.yarn.cluster import yarn_cluster
 
-pytestmark = [pytest.mark.spark, pytest.mark.slow]
+pytestmark = pytest.mark.platform
 
 
 def submit(folder: Path, conf_dir: Path) -> Mapping[str, object]:

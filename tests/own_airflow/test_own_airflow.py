@@ -21,7 +21,7 @@ from tests.own_airflow.environment import OwnAirflow, own_airflow
 
 PLANTED = "planted-secret-of-airflow"
 
-pytestmark = [pytest.mark.e2e, pytest.mark.slow]
+pytestmark = pytest.mark.platform
 
 
 @pytest.fixture(scope="module")

@@ -23,10 +23,11 @@ from millrace.wiring import LAKE_VARIABLE
 
 LOCK = REPO / "tests" / "requirements.lock"
 STAGES = {
-    "unit": "not spark and not airflow and not e2e and not research",
-    "spark": "spark and not airflow and not e2e and not research",
-    "airflow": "airflow and not e2e and not research",
-    "e2e": "e2e and not research",
+    "unit": "not spark and not airflow and not e2e and not platform and not research",
+    "spark": "spark and not airflow and not e2e and not platform and not research",
+    "airflow": "airflow and not e2e and not platform and not research",
+    "e2e": "e2e and not platform and not research",
+    "platforms": "platform and not research",
     "research": "research",
 }
 NOT_SLOW = " and not slow"
@@ -80,8 +81,11 @@ class StageResult:
 )
 @click.option("--slow", is_flag=True, help="Also those that take long: kills on a real cluster, the demo.")
 @click.option("--research", is_flag=True, help="Also the tests of what only benchmarks need.")
+@click.option(
+    "--platforms", is_flag=True, help="Also a pipeline's day on YARN, Kafka, a bucket, other Airflows: an hour."
+)
 @click.argument("pytest_args", nargs=-1, type=click.UNPROCESSED)
-def test(stages: Sequence[str], slow: bool, research: bool, pytest_args: Sequence[str]) -> int:
+def test(stages: Sequence[str], slow: bool, research: bool, platforms: bool, pytest_args: Sequence[str]) -> int:
     """Run style, types and tests; PYTEST_ARGS such as -k NAME or a path select among the tests.
 
     Of named stages and selected tests the slow ones run too. The tools of tests have a lock of their own,
@@ -91,7 +95,8 @@ def test(stages: Sequence[str], slow: bool, research: bool, pytest_args: Sequenc
     setup.ensure_packages(LOCK)
     # who selects tests wants those, of whatever stage, and not the checks
     everything = STAGES if pytest_args else [*CHECKS, *STAGES]
-    wanted = stages or [stage for stage in everything if stage != "research" or research or pytest_args]
+    extra = {"research": research, "platforms": platforms}
+    wanted = stages or [stage for stage in everything if extra.get(stage, True) or pytest_args]
     if not CHECKS.keys() >= set(wanted):
         setup.ensure_spark()
     quick = not (slow or stages or pytest_args)
