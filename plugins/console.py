@@ -69,6 +69,7 @@ def page(
     pipeline: Annotated[str | None, Query(max_length=63)] = None, span: Annotated[Span, Query()] = Span.HOURS
 ) -> HTMLResponse:
     """Return the page of one pipeline, or of all at a glance."""
+    from millrace.model.contingency import describe
     from millrace.model.errors import MillraceError
 
     try:
@@ -76,7 +77,8 @@ def page(
     except MillraceError as problem:
         content, status = {"problem": str(problem)}, 503
     template = pages.get_template("pipelines.html" if pipeline is None else "pipeline.html")
-    return HTMLResponse(template.render({**NOTHING, "chosen": pipeline, **content}), status, SECURITY_HEADERS)
+    shown = {**NOTHING, "chosen": pipeline, "described": describe, **content}
+    return HTMLResponse(template.render(shown), status, SECURITY_HEADERS)
 
 
 def _overview() -> dict[str, Any]:

@@ -79,10 +79,10 @@ def build(spec: PipelineSpec) -> DAG:
             from millrace.wiring import control_loop
 
             with as_airflow():
-                observation = from_plain(EvaluationInput, observed)
+                observation, request = from_plain(EvaluationInput, observed), _request(params, dag_run)
                 loop = control_loop(spec)
-                decision = loop.decide(observation, _request(params, dag_run))
-                loop.commit(decision)  # carried out while Airflow starts the next task
+                decision = loop.decide(observation, request)
+                loop.commit(decision, request)  # carried out while Airflow starts the next task
             export_decision(decision, (utcnow() - observation.time).total_seconds())
             describe_decision(decision)
             log.info("%s: %s", decision.action, decision.sentence)

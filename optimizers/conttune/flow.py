@@ -25,6 +25,7 @@ from millrace.optimizers.conttune.arrival import ahead, at_mean, at_rate, fluctu
 from millrace.optimizers.conttune.base_tuner import LARGEST, AppMemory, BaseTuner, Sizings, is_possible
 from millrace.optimizers.conttune.bursts import Bursts, find_bursts
 from millrace.optimizers.conttune.context import OperatorContext
+from millrace.optimizers.conttune.contingency import plan_contingencies
 from millrace.optimizers.conttune.course import Course
 from millrace.optimizers.conttune.demand import build_demand
 from millrace.optimizers.conttune.drift import rescale, update_drift
@@ -205,10 +206,7 @@ def _carry_out(job: JobContext, step: ScalingStep, until: datetime) -> Sizings:
         if name in step.small and step.reasons[name] is not Reason.BACKLOG_TO_DRAIN:
             insufficient = max(insufficient, context.now)
         operators[name] = replace(context.state, failures=failures, insufficient=insufficient)
-    sizings = [
-        explain(by_name[name], step.targets.get(name, by_name[name].now), reason, step.pays)
-        for name, reason in step.reasons.items()
-    ]
+    sizings = [_sizing(by_name[name], step, reason) for name, reason in step.reasons.items()]
     state = replace(state, operators=operators)
     if job.is_lower_bound:  # a step for a rate that nobody knows has neither sufficed nor failed at it
         stepped = None if step.targets else state.stepped
@@ -221,6 +219,12 @@ def _carry_out(job: JobContext, step: ScalingStep, until: datetime) -> Sizings:
         stepped_up=any(target > by_name[name].now for name, target in step.targets.items()),
     )
     return sizings, state.to_json()
+
+
+def _sizing(context: OperatorContext, step: ScalingStep, reason: Reason) -> Sizing:
+    target = step.targets.get(context.operator.name, context.now)
+    planned = plan_contingencies(context, target)
+    return replace(explain(context, target, reason, step.pays), contingencies=planned)
 
 
 def _measured(operator: Operator, time: datetime) -> Observation | None:

@@ -37,6 +37,8 @@ class FlowOptions(Options):
         whole_windows: No step while the rate jumped so late in the period that the present rate is not clear: the
             step would lead halfway. Flow waits at most until a period lies after the jump.
         source_splits: No step up where fewer tasks than slots ran.
+        contingencies: Plan ahead for more arrival than the slots can sustain, so that slots are added before the next
+            evaluation.
     """
 
     risk: float = Field(0.2, gt=0, le=0.5)
@@ -57,3 +59,4 @@ class FlowOptions(Options):
     ineffective_for_s: float = Field(3600.0, gt=0)
     whole_windows: bool = True
     source_splits: bool = True
+    contingencies: bool = True

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from millrace.model.arrival import arrival_phrase
+from millrace.model.contingency import Contingency
 from millrace.model.decision import Proposal
 from millrace.model.signals import Bounds
 from millrace.optimizers.conttune.job_graph import Job, Operator
@@ -27,6 +28,7 @@ class Sizing:
         predicted: Effect of the target by name with unit; empty without a model.
         curve: The model's curve, columns of equal length; empty without a model.
         training: Points the model was fitted on.
+        contingencies: What to do if more arrives before the next evaluation.
     """
 
     operator: Operator
@@ -36,6 +38,7 @@ class Sizing:
     predicted: Mapping[str, float] = field(default_factory=dict)
     curve: Columns = field(default_factory=dict)
     training: Columns = field(default_factory=dict)
+    contingencies: tuple[Contingency, ...] = ()
 
     @property
     def changes(self) -> bool:
@@ -172,6 +175,7 @@ def proposal(optimizer: str, sizings: Sequence[Sizing]) -> Proposal:
         },
         curve=lead.curve,
         training=lead.training,
+        contingencies=tuple(line for s in sizings for line in s.contingencies),
     )
 
 

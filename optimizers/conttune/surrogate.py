@@ -121,6 +121,10 @@ class Curve:
         """Return mu(p); p beyond the curve counts as its end."""
         return float(self.mean[min(parallelism, len(self.mean)) - 1])
 
+    def sure_at(self, parallelism: int) -> float:
+        """Return the lower bound of PA(p); p beyond the curve counts as its end."""
+        return float(self.low[min(parallelism, len(self.low)) - 1])
+
     def least(self, required: Array) -> int | None:
         """Return the smallest p whose lower bound suffices; None if there is none.
 

@@ -17,7 +17,7 @@ from millrace.local.stack import loopback, secrets, service_processes, spark_env
 from millrace.local.stack.home import Home
 from millrace.local.stack.spark_cluster import cluster_services, master_url, write_config
 from millrace.model.decision import Decision, Outcome, Reconfiguration
-from millrace.model.deployment import AppDeployment
+from millrace.model.deployment import AppDeployment, Deployment
 from millrace.model.errors import NotReady
 from millrace.model.spec import PipelineSpec
 from millrace.pipelines import catalog
@@ -64,6 +64,7 @@ class Adapting:
         except NotReady:
             time.sleep(1.0)
         else:
+            self.loop.commit(self.decisions[-1])
             self.changes += self.loop.apply(self.decisions[-1].decision_id)
 
     def until(self, reached: Callable[[], bool]) -> None:
@@ -87,11 +88,15 @@ class Adapting:
         assert lasting and all(c.tier == "T1" and c.generation == 1 for c in self.changes), self.changes
         assert [c.error for c in lasting if c.outcome is not Outcome.READY] == []
 
-    def app(self) -> AppDeployment:
-        """Return the app's newest content."""
+    def deployment(self) -> Deployment:
+        """Return the newest version."""
         latest = self.loop.tables.deployments.latest(self.spec.name)
         assert latest is not None
-        return latest.apps[self.spec.app]
+        return latest
+
+    def app(self) -> AppDeployment:
+        """Return the app's newest content."""
+        return self.deployment().apps[self.spec.app]
 
 
 @contextmanager

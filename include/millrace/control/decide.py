@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 
 from millrace.control import messages
+from millrace.control.contingencies import allowed_lines, plan_of
 from millrace.control.evaluation import NO_REQUEST, EvaluationInput, GateResult, Hold, Request
 from millrace.control.guard_context import GuardContext
 from millrace.control.guards import first_veto, judge, quality_outcome, reason_code
@@ -29,7 +30,7 @@ from millrace.control.proposals import (
 from millrace.control.spec_update import SpecUpdate
 from millrace.control.verification import undo
 from millrace.model.decision import Action, Decision, GuardOutcome, Memory, Proposal
-from millrace.model.deployment import BY_DECISION, Deployment
+from millrace.model.deployment import BY_DECISION, SLOTS, Deployment
 from millrace.model.protocols import Optimizer
 from millrace.model.signals import Signals
 from millrace.model.spec import SPEC, Mode, PipelineSpec
@@ -178,11 +179,27 @@ def _evaluated(
         return replace(decision, reason_code=FAILED, sentence=message, predicted={}), proposals.memories
     lagging = messages.lagging_partitions(observation.signals)
     if not proposals.changes:
-        unchanged = _unchanged(decision, proposals, context.request)
+        unchanged = _with_contingencies(_unchanged(decision, proposals, context.request), context, guards)
         missing = messages.missing_slots(observation.signals, guards.current)
         return _with_notes(unchanged, missing, lagging), proposals.memories
     quality = quality_outcome(observation.gate, forced=context.forced)
-    return _with_notes(_judged(decision, proposals, quality, context, guards), lagging), proposals.memories
+    judged = _with_contingencies(_judged(decision, proposals, quality, context, guards), context, guards)
+    return _with_notes(judged, lagging), proposals.memories
+
+
+def _with_contingencies(decision: Decision, context: DecisionContext, guards: GuardContext) -> Decision:
+    """Return a Decision with what it plans ahead: for the slots that it leads to, so none where it was vetoed."""
+    if decision.action is Action.VETO:
+        return decision
+    owner = context.owners.get(SLOTS)
+    planned = tuple(line for p in decision.proposals if p.optimizer == owner for line in p.contingencies)
+    content = guards.current.with_changes(tuple(c for p in decision.proposals for c in p.changes))
+    content = content if decision.target is None else decision.target
+    lines = allowed_lines(planned, content, guards, changes=decision.target is not None)
+    decision = replace(decision, contingencies=lines)
+    if decision.target is None or decision.action is not Action.APPLY:
+        return decision
+    return replace(decision, target=replace(decision.target, contingencies=plan_of(decision, context.spec)))
 
 
 def _with_notes(decision: Decision, *notes: str) -> Decision:

@@ -20,6 +20,7 @@ from millrace.drivers.quota import slots_elsewhere, slots_left
 from millrace.lake.pace import at_least
 from millrace.model.decision import GuardOutcome, Outcome
 from millrace.model.deployment import Deployment
+from millrace.model.quiet_hours import quiet_span
 
 INEFFECTIVE_FOR = timedelta(hours=1)
 """How long an ineffective scale-up stands against another one: the cause may have gone by then."""
@@ -140,14 +141,8 @@ def changes_per_hour(context: GuardContext, target: Deployment) -> str | None:
 
 def quiet_hours(context: GuardContext, target: Deployment) -> str | None:
     """Change nothing within the spec's UTC spans."""
-    now = context.now.astimezone(UTC)
-    minute = now.hour * 60 + now.minute
-    for span in context.limits.quiet_hours:
-        start, end = (_minute(text) for text in span.split("-"))
-        inside = start <= minute < end if start <= end else minute >= start or minute < end
-        if inside:
-            return f"it is {now:%H:%M} UTC, within the quiet hours {span}"
-    return None
+    span = quiet_span(context.now, context.limits.quiet_hours)
+    return None if span is None else f"it is {context.now.astimezone(UTC):%H:%M} UTC, within the quiet hours {span}"
 
 
 def running_tasks(context: GuardContext, target: Deployment) -> str | None:
@@ -223,11 +218,6 @@ CHAIN: tuple[tuple[str, Guard], ...] = (
 """Asked in this order."""
 
 ASKED_WHEN_FORCED = frozenset({"bounds", "running tasks", "quota"})
-
-
-def _minute(text: str) -> int:
-    hours, minutes = text.split(":")
-    return int(hours) * 60 + int(minutes)
 
 
 def _clock(time: datetime) -> str:

@@ -14,6 +14,7 @@ from typing import Protocol
 from millrace.control import messages
 from millrace.control.apply import apply_decision, commit_version
 from millrace.control.changes import dead_drivers, verify
+from millrace.control.contingencies import renew_plan
 from millrace.control.cursor import refused, starting_point, unreported_files
 from millrace.control.decide import DecisionContext, Question, action_of, decide
 from millrace.control.evaluation import NO_REQUEST, EvaluationInput, GateResult, Hold, Request
@@ -115,14 +116,23 @@ class ControlLoop:
         advice = decision.action not in CARRIED_OUT and any(p.planned for p in decision.proposals)
         return self._log(decision) if advice or decision.action is Action.AWAIT else decision
 
-    def commit(self, decision: Decision) -> None:
+    def commit(self, decision: Decision, request: Request = NO_REQUEST) -> None:
         """Commit the version of a change that needs no approval; agents carry it out before :meth:`apply` is called.
 
-        What stands against it, :meth:`apply` meets again and says.
+        What stands against it, :meth:`apply` meets again and says. Of a Decision that changes nothing, what it plans
+        ahead is committed if that is news.
+
+        Args:
+            decision: The Decision.
+            request: What a person asked of the evaluation; a dry run commits nothing.
         """
-        if decision.action in CARRIED_OUT:
-            with suppress(Settled, Conflict):
-                commit_version(self.spec, self.tables, decision, self.clock)
+        if request.dry_run:
+            return
+        if decision.action not in CARRIED_OUT:
+            renew_plan(self.tables.deployments, decision, self.spec)
+            return
+        with suppress(Settled, Conflict):
+            commit_version(self.spec, self.tables, decision, self.clock)
 
     def apply(self, decision_id: str, approved_by: str | None = None) -> tuple[Reconfiguration, ...]:
         """Make a Decision real, see :func:`~millrace.control.apply.apply_decision`, and log it to MLflow."""

@@ -152,7 +152,7 @@ class AppReconciler:
     ) -> StepResult:
         """Wait until a driver has carried out the executors that a Deployment wants."""
         wanted = deployment.apps[self.drivers.app]
-        if entry is not None and entry.to_version != deployment.version:
+        if entry is not None and not self._leads_to(entry, wanted, deployment.version):
             self.log.end(entry, Outcome.FAILED, f"version {deployment.version} came first")
             entry = None
         if entry is None:
@@ -168,6 +168,14 @@ class AppReconciler:
         done = self.drivers.record(current.generation) or record
         # its query never stopped
         return StepResult((self.log.end(entry, Outcome.READY, downtime_s=0.0, ended=done.resize_ended),))
+
+    def _leads_to(self, entry: Reconfiguration, wanted: AppDeployment, version: int) -> bool:
+        """Return whether a change that is under way is that to a version, or to another one of the same executors."""
+        if entry.to_version == version:
+            return True
+        begun = self.drivers.deployments.get(self.drivers.pipeline, entry.to_version or 0)
+        app = None if begun is None else begun.apps.get(self.drivers.app)
+        return app is not None and app.live_content == wanted.live_content
 
     def _to_be_resized(self, deployment: Deployment, wanted: AppDeployment, current: LiveDriver) -> bool:
         """Return whether a version's executors are not on record yet; the driver may have got them long ago."""

@@ -9,7 +9,7 @@ DECISION = ("decision_id", TEXT, "", "the Decision behind it; null where a perso
 CONTROL: dict[str, TableSchema] = {
     "control/deployments": table(
         "one version of a pipeline's desired state; never changed",
-        "launch, apply, the reconciler's roll-back",
+        "launch, apply, the reconciler's roll-back, agents (what was planned ahead)",
         "evaluation, reconciler, jobs and feeds that follow it, commands, console",
         "when it was made",
         ("version", WHOLE, ">= 1", "number of the version; it only goes up"),
@@ -19,13 +19,14 @@ CONTROL: dict[str, TableSchema] = {
             "author",
             TEXT,
             "",
-            "`decision`, `verification` (it rolled a change back), `reconciler`, or the person who made it",
+            "`decision`, `verification` (it rolled a change back), `contingency` (it was planned ahead), `reconciler`, "
+            "or the person who made it",
         ),
         growing=False,
     ),
     "control/decisions": table(
         "one evaluation and what became of it, holds included",
-        "evaluation, apply, approval (vetoes)",
+        "evaluation, apply, approval (vetoes), agents (what was planned ahead)",
         "the next evaluation, apply, replay, commands, console, demo",
         "when it was decided",
         ("decision_id", TEXT, "", "unique id; it sorts by time"),
@@ -38,6 +39,7 @@ CONTROL: dict[str, TableSchema] = {
         ("predicted", TEXT, "JSON", "predicted effect of the accepted proposals, by name with unit suffix"),
         ("guards", TEXT, "JSON", "trace of the guards in their order"),
         ("target", TEXT, "JSON", "the Deployment to apply; null unless the action is apply, await or roll back"),
+        ("contingencies", TEXT, "JSON", "what is planned if more arrives before the next evaluation; null in old rows"),
         ("models", TEXT, "JSON", "registered models used: version by name; newer ones are in `control/runs`"),
         ("config_hash", TEXT, "", "hash of the spec it ran under"),
         ("mlflow_run_id", TEXT, "", "its MLflow run; newer ones are in `control/runs`"),

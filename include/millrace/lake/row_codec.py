@@ -24,7 +24,7 @@ _FLOW_COLUMNS = {
 }
 """Columns of ``telemetry/flows`` where fields of a PartitionFlow are under another name or type."""
 _FLOW_SAME = tuple(f.name for f in dataclasses.fields(PartitionFlow) if f.name not in _FLOW_COLUMNS)
-_DECISION_JSON = ("signals", "proposals", "predicted", "guards", "target", "models")
+_DECISION_JSON = ("signals", "proposals", "predicted", "guards", "target", "contingencies", "models")
 
 
 def batch_row(batch: BatchMetrics) -> dict[str, Any]:

@@ -23,6 +23,7 @@ class EvaluationResult:
         action: What became of the evaluation.
         reason_code: Its reason, in snake case.
         sentence: Its reason for a person.
+        contingencies: What was planned for more arrival before the next evaluation, for a person; empty without a plan.
     """
 
     slots: int
@@ -33,6 +34,7 @@ class EvaluationResult:
     action: Action
     reason_code: str
     sentence: str
+    contingencies: str = ""
 
 
 @dataclass(frozen=True)

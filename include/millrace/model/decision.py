@@ -9,6 +9,7 @@ from enum import StrEnum
 from typing import Any
 
 from millrace.model.admission import AdmissionPlan
+from millrace.model.contingency import Contingency
 from millrace.model.deployment import Change, Deployment
 from millrace.model.placement import PlacementPlan
 from millrace.model.signals import Signals
@@ -64,6 +65,8 @@ class Proposal:
         training: Points the model was fitted on: columns ``parallelism``, ``processing_ability``.
         placement: Where state partitions are to run; None for "as they do", and from optimizers that place none.
         admission: Where the input streams are to enter; None without news of them, and from optimizers that admit none.
+        contingencies: What to do if more arrives before the next evaluation than its slots can sustain, by rising
+            slots; empty without a model.
     """
 
     optimizer: str
@@ -75,6 +78,7 @@ class Proposal:
     training: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
     placement: PlacementPlan | None = None
     admission: AdmissionPlan | None = None
+    contingencies: tuple[Contingency, ...] = ()
 
     @property
     def planned(self) -> bool:
@@ -115,6 +119,8 @@ class Decision:
         predicted: Predicted effect of the accepted proposals.
         guards: Trace of the guards in their order.
         target: The content to apply; None unless the action is apply, await or roll back.
+        contingencies: What is planned for more arrival before the next evaluation, as far as the guards allow it; the
+            driver's agent carries it out where the mode is ``auto``.
         models: Registered models used, by name: version.
         config_hash: Hash of the spec it ran under.
         mlflow_run_id: The MLflow run of a change; None for holds.
@@ -136,6 +142,7 @@ class Decision:
     predicted: Mapping[str, float] = field(default_factory=dict)
     guards: tuple[GuardOutcome, ...] = ()
     target: Deployment | None = None
+    contingencies: tuple[Contingency, ...] = ()
     models: Mapping[str, str] = field(default_factory=dict)
     config_hash: str = ""
     mlflow_run_id: str | None = None

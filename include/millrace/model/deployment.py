@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from types import MappingProxyType
 
+from millrace.model.contingency import ContingencyPlan
 from millrace.model.errors import MillraceError
 from millrace.model.join import JoinSettings
 from millrace.model.submit_conf import task_cpus, tasks_at_once
@@ -18,8 +19,8 @@ EXECUTOR_MEMORY, PLACEMENT, MAX_PARALLELISM = "executor_memory_mb", "placement",
 JOIN_WORKERS, BLOCK_SIZE, SHED_RATIO = "join_workers", "block_size", "shed_ratio"
 JOIN_FIELDS = {JOIN_WORKERS: "workers", BLOCK_SIZE: "block", SHED_RATIO: "shed"}
 """Fields of a join's settings, by what changes call them."""
-BY_DECISION, BY_VERIFICATION = "decision", "verification"
-"""Authors of versions that nobody asked for: of a Decision, and of one that undoes another."""
+BY_DECISION, BY_VERIFICATION, BY_CONTINGENCY = "decision", "verification", "contingency"
+"""Authors of versions that nobody asked for: of a Decision, of one that undoes another, and of a plan made ahead."""
 LIVE = (INGEST, PLACEMENT, *JOIN_FIELDS)
 """Fields whose changes never start a driver: a feed, the running job or its agent obeys them (tiers T0, T1)."""
 OWNABLE = (SLOTS, "memory_mb", EXECUTOR_MEMORY, PARALLELISM, INGEST, PLACEMENT, *JOIN_FIELDS)
@@ -196,6 +197,7 @@ class Deployment:
         source: Hash of what the spec and its script said when they were last taken over; empty where it was not noted.
             A roll-back keeps it: what was undone is not taken over again before it has changed.
         finished: When its script ended by itself, with nothing left to do, so that it does not run any more (UTC).
+        contingencies: What its agents may do at once if more arrives; None where they wait for evaluations.
     """
 
     pipeline: str
@@ -210,6 +212,7 @@ class Deployment:
     detached: bool = False
     finished: datetime | None = None
     source: str = ""
+    contingencies: ContingencyPlan | None = None
 
     @property
     def state(self) -> str:
@@ -271,7 +274,9 @@ class Deployment:
                 apps[change.app] = apps[change.app].changed(change)
         apps |= {name: apps[name].placed(of_app) for name, of_app in placed.items()}
         entered = {stream: table for stream, table in ingest.items() if table != NOWHERE}
-        return replace(self, apps=MappingProxyType(apps), ingest=MappingProxyType(entered), join=join)
+        plan = self.contingencies if apps == self.apps else None  # it was made for other slots
+        content = replace(self, apps=MappingProxyType(apps), ingest=MappingProxyType(entered), join=join)
+        return replace(content, contingencies=plan)
 
     def _check(self, change: Change) -> None:
         """Raise a MillraceError if what a change names does not exist."""

@@ -20,6 +20,7 @@ from millrace.control.guard_context import HELD_FOR, JUDGED_BY, MOST_HELD, Guard
 from millrace.control.proposals import VERIFICATION, undoes
 from millrace.lake.control_tables import ControlTables
 from millrace.model.backtest import Backtest, EvaluationResult, ReplayedEvaluation, Totals
+from millrace.model.contingency import describe
 from millrace.model.decision import CARRIED_OUT, Action, Decision, Memory, Reconfiguration
 from millrace.model.deployment import Deployment
 from millrace.model.errors import NotReady
@@ -202,6 +203,7 @@ class Replay:
             action=decision.action,
             reason_code=decision.reason_code,
             sentence=decision.sentence,
+            contingencies=describe(decision.contingencies),
         )
 
     def _app(self, signals: Signals) -> AppSignals:

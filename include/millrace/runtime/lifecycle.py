@@ -98,11 +98,13 @@ class Driver:
         """Have the agent change executors as Deployments say, where the app has any."""
         if spark.sparkContext.master.startswith("local"):
             return
+        from millrace.lake.decisions import DecisionStore
         from millrace.lake.deployments import DeploymentFollower, DeploymentStore
         from millrace.lake.store import Lake
         from millrace.model.telemetry import ExecutorRun
         from millrace.runtime.executors.agent import ExecutorAgent
         from millrace.runtime.executors.allocation import Allocation, Lifetime
+        from millrace.runtime.executors.contingencies import Contingencies
         from millrace.runtime.executors.placement import StatePlacement
 
         a, lake = self.arguments, Lake(self.arguments.lake)
@@ -138,7 +140,8 @@ class Driver:
 
         read = DeploymentFollower(lake, a.pipeline).read
         parts = (Allocation(spark), StatePlacement(spark), self._gate.queries)
-        ExecutorAgent(a.app, a.version, content, read, *parts, report, note).start()
+        contingencies = Contingencies(a.app, telemetry.watch, DecisionStore(lake), DeploymentStore(lake))
+        ExecutorAgent(a.app, a.version, content, read, *parts, report, note, contingencies.step).start()
 
     def _listen(self, spark: SparkSession) -> None:
         from millrace.runtime.journal_listener import JournalListener

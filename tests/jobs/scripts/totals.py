@@ -1,4 +1,4 @@
-"""A user's script: reads JSON files, asks a slow service for each row, and keeps count and sum by key."""
+"""A user's script: reads a table or JSON files, asks a slow service for each row, and keeps count and sum by key."""
 
 import json
 import sys
@@ -10,7 +10,8 @@ from pyspark.sql import functions as sf
 
 source, results, checkpoint, wait_s = sys.argv[1:]
 spark = SparkSession.builder.getOrCreate()
-rows = spark.readStream.schema("id long").json(source)
+delta = (Path(source) / "_delta_log").exists()
+rows = spark.readStream.format("delta").load(source) if delta else spark.readStream.schema("id long").json(source)
 
 
 def ask(parts):

@@ -28,6 +28,7 @@ COLOURS = {Action.APPLY: "green", Action.ROLL_BACK: "yellow", Action.AWAIT: "yel
 def decisions(pipeline: str | None, limit: int, as_json: bool) -> None:
     """Show what was decided for PIPELINE, or for all, and why; the newest last."""
     from millrace.model.codec import to_plain
+    from millrace.model.contingency import describe
     from millrace.wiring import control_tables
 
     tables = control_tables()
@@ -40,6 +41,9 @@ def decisions(pipeline: str | None, limit: int, as_json: bool) -> None:
         click.echo("No decisions yet: a pipeline is first evaluated when its first telemetry arrives.")
     else:
         Console().print(table(recent), highlight=False)
+        for deployment in tables.deployments.all_latest():
+            if deployment.contingencies is not None and pipeline in (None, deployment.pipeline):
+                click.echo(f"Planned ahead for {deployment.pipeline}: {describe(deployment.contingencies.lines)}")
 
 
 def table(decisions: list[Decision]) -> Table:

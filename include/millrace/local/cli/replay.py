@@ -104,9 +104,14 @@ def table(evaluations: Sequence[ReplayedEvaluation]) -> Table:
                 _slots(evaluation.replayed) + (" ~" if evaluation.modelled else "  "),
                 style="" if evaluation.agreed else "yellow",
             ),
-            Text(evaluation.replayed.sentence, style="dim" if evaluation.replayed.action is Action.HOLD else ""),
+            _why(evaluation.replayed),
         )
     return rows
+
+
+def _why(result: EvaluationResult) -> Text:
+    text = Text(result.sentence, style="dim" if result.action is Action.HOLD else "")
+    return text.append(f"\nPlanned ahead: {result.contingencies}", style="dim") if result.contingencies else text
 
 
 def changed(evaluations: Sequence[ReplayedEvaluation]) -> list[ReplayedEvaluation]:

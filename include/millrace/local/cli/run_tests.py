@@ -102,7 +102,7 @@ def test(stages: Sequence[str], slow: bool, research: bool, platforms: bool, pyt
     quick = not (slow or stages or pytest_args)
     outcomes = []
     with tempfile.TemporaryDirectory(prefix="millrace-test-") as home, ThreadPoolExecutor(1) as beside:
-        env = _environment(Path(home), quick)
+        env = _environment(Path(home), few_examples=not (stages or pytest_args))
         background = [beside.submit(_check, stage) for stage in CHECKS if stage in wanted]
         if "style" in wanted:  # takes a second, types a minute
             outcomes.append(_print_output(console, background.pop(0)))
@@ -126,7 +126,7 @@ def test(stages: Sequence[str], slow: bool, research: bool, platforms: bool, pyt
     return 1 if any(o.code for o in outcomes) else 0
 
 
-def _environment(home: Path, quick: bool) -> dict[str, str]:
+def _environment(home: Path, few_examples: bool) -> dict[str, str]:
     """Keep tests off the user's own Millrace, give them Spark, and say how many examples prove a property."""
     data = REPO.parent / "shared" / "data"
     variables = {"MILLRACE_DATA": str(data), **os.environ, LAKE_VARIABLE: ""}
@@ -138,7 +138,7 @@ def _environment(home: Path, quick: bool) -> dict[str, str]:
         "MILLRACE_HOME": str(home / "home"),
         "AIRFLOW_HOME": str(home / "airflow"),
         "JDK_JAVA_OPTIONS": JAVA_OPTIONS,
-        "MILLRACE_TEST_PROFILE": "quick" if quick else "whole",
+        "MILLRACE_TEST_PROFILE": "quick" if few_examples else "whole",
     }
 
 
@@ -165,13 +165,13 @@ def _pytest(stage: str, marks: str, args: Sequence[str], env: Mapping[str, str])
 
 
 def _pytest_beside(stage: str, marks: str, args: Sequence[str], env: Mapping[str, str]) -> tuple[StageResult, str]:
-    """Run a stage at low priority, with as many examples as in a quick run, and return its output, too."""
+    """Run a stage at low priority, and return its output, too."""
     with tempfile.TemporaryDirectory() as scratch:
         report, started = Path(scratch) / "report.xml", time.monotonic()
         ended = subprocess.run(
             ["nice", "-n", "19", *_argv(stage, marks, args, report)],
             cwd=REPO,
-            env={**env, "MILLRACE_TEST_PROFILE": "quick"},
+            env=dict(env),
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,

@@ -1,5 +1,7 @@
 """Carries out what Deployments say of an app's executors, while its queries run; it never decides.
 
+What they plan for more arrival is part of what they say: :mod:`.contingencies`.
+
 A change is heard within a second. New executors get their share of the state partitions with the next batch: what the
 Deployment's placement gives them, or an even one.
 Those that are to go first lose theirs, so that no task waits for them, and then give away what else they hold. A lost
@@ -75,6 +77,7 @@ class ExecutorAgent:
         queries: The script's queries, as they are started.
         report: Told what has been carried out.
         note: Told of executors that come and go.
+        contingencies: Carries out what is planned for more arrival; it is asked before each step.
     """
 
     def __init__(
@@ -88,10 +91,11 @@ class ExecutorAgent:
         queries: Sequence[Any],
         report: Report,
         note: Note,
+        contingencies: Callable[[Deployment | None], bool] = lambda newest: False,
     ) -> None:
         self._app, self._read = app, read
         self._allocation, self._placement, self._queries = allocation, placement, queries
-        self._report, self._note = report, note
+        self._report, self._note, self._contingencies = report, note, contingencies
         self._noted: dict[str, Lifetime] = {}
         self._noted_s = time.monotonic()
         self._workers = Workers()
@@ -151,6 +155,8 @@ class ExecutorAgent:
     def _follow(self) -> None:
         try:
             newest = self._read()
+            if self._contingencies(newest):
+                newest = self._read()
         except MillraceError as error:
             LOG.debug("The lake cannot be read: %s", error)
             return

@@ -25,6 +25,7 @@ from pyspark.sql.streaming.listener import (
 from millrace.lake.store import Lake
 from millrace.model.arrival import ArrivalBasis
 from millrace.model.telemetry import RUNNING, BatchMetrics, ExecutorRun
+from millrace.runtime.arrival_watch import ArrivalWatch
 from millrace.runtime.query_events import QueryEvents, running_query
 from millrace.runtime.telemetry import batches
 from millrace.runtime.telemetry.batches import AppIdentity
@@ -53,6 +54,8 @@ T = TypeVar("T")
 SAMPLE_AGE_S = 0.2
 EVENTS_TIMEOUT_MS = 5000
 SAMPLES_TIMEOUT_S = 5.0
+LOOK_S = 1.0
+"""Time between two looks at the sources where somebody acts on what arrives."""
 QUERIES_COUNTED = 100
 """Queries whose counted tables are kept for their next run."""
 
@@ -70,6 +73,7 @@ class _Run:
     marked_at: float = float("-inf")
     active_at: float | None = None
     looked_at: float = float("-inf")
+    watched_at: float = float("-inf")
     rate: float | None = None
     trigger_s: float | None = None
 
@@ -88,6 +92,7 @@ class TelemetryListener(StreamingQueryListener):  # type: ignore[misc]
         writer: Takes the rows.
         host: Processor time of the host.
         sampler: Measures state partitions; None for an app without executors, which has nowhere to move them.
+        watch: Passes on what arrives while batches run.
     """
 
     def __init__(
@@ -97,9 +102,10 @@ class TelemetryListener(StreamingQueryListener):  # type: ignore[misc]
         writer: Writer,
         host: HostCpu,
         sampler: PartitionSampler | None = None,
+        watch: ArrivalWatch | None = None,
     ) -> None:
         self._spark, self.identity, self._writer, self._host = spark, identity, writer, host
-        self._sampler = sampler
+        self._sampler, self._watch = sampler, watch or ArrivalWatch()
         self._runs: dict[str, _Run] = {}
         self._reported: set[str] = set()
         self._tables: dict[str, Tables] = {}
@@ -121,6 +127,7 @@ class TelemetryListener(StreamingQueryListener):  # type: ignore[misc]
         """Forget the run."""
         with self._mutex:
             self._runs.pop(str(event.runId), None)
+        self._watch.forget(str(event.runId))
         if self._sampler is not None:
             self._sampler.forget(str(event.runId))
 
@@ -130,8 +137,9 @@ class TelemetryListener(StreamingQueryListener):  # type: ignore[misc]
         Without it a rise would be seen only when the batch ends, which takes the longer the more has arrived. Nothing
         is said twice within a commit's interval.
         """
-        for run in list(self._runs.values()):
+        for run_id, run in list(self._runs.items()):
             self._guarded("a running batch", partial(self._running, run))
+            self._guarded("arrival", partial(self._arrival, run_id, run))
 
     def _measure(self, progress: Any) -> None:
         run = self._run(str(progress.id), str(progress.runId))
@@ -155,6 +163,8 @@ class TelemetryListener(StreamingQueryListener):  # type: ignore[misc]
         run.rate = None if run.last is None else rate_since(run.last, row.source_end, row.time)
         run.last, run.sources, run.marked_at = row, tuple(facts["sources"]), time.monotonic()
         run.active_at = None
+        self._watch.runs(str(progress.runId), None)
+        self._watch.reached(str(progress.runId), row.source_end, run.marked_at)
         self._writer.add(Entry(row, str(progress.id), batch_id))
         sampler = self._sampler
         if sampler is not None and run.query is not None:
@@ -193,6 +203,17 @@ class TelemetryListener(StreamingQueryListener):  # type: ignore[misc]
             run.rate = rate if risen else run.rate
             query_id = str(run.query.id().toString())
             self._mark(run, run.last, query_id, position, {RUNNING: round(1000 * ran_s)}, moment)
+
+    def _arrival(self, run_id: str, run: _Run) -> None:
+        """Pass on what a run's sources have, once per second if somebody acts on it."""
+        self._watch.runs(run_id, run.active_at)
+        now = time.monotonic()
+        if not self._watch.armed or run.query is None or run.last is None or now - run.watched_at < LOOK_S:
+            return
+        run.watched_at = now
+        position = self._positions(run).at_rest(run.sources)
+        if position.basis is ArrivalBasis.COUNTED:
+            self._watch.reached(run_id, position.end, now)
 
     def _mark(
         self,
@@ -295,6 +316,7 @@ class Telemetry:
 
     Attributes:
         host: Processor time of the host and of the driver's processes.
+        watch: What arrives between two evaluations.
 
     Args:
         spark: A session of the application whose queries are measured.
@@ -309,7 +331,8 @@ class Telemetry:
         self._spark = spark
         self._writer = Writer(Lake(lake), identity, period_s, host)
         self._sampler = None if local else PartitionSampler(spark, self._writer, self._writer.interval_s)
-        self._listener = TelemetryListener(spark, identity, self._writer, host, self._sampler)
+        self.watch = ArrivalWatch()
+        self._listener = TelemetryListener(spark, identity, self._writer, host, self._sampler, self.watch)
         self._writer.tick = self._listener.tick
         self._events = QueryEvents(spark, self._listener)
 

@@ -1,0 +1,74 @@
+"""Which of the lines that optimizers plan ahead may be carried out between two evaluations, and when a plan is renewed.
+
+The guards judge every line now, as if it were proposed; whoever carries it out has the quota and the quiet hours
+to look at only. The cool-down is not asked: it is about what is under way, which is over or replaced by then.
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from dataclasses import replace
+
+from millrace.control.guard_context import GuardContext
+from millrace.control.guards import CHAIN
+from millrace.lake.deployments import DeploymentStore
+from millrace.model.contingency import Contingency, ContingencyPlan, describe
+from millrace.model.decision import CARRIED_OUT, Action, Decision
+from millrace.model.deployment import BY_DECISION, SLOTS, Change, Deployment
+from millrace.model.errors import Conflict
+from millrace.model.spec import Mode, PipelineSpec
+
+NOT_ASKED = ("cool-down",)
+
+
+def allowed_lines(
+    lines: tuple[Contingency, ...], content: Deployment, guards: GuardContext, *, changes: bool
+) -> tuple[Contingency, ...]:
+    """Return the lines that no guard vetoes, of apps whose slots change while they run.
+
+    Args:
+        lines: As the owner of the slots plans them.
+        content: What they start from.
+        guards: What the guards judge by.
+        changes: Whether the way to that content is a change, which counts as one of the hour.
+    """
+    if changes:
+        guards = replace(guards, max_per_hour=guards.max_per_hour - 1)
+    return tuple(line for line in lines if _is_allowed(line, content, guards))
+
+
+def _is_allowed(line: Contingency, content: Deployment, guards: GuardContext) -> bool:
+    app = content.apps.get(line.app)
+    if app is None or app.executor is None or line.slots <= app.slots or not content.kept_running:
+        return False
+    target = content.with_changes((Change(line.app, SLOTS, app.slots, line.slots),))
+    return all(guard(guards, target) is None for name, guard in CHAIN if name not in NOT_ASKED)
+
+
+def plan_of(decision: Decision, spec: PipelineSpec) -> ContingencyPlan | None:
+    """Return a Decision's lines as agents may carry them out; None in modes in which a person decides."""
+    if spec.mode is not Mode.AUTO or not decision.contingencies:
+        return None
+    limits = spec.guards
+    return ContingencyPlan(decision.decision_id, decision.contingencies, limits.max_total_slots, limits.quiet_hours)
+
+
+def renew_plan(deployments: DeploymentStore, decision: Decision, spec: PipelineSpec) -> Deployment | None:
+    """Commit the plan of a Decision that changes nothing else, if it is news; return the version that has it.
+
+    A plan of a mode in which a person decides is taken back. An evaluation that plans nothing, because nothing was
+    sized, leaves the former plan: it was made for the slots that run.
+    """
+    current = deployments.latest(decision.pipeline)
+    if current is None or current.version != decision.base_version or decision.action in CARRIED_OUT:
+        return None
+    plan, former = plan_of(decision, spec), current.contingencies
+    if spec.mode is Mode.AUTO and (plan is None or decision.action is not Action.HOLD or not plan.renews(former)):
+        return None
+    if plan is None and former is None:
+        return None
+    reason = "A person agrees to each change." if plan is None else f"Planned ahead: {describe(plan.lines)}"
+    content = replace(current, contingencies=plan, author=BY_DECISION, decision_id=decision.decision_id, reason=reason)
+    with suppress(Conflict):  # somebody else has moved on
+        return deployments.commit(content, current.version)
+    return None

@@ -1,0 +1,75 @@
+"""What an app gets if more arrives before the next evaluation: planned ahead, carried out by its driver's agent."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+ALIKE = 0.15
+"""Relative change of a threshold that is no news."""
+
+
+@dataclass(frozen=True)
+class Contingency:
+    """One line of a plan.
+
+    Attributes:
+        app: The app.
+        slots: What it gets: more than it has.
+        above_rows_per_s: The rate above which it gets them; None if a batch that runs for too long is the sign, because
+            its source does not report what arrives.
+        for_s: By how many seconds' worth of that rate more has to arrive, or how long the batch has to run, seconds.
+    """
+
+    app: str
+    slots: int
+    above_rows_per_s: float | None
+    for_s: float
+
+
+@dataclass(frozen=True)
+class ContingencyPlan:
+    """The lines that a Deployment's agents may carry out, one of them and once; a version with other slots has none.
+
+    Attributes:
+        decision_id: The Decision that it comes from.
+        lines: By app and rising slots.
+        max_total_slots: Quota over all pipelines' slots; None without one.
+        quiet_hours: Spans of the day, UTC, in which nothing is carried out, as ``22:00-06:00``.
+    """
+
+    decision_id: str
+    lines: tuple[Contingency, ...]
+    max_total_slots: int | None = None
+    quiet_hours: tuple[str, ...] = ()
+
+    def renews(self, former: ContingencyPlan | None) -> bool:
+        """Say whether it differs from a former plan by more than what measuring the same load again changes."""
+        if former is None:
+            return bool(self.lines)
+        terms = (self.max_total_slots, self.quiet_hours, len(self.lines))
+        if terms != (former.max_total_slots, former.quiet_hours, len(former.lines)):
+            return True
+        return not all(map(_alike, self.lines, former.lines))
+
+
+def _alike(line: Contingency, former: Contingency) -> bool:
+    if (line.app, line.slots) != (former.app, former.slots):
+        return False
+    pairs = ((line.above_rows_per_s, former.above_rows_per_s), (line.for_s, former.for_s))
+    return all(a == b or (a is not None and b is not None and abs(a - b) <= ALIKE * max(a, b)) for a, b in pairs)
+
+
+def describe(lines: Sequence[Contingency]) -> str:
+    """Return lines for a person, one sentence per app; empty without any."""
+    sentences = []
+    for app in dict.fromkeys(line.app for line in lines):
+        parts = [_part(line) for line in lines if line.app == app]
+        sentences.append(f"{app}, if {', '.join(parts)}.")
+    return " ".join(sentences)
+
+
+def _part(line: Contingency) -> str:
+    if line.above_rows_per_s is None:
+        return f"a batch runs for more than {line.for_s:.0f} s: {line.slots} slots (its source reports no arrival)"
+    return f"more than {line.above_rows_per_s:.3g} rows/s arrive: {line.slots} slots"

@@ -1,0 +1,27 @@
+"""Spans of the day, UTC, in which nothing is changed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import UTC, datetime
+
+
+def quiet_span(now: datetime, spans: Iterable[str]) -> str | None:
+    """Return the span that a time lies in; None if it lies in none.
+
+    Args:
+        now: The time.
+        spans: As ``22:00-06:00``, UTC, the end excluded; one that ends before it starts ends on the next day.
+    """
+    time = now.astimezone(UTC)
+    minute = time.hour * 60 + time.minute
+    for span in spans:
+        start, end = (_minute(text) for text in span.split("-"))
+        if start <= minute < end if start <= end else minute >= start or minute < end:
+            return span
+    return None
+
+
+def _minute(text: str) -> int:
+    hours, minutes = text.split(":")
+    return int(hours) * 60 + int(minutes)

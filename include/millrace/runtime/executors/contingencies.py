@@ -1,0 +1,143 @@
+"""Carries out what a Deployment plans for more arrival, at once: the next evaluation confirms or corrects it.
+
+It is a Decision and a version like any other, made by the driver's agent on the line that the last evaluation planned
+and the guards allowed. A plan is carried out once, upwards, and only as it stands in the newest version.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import replace
+from datetime import UTC, datetime
+
+from millrace.lake.decisions import DecisionStore, new_decision_id
+from millrace.lake.deployments import DeploymentStore
+from millrace.model.contingency import Contingency, ContingencyPlan
+from millrace.model.decision import Action, Decision, Proposal
+from millrace.model.deployment import BY_CONTINGENCY, SLOTS, Change, Deployment
+from millrace.model.errors import Conflict
+from millrace.model.quiet_hours import quiet_span
+from millrace.runtime.arrival_watch import ArrivalWatch, Excess
+
+LOG = logging.getLogger(__name__)
+REASON = "contingency"
+
+
+class Contingencies:
+    """The plan of one app, followed from version to version.
+
+    Args:
+        app: Name of the app.
+        watch: What arrives.
+        decisions: Where it is recorded that a line is carried out.
+        deployments: Where its version is committed.
+        clock: The present (UTC).
+    """
+
+    def __init__(
+        self,
+        app: str,
+        watch: ArrivalWatch,
+        decisions: DecisionStore,
+        deployments: DeploymentStore,
+        clock: Callable[[], datetime] = lambda: datetime.now(UTC),
+    ) -> None:
+        self._app, self._watch = app, watch
+        self._decisions, self._deployments, self._clock = decisions, deployments, clock
+        self._excess: Excess | None = None
+        self._settled = ""
+
+    def step(self, newest: Deployment | None) -> bool:
+        """Carry out the line that is due, if any; say whether a version was committed.
+
+        Args:
+            newest: The pipeline's newest Deployment.
+        """
+        plan = None if newest is None or not newest.kept_running else newest.contingencies
+        lines = () if plan is None else tuple(line for line in plan.lines if line.app == self._app)
+        self._watch.armed = bool(lines)
+        if newest is None or plan is None or not lines:
+            self._excess = None
+            return False
+        due = self._due(lines)
+        if due is None or plan.decision_id == self._settled:
+            return False
+        if quiet_span(self._clock(), plan.quiet_hours) is not None:
+            return False
+        self._settled = plan.decision_id
+        line, what = due
+        return self._carry_out(newest, plan, line, what)
+
+    def _due(self, lines: tuple[Contingency, ...]) -> tuple[Contingency, str] | None:
+        """Return the line to carry out and what was seen, None if nothing out of the ordinary was."""
+        now_s = time.monotonic()
+        rates = [line for line in lines if line.above_rows_per_s is not None]
+        if rates:
+            return self._exceeded(rates, now_s)
+        ran_s = self._watch.longest_batch_s(now_s)
+        overdue = [line for line in lines if ran_s > line.for_s]
+        return (overdue[-1], f"A batch has been running for {ran_s:.0f} s") if overdue else None
+
+    def _exceeded(self, lines: list[Contingency], now_s: float) -> tuple[Contingency, str] | None:
+        first = lines[0]
+        above = first.above_rows_per_s or 0.0
+        if self._excess is None or self._excess.rate != above:
+            self._watch.take()  # what came before this plan was known to who made it
+            self._excess = Excess(above, now_s)
+        for arrival in self._watch.take():
+            self._excess.add(arrival)
+        if not self._excess.exceeds(first.for_s):
+            return None
+        rate = self._excess.arrival_rows_per_s
+        line = [line for line in lines if (line.above_rows_per_s or 0.0) <= max(rate, above)][-1]
+        return line, f"{rate:.3g} rows/s arrive, more than {above:.3g}"
+
+    def _carry_out(self, newest: Deployment, plan: ContingencyPlan, line: Contingency, what: str) -> bool:
+        in_use = self._deployments.slots_in_use()
+        latest = in_use.latest(newest.pipeline)
+        if latest is None or latest.version != newest.version:
+            return False  # somebody has just moved on: their version counts
+        before = newest.apps[self._app].slots
+        line, blocked = self._within_quota(newest, plan, line, sum(d.slots for d in in_use.others(newest.pipeline)))
+        sentence = f"{what}: {self._app} {before} -> {line.slots} slots, as decision {plan.decision_id} plans for it."
+        now, change = self._clock(), Change(self._app, SLOTS, before, line.slots)
+        decision = Decision(
+            decision_id=new_decision_id(now, newest.pipeline, REASON, plan.decision_id),
+            pipeline=newest.pipeline,
+            time=now,
+            action=Action.VETO if blocked else Action.APPLY,
+            reason_code="quota" if blocked else REASON,
+            sentence=f"{sentence} {blocked}".rstrip(),
+            base_version=newest.version,
+            proposals=(Proposal(REASON, (change,), REASON, sentence),),
+        )
+        if blocked:
+            self._decisions.record(decision)
+            return False
+        content = newest.with_changes((change,))
+        content = replace(content, author=BY_CONTINGENCY, decision_id=decision.decision_id, reason=sentence)
+        self._decisions.record(replace(decision, target=content))
+        with suppress(Conflict):
+            self._deployments.commit(content, newest.version, in_use)
+            LOG.info(sentence)
+            return True
+        return False
+
+    def _within_quota(
+        self, newest: Deployment, plan: ContingencyPlan, line: Contingency, elsewhere: int
+    ) -> tuple[Contingency, str]:
+        """Return the line, or the highest below it that the quota allows, and why not even that one may be."""
+        if plan.max_total_slots is None:
+            return line, ""
+        present = newest.apps[self._app].slots
+        left = plan.max_total_slots - elsewhere - (newest.slots - present)
+        allowed = [each for each in plan.lines if each.app == self._app and each.slots <= min(left, line.slots)]
+        if allowed:
+            return allowed[-1], ""
+        return (
+            line,
+            f"The quota of {plan.max_total_slots} slots leaves {max(left, present)} for it, so nothing is changed.",
+        )

@@ -1,0 +1,79 @@
+"""What flow plans ahead for: more arrival than the slots can sustain, before the next evaluation sees it.
+
+A line leads to the least level that is planned for a rate, by the same curve and bounds as any other step up. Its rate
+is what the slots below it are sized for, that of the first line what the present ones can sustain: below it nothing is
+late. How long more than that has to arrive is a matter of cost. The step costs ``change_s`` on the slots that it adds.
+Waiting costs no slots, but each second of it lets rows pile up that the goal has no time for.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from millrace.model import row_wait
+from millrace.model.arrival import ArrivalBasis
+from millrace.model.contingency import Contingency
+from millrace.optimizers.conttune import waves
+from millrace.optimizers.conttune.context import OperatorContext
+from millrace.optimizers.conttune.demand import Demand
+
+FOR_S = 2.0
+"""Rows beyond a rate, in seconds of it, from which more arrives for sure: sources commit in pieces."""
+ROOM = 1.1
+"""Factor between the rates of two lines: what lies nearer is left to the next evaluation."""
+OVERDUE = 1.5
+"""Factor by which a batch outlasts what is planned, from which slots are added without a rate."""
+LIFT = 2
+"""Factor of a step up while it does not show how much arrives."""
+
+
+def plan_contingencies(context: OperatorContext, slots: int) -> tuple[Contingency, ...]:
+    """Return what to do if more arrives than these slots can sustain, by rising slots; empty without a model.
+
+    Args:
+        context: The operator.
+        slots: p that it is to have.
+    """
+    demand = replace(context.demand, rate=context.rate)
+    if not context.options.contingencies or not demand.micro_batch or not context.is_known or context.is_starved:
+        return ()
+    app, most = context.operator.app, context.bounds.max_slots
+    if context.ceiling is not None:
+        most = min(most, context.ceiling)
+    higher = [p for p in context.bounds.levels if slots < p <= most and _gains(context, slots, p)]
+    if not higher:
+        return ()
+    if context.operator.arrival_basis is not ArrivalBasis.COUNTED:
+        lifted = next((p for p in higher if p >= LIFT * slots), higher[-1])
+        return (Contingency(app, lifted, None, _overdue_s(demand, slots)),)
+    lines: list[Contingency] = []
+    above = max(demand.sustainable(_ability(context, slots), waves.worth(slots, context.operator.tasks)), context.rate)
+    for p in higher:
+        planned = _planned(context, demand, p)
+        if planned < ROOM * above and p != higher[-1]:
+            continue
+        lines.append(Contingency(app, p, above, FOR_S))
+        above = max(above, planned)
+    return tuple(lines)
+
+
+def _overdue_s(demand: Demand, slots: int) -> float:
+    """Return for how long a batch has to run until rows wait for longer than the goal, seconds."""
+    planned_s = demand.objective.planned_batch_s(demand.fixed_at(slots), demand.trigger_s)
+    return max(OVERDUE * planned_s, row_wait.longest_batch_s(demand.objective.max_lag_s, demand.trigger_s))
+
+
+def _gains(context: OperatorContext, slots: int, higher: int) -> bool:
+    tasks = context.operator.tasks
+    return waves.worth(higher, tasks) > waves.worth(slots, tasks)
+
+
+def _ability(context: OperatorContext, slots: int) -> float:
+    worth = waves.worth(slots, context.operator.tasks)
+    return context.ability_now if worth == context.effective else context.curve.at(worth)
+
+
+def _planned(context: OperatorContext, demand: Demand, slots: int) -> float:
+    """Return the rate that a level is sized for, rows per second: by the curve's lower bound, as any step up."""
+    worth = waves.worth(slots, context.operator.tasks)
+    return demand.planned(context.curve.sure_at(worth), worth)

@@ -1,0 +1,119 @@
+"""What is planned for more arrival: from an optimizer's lines to what a Deployment lets its agents do."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from millrace.control.contingencies import renew_plan
+from millrace.control.decide import action_of, decide
+from millrace.control.evaluation import NO_REQUEST, Request
+from millrace.lake.decisions import DecisionStore
+from millrace.lake.deployments import DeploymentStore
+from millrace.lake.store import Lake
+from millrace.model.contingency import Contingency
+from millrace.model.decision import Action, Decision, Memory, Proposal
+from millrace.model.deployment import Change, Deployment
+from millrace.model.signals import Signals
+from millrace.model.spec import PipelineSpec
+from tests.include.control.test_decide import context, guards, observation
+from tests.include.control.world import NAME, spec
+
+CLUSTER = {
+    "submit": {"master": "embedded"},
+    "executor": {"cores": 2, "memory_mb": 512},
+    "slots": {"min": 2, "max": 8, "start": 2},
+}
+LINES = (Contingency(NAME, 4, 900.0, 2.0), Contingency(NAME, 6, 1200.0, 2.0), Contingency(NAME, 8, 1800.0, 2.0))
+
+
+class Planning:
+    """Wants these slots and plans these lines."""
+
+    name = "flow"
+
+    def __init__(self, slots: int, lines: tuple[Contingency, ...] = LINES) -> None:
+        self.slots, self.lines = slots, lines
+
+    def propose(self, signals: Signals, current: Deployment, memory: Memory) -> tuple[Proposal, Memory]:
+        before = current.apps[NAME].slots
+        changes = () if before == self.slots else (Change(NAME, "slots", before, self.slots),)
+        return Proposal(self.name, changes, "fits", "It fits.", contingencies=self.lines), memory
+
+
+def on_cluster(version: int = 1, **changes: Any) -> tuple[PipelineSpec, Deployment]:
+    of = spec(**CLUSTER, **changes)
+    first = of.first_deployment()
+    return of, replace(first, version=version, apps={NAME: replace(first.apps[NAME], slots=2)})
+
+
+def decided(slots: int = 2, request: Request = NO_REQUEST, **changes: Any) -> tuple[PipelineSpec, Decision]:
+    of, current = on_cluster(**changes)
+    judged = guards(current, **CLUSTER, **changes)
+    action = action_of(of.mode, request)
+    given = context(spec=of, guards=judged, optimizers={"flow": Planning(slots)}, request=request, action=action)
+    return of, decide(observation(), given)[0]
+
+
+def test_hold_plans_all_lines_that_the_guards_allow() -> None:
+    assert decided()[1].contingencies == LINES
+    assert decided(guards={"max_total_slots": 6})[1].contingencies == LINES[:2]
+    assert decided(guards={"quiet_hours": ["11:00-13:00"]})[1].contingencies == ()
+    assert decided(objective={"max_reconfigurations_per_hour": 0})[1].contingencies == ()
+
+
+def test_change_has_the_lines_above_its_slots_and_counts_as_one_of_the_hour() -> None:
+    _, decision = decided(4)
+    assert decision.action is Action.APPLY and decision.target is not None
+    assert decision.contingencies == LINES[1:]
+    plan = decision.target.contingencies
+    assert plan is not None and (plan.decision_id, plan.lines) == ("d", LINES[1:])
+    _, last = decided(4, objective={"max_reconfigurations_per_hour": 1})
+    assert last.action is Action.APPLY and last.contingencies == ()
+
+
+def test_app_whose_change_is_a_restart_is_not_planned_for() -> None:
+    assert decided()[1].contingencies
+    given = context(optimizers={"flow": Planning(2)})  # master: local
+    assert decide(observation(), given)[0].contingencies == ()
+
+
+@pytest.mark.parametrize(("mode", "action"), [("advise", Action.ADVISE), ("approve", Action.AWAIT)])
+def test_lines_are_shown_and_not_carried_out_where_a_person_decides(mode: str, action: Action, tmp_path: Path) -> None:
+    of, decision = decided(4, mode=mode)
+    assert decision.action is action and decision.contingencies == LINES[1:]
+    assert decision.target is None or decision.target.contingencies is None
+    store = DeploymentStore(Lake(tmp_path))
+    store.commit(on_cluster()[1], None)
+    assert renew_plan(store, decided(mode=mode)[1], of) is None
+
+
+def test_veto_plans_nothing() -> None:
+    assert decided(4, guards={"max_total_slots": 2})[1].contingencies == ()
+
+
+def test_plan_of_a_hold_becomes_a_version_if_it_is_news(tmp_path: Path) -> None:
+    store = DeploymentStore(Lake(tmp_path))
+    store.commit(on_cluster()[1], None)
+    of, decision = decided()
+    renewed = renew_plan(store, decision, of)
+    assert renewed is not None and renewed.version == 2
+    assert renewed.contingencies is not None and renewed.contingencies.lines == LINES
+    assert (renewed.decision_id, renewed.author) == ("d", "decision")
+    same = replace(decision, decision_id="e", base_version=2)
+    assert renew_plan(store, same, of) is None  # nothing new
+    assert renew_plan(store, replace(same, base_version=1), of) is None  # made on a former version
+    unsized = replace(same, contingencies=())
+    assert renew_plan(store, unsized, of) is None and store.latest(NAME) == renewed
+    asking = of.model_copy(update={"mode": "advise"})
+    taken_back = renew_plan(store, replace(same, action=Action.ADVISE), asking)
+    assert taken_back is not None and taken_back.contingencies is None
+
+
+def test_lines_are_stored_with_their_decision(tmp_path: Path) -> None:
+    decisions = DecisionStore(Lake(tmp_path))
+    decisions.record(decided()[1])
+    assert decisions.last(NAME) == decided()[1]
