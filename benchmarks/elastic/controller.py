@@ -43,7 +43,9 @@ def evaluate(spec: PipelineSpec, request: Request = NO_REQUEST) -> None:
     """Observe, decide and apply, as the DAG's three tasks do, each with a loop of its own."""
     try:
         observation = control_loop(spec).observe(request)
-        decision = control_loop(spec).decide(observation, request)
+        loop = control_loop(spec)
+        decision = loop.decide(observation, request)
+        loop.commit(decision, request)
         LOG.info("%s: %s", decision.action, decision.sentence)
         if decision.action in CARRIED_OUT:
             control_loop(spec).apply(decision.decision_id)

@@ -23,19 +23,23 @@ ROOM = 1.1
 """Factor between the rates of two lines: what lies nearer is left to the next evaluation."""
 OVERDUE = 1.5
 """Factor by which a batch outlasts what is planned, from which slots are added without a rate."""
+UNCOUNTED = "the source does not report what arrives while a batch runs"
+UNKNOWN = "the throughput of these slots is not known yet"
 LIFT = 2
 """Factor of a step up while it does not show how much arrives."""
 
 
 def plan_contingencies(context: OperatorContext, slots: int) -> tuple[Contingency, ...]:
-    """Return what to do if more arrives than these slots can sustain, by rising slots; empty without a model.
+    """Return what to do if more arrives than these slots can sustain, by rising slots; empty if it could not have more.
+
+    Without a model, or a source that reports what arrives, the sign is a batch that outlasts what the goal allows.
 
     Args:
         context: The operator.
         slots: p that it is to have.
     """
     demand = replace(context.demand, rate=context.rate)
-    if not context.options.contingencies or not demand.micro_batch or not context.is_known or context.is_starved:
+    if not context.options.contingencies or not demand.micro_batch or context.is_starved:
         return ()
     app, most = context.operator.app, context.bounds.max_slots
     if context.ceiling is not None:
@@ -43,9 +47,9 @@ def plan_contingencies(context: OperatorContext, slots: int) -> tuple[Contingenc
     higher = [p for p in context.bounds.levels if slots < p <= most and _gains(context, slots, p)]
     if not higher:
         return ()
-    if context.operator.arrival_basis is not ArrivalBasis.COUNTED:
+    if not context.is_known or context.operator.arrival_basis is not ArrivalBasis.COUNTED:
         lifted = next((p for p in higher if p >= LIFT * slots), higher[-1])
-        return (Contingency(app, lifted, None, _overdue_s(demand, slots)),)
+        return (Contingency(app, lifted, None, _overdue_s(demand, slots), UNCOUNTED if context.is_known else UNKNOWN),)
     lines: list[Contingency] = []
     above = max(demand.sustainable(_ability(context, slots), waves.worth(slots, context.operator.tasks)), context.rate)
     for p in higher:

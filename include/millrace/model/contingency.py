@@ -16,15 +16,16 @@ class Contingency:
     Attributes:
         app: The app.
         slots: What it gets: more than it has.
-        above_rows_per_s: The rate above which it gets them; None if a batch that runs for too long is the sign, because
-            its source does not report what arrives.
+        above_rows_per_s: The rate above which it gets them; None if a batch that runs for too long is the sign.
         for_s: By how many seconds' worth of that rate more has to arrive, or how long the batch has to run, seconds.
+        why: Why the sign is no rate, for a person; else empty.
     """
 
     app: str
     slots: int
     above_rows_per_s: float | None
     for_s: float
+    why: str = ""
 
 
 @dataclass(frozen=True)
@@ -71,5 +72,5 @@ def describe(lines: Sequence[Contingency]) -> str:
 
 def _part(line: Contingency) -> str:
     if line.above_rows_per_s is None:
-        return f"a batch runs for more than {line.for_s:.0f} s: {line.slots} slots (its source reports no arrival)"
+        return f"a batch runs for more than {line.for_s:.0f} s: {line.slots} slots ({line.why})"
     return f"more than {line.above_rows_per_s:.3g} rows/s arrive: {line.slots} slots"

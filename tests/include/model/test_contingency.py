@@ -48,8 +48,8 @@ def test_plan_is_renewed_for_news_only(other: ContingencyPlan | None, news: bool
 
 def test_lines_are_one_sentence_for_a_person() -> None:
     assert describe(LINES) == "p, if more than 40 rows/s arrive: 4 slots, more than 75 rows/s arrive: 8 slots."
-    overdue = describe((Contingency("p", 4, None, 22.4),))
-    assert overdue == "p, if a batch runs for more than 22 s: 4 slots (its source reports no arrival)."
+    overdue = describe((Contingency("p", 4, None, 22.4, "nothing is known"),))
+    assert overdue == "p, if a batch runs for more than 22 s: 4 slots (nothing is known)."
     assert describe(()) == ""
 
 

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from millrace.model.arrival import ArrivalBasis
 from millrace.model.signals import Bounds, Objective
 from millrace.optimizers.conformance.builders import app_signals
-from millrace.optimizers.conttune.contingency import FOR_S, plan_contingencies
+from millrace.optimizers.conttune.contingency import FOR_S, UNCOUNTED, UNKNOWN, plan_contingencies
 from tests.optimizers.conttune.flow_cases import POWER, WELL, ask, measured
 from tests.optimizers.conttune.test_context import context
 
@@ -52,14 +52,19 @@ def test_line_leads_where_an_evaluation_at_its_rate_would() -> None:
         assert change.value <= line.slots
 
 
-def test_nothing_is_planned_where_more_slots_are_not_allowed_or_nothing_is_known() -> None:
+def test_nothing_is_planned_where_more_slots_are_not_allowed() -> None:
     assert planned(0.7 * POWER[2], highest=2) == ()
-    assert plan_contingencies(context(50.0, {}, micro_batch=True), 1) == ()
+
+
+def test_overdue_batch_is_the_sign_until_it_is_known_what_slots_can_do() -> None:
+    unknown = context(50.0, {}, micro_batch=True, objective=GOAL)
+    (line,) = plan_contingencies(unknown, 1)
+    assert (line.slots, line.above_rows_per_s, line.why) == (2, None, UNKNOWN) and line.for_s >= GOAL.max_lag_s / 2
 
 
 def test_source_that_reports_no_arrival_is_planned_for_by_overdue_batches_only() -> None:
     (line,) = planned(0.7 * POWER[2], basis=ArrivalBasis.TAKEN)
-    assert line.above_rows_per_s is None and line.slots == 4
+    assert (line.slots, line.above_rows_per_s, line.why) == (4, None, UNCOUNTED)
     assert line.for_s >= GOAL.max_lag_s / 2
 
 
